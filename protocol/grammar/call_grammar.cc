@@ -34,8 +34,7 @@ class CallBuilder {
   NodeId arguments(const Json& parameters, NodeId next) {
     const Json schema = object_schema(parameters);
     if (form_ == Arguments::kJson) {
-      const NodeId object =
-          builder_.call(json_schema_value(builder_, schema, OtherKeys::kIfDeclared), next);
+      const NodeId object = builder_.call(json_schema_value(builder_, schema, OtherKeys::kIfDeclared), next);
       return builder_.split({object, builder_.literal(" ", object)});
     }
     return listed(schema, next);

@@ -130,7 +130,8 @@ MaskMaker::Closable MaskMaker::closable(Known& known, Matcher::State state, std:
       const std::uint32_t here = tokens_to_end(known, at);
       if (fits(here == Closing::kNever ? here : here + 3)) {  // the rest of a character
         const auto plain = vocabulary_->plain_tokens();
-        for (std::uint32_t i = nodes[parent].plain; i < nodes[parent].plain_end; ++i) found.mask->allow(plain[i]);
+        for (std::uint32_t i = nodes[parent].plain; i < nodes[parent].plain_end; ++i)
+          found.mask->allow(plain[i]);
       }
       has_plain = true;
     }
@@ -191,7 +192,8 @@ SharedMask ReplyConstraint::within_limit(SharedMask mask) {
   if (closing_) return closing_mask(left, std::move(mask));
   if (left > Closing::kFarthest) return mask;
   MaskMaker& maker = *maker_;
-  if (maker.closing_ == nullptr) maker.closing_ = std::make_unique<Closing>(*maker.program_, *maker.vocabulary_);
+  if (maker.closing_ == nullptr)
+    maker.closing_ = std::make_unique<Closing>(*maker.program_, *maker.vocabulary_);
   MaskMaker::Known& known = *maker.known_;
   const std::uint32_t needed = maker.tokens_to_end(known, state_);
   if (needed > left || left > needed + maker.closing_->window()) return mask;

@@ -30,7 +30,8 @@ class Closing {
   static constexpr std::uint32_t kNever = UINT32_MAX;  // tokens
   static constexpr std::uint32_t kMaxTokens = 1024;    // longer endings are not looked for
   static constexpr std::uint32_t kMaxWindow = 512;
-  static constexpr std::size_t kFarthest = kMaxTokens + kMaxWindow;  // from the limit: nothing is done earlier
+  static constexpr std::size_t kFarthest =
+      kMaxTokens + kMaxWindow;  // from the limit: nothing is done earlier
 
   Closing(const Program& program, const Vocabulary& vocabulary);
 
@@ -53,7 +54,7 @@ class Closing {
   const Vocabulary& vocabulary_;
   const Endings endings_;
   const std::uint32_t window_;
-  std::array<std::uint32_t, 256> first_nodes_{};              // of the trie, by byte; 0: none
+  std::array<std::uint32_t, 256> first_nodes_{};               // of the trie, by byte; 0: none
   std::map<std::string, std::vector<TokenId>> special_texts_;  // special tokens by their bytes
 };
 

@@ -58,8 +58,7 @@ std::string char_of(const CharDfa::Edge& edge, bool json) {
 
 Endings::Endings(const Program& program)
     : program_(program),
-      budget_("finding endings", program.limits,
-              {.steps = kSteps, .bytes = program.limits.mask_bytes}),
+      budget_("finding endings", program.limits, {.steps = kSteps, .bytes = program.limits.mask_bytes}),
       costs_(program.nodes.size(), kNone) {
   try {
     find_space_costs();
@@ -167,7 +166,8 @@ std::uint32_t Endings::find_cost(const Node& node) {
       return behind(array_cost(program_.arrays[node.arg]));
     case Op::kText: {
       const TextSpec& spec = program_.free_texts[node.arg];
-      return spec.may_end ? 0 : behind(static_cast<std::uint32_t>(std::min<std::size_t>(spec.mark.size(), 1024)));
+      return spec.may_end ? 0
+                          : behind(static_cast<std::uint32_t>(std::min<std::size_t>(spec.mark.size(), 1024)));
     }
   }
   return kNone;

@@ -31,7 +31,8 @@ struct Ending {
 
 class Endings {
  public:
-  static constexpr std::uint32_t kNone = UINT32_MAX;  // a cost: there is no ending, or none that is short enough
+  static constexpr std::uint32_t kNone =
+      UINT32_MAX;  // a cost: there is no ending, or none that is short enough
   static constexpr std::uint32_t kMaxBytes = 2048;
 
   explicit Endings(const Program& program);
@@ -98,7 +99,7 @@ class Endings {
   std::vector<std::uint32_t> costs_;
   std::uint32_t max_cost_ = 0;
   std::map<Key, CharCosts> chars_;
-  std::vector<std::string> spaces_;                // by state of JsonSpace
+  std::vector<std::string> spaces_;  // by state of JsonSpace
   std::vector<bool> has_space_;
   std::vector<std::vector<std::string>> keys_;  // by object and label: the key with its quotes; empty: none
 };

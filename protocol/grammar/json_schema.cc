@@ -27,10 +27,7 @@ constexpr std::size_t kMostFirstItems = 4096;
 class SchemaCompiler {
  public:
   SchemaCompiler(ProgramBuilder& builder, const Json& document, OtherKeys other_keys)
-      : builder_(builder),
-        source_(document, builder.budget()),
-        parts_(source_),
-        other_keys_(other_keys) {}
+      : builder_(builder), source_(document, builder.budget()), parts_(source_), other_keys_(other_keys) {}
 
   NodeId compile() {
     const NodeId start = value({source_.root()});
@@ -323,10 +320,11 @@ bool SchemaCompiler::is_closed(const Alternative& part, std::size_t names, std::
     const Json* properties = base->find_object("properties");
     if (properties == nullptr) continue;
     builder_.budget().charge(properties->size());
-    declares = declares || std::any_of(properties->as_object().begin(), properties->as_object().end(),
-                                       [](const Json::Member& property) {  // what `not` leaves out declares nothing
-                                         return !property.value.is_bool() || property.value.as_bool();
-                                       });
+    declares =
+        declares || std::any_of(properties->as_object().begin(), properties->as_object().end(),
+                                [](const Json::Member& property) {  // what `not` leaves out declares nothing
+                                  return !property.value.is_bool() || property.value.as_bool();
+                                });
   }
   return declares;
 }

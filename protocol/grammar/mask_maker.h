@@ -80,7 +80,7 @@ class MaskMaker {
   std::mutex lock_;
   mutable WorkBudget budget_;  // of the mask that is being made
   std::unique_ptr<Known> known_;
-  std::uint64_t epoch_ = 1;  // of known_
+  std::uint64_t epoch_ = 1;                 // of known_
   std::unique_ptr<const Closing> closing_;  // made when a reply first comes near its limit
   std::atomic<std::size_t> bytes_{0};
 };

@@ -183,8 +183,7 @@ void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& 
         break;
       case Op::kObject: {
         const ObjectSpec& spec = program_->objects[node.arg];
-        if (phase_of(place.phase) == Phase::kValue &&
-            program_->space.states[space_of(place.phase)].may_end) {
+        if (phase_of(place.phase) == Phase::kValue && program_->space.states[space_of(place.phase)].may_end) {
           const std::size_t properties = spec.properties.size();
           enter(place.a <= properties ? spec.properties[place.a - 1].value
                                       : spec.others[place.a - 1 - properties],

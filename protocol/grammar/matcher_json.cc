@@ -96,8 +96,7 @@ void Matcher::advance_object(const Place& place, std::uint8_t byte, std::vector<
   const ObjectSpec& spec = program_->objects[node.arg];
   const Phase phase = phase_of(place.phase);
   const auto go_to = [&](Phase next, std::uint32_t a = 0) {
-    open.push_back(
-        {.node = place.node, .a = a, .phase = begun(next, program_->space), .stack = place.stack});
+    open.push_back({.node = place.node, .a = a, .phase = begun(next, program_->space), .stack = place.stack});
   };
   if (phase == Phase::kOpen) {
     if (byte != '{') return;
@@ -210,8 +209,7 @@ void Matcher::advance_array(const Place& place, std::uint8_t byte, std::vector<P
     if (top.value >= spec.least) enter(node.next, top.below, open);
   } else if (byte == ',' && phase == Phase::kAfter) {
     if (spec.item(top.value) == kNowhere) return;
-    open.push_back(
-        {.node = place.node, .phase = begun(Phase::kNext, program_->space), .stack = place.stack});
+    open.push_back({.node = place.node, .phase = begun(Phase::kNext, program_->space), .stack = place.stack});
   }
 }
 

@@ -117,7 +117,8 @@ void read_whitespace(const Fields& fields, Constraint& constraint) {
                  "does not go together with structured_outputs.whitespace_pattern");
   }
   if (nested == nullptr && plain == nullptr) return;
-  const char* path = nested != nullptr ? "structured_outputs.whitespace_pattern" : "guided_whitespace_pattern";
+  const char* path =
+      nested != nullptr ? "structured_outputs.whitespace_pattern" : "guided_whitespace_pattern";
   if (constraint && constraint.kind != Kind::kJsonObject && constraint.kind != Kind::kJsonSchema) {
     refuse_field(path, "invalid_value", "only goes with JSON, not with " + constraint.field);
   }
