@@ -81,7 +81,7 @@ std::uint32_t Closing::tokens_within(Matcher& matcher, Matcher::State state,
   if (here == kNever) return kNever;
   std::uint32_t more = kCharTokens;
   if (within.rule.dfa != kNowhere) more += endings_.max_chars_cost(within.rule.dfa);
-  if (within.rule.object != kNowhere) more += endings_.max_cost();
+  if (within.rule.object != kNowhere) more += endings_.max_other_cost(within.rule.object);
   return here + more;
 }
 

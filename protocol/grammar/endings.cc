@@ -182,6 +182,16 @@ std::uint32_t Endings::member_cost(std::uint32_t object, std::uint32_t label) co
   return sum(static_cast<std::uint32_t>(std::min<std::size_t>(key.size(), kMaxBytes)), sum(2, costs_[value]));
 }
 
+std::uint32_t Endings::max_other_cost(std::uint32_t object) const {
+  const ObjectSpec& spec = program_.objects[object];
+  std::uint32_t most = 0;
+  for (std::size_t label = spec.properties.size() + 1; label < keys_[object].size(); ++label) {
+    const std::uint32_t cost = member_cost(object, static_cast<std::uint32_t>(label));
+    if (cost != kNone) most = std::max(most, cost);
+  }
+  return most;
+}
+
 std::uint32_t Endings::object_cost(std::uint32_t object) {
   std::vector<std::uint32_t> labels;
   if (!members_to_come(object, {}, 0, 0, labels)) return kNone;

@@ -60,6 +60,8 @@ class Endings {
                        std::uint32_t first, std::vector<std::uint32_t>& labels) const;
   /// Of a member with its key, or kNone.
   std::uint32_t member_cost(std::uint32_t object, std::uint32_t label) const;
+  /// The highest member_cost() of keys that are no property's; 0: there are none.
+  std::uint32_t max_other_cost(std::uint32_t object) const;
   /// Appends the value that belongs to a label.
   bool write_value(std::uint32_t object, std::uint32_t label, Ending& out, std::uint32_t depth = 0) const;
   /// Appends a colon and the value.
