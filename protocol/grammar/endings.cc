@@ -1,7 +1,7 @@
 #include "protocol/grammar/endings.h"
 
 #include <algorithm>
-#include <queue>
+#include <set>
 
 #include "base/utf8.h"
 #include "protocol/grammar/grammar_error.h"
@@ -13,7 +13,7 @@ constexpr std::uint64_t kSteps = 4'000'000;
 constexpr std::uint64_t kStepsOfOne = 200'000;  // of one ending
 constexpr std::uint32_t kMaxSweeps = 256;
 constexpr std::uint32_t kMaxDepth = 128;
-constexpr std::size_t kMaxPathStates = 8192;
+constexpr std::size_t kMaxKeyStates = 200'000;  // of one object, that are looked at for its keys
 
 std::uint32_t sum(std::uint32_t a, std::uint32_t b) {
   if (a == Endings::kNone || b == Endings::kNone) return Endings::kNone;
@@ -106,7 +106,7 @@ void Endings::find_costs() {
     keys_[i].resize(spec.properties.size() + spec.others.size() + 1);
     if (spec.keys == kNowhere) continue;
     static_cast<void>(char_costs(spec.keys, true));
-    for (Path& path : paths(spec.keys, 0, keys_[i].size())) {
+    for (Path& path : paths(spec.keys, 0, keys_[i].size(), kMaxKeyStates)) {
       budget_.take(path.text.size());
       keys_[i][path.label] = '"' + path.text + '"';
     }
@@ -314,8 +314,8 @@ std::uint32_t Endings::max_chars_cost(std::uint32_t dfa) const {
   return found == chars_.end() ? 0 : found->second.max;
 }
 
-std::vector<Endings::Path> Endings::paths(std::uint32_t dfa, std::uint32_t state,
-                                          std::size_t max_paths) const {
+std::vector<Endings::Path> Endings::paths(std::uint32_t dfa, std::uint32_t state, std::size_t max_paths,
+                                          std::size_t max_states) const {
   const CharDfa& of = program_.dfas[dfa];
   struct Step {
     std::uint32_t state = 0;
@@ -324,12 +324,13 @@ std::vector<Endings::Path> Endings::paths(std::uint32_t dfa, std::uint32_t state
   };
   std::vector<Path> found;
   std::vector<Step> steps = {{.state = state}};
-  std::map<std::uint32_t, bool> labels;
-  std::map<std::uint32_t, bool> met = {{state, true}};
+  std::set<std::uint32_t> labels;
+  std::vector<bool> met(of.states.size());
+  met[state] = true;
   for (std::uint32_t at = 0; at < steps.size() && found.size() < max_paths; ++at) {
     const CharDfa::State& here = of.states[steps[at].state];
     budget_.charge(2 + here.edges_end - here.edges);
-    if (here.label != 0 && labels.try_emplace(here.label, true).second) {
+    if (here.label != 0 && labels.insert(here.label).second) {
       std::vector<std::uint32_t> edges;
       for (std::uint32_t i = at; steps[i].edge != kNowhere; i = steps[i].from) edges.push_back(steps[i].edge);
       Path path{.label = here.label};
@@ -337,9 +338,11 @@ std::vector<Endings::Path> Endings::paths(std::uint32_t dfa, std::uint32_t state
       budget_.charge(path.text.size());
       found.push_back(std::move(path));
     }
-    for (std::uint32_t e = here.edges; e < here.edges_end && steps.size() < kMaxPathStates; ++e) {
-      if (char_of(of.edges[e], true).empty() || !met.try_emplace(of.edges[e].target, true).second) continue;
-      steps.push_back({.state = of.edges[e].target, .from = at, .edge = e});
+    for (std::uint32_t e = here.edges; e < here.edges_end && steps.size() < max_states; ++e) {
+      const std::uint32_t target = of.edges[e].target;
+      if (met[target] || char_of(of.edges[e], true).empty()) continue;
+      met[target] = true;
+      steps.push_back({.state = target, .from = at, .edge = e});
     }
   }
   return found;

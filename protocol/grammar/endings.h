@@ -78,7 +78,8 @@ class Endings {
     std::string text{};  // as a JSON string has it
   };
   /// Ways from a state of an automaton to labels, each label once, the shortest first.
-  std::vector<Path> paths(std::uint32_t dfa, std::uint32_t state, std::size_t max_paths) const;
+  std::vector<Path> paths(std::uint32_t dfa, std::uint32_t state, std::size_t max_paths,
+                          std::size_t max_states) const;
 
  private:
   // By state of an automaton.

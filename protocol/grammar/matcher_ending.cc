@@ -209,14 +209,15 @@ bool Matcher::members_after_comma(std::uint32_t object, const Members& members, 
 
 // The rest of a key, its value, the other members that must come, and the brace.
 bool Matcher::write_key(const Place& place, const Endings& endings, Ending& out) const {
-  constexpr std::size_t kMaxPaths = 256;
+  constexpr std::size_t kMaxPaths = 16;  // the nearest ones; a walk that is made for each state
+  constexpr std::size_t kMaxStates = 512;
   const std::uint32_t object = program_->nodes[place.node].arg;
   const ObjectSpec& spec = program_->objects[object];
   const Members& members = members_[frames_[place.stack].value];
   const auto properties = static_cast<std::uint32_t>(spec.properties.size());
   std::optional<Endings::Path> best;
   std::uint64_t least = 0;
-  for (Endings::Path& path : endings.paths(spec.keys, place.a, kMaxPaths)) {
+  for (Endings::Path& path : endings.paths(spec.keys, place.a, kMaxPaths, kMaxStates)) {
     const bool named = path.label <= properties;
     const std::uint32_t member = endings.member_cost(object, path.label);
     if (member == Endings::kNone) continue;
