@@ -106,7 +106,8 @@ void Endings::find_costs() {
     keys_[i].resize(spec.properties.size() + spec.others.size() + 1);
     if (spec.keys == kNowhere) continue;
     static_cast<void>(char_costs(spec.keys, true));
-    for (Path& path : paths(spec.keys, 0, keys_[i].size(), kMaxKeyStates)) {
+    for (Path& path : paths(
+             spec.keys, 0, [](std::uint32_t) { return true; }, keys_[i].size(), kMaxKeyStates)) {
       budget_.take(path.text.size());
       keys_[i][path.label] = '"' + path.text + '"';
     }
@@ -314,8 +315,8 @@ std::uint32_t Endings::max_chars_cost(std::uint32_t dfa) const {
   return found == chars_.end() ? 0 : found->second.max;
 }
 
-std::vector<Endings::Path> Endings::paths(std::uint32_t dfa, std::uint32_t state, std::size_t max_paths,
-                                          std::size_t max_states) const {
+std::vector<Endings::Path> Endings::paths(std::uint32_t dfa, std::uint32_t state, const IsUsable& is_usable,
+                                          std::size_t max_paths, std::size_t max_states) const {
   const CharDfa& of = program_.dfas[dfa];
   struct Step {
     std::uint32_t state = 0;
@@ -330,7 +331,7 @@ std::vector<Endings::Path> Endings::paths(std::uint32_t dfa, std::uint32_t state
   for (std::uint32_t at = 0; at < steps.size() && found.size() < max_paths; ++at) {
     const CharDfa::State& here = of.states[steps[at].state];
     budget_.charge(2 + here.edges_end - here.edges);
-    if (here.label != 0 && labels.insert(here.label).second) {
+    if (here.label != 0 && labels.insert(here.label).second && is_usable(here.label)) {
       std::vector<std::uint32_t> edges;
       for (std::uint32_t i = at; steps[i].edge != kNowhere; i = steps[i].from) edges.push_back(steps[i].edge);
       Path path{.label = here.label};

@@ -9,6 +9,7 @@
 // Threading: one thread at a time.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -77,9 +78,10 @@ class Endings {
     std::uint32_t label = 0;
     std::string text{};  // as a JSON string has it
   };
-  /// Ways from a state of an automaton to labels, each label once, the shortest first.
-  std::vector<Path> paths(std::uint32_t dfa, std::uint32_t state, std::size_t max_paths,
-                          std::size_t max_states) const;
+  using IsUsable = std::function<bool(std::uint32_t label)>;
+  /// Ways from a state of an automaton to usable labels, each label once, the shortest first.
+  std::vector<Path> paths(std::uint32_t dfa, std::uint32_t state, const IsUsable& is_usable,
+                          std::size_t max_paths, std::size_t max_states) const;
 
  private:
   // By state of an automaton.

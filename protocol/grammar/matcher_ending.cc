@@ -210,21 +210,21 @@ bool Matcher::members_after_comma(std::uint32_t object, const Members& members, 
 // The rest of a key, its value, the other members that must come, and the brace.
 bool Matcher::write_key(const Place& place, const Endings& endings, Ending& out) const {
   constexpr std::size_t kMaxPaths = 16;  // the nearest ones; a walk that is made for each state
-  constexpr std::size_t kMaxStates = 512;
+  constexpr std::size_t kMaxStates = 4096;
   const std::uint32_t object = program_->nodes[place.node].arg;
   const ObjectSpec& spec = program_->objects[object];
   const Members& members = members_[frames_[place.stack].value];
   const auto properties = static_cast<std::uint32_t>(spec.properties.size());
+  const auto is_usable = [&](std::uint32_t label) {
+    if (endings.member_cost(object, label) == Endings::kNone) return false;
+    return label <= properties ? can_add(spec, members, label - 1) : can_add_other(spec, members);
+  };
   std::optional<Endings::Path> best;
   std::uint64_t least = 0;
-  for (Endings::Path& path : endings.paths(spec.keys, place.a, kMaxPaths, kMaxStates)) {
-    const bool named = path.label <= properties;
-    const std::uint32_t member = endings.member_cost(object, path.label);
-    if (member == Endings::kNone) continue;
-    if (named ? !can_add(spec, members, path.label - 1) : !can_add_other(spec, members)) continue;
+  for (Endings::Path& path : endings.paths(spec.keys, place.a, is_usable, kMaxPaths, kMaxStates)) {
     // A required one is no more than what must come anyway.
-    const bool required = named && spec.properties[path.label - 1].required;
-    const std::uint64_t cost = path.text.size() + (required ? 0 : member);
+    const bool required = path.label <= properties && spec.properties[path.label - 1].required;
+    const std::uint64_t cost = path.text.size() + (required ? 0 : endings.member_cost(object, path.label));
     if (best && cost >= least) continue;
     least = cost;
     best = std::move(path);
