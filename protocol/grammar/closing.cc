@@ -9,7 +9,7 @@
 namespace reprise::protocol::grammar {
 namespace {
 
-constexpr std::uint32_t kCharTokens = 12;  // that a character may need to become whole
+constexpr std::uint32_t kCharTokens = 8;  // that a character may need to become whole: \ud8 does
 
 }  // namespace
 
@@ -185,11 +185,22 @@ MaskMaker::Closable MaskMaker::closable(Known& known, Matcher::State state, std:
   return found;
 }
 
-// `mask`: of the state, whatever is left.
+// `mask`: of the state, whatever is left. What takes too much is not done, and the reply may be cut.
 SharedMask ReplyConstraint::within_limit(SharedMask mask) {
+  try {
+    return find_within_limit(mask);
+  } catch (const GrammarError&) {
+    gave_up_ = true;
+    maker_->budget_.begin({});
+    maker_->let_go();
+    return mask;
+  }
+}
+
+SharedMask ReplyConstraint::find_within_limit(const SharedMask& mask) {
   if (max_tokens_ <= tokens_.size() || mask->ends || gave_up_) return mask;
   const std::size_t left = max_tokens_ - tokens_.size();
-  if (closing_) return closing_mask(left, std::move(mask));
+  if (closing_) return closing_mask(left, mask);
   if (left > Closing::kFarthest) return mask;
   MaskMaker& maker = *maker_;
   if (maker.closing_ == nullptr)
@@ -226,11 +237,11 @@ SharedMask ReplyConstraint::within_limit(SharedMask mask) {
   }
   closing_ = std::make_shared<const ClosingText>(std::move(*text));
   closed_at_ = tokens_.size();
-  return closing_mask(left, std::move(mask));
+  return closing_mask(left, mask);
 }
 
 // `mask` where the reply has left the text: reasoning that is ended from outside does not ask for masks.
-SharedMask ReplyConstraint::closing_mask(std::size_t left, SharedMask mask) {
+SharedMask ReplyConstraint::closing_mask(std::size_t left, const SharedMask& mask) {
   const std::string_view text = closing_->ending.text;
   std::size_t offset = 0;
   for (std::size_t i = closed_at_; i < tokens_.size(); ++i) {

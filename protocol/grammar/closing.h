@@ -44,6 +44,8 @@ class Closing {
   /// By how much one token can bring the end farther away, about.
   std::uint32_t window() const { return window_; }
 
+  std::size_t bytes() const { return sizeof *this + endings_.bytes(); }
+
   /// The tokens that go on with the text from an offset and leave enough of `left` for the rest of it.
   SharedMask mask(const ClosingText& text, std::size_t offset, std::size_t left) const;
 

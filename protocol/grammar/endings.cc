@@ -67,6 +67,7 @@ Endings::Endings(const Program& program)
     std::fill(costs_.begin(), costs_.end(), kNone);
     max_cost_ = 0;
   }
+  bytes_ = sizeof *this + budget_.bytes() + costs_.size() * sizeof(std::uint32_t);
   budget_.begin({});
 }
 

@@ -38,6 +38,8 @@ class Endings {
 
   explicit Endings(const Program& program);
 
+  /// That it holds, about.
+  std::size_t bytes() const { return bytes_; }
   /// Before each ending: what its work may take is counted from here, so that it does not depend on earlier ones.
   void begin_one() const;
 
@@ -103,6 +105,7 @@ class Endings {
   mutable WorkBudget budget_;
   std::vector<std::uint32_t> costs_;
   std::uint32_t max_cost_ = 0;
+  std::size_t bytes_ = 0;
   std::map<Key, CharCosts> chars_;
   std::vector<std::string> spaces_;  // by state of JsonSpace
   std::vector<bool> has_space_;

@@ -72,7 +72,10 @@ class MaskMaker {
   std::uint32_t tokens_to_end(Known& known, Matcher::State state) const;
   Closable closable(Known& known, Matcher::State state, std::size_t left) const;
 
-  void count_bytes() { bytes_.store(program_bytes_ + known_->bytes(), std::memory_order_relaxed); }
+  void count_bytes() {
+    const std::size_t closing = closing_ == nullptr ? 0 : closing_->bytes();
+    bytes_.store(program_bytes_ + known_->bytes() + closing, std::memory_order_relaxed);
+  }
 
   const std::shared_ptr<const Program> program_;
   const std::shared_ptr<const Vocabulary> vocabulary_;
@@ -112,7 +115,8 @@ class ReplyConstraint {
   // -- closing.cc
   SharedMask within_limit(SharedMask mask);
   SharedMask within_limit_if_known(SharedMask mask) const;
-  SharedMask closing_mask(std::size_t left, SharedMask mask);
+  SharedMask find_within_limit(const SharedMask& mask);
+  SharedMask closing_mask(std::size_t left, const SharedMask& mask);
 
   std::shared_ptr<MaskMaker> maker_;
   std::uint64_t epoch_ = 0;
