@@ -28,8 +28,8 @@ struct ClosingText {
 class Closing {
  public:
   static constexpr std::uint32_t kNever = UINT32_MAX;  // tokens
-  static constexpr std::uint32_t kMaxTokens = 1024;    // longer endings are not looked for
-  static constexpr std::uint32_t kMaxWindow = 512;
+  static constexpr std::uint32_t kMaxTokens = 256;     // longer endings are not looked for
+  static constexpr std::uint32_t kMaxWindow = 256;
   static constexpr std::size_t kFarthest =
       kMaxTokens + kMaxWindow;  // from the limit: nothing is done earlier
 

@@ -168,8 +168,9 @@ std::uint32_t Endings::find_cost(const Node& node) {
       return behind(array_cost(program_.arrays[node.arg]));
     case Op::kText: {
       const TextSpec& spec = program_.free_texts[node.arg];
-      return spec.may_end ? 0
-                          : behind(static_cast<std::uint32_t>(std::min<std::size_t>(spec.mark.size(), 1024)));
+      return spec.may_end
+                 ? 0
+                 : behind(static_cast<std::uint32_t>(std::min<std::size_t>(spec.mark.size(), kMaxBytes)));
     }
   }
   return kNone;

@@ -34,7 +34,7 @@ class Endings {
  public:
   static constexpr std::uint32_t kNone =
       UINT32_MAX;  // a cost: there is no ending, or none that is short enough
-  static constexpr std::uint32_t kMaxBytes = 2048;
+  static constexpr std::uint32_t kMaxBytes = 1024;
 
   explicit Endings(const Program& program);
 
