@@ -64,7 +64,7 @@ Endings::Endings(const Program& program)
     find_space_costs();
     find_costs();
   } catch (const GrammarError&) {
-    std::fill(costs_.begin(), costs_.end(), kNone);
+    known_ = false;
     max_cost_ = 0;
   }
   bytes_ = sizeof *this + budget_.bytes() + costs_.size() * sizeof(std::uint32_t);

@@ -38,6 +38,8 @@ class Endings {
 
   explicit Endings(const Program& program);
 
+  /// False: finding them took too much, and nothing else here may be asked for.
+  bool are_known() const { return known_; }
   /// That it holds, about.
   std::size_t bytes() const { return bytes_; }
   /// Before each ending: what its work may take is counted from here, so that it does not depend on earlier ones.
@@ -106,6 +108,7 @@ class Endings {
   std::vector<std::uint32_t> costs_;
   std::uint32_t max_cost_ = 0;
   std::size_t bytes_ = 0;
+  bool known_ = true;
   std::map<Key, CharCosts> chars_;
   std::vector<std::string> spaces_;  // by state of JsonSpace
   std::vector<bool> has_space_;

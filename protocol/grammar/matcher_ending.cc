@@ -18,6 +18,7 @@ constexpr std::string_view kInCharacter = "n\"\\/0123456789abcdefDCu";
 }  // namespace
 
 std::optional<Ending> Matcher::ending(State state, const Endings& endings) {
+  if (!endings.are_known()) return std::nullopt;
   std::string begun;
   for (std::size_t hops = 0; hops <= kMaxCharBytes && state != kDead; ++hops) {
     if (accepts(state)) return Ending{.text = std::move(begun)};
