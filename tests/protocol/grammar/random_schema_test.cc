@@ -160,10 +160,12 @@ TEST(RandomSchema, EveryReplyIsClosedWithinItsLimit) {
       if (!program.ok()) continue;
       ++replies;
       std::mt19937_64 random(seed);
-      ReplyConstraint reply(std::make_shared<MaskMaker>(*program, small_vocabulary()), kLimit);
+      const auto maker = std::make_shared<MaskMaker>(*program, small_vocabulary());
       if (reasoning != Reasoning::kOpened) {
-        ASSERT_EQ(reply.mask()->allows(kOpensThinking), reasoning == Reasoning::kAskedFor) << schema.dump();
+        const SharedMask first = ReplyConstraint(maker).mask();
+        ASSERT_EQ(first->allows(kOpensThinking), reasoning == Reasoning::kAskedFor) << schema.dump();
       }
+      ReplyConstraint reply(maker, kLimit);
       std::string text;
       bool stopped = false;
       for (std::size_t step = 0; step < kLimit && !stopped; ++step) {
