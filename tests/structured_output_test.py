@@ -180,6 +180,7 @@ class StructuredOutput(unittest.TestCase):
             {"guided_json": {"$ref": "#/$defs/a", "$defs": {"a": node, "b": node}}},
             {"guided_json": {"allOf": [{"anyOf": [{"minimum": i * 10 + j} for j in range(9)]} for i in range(40)]}},
             {"guided_json": deep},
+            {"guided_json": PERSON, "guided_whitespace_pattern": "((\\s{999}){999}){999}"},
         ):
             with self.subTest(fields=str(fields)[:60]):
                 status, answer = self.post(**fields)
