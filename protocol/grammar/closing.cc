@@ -226,7 +226,8 @@ SharedMask ReplyConstraint::find_within_limit(const SharedMask& mask) {
       fewer.count += static_cast<std::uint32_t>(std::popcount(fewer.bits[i]));
     }
     if (fewer.count > 0) {
-      narrowed_ = narrowed_ || fewer.count < mask->count;
+      // Where the reply could end as it is, nothing of it is lost.
+      narrowed_ = narrowed_ || (needed > 0 && fewer.count < mask->count);
       return std::move(closable.mask);
     }
   }

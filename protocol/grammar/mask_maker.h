@@ -106,7 +106,7 @@ class ReplyConstraint {
   void note(TokenId token) { tokens_.push_back(token); }
   /// The reply could end here.
   bool may_end();
-  /// A mask had fewer tokens than the grammar allows, since the reply was near its limit.
+  /// A mask had fewer tokens than the grammar allows, since the reply was near its limit and not whole.
   bool is_narrowed() const { return narrowed_; }
 
  private:
