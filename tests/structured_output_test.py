@@ -3,6 +3,7 @@
 
 import concurrent.futures
 import json
+import re
 import sys
 import unittest
 
@@ -74,10 +75,8 @@ class StructuredOutput(unittest.TestCase):
         status, answer = self.post(response_format={"type": "json_object"}, temperature=0)
         self.assertEqual(status, 200, answer)
         choice = answer["choices"][0]
-        if choice["finish_reason"] == "stop":
-            self.assertIsInstance(json.loads(choice["message"]["content"]), dict)
-        else:
-            self.assertTrue(choice["message"]["content"].lstrip().startswith("{"))
+        self.assertIn(choice["finish_reason"], ("stop", "length"))
+        self.assertIsInstance(json.loads(choice["message"]["content"]), dict, "whole, also where it met its limit")
 
     def test_reasoning_comes_only_where_it_is_asked_for(self):
         schema = {"json_schema": PERSON, "temperature": 0}
@@ -87,6 +86,44 @@ class StructuredOutput(unittest.TestCase):
             self.assertFalse(answer["choices"][0]["message"].get("reasoning_content"), answer)
         status, answer = self.post(tools=[WEATHER], tool_choice="required", temperature=0)
         self.assertFalse(answer["choices"][0]["message"].get("reasoning_content"), answer)
+        for seed in range(3):  # its opening is past the reasoning that is asked for
+            thinks = {"chat_template_kwargs": {"enable_thinking": True}}
+            status, answer = self.post(tools=[WEATHER], tool_choice="required", seed=seed, **thinks)
+            self.assertEqual(len(answer["choices"][0]["message"].get("tool_calls") or []), 1, answer)
+            self.assertFalse(answer["choices"][0]["message"].get("reasoning_content"), answer)
+
+    def test_whitespace_is_compact_or_as_asked_for(self):
+        def between_tokens(text):
+            return re.sub(r'"(\\.|[^"\\])*"', '""', text)
+        for seed in range(3):
+            self.assertNotRegex(between_tokens(self.content(guided_json=PERSON, seed=seed)), r"\s\s|[^,:]\s|\n|\t")
+            none = self.content(guided_json=PERSON, guided_whitespace_pattern="", seed=seed)
+            self.assertNotRegex(between_tokens(none), r"\s")
+            pretty = self.content(structured_outputs={"json": PERSON, "whitespace_pattern": "\n"}, seed=seed)
+            self.assertRegex(between_tokens(pretty), '^{\n"":\n[^,]+\n,\n"":\n.+\n}$')
+            self.assertTrue(is_person(json.loads(pretty)))
+        for fields in ({"guided_json": PERSON, "guided_whitespace_pattern": "x"}, {"guided_regex": "a", "guided_whitespace_pattern": " "}):
+            status, answer = self.post(**fields)
+            self.assertEqual(status, 400, answer)
+
+    def test_calls_have_declared_arguments_and_end_before_the_limit(self):
+        note = {"type": "function", "function": {"name": "note", "parameters": {"type": "object", "properties": {
+            "text": {"type": "string"}, "place": {"type": "object", "properties": {"city": {"type": "string"}}}},
+            "required": ["text"]}}}
+        for seed in range(4):
+            for limit in (80, 120, 200):
+                with self.subTest(seed=seed, limit=limit):
+                    status, answer = self.post(tools=[note], tool_choice="required", seed=seed, max_tokens=limit)
+                    self.assertEqual(status, 200, answer)
+                    choice = answer["choices"][0]
+                    arguments = json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"])
+                    self.assertLessEqual(set(arguments), {"text", "place"})
+                    self.assertIn("text", arguments)
+                    self.assertLessEqual(set(arguments.get("place", {})), {"city"})
+                    self.assertIn(choice["finish_reason"], ("tool_calls", "length"))
+        long = {"type": "object", "properties": {"a": {"type": "string", "minLength": 500}}, "required": ["a"]}
+        status, answer = self.post(guided_json=long, max_tokens=20)
+        self.assertEqual((status, answer["choices"][0]["finish_reason"]), (200, "length"), "too little for any that fits")
 
     def test_completions_too(self):
         status, answer = self.post("/v1/completions", prompt="A number: ", guided_regex="[1-9][0-9]")
@@ -143,6 +180,7 @@ class StructuredOutput(unittest.TestCase):
             {"guided_json": {"$ref": "#/$defs/a", "$defs": {"a": node, "b": node}}},
             {"guided_json": {"allOf": [{"anyOf": [{"minimum": i * 10 + j} for j in range(9)]} for i in range(40)]}},
             {"guided_json": deep},
+            {"guided_json": PERSON, "guided_whitespace_pattern": "((\\s{999}){999}){999}"},
         ):
             with self.subTest(fields=str(fields)[:60]):
                 status, answer = self.post(**fields)

@@ -126,7 +126,8 @@ std::size_t string_bytes(const Json& value) {
 }
 
 // Where the prompt has opened reasoning, or the request asks for it, the constraint begins after it. A model is not left to
-// open it on its own: one that was told not to think would, since nothing else of what it likes to say is allowed.
+// open it on its own: one that was told not to think would, since nothing else of what it likes to say is allowed. A reply
+// with an opening (a forced call, a message that is continued) is past its reasoning.
 Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateRequest& request,
                                                        const ServedModel& model, const std::string& tail,
                                                        protocol::grammar::IsWanted wanted) {
@@ -136,7 +137,7 @@ Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateR
   }
   protocol::grammar::Constraint constraint = request.constraint;
   const auto* chat = std::get_if<protocol::ChatPrompt>(&request.prompt);
-  if (chat != nullptr && model.card.chat != nullptr) {
+  if (chat != nullptr && model.card.chat != nullptr && chat->reply_opening.empty()) {
     const protocol::ReplyFormat& format = model.card.chat->reply_format();
     const std::size_t last = tail.find_last_not_of(" \n");
     const bool closed = last != std::string::npos && tail.substr(0, last + 1).ends_with(format.think_close);

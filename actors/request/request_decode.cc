@@ -201,7 +201,10 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
     choice.text.emplace(*model.tokenizer, models::DecodeOptions{.skip_special = !chat, .continuation = true},
                         job_.request->stop);
   }
-  if (prompt_.masks) choice.constraint = std::make_shared<protocol::grammar::ReplyConstraint>(prompt_.masks);
+  if (prompt_.masks) {
+    choice.constraint =
+        std::make_shared<protocol::grammar::ReplyConstraint>(prompt_.masks, prompt_.max_tokens);
+  }
   if (prompt_.reasoning_budget || ends_reasoning_) begin_budget(choice);
   // Where there is reasoning it may have to end at any time.
   if (choice.constraint || model.has_reasoning()) {
@@ -370,7 +373,8 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
       if (extra.ok()) choice.reported = extra->reported;
       if (extra.ok() && extra->token) choice.tokens.push_back(extra->token->token);
     }
-  } else if (event->end == protocol::DecodeEnd::kLength) {
+  } else if (event->end == protocol::DecodeEnd::kLength ||
+             (choice.constraint && choice.constraint->is_narrowed())) {  // its limit was near, and closed it
     finished.reason = FinishReason::kLength;
   }
   Task<bool> ending = send(std::move(finished));

@@ -34,7 +34,7 @@ class CallBuilder {
   NodeId arguments(const Json& parameters, NodeId next) {
     const Json schema = object_schema(parameters);
     if (form_ == Arguments::kJson) {
-      const NodeId object = builder_.call(json_schema_value(builder_, schema), next);
+      const NodeId object = builder_.call(json_schema_value(builder_, schema, OtherKeys::kIfDeclared), next);
       return builder_.split({object, builder_.literal(" ", object)});
     }
     return listed(schema, next);
@@ -130,7 +130,7 @@ class CallBuilder {
       held.add(bytes_of(*definitions, builder_.budget()));  // a copy for each parameter
       own[keyword] = *definitions;
     }
-    return json_schema_value(builder_, own);
+    return json_schema_value(builder_, own, OtherKeys::kIfDeclared);
   }
 
   NodeId text(const Json& schema, NodeId next) {

@@ -42,6 +42,37 @@ NodeId value_or_call(ProgramBuilder& builder, const Constraint& constraint) {
       {value, builder.mark(constraint.calls.mark, one_call(builder, constraint.calls, builder.end()))});
 }
 
+constexpr const char* kJsonBlanks = " \t\n\r";
+constexpr std::size_t kMaxSpaceStates = 4096;
+
+// The pattern takes the place of what may stand between tokens by default.
+void set_whitespace(ProgramBuilder& builder, const std::string& pattern) {
+  try {
+    CharProduct product(builder.budget());
+    const RegexOptions python{.dialect = RegexDialect::kPython};
+    product.add(pattern_part(parse_regex(pattern, python, builder.budget()), builder.budget()));
+    product.add(pattern_part(parse_regex("[ \\t\\n\\r]*", python, builder.budget()), builder.budget()));
+    const CharDfa dfa = product.build();
+    if (dfa.empty()) throw GrammarError("matches nothing that JSON has between its tokens");
+    if (dfa.states.size() > kMaxSpaceStates) {
+      throw GrammarError("needs more than " + std::to_string(kMaxSpaceStates) + " states");
+    }
+    JsonSpace space{.states = {}, .after_separator = 0, .around_brackets = 0};
+    builder.budget().take(dfa.states.size() * sizeof(SpaceState));
+    for (std::uint32_t i = 0; i < dfa.states.size(); ++i) {
+      SpaceState& state = space.states.emplace_back();
+      state.may_end = dfa.states[i].label != 0;
+      for (std::size_t kind = 0; kind < state.next.size(); ++kind) {
+        const std::uint32_t next = dfa.step(i, static_cast<std::uint8_t>(kJsonBlanks[kind]));
+        state.next[kind] = next == CharDfa::kDead ? kNowhere : next;
+      }
+    }
+    builder.program().space = std::move(space);
+  } catch (const GrammarError& error) {
+    throw GrammarError(std::string("whitespace pattern: ") + error.what());
+  }
+}
+
 // Thinking first, where the reply may have any; the value behind it may begin on a line of its own.
 NodeId behind_thinking(ProgramBuilder& builder, const Constraint& constraint, NodeId value) {
   if (constraint.think_close.empty()) return value;
@@ -71,6 +102,7 @@ std::string Constraint::key() const {
     parts.push_back(tool.input.text);
   }
   parts.push_back(calls.mark);
+  parts.push_back(whitespace ? Json(*whitespace) : Json());
   parts.push_back(think_open);
   parts.push_back(think_close);
   return parts.dump();
@@ -86,6 +118,7 @@ Outcome<std::shared_ptr<const Program>, std::string> compile(const Constraint& c
                                                              WorkBudget& budget) {
   try {
     ProgramBuilder builder(budget);
+    if (constraint.whitespace) set_whitespace(builder, *constraint.whitespace);
     const NodeId value = value_or_call(builder, constraint);
     const NodeId start = behind_thinking(builder, constraint, value);
     return std::shared_ptr<const Program>(std::make_shared<const Program>(builder.finish(start)));

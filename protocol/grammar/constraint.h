@@ -4,6 +4,7 @@
 // Threading: plain values.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,9 @@ struct Constraint {
   std::string text{};
   std::vector<std::string> choices{};
   CallsConstraint calls{};
+  /// A pattern for the whitespace between the tokens of JSON, also in arguments of tools. None: a blank may follow a comma
+  /// or a colon, and nothing else may come.
+  std::optional<std::string> whitespace{};
   /// What the client calls it, for errors.
   std::string field{};
   /// Reasoning may stand before it: free text up to think_close, and blank lines behind. Empty: none.

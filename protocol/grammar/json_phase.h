@@ -1,5 +1,5 @@
 #pragma once
-// Where within an object or array a matcher is, between their values: a phase, and the whitespace since it began.
+// Position of a matcher within an object or array, between their values: a phase, and the whitespace since it began.
 // Shared by the matcher's two sources.
 //
 // Threading: pure functions.
@@ -20,7 +20,7 @@ enum class Phase : std::uint8_t {
   kAfter,  // behind a value
 };
 
-/// Whitespace so far: 0 none, 1 a space, 2 + n a line break and n blanks.
+/// With the state of JsonSpace that the whitespace so far has led to.
 constexpr std::uint32_t in_phase(Phase phase, std::uint32_t space = 0) {
   return static_cast<std::uint32_t>(phase) | space << 8;
 }
@@ -31,11 +31,21 @@ constexpr std::uint32_t space_of(std::uint32_t packed) {
   return packed >> 8;
 }
 
-/// The whitespace with one more byte of it; 0: that is none, or more than is let in.
-constexpr std::uint32_t more_space(std::uint32_t space, std::uint8_t byte) {
-  if (space == 0) return byte == ' ' ? 1 : byte == '\n' ? 2 : 0;
-  const bool blank = byte == ' ' || byte == '\t';
-  return space >= 2 && blank && space < 2 + kMostIndent ? space + 1 : 0;
+/// A phase that begins, without whitespace.
+inline std::uint32_t begun(Phase phase, const JsonSpace& space) {
+  switch (phase) {
+    case Phase::kFirst:
+    case Phase::kAfter:
+      return in_phase(phase, space.around_brackets);
+    case Phase::kNext:
+    case Phase::kValue:
+      return in_phase(phase, space.after_separator);
+    case Phase::kOpen:
+    case Phase::kKey:
+    case Phase::kColon:
+      break;
+  }
+  return in_phase(phase);
 }
 
 }  // namespace reprise::protocol::grammar

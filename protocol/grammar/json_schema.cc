@@ -26,8 +26,8 @@ constexpr std::size_t kMostFirstItems = 4096;
 // Values are nodes by the set of schemas that they must fit, so that recursion leads back to the same node.
 class SchemaCompiler {
  public:
-  SchemaCompiler(ProgramBuilder& builder, const Json& document)
-      : builder_(builder), source_(document, builder.budget()), parts_(source_) {}
+  SchemaCompiler(ProgramBuilder& builder, const Json& document, OtherKeys other_keys)
+      : builder_(builder), source_(document, builder.budget()), parts_(source_), other_keys_(other_keys) {}
 
   NodeId compile() {
     const NodeId start = value({source_.root()});
@@ -244,12 +244,14 @@ class SchemaCompiler {
   }
 
   NodeId object(const Alternative& part);
+  bool is_closed(const Alternative& part, std::size_t names, std::uint32_t least) const;
   std::vector<std::string> names_of(const Alternative& part) const;
   void add_needs(const Alternative& part, const std::vector<std::string>& names, ObjectSpec& spec) const;
 
   ProgramBuilder& builder_;
   SchemaSource source_;
   SchemaParts parts_;
+  const OtherKeys other_keys_;
   std::map<SchemaSet, NodeId> values_;
   std::deque<std::pair<SchemaSet, std::uint32_t>> waiting_;
   std::vector<Decimal> multiples_;
@@ -309,6 +311,24 @@ void SchemaCompiler::add_needs(const Alternative& part, const std::vector<std::s
   }
 }
 
+/// Whether keys that no schema speaks of are left out although none says so.
+bool SchemaCompiler::is_closed(const Alternative& part, std::size_t names, std::uint32_t least) const {
+  if (other_keys_ != OtherKeys::kIfDeclared || names < least) return false;
+  bool declares = false;
+  for (const Schema base : part.bases) {
+    if (base->find("additionalProperties") != nullptr) return false;
+    const Json* properties = base->find_object("properties");
+    if (properties == nullptr) continue;
+    builder_.budget().charge(properties->size());
+    declares =
+        declares || std::any_of(properties->as_object().begin(), properties->as_object().end(),
+                                [](const Json::Member& property) {  // what `not` leaves out declares nothing
+                                  return !property.value.is_bool() || property.value.as_bool();
+                                });
+  }
+  return declares;
+}
+
 NodeId SchemaCompiler::object(const Alternative& part) {
   const std::vector<std::string> names = names_of(part);
   ObjectSpec spec{.least = parts_.least_of(part, "minProperties"),
@@ -354,11 +374,13 @@ NodeId SchemaCompiler::object(const Alternative& part) {
     if ((rules[0].types & kStringType) == 0) keys.add(length_part(1, 0));  // no name is no string
     static_cast<void>(parts_.add_string_parts(rules[0], keys));
   }
+  const bool closed = is_closed(part, names.size(), spec.least);
   std::map<std::vector<bool>, std::uint32_t> groups;  // by patterns: its number, kNowhere where no value fits
   CharDfa dfa = keys.build([&](std::span<const Verdict> verdicts) -> std::uint32_t {
     if (verdicts[0] != 0) return verdicts[0];
     std::vector<bool> matched;
     for (std::size_t i = 0; i < patterns.size(); ++i) matched.push_back(verdicts[1 + i] != 0);
+    if (closed && std::find(matched.begin(), matched.end(), true) == matched.end()) return 0;
     const auto [group, is_new] = groups.try_emplace(matched, kNowhere);
     builder_.budget().charge(patterns.size());
     if (is_new) {
@@ -393,10 +415,10 @@ NodeId SchemaCompiler::object(const Alternative& part) {
 
 }  // namespace
 
-NodeId json_schema_value(ProgramBuilder& builder, const Json& schema) {
+NodeId json_schema_value(ProgramBuilder& builder, const Json& schema, OtherKeys other_keys) {
   if (!schema.is_object() && !schema.is_bool())
     throw GrammarError("a schema must be an object, true or false");
-  return SchemaCompiler(builder, schema).compile();
+  return SchemaCompiler(builder, schema, other_keys).compile();
 }
 
 NodeId any_json_object(ProgramBuilder& builder) {

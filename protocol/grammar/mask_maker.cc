@@ -173,7 +173,7 @@ SharedMask ReplyConstraint::mask(IsWanted wanted) {
   maker_->budget_.begin(std::move(wanted));
   try {
     find_place();
-    SharedMask mask = maker_->mask_at(*maker_->known_, state_);
+    SharedMask mask = within_limit(maker_->mask_at(*maker_->known_, state_));
     maker_->count_bytes();
     return mask;
   } catch (const GrammarError&) {
@@ -195,7 +195,7 @@ SharedMask ReplyConstraint::mask_if_known() {
     return nullptr;  // mask() says so, or takes its time
   }
   const auto found = maker_->known_->masks.find(state_);
-  return found == maker_->known_->masks.end() ? nullptr : found->second;
+  return found == maker_->known_->masks.end() ? nullptr : within_limit_if_known(found->second);
 }
 
 bool ReplyConstraint::accept(TokenId token) {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/token_mask.h"
+#include "protocol/grammar/closing.h"
 #include "protocol/grammar/content_masks.h"
 #include "protocol/grammar/matcher.h"
 #include "protocol/grammar/vocabulary.h"
@@ -45,6 +46,8 @@ class MaskMaker {
     ContentMasks contents;
     std::unordered_map<Matcher::State, SharedMask> masks{};
     std::unordered_multimap<std::uint64_t, SharedMask> by_content{};
+    std::unordered_map<Matcher::State, std::uint32_t> tokens_to_end{};  // at most; Closing::kNever
+    std::unordered_map<Matcher::State, std::uint32_t> worst_next{};     // the same behind its worst token
     std::size_t mask_bytes = 0;
 
     std::size_t bytes() const { return matcher.bytes() + contents.bytes() + mask_bytes; }
@@ -60,7 +63,19 @@ class MaskMaker {
   void walk(Matcher& matcher, std::uint32_t parent, Matcher::State state, bool has_plain,
             TokenMask& mask) const;
   void let_go();
-  void count_bytes() { bytes_.store(program_bytes_ + known_->bytes(), std::memory_order_relaxed); }
+
+  // -- closing.cc
+  struct Closable {
+    std::shared_ptr<TokenMask> mask;
+    std::uint32_t worst = 0;
+  };
+  std::uint32_t tokens_to_end(Known& known, Matcher::State state) const;
+  Closable closable(Known& known, Matcher::State state, std::size_t left) const;
+
+  void count_bytes() {
+    const std::size_t closing = closing_ == nullptr ? 0 : closing_->bytes();
+    bytes_.store(program_bytes_ + known_->bytes() + closing, std::memory_order_relaxed);
+  }
 
   const std::shared_ptr<const Program> program_;
   const std::shared_ptr<const Vocabulary> vocabulary_;
@@ -68,13 +83,18 @@ class MaskMaker {
   std::mutex lock_;
   mutable WorkBudget budget_;  // of the mask that is being made
   std::unique_ptr<Known> known_;
-  std::uint64_t epoch_ = 1;  // of known_
+  std::uint64_t epoch_ = 1;                 // of known_
+  std::unique_ptr<const Closing> closing_;  // made when a reply first comes near its limit
   std::atomic<std::size_t> bytes_{0};
 };
 
 class ReplyConstraint {
  public:
-  explicit ReplyConstraint(std::shared_ptr<MaskMaker> maker) : maker_(std::move(maker)) {}
+  static constexpr std::size_t kUnlimited = SIZE_MAX;
+
+  /// `max_tokens`: of the reply. Where the grammar allows, its last masks bring it to its end before that.
+  explicit ReplyConstraint(std::shared_ptr<MaskMaker> maker, std::size_t max_tokens = kUnlimited)
+      : maker_(std::move(maker)), max_tokens_(max_tokens) {}
 
   /// Of the next token. Throws GrammarError where it takes too much, or is not `wanted` any more.
   SharedMask mask(IsWanted wanted = {});
@@ -86,15 +106,28 @@ class ReplyConstraint {
   void note(TokenId token) { tokens_.push_back(token); }
   /// The reply could end here.
   bool may_end();
+  /// A mask had fewer tokens than the grammar allows, since the reply was near its limit and not whole.
+  bool is_narrowed() const { return narrowed_; }
 
  private:
   void find_place();
+
+  // -- closing.cc
+  SharedMask within_limit(SharedMask mask);
+  SharedMask within_limit_if_known(SharedMask mask) const;
+  SharedMask find_within_limit(const SharedMask& mask);
+  SharedMask closing_mask(std::size_t left, const SharedMask& mask);
 
   std::shared_ptr<MaskMaker> maker_;
   std::uint64_t epoch_ = 0;
   Matcher::State state_ = Matcher::kDead;  // behind the first `placed_` tokens
   std::size_t placed_ = 0;
   TokenList tokens_;
+  std::size_t max_tokens_ = kUnlimited;
+  std::shared_ptr<const ClosingText> closing_;  // what the reply becomes; null: that is open
+  std::size_t closed_at_ = 0;                   // tokens before it
+  bool narrowed_ = false;
+  bool gave_up_ = false;  // the reply cannot be closed
 };
 
 }  // namespace reprise::protocol::grammar

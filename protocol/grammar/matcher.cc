@@ -183,7 +183,7 @@ void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& 
         break;
       case Op::kObject: {
         const ObjectSpec& spec = program_->objects[node.arg];
-        if (phase_of(place.phase) == Phase::kValue) {
+        if (phase_of(place.phase) == Phase::kValue && program_->space.states[space_of(place.phase)].may_end) {
           const std::size_t properties = spec.properties.size();
           enter(place.a <= properties ? spec.properties[place.a - 1].value
                                       : spec.others[place.a - 1 - properties],
@@ -194,7 +194,8 @@ void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& 
       }
       case Op::kArray: {
         const Phase phase = phase_of(place.phase);
-        if (phase == Phase::kFirst || phase == Phase::kNext) {
+        if ((phase == Phase::kFirst || phase == Phase::kNext) &&
+            program_->space.states[space_of(place.phase)].may_end) {
           const NodeId item = program_->arrays[node.arg].item(frames_[place.stack].value);
           if (item != kNowhere) enter(item, place.stack, open);
         }
@@ -264,14 +265,15 @@ void Matcher::leave(std::uint32_t stack, std::vector<Place>& open, bool& accepts
       return;
     }
     case Op::kObject:
-      open.push_back({.node = top.node, .phase = in_phase(Phase::kAfter), .stack = stack});
+      open.push_back({.node = top.node, .phase = begun(Phase::kAfter, program_->space), .stack = stack});
       return;
     case Op::kArray: {
       const ArraySpec& spec = program_->arrays[node.arg];
       const auto enough = std::max(spec.least, static_cast<std::uint32_t>(spec.first.size()));
       const std::uint32_t done = one_more(top.value, enough, spec.most);
-      open.push_back(
-          {.node = top.node, .phase = in_phase(Phase::kAfter), .stack = frame(top.node, done, top.below)});
+      open.push_back({.node = top.node,
+                      .phase = begun(Phase::kAfter, program_->space),
+                      .stack = frame(top.node, done, top.below)});
       return;
     }
     default:

@@ -13,11 +13,13 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "protocol/grammar/content_rule.h"
+#include "protocol/grammar/endings.h"
 #include "protocol/grammar/json_char.h"
 #include "protocol/grammar/program.h"
 #include "protocol/grammar/work_budget.h"
@@ -91,6 +93,11 @@ class Matcher {
   /// From there by the closing quote, where the automaton has that label; and to another place of the same string.
   State left(const Place& place, std::uint32_t label);
   State moved(Place place, std::uint32_t a, std::uint32_t b);
+  /// One of the state's places alone.
+  State alone(State state, const Within& one);
+
+  /// A short text by which the reply ends from there; nothing: none is known.
+  std::optional<Ending> ending(State state, const Endings& endings);
 
  private:
   static constexpr State kUnknown = UINT32_MAX;
@@ -152,6 +159,16 @@ class Matcher {
   std::uint32_t missing(const ObjectSpec& spec, const Members& members, std::uint32_t property) const;
   std::uint32_t with_property(const ObjectSpec& spec, std::uint32_t members, std::uint32_t property);
   std::uint32_t with_other(const ObjectSpec& spec, std::uint32_t members);
+
+  // -- matcher_ending.cc
+  bool write_place(const Place& place, const Endings& endings, Ending& out) const;
+  bool write_object(const Place& place, const Endings& endings, Ending& out) const;
+  bool write_key(const Place& place, const Endings& endings, Ending& out) const;
+  bool write_array(const Place& place, const Endings& endings, Ending& out) const;
+  bool write_frames(std::uint32_t stack, const Endings& endings, Ending& out) const;
+  bool write_rest(std::uint32_t object, std::uint32_t members, const Endings& endings, Ending& out) const;
+  bool members_after_comma(std::uint32_t object, const Members& members, const Endings& endings,
+                           std::vector<std::uint32_t>& labels) const;
 
   std::uint32_t frame(NodeId node, std::uint32_t value, std::uint32_t below);
   std::uint32_t intern_members(Members members);

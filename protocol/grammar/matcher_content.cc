@@ -111,4 +111,8 @@ Matcher::State Matcher::moved(Place place, std::uint32_t a, std::uint32_t b) {
   return intern({place});
 }
 
+Matcher::State Matcher::alone(State state, const Within& one) {
+  return intern({states_[state].places[one.index]});
+}
+
 }  // namespace reprise::protocol::grammar

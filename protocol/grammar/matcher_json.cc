@@ -96,12 +96,13 @@ void Matcher::advance_object(const Place& place, std::uint8_t byte, std::vector<
   const ObjectSpec& spec = program_->objects[node.arg];
   const Phase phase = phase_of(place.phase);
   const auto go_to = [&](Phase next, std::uint32_t a = 0) {
-    open.push_back({.node = place.node, .a = a, .phase = in_phase(next), .stack = place.stack});
+    open.push_back({.node = place.node, .a = a, .phase = begun(next, program_->space), .stack = place.stack});
   };
   if (phase == Phase::kOpen) {
     if (byte != '{') return;
-    open.push_back(
-        {.node = place.node, .phase = in_phase(Phase::kFirst), .stack = frame(place.node, 0, place.stack)});
+    open.push_back({.node = place.node,
+                    .phase = begun(Phase::kFirst, program_->space),
+                    .stack = frame(place.node, 0, place.stack)});
     return;
   }
   if (phase == Phase::kKey) return advance_key(place, byte, open);
@@ -109,12 +110,14 @@ void Matcher::advance_object(const Place& place, std::uint8_t byte, std::vector<
     if (byte == ':') go_to(Phase::kValue, place.a);
     return;
   }
-  if (const std::uint32_t space = more_space(space_of(place.phase), byte); space != 0) {
+  const JsonSpace& spaces = program_->space;
+  if (const auto space = spaces.step(space_of(place.phase), byte); space != kNowhere) {
     Place next = place;
     next.phase = in_phase(phase, space);
     open.push_back(next);
     return;
   }
+  if (!spaces.states[space_of(place.phase)].may_end) return;
   const Members& members = members_[frames_[place.stack].value];
   if (byte == '"' && (phase == Phase::kFirst || phase == Phase::kNext)) {
     if (can_add_any(spec, members)) go_to(Phase::kKey);
@@ -188,22 +191,25 @@ void Matcher::advance_array(const Place& place, std::uint8_t byte, std::vector<P
   const Phase phase = phase_of(place.phase);
   if (phase == Phase::kOpen) {
     if (byte != '[') return;
-    open.push_back(
-        {.node = place.node, .phase = in_phase(Phase::kFirst), .stack = frame(place.node, 0, place.stack)});
+    open.push_back({.node = place.node,
+                    .phase = begun(Phase::kFirst, program_->space),
+                    .stack = frame(place.node, 0, place.stack)});
     return;
   }
-  if (const std::uint32_t space = more_space(space_of(place.phase), byte); space != 0) {
+  const JsonSpace& spaces = program_->space;
+  if (const auto space = spaces.step(space_of(place.phase), byte); space != kNowhere) {
     Place next = place;
     next.phase = in_phase(phase, space);
     open.push_back(next);
     return;
   }
+  if (!spaces.states[space_of(place.phase)].may_end) return;
   const Frame top = frames_[place.stack];
   if (byte == ']' && (phase == Phase::kFirst || phase == Phase::kAfter)) {
     if (top.value >= spec.least) enter(node.next, top.below, open);
   } else if (byte == ',' && phase == Phase::kAfter) {
     if (spec.item(top.value) == kNowhere) return;
-    open.push_back({.node = place.node, .phase = in_phase(Phase::kNext), .stack = place.stack});
+    open.push_back({.node = place.node, .phase = begun(Phase::kNext, program_->space), .stack = place.stack});
   }
 }
 

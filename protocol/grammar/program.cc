@@ -165,7 +165,7 @@ std::size_t Program::bytes() const {
   }
   for (const ArraySpec& spec : arrays) sum += sizeof spec + spec.first.size() * sizeof(NodeId);
   for (const TextSpec& spec : free_texts) sum += sizeof spec + spec.mark.size() * 5;
-  sum += embedded.size() * sizeof(EmbeddedSpec);
+  sum += embedded.size() * sizeof(EmbeddedSpec) + space.states.size() * sizeof(SpaceState);
   return sum;
 }
 

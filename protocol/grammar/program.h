@@ -5,11 +5,12 @@
 // ends at kReturn. What is within what is a stack of frames: calls, repetitions, objects, arrays. Objects take their
 // members in any order, each declared one once.
 //
-// Whitespace in JSON: none, one space, or a line break with up to kMostIndent blanks behind it; behind a brace,
-// bracket, comma or colon, and before a comma or closing bracket. So a reply cannot go on for ever with blanks.
+// Whitespace in JSON is read by a small automaton (JsonSpace). By default a blank may follow a comma or a colon, and
+// nothing else may come: a reply cannot go on for ever with blanks.
 //
 // Threading: built by one thread, then immutable and shared.
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,7 +22,6 @@ namespace reprise::protocol::grammar {
 using NodeId = std::uint32_t;
 inline constexpr NodeId kNowhere = UINT32_MAX;
 inline constexpr std::uint32_t kUnbounded = UINT32_MAX;
-inline constexpr std::uint32_t kMostIndent = 40;
 
 enum class Op : std::uint8_t {
   kReturn,    // the rule or value has ended
@@ -110,6 +110,35 @@ struct EmbeddedSpec {
   std::uint32_t mark = kNowhere;
 };
 
+/// A state of JsonSpace: the whitespace since the last token.
+struct SpaceState {
+  std::array<std::uint32_t, 4> next{kNowhere, kNowhere, kNowhere, kNowhere};  // by a blank, tab, \n, \r
+  bool may_end = true;                                                        // a token may follow
+};
+
+/// Whitespace between the tokens of JSON values.
+struct JsonSpace {
+  std::vector<SpaceState> states{{}, {.next = {0, kNowhere, kNowhere, kNowhere}}};
+  std::uint32_t after_separator = 1;  // after a comma or colon: none, or one blank
+  std::uint32_t around_brackets = 0;  // after an opening bracket, before a comma or closing bracket: none
+
+  /// The state after one more byte; kNowhere: it is no whitespace, or more than may come.
+  std::uint32_t step(std::uint32_t state, std::uint8_t byte) const {
+    switch (byte) {
+      case ' ':
+        return states[state].next[0];
+      case '\t':
+        return states[state].next[1];
+      case '\n':
+        return states[state].next[2];
+      case '\r':
+        return states[state].next[3];
+      default:
+        return kNowhere;
+    }
+  }
+};
+
 struct Program {
   std::vector<Node> nodes{};
   NodeId start = 0;
@@ -122,6 +151,7 @@ struct Program {
   std::vector<ArraySpec> arrays{};
   std::vector<TextSpec> free_texts{};
   std::vector<EmbeddedSpec> embedded{};
+  JsonSpace space{};
   Limits limits{};
 
   /// That it holds, about.

@@ -200,8 +200,10 @@ Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
   context.parser.reply_opening = std::move(*opening);
   if (auto calls =
           forced_call(context.chat->reply_format(), chat.tools, request_.tool_choice.name, chat.text_tools)) {
-    request_.generate.constraint = {
-        .kind = grammar::Constraint::Kind::kCalls, .calls = std::move(*calls), .field = "tools"};
+    request_.generate.constraint = {.kind = grammar::Constraint::Kind::kCalls,
+                                    .calls = std::move(*calls),
+                                    .whitespace = std::move(request_.generate.constraint.whitespace),
+                                    .field = "tools"};
   }
   co_return std::nullopt;
 }

@@ -10,6 +10,7 @@ using Kind = Constraint::Kind;
 
 constexpr std::size_t kMostGrammarBytes = 1u << 20;
 constexpr std::size_t kMostChoices = 10'000;
+constexpr std::size_t kMaxWhitespaceBytes = 1024;
 
 Constraint of_schema(const Json& given, const std::string& path) {
   Json schema = given;
@@ -71,6 +72,14 @@ Constraint of_response_format(const Fields& body, const Json& given) {
                      "type " + in_quotes(*type) + " is not supported: text, json_object and json_schema are");
 }
 
+std::string whitespace_of(const Json& given, const std::string& path) {
+  if (!given.is_string()) refuse_kind(path, "a string", given);
+  if (given.as_string().size() > kMaxWhitespaceBytes) {
+    refuse_field(path, "too_long", "has more than " + std::to_string(kMaxWhitespaceBytes) + " bytes");
+  }
+  return given.as_string();
+}
+
 Constraint of_structured_outputs(const Json& object) {
   Constraint found;
   for (const Json::Member& member : object.as_object()) {
@@ -88,13 +97,32 @@ Constraint of_structured_outputs(const Json& object) {
     } else if (member.key == "json_object") {
       if (!member.value.is_bool()) refuse_kind(path, "true or false", member.value);
       if (member.value.as_bool()) one = {.kind = Kind::kJsonObject, .field = path};
-    } else if (member.key == "structural_tag" || member.key == "whitespace_pattern") {
+    } else if (member.key == "structural_tag") {
       refuse_unsupported(path, "is not supported by this server");
     }
     if (found && one) refuse_field("structured_outputs", "invalid_value", "says more than one thing");
     if (one) found = std::move(one);
   }
   return found;
+}
+
+/// For JSON, also in arguments of tools: these may be all that the reply is held to.
+void read_whitespace(const Fields& fields, Constraint& constraint) {
+  const Json* object = fields.object("structured_outputs");
+  const Json* nested = object == nullptr ? nullptr : object->find("whitespace_pattern");
+  const Json* plain = fields.find("guided_whitespace_pattern");
+  if (nested != nullptr && nested->is_null()) nested = nullptr;
+  if (nested != nullptr && plain != nullptr) {
+    refuse_field("guided_whitespace_pattern", "invalid_value",
+                 "does not go together with structured_outputs.whitespace_pattern");
+  }
+  if (nested == nullptr && plain == nullptr) return;
+  const char* path =
+      nested != nullptr ? "structured_outputs.whitespace_pattern" : "guided_whitespace_pattern";
+  if (constraint && constraint.kind != Kind::kJsonObject && constraint.kind != Kind::kJsonSchema) {
+    refuse_field(path, "invalid_value", "only goes with JSON, not with " + constraint.field);
+  }
+  constraint.whitespace = whitespace_of(nested != nullptr ? *nested : *plain, path);
 }
 
 }  // namespace
@@ -124,6 +152,7 @@ Constraint read_constraint(const Fields& fields) {
     const Json* text = fields.find(name);
     if (text != nullptr && !(text->is_string() && text->as_string().empty())) take(of_grammar(*text, name));
   }
+  read_whitespace(fields, found);
   return found;
 }
 

@@ -295,6 +295,47 @@ TEST_P(ReasoningBudgetTest, ABudgetGoesTogetherWithASchema) {
   EXPECT_TRUE(protocol::validates(json(kPersonSchema), json(kPersonSchema), *parsed)) << choice.text;
 }
 
+TEST_P(ReasoningBudgetTest, AForcedCallBeginsBehindReasoning) {
+  const Json tools = json(R"([{"type": "function", "function": {"name": "noop"}}])");
+  const auto chat = harness_->engine().models().at(0).chat;
+  protocol::GenerateRequest wish = thinking(std::nullopt);
+  auto& prompt = std::get<ChatPrompt>(wish.prompt);
+  prompt.tools = tools;
+  const auto rendered = chat->render(prompt);
+  ASSERT_TRUE(rendered.ok());
+  const auto opening = chat->call_opening("noop", *rendered);
+  ASSERT_TRUE(opening.has_value());
+  prompt.reply_opening = *opening;
+  wish.constraint = {.kind = Constraint::Kind::kCalls,
+                     .calls = *protocol::forced_call(chat->reply_format(), tools, "noop"),
+                     .field = "tools"};
+  wish.sampling.logit_bias = {{*tokenizer().find("<think>"), 1000.0F}};
+  const Reply reply = harness_->ask(wish);
+  ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
+  EXPECT_EQ(reply.choices.at(0).text.find("<think>"), std::string::npos) << reply.choices.at(0).text;
+}
+
+TEST_P(StructuredOutputTest, ALimitEndsTheReplyInWholeJson) {
+  constexpr const char* kFree =
+      R"({"type": "object", "properties": {"text": {"type": "string"}, "list": {"type": "array",
+    "items": {"type": "string"}, "minItems": 1}}, "required": ["text", "list"], "additionalProperties": false})";
+  for (std::uint32_t limit = 40; limit < 60; limit += 5) {
+    protocol::GenerateRequest wish = request(schema(kFree), limit);
+    wish.max_tokens = limit;
+    wish.cache_prompt = false;
+    const Reply cold = harness_->ask(wish);
+    ASSERT_FALSE(cold.error.has_value()) << cold.error->message;
+    EXPECT_LE(cold.tokens().size(), limit);
+    const auto parsed = Json::parse(content(cold.choices.at(0)));
+    ASSERT_TRUE(parsed.ok()) << cold.choices.at(0).text;
+    EXPECT_TRUE(protocol::validates(json(kFree), json(kFree), *parsed)) << cold.choices.at(0).text;
+    wish.cache_prompt = true;
+    EXPECT_EQ(harness_->ask(wish).choices, cold.choices);
+    EXPECT_EQ(harness_->ask(wish).choices, cold.choices) << "restored";
+  }
+  expect_nothing_held(*harness_);
+}
+
 TEST_P(ReasoningBudgetTest, EveryChoiceHasItsOwn) {
   protocol::GenerateRequest wish = thinking(5);
   wish.n = 3;

@@ -19,7 +19,7 @@ TEST(JsonSchemaGrammar, ObjectsInAnyOrderEachMemberOnce) {
   expect_schema(
       R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
                     "required": ["a"], "additionalProperties": false})",
-      {R"({"a": 1})", R"({"a":1,"b":"x"})", R"({"b": "x", "a": -7})", "{\n  \"a\": 1\n}"},
+      {R"({"a": 1})", R"({"a":1,"b":"x"})", R"({"b": "x", "a": -7})"},
       {"{}", R"({"b": "x"})", R"({"a": 1, "a": 2})", R"({"a": 1, "c": 2})", R"({"a": 1,})", R"({"a": 1.5})"});
 }
 

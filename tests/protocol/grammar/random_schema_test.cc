@@ -141,6 +141,66 @@ TEST(RandomSchema, EveryReplyParsesAndFits) {
   EXPECT_GT(judged, rounds(1000) * 3U / 2);
 }
 
+// With reasoning that the prompt has opened, that the request asks for, and without: a writer at random comes to its end
+// within its limit, and none begins reasoning that it was not offered.
+TEST(RandomSchema, EveryReplyIsClosedWithinItsLimit) {
+  constexpr std::size_t kLimit = 80;
+  constexpr TokenId kOpensThinking = 1;  // "<call>", here
+  enum class Reasoning { kAbsent, kOpened, kAskedFor };
+  std::size_t replies = 0;
+  std::size_t closed = 0;
+  std::size_t reasoned = 0;
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(rounds(1000)); ++seed) {
+    const Json schema = SchemaWriter(seed).schema(2);
+    for (const Reasoning reasoning : {Reasoning::kAbsent, Reasoning::kOpened, Reasoning::kAskedFor}) {
+      Constraint constraint{.kind = Constraint::Kind::kJsonSchema, .json = schema};
+      if (reasoning != Reasoning::kAbsent) constraint.think_close = "</t>";
+      if (reasoning == Reasoning::kAskedFor) constraint.think_open = "<call>";
+      const auto program = compile(constraint);
+      if (!program.ok()) continue;
+      ++replies;
+      std::mt19937_64 random(seed);
+      const auto maker = std::make_shared<MaskMaker>(*program, small_vocabulary());
+      if (reasoning != Reasoning::kOpened) {
+        const SharedMask first = ReplyConstraint(maker).mask();
+        ASSERT_EQ(first->allows(kOpensThinking), reasoning == Reasoning::kAskedFor) << schema.dump();
+      }
+      ReplyConstraint reply(maker, kLimit);
+      std::string text;
+      bool stopped = false;
+      for (std::size_t step = 0; step < kLimit && !stopped; ++step) {
+        const SharedMask mask = reply.mask();
+        if (mask->ends) break;
+        std::vector<TokenId> allowed;
+        for (std::size_t id = 0; id < small_vocabulary()->token_count(); ++id) {
+          if (mask->allows(static_cast<TokenId>(id))) allowed.push_back(static_cast<TokenId>(id));
+        }
+        ASSERT_FALSE(allowed.empty()) << schema.dump() << "\n" << text;
+        const bool opens = reasoning == Reasoning::kAskedFor && step == 0 && seed % 2 == 0;
+        const TokenId chosen = opens ? kOpensThinking : allowed[random() % allowed.size()];
+        stopped = chosen == kStop;
+        if (stopped) break;
+        ASSERT_TRUE(reply.accept(chosen)) << schema.dump() << "\n" << text;
+        text += small_vocabulary()->token(chosen).bytes;
+      }
+      if (!reply.may_end()) continue;
+      ++closed;
+      if (reasoning == Reasoning::kOpened || text.starts_with("<call>")) {
+        ++reasoned;
+        const std::size_t close = text.find("</t>");
+        ASSERT_NE(close, std::string::npos) << schema.dump() << "\n" << text;
+        text.erase(0, close + 4);
+      }
+      const auto parsed = Json::parse(text, {}, {.python = true});
+      ASSERT_TRUE(parsed.ok()) << schema.dump() << "\n" << text << "\n" << parsed.error().message;
+      if (schema.dump().find("attern") != std::string::npos && !all_ascii(*parsed)) continue;
+      ASSERT_TRUE(validates(schema, schema, *parsed)) << schema.dump() << "\n" << text;
+    }
+  }
+  EXPECT_GT(closed, replies * 9 / 10) << "of " << replies;
+  EXPECT_GT(reasoned, replies * 2 / 5);
+}
+
 // A mask is put together from what is known of places; the matcher reads a token byte by byte.
 TEST(RandomSchema, MasksSayWhatTheMatcherSays) {
   std::size_t compared = 0;
