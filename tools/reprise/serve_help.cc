@@ -1,0 +1,44 @@
+#include "tools/reprise/serve_help.h"
+
+#include <vector>
+
+namespace reprise::tools {
+namespace {
+
+constexpr std::size_t kColumns = 100;
+
+/// "--port", or "-c" where there is no long name.
+std::string own_name(const CLI::Option& option) {
+  return option.get_lnames().empty() ? "-" + option.get_snames().front() : "--" + option.get_lnames().front();
+}
+
+/// Names in lines of at most kColumns.
+std::string in_lines(const std::vector<const CLI::Option*>& options) {
+  std::string out;
+  std::string line;
+  for (const CLI::Option* option : options) {
+    const std::string name = own_name(*option);
+    if (!line.empty() && line.size() + 1 + name.size() > kColumns) {
+      out += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "  " : " ") + name;
+  }
+  return out + line + "\n";
+}
+
+}  // namespace
+
+std::string ServeFormatter::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const {
+  if (mode == CLI::AppFormatMode::All) return CLI::Formatter::make_help(app, std::move(name), mode);
+  const auto is_common = [](const CLI::Option* option) { return option->get_group() == kCommonGroup; };
+  const auto is_further = [&](const CLI::Option* option) {
+    return !is_common(option) && option->nonpositional();
+  };
+  return make_description(app) + make_usage(app, std::move(name)) +
+         make_group(kCommonGroup, false, app->get_options(is_common)) +
+         "\nFurther options, explained by --help-all:\n" + in_lines(app->get_options(is_further)) + "\n" +
+         make_footer(app);
+}
+
+}  // namespace reprise::tools
