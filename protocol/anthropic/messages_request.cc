@@ -21,11 +21,6 @@ void refuse_foreign_fields(const Fields& fields) {
   }
 }
 
-/// Clients that know Anthropic's models alone mean the one that is served.
-bool is_anthropics(const std::string& model) {
-  return model.starts_with("claude");
-}
-
 ToolChoice read_tool_choice(const Fields& fields, const Json& tools) {
   const bool have_tools = tools.size() > 0;
   ToolChoice choice{.mode = have_tools ? ToolChoice::Mode::kAuto : ToolChoice::Mode::kNone};
@@ -116,7 +111,6 @@ ApiRequest read_messages_request(const Json& body, const BodyLimits& limits) {
   refuse_foreign_fields(fields);
   ApiRequest asked = openai::read_common(fields, limits, openai::Manners::kOpenAi).asked;
   GenerateRequest& generate = asked.generate;
-  asked.any_model = is_anthropics(generate.model);
   if (!generate.max_tokens) refuse_field("max_tokens", "missing", "is required");
   if (generate.n != 1) refuse_unsupported("n", "is not supported here: there is one answer");
   generate.stop = openai::read_stop(fields, "stop_sequences", limits);
@@ -138,7 +132,7 @@ RenderRequest read_count_request(const Json& body, const BodyLimits& limits) {
   refuse_foreign_fields(fields);
   RenderRequest request;
   const std::string* model = fields.string("model", limits.label_bytes);
-  if (model != nullptr && !is_anthropics(*model)) request.model = *model;
+  if (model != nullptr) request.model = *model;
   ToolChoice choice;
   request.chat = read_prompt(fields, limits, choice);
   static_cast<void>(read_output(fields, request.chat.template_extra));

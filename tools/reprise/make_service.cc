@@ -126,6 +126,8 @@ std::vector<actors::ModelSpec> model_specs(const ServeConfig& config) {
       spec.adapters.push_back({.name = adapter.name, .path = adapter.path});
     }
   }
+  std::vector<std::string>& names = specs.front().aliases;
+  names.insert(names.end(), config.aliases.begin(), config.aliases.end());
   return specs;
 }
 

@@ -30,7 +30,7 @@ std::string in_lines(const std::vector<const CLI::Option*>& options) {
 }  // namespace
 
 std::string ServeFormatter::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const {
-  if (mode == CLI::AppFormatMode::All) return CLI::Formatter::make_help(app, std::move(name), mode);
+  if (mode != CLI::AppFormatMode::Normal) return CLI::Formatter::make_help(app, std::move(name), mode);
   const auto is_common = [](const CLI::Option* option) { return option->get_group() == kCommonGroup; };
   const auto is_further = [&](const CLI::Option* option) {
     return !is_common(option) && option->nonpositional();
