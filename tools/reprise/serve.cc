@@ -171,6 +171,7 @@ protocol::admin::ScopeOf scopes_of(const protocol::KeyRing& keys) {
 }
 
 void warn_about(const ServeConfig& config) {
+  for (const std::string& warning : config.warnings) log_line(LogLevel::kWarning, warning);
   if (!is_loopback(config.http.host) && config.http.keys.empty()) {
     log_line(LogLevel::kWarning,
              "everybody who reaches this address may use the server: there are no API keys");
