@@ -184,6 +184,7 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
   const sigset_t signals = all_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // for all threads to come
   std::signal(SIGPIPE, SIG_IGN);                  // a pipe without reader is an error of who writes to it
+  if (config.log_format == "json") protocol::set_log_json();
   protocol::set_log_level(protocol::log_level_named(config.log_level).value_or(LogLevel::kInfo));
 
   raise_descriptor_limit(config.http);
