@@ -138,8 +138,8 @@ std::string verdict(const GpuPlan& plan) {
   }
   if (plan.fitting(usual) == 0) {
     const std::string more = more_on_host(plan);
-    return "yes, but not one sequence of " + std::to_string(plan.of_state.usual_tokens()) + " tokens (" + in_units(usual) +
-           " of " + in_units(plan.state) + " for states)" +
+    return "yes, but not one sequence of " + std::to_string(plan.of_state.usual_tokens()) + " tokens (" +
+           in_units(usual) + " of " + in_units(plan.state) + " for states)" +
            (more.empty() ? "" : "; " + more.substr(0, more.size() - 2));
   }
   return "yes: " + in_sequences(plan.fitting(usual), plan.of_state.usual_tokens()) +

@@ -11,13 +11,10 @@ namespace reprise::models {
 namespace {
 
 template <class Part>
-concept HasState = requires(const Part& part, StateLayout& state) {
-  declare_state(part, state);
-};
+concept HasState = requires(const Part& part, StateLayout& state) { declare_state(part, state); };
 template <class Part>
-concept HasKeysAndValues = requires(const Part& part, gpu::KvType kv, StateLayout& state) {
-  declare_state(part, kv, state);
-};
+concept HasKeysAndValues =
+    requires(const Part& part, gpu::KvType kv, StateLayout& state) { declare_state(part, kv, state); };
 
 template <class Visit>
 void for_parts(const ModelConfig& config, const Visit& visit) {
@@ -185,8 +182,8 @@ std::string verdict(const MemoryPlan& plan, std::uint64_t available, std::uint64
   }
   const std::uint64_t given = state == 0 ? left : state;
   if (usual > given) {
-    return "yes, but not one sequence of " + std::to_string(plan.usual_tokens()) + " tokens (" + in_units(usual) +
-           " of " + in_units(given) +
+    return "yes, but not one sequence of " + std::to_string(plan.usual_tokens()) + " tokens (" +
+           in_units(usual) + " of " + in_units(given) +
            " for state); --kv-dtype bf16 halves what f32 takes, int8 nearly halves that";
   }
   return "yes: " + in_sequences(usual == 0 ? 0 : given / usual, plan.usual_tokens()) +

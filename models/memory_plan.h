@@ -40,7 +40,7 @@ struct MemoryPlan {
   std::uint64_t token_state = 0;  // of a sequence, for each token
   std::uint64_t sequence_state = 0;
   std::uint64_t context = kUsualTokens;  // tokens that the model takes at most
-  std::uint64_t query_elements = 0;  // of a token, in layers that choose among keys and values
+  std::uint64_t query_elements = 0;      // of a token, in layers that choose among keys and values
   std::size_t parts_with_token_state = 0;
   std::size_t parts_with_sequence_state = 0;
 

@@ -67,8 +67,8 @@ bool matches(std::string_view pattern, std::string_view name) {
 }  // namespace
 
 bool ModelCard::answers_to(std::string_view name) const {
-  return is_called(name) ||
-         std::any_of(aliases.begin(), aliases.end(), [&](const std::string& one) { return matches(one, name); });
+  return is_called(name) || std::any_of(aliases.begin(), aliases.end(),
+                                        [&](const std::string& one) { return matches(one, name); });
 }
 
 bool ModelCard::is_called(std::string_view name) const {

@@ -50,7 +50,9 @@ Generation::Generation(Exchange& exchange, const Tenant& tenant, std::unique_ptr
       call_(std::move(call)),
       request_(call_->request) {}
 
-Generation::~Generation() { leave(); }
+Generation::~Generation() {
+  leave();
+}
 
 void Generation::leave() {
   const std::uint32_t counted = std::exchange(counted_, 0);

@@ -20,7 +20,8 @@ using Buckets = prometheus::Histogram::BucketBoundaries;
 const Buckets kSeconds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                           0.5,   1,      2.5,   5,    10,    30,   60,  300};
 
-const Buckets kTokenSeconds = {0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 2};
+const Buckets kTokenSeconds = {0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075,
+                               0.1,   0.15,  0.2,   0.3,  0.5,  1,    2};
 constexpr std::size_t kMostModels = 256;
 
 prometheus::MetricFamily family_of(const Figure& figure) {

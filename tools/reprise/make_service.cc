@@ -67,8 +67,9 @@ void look_at_folder(const CacheConfig& config) {
     throw std::runtime_error("--cache-dir: " + (unmade ? unmade->message : *why));
   }
   if (const auto trouble = unmade ? unmade : folder.probe()) {
-    protocol::log_line(protocol::LogLevel::kWarning, "cache folder '" + config.folder + "': " + trouble->message +
-                                                         "; its snapshots are served, new ones are not kept there");
+    protocol::log_line(protocol::LogLevel::kWarning,
+                       "cache folder '" + config.folder + "': " + trouble->message +
+                           "; its snapshots are served, new ones are not kept there");
   }
   std::size_t count = 0;
   std::uint64_t bytes = 0;
@@ -76,9 +77,9 @@ void look_at_folder(const CacheConfig& config) {
     count += file.kind == snapshots::FileKind::kManifest ? 1 : 0;
     bytes += file.bytes;
   }
-  protocol::log_line(protocol::LogLevel::kInfo, "cache folder '" + config.folder + "': " + std::to_string(count) +
-                                                    " snapshots, " + models::in_units(bytes) + " of " +
-                                                    models::in_units(config.disk_mb << 20));
+  protocol::log_line(protocol::LogLevel::kInfo,
+                     "cache folder '" + config.folder + "': " + std::to_string(count) + " snapshots, " +
+                         models::in_units(bytes) + " of " + models::in_units(config.disk_mb << 20));
 }
 
 void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {

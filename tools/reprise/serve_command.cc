@@ -21,23 +21,27 @@ ServeCommand::ServeCommand(CLI::App& app)
   command_->formatter(std::make_shared<ServeFormatter>());
   command_->set_help_all_flag("--help-all", "Explain all options");
   command_->footer(
-      "Every option is also a setting of the file that --config names, and a variable: --port is http.port and "
+      "Every option is also a setting of the file that --config names, and a variable: --port is http.port "
+      "and "
       "REPRISE_HTTP_PORT. --print-config lists them all. REPRISE_API_KEYS holds keys.");
   const auto common = [](CLI::Option* option) { return option->group(kCommonGroup); };
-  common(command_->add_option(
-             "--model,-m", model_,
-             "Model to serve: a Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]; the built-in model "
-             "without it"))
+  common(
+      command_->add_option(
+          "--model,-m", model_,
+          "Model to serve: a Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]; the built-in model "
+          "without it"))
       ->type_name("MODEL")
       ->envname("REPRISE_MODEL");
   common(command_->add_option("--model-name,--alias,-a", model_name_,
                               "Name of the model in requests, instead of the file's; several between commas"))
       ->type_name("NAMES");
-  command_->add_option("--tags", tags_, "Words about the model for people, between commas")->type_name("WORDS");
+  command_->add_option("--tags", tags_, "Words about the model for people, between commas")
+      ->type_name("WORDS");
   common(command_->add_option("--config", file_, "TOML file with settings"))
       ->type_name("FILE")
       ->envname("REPRISE_CONFIG");
-  common(command_->add_flag("--print-config", print_, "Print all settings with what they mean, as such a file, and end"));
+  common(command_->add_flag("--print-config", print_,
+                            "Print all settings with what they mean, as such a file, and end"));
   for (const Setting& setting : settings_) {
     const std::string names = setting.flag + setting.further_flags;
     CLI::Option* option = nullptr;
@@ -48,9 +52,11 @@ ServeCommand::ServeCommand(CLI::App& app)
           turns_off ? "Turn off: " + setting.help : setting.help);
     } else {
       option = command_->add_option_function<std::string>(
-          names, [this, &setting](const std::string& text) { texts_[setting.key] = text; }, setting.description());
+          names, [this, &setting](const std::string& text) { texts_[setting.key] = text; },
+          setting.description());
       option->type_name(setting.value);
-      if (const std::string shown = setting.show(); shown != "\"\"" && shown != "[]") option->default_str(shown);
+      if (const std::string shown = setting.show(); shown != "\"\"" && shown != "[]")
+        option->default_str(shown);
     }
     option->group(setting.common ? kCommonGroup : setting.group);
   }
@@ -104,7 +110,8 @@ int ServeCommand::run(const ServiceFactory& make_service) {
   resolve();
   if (print_) {
     std::fputs(print_config(config_).c_str(), stdout);
-    for (const std::string& warning : config_.warnings) std::fprintf(stderr, "reprise: %s\n", warning.c_str());
+    for (const std::string& warning : config_.warnings)
+      std::fprintf(stderr, "reprise: %s\n", warning.c_str());
     return 0;
   }
   check_device(config_.engine.device);

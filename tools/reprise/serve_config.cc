@@ -15,9 +15,9 @@ namespace reprise::tools {
 namespace {
 
 /// Variables that are no settings of the file, and those of other commands and of tests.
-constexpr std::string_view kOtherVariables[] = {"REPRISE_API_KEY",  "REPRISE_API_KEYS", "REPRISE_BUILTIN_MODEL",
-                                                "REPRISE_CHROMIUM", "REPRISE_CONFIG",   "REPRISE_MODEL",
-                                                "REPRISE_MODELS"};
+constexpr std::string_view kOtherVariables[] = {
+    "REPRISE_API_KEY", "REPRISE_API_KEYS", "REPRISE_BUILTIN_MODEL", "REPRISE_CHROMIUM",
+    "REPRISE_CONFIG",  "REPRISE_MODEL",    "REPRISE_MODELS"};
 
 /// Whether Kubernetes made the variable of a service whose name begins with "reprise".
 bool is_of_kubernetes(const std::string& name, const std::string& value) {
@@ -26,7 +26,8 @@ bool is_of_kubernetes(const std::string& name, const std::string& value) {
   }
   if (name.ends_with("_SERVICE_HOST") || name.find("_SERVICE_PORT") != std::string::npos) return true;
   const std::size_t port = name.find("_PORT_");  // REPRISE_PORT_8080_TCP_ADDR
-  return port != std::string::npos && port + 6 < name.size() && name[port + 6] >= '0' && name[port + 6] <= '9';
+  return port != std::string::npos && port + 6 < name.size() && name[port + 6] >= '0' &&
+         name[port + 6] <= '9';
 }
 
 }  // namespace

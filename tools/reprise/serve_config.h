@@ -102,8 +102,8 @@ struct ServeConfig {
   KvBudget kv{};                     // of requests that do not say
   bool kv_reuse = false;
   std::string kv_pooling{name_of(KvBudget::Pooling::kAverage)};
-  std::uint64_t context = 0;           // tokens for all of `parallel` together; 0: what a model has, for each
-  std::uint32_t parallel = 0;          // sequences computed at once; 0: as many as there is memory for
+  std::uint64_t context = 0;   // tokens for all of `parallel` together; 0: what a model has, for each
+  std::uint32_t parallel = 0;  // sequences computed at once; 0: as many as there is memory for
   std::vector<std::string> aliases{"gpt-*", "claude*", "codex*"};  // further names of the first model
   std::string chat_template{};         // a name, a file, or itself; empty: what comes with a model
   std::string reasoning = "template";  // of chats that do not say: on, off, or as the template has it

@@ -20,7 +20,8 @@ class FileReader {
   void read() {
     std::ifstream stream(path_);
     if (!stream) throw UsageError(path_ + ": cannot be read: " + std::strerror(errno));
-    if (std::filesystem::is_directory(path_)) throw UsageError(path_ + ": is a folder, not a file with settings");
+    if (std::filesystem::is_directory(path_))
+      throw UsageError(path_ + ": is a folder, not a file with settings");
     toml::table file;
     try {
       file = toml::parse(stream, path_);

@@ -49,7 +49,8 @@ class Table {
   template <class T>
   void number(std::string key, std::string flags, std::string value, T& target, std::uint64_t least,
               std::uint64_t most, std::string help) {
-    const std::string range = range_of(least, most, value == "N" || value == "PORT" ? "integer" : unit_of(value));
+    const std::string range =
+        range_of(least, most, value == "N" || value == "PORT" ? "integer" : unit_of(value));
     add({.key = std::move(key),
          .flag = std::move(flags),
          .value = std::move(value),
@@ -205,15 +206,17 @@ constexpr std::uint64_t kAny = std::numeric_limits<std::int64_t>::max();
 void add_http(Table& table, ServeConfig& config) {
   protocol::HttpOptions& http = config.http;
   table.group("HTTP server");
-  table.text("http.host", "--host", "ADDRESS", http.host, "Address to listen on; 0.0.0.0: all of this machine's");
+  table.text("http.host", "--host", "ADDRESS", http.host,
+             "Address to listen on; 0.0.0.0: all of this machine's");
   table.common();
   table.number("http.port", "--port", "PORT", http.port, 0, 65535, "Port to listen on; 0: any that is free");
   table.common();
   table.list("http.cors_origins", "--cors-origins", "ORIGINS", http.cors_origins,
              "Origins whose web pages may call the server; localhost: those of this machine, *: all");
-  table.list("http.allowed_hosts", "--allowed-hosts", "NAMES", http.allowed_hosts,
-             "Names that a request's Host header may have besides addresses, localhost and --host; *: all. Checked "
-             "only without API keys");
+  table.list(
+      "http.allowed_hosts", "--allowed-hosts", "NAMES", http.allowed_hosts,
+      "Names that a request's Host header may have besides addresses, localhost and --host; *: all. Checked "
+      "only without API keys");
   table.toggle("http.ui", "--no-ui,--no-webui", "false", http.front_page, "Serve the chat page at /");
   table.number("http.max_connections", "--max-connections", "N", http.connections, 1, 1'000'000,
                "Connections open at once; an idle one is closed for a newcomer");
@@ -225,9 +228,9 @@ void add_http(Table& table, ServeConfig& config) {
                "Size of a request's headers");
   table.number("http.max_body_bytes", "--max-body-bytes", "BYTES", http.body_bytes, 1024, 1024 * kMiB,
                "Size of a request's body");
-  table.number("http.max_bodies_bytes", "--max-bodies-bytes", "BYTES", http.bodies_bytes, 1024,
-               1024 * 1024 * kMiB,
-               "Size of all bodies received and not parsed yet; more get status 503, but one is always taken");
+  table.number(
+      "http.max_bodies_bytes", "--max-bodies-bytes", "BYTES", http.bodies_bytes, 1024, 1024 * 1024 * kMiB,
+      "Size of all bodies received and not parsed yet; more get status 503, but one is always taken");
   table.seconds("http.idle_timeout", "--idle-timeout", http.idle_timeout, 0.1, kDay,
                 "Time after which a connection without a request is closed");
   table.seconds("http.header_timeout", "--header-timeout", http.header_timeout, 0.1, kDay,
@@ -281,9 +284,10 @@ void add_engine(Table& table, ServeConfig& config) {
   table.text("engine.kv_dtype", "--kv-dtype", "NAME", config.engine.kv_dtype,
              "Type of keys and values in memory: auto, f32, bf16, int8 or int4");
   table.common();
-  table.number("engine.kv_budget", "--kv-budget", "TOKENS", config.kv.tokens, 0, 100'000'000,
-               "Prompt tokens whose keys and values are kept once a prompt is computed, chosen by attention; 0: all. "
-               "kv_budget of a request, then of [[models]], comes first");
+  table.number(
+      "engine.kv_budget", "--kv-budget", "TOKENS", config.kv.tokens, 0, 100'000'000,
+      "Prompt tokens whose keys and values are kept once a prompt is computed, chosen by attention; 0: all. "
+      "kv_budget of a request, then of [[models]], comes first");
   table.number("engine.kv_window", "--kv-window", "TOKENS", config.kv.window, 1, KvBudget::kMostWindow,
                "With --kv-budget: last tokens of the prompt, always kept, whose queries choose the others");
   table.number("engine.kv_sinks", "--kv-sinks", "TOKENS", config.kv.sinks, 0, KvBudget::kMostSinks,
@@ -292,23 +296,26 @@ void add_engine(Table& table, ServeConfig& config) {
              "With --kv-budget: how scores of neighboring tokens are combined: average or max");
   table.number("engine.kv_pool_width", "--kv-pool-width", "N", config.kv.pool_width, 1,
                KvBudget::kMostPoolWidth, "With --kv-budget: neighbors whose scores are combined; odd");
-  table.toggle("engine.kv_reuse", "--kv-reuse", "true", config.kv_reuse,
-               "With --kv-budget: a turn may restore what an earlier turn kept, though it would itself choose "
-               "otherwise. kv_reuse of a request, then of [[models]], comes first");
+  table.toggle(
+      "engine.kv_reuse", "--kv-reuse", "true", config.kv_reuse,
+      "With --kv-budget: a turn may restore what an earlier turn kept, though it would itself choose "
+      "otherwise. kv_reuse of a request, then of [[models]], comes first");
   table.text("engine.isa", "--isa", "NAME", config.engine.isa,
              "CPU kernels to use, for tests: plain, neon, neon-i8mm, avx2, avx512, avx512-vnni, avx512-amx; "
              "empty: the best");
   table.number("engine.gpu_mb", "--gpu-mb", "MIB", config.engine.gpu_mb, 0, kAny,
                "Memory of a GPU to use; 0: all that is free");
   table.common();
-  table.text("engine.cpu_experts", "--cpu-experts", "N", config.engine.cpu_experts,
-             "With a GPU: experts of the first N layers, or of all, stay in the host's memory and are computed by "
-             "the CPU");
+  table.text(
+      "engine.cpu_experts", "--cpu-experts", "N", config.engine.cpu_experts,
+      "With a GPU: experts of the first N layers, or of all, stay in the host's memory and are computed by "
+      "the CPU");
   table.number("engine.threads", "--threads,-t", "N", config.engine.threads, 0, 1024,
                "CPU threads to compute with; 0: one a core");
   table.common();
-  table.number("engine.state_mb", "--state-mb", "MIB", config.state_mb, 0, kAny,
-               "Memory for sequences and snapshots; 0: half of what is free, on a GPU all that weights leave");
+  table.number(
+      "engine.state_mb", "--state-mb", "MIB", config.state_mb, 0, kAny,
+      "Memory for sequences and snapshots; 0: half of what is free, on a GPU all that weights leave");
   table.common();
   table.number("engine.context", "--context,--ctx-size,-c", "TOKENS", config.context, 0, 100'000'000,
                "Length of prompt and reply together, shared evenly by --parallel; 0: the model's");
@@ -316,13 +323,15 @@ void add_engine(Table& table, ServeConfig& config) {
   table.number("engine.parallel", "--parallel", "N", config.parallel, 0, 4096,
                "Sequences computed at once; 0: as many as memory holds");
   table.common();
-  table.list("engine.aliases", "--aliases", "NAMES", config.aliases,
-             "Names of other providers' models that the first model answers to, in every API; * stands for any "
-             "letters but a colon");
+  table.list(
+      "engine.aliases", "--aliases", "NAMES", config.aliases,
+      "Names of other providers' models that the first model answers to, in every API; * stands for any "
+      "letters but a colon");
   table.text("engine.adapter_folder", "--adapter-folder", "FOLDER", config.adapter_folder,
              "Folder of adapters that POST /admin/adapters/load may load; empty: none");
-  table.seconds("engine.longest_step", "--longest-step", config.longest_step, 1, kDay,
-                "Time after which a step of the device counts as hung; large weights and slow devices get more");
+  table.seconds(
+      "engine.longest_step", "--longest-step", config.longest_step, 1, kDay,
+      "Time after which a step of the device counts as hung; large weights and slow devices get more");
 }
 
 void add_defaults(Table& table, ServeConfig& config) {
@@ -335,9 +344,10 @@ void add_defaults(Table& table, ServeConfig& config) {
   table.common();
   table.optional("chat.reasoning_budget", "--reasoning-budget", "TOKENS", config.reasoning_budget, 1e9,
                  "Tokens of reasoning where the request does not say; 0: none, -1: no limit");
-  table.text("chat.system_in_place", "--system-in-place", "HOW", config.system_in_place,
-             "System messages after the first: auto (in place where the template shows them, else as the user's), "
-             "user (as the user's), or template (left to the template)");
+  table.text(
+      "chat.system_in_place", "--system-in-place", "HOW", config.system_in_place,
+      "System messages after the first: auto (in place where the template shows them, else as the user's), "
+      "user (as the user's), or template (left to the template)");
   table.toggle("chat.reattach_reasoning", "--reattach-reasoning", "true", config.http.reattach_reasoning,
                "Give replies that a client sends back without their reasoning that reasoning again");
   table.optional("requests.max_tokens", "--max-tokens,--n-predict,--predict,-n", "TOKENS", config.max_tokens,
@@ -369,8 +379,9 @@ void add_cache(Table& table, ServeConfig& config) {
   table.number("cache.recurrent_max_entries", "--cache-recurrent-max-entries", "N",
                cache.recurrent_max_entries, 0, kAny,
                "Snapshots kept of a model with recurrent state; 0: as --cache-max-entries");
-  table.seconds("cache.recurrent_ttl", "--cache-recurrent-ttl", cache.recurrent_ttl, 0, 365 * kDay,
-                "Time after which an unused snapshot of a model with recurrent state is evicted; 0: as --cache-ttl");
+  table.seconds(
+      "cache.recurrent_ttl", "--cache-recurrent-ttl", cache.recurrent_ttl, 0, 365 * kDay,
+      "Time after which an unused snapshot of a model with recurrent state is evicted; 0: as --cache-ttl");
   table.number("cache.max_per_conversation", "--cache-max-per-conversation", "N", cache.max_per_conversation,
                0, kAny, "Snapshots kept of one conversation; 0: no limit");
   table.number("cache.min_insert_tokens", "--cache-min-insert-tokens", "TOKENS", cache.min_insert_tokens, 0,
@@ -380,11 +391,13 @@ void add_cache(Table& table, ServeConfig& config) {
                "Distance of snapshots inside a long reply; 0: none are taken there");
   table.number("cache.max_in_replies", "--cache-max-in-replies", "N", cache.max_in_replies, 1, 1024,
                "Snapshots inside replies kept of one conversation");
-  table.number("cache.choosy_percent", "--cache-choosy-percent", "PERCENT", cache.choosy_percent, 1, 100,
-               "Use of the memory for sequences and snapshots from which fewer snapshots are taken; 100: never");
-  table.number("cache.evict_percent", "--cache-evict-percent", "PERCENT", cache.evict_percent, 1, 100,
-               "Use of the memory for sequences and snapshots from which snapshots are evicted ahead of need; "
-               "100: never");
+  table.number(
+      "cache.choosy_percent", "--cache-choosy-percent", "PERCENT", cache.choosy_percent, 1, 100,
+      "Use of the memory for sequences and snapshots from which fewer snapshots are taken; 100: never");
+  table.number(
+      "cache.evict_percent", "--cache-evict-percent", "PERCENT", cache.evict_percent, 1, 100,
+      "Use of the memory for sequences and snapshots from which snapshots are evicted ahead of need; "
+      "100: never");
   table.text("cache.policy", "--cache-policy", "NAME", cache.policy,
              "Which snapshot is evicted first: lru, forks or returns");
   table.number("cache.verify_percent", "--cache-verify-percent", "PERCENT", cache.verify_percent, 0, 100,
@@ -415,15 +428,18 @@ void add_cache(Table& table, ServeConfig& config) {
              "Store that servers share snapshots in: redis://[user@]host[:port][/database]; empty: none");
   table.seconds("cache.remote_ttl", "--cache-remote-ttl", cache.remote_ttl, 0, 3650 * kDay,
                 "Time after which an unused snapshot in --cache-remote is removed; 0: never");
-  table.hidden("cache.remote_password", "--cache-remote-password", cache.remote_password,
-               "Password of --cache-remote; a file or REPRISE_CACHE_REMOTE_PASSWORD keeps it from lists of processes");
-  table.text("cache.remote_password_file", "--cache-remote-password-file", "FILE",
-             cache.remote_password_file, "File with the password of --cache-remote");
+  table.hidden(
+      "cache.remote_password", "--cache-remote-password", cache.remote_password,
+      "Password of --cache-remote; a file or REPRISE_CACHE_REMOTE_PASSWORD keeps it from lists of processes");
+  table.text("cache.remote_password_file", "--cache-remote-password-file", "FILE", cache.remote_password_file,
+             "File with the password of --cache-remote");
   table.hidden("cache.secret", "--cache-secret", cache.secret,
-               "Secret that seals snapshots in folder and store, equal on all servers that share them; a file keeps it "
+               "Secret that seals snapshots in folder and store, equal on all servers that share them; a "
+               "file keeps it "
                "from lists of processes");
   table.text("cache.secret_file", "--cache-secret-file", "FILE", cache.secret_file,
-             "File with the secret that seals snapshots, made if missing; empty: ~/.local/state/reprise/cache.secret");
+             "File with the secret that seals snapshots, made if missing; empty: "
+             "~/.local/state/reprise/cache.secret");
 }
 
 void add_operation(Table& table, ServeConfig& config) {
