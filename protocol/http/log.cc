@@ -92,7 +92,7 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 }
 
 /// Puts a request's line together, in either form.
-class Fields {
+class RequestLine {
  public:
   /// Nobody outside has a say in these: quoted in JSON alone.
   void word(std::string_view name, std::string_view text) {
@@ -156,7 +156,7 @@ std::uint64_t dropped_log_lines() {
 void log_request(const RequestRecord& record) {
   const auto level = record.generates || record.status >= 500 ? spdlog::level::info : spdlog::level::debug;
   if (!logger().should_log(level)) return;
-  Fields line;
+  RequestLine line;
   line.word("id", record.id);
   line.word("method", record.method);
   line.word("path", record.path);

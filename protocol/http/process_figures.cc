@@ -12,14 +12,14 @@
 namespace reprise::protocol {
 namespace {
 
-using Clock = std::chrono::system_clock;
+using WallClock = std::chrono::system_clock;
 
-double seconds_of(Clock::duration time) {
+double seconds_of(WallClock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
 // About: when this library was initialized, before main().
-const Clock::time_point kStarted = Clock::now();
+const WallClock::time_point kStarted = WallClock::now();
 
 double resident_bytes() {
   std::ifstream file("/proc/self/statm");
@@ -59,7 +59,7 @@ std::vector<Figure> process_figures() {
        .help = "Always 1; the label names the build: servers of one build compute the same bits",
        .labels = {{"build", build_id()}},
        .value = 1},
-      gauge("reprise_uptime_seconds", "Time since the process started", seconds_of(Clock::now() - kStarted)),
+      gauge("reprise_uptime_seconds", "Time since the process started", seconds_of(WallClock::now() - kStarted)),
       gauge("process_start_time_seconds", "Start of the process, in seconds since 1970",
             seconds_of(kStarted.time_since_epoch())),
       gauge("process_resident_memory_bytes", "Memory that the process holds", resident_bytes()),

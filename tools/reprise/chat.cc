@@ -41,7 +41,7 @@ constexpr const char* kHelp =
     "Ctrl-C ends a reply. At the prompt it throws the line away, and in an empty one it ends the chat, as "
     "Ctrl-D does.\n";
 
-constexpr std::string_view kBlock = "\"\"\"";
+constexpr std::string_view kBlockMark = "\"\"\"";
 constexpr std::uintmax_t kMostFileBytes = std::uintmax_t{64} << 20;
 
 class Chat {
@@ -117,12 +117,12 @@ int Chat::run() {
 
 ChatInput::Heard Chat::hear(std::string& message, bool& is_text) {
   ChatInput::Heard heard = input_.next("> ", message);
-  is_text = heard == ChatInput::Heard::kLine && message.starts_with(kBlock);
+  is_text = heard == ChatInput::Heard::kLine && message.starts_with(kBlockMark);
   if (!is_text) return heard;
-  message.erase(0, kBlock.size());
+  message.erase(0, kBlockMark.size());
   bool fits = true;
   std::string line;
-  for (bool ends = message.ends_with(kBlock); !ends; ends = line.ends_with(kBlock)) {
+  for (bool ends = message.ends_with(kBlockMark); !ends; ends = line.ends_with(kBlockMark)) {
     heard = input_.next(". ", line);
     if (heard == ChatInput::Heard::kEnd) return fits ? ChatInput::Heard::kLine : ChatInput::Heard::kTooLong;
     if (heard == ChatInput::Heard::kInterrupt) return ChatInput::Heard::kCleared;
@@ -131,7 +131,7 @@ ChatInput::Heard Chat::hear(std::string& message, bool& is_text) {
     if (fits) message += "\n" + line;
   }
   if (!fits) return ChatInput::Heard::kTooLong;
-  message.resize(message.size() - kBlock.size());
+  message.resize(message.size() - kBlockMark.size());
   if (message.starts_with('\n')) message.erase(0, 1);
   if (message.ends_with('\n')) message.pop_back();
   return ChatInput::Heard::kLine;

@@ -76,6 +76,8 @@ class Table {
   void optional(std::string key, std::string flags, std::string value, std::optional<T>& target, double most,
                 std::string help) {
     std::ostringstream bound;
+    bound << std::fixed;
+    bound.precision(0);
     bound << most;
     const std::string limits = "-1, or 0 to " + bound.str();
     add({.key = std::move(key),

@@ -33,13 +33,14 @@ void TextWrap::note_fence(char32_t character) {
 }
 
 void TextWrap::place(std::string& out) {
-  if (!in_code_ && column_ > 0 && column_ + width_ > columns_) {
+  if (!in_code_ && !continues_ && column_ > 0 && column_ + width_ > columns_) {
     out += '\n';
     column_ = 0;
   }
   out += word_;
   column_ += width_;
   if (column_ > columns_) column_ %= columns_;  // the terminal has broken it
+  continues_ = false;
   word_.clear();
   width_ = 0;
 }
@@ -71,7 +72,11 @@ std::string TextWrap::push(std::string_view text) {
     if (width == 2) place(out);  // ideographs: a line may end before any of them
     word_ += bytes;
     width_ += width;
-    if (width == 2 || width_ >= columns_) place(out);
+    if (width == 2) place(out);
+    if (width_ >= columns_) {  // longer than a line: the terminal breaks it
+      place(out);
+      continues_ = true;
+    }
   }
   return out;
 }

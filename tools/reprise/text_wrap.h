@@ -35,6 +35,7 @@ class TextWrap {
   std::size_t ticks_ = 0;    // ` at the beginning of this line
   bool line_begins_ = true;  // it has nothing but them
   bool in_code_ = false;
+  bool continues_ = false;  // `word_` is the rest of one whose beginning was printed
 };
 
 }  // namespace reprise::tools
