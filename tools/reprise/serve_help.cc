@@ -7,17 +7,16 @@ namespace {
 
 constexpr std::size_t kColumns = 100;
 
-/// "--port", or "-c" where there is no long name.
-std::string own_name(const CLI::Option& option) {
-  return option.get_lnames().empty() ? "-" + option.get_snames().front() : "--" + option.get_lnames().front();
-}
-
-/// Names in lines of at most kColumns.
+/// All names of the options, in lines of at most kColumns.
 std::string in_lines(const std::vector<const CLI::Option*>& options) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : options) {
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
   std::string out;
   std::string line;
-  for (const CLI::Option* option : options) {
-    const std::string name = own_name(*option);
+  for (const std::string& name : names) {
     if (!line.empty() && line.size() + 1 + name.size() > kColumns) {
       out += line + "\n";
       line.clear();
