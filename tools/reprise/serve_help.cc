@@ -40,4 +40,13 @@ std::string ServeFormatter::make_help(const CLI::App* app, std::string name, CLI
          make_footer(app);
 }
 
+std::string ServeFormatter::make_option_opts(const CLI::Option* option) const {
+  std::string out;
+  if (option->get_type_size() == 0) return out;
+  if (!option->get_type_name().empty()) out += " " + option->get_type_name();
+  if (!option->get_default_str().empty()) out += " [" + option->get_default_str() + "]";
+  if (!option->get_envname().empty()) out += " (" + option->get_envname() + ")";
+  return out;
+}
+
 }  // namespace reprise::tools

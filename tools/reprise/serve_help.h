@@ -16,6 +16,8 @@ class ServeFormatter : public CLI::Formatter {
   ServeFormatter() { column_width(34); }
 
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
+  /// " PORT [8080]": what the value is, and the default.
+  std::string make_option_opts(const CLI::Option* option) const override;
 };
 
 }  // namespace reprise::tools
