@@ -116,8 +116,12 @@ class Operator(unittest.TestCase):
             answer = served.post("/v1/completions", {"prompt": [1], "max_tokens": 1, "temperature": 9})
             self.assertEqual((answer.status, answer.json()["error"]["param"]), (400, "temperature"))
             self.assertIn("9 is not from 0 to 2", answer.json()["error"]["message"])
+
+    def test_seeds_in_answers_have_no_sign(self):
+        with serve(model=None) as served:
+            served.wait_until_ready()
             for seed in (-1, -5, None):
-                body = {"prompt": [1, 2], "n_predict": 1, **({} if seed is None else {"seed": seed})}
+                body = {"prompt": "Hi", "n_predict": 1, **({} if seed is None else {"seed": seed})}
                 self.assertGreaterEqual(served.ask("/completion", **body)["generation_settings"]["seed"], 0)
 
 

@@ -22,8 +22,7 @@ ServeCommand::ServeCommand(CLI::App& app)
   command_->set_help_all_flag("--help-all", "Explain all options");
   command_->footer(
       "Every option is also a setting of the file that --config names, and a variable: --port is http.port "
-      "and "
-      "REPRISE_HTTP_PORT. --print-config lists them all. REPRISE_API_KEYS holds keys.");
+      "and REPRISE_HTTP_PORT. --print-config lists them all. REPRISE_API_KEYS holds keys.");
   const auto common = [](CLI::Option* option) { return option->group(kCommonGroup); };
   common(
       command_->add_option(
