@@ -11,10 +11,13 @@ namespace reprise::models {
 namespace {
 
 template <class Part>
-concept HasState = requires(const Part& part, StateLayout& state) { declare_state(part, state); };
+concept HasState = requires(const Part& part, StateLayout& state) {
+  declare_state(part, state);
+};
 template <class Part>
-concept HasKeysAndValues =
-    requires(const Part& part, gpu::KvType kv, StateLayout& state) { declare_state(part, kv, state); };
+concept HasKeysAndValues = requires(const Part& part, gpu::KvType kv, StateLayout& state) {
+  declare_state(part, kv, state);
+};
 
 template <class Visit>
 void for_parts(const ModelConfig& config, const Visit& visit) {
