@@ -80,7 +80,8 @@ TEST(StatusLine, SaysHowAReplyEnded) {
   EXPECT_EQ(status_line({.stopped = true, .tokens = 3, .prompt_tokens = 5, .prefilled = 5}, 0),
             "[3 tokens, stopped; prompt of 5, 0 from the cache, 5 computed]");
   EXPECT_EQ(status_line({.stopped = true}, 0), "[stopped]");
-  EXPECT_NE(status_line({.at_limit = true, .prompt_tokens = 1}, 0).find("cut at --max-tokens"), std::string::npos);
+  EXPECT_NE(status_line({.at_limit = true, .prompt_tokens = 1}, 0).find("cut at --max-tokens"),
+            std::string::npos);
 }
 
 }  // namespace
