@@ -369,7 +369,7 @@ class AtATerminal(unittest.TestCase):
                 chat.type(b"Hello.\n")
                 line = re.search(rb"\[\d+ tokens[^\n]*\]", chat.wait_for(rb"\[\d+ tokens[^\n]*\]")).group(0)
                 self.assertLess(len(line), columns)
-                if columns >= 80:
+                if columns >= 200:
                     self.assertIn(b"computed (never seen)", line)
 
 
