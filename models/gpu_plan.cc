@@ -63,7 +63,7 @@ std::string smaller_file(const GpuPlan& plan) {
 
 /// Whether the usual conversation has room.
 bool fits_well(const GpuPlan& plan) {
-  return plan.fits() && plan.state >= plan.of_state.state(kUsualTokens);
+  return plan.fits() && plan.state >= plan.of_state.state(plan.of_state.usual_tokens());
 }
 
 /// With how many layers' experts on the host it would fit, where it would.
@@ -127,23 +127,23 @@ GpuPlan plan_gpu(const Checkpoint& checkpoint, const ComputeOptions& options, st
 
 std::string verdict(const GpuPlan& plan) {
   if (plan.refusal) return "no: " + *plan.refusal;
-  const std::uint64_t usual = plan.of_state.state(kUsualTokens);
+  const std::uint64_t usual = plan.of_state.state(plan.of_state.usual_tokens());
   if (!plan.fits()) {
     const std::uint64_t arena =
-        plan.weights + plan.of_state.state(kUsualTokens) / (kSlackShare - 1) * kSlackShare;
+        plan.weights + plan.of_state.state(plan.of_state.usual_tokens()) / (kSlackShare - 1) * kSlackShare;
     return "no: " + in_units(plan.weights) + " of weights, " + in_units(plan.arena) + " of " +
            in_units(plan.memory) + " for weights and states; " + in_units(memory_for(arena)) +
-           " hold them and one sequence of " + std::to_string(kUsualTokens) + " tokens; " +
+           " hold them and one sequence of " + std::to_string(plan.of_state.usual_tokens()) + " tokens; " +
            more_on_host(plan) + smaller_file(plan) + "--device cpu computes it here";
   }
   if (plan.fitting(usual) == 0) {
     const std::string more = more_on_host(plan);
-    return "yes, but not one sequence of " + std::to_string(kUsualTokens) + " tokens (" + in_units(usual) +
-           " of " + in_units(plan.state) + " for states)" +
+    return "yes, but not one sequence of " + std::to_string(plan.of_state.usual_tokens()) + " tokens (" +
+           in_units(usual) + " of " + in_units(plan.state) + " for states)" +
            (more.empty() ? "" : "; " + more.substr(0, more.size() - 2));
   }
-  return "yes: " + std::to_string(plan.fitting(usual)) + " sequences of " + std::to_string(kUsualTokens) +
-         " tokens beside the weights, at most";
+  return "yes: " + in_sequences(plan.fitting(usual), plan.of_state.usual_tokens()) +
+         " beside the weights, at most";
 }
 
 }  // namespace reprise::models

@@ -121,6 +121,7 @@ MemoryPlan plan_memory(const Checkpoint& checkpoint, const ComputeOptions& optio
   const gpu::StateSizes state = state_of(checkpoint.config(), options, plan);
   plan.token_state = state.page_bytes / gpu::kPageTokens;
   plan.sequence_state = state.slot_bytes;
+  if (const std::size_t context = checkpoint.config().context_length; context > 0) plan.context = context;
   plan.activations = (rows * widest_part(checkpoint) + checkpoint.config().vocab) * sizeof(float);
   return plan;
 }
@@ -148,6 +149,13 @@ std::string in_units(std::uint64_t bytes) {
   return text;
 }
 
+std::string in_sequences(std::uint64_t count, std::uint64_t tokens) {
+  constexpr std::uint64_t kMostCounted = 1000;
+  const std::string number =
+      count > kMostCounted ? "over " + std::to_string(kMostCounted) : std::to_string(count);
+  return number + (count == 1 ? " sequence of " : " sequences of ") + std::to_string(tokens) + " tokens";
+}
+
 std::string describe(const MemoryPlan& plan) {
   std::string formats;
   for (const MemoryPlan::Format& format : plan.formats) {
@@ -161,7 +169,7 @@ std::string describe(const MemoryPlan& plan) {
 
 std::string verdict(const MemoryPlan& plan, std::uint64_t available, std::uint64_t state) {
   const std::uint64_t fixed = plan.weights() + plan.activations;
-  const std::uint64_t usual = plan.state(kUsualTokens);
+  const std::uint64_t usual = plan.state(plan.usual_tokens());
   const std::string have = in_units(available);
   if (fixed + plan.state(1) > available) {
     std::string out = "no: " + in_units(fixed) + " of weights and activations, " + have + " available";
@@ -177,12 +185,12 @@ std::string verdict(const MemoryPlan& plan, std::uint64_t available, std::uint64
   }
   const std::uint64_t given = state == 0 ? left : state;
   if (usual > given) {
-    return "yes, but not one sequence of " + std::to_string(kUsualTokens) + " tokens (" + in_units(usual) +
-           " of " + in_units(given) +
+    return "yes, but not one sequence of " + std::to_string(plan.usual_tokens()) + " tokens (" +
+           in_units(usual) + " of " + in_units(given) +
            " for state); --kv-dtype bf16 halves what f32 takes, int8 nearly halves that";
   }
-  return "yes: " + std::to_string(usual == 0 ? 0 : given / usual) + " sequences of " +
-         std::to_string(kUsualTokens) + " tokens beside the weights, at most";
+  return "yes: " + in_sequences(usual == 0 ? 0 : given / usual, plan.usual_tokens()) +
+         " beside the weights, at most";
 }
 
 }  // namespace reprise::models

@@ -7,6 +7,7 @@
 //
 // Threading: plain values, pure functions.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -38,13 +39,16 @@ struct MemoryPlan {
   std::uint64_t activations = 0;  // of the largest step, about
   std::uint64_t token_state = 0;  // of a sequence, for each token
   std::uint64_t sequence_state = 0;
-  std::uint64_t query_elements = 0;  // of a token, in layers that choose among keys and values
+  std::uint64_t context = kUsualTokens;  // tokens that the model takes at most
+  std::uint64_t query_elements = 0;      // of a token, in layers that choose among keys and values
   std::size_t parts_with_token_state = 0;
   std::size_t parts_with_sequence_state = 0;
 
   std::uint64_t weights() const { return in_place + copied + packed; }
   /// Of one sequence of so many tokens.
   std::uint64_t state(std::uint64_t tokens) const { return sequence_state + tokens * token_state; }
+  /// Length of the sequences that the verdicts count.
+  std::uint64_t usual_tokens() const { return std::min(context, kUsualTokens); }
   /// Of one snapshot more of a prompt whose full pages others hold already, at most: a slot and a tail.
   std::uint64_t next_snapshot() const { return sequence_state + gpu::kPageTokens * token_state; }
   /// How many pieces of state of this size fit beside weights and activations in `available` bytes; 0: none.
@@ -85,6 +89,9 @@ std::string in_units(std::uint64_t bytes);
 
 /// One line for a log: weights, packed copies, activations, state.
 std::string describe(const MemoryPlan& plan);
+
+/// "12 sequences of 4096 tokens"; of more than kMostCounted: "over 1000 sequences of 4096 tokens".
+std::string in_sequences(std::uint64_t count, std::uint64_t tokens);
 
 /// Whether it fits, where the machine has `available` bytes and `state` were asked for its sequences (0: what is
 /// left); what would make it fit where it does not.

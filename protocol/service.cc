@@ -54,8 +54,34 @@ std::string_view name_of(ModelCard::State state) {
   return "?";
 }
 
+namespace {
+
+bool matches(std::string_view pattern, std::string_view name) {
+  const std::size_t star = pattern.find('*');
+  if (star == std::string_view::npos || name.size() + 1 < pattern.size()) return false;
+  const std::string_view end = pattern.substr(star + 1);
+  if (!name.starts_with(pattern.substr(0, star)) || !name.ends_with(end)) return false;
+  return name.substr(star, name.size() - star - end.size()).find(':') == std::string_view::npos;
+}
+
+}  // namespace
+
 bool ModelCard::answers_to(std::string_view name) const {
+  return is_called(name) || std::any_of(aliases.begin(), aliases.end(),
+                                        [&](const std::string& one) { return matches(one, name); });
+}
+
+bool ModelCard::is_called(std::string_view name) const {
   return id == name || std::find(aliases.begin(), aliases.end(), name) != aliases.end();
+}
+
+const ModelCard* card_named(const std::vector<ModelCard>& cards, std::string_view name) {
+  const ModelCard* by_pattern = nullptr;
+  for (const ModelCard& card : cards) {
+    if (name.empty() || card.is_called(name)) return &card;
+    if (by_pattern == nullptr && card.answers_to(name)) by_pattern = &card;
+  }
+  return by_pattern;
 }
 
 std::string nearest_model(const std::vector<ModelCard>& cards, const std::string& name) {

@@ -341,9 +341,15 @@ struct ModelCard {
   bool chat_is_assumed = false;  // it came without a template, and `chat` is what most models understand
   std::uint32_t sequences = 0;   // that may be computed at once
 
+  /// By its id or an alias, letter by letter.
+  bool is_called(std::string_view name) const;
+  /// The same, and by an alias such as "gpt-*", whose star stands for any letters but a colon.
   bool answers_to(std::string_view name) const;
 };
 std::string_view name_of(ModelCard::State state);
+
+/// The card of a model of this name (empty: the first); null: there is none. A name comes before another model's pattern.
+const ModelCard* card_named(const std::vector<ModelCard>& cards, std::string_view name);
 
 /// Where one model alone is served and no card answers to the name: empty, which means that one. Else the name.
 std::string nearest_model(const std::vector<ModelCard>& cards, const std::string& name);

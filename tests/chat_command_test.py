@@ -2,6 +2,7 @@
 Usage: chat_command_test.py REPRISE REPRISE_RANDOM_MODEL FOLDER_WITH_TOKENIZER MODEL_WITHOUT_TOKENIZER"""
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -39,17 +40,17 @@ TEMPLATE = """{%- for message in messages -%}
 {%- endif -%}
 """
 
-STATUS = re.compile(r"^\[restored (\d+)(?: \((\w+)\))?, prefilled (\d+), miss (\w+) @(\d+); (\d+) tokens([^;\]]*)"
-                    r"(?:; first [\d.]+ ms)?(?:, [\d.]+/s)?\]\r?$", re.MULTILINE)
+STATUS = re.compile(r"^\[(\d+) tokens(?:, [\d.]+ a second)?(?:, first after [\d.]+ ms)?([^;\]]*); prompt of (\d+), "
+                    r"(\d+) from the cache(?: \((\w+)\))?, (\d+) computed(?: \(([a-z ]+?)(?: after (\d+))?\))?\]\r?$",
+                    re.MULTILINE)
 
 
 class Turn:
     """A status line."""
 
     def __init__(self, fields):
-        self.restored, self.prefilled, self.tokens = int(fields[0]), int(fields[2]), int(fields[5])
-        self.origin, self.reason, self.position, self.end = fields[1], fields[3], int(fields[4]), fields[6]
-        self.prompt = self.restored + self.prefilled
+        self.tokens, self.end, self.origin, self.reason = int(fields[0]), fields[1], fields[4], fields[6]
+        self.prompt, self.restored, self.prefilled = int(fields[2]), int(fields[3]), int(fields[5])
 
 
 class Ended:
@@ -116,7 +117,7 @@ class Chat(unittest.TestCase):
             warm = Ended(lines, *long)
             self.assert_well(warm, 2)
             first, second = warm.turns
-            self.assertEqual((first.restored, first.reason), (0, "never_seen"))
+            self.assertEqual((first.restored, first.reason), (0, "never seen"))
             self.assertGreater(second.restored, 64)
             self.assertLess(second.prefilled, second.restored)
             cold = Ended(lines, *long, "--no-cache")
@@ -172,6 +173,36 @@ class Chat(unittest.TestCase):
             self.assertIn(text, chat.errors)
         self.assertEqual([turn.prompt for turn in chat.turns], [turn.prompt for turn in plain.turns])
 
+    def test_three_quotes_hold_several_lines(self):
+        one = Ended(["First line. Second line."], "--no-think")
+        for lines in (['"""', "First line.", "Second line.", '"""'], ['"""First line.', 'Second line."""']):
+            several = Ended(lines, "--no-think")
+            self.assert_well(several, 1)
+            self.assertGreaterEqual(several.turns[0].prompt, one.turns[0].prompt)
+        self.assert_well(Ended(['"""/exit', 'is what ends it."""'], "--no-think"), 1)
+        self.assert_well(Ended(['"""Never ended', "before the end"], "--no-think"), 1)
+
+    def test_a_conversation_is_saved_and_loaded(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "with spaces.json")
+            whole = Ended(["One.", f"/save {path}", "Two."], "--no-think", "--system", "Be brief.")
+            self.assert_well(whole, 2)
+            with open(path) as file:
+                messages = json.load(file)["messages"]
+            self.assertEqual([message["role"] for message in messages], ["system", "user", "assistant"])
+            again = Ended([f"/load {path}", "Two."], "--no-think")
+            self.assert_well(again, 1)
+            self.assertIn("[3 messages are loaded]", again.errors)
+            self.assertEqual(again.turns[0].prompt, whole.turns[1].prompt)
+            self.assertTrue(whole.output.endswith(again.output))
+            with open(path, "w") as file:
+                file.write('{"messages": [{"role": "assistant", "content": "I begin"}]}')
+            for command, words in [(f"/load {path}", "message 0 is not a text of the user"), ("/load /nowhere/x", "No such file"),
+                                   ("/save /nowhere/x", "cannot write /nowhere/x"), ("/load", "which file?")]:
+                failed = Ended([command, "One."], "--no-think")
+                self.assertEqual(len(failed.turns), 1)
+                self.assertIn(words, failed.errors)
+
     def test_two_slashes_say_one(self):
         said = Ended(["//etc is a folder."], "--no-think")
         self.assert_well(said, 1)
@@ -216,7 +247,7 @@ class Chat(unittest.TestCase):
         with start("--no-think") as chat:
             chat.stdin.write(b"Hello.\n")
             chat.stdin.flush()
-            read_until(chat.stderr.fileno(), rb"\[restored .*\n")
+            read_until(chat.stderr.fileno(), rb"\[\d+ tokens.*\n")
             chat.send_signal(signal.SIGINT)
             self.assertEqual(chat.wait(timeout=PATIENCE), 0)
 
@@ -279,27 +310,67 @@ class AtATerminal(unittest.TestCase):
             chat.wait_for("there is no command /ö€𝄞;".encode())
             chat.wait_for(rb"> ")
             chat.type(b"Hello.\n")
-            answered = chat.wait_for(rb"\[restored [^\n]*\]")
+            answered = chat.wait_for(rb"\[\d+ tokens[^\n]*\]")
             self.assertNotIn(b"^[[", answered)
             chat.wait_for(rb"> ")
             chat.type(b"\x04")
             self.assertEqual(chat.process.wait(timeout=PATIENCE), 0)
 
-    def test_ctrl_c_at_the_prompt_ends_it(self):
+    def test_ctrl_c_throws_a_line_away_and_ends_an_empty_one(self):
         with Terminal() as chat:
             chat.wait_for(rb"> ")
-            chat.type(b"half a line\x03")
+            chat.type(b"half a line")
+            chat.wait_for(rb"half a line")
+            chat.type(b"\x03")
+            chat.wait_for(rb"\^C\r\n")
+            chat.wait_for(rb"> ")
+            chat.type(b"/nonsense\n")  # nothing of the line before is left
+            chat.wait_for(rb"there is no command /nonsense;")
+            chat.wait_for(rb"> ")
+            chat.type(b"\x03")
             self.assertEqual(chat.process.wait(timeout=PATIENCE), 0)
+
+    def test_pasted_lines_are_one_message(self):
+        with Terminal() as chat:
+            chat.wait_for(rb"\x1b\[\?2004h")
+            chat.wait_for(rb"> ")
+            chat.type(b"\x1b[200~/first\rsecond\x1b[201~")
+            chat.wait_for(rb"second")
+            chat.type(b"\n")
+            chat.wait_for(rb"there is no command /first\r\nsecond;")
+            chat.wait_for(rb"> ")
+            chat.type(b"\x1b[200~Hello.\rHow are you?\x1b[201~\n")
+            chat.wait_for(rb"\[\d+ tokens[^\n]*\]")
+            chat.wait_for(rb"> ")
+            chat.type(b"/stats\n")
+            chat.wait_for(rb"\[1 replies")
+
+    def test_alt_enter_begins_a_line(self):
+        with Terminal() as chat:
+            chat.wait_for(rb"> ")
+            chat.type(b"/one\x1b\ntwo\n")
+            chat.wait_for(rb"there is no command /one\r\ntwo;")
+
+    def test_ctrl_c_gives_up_a_message_of_several_lines(self):
+        with Terminal() as chat:
+            chat.wait_for(rb"> ")
+            chat.type(b'"""\n')
+            chat.wait_for(rb"\. ")
+            chat.type(b"\x03")
+            chat.wait_for(rb"\^C\r\n")
+            chat.wait_for(rb"> ")
+            chat.type(b"/stats\n")
+            chat.wait_for(rb"\[0 replies")
 
     def test_the_status_does_not_wrap(self):
         for columns in 30, 60, 80, 200:
             with Terminal(columns=columns) as chat:
                 chat.wait_for(rb"> ")
                 chat.type(b"Hello.\n")
-                line = re.search(rb"\[restored [^\n]*\]", chat.wait_for(rb"\[restored [^\n]*\]")).group(0)
+                line = re.search(rb"\[\d+ tokens[^\n]*\]", chat.wait_for(rb"\[\d+ tokens[^\n]*\]")).group(0)
                 self.assertLess(len(line), columns)
-                if columns >= 60:
-                    self.assertIn(b"miss never_seen @0", line)
+                if columns >= 200:
+                    self.assertIn(b"computed (never seen)", line)
 
 
 class WithAServer(unittest.TestCase):

@@ -18,9 +18,9 @@ namespace {
 
 constexpr std::size_t kTailBytes = 64;
 
+/// 32 bits: every client's numbers hold it, so it can be sent again.
 std::uint64_t random_seed() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
+  return std::random_device{}();
 }
 
 TokenList tokens_of_parts(const protocol::PromptParts& mixed, const models::Tokenizer& tokenizer) {

@@ -7,7 +7,10 @@ namespace reprise::actors {
 std::optional<ModelDirectory::Entry> ModelDirectory::find(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   for (const Entry& entry : entries_) {
-    if (name.empty() || entry.card.answers_to(name)) return entry;
+    if (name.empty() || entry.card.is_called(name)) return entry;
+  }
+  for (const Entry& entry : entries_) {  // a model's own name comes before another's pattern
+    if (entry.card.answers_to(name)) return entry;
   }
   return std::nullopt;
 }

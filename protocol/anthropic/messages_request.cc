@@ -11,11 +11,6 @@ namespace {
 
 constexpr std::size_t kWordBytes = 64;
 
-/// Clients that know Anthropic's models alone mean the one that is served.
-bool is_anthropics(const std::string& model) {
-  return model.starts_with("claude");
-}
-
 ToolChoice read_tool_choice(const Fields& fields, const Json& tools, bool& one_call) {
   const bool have_tools = tools.size() > 0;
   ToolChoice choice{.mode = have_tools ? ToolChoice::Mode::kAuto : ToolChoice::Mode::kNone};
@@ -101,7 +96,6 @@ ApiRequest read_messages_request(const Json& body, const BodyLimits& limits) {
   const Fields fields(body);
   ApiRequest asked = openai::read_common(fields, limits, openai::Manners::kAnthropic).asked;
   GenerateRequest& generate = asked.generate;
-  asked.any_model = is_anthropics(generate.model);
   if (!generate.max_tokens) refuse_field("max_tokens", "missing", "is required");
   if (generate.n != 1) refuse_unsupported("n", "is not supported here: there is one answer");
   generate.stop = openai::read_stop(fields, "stop_sequences", limits);
@@ -117,7 +111,7 @@ RenderRequest read_count_request(const Json& body, const BodyLimits& limits,
   const Fields fields(body);
   RenderRequest request;
   const std::string* model = fields.string("model", limits.label_bytes);
-  if (model != nullptr && !is_anthropics(*model)) request.model = *model;
+  if (model != nullptr) request.model = *model;
   ApiRequest asked;
   request.chat = read_prompt(fields, limits, asked);
   static_cast<void>(read_output(fields, request.chat.template_extra));

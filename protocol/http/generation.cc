@@ -61,6 +61,11 @@ void Generation::leave() {
   context_.metrics.generations_changed(-static_cast<int>(counted));
   context_.meter.leave(tenant_, counted);
   context_.meter.pay(tenant_, account_.tokens() + tokens_of(text_time_), runtime::Clock::now());
+  RequestRecord& record = exchange_.record();
+  if (admitted_ && !record.usage) {
+    record.usage = account_.heard();
+    record.broken_off = true;
+  }
 }
 
 std::optional<ApiError> Generation::enter() {
@@ -359,7 +364,7 @@ bool Generation::take(Event& event) {
     done->usage.unknown_fields = std::move(request_.unknown_fields);
     reply_->done(*done, out_);
     exchange_.record().usage = done->usage;
-    context_.metrics.reply_done(done->usage);
+    context_.metrics.reply_done(exchange_.record().model, counted_, done->usage);
     return false;
   }
   return true;

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <iterator>
 #include <mutex>
 
 #include "base/json_text.h"
@@ -25,14 +24,29 @@ std::string formatted(spdlog::formatter& formatter, const spdlog::details::log_m
   return {line.data(), line.size()};
 }
 
+bool in_json = false;  // set before other threads log
+
+/// In JSON the message comes as members of the object.
 std::unique_ptr<spdlog::formatter> new_formatter() {
-  return std::make_unique<spdlog::pattern_formatter>("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  return std::make_unique<spdlog::pattern_formatter>(
+      in_json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%v})" : "%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+}
+
+std::string quoted(std::string_view text) {
+  std::string out;
+  append_json_string(out, text, /*ensure_ascii=*/true);
+  return out;
+}
+
+std::string as_message(std::string_view text) {
+  return in_json ? "\"message\":" + quoted(text) : std::string(text);
 }
 
 std::string notice_of(std::uint64_t lines) {
   const std::string text = std::to_string(lines) + (lines == 1 ? " line is" : " lines are") +
                            " missing here: the log was not read in time";
-  return formatted(*new_formatter(), {"reprise", spdlog::level::warn, text});
+  const std::string message = as_message(text);
+  return formatted(*new_formatter(), {"reprise", spdlog::level::warn, message});
 }
 
 LineWriter& writer() {
@@ -77,11 +91,35 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   return spdlog::level::info;
 }
 
-std::string quoted(std::string_view text) {
-  std::string out;
-  append_json_string(out, text, /*ensure_ascii=*/true);
-  return out;
-}
+/// Puts a request's line together, in either form.
+class RequestLine {
+ public:
+  /// Nobody outside has a say in these: quoted in JSON alone.
+  void word(std::string_view name, std::string_view text) {
+    add(name, in_json ? quoted(text) : std::string(text));
+  }
+  void text(std::string_view name, std::string_view given) { add(name, quoted(given)); }
+  template <class Number>
+  void number(std::string_view name, Number value) {
+    add(name, fmt::format("{}", value));
+  }
+  void ms(std::string_view name, double value) { add(name, fmt::format("{:.3f}", value)); }
+  void texts(std::string_view name, const std::vector<std::string>& all) {
+    std::string list;
+    for (const std::string& one : all) list += (list.empty() ? "" : ",") + quoted(one);
+    if (!list.empty()) add(name, "[" + list + "]");
+  }
+  const std::string& line() const { return line_; }
+
+ private:
+  void add(std::string_view name, const std::string& value) {
+    line_ += in_json ? ",\"" : " ";
+    line_ += name;
+    line_ += in_json ? "\":" : "=";
+    line_ += value;
+  }
+  std::string line_ = as_message("request");
+};
 
 }  // namespace
 
@@ -98,8 +136,13 @@ void set_log_level(LogLevel level) {
   logger().set_level(to_spdlog(level));
 }
 
+void set_log_json() {
+  in_json = true;
+  logger().set_formatter(new_formatter());
+}
+
 void log_line(LogLevel level, std::string_view text) {
-  logger().log(to_spdlog(level), text);
+  logger().log(to_spdlog(level), std::string_view(as_message(text)));
 }
 
 void flush_log() {
@@ -113,29 +156,39 @@ std::uint64_t dropped_log_lines() {
 void log_request(const RequestRecord& record) {
   const auto level = record.generates || record.status >= 500 ? spdlog::level::info : spdlog::level::debug;
   if (!logger().should_log(level)) return;
-  fmt::memory_buffer line;
-  const auto out = std::back_inserter(line);
-  fmt::format_to(out, "request id={} method={} path={} status={} bytes={} ms={:.3f} outcome={}", record.id,
-                 record.method, record.path, record.status, record.bytes, record.ms, record.outcome);
-  if (!record.tenant.empty()) fmt::format_to(out, " tenant={}", quoted(record.tenant));
-  if (!record.model.empty()) fmt::format_to(out, " model={}", quoted(record.model));
-  if (record.generates) fmt::format_to(out, " stream={}", record.stream);
-  for (const std::string& name : record.unknown_fields) {
-    fmt::format_to(out, " unknown_field={}", quoted(name));
+  RequestLine line;
+  line.word("id", record.id);
+  line.word("method", record.method);
+  line.word("path", record.path);
+  line.number("status", record.status);
+  line.number("bytes", record.bytes);
+  line.ms("ms", record.ms);
+  line.word("outcome", record.outcome);
+  if (!record.tenant.empty()) line.text("tenant", record.tenant);
+  if (!record.model.empty()) line.text("model", record.model);
+  if (record.generates) line.number("stream", record.stream);
+  if (in_json) {
+    line.texts("unknown_fields", record.unknown_fields);
+  } else {
+    for (const std::string& name : record.unknown_fields) line.text("unknown_field", name);
   }
   if (record.usage) {
     const Usage& usage = *record.usage;
     const CacheReport& cache = usage.cache;
-    fmt::format_to(
-        out,
-        " prompt_tokens={} completion_tokens={} restored_tokens={} prefilled_tokens={} miss={} miss_at={}",
-        usage.prompt_tokens, usage.completion_tokens, cache.restored_tokens, cache.prefilled_tokens,
-        name_of(cache.reason), cache.known_tokens);
-    fmt::format_to(out, " queued_ms={:.3f} prefill_ms={:.3f} first_token_ms={:.3f} decode_ms={:.3f}",
-                   usage.timing.queued_ms, usage.timing.prefill_ms, usage.timing.first_token_ms,
-                   usage.timing.decode_ms);
+    line.number("prompt_tokens", usage.prompt_tokens);
+    line.number("completion_tokens", usage.completion_tokens);
+    line.number("restored_tokens", cache.restored_tokens);
+    line.number("prefilled_tokens", cache.prefilled_tokens);
+    if (!record.broken_off) {
+      line.word("miss", name_of(cache.reason));
+      line.number("miss_at", cache.known_tokens);
+      line.ms("queued_ms", usage.timing.queued_ms);
+      line.ms("prefill_ms", usage.timing.prefill_ms);
+      line.ms("first_token_ms", usage.timing.first_token_ms);
+      line.ms("decode_ms", usage.timing.decode_ms);
+    }
   }
-  logger().log(level, std::string_view(line.data(), line.size()));
+  logger().log(level, std::string_view(line.line()));
 }
 
 }  // namespace reprise::protocol

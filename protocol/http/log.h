@@ -1,5 +1,5 @@
 #pragma once
-// The server's log on stderr: one line an event, "TIME LEVEL words key=value …", with what clients sent
+// The server's log on stderr: one line an event, "TIME LEVEL words key=value …" or a JSON object, with what clients sent
 // quoted. Logging does not wait for whoever reads stderr: about a mebibyte of lines waits to be written, further ones
 // are dropped and counted, and a line tells of them where they are missing.
 //
@@ -20,6 +20,9 @@ enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarning, kError, kOff };
 std::optional<LogLevel> log_level_named(std::string_view name);
 
 void set_log_level(LogLevel level);
+/// Lines as JSON objects: {"time":…,"level":…,"message":…}, those of requests with a member for each key=value. Call it
+/// before other threads log.
+void set_log_json();
 void log_line(LogLevel level, std::string_view text);
 /// Waits half a second at most until what was logged has been written. exit() does so by itself, _exit() does not.
 void flush_log();
@@ -41,6 +44,7 @@ struct RequestRecord {
   bool stream = false;
   std::vector<std::string> unknown_fields{};
   std::optional<Usage> usage{};
+  bool broken_off = false;  // `usage` has the tokens until then, and no times
 };
 
 /// Generations and failures at kInfo, the rest at kDebug.

@@ -7,8 +7,11 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <map>
 #include <sstream>
+
+#include "protocol/http/process_figures.h"
 
 namespace reprise::protocol {
 namespace {
@@ -16,6 +19,10 @@ namespace {
 using Buckets = prometheus::Histogram::BucketBoundaries;
 const Buckets kSeconds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                           0.5,   1,      2.5,   5,    10,    30,   60,  300};
+
+const Buckets kTokenSeconds = {0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075,
+                               0.1,   0.15,  0.2,   0.3,  0.5,  1,    2};
+constexpr std::size_t kMostModels = 256;
 
 prometheus::MetricFamily family_of(const Figure& figure) {
   prometheus::MetricFamily family;
@@ -84,16 +91,38 @@ struct HttpMetrics::Families {
   // Finding a metric by its labels takes longer than counting.
   std::map<std::pair<std::string_view, int>, prometheus::Counter*> counts;  // by path and status
   std::map<std::string_view, prometheus::Histogram*> times;                 // by path
-  prometheus::Histogram& first_token = prometheus::BuildHistogram()
-                                           .Name("reprise_first_token_seconds")
-                                           .Help("From the arrival of a request to its first token")
-                                           .Register(registry)
-                                           .Add({}, kSeconds);
-  prometheus::Histogram& queued = prometheus::BuildHistogram()
-                                      .Name("reprise_queued_seconds")
-                                      .Help("From the arrival of a request to its admission")
-                                      .Register(registry)
-                                      .Add({}, kSeconds);
+  prometheus::Family<prometheus::Histogram>& first_token =
+      prometheus::BuildHistogram()
+          .Name("reprise_first_token_seconds")
+          .Help("From the arrival of a request to its first token, by model")
+          .Register(registry);
+  prometheus::Family<prometheus::Histogram>& inter_token =
+      prometheus::BuildHistogram()
+          .Name("reprise_inter_token_seconds")
+          .Help("Time between two tokens of a reply, its mean observed once for each reply, by model")
+          .Register(registry);
+  prometheus::Family<prometheus::Histogram>& queued =
+      prometheus::BuildHistogram()
+          .Name("reprise_queued_seconds")
+          .Help("From the arrival of a request to its admission, by model")
+          .Register(registry);
+  struct OfModel {
+    prometheus::Histogram& first_token;
+    prometheus::Histogram& inter_token;
+    prometheus::Histogram& queued;
+  };
+  std::map<std::string, OfModel> models;
+
+  OfModel& of_model(const std::string& name) {
+    const std::string label = models.contains(name) || models.size() < kMostModels ? name : "other";
+    const auto found = models.find(label);
+    if (found != models.end()) return found->second;
+    const prometheus::Labels labels{{"model", label}};
+    return models
+        .emplace(label, OfModel{first_token.Add(labels, kSeconds), inter_token.Add(labels, kTokenSeconds),
+                                queued.Add(labels, kSeconds)})
+        .first->second;
+  }
 };
 
 HttpMetrics::HttpMetrics() : families_(std::make_unique<Families>()) {}
@@ -126,13 +155,18 @@ void HttpMetrics::request_done(std::string_view path, int status, double seconds
   times->Observe(seconds);
 }
 
-void HttpMetrics::reply_done(const Usage& usage) {
-  families_->first_token.Observe(usage.timing.first_token_ms / 1000);
-  families_->queued.Observe(usage.timing.queued_ms / 1000);
+void HttpMetrics::reply_done(const std::string& model, std::uint32_t choices, const Usage& usage) {
+  Families::OfModel& of = families_->of_model(model);
+  of.first_token.Observe(usage.timing.first_token_ms / 1000);
+  of.queued.Observe(usage.timing.queued_ms / 1000);
+  // Choices of one request are decoded side by side.
+  const std::uint32_t tokens = usage.completion_tokens / std::max(choices, 1U);
+  if (tokens > 1) of.inter_token.Observe(usage.timing.decode_ms / 1000 / (tokens - 1));
 }
 
 std::string HttpMetrics::text(const std::vector<Figure>& engine) const {
   std::vector<prometheus::MetricFamily> all = families_of(engine);
+  for (prometheus::MetricFamily& family : families_of(process_figures())) all.push_back(std::move(family));
   for (prometheus::MetricFamily& family : families_->registry.Collect()) all.push_back(std::move(family));
   std::ostringstream out;
   prometheus::TextSerializer().Serialize(out, all);

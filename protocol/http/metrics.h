@@ -4,6 +4,7 @@
 //
 // Threading: the server's loop; what is counted may be read from any thread by text().
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,10 +27,12 @@ class HttpMetrics {
   void set_body_bytes(std::size_t bytes);
   /// `path`: of the route; must outlive this.
   void request_done(std::string_view path, int status, double seconds);
-  void reply_done(const Usage& usage);
+  /// Of a request for so many choices, of all its prompts.
+  void reply_done(const std::string& model, std::uint32_t choices, const Usage& usage);
   /// The client went away before its answer was whole.
   void client_left();
 
+  /// With those of the process: its build, memory and age.
   std::string text(const std::vector<Figure>& engine) const;
 
  private:

@@ -17,10 +17,9 @@ ServerContext::ServerContext(HttpOptions given, ApiTable apis, Service& engine, 
       body_budget(std::max(options.bodies_bytes, options.body_bytes)) {}
 
 ChatFormatPtr ServerContext::chat_of(const std::string& model) const {
-  for (const ModelCard& card : service.models()) {
-    if (model.empty() || card.answers_to(model)) return card.chat;
-  }
-  return nullptr;
+  const std::vector<ModelCard> cards = service.models();
+  const ModelCard* card = card_named(cards, model);
+  return card == nullptr ? nullptr : card->chat;
 }
 
 std::string ServerContext::nearest_model(const std::string& name) const {

@@ -79,8 +79,9 @@ ShowQuestion::ShowQuestion(std::string_view body, const BodyLimits& limits) {
 }
 
 runtime::Task<Question::Answered> ShowQuestion::answer(Service& service) {
-  for (const ModelCard& card : service.models()) {
-    if (!card.answers_to(model_)) continue;
+  const std::vector<ModelCard> cards = service.models();
+  if (const ModelCard* named = card_named(cards, model_)) {
+    const ModelCard& card = *named;
     Json info{{"general.architecture", card.architecture}, {"general.basename", card.id}};
     info[card.architecture + ".context_length"] = card.context;
     info[card.architecture + ".vocab_size"] = card.vocab;

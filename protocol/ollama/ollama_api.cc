@@ -46,9 +46,9 @@ class LoadQuestion final : public Question {
 
   runtime::Task<Answered> answer(Service& service) override {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    for (const ModelCard& card : service.models()) {
-      if (!card.answers_to(model_)) continue;
-      Json body{{"model", card.id},
+    const std::vector<ModelCard> cards = service.models();
+    if (const ModelCard* card = card_named(cards, model_)) {
+      Json body{{"model", card->id},
                 {"created_at", time_text(std::chrono::duration_cast<std::chrono::seconds>(now).count())}};
       if (kind_ == OllamaKind::kChat) {
         body["message"] = Json{{"role", "assistant"}, {"content", ""}};

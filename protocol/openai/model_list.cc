@@ -18,6 +18,9 @@ Json describe(const ModelCard& card) {
            {"takes_chat", card.takes_text && card.chat != nullptr},
            {"chat_template_assumed", card.chat_is_assumed},
            {"state", name_of(card.state)}};
+  Json aliases = Json::array();
+  for (const std::string& alias : card.aliases) aliases.push_back(alias);
+  out["aliases"] = std::move(aliases);
   if (card.state == ModelCard::State::kLoading) out["loaded"] = card.loaded_permille / 1000.0;
   if (!card.problem.empty()) out["problem"] = as_utf8(card.problem);
   return out;
@@ -34,11 +37,11 @@ runtime::Task<Question::Answered> ModelListQuestion::answer(Service& service) {
 }
 
 runtime::Task<Question::Answered> ModelQuestion::answer(Service& service) {
+  const std::vector<ModelCard> cards = service.models();
+  const ModelCard* found = id_.empty() ? nullptr : card_named(cards, id_);
+  if (found != nullptr) co_return describe(*found).dump();
   std::vector<std::string> served;
-  for (const ModelCard& card : service.models()) {
-    if (card.id == id_) co_return describe(card).dump();
-    served.push_back(card.id);
-  }
+  for (const ModelCard& card : cards) served.push_back(card.id);
   co_return ApiError{
       .status = 404, .message = no_such_model(id_, served), .code = "model_not_found", .param = "model"};
 }

@@ -50,9 +50,10 @@ std::vector<std::string> read_stop(const Fields& fields, const std::string& name
 
 namespace {
 
-SamplingWishes read_sampling(const Fields& fields) {
+SamplingWishes read_sampling(const Fields& fields, Manners manners) {
   SamplingWishes sampling;
-  sampling.temperature = fields.number("temperature", 0, 100);
+  // As their APIs have it: beyond 2 OpenAI refuses, llama-server computes.
+  sampling.temperature = fields.number("temperature", 0, manners == Manners::kLlamaServer ? 100 : 2);
   sampling.top_k = fields.integer("top_k", -1, kMostToken);
   if (sampling.top_k == -1) sampling.top_k = 0;  // both mean all, to different servers
   sampling.top_p = fields.number("top_p", 0, 1);
@@ -63,17 +64,14 @@ SamplingWishes read_sampling(const Fields& fields) {
   sampling.presence_penalty = fields.number("presence_penalty", -2, 2);
   sampling.frequency_penalty = fields.number("frequency_penalty", -2, 2);
   if (const auto seed = fields.integer("seed", -kMostInt - 1, kMostInt)) {
-    sampling.seed = static_cast<std::uint64_t>(*seed);
+    sampling.seed = static_cast<std::uint64_t>(*seed & kMostInt);  // replies name it, so it has no sign
   }
   return sampling;
 }
 
 /// Values that llama-server's clients send to say nothing, or that mean something else to it.
 void read_as_llama_server(const Fields& fields, SamplingWishes& sampling) {
-  if (sampling.seed == ~std::uint64_t{0}) {
-    std::random_device device;
-    sampling.seed = (std::uint64_t{device()} << 32) | device();
-  }
+  if (fields.integer("seed", -kMostInt - 1, kMostInt) == -1) sampling.seed = std::random_device{}();
   if (fields.integer("repeat_last_n", -1, kMostToken) == 0) sampling.repetition_penalty = 1;  // of no tokens
 }
 
@@ -130,7 +128,7 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners 
   ApiRequest& asked = request.asked;
   GenerateRequest& generate = asked.generate;
   read_basics(fields, limits, asked);
-  generate.sampling = read_sampling(fields);
+  generate.sampling = read_sampling(fields, manners);
   read_logit_bias(fields, limits, manners, generate);
   generate.constraint = read_constraint(fields);
   generate.ignore_eos = fields.boolean_or("ignore_eos", false);

@@ -57,7 +57,7 @@ class ResponsesEndpoint final : public Endpoint {
 /// How many tokens the prompt of a response would have.
 class CountQuestion final : public Question {
  public:
-  explicit CountQuestion(ResponseRequest request) : any_model_(request.asked.any_model) {
+  explicit CountQuestion(ResponseRequest request) {
     GenerateRequest& generate = request.asked.generate;
     request_ = {.model = std::move(generate.model),
                 .chat = std::move(std::get<ChatPrompt>(generate.prompt)),
@@ -65,7 +65,6 @@ class CountQuestion final : public Question {
   }
 
   runtime::Task<Answered> answer(Service& service) override {
-    if (any_model_) request_.model = nearest_model(service.models(), request_.model);
     request_.caller = caller;
     auto asking = service.render(std::move(request_));
     const runtime::Result<Answer<Rendered>> answer = co_await asking;
@@ -78,7 +77,6 @@ class CountQuestion final : public Question {
   bool is_text_work() const override { return true; }
 
  private:
-  const bool any_model_;
   RenderRequest request_;
 };
 

@@ -115,8 +115,6 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
   ResponseRequest request;
   request.asked = openai::read_common(fields, limits, openai::Manners::kOpenAi).asked;
   ApiRequest& asked = request.asked;
-  // Clients that know OpenAI's models alone mean the one that is served.
-  asked.any_model = asked.generate.model.starts_with("gpt-") || asked.generate.model.starts_with("codex");
   asked.one_call = !fields.boolean_or("parallel_tool_calls", true);
   if (asked.generate.n != 1) refuse_unsupported("n", "is not supported here: there is one answer");
   if (const auto most = fields.integer("max_output_tokens", 1, limits.max_tokens)) {

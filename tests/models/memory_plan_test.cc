@@ -139,5 +139,16 @@ TEST(MemoryPlanVerdict, NamesTheFlagThatWouldMakeItFit) {
   EXPECT_EQ(in_units(5 * kGiB / 2), "2.50 GiB");
 }
 
+TEST(MemoryPlanVerdict, CountsSequencesOfTheModelsContext) {
+  MemoryPlan plan;
+  plan.token_state = 1 << 16;
+  plan.context = 4096;
+  EXPECT_EQ(verdict(plan, 10ULL << 30, 0), "yes: 40 sequences of 4096 tokens beside the weights, at most");
+  plan.token_state = 16;
+  EXPECT_EQ(verdict(plan, 10ULL << 30, 0),
+            "yes: over 1000 sequences of 4096 tokens beside the weights, at most");
+  EXPECT_EQ(in_sequences(1, 64), "1 sequence of 64 tokens");
+}
+
 }  // namespace
 }  // namespace reprise::models

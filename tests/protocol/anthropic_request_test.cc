@@ -147,11 +147,6 @@ TEST(AnthropicRequest, AReplyGoesOnFromTheAssistantsLastMessage) {
   EXPECT_EQ(chat.reply_opening, "I");
 }
 
-TEST(AnthropicRequest, AnthropicsOwnModelsMeanTheOneThatIsServed) {
-  EXPECT_TRUE(read(kHello + R"(,"model":"claude-sonnet-4-5")").any_model);
-  EXPECT_FALSE(read(kHello + R"(,"model":"qwen")").any_model);
-}
-
 TEST(AnthropicRequest, ThinkingAndOutputConfig) {
   EXPECT_EQ(
       chat_of(read(kHello +

@@ -247,7 +247,10 @@ TEST(Http, GetsAnswerFromPublishedFigures) {
   for (const char* line :
        {"# TYPE reprise_restored_tokens_total counter", "reprise_restored_tokens_total{model=\"fake\"} 12",
         "reprise_http_requests_total{path=\"/v1/chat/completions\",status=\"200\"} 1",
-        "reprise_http_connections 1", "reprise_http_generations 0", "reprise_first_token_seconds_count 1"}) {
+        "reprise_http_connections 1", "reprise_http_generations 0",
+        "reprise_first_token_seconds_count{model=\"fake\"} 1",
+        "reprise_inter_token_seconds_count{model=\"fake\"} ",
+        "reprise_build_info{build=", "reprise_uptime_seconds ", "process_resident_memory_bytes "}) {
     EXPECT_NE(metrics.body.find(line), std::string::npos) << line;
   }
 }

@@ -63,7 +63,7 @@ TEST(OpenAiRequest, EveryFieldArrives) {
   EXPECT_EQ(sampling.top_p, 0.9);
   EXPECT_EQ(sampling.top_k, 40);
   EXPECT_EQ(sampling.min_p, 0.05);
-  EXPECT_EQ(sampling.seed, ~std::uint64_t{0});
+  EXPECT_EQ(sampling.seed, ~std::uint64_t{0} >> 1);
   EXPECT_EQ(sampling.presence_penalty, 1);
   EXPECT_EQ(sampling.frequency_penalty, -1.5);
   EXPECT_EQ(sampling.repetition_penalty, 1.1);
@@ -115,6 +115,7 @@ TEST(OpenAiRequest, ChatFieldsAreRefusedByName) {
       {R"("n":"2")", "n", "invalid_type"},
       {R"("temperature":"hot")", "temperature", "invalid_type"},
       {R"("temperature":-0.1)", "temperature", "out_of_range"},
+      {R"("temperature":9)", "temperature", "out_of_range"},
       {R"("top_p":1.1)", "top_p", "out_of_range"},
       {R"("min_p":-1)", "min_p", "out_of_range"},
       {R"("top_k":-2)", "top_k", "out_of_range"},

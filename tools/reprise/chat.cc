@@ -1,10 +1,14 @@
 #include "tools/reprise/chat.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "base/utf8.h"
 #include "protocol/reply/reply_message.h"
@@ -14,6 +18,7 @@
 #include "tools/reprise/chat_server.h"
 #include "tools/reprise/chat_status.h"
 #include "tools/reprise/reply_printer.h"
+#include "tools/reprise/text_wrap.h"
 
 namespace reprise::tools {
 
@@ -27,17 +32,17 @@ constexpr const char* kHelp =
     "/regenerate   answer the last message again; /regen for short\n"
     "/undo         take the last message and its reply back\n"
     "/system TEXT  set the system message, or remove it without TEXT\n"
+    "/save FILE    write the conversation to a file, as the messages of a request\n"
+    "/load FILE    go on with a conversation that was saved\n"
     "/stats        what the cache has saved\n"
     "/help         this\n"
     "//TEXT        say /TEXT\n"
-    "Ctrl-C ends a reply; at the prompt it ends the chat, as Ctrl-D does.\n";
+    "\"\"\"           begins a message of several lines, and ends it; Alt-Enter begins a line, too\n"
+    "Ctrl-C ends a reply. At the prompt it throws the line away, and in an empty one it ends the chat, as "
+    "Ctrl-D does.\n";
 
-/// Columns of the terminal that stderr is; 0: it is none, or does not tell.
-std::size_t terminal_columns() {
-  winsize size{};
-  if (isatty(STDERR_FILENO) != 1 || ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0) return 0;
-  return size.ws_col;
-}
+constexpr std::string_view kBlockMark = "\"\"\"";
+constexpr std::uintmax_t kMostFileBytes = std::uintmax_t{64} << 20;
 
 class Chat {
  public:
@@ -46,10 +51,14 @@ class Chat {
   int run();
 
  private:
+  /// Waits for a message, or a command: `is_text` tells them apart where it begins with a slash.
+  ChatInput::Heard hear(std::string& message, bool& is_text);
   bool obey(const std::string& command, const std::string& rest);  // false: the end
   /// Answers the history's last message, which is the user's. Without an answer all is as before.
   void reply(const ChatHistory& before);
   void show_stats() const;
+  void save(const std::string& path);
+  void load(const std::string& path);
 
   ChatInput& input_;
   ChatPartner& partner_;
@@ -70,13 +79,19 @@ int Chat::run() {
   std::fprintf(stderr, "%s; /help lists the commands\n", about->c_str());
   for (;;) {
     std::string line;
-    const ChatInput::Heard heard = input_.next("> ", line);
+    bool is_text = false;
+    const ChatInput::Heard heard = hear(line, is_text);
+    if (heard == ChatInput::Heard::kCleared) {
+      std::fputs("^C\n", stderr);
+      continue;
+    }
     if (heard == ChatInput::Heard::kEnd || heard == ChatInput::Heard::kInterrupt) {
       if (input_.is_terminal()) std::fputc('\n', stderr);
       break;
     }
     if (heard == ChatInput::Heard::kTooLong) {
-      std::fprintf(stderr, "reprise: a line has at most %zu bytes; it was ignored\n", ChatInput::kMostBytes);
+      std::fprintf(stderr, "reprise: a message has at most %zu bytes; it was ignored\n",
+                   ChatInput::kMostBytes);
       failed_ = true;
       continue;
     }
@@ -85,14 +100,14 @@ int Chat::run() {
       failed_ = true;
       continue;
     }
-    if (line.find_first_not_of(" \t") == std::string::npos) continue;
-    if (line[0] == '/' && !line.starts_with("//")) {
+    if (line.find_first_not_of(" \t\n") == std::string::npos) continue;
+    if (!is_text && line[0] == '/' && !line.starts_with("//")) {
       const std::size_t space = std::min(line.find(' '), line.size());
       const std::size_t rest = line.find_first_not_of(' ', space);
       if (!obey(line.substr(1, space - 1), rest == std::string::npos ? "" : line.substr(rest))) break;
     } else {
       const ChatHistory before = history_;
-      history_.ask(line[0] == '/' ? line.substr(1) : line);
+      history_.ask(!is_text && line[0] == '/' ? line.substr(1) : line);
       reply(before);
     }
     if (std::ferror(stdout) != 0) return 1;
@@ -100,8 +115,31 @@ int Chat::run() {
   return failed_ ? 1 : 0;
 }
 
+ChatInput::Heard Chat::hear(std::string& message, bool& is_text) {
+  ChatInput::Heard heard = input_.next("> ", message);
+  is_text = heard == ChatInput::Heard::kLine && message.starts_with(kBlockMark);
+  if (!is_text) return heard;
+  message.erase(0, kBlockMark.size());
+  bool fits = true;
+  std::string line;
+  for (bool ends = message.ends_with(kBlockMark); !ends; ends = line.ends_with(kBlockMark)) {
+    heard = input_.next(". ", line);
+    if (heard == ChatInput::Heard::kEnd) return fits ? ChatInput::Heard::kLine : ChatInput::Heard::kTooLong;
+    if (heard == ChatInput::Heard::kInterrupt) return ChatInput::Heard::kCleared;
+    if (heard == ChatInput::Heard::kCleared) return heard;
+    fits = fits && heard == ChatInput::Heard::kLine && message.size() + line.size() < ChatInput::kMostBytes;
+    if (fits) message += "\n" + line;
+  }
+  if (!fits) return ChatInput::Heard::kTooLong;
+  message.resize(message.size() - kBlockMark.size());
+  if (message.starts_with('\n')) message.erase(0, 1);
+  if (message.ends_with('\n')) message.pop_back();
+  return ChatInput::Heard::kLine;
+}
+
 bool Chat::obey(const std::string& command, const std::string& rest) {
-  if (!rest.empty() && command != "system") {
+  const bool takes_text = command == "system" || command == "save" || command == "load";
+  if (!rest.empty() && !takes_text) {
     std::fprintf(stderr, "reprise: /%s takes nothing behind it; it was ignored\n", command.c_str());
   } else if (command == "exit" || command == "quit") {
     return false;
@@ -123,6 +161,14 @@ bool Chat::obey(const std::string& command, const std::string& rest) {
   } else if (command == "system") {
     history_.set_system(rest);
     std::fputs(rest.empty() ? "[no system message]\n" : "[the system message is set]\n", stderr);
+  } else if (command == "save" || command == "load") {
+    if (rest.empty()) {
+      std::fprintf(stderr, "reprise: /%s: which file? /%s FILE\n", command.c_str(), command.c_str());
+    } else if (command == "save") {
+      save(rest);
+    } else {
+      load(rest);
+    }
   } else if (command == "stats") {
     show_stats();
   } else if (command == "help") {
@@ -153,13 +199,48 @@ void Chat::reply(const ChatHistory& before) {
     prompt_tokens_ += outcome.prompt_tokens;
     restored_tokens_ += outcome.restored;
     prefilled_tokens_ += outcome.prefilled;
-    std::fprintf(stderr, "%s\n", status_line(outcome, terminal_columns()).c_str());
+    std::fprintf(stderr, "%s\n", status_line(outcome, columns_of_terminal(STDERR_FILENO)).c_str());
   }
   if (outcome.error || (outcome.stopped && message.content().empty())) {
     history_ = before;
   } else {
     history_.answer(message.message());
   }
+}
+
+void Chat::save(const std::string& path) {
+  const Json messages = history_.messages();
+  std::ofstream file(path);
+  file << Json{{"messages", messages}}.dump() << '\n';
+  file.close();
+  if (file) {
+    std::fprintf(stderr, "[%zu messages are saved in %s]\n", messages.size(), path.c_str());
+    return;
+  }
+  std::fprintf(stderr, "reprise: /save: cannot write %s: %s\n", path.c_str(), std::strerror(errno));
+  failed_ = true;
+}
+
+void Chat::load(const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
+  std::string problem = error ? error.message() : std::string();
+  if (!error && bytes > kMostFileBytes) problem = "it has more than 64 MiB";
+  if (problem.empty()) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    const auto parsed = Json::parse(text.str());
+    const Json* messages = parsed.ok() && parsed->is_object() ? parsed->find("messages") : nullptr;
+    problem = messages == nullptr ? "it is not JSON with 'messages'" : history_.load(*messages);
+  }
+  if (!problem.empty()) {
+    std::fprintf(stderr, "reprise: /load: %s: %s; the conversation is as before\n", path.c_str(),
+                 problem.c_str());
+    failed_ = true;
+    return;
+  }
+  ++conversation_;
+  std::fprintf(stderr, "[%zu messages are loaded]\n", history_.messages().size());
 }
 
 void Chat::show_stats() const {
@@ -180,6 +261,7 @@ int chat(const ChatOptions& options) {
     check_cpu_experts(options.engine, {options.engine.device});
     static_cast<void>(compute_options(options.engine));
   }
+  use_utf8_locale();
   ChatInput input;
   const std::unique_ptr<ChatPartner> partner =
       options.url.empty() ? engine_partner(options) : server_partner(options);

@@ -3,8 +3,8 @@
 //
 // Lines come from stdin, a pipe as well; replies go to stdout as they are made, everything else to stderr.
 // Reasoning is shown dimmed where stdout is a terminal, and left out elsewhere. Ctrl-C ends a reply that is
-// being made, which stays in the conversation as far as it came; at the prompt it ends the program, as
-// Ctrl-D does.
+// being made, which stays in the conversation as far as it came; at the prompt it throws the line away, or, in an empty
+// one, ends the program, as Ctrl-D does.
 //
 // Threading: the main thread, before any other was started: SIGINT is blocked for all threads to come.
 

@@ -36,6 +36,32 @@ class ChatHistory {
     return true;
   }
 
+  /// Takes over a conversation as messages() gives it. Says what is wrong with it where it is none, and changes nothing.
+  std::string load(const Json& messages) {
+    if (!messages.is_array()) return "'messages' is not an array";
+    std::string system;
+    Json::Array turns;
+    for (const Json& message : messages.as_array()) {
+      const std::string* role = message.is_object() ? message.find_string("role") : nullptr;
+      const std::string* content = message.is_object() ? message.find_string("content") : nullptr;
+      const bool first = turns.empty() && system.empty();
+      if (role != nullptr && content != nullptr && *role == "system" && first) {
+        system = *content;
+        continue;
+      }
+      const char* const expected = turns.size() % 2 == 0 ? "user" : "assistant";
+      if (role == nullptr || *role != expected || (content == nullptr && turns.size() % 2 == 0)) {
+        return "message " + std::to_string(turns.size() + (system.empty() ? 0 : 1)) +
+               " is not a text of the " + expected;
+      }
+      turns.push_back(message);
+    }
+    if (turns.size() % 2 != 0) return "the last message has no reply";
+    system_ = std::move(system);
+    turns_ = std::move(turns);
+    return {};
+  }
+
   /// As a template takes them.
   Json messages() const {
     Json all = Json::array();

@@ -65,6 +65,8 @@ ChatInput::Heard ChatInput::next(const char* prompt, std::string& line) {
       return Heard::kTooLong;
     case LineEditor::Read::kEnd:
       return Heard::kEnd;
+    case LineEditor::Read::kCleared:
+      return Heard::kCleared;
     case LineEditor::Read::kInterrupted:
       return Heard::kInterrupt;
   }

@@ -17,7 +17,7 @@ class LineEditor;
 
 class ChatInput {
  public:
-  enum class Heard { kLine, kTooLong, kEnd, kInterrupt };
+  enum class Heard { kLine, kTooLong, kEnd, kCleared, kInterrupt };
   static constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // of a line
 
   /// Throws std::runtime_error.
@@ -27,7 +27,7 @@ class ChatInput {
   ChatInput& operator=(const ChatInput&) = delete;
 
   /// Waits for the next line, without its newline; the last may have none. Of a line that is too long nothing
-  /// is given. At a terminal `prompt` stands before it, on stderr.
+  /// is given. kCleared: Ctrl-C was pressed in a line that had begun; it is thrown away. At a terminal `prompt` stands before it, on stderr.
   Heard next(const char* prompt, std::string& line);
 
   /// Whether lines are typed, with keys to edit them and the lines before within reach.

@@ -10,8 +10,8 @@
 
 namespace reprise::tools {
 
-/// "[restored 120 (history), prefilled 9, miss no_checkpoint @128; 12 tokens; first 8 ms, 45.1/s]": behind the @ stands
-/// miss_position. In fewer columns than it takes (0: any) what counts least is left out, so that it never wraps.
+/// "[12 tokens, 45.1 a second, first after 8 ms; prompt of 129, 120 from the cache (history), 9 computed (no checkpoint
+/// after 120)]". In fewer columns than it takes (0: any) what counts least is left out, so that it never wraps.
 std::string status_line(const ChatOutcome& outcome, std::size_t columns);
 
 }  // namespace reprise::tools

@@ -1,15 +1,15 @@
 #include "tools/reprise/line_editor.h"
 
 #include <histedit.h>
-#include <langinfo.h>
 #include <unistd.h>
 
-#include <clocale>
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <stdexcept>
+#include <string_view>
 
 #include "base/utf8.h"
+#include "tools/reprise/text_wrap.h"
 
 namespace reprise::tools {
 
@@ -44,40 +44,75 @@ struct LineEditor::Parts {
     return ::read(STDIN_FILENO, &byte, 1) == 1;
   }
 
+  /// One character, also of those beyond `most`; false at the end, or where the line is given up.
+  bool next_code_point(char32_t& code_point) {
+    unsigned char bytes[4];
+    if (interrupted || !next_byte(bytes[0])) return false;
+    const std::size_t count = bytes[0] < 0xC0 ? 1 : bytes[0] < 0xE0 ? 2 : bytes[0] < 0xF0 ? 3 : 4;
+    for (std::size_t i = 1; i < count; ++i) {
+      if (!next_byte(bytes[i])) return false;
+    }
+    taken += count;
+    code_point = read_utf8({reinterpret_cast<const char*>(bytes), count}, 0).code_point;
+    return true;
+  }
+
   /// As libedit wants it: 1 and a character, or 0 at the end.
   static int next_character(EditLine* editor, wchar_t* character) {
     Parts& parts = of(editor);
+    char32_t code_point = 0;
     for (;;) {
-      unsigned char bytes[4];
-      if (!parts.next_byte(bytes[0])) return 0;
+      const bool begins = parts.taken == 0;
+      if (!parts.next_code_point(code_point)) return 0;
       // A Ctrl-D that was typed before the line is read leaves a zero behind in the terminal.
-      if (bytes[0] == 0 && parts.taken == 0) return 0;
-      const std::size_t count = bytes[0] < 0xC0 ? 1 : bytes[0] < 0xE0 ? 2 : bytes[0] < 0xF0 ? 3 : 4;
-      for (std::size_t i = 1; i < count; ++i) {
-        if (!parts.next_byte(bytes[i])) return 0;
-      }
-      parts.taken += count;
-      const bool ends = bytes[0] == '\n' || bytes[0] == '\r';
+      if (code_point == 0 && begins) return 0;
+      const bool ends = code_point == '\n' || code_point == '\r';
       if (parts.taken > parts.most && !ends) continue;  // it is not kept, for it will not be used
-      *character =
-          static_cast<wchar_t>(read_utf8({reinterpret_cast<const char*>(bytes), count}, 0).code_point);
+      *character = static_cast<wchar_t>(code_point);
       return 1;
     }
+  }
+
+  /// Text that the terminal says is pasted: newlines in it do not end the line, and no other key counts in it.
+  static unsigned char take_paste(EditLine* editor, wint_t) {
+    constexpr std::wstring_view kEnd = L"\x1b[201~";
+    Parts& parts = of(editor);
+    std::wstring text;
+    char32_t code_point = 0;
+    while (!text.ends_with(kEnd) && parts.next_code_point(code_point)) {
+      if (parts.taken > parts.most) text.erase(0, text.size() - std::min(text.size(), kEnd.size()));
+      text += static_cast<wchar_t>(code_point);
+    }
+    if (!text.ends_with(kEnd)) return CC_REFRESH;  // given up: the next read ends the line
+    text.resize(text.size() - kEnd.size());
+    std::wstring kept;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == L'\r') {  // terminals send it for a newline
+        if (i + 1 == text.size() || text[i + 1] != L'\n') kept += L'\n';
+      } else if (text[i] == L'\n' || text[i] == L'\t' || (text[i] >= L' ' && text[i] != 0x7F)) {
+        kept += text[i];
+      }
+    }
+    if (!kept.empty() && parts.taken <= parts.most) el_winsertstr(editor, kept.c_str());
+    return CC_REFRESH;
+  }
+
+  static unsigned char add_newline(EditLine* editor, wint_t) {
+    el_winsertstr(editor, L"\n");
+    return CC_REFRESH;
   }
 };
 
 namespace {
 
-/// Characters beyond ASCII are shown as they are where the locale knows them.
-void use_utf8() {
-  std::setlocale(LC_CTYPE, "");
-  if (std::strcmp(nl_langinfo(CODESET), "UTF-8") != 0) std::setlocale(LC_CTYPE, "C.UTF-8");
-}
+/// To the terminal: pasted text is to come between ESC [200~ and ESC [201~, or as if it were typed.
+constexpr const char* kPasteIsMarked = "\x1b[?2004h";
+constexpr const char* kPasteIsNotMarked = "\x1b[?2004l";
 
 }  // namespace
 
 LineEditor::LineEditor() : parts_(std::make_unique<Parts>()) {
-  use_utf8();
+  use_utf8_locale();
   parts_->editor = el_init("reprise", stdin, stderr, stderr);
   parts_->history = history_winit();
   if (parts_->editor == nullptr || parts_->history == nullptr) {
@@ -88,6 +123,8 @@ LineEditor::LineEditor() : parts_(std::make_unique<Parts>()) {
   el_set(parts_->editor, EL_EDITOR, "emacs");
   el_set(parts_->editor, EL_PROMPT, &Parts::show_prompt);
   el_set(parts_->editor, EL_GETCFN, &Parts::next_character);
+  el_wset(parts_->editor, EL_ADDFN, L"take-paste", L"Take pasted text", &Parts::take_paste);
+  el_wset(parts_->editor, EL_ADDFN, L"add-newline", L"Begin another line", &Parts::add_newline);
   history_w(parts_->history, &parts_->event, H_SETSIZE, kMostLines);
   history_w(parts_->history, &parts_->event, H_SETUNIQUE, 1);
   el_wset(parts_->editor, EL_HIST, history_w, parts_->history);
@@ -96,9 +133,10 @@ LineEditor::LineEditor() : parts_(std::make_unique<Parts>()) {
     const char* sent;
     const char* does;
   };
-  for (const Key key : {Key{"\\e[1~", "ed-move-to-beg"}, Key{"\\e[4~", "ed-move-to-end"},
-                        Key{"\\e[H", "ed-move-to-beg"}, Key{"\\e[F", "ed-move-to-end"},
-                        Key{"\\e[3~", "ed-delete-next-char"}, Key{"^R", "em-inc-search-prev"}}) {
+  for (const Key key :
+       {Key{"\\e[1~", "ed-move-to-beg"}, Key{"\\e[4~", "ed-move-to-end"}, Key{"\\e[H", "ed-move-to-beg"},
+        Key{"\\e[F", "ed-move-to-end"}, Key{"\\e[3~", "ed-delete-next-char"}, Key{"^R", "em-inc-search-prev"},
+        Key{"\\e[200~", "take-paste"}, Key{"\\e\\n", "add-newline"}, Key{"\\e\\r", "add-newline"}}) {
     el_set(parts_->editor, EL_BIND, key.sent, key.does, nullptr);
   }
 }
@@ -115,8 +153,13 @@ LineEditor::Read LineEditor::read(const char* prompt, std::size_t most_bytes,
   parts.interrupted = false;
   line.clear();
   int count = 0;
+  std::fputs(kPasteIsMarked, stderr);
   const wchar_t* typed = el_wgets(parts.editor, &count);
-  if (parts.interrupted) return Read::kInterrupted;
+  std::fputs(kPasteIsNotMarked, stderr);
+  if (parts.interrupted) {
+    const LineInfoW* shown = el_wline(parts.editor);
+    return shown != nullptr && shown->lastchar != shown->buffer ? Read::kCleared : Read::kInterrupted;
+  }
   if (typed == nullptr || count <= 0) return Read::kEnd;
   if (parts.taken > most_bytes) return Read::kTooLong;
   for (int i = 0; i < count; ++i) append_utf8(line, static_cast<char32_t>(typed[i]));

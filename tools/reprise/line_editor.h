@@ -15,7 +15,7 @@ namespace reprise::tools {
 
 class LineEditor {
  public:
-  enum class Read { kLine, kTooLong, kEnd, kInterrupted };
+  enum class Read { kLine, kTooLong, kEnd, kCleared, kInterrupted };
   static constexpr int kMostLines = 1000;
 
   /// Throws std::runtime_error.
@@ -24,9 +24,10 @@ class LineEditor {
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  /// Reads a line from stdin, as UTF-8 and without its newline, and shows it on stderr behind the prompt. Of one that is
+  /// Reads a line from stdin, as UTF-8 and without its newline, and shows it on stderr behind the prompt. Pasted text may
+  /// have newlines, and Alt-Enter types one. Of one that is
   /// longer than `most_bytes` nothing is given. `wait_for_key` returns when there is something to read, or false where
-  /// the line is to be given up.
+  /// the line is to be given up: kCleared if something had been typed.
   Read read(const char* prompt, std::size_t most_bytes, const std::function<bool()>& wait_for_key,
             std::string& line);
 

@@ -16,6 +16,7 @@
 #include "tools/reprise/generate.h"
 #include "tools/reprise/hub.h"
 #include "tools/reprise/inspect.h"
+#include "tools/reprise/llama_flags.h"
 #include "tools/reprise/logits.h"
 #include "tools/reprise/make_service.h"
 #include "tools/reprise/manual.h"
@@ -222,10 +223,13 @@ int run(int argc, char** argv) {
   const SnapshotCommand snapshot_command(app);
   const CLI::App* devices_command = app.add_subcommand("devices", "List the GPUs that this build can use");
 
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && arguments[0] == "serve") arguments = with_own_flags(arguments);
   try {
-    app.parse(argc, argv);
+    std::vector<const char*> words{argv[0]};
+    for (const std::string& argument : arguments) words.push_back(argument.c_str());
+    app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& error) {
-    const std::vector<std::string> arguments(argv + 1, argv + argc);
     const std::string unknown = unknown_command(app, arguments);
     if (unknown.empty()) {
       if (app.exit(error) == 0) return 0;

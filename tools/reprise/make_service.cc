@@ -5,12 +5,16 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 
 #include "actors/engine.h"
+#include "models/memory_plan.h"
 #include "protocol/chat/named_templates.h"
 #include "protocol/http/log.h"
 #include "protocol/snapshots/cache_secret.h"
+#include "protocol/snapshots/snapshot_folder.h"
 #include "tools/reprise/builtin_model.h"
+#include "tools/reprise/snapshot_files.h"
 
 namespace reprise::tools {
 
@@ -25,6 +29,8 @@ protocol::snapshots::Key sealing_key(const CacheConfig& config) {
         "cache.secret");
   }
   const std::string file = config.secret_file.empty() ? snapshots::usual_secret_file() : config.secret_file;
+  std::error_code ignored;
+  const bool makes = config.secret.empty() && !std::filesystem::exists(file, ignored);
   if (config.secret.empty() && file.empty()) {
     throw UsageError("--cache-dir: there is no home to keep a secret in; name a file: cache.secret_file");
   }
@@ -32,6 +38,10 @@ protocol::snapshots::Key sealing_key(const CacheConfig& config) {
       config.secret.empty() ? snapshots::key_from_file(file) : snapshots::key_of_secret(config.secret);
   if (!key.ok()) {
     throw UsageError((config.secret.empty() ? "cache.secret_file: " : "cache.secret: ") + key.error());
+  }
+  if (makes) {
+    protocol::log_line(protocol::LogLevel::kInfo,
+                       "cache secret: made in " + file + "; snapshots cannot be read without it");
   }
   return *key;
 }
@@ -47,10 +57,36 @@ std::string remote_password(const CacheConfig& config) {
   return password;
 }
 
+/// Makes the folder of snapshots where it is not there, and logs what it holds. One that cannot be written serves what it
+/// holds. Throws std::runtime_error where it can neither be made nor read.
+void look_at_folder(const CacheConfig& config) {
+  namespace snapshots = protocol::snapshots;
+  const snapshots::SnapshotFolder folder(config.folder);
+  const auto unmade = folder.prepare();
+  if (const auto why = unreadable(config.folder)) {
+    throw std::runtime_error("--cache-dir: " + (unmade ? unmade->message : *why));
+  }
+  if (const auto trouble = unmade ? unmade : folder.probe()) {
+    protocol::log_line(protocol::LogLevel::kWarning,
+                       "cache folder '" + config.folder + "': " + trouble->message +
+                           "; its snapshots are served, new ones are not kept there");
+  }
+  std::size_t count = 0;
+  std::uint64_t bytes = 0;
+  for (const snapshots::FolderFile& file : folder.scan()) {
+    count += file.kind == snapshots::FileKind::kManifest ? 1 : 0;
+    bytes += file.bytes;
+  }
+  protocol::log_line(protocol::LogLevel::kInfo,
+                     "cache folder '" + config.folder + "': " + std::to_string(count) + " snapshots, " +
+                         models::in_units(bytes) + " of " + models::in_units(config.disk_mb << 20));
+}
+
 void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
   options.host.most_bytes = config.host_mb << 20;
   options.host.even_if_slower = config.even_if_slower;
   if (config.folder.empty() && config.remote.empty()) return;
+  if (!config.folder.empty()) look_at_folder(config);
   const protocol::snapshots::Key key = sealing_key(config);
   const auto seconds = [](std::chrono::milliseconds time) {
     return std::chrono::duration_cast<std::chrono::seconds>(time);
@@ -126,6 +162,8 @@ std::vector<actors::ModelSpec> model_specs(const ServeConfig& config) {
       spec.adapters.push_back({.name = adapter.name, .path = adapter.path});
     }
   }
+  std::vector<std::string>& names = specs.front().aliases;
+  names.insert(names.end(), config.aliases.begin(), config.aliases.end());
   return specs;
 }
 

@@ -5,7 +5,7 @@
 namespace reprise::tools {
 
 void add_engine_flags(CLI::App& command, EngineFlags& flags, const std::string& devices) {
-  command.add_option("--model", flags.model, kModelHelp);
+  command.add_option("--model,-m", flags.model, kModelHelp);
   command.parse_complete_callback([&flags] { flags.model = model_or_builtin(flags.model); });
   command.add_option("--device", flags.device, "Where to compute: " + devices)->capture_default_str();
   command
@@ -26,7 +26,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags, const std::string& 
                   "Beside a GPU: of the first so many layers, or of all, experts stay on the host and are "
                   "computed there")
       ->capture_default_str();
-  command.add_option("--threads", flags.threads, "Threads to compute with, 0 for one a core")
+  command.add_option("--threads,-t", flags.threads, "Threads to compute with, 0 for one a core")
       ->check(CLI::Range(0U, 1024U))
       ->capture_default_str();
 }

@@ -113,7 +113,7 @@ std::unique_ptr<traces::SessionControl> trace_sessions(const TraceConfig& config
   if (config.file.empty()) return nullptr;
   auto sessions = std::make_unique<traces::SessionControl>(
       config.file, config.size_mb << 20, [](const std::string& line) { log_line(LogLevel::kInfo, line); });
-  if (!config.starts) return sessions;
+  if (config.later) return sessions;
   if (const auto started = sessions->start(); !started.ok()) throw UsageError("--trace: " + started.error());
   return sessions;
 }
@@ -171,6 +171,7 @@ protocol::admin::ScopeOf scopes_of(const protocol::KeyRing& keys) {
 }
 
 void warn_about(const ServeConfig& config) {
+  for (const std::string& warning : config.warnings) log_line(LogLevel::kWarning, warning);
   if (!is_loopback(config.http.host) && config.http.keys.empty()) {
     log_line(LogLevel::kWarning,
              "everybody who reaches this address may use the server: there are no API keys");
@@ -183,6 +184,7 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
   const sigset_t signals = all_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // for all threads to come
   std::signal(SIGPIPE, SIG_IGN);                  // a pipe without reader is an error of who writes to it
+  if (config.log_format == "json") protocol::set_log_json();
   protocol::set_log_level(protocol::log_level_named(config.log_level).value_or(LogLevel::kInfo));
 
   raise_descriptor_limit(config.http);

@@ -1,50 +1,72 @@
 #include "tools/reprise/serve_command.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <sstream>
 
 #include "actors/cache/eviction_policy.h"
 #include "protocol/http/log.h"
 #include "tools/reprise/engine_flags.h"
+#include "tools/reprise/serve_help.h"
 
 namespace reprise::tools {
 
 ServeCommand::ServeCommand(CLI::App& app)
     : command_(app.add_subcommand("serve", "Run the HTTP server until SIGINT, SIGTERM or SIGHUP")),
       settings_(serve_settings(config_)) {
+  command_->formatter(std::make_shared<ServeFormatter>());
+  command_->set_help_all_flag("--help-all", "Explain all options");
   command_->footer(
-      "Every setting may stand in the file as well, and in a variable: see --print-config, where http.port "
-      "is REPRISE_HTTP_PORT. REPRISE_API_KEYS holds keys.");
-  command_
-      ->add_option(
-          "--model", model_,
-          "A Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]; the built-in model without it")
+      "Every option is also a setting of the file that --config names, and a variable: --port is http.port "
+      "and REPRISE_HTTP_PORT. --print-config lists them all. REPRISE_API_KEYS holds keys.");
+  const auto common = [](CLI::Option* option) { return option->group(kCommonGroup); };
+  common(
+      command_->add_option(
+          "--model,-m", model_,
+          "Model to serve: a Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]; the built-in model "
+          "without it"))
+      ->type_name("MODEL")
       ->envname("REPRISE_MODEL");
-  command_->add_option("--model-name,--alias", model_name_,
-                       "What clients call it, instead of the file's name; several names between commas");
-  command_->add_option("--tags", tags_, "Words about it for people, between commas");
-  command_->add_option("--config", file_, "A TOML file with settings")->envname("REPRISE_CONFIG");
-  command_->add_flag("--print-config", print_, "Print what holds, as such a file, and end");
+  common(command_->add_option("--model-name,--alias,-a", model_name_,
+                              "Name of the model in requests, instead of the file's; several between commas"))
+      ->type_name("NAMES");
+  command_->add_option("--tags", tags_, "Words about the model for people, between commas")
+      ->type_name("WORDS");
+  common(command_->add_option("--config", file_, "TOML file with settings"))
+      ->type_name("FILE")
+      ->envname("REPRISE_CONFIG");
+  common(command_->add_flag("--print-config", print_,
+                            "Print all settings with what they mean, as such a file, and end"));
   for (const Setting& setting : settings_) {
+    const std::string names = setting.flag + setting.further_flags;
+    CLI::Option* option = nullptr;
     if (setting.kind == Setting::Kind::kSwitch) {
-      command_->add_flag_callback(
-          setting.flag, [this, &setting] { texts_[setting.key] = setting.flag_value; }, setting.help);
+      const bool turns_off = setting.flag_value == "false";
+      option = command_->add_flag_callback(
+          names, [this, &setting] { texts_[setting.key] = setting.flag_value; },
+          turns_off ? "Turn off: " + setting.help : setting.help);
     } else {
-      command_
-          ->add_option_function<std::string>(
-              setting.flag, [this, &setting](const std::string& text) { texts_[setting.key] = text; },
-              setting.help)
-          ->default_str(setting.show());
+      option = command_->add_option_function<std::string>(
+          names, [this, &setting](const std::string& text) { texts_[setting.key] = text; },
+          setting.description());
+      option->type_name(setting.value);
+      if (const std::string shown = setting.show(); shown != "\"\"" && shown != "[]")
+        option->default_str(shown);
     }
+    option->group(setting.common ? kCommonGroup : setting.group);
   }
 }
 
 void ServeCommand::resolve() {
   bool reasoning_known = false;
   if (!file_.empty()) load_config_file(config_, file_);
-  load_config_environment(config_, [](const char* name) -> const char* { return std::getenv(name); });
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  load_config_environment(config_, environment);
   for (const Setting& setting : settings_) {
     if (const auto given = texts_.find(setting.key); given != texts_.end()) {
       set_from_flag(setting, given->second);
@@ -75,6 +97,9 @@ void ServeCommand::resolve() {
     throw UsageError("cache.choosy_percent: " + std::to_string(config_.cache.choosy_percent) +
                      " is more than cache.evict_percent, " + std::to_string(config_.cache.evict_percent));
   }
+  if (config_.log_format != "text" && config_.log_format != "json") {
+    throw UsageError("log.format: '" + config_.log_format + "' is not one of text, json");
+  }
   if (!protocol::log_level_named(config_.log_level)) {
     throw UsageError("log.level: '" + config_.log_level + "' is not one of debug, info, warning, error, off");
   }
@@ -84,6 +109,8 @@ int ServeCommand::run(const ServiceFactory& make_service) {
   resolve();
   if (print_) {
     std::fputs(print_config(config_).c_str(), stdout);
+    for (const std::string& warning : config_.warnings)
+      std::fprintf(stderr, "reprise: %s\n", warning.c_str());
     return 0;
   }
   check_device(config_.engine.device);

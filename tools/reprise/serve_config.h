@@ -2,8 +2,9 @@
 // The configuration of `reprise serve`, from four places: defaults, then a TOML file, then the environment,
 // then flags; what comes later counts.
 //
-// Every setting is one row of a table (serve_settings() in serve_config.cc) with its name in the file, its
-// flag and its variable, so that all of them can be set everywhere and --print-config shows what holds.
+// Every setting is one row of a table (serve_settings.cc), so that all of them can be set everywhere and
+// --print-config shows what holds. It has one name: http.port in the file is REPRISE_HTTP_PORT, and its flag has the
+// last part of that name, with the section before it where that alone would not say enough: --port, --cache-dir.
 //
 // Threading: plain values.
 
@@ -88,7 +89,7 @@ struct QueueConfig {
 struct TraceConfig {
   std::string file{};           // empty: no traces
   std::uint64_t size_mb = 256;  // of a trace, at most
-  bool starts = true;           // with the server; else when somebody says so
+  bool later = false;           // begins when somebody says so, not with the server
 };
 
 struct ServeConfig {
@@ -101,8 +102,9 @@ struct ServeConfig {
   KvBudget kv{};                     // of requests that do not say
   bool kv_reuse = false;
   std::string kv_pooling{name_of(KvBudget::Pooling::kAverage)};
-  std::uint64_t context = 0;           // tokens for all of `parallel` together; 0: what a model has, for each
-  std::uint32_t parallel = 0;          // sequences computed at once; 0: as many as there is memory for
+  std::uint64_t context = 0;   // tokens for all of `parallel` together; 0: what a model has, for each
+  std::uint32_t parallel = 0;  // sequences computed at once; 0: as many as there is memory for
+  std::vector<std::string> aliases{"gpt-*", "claude*", "codex*"};  // further names of the first model
   std::string chat_template{};         // a name, a file, or itself; empty: what comes with a model
   std::string reasoning = "template";  // of chats that do not say: on, off, or as the template has it
   std::optional<std::uint32_t> reasoning_budget{};  // tokens, of chats that do not say; none: unlimited
@@ -120,22 +122,31 @@ struct ServeConfig {
   CacheConfig cache{};
   QueueConfig queue{};
   std::string log_level = "info";
+  std::string log_format = "text";  // or json
   TraceConfig trace{};
   std::chrono::milliseconds shutdown{8'000};  // how long answers may go on after a signal
+  std::vector<std::string> warnings{};        // what the log says of the settings when it is open
 };
 
 /// One setting. `set` takes the text of a flag or variable and throws std::invalid_argument with what is
 /// wrong.
 struct Setting {
   enum class Kind : std::uint8_t { kText, kNumber, kSwitch, kList };
-  std::string key;           // "http.port"
-  std::string flag;          // "--port"; a switch's flag takes no value
-  std::string flag_value{};  // of a switch: what its flag means
-  std::string help;
+  std::string key;              // "http.port"
+  std::string flag;             // "--port"; a switch's flag takes no value
+  std::string further_flags{};  // ",--ctx-size,-c": the names that llama-server's users know it by
+  std::string flag_value{};     // of a switch: what its flag means
+  std::string value{};          // what the help calls the value: "PORT"
+  std::string help;             // what it means; understood alone
+  std::string range{};          // "integer, 0 to 65535"; empty: the help says it
+  std::string group{};          // of the help
+  bool common = false;          // the short help explains it
   Kind kind;
   std::function<void(const std::string& text)> set;
   std::function<std::string()> show;  // as TOML
 
+  /// Help and range.
+  std::string description() const;
   /// "http.port" is REPRISE_HTTP_PORT.
   std::string variable() const;
 };
@@ -143,9 +154,18 @@ struct Setting {
 /// All settings of `config`, which must outlive them.
 std::vector<Setting> serve_settings(ServeConfig& config);
 
-/// Throw UsageError, which names file and line, or the variable.
+/// Text as TOML has it.
+std::string toml_string(std::string_view text);
+std::string toml_strings(const std::vector<std::string>& items);
+
+/// Throws UsageError, which names file and line.
 void load_config_file(ServeConfig& config, const std::string& path);
-void load_config_environment(ServeConfig& config, const std::function<const char*(const char*)>& get);
+/// Sets what variables of `environment` ("NAME=value") say, and adds a warning for each other REPRISE_* variable that
+/// this program does not know. Those that Kubernetes makes of services (REPRISE_PORT=tcp://..., REPRISE_SERVICE_HOST)
+/// are left alone, also where a setting has such a name. Throws UsageError, which names the variable.
+void load_config_environment(ServeConfig& config, const std::vector<std::string>& environment);
+/// ": did you mean 'x'?" where a setting's key is near to the given one; else empty.
+std::string nearest_key(const std::vector<Setting>& settings, const std::string& key);
 /// A setting from a flag. Throws UsageError.
 void set_from_flag(const Setting& setting, const std::string& text);
 

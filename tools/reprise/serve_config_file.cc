@@ -1,5 +1,9 @@
 // The TOML side of tools/reprise/serve_config.h, and the only file that knows toml++.
 #include <toml++/toml.h>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <stdexcept>
 
@@ -14,9 +18,13 @@ class FileReader {
       : config_(config), path_(path), settings_(serve_settings(config)) {}
 
   void read() {
+    std::ifstream stream(path_);
+    if (!stream) throw UsageError(path_ + ": cannot be read: " + std::strerror(errno));
+    if (std::filesystem::is_directory(path_))
+      throw UsageError(path_ + ": is a folder, not a file with settings");
     toml::table file;
     try {
-      file = toml::parse_file(path_);
+      file = toml::parse(stream, path_);
     } catch (const toml::parse_error& error) {
       throw UsageError(place(error.source()) + ": " + std::string(error.description()));
     }
@@ -63,7 +71,7 @@ class FileReader {
         refuse(value.source(), full + ": " + error.what());
       }
     }
-    refuse(key.source(), "unknown key '" + full + "'");
+    refuse(key.source(), "unknown key '" + full + "'" + nearest_key(settings_, full));
   }
 
   static std::string text_of(const toml::node& value, Setting::Kind kind) {

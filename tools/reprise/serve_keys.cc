@@ -39,13 +39,13 @@ void load_keys(ServeConfig& config, const char* environment) {
   };
   if (!config.key_file.empty()) {
     std::ifstream file(config.key_file);
-    if (!file) throw UsageError("auth.key_file: cannot read " + config.key_file);
+    if (!file) throw UsageError("auth.api_key_file: cannot read " + config.key_file);
     std::ostringstream text;
     text << file.rdbuf();
     require(keys.add(text.str()), config.key_file);
     if (keys.empty()) throw UsageError(config.key_file + ": holds no key");
   }
-  require(keys.add(config.api_keys), "auth.api_keys");
+  require(keys.add(config.api_keys), "auth.api_key");
   if (environment != nullptr) require(keys.add(environment), "REPRISE_API_KEYS");
   for (const KeyTable& table : config.keys) {
     if (!table.key.empty()) require(keys.add_key(table.key, table.tenant.name), table.place);

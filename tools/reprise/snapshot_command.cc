@@ -1,6 +1,7 @@
 #include "tools/reprise/snapshot_command.h"
 
 #include <cstdio>
+#include <stdexcept>
 
 #include "base/json.h"
 #include "protocol/http/key_ring.h"
@@ -187,11 +188,17 @@ void SnapshotCommand::add_recompute(CLI::App& sub, const char* help) {
 
 int SnapshotCommand::run() const {
   const SnapshotFolder folder(options_.folder);
+  if (!import_->parsed()) {  // which makes it
+    if (const auto why = unreadable(options_.folder)) throw std::runtime_error("--cache-dir: " + *why);
+  }
   if (collect_->parsed()) return collect(folder, options_);
   const Key master = key_in(options_.secret_file, "--cache-secret-file");
   if (list_->parsed()) return list(folder, master, options_.json);
   if (verify_->parsed()) return verify(folder, master, options_);
   const SnapshotFolder other(options_.other_folder);
+  if (import_->parsed()) {
+    if (const auto why = unreadable(options_.other_folder)) throw std::runtime_error("--from: " + *why);
+  }
   const Key other_master = key_in(options_.other_secret_file, "--with-secret-file");
   const std::string name_space = protocol::name_space_of(options_.tenant, options_.cache_salt);
   if (export_->parsed()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <tuple>
 
 #include "base/digest.h"
@@ -34,6 +35,13 @@ Refused io_refusal(const IoTrouble& trouble) {
 }
 
 }  // namespace
+
+std::optional<std::string> unreadable(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::directory_iterator entries(path, error);
+  if (!error) return std::nullopt;
+  return path + ": " + error.message();
+}
 
 NamespaceParts parts_of(const std::string& name_space) {
   const std::size_t end = name_space.find('\n');

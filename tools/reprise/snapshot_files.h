@@ -14,6 +14,9 @@
 
 namespace reprise::tools {
 
+/// Why the folder at this path cannot be listed: "/a/b: No such file or directory"; nothing: it can.
+std::optional<std::string> unreadable(const std::string& path);
+
 /// A manifest of the folder, opened or not.
 struct ListedSnapshot {
   protocol::snapshots::FolderFile file{};
