@@ -39,7 +39,12 @@ export class Chat {
       this.growField();
     });
     parts.stop.addEventListener('click', () => this.stop());
-    addEventListener('pagehide', () => this.streams.forEach(stream => this.keep(stream.conversation)));
+    // What ends with the page is kept as it is: as a reply that grows.
+    addEventListener('pagehide', () => {
+      this.leaves = true;
+      this.streams.forEach(stream => this.keep(stream.conversation));
+    });
+    addEventListener('pageshow', () => { this.leaves = false; });
   }
 
   open(conversation) {
@@ -134,6 +139,7 @@ export class Chat {
       }
       this.say('The reply is there.');
     } catch (error) {
+      if (this.leaves) return;
       node.report = reportOfPart(stream) ?? node.report;
       if (error.name === 'AbortError') {
         node.stopped = true;

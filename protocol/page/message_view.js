@@ -11,6 +11,11 @@ export const button = (words, action, properties = {}) => {
   return node;
 };
 
+/** Without a change where nothing changes: what watches the page would be told of one. */
+function hide(node, hidden) {
+  if (node.hidden !== hidden) node.hidden = hidden;
+}
+
 /** Why a reply is not whole, or ''. */
 export function endingOf(node, grows) {
   if (grows) return '';
@@ -73,13 +78,13 @@ export class MessageView {
     if (node.reasoning) this.updateReasoning(node.reasoning);
     this.markdown.update(node.content);
     const waits = stream !== undefined && node.content === '' && !node.reasoning;
-    this.progress.hidden = !waits;
+    hide(this.progress, !waits);
     if (waits) this.drawProgress(stream.progress);
     const words = stream?.timings ? liveWords(stream.timings, context) : '';
-    this.live.hidden = words === '';
+    hide(this.live, words === '');
     if (this.changed('live', words)) this.live.textContent = words;
     const ending = endingOf(node, Boolean(stream));
-    this.ending.hidden = ending === '';
+    hide(this.ending, ending === '');
     if (this.changed('ending', ending)) {
       this.ending.className = node.error ? 'failure' : 'aside';
       this.ending.textContent = ending;
