@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { ask, assertNoOverflow, busy, field, KEY, launch, LOCKED, open, REAL, replies, say, SCRIPTED, settled } from './browser.mjs';
 import { stagedTests } from './staged_tests.mjs';
+import { viewTests } from './view_tests.mjs';
 
 const kHostile = [
   'say: <script>window.hacked = 1</script>', '<img src="https://example.com/a.png" onerror="window.hacked = 2">',
@@ -255,7 +256,7 @@ const tests = {
 const browser = await launch();
 let failed = 0;
 try {
-  for (const [name, test] of Object.entries({ ...tests, ...stagedTests })) {
+  for (const [name, test] of Object.entries({ ...tests, ...stagedTests, ...viewTests })) {
     if (process.argv.length > 2 && !process.argv.slice(2).some(words => name.includes(words))) continue;
     const begin = performance.now();
     try {
