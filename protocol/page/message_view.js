@@ -80,6 +80,7 @@ export class MessageView {
     const waits = stream !== undefined && node.content === '' && !node.reasoning;
     hide(this.progress, !waits);
     if (waits) this.drawProgress(stream.progress);
+    else if (this.changed('progress', 'over')) this.progress.replaceChildren();
     const words = stream?.timings ? liveWords(stream.timings, context) : '';
     hide(this.live, words === '');
     if (this.changed('live', words)) this.live.textContent = words;
