@@ -2,8 +2,10 @@
 
 import { ApiFailure, getJson, postJson } from './api.js';
 import { element } from './element.js';
+import { session } from './storage.js';
 
 const kBuiltin = 'builtin';
+const kHidden = 'reprise.builtin-hidden';  // in this tab the user has closed what is said of it
 const kServeReal = 'reprise serve --model hf:Qwen/Qwen3-0.6B';
 
 export class Models {
@@ -77,7 +79,7 @@ export class Models {
   }
 
   drawNotice(wanted) {
-    const words = this.unloaded.includes(wanted) ? ['unloaded', wanted, this.loading] : this.current()?.id === kBuiltin ? ['builtin'] : [];
+    const words = this.unloaded.includes(wanted) ? ['unloaded', wanted, this.loading] : this.current()?.id === kBuiltin && session.getItem(kHidden) === null ? ['builtin'] : [];
     if (this.noticed === words.join()) return;
     this.noticed = words.join();
     this.notice.hidden = words.length === 0;
@@ -96,8 +98,13 @@ export class Models {
         this.notify('The browser does not allow copying.');
       }
     });
+    const close = element('button', { type: 'button', class: 'quiet icon remove', 'aria-label': 'Close the note on the model' }, '×');
+    close.addEventListener('click', () => {
+      session.setItem(kHidden, 'yes');
+      this.draw();
+    });
     return [element('p', {}, 'This is the built-in model, for trying the server: it has 5 million parameters and knows nothing. To serve a real model:'),
-      element('p', { class: 'command' }, element('code', {}, kServeReal), copy)];
+      element('p', { class: 'command' }, element('code', {}, kServeReal), copy), close];
   }
 
   offerToLoad(name) {

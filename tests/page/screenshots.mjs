@@ -40,7 +40,7 @@ const greedy = context => context.addInitScript(() => localStorage.setItem('repr
     await look(page);
   }
   await view(page, 'Cache');
-  await page.locator('.tree li').nth(3).waitFor();
+  await page.locator('.tree > li').nth(3).waitFor();
   await take(page, 'dark');
   await close();
 }

@@ -213,6 +213,9 @@ export const stagedTests = {
     await page.keyboard.press('Enter');
     await notice(page).getByText('Copied.').waitFor();
     assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^reprise serve --model hf:/);
+    await page.getByRole('button', { name: 'Close the note on the model' }).focus();
+    await page.keyboard.press('Enter');
+    await page.locator('#model-notice').waitFor({ state: 'hidden' });
     await close();
   },
 
