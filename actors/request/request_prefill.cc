@@ -274,9 +274,9 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
   }
   tells_slices_ = &computation == main_.get() && job_.request->want_progress;
   if (tells_slices_) {
-    auto [writer, reader] = runtime::make_stream<std::uint32_t>(1);
-    prefill.progress = std::move(writer);
-    launch(tell_slices(std::move(reader)));
+    runtime::Stream<std::uint32_t> slices = runtime::make_stream<std::uint32_t>(1);
+    prefill.progress = std::move(slices.writer);
+    launch(tell_slices(std::move(slices.reader)));
   }
   prefilling_ = &computation == main_.get() && computation.writes_cache;
   auto asked = model.worker.ask(std::move(prefill), kPatience, lost_.token());

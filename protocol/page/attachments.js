@@ -37,6 +37,7 @@ export class Attachments {
   /** Why not, or ''. */
   async take(file) {
     if (this.files.length >= kMostFiles) return `a message takes ${kMostFiles} files at most`;
+    if (file.type === 'application/pdf') return 'PDF files are not taken, their text is';
     if (file.size > 4 * kMostCharacters) return 'the file is too large';
     const bytes = new Uint8Array(await file.arrayBuffer());
     let text;

@@ -150,10 +150,10 @@ addEventListener('keydown', event => {
   if (narrow.matches && document.body.classList.contains('drawer-open')) {
     setDrawer(false);
     byId('drawer-button').focus();
-  } else if (!byId('toast').hidden) {
-    byId('toast-close').click();
-  } else {
+  } else if (chat.streaming || byId('toast').hidden) {
     chat.stop();
+  } else {
+    byId('toast-close').click();
   }
 });
 

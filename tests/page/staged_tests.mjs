@@ -2,15 +2,9 @@
 // nothing says otherwise.
 
 import assert from 'node:assert/strict';
-import { ask, busy, field, open, replies, say, settled, STAGED } from './browser.mjs';
+import { ask, busy, field, replies, say, settled } from './browser.mjs';
+import { openStaged, post, requests, step } from './stage.mjs';
 
-const post = (path, body = {}) => fetch(STAGED + path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
-const requests = async () => (await fetch(STAGED + '/stage/requests')).json();
-const step = (times = 1) => Promise.all(Array.from({ length: times }, () => post('/stage/step')));
-const openStaged = async (browser, options) => {
-  await post('/stage/reset');
-  return open(browser, STAGED + '/', options);
-};
 const focused = page => page.evaluate(() => document.activeElement.getAttribute('aria-label') ?? (document.activeElement.textContent.trim() || document.activeElement.id));
 /** By Tab, from where the focus is. */
 async function tabTo(page, name, key = 'Tab') {

@@ -2,15 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { ask, assertNoOverflow, field, open, replies, say, settled, STAGED } from './browser.mjs';
+import { ask, assertNoOverflow, field, replies, say, settled, STAGED } from './browser.mjs';
+import { openStaged, post, requests, step } from './stage.mjs';
 
-const post = (path, body = {}) => fetch(STAGED + path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
-const requests = async () => (await fetch(STAGED + '/stage/requests')).json();
-const step = (times = 1) => Promise.all(Array.from({ length: times }, () => post('/stage/step')));
-const openStaged = async (browser, options) => {
-  await post('/stage/reset');
-  return open(browser, STAGED + '/', options);
-};
 const wide = { viewport: { width: 1280, height: 900 } };
 const library = async name => (await (await fetch(`${STAGED}/page/vendor/${name}.js`)).text()) !== '';
 const plain = (name, text, type = 'text/plain') => ({ name, mimeType: type, buffer: Buffer.from(text) });
@@ -87,11 +81,12 @@ export const viewTests = {
 
   async 'formulas and code'(browser) {
     const { page, close } = await openStaged(browser);
-    const reply = await ask(page, 'say: So \\(a+b\\) and $x^2$, not $5 and $6.\n\n\\[\n\\frac{1}{2}\n- y\n\\]\n\n\\(\\fcolorbox{red}{blue}{z}\\) \\(\\oops\\)\n\n```python\ndef f(x):\n    return "<b>"\n```');
+    const reply = await ask(page, 'say: So \\(a+b\\) and $x^2$, not $5 and $6.\n\n\\[\n\\frac{1}{2}\n- y\n\\]\n\n\\(\\fcolorbox{red}{blue}{z}\\) \\(\\oops\\) \\(\\href{javascript:window.hacked=1}{u}\\)\n\n```python\ndef f(x):\n    return "<b>"\n```');
     const content = reply.locator('.content');
     if (await library('katex')) {
-      await reply.locator('math').nth(3).waitFor({ state: 'attached' });
-      assert.equal(await reply.locator('math').count(), 4);
+      await reply.locator('math').nth(4).waitFor({ state: 'attached' });
+      assert.equal(await reply.locator('math').count(), 5);
+      assert.equal(await reply.locator('[href]').count(), 0);
       assert.equal(await reply.locator('mfrac').count(), 1);
       assert.equal(await content.locator('[style]').count(), 0, 'the policy allows no styles');
     }
