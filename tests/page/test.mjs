@@ -152,8 +152,11 @@ const tests = {
     await page.getByRole('button', { name: 'Cache', exact: true }).click();
     await page.getByRole('button', { name: 'Unload' }).click();
     await page.getByRole('button', { name: 'Load', exact: true }).click();
-    await page.getByRole('button', { name: 'Unload' }).waitFor();
+    await page.getByRole('button', { name: 'Unload' }).click();
+    await page.locator('#model option', { hasText: 'builtin (unloaded)' }).waitFor({ state: 'attached' });
     await page.getByRole('button', { name: 'Chat', exact: true }).click();
+    await page.locator('#model-notice').getByRole('button', { name: 'Load' }).click();
+    await page.locator('#model-notice').getByText('This is the built-in model').waitFor();
     const reply = await ask(page, 'Hello, I am Ada.');
     assert.equal(await reply.locator('.failure').count(), 0);
     await close();
