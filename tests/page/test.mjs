@@ -162,6 +162,21 @@ const tests = {
     await close();
   },
 
+  async 'the server takes every field of sampling'(browser) {
+    const { page, close } = await open(browser, REAL);
+    const sent = page.waitForRequest(request => request.url().endsWith('/chat/completions'));
+    await page.getByRole('button', { name: 'Settings' }).click();
+    await page.locator('#settings details').evaluate(details => { details.open = true; });
+    const fields = page.locator('#settings input[type=number]');
+    for (const one of await fields.all()) await one.fill('1');
+    await page.getByRole('button', { name: 'Done' }).click();
+    const reply = await ask(page, 'Hello');
+    assert.equal(await reply.locator('.failure').allInnerTexts().then(all => all.join()), '');
+    const body = (await sent).postDataJSON();
+    for (const name of ['temperature', 'top_k', 'min_p', 'mirostat_tau', 'dry_multiplier', 'xtc_probability']) assert.equal(body[name], 1, name);
+    await close();
+  },
+
   async 'keys are asked for'(browser) {
     const { page, close } = await open(browser, LOCKED);
     const key = page.getByLabel('API key', { exact: true });
