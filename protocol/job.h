@@ -416,6 +416,8 @@ struct Prefill {
   /// Of the Decode that will follow, with choice 0 and no mask for its first token, and nothing else will: the step that
   /// ends the prefill may draw that token.
   std::optional<SamplingParams> sampling{};
+  /// Gets the tokens that the sequence holds after each slice, where it has credit; ends with the prefill. May be null.
+  runtime::StreamWriter<std::uint32_t> progress{};
 };
 
 /// One more checkpoint for a prefill under way that has a plan, which is hurried if it was an idle one. False:

@@ -268,7 +268,8 @@ struct Admitted {
   std::uint32_t prompt_tokens;
   std::uint32_t context = 0;  // tokens that prompt and reply may have together
 };
-/// How far the prompt has come, where it was asked for: once when its beginning is restored, then as it is computed.
+/// How far the prompt has come, where it was asked for: once when its beginning is restored, after slices of it that
+/// are computed, at most ten times a second, and once at its end.
 struct Progress {
   std::uint32_t total = 0;
   std::uint32_t restored = 0;

@@ -77,6 +77,7 @@ Task<void> RequestActor::run() {
     failure = ServiceError{ServiceErrorCode::kInternal, error.what()};
   }
   end_of_watch_.cancel();
+  tells_slices_ = false;
   if (main_) {
     main_->sequence.reset();
     main_->flight.reset();
@@ -203,7 +204,10 @@ Task<RequestActor::Failure> RequestActor::serve() {
   Task<Failure> restoring = restore(*main_);
   if (Failure failure = co_await restoring) co_return failure;
   job_.meter->reused_tokens.store(main_->report.restored_tokens, std::memory_order_relaxed);
-  tell_progress(main_->report.restored_tokens);
+  if (job_.request->want_progress) {
+    protocol::Event restored = progress_at(main_->report.restored_tokens);
+    static_cast<void>(job_.out.try_write(restored));
+  }
   // What goes on from a compacted state is not what a cold run computes, and is not said to be.
   to_verify_ = main_->report.restored_tokens > 0 && main_->writes_cache &&
                job_.model->limits.verify_share > 0 &&
@@ -218,10 +222,15 @@ Task<RequestActor::Failure> RequestActor::serve() {
   if (main_->reads_cache && (main_->announced || usage_.kv_reused > 0))
     job_.model->registry_figures->count_request(main_->report, job_.model->arch.grid);
   usage_.kv = main_->kept;
-  tell_progress(usage_.prompt_tokens);
-  protocol::Event started =
-      protocol::Started{main_->report, prompt_.tail, prompt_.tokens, 0, std::move(prompt_.settled)};
-  static_cast<void>(job_.out.try_write(started));
+  if (job_.request->want_progress) {
+    Task<bool> telling = send(progress_at(usage_.prompt_tokens));
+    const bool told = co_await telling;
+    static_cast<void>(told);  // a client that has gone is noticed below
+  }
+  Task<bool> starting =
+      send(protocol::Started{main_->report, prompt_.tail, prompt_.tokens, 0, std::move(prompt_.settled)});
+  const bool was_started = co_await starting;
+  static_cast<void>(was_started);
 
   Task<Failure> decoding = job_.request->embedding ? give_embedding() : decode();
   if (Failure failure = co_await decoding) co_return failure;
@@ -266,14 +275,24 @@ RequestActor::Failure RequestActor::settle_budget(Computation& computation) cons
   return std::nullopt;
 }
 
-// Few, so that there is always room for them among the events that may wait.
-void RequestActor::tell_progress(std::uint32_t processed) {
-  if (!job_.request->want_progress) return;
-  protocol::Event event = protocol::Progress{.total = usage_.prompt_tokens,
-                                             .restored = main_->report.restored_tokens,
-                                             .processed = processed,
-                                             .ms = since_arrival_ms() - usage_.timing.queued_ms};
-  static_cast<void>(job_.out.try_write(event));
+protocol::Progress RequestActor::progress_at(std::uint32_t processed) const {
+  return {.total = usage_.prompt_tokens,
+          .restored = main_->report.restored_tokens,
+          .processed = processed,
+          .ms = since_arrival_ms() - usage_.timing.queued_ms};
+}
+
+// A slice is not waited for: where the client reads too slowly, a later one tells more.
+Task<void> RequestActor::tell_slices(runtime::StreamReader<std::uint32_t> slices) {
+  ProgressPace pace(main_->report.restored_tokens);
+  for (;;) {
+    auto reading = slices.next(runtime::TimePoint::max(), lost_.token());
+    const Result<std::uint32_t> processed = co_await reading;
+    if (!processed.ok() || !tells_slices_) co_return;
+    if (*processed >= usage_.prompt_tokens || !pace.allows(*processed, runtime::Clock::now())) continue;
+    protocol::Event event = progress_at(*processed);
+    static_cast<void>(job_.out.try_write(event));
+  }
 }
 
 // -- failures

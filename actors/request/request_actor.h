@@ -34,6 +34,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/request/progress_pace.h"
 #include "actors/request/prompt_text.h"
 #include "actors/request/request_meter.h"
 #include "actors/request/text_pool.h"
@@ -105,7 +106,9 @@ class RequestActor : public runtime::Actor {
   /// What its prompt is compacted to, nothing where that is not wanted, or the prompt is no longer; and whether it goes on from
   /// compacted states.
   Failure settle_budget(Computation& computation) const;
-  void tell_progress(std::uint32_t processed);
+  protocol::Progress progress_at(std::uint32_t processed) const;
+  /// Tells the client of slices of the prompt that were computed, while that prefill lasts.
+  runtime::Task<void> tell_slices(runtime::StreamReader<std::uint32_t> slices);
 
   // -- request_prefill.cc
   runtime::Task<Failure> enter(Computation& computation, protocol::Priority priority);
@@ -184,6 +187,7 @@ class RequestActor : public runtime::Actor {
   runtime::CancelSource end_of_watch_;  // for the client
   bool client_gone_ = false;
   bool prefilling_ = false;      // the prompt, with checkpoints
+  bool tells_slices_ = false;    // of the prompt
   bool told_sampling_ = false;   // to the prefill, which may draw the first token
   bool ends_reasoning_ = false;  // for its client's sake
   std::string lost_why_;

@@ -272,10 +272,16 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
     plan.places = computation.plan;
     prefill.plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
   }
+  tells_slices_ = &computation == main_.get() && job_.request->want_progress;
+  if (tells_slices_) {
+    runtime::Stream<std::uint32_t> slices = runtime::make_stream<std::uint32_t>(1);
+    prefill.progress = std::move(slices.writer);
+    launch(tell_slices(std::move(slices.reader)));
+  }
   prefilling_ = &computation == main_.get() && computation.writes_cache;
   auto asked = model.worker.ask(std::move(prefill), kPatience, lost_.token());
   protocol::JobResult<protocol::Prefilled> prefilled = protocol::answer_of(co_await asked);
-  prefilling_ = false;
+  prefilling_ = tells_slices_ = false;
   if (!prefilled.ok()) co_return failure_of(prefilled.error());
   trace().mark("prefilled", {{"tokens", prefilled->computed}, {"checkpoints", prefilled->reported}});
   computation.report.prefilled_tokens = prefilled->computed;

@@ -244,6 +244,7 @@ void DeviceStep::take_apart() {
     run.computed += tokens;
     const std::span<const float> logits = has_row ? std::span(row, vocab) : std::span<const float>();
     if (run.phase == Phase::kPrefill && !run.closing) {
+      run.tell_progress();
       finish_prefill(run, logits, is_drawn ? *drawn : std::nullopt);
     }
     row += logits.size();
@@ -273,9 +274,7 @@ void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits,
   if (!healthy) {
     WorkerFigures::add(figures_.unhealthy);
     run.phase = Phase::kIdle;
-    auto reply = std::move(run.prefilled);
-    return reply.answer(protocol::JobResult<protocol::Prefilled>(
-        JobError{JobFault::kUnhealthy, "the model's logits are not finite"}));
+    return run.answer_prefill(JobError{JobFault::kUnhealthy, "the model's logits are not finite"});
   }
   run.logits.assign(logits.begin(), logits.end());
   run.first = drawn;
@@ -287,10 +286,9 @@ void DeviceStep::end_prefill(StateTable& table, SequenceRun& run) {
   if (run.compaction_is_due()) compaction_.compact(table, run);
   if (run.phase != Phase::kPrefill || run.compaction_is_due()) return;
   run.phase = Phase::kIdle;
-  auto reply = std::move(run.prefilled);
   if (run.hidden_wish != protocol::Prefill::Hidden::kNone && run.hidden.empty()) {
-    return reply.answer(protocol::JobResult<protocol::Prefilled>(
-        JobError{JobFault::kNoMemory, "the prompt gave way to others, and its hidden states were not kept"}));
+    return run.answer_prefill(
+        JobError{JobFault::kNoMemory, "the prompt gave way to others, and its hidden states were not kept"});
   }
   protocol::Prefilled done{.computed = run.computed, .digest = 0, .reported = run.reported};
   if (run.want_digest) {
@@ -306,7 +304,7 @@ void DeviceStep::end_prefill(StateTable& table, SequenceRun& run) {
   }
   done.kept = run.kept;
   done.reused = run.reused;
-  reply.answer(protocol::JobResult<protocol::Prefilled>(std::move(done)));
+  run.answer_prefill(std::move(done));
 }
 
 bool DeviceStep::clear() {

@@ -103,6 +103,7 @@ std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, proto
   run.plan = std::move(job.plan);
   run.reported = 0;
   run.prefilled = std::move(reply);
+  run.progress = std::move(job.progress);
   run.computed = 0;
   run.shared_pages = 0;
   run.kept.reset();

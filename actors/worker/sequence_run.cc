@@ -12,6 +12,18 @@ void SequenceRun::begin_reply(SamplingParams sampling, std::size_t vocab, std::u
   for (std::uint32_t i = 0; i < prompt_end; ++i) sampler->accept((*prompt)[i], models::TokenOrigin::kPrompt);
 }
 
+void SequenceRun::tell_progress() {
+  if (!progress) return;
+  std::uint32_t held = held_tokens();
+  static_cast<void>(progress.try_write(held));
+}
+
+void SequenceRun::answer_prefill(protocol::JobResult<protocol::Prefilled> answer) {
+  progress = {};
+  auto reply = std::move(prefilled);
+  reply.answer(std::move(answer));
+}
+
 void SequenceRun::end_work(const protocol::JobError& error) {
   const Phase was = std::exchange(phase, Phase::kIdle);
   checkpoints.clear();
@@ -24,8 +36,7 @@ void SequenceRun::end_work(const protocol::JobError& error) {
     auto reply = std::move(snapshot_taken);
     reply.answer(protocol::JobResult<protocol::SnapshotTaken>(error));
   } else if (was == Phase::kPrefill) {
-    auto reply = std::move(prefilled);
-    reply.answer(protocol::JobResult<protocol::Prefilled>(error));
+    answer_prefill(error);
   } else if (was == Phase::kDecode) {
     DecodeEvent event{.token = {}, .end = DecodeEnd::kFault, .error = error, .reported = reported};
     // Without credit the reader learns of it by the end of the stream.

@@ -88,6 +88,7 @@ struct SequenceRun {
   protocol::SharedPlan plan;   // whose checkpoints they are
   std::uint32_t reported = 0;  // of them, or of the decoding's
   runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> prefilled;
+  runtime::StreamWriter<std::uint32_t> progress;  // null: its request does not ask for it
 
   // -- decode
   std::optional<models::Sampler> sampler;   // from the prefill on where that was told how its reply begins
@@ -152,6 +153,11 @@ struct SequenceRun {
     REPRISE_CHECK(place - prompt_end < decoded.size(), "a token is to be computed that was not chosen yet");
     return decoded[place - prompt_end];
   }
+
+  /// Of a prefill: tells how far it has come, where the reader has given credit.
+  void tell_progress();
+  /// Answers the prefill, which has ended.
+  void answer_prefill(protocol::JobResult<protocol::Prefilled> answer);
 
   /// A sampler that has seen the prompt.
   void begin_reply(SamplingParams sampling, std::size_t vocab, std::uint32_t choice);

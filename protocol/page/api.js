@@ -47,6 +47,10 @@ export async function postJson(path, body, key) {
   return response.json();
 }
 
+function cutOff(error) {
+  throw error.name === 'AbortError' ? error : new ApiFailure(0, 'The connection ended before the reply did.');
+}
+
 /** The events of a streamed chat, one JSON value each. Ends with the stream; throws what the server says went wrong. */
 export async function* chatEvents(body, key, signal) {
   const response = await reach('chat/completions', {
@@ -56,8 +60,8 @@ export async function* chatEvents(body, key, signal) {
   let pending = '';
   try {
     for (;;) {
-      const { value, done } = await reader.read();
-      if (done) throw new ApiFailure(0, 'The connection ended before the reply did.');
+      const { value, done } = await reader.read().catch(cutOff);
+      if (done) cutOff(new Error('no more'));
       pending += value;
       const lines = pending.split('\n');
       pending = lines.pop();

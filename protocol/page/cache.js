@@ -4,22 +4,12 @@
 import { ApiFailure, getJson, postJson } from './api.js';
 import { CacheTree } from './cache_tree.js';
 import * as conversations from './conversations.js';
-import { element } from './markdown.js';
-import { bar, kReasons, percent } from './report.js';
+import { element } from './element.js';
+import { bar, bytes, count, kReasons, percent, reasonWords, shareClass, tierPlace, tierWords } from './report.js';
 import { settings } from './settings.js';
 
 const kEvery = 2000;  // milliseconds between two looks
 const kPoints = 60;  // of a curve
-
-export function bytes(count) {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-  let unit = 0;
-  while (count >= 1024 && unit < units.length - 1) {
-    count /= 1024;
-    ++unit;
-  }
-  return (unit === 0 || count >= 100 ? Math.round(count) : count.toFixed(1)) + ' ' + units[unit];
-}
 
 function svg(name, attributes, ...children) {
   const node = document.createElementNS('http://www.w3.org/2000/svg', name);
@@ -40,27 +30,30 @@ function curve(values, most, label) {
 }
 
 const card = (title, value, ...more) => element('section', { class: 'card' }, element('h3', {}, title), element('p', { class: 'figure' }, value), ...more);
+const many = (number, one, several) => `${count(number)} ${number === 1 ? one : several}`;
 
 /** How often each reason was given; steps: the counts before and after, of one look after the other, for curves. */
 function reasonList(counts, lost, steps = []) {
   const rows = Object.entries(counts ?? {}).sort((a, b) => b[1] - a[1]);
   const most = Math.max(1, ...rows.map(([, count]) => count));
   if (rows.length === 0) return element('p', { class: 'aside' }, 'Nothing was looked up yet.');
-  return element('ul', { class: 'reasons' }, ...rows.map(([reason, count]) => element('li', { title: kReasons[reason] ?? '' },
-    element('span', { class: 'reason' }, reason), bar([[reason === 'none' ? 'restored' : 'lost', count, ''], ['rest', most - count, '']], `${count} of ${most}`),
-    element('span', { class: 'count' }, `${count} ×` + (lost?.[reason] ? ` · ${lost[reason]} tokens` : '')), ...reasonCurve(reason, steps))));
+  return element('ul', { class: 'reasons' }, ...rows.map(([reason, times]) => element('li', { title: kReasons[reason]?.[1] ?? '' },
+    element('span', { class: 'reason' }, reasonWords(reason)), bar([[reason === 'none' ? 'restored' : 'lost', times, ''], ['rest', most - times, '']], `${times} of ${most}`),
+    element('span', { class: 'count' }, many(times, 'prompt', 'prompts') + (lost?.[reason] ? `, ${count(lost[reason])} tokens computed again` : '')), ...reasonCurve(reason, steps))));
 }
 
 /** When a reason was given, if it was while somebody looked. */
 function reasonCurve(reason, steps) {
   const given = steps.map(([before, now]) => (now.reasons?.[reason] ?? 0) - (before.reasons?.[reason] ?? 0));
   const most = Math.max(0, ...given);
-  return most > 0 ? [curve(given, most, `${reason} over the last minutes`)] : [];
+  return most > 0 ? [curve(given, most, `${reasonWords(reason)}, over the last minutes`)] : [];
 }
 
 export class CacheView {
-  constructor(host) {
+  /** `changed`: a model was loaded or unloaded. */
+  constructor(host, changed) {
     this.host = host;
+    this.changed = changed;
     this.timer = null;
     this.looks = new Map();  // of each model: counts at one time after the other
     this.trees = new Map();  // of each model
@@ -108,14 +101,14 @@ export class CacheView {
   render(seen) {
     const top = this.host.scrollTop;
     const parts = [];
-    for (const model of seen?.models ?? []) parts.push(...this.model(model, seen.scope === 'all', seen.models.length > 1));
+    for (const model of seen?.models ?? []) parts.push(...this.model(model, seen.scope === 'all', seen.models.length > 1, seen.tiers ?? []));
     if (seen?.tiers?.length > 0) parts.push(this.tiers(seen.tiers));
     this.host.replaceChildren(element('div', { class: 'cache-page' },
       ...(this.note ? [element('p', { class: 'aside' }, this.note)] : []), ...parts, this.ownReplies()));
     this.host.scrollTop = top;
   }
 
-  model(model, operates, several) {
+  model(model, operates, several, tiers) {
     const out = [element('header', { class: 'cache-head' }, element('h2', {}, several || model.state !== 'ready' ? model.model : 'Cache of ' + model.model),
       ...(model.state === 'ready' ? [] : [element('span', { class: 'badge' }, model.state)]), ...(operates ? [this.actions(model)] : []))];
     if (!model.cached) {
@@ -134,19 +127,21 @@ export class CacheView {
         (now.restored_tokens - before.restored_tokens) / (now.prompt_tokens - before.prompt_tokens) : null));
       const gone = steps.map(([before, now]) => Math.max(0, now.evicted + now.expired - before.evicted - before.expired));
       out.push(element('div', { class: 'cards' },
-        card('Hit rate', percent(counts.restored_tokens, counts.prompt_tokens), element('p', { class: 'aside' },
-          `${counts.restored_tokens} of ${counts.prompt_tokens} prompt tokens restored`), curve(rates, 1, 'Hit rate over the last minutes')),
+        card('Hit rate', element('span', { class: shareClass(counts.restored_tokens, counts.prompt_tokens) }, percent(counts.restored_tokens, counts.prompt_tokens)), element('p', { class: 'aside' },
+          `${count(counts.restored_tokens)} of ${count(counts.prompt_tokens)} prompt tokens restored`), curve(rates, 1, 'Hit rate over the last minutes')),
         card('Memory', bytes(counts.bytes), element('p', { class: 'aside' }, `of ${bytes(counts.budget_bytes)}`),
           bar([['restored', counts.bytes, ''], ['rest', Math.max(0, counts.budget_bytes - counts.bytes), '']], `${bytes(counts.bytes)} of ${bytes(counts.budget_bytes)}`)),
-        card('Snapshots', String(counts.entries), element('p', { class: 'aside' }, `${counts.superseded} replaced by later ones` +
-          (counts.computing > 0 ? `, ${counts.computing} being computed` : ''))),
-        card('Gave way', String(counts.evicted + counts.expired), element('p', { class: 'aside' }, `${counts.evicted} evicted, ${counts.expired} expired`),
-          curve(gone, Math.max(1, ...gone), 'Evictions over the last minutes'))),
-      element('section', { class: 'block' }, element('h3', {}, 'Why no more was restored'), reasonList(counts.reasons, counts.lost_tokens, steps)));
+        card('Snapshots', count(counts.entries), element('p', { class: 'aside' }, [`${count(counts.superseded)} replaced by later ones`,
+          ...(counts.computing > 0 ? [`${count(counts.computing)} being computed`] : []),
+          ...tiers.filter(tier => tier.bytes > 0).map(tier => `${bytes(tier.bytes)} ${tierPlace(tier.tier)}`)].join(', '))),
+        card('Made room', count(counts.evicted + counts.expired), element('p', { class: 'aside' },
+          `${count(counts.evicted)} dropped for others, ${count(counts.expired)} unused for too long`),
+          curve(gone, Math.max(1, ...gone), 'Snapshots that made room, over the last minutes'))),
+      element('section', { class: 'block' }, element('h3', {}, 'What was restored, and why no more'), reasonList(counts.reasons, counts.lost_tokens, steps)));
     }
     const tree = this.trees.get(model.model) ?? new CacheTree();
     this.trees.set(model.model, tree);
-    out.push(tree.render(model));
+    out.push(tree.render(model, tiers));
     return out;
   }
 
@@ -162,6 +157,7 @@ export class CacheView {
       }
       from.blur();
       this.refresh();
+      this.changed();
     };
     const button = (words, path, question) => {
       const node = element('button', { type: 'button', class: 'quiet small' }, words);
@@ -176,10 +172,10 @@ export class CacheView {
   }
 
   tiers(tiers) {
-    return element('section', { class: 'block' }, element('h3', {}, 'Tiers below'), element('ul', { class: 'reasons' }, ...tiers.map(tier =>
-      element('li', {}, element('span', { class: 'reason' }, tier.tier + (tier.off ? ' (off)' : '')),
+    return element('section', { class: 'block' }, element('h3', {}, 'Kept outside the device'), element('ul', { class: 'reasons' }, ...tiers.map(tier =>
+      element('li', {}, element('span', { class: 'reason' }, tierWords(tier.tier) + (tier.off ? ' (off)' : '')),
         bar([['restored', tier.bytes, ''], ['rest', Math.max(0, tier.budget_bytes - tier.bytes), '']], `${bytes(tier.bytes)} of ${bytes(tier.budget_bytes)}`),
-        element('span', { class: 'count' }, `${bytes(tier.bytes)}; ${tier.stored} written, ${tier.loaded} read`)))));
+        element('span', { class: 'count' }, `${bytes(tier.bytes)}; since the start ${count(tier.stored)} written, ${count(tier.loaded)} read`)))));
   }
 
   ownReplies() {

@@ -2,30 +2,28 @@
 
 import { ApiFailure, chatEvents } from './api.js';
 import * as conversations from './conversations.js';
-import { element, GrowingMarkdown } from './markdown.js';
-import { bar, reportNode, reportOf } from './report.js';
-import { requestFields, settings } from './settings.js';
+import { element } from './element.js';
+import { button, MessageView } from './message_view.js';
+import { reportOf, reportOfPart } from './report.js';
+import { requestFields, systemOf } from './settings.js';
 
 const kSuggestions = ['Hello, I am Ada and I live in Ljubljana.', 'What is 17 + 25?', 'Tell me a story about a fox.'];
 const kSaveEvery = 2000;  // milliseconds, of a reply that grows
 const kLongestReply = 2_000_000;  // characters
 
-const button = (words, action, properties = {}) => {
-  const node = element('button', { type: 'button', class: 'quiet small', ...properties }, words);
-  node.addEventListener('click', action);
-  return node;
-};
-
 export class Chat {
-  /** `changed` is told when what is kept has changed, `say` gets a line for screen readers, `refused` an ApiFailure. */
-  constructor(parts, { changed, say, refused }) {
-    this.parts = parts;
-    this.changed = changed;
-    this.say = say;
-    this.refused = refused;
+  /** `changed` is told when what is kept has changed, `say` gets a line for screen readers, `notify` one that all see,
+   *  `refused` an ApiFailure, `context` gives the most tokens that a conversation may have, or 0. */
+  constructor(parts, { changed, say, notify, refused, key, context, attachments }) {
+    Object.assign(this, { parts, changed, say, notify, refused, key, context, attachments });
     this.streams = new Map();  // of replies that grow, by their message's id
     this.conversation = conversations.newConversation();
-    this.shown = new Map();  // nodes of messages, by id
+    this.views = new Map();  // of the messages that are shown, by id
+    this.actions = {
+      mayEdit: () => this.isFree(), refresh: () => this.render(), edit: (node, words) => this.edit(node, words),
+      regenerate: node => this.regenerate(node), goOn: node => this.goOn(node), branch: node => this.branch(node),
+      copy: node => this.copy(node), show: (node, name) => this.show(node, name),
+    };
     parts.composer.addEventListener('submit', event => {
       event.preventDefault();
       this.send(parts.text.value);
@@ -36,25 +34,52 @@ export class Chat {
         this.send(parts.text.value);
       }
     });
-    parts.text.addEventListener('input', () => this.growField());
+    parts.text.addEventListener('input', () => {
+      conversations.keepDraft(this.conversation, parts.text.value);
+      this.growField();
+    });
     parts.stop.addEventListener('click', () => this.stop());
+    // What ends with the page is kept as it is: as a reply that grows.
+    addEventListener('pagehide', () => {
+      this.leaves = true;
+      this.streams.forEach(stream => this.keep(stream.conversation));
+    });
+    addEventListener('pageshow', () => { this.leaves = false; });
   }
 
   open(conversation) {
     this.conversation = conversation;
+    this.views.clear();
+    this.parts.messages.replaceChildren();
+    this.parts.text.value = conversations.draftOf(conversation);
+    this.growField();
     this.render();
     this.scrollDown();
   }
 
   get streaming() {
-    return [...this.streams.values()].find(stream => stream.conversation.id === this.conversation.id);
+    return this.streamOf(this.conversation);
+  }
+
+  streamOf(conversation) {
+    return [...this.streams.values()].find(stream => stream.conversation.id === conversation.id);
+  }
+
+  /** No reply grows here; else the user is told. */
+  isFree() {
+    if (this.streaming) this.notify('A reply is being written. Stop it first.');
+    return !this.streaming;
   }
 
   send(words) {
-    if (words.trim() === '' || this.streaming) return;
+    const files = this.attachments.files;
+    if ((words.trim() === '' && files.length === 0) || this.streaming) return;
     this.parts.text.value = '';
+    conversations.keepDraft(this.conversation, '');
     this.growField();
-    const message = conversations.addMessage(this.conversation, this.conversation.leaf, { role: 'user', content: words });
+    const message = conversations.addMessage(this.conversation, this.conversation.leaf,
+      { role: 'user', content: words, ...(files.length > 0 ? { files } : {}) });
+    this.attachments.clear();
     this.reply(message);
   }
 
@@ -64,9 +89,20 @@ export class Chat {
 
   /** Another reply to this message, beside those that there are. */
   reply(message) {
+    this.begin(conversations.addMessage(this.conversation, message.id, { role: 'assistant', content: '' }));
+  }
+
+  /** The same reply, from where it ends. */
+  goOn(node) {
+    if (!this.isFree()) return;
+    for (const field of ['error', 'stopped', 'finish', 'report']) delete node[field];
+    this.begin(node, true);
+  }
+
+  begin(node, goesOn = false) {
     const conversation = this.conversation;
-    const node = conversations.addMessage(conversation, message.id, { role: 'assistant', content: '' });
-    const stream = { conversation, node, controller: new AbortController(), began: performance.now(), progress: null, dirty: false };
+    const stream = { conversation, node, goesOn, controller: new AbortController(), began: performance.now(), progress: null, timings: null, dirty: false };
+    node.growing = true;
     this.streams.set(node.id, stream);
     this.keep(conversation);
     this.render();
@@ -74,23 +110,24 @@ export class Chat {
     this.run(stream);
   }
 
-  body(conversation, node) {
-    const messages = conversations.pathTo(conversation, node.parent).map(({ role, content, reasoning }) =>
-      (reasoning ? { role, content, reasoning_content: reasoning } : { role, content }));
-    if (settings.system.trim() !== '') messages.unshift({ role: 'system', content: settings.system });
-    return { ...requestFields(), messages, stream: true, stream_options: { include_usage: true }, return_progress: true,
-      prompt_cache_key: conversation.id };
+  body({ conversation, node, goesOn }) {
+    const messages = conversations.messagesTo(conversation, goesOn ? node.id : node.parent);
+    const system = systemOf(conversation);
+    if (system.trim() !== '') messages.unshift({ role: 'system', content: system });
+    return { ...requestFields(conversation), messages, stream: true, stream_options: { include_usage: true }, return_progress: true,
+      timings_per_token: true, prompt_cache_key: conversation.id, ...(goesOn ? { continue_final_message: true } : {}) };
   }
 
   async run(stream) {
     const { conversation, node, controller } = stream;
     let saved = performance.now();
     try {
-      for await (const event of chatEvents(this.body(conversation, node), settings.key, controller.signal)) {
+      for await (const event of chatEvents(this.body(stream), this.key(), controller.signal)) {
         if (event.prompt_progress) stream.progress = event.prompt_progress;
+        if (event.timings) stream.timings = event.timings;
         if (typeof event.model === 'string') node.model = event.model;
         const choice = event.choices?.[0];
-        if (choice?.delta) this.take(node, choice.delta);
+        if (choice?.delta) this.take(stream, choice.delta);
         if (choice?.finish_reason) node.finish = choice.finish_reason;
         node.report = reportOf(event) ?? node.report;
         if (node.content.length > kLongestReply) controller.abort();
@@ -102,6 +139,8 @@ export class Chat {
       }
       this.say('The reply is there.');
     } catch (error) {
+      if (this.leaves) return;
+      node.report = reportOfPart(stream) ?? node.report;
       if (error.name === 'AbortError') {
         node.stopped = true;
         this.say('Stopped.');
@@ -112,22 +151,35 @@ export class Chat {
         else console.error(error);
       }
     }
+    delete node.growing;
     this.streams.delete(node.id);
     this.keep(conversation);
     if (this.conversation.id === conversation.id) this.render();
   }
 
-  take(node, delta) {
+  take(stream, delta) {
+    const { node } = stream;
     const reasoning = delta.reasoning_content ?? delta.reasoning;
     if (reasoning) node.reasoning = (node.reasoning ?? '') + reasoning;
     if (delta.content) node.content += delta.content;
     for (const call of delta.tool_calls ?? []) {
       node.content += (call.function?.name ? '\n\n' + call.function.name + ' ' : '') + (call.function?.arguments ?? '');
     }
+    if (reasoning || delta.content) stream.first_ms ??= performance.now() - stream.began;
   }
 
+  /** Unless the user has deleted it meanwhile. */
   keep(conversation) {
+    if (conversation.deleted) return;
     this.changed(conversation, conversations.save(conversation));
+  }
+
+  /** Ends its replies, and keeps nothing of it from now on. */
+  forget(conversation) {
+    const stream = this.streamOf(conversation);
+    const held = stream?.conversation ?? (this.conversation.id === conversation.id ? this.conversation : null);
+    if (held) held.deleted = true;
+    stream?.controller.abort();
   }
 
   // -- what is shown
@@ -137,36 +189,45 @@ export class Chat {
     stream.dirty = true;
     requestAnimationFrame(() => {
       stream.dirty = false;
-      if (this.streams.has(stream.node.id)) this.refresh(stream);
+      const view = this.views.get(stream.node.id);
+      if (!view || !this.streams.has(stream.node.id)) return;
+      const follows = this.atEnd();
+      this.updateView(view, stream.node, true);
+      if (follows) this.scrollDown();
     });
   }
 
-  refresh(stream) {
-    const shown = this.shown.get(stream.node.id);
-    if (!shown) return;
-    const follows = this.atEnd();
-    const { node, progress } = stream;
-    if (node.reasoning && !shown.reasoning) this.addReasoning(shown, node, true);
-    if (shown.reasoning) shown.reasoning.update(node.reasoning);
-    shown.markdown.update(node.content);
-    const waits = node.content === '' && !node.reasoning;
-    shown.progress.hidden = !waits;
-    if (waits) {
-      const words = progress ? `Reading the prompt: ${progress.processed} of ${progress.total} tokens, ${progress.cache} restored` : 'Waiting for the first token';
-      shown.progress.replaceChildren(element('span', {}, words), ...(progress ? [bar([['restored', progress.cache, ''],
-        ['computed', progress.processed - progress.cache, ''], ['rest', progress.total - progress.processed, '']], words)] : []));
-    }
-    if (follows) this.scrollDown();
+  updateView(view, node, last) {
+    view.update(node, { stream: this.streams.get(node.id), beside: conversations.siblings(this.conversation, node), last, context: this.context() });
   }
 
+  /** What has changed since it was shown last; messages that stay are the nodes that they were. */
   render() {
+    const { messages, send, stop, text } = this.parts;
     const path = conversations.pathTo(this.conversation, this.conversation.leaf);
     const follows = this.atEnd();
-    this.shown.clear();
-    this.parts.messages.replaceChildren(...(path.length === 0 ? [this.welcome()] : path.map(node => this.message(node))));
+    const shown = new Set(path.map(node => node.id));
+    for (const [id, view] of this.views) {
+      if (shown.has(id)) continue;
+      view.article.remove();
+      this.views.delete(id);
+    }
+    if (path.length === 0) messages.replaceChildren(this.welcome());
+    else messages.querySelector('.welcome')?.remove();
+    path.forEach((node, i) => {
+      let view = this.views.get(node.id);
+      if (!view) {
+        view = new MessageView(node, this.actions);
+        this.views.set(node.id, view);
+      }
+      this.updateView(view, node, i + 1 === path.length);
+      if (messages.children[i] !== view.article) messages.insertBefore(view.article, messages.children[i] ?? null);
+    });
     const busy = this.streaming !== undefined;
-    this.parts.send.hidden = busy;
-    this.parts.stop.hidden = !busy;
+    const focused = document.activeElement === (busy ? send : stop);
+    send.hidden = busy;
+    stop.hidden = !busy;
+    if (focused) text.focus();
     if (follows) this.scrollDown();
   }
 
@@ -176,73 +237,21 @@ export class Chat {
       element('div', { class: 'suggestions' }, ...kSuggestions.map(words => button(words, () => this.send(words), { class: 'suggestion' }))));
   }
 
-  message(node) {
-    const stream = this.streams.get(node.id);
-    const content = element('div', { class: 'content' });
-    const article = element('article', { class: 'message ' + node.role, 'aria-label': node.role === 'user' ? 'You' : 'Reply', 'data-id': node.id });
-    const shown = { article, content, markdown: new GrowingMarkdown(content), progress: element('div', { class: 'progress' }), reasoning: null };
-    this.shown.set(node.id, shown);
-    article.append(shown.progress, content);
-    shown.progress.hidden = true;
-    if (node.role === 'user') {
-      content.textContent = node.content;
-      article.append(this.actions(node));
-      return article;
-    }
-    if (node.reasoning) this.addReasoning(shown, node, false);
-    if (stream) {
-      article.setAttribute('aria-busy', 'true');
-      this.refresh(stream);
-      shown.progress.hidden = node.content !== '' || Boolean(node.reasoning);
-      return article;
-    }
-    shown.markdown.update(node.content, true);
-    if (node.stopped) article.append(element('p', { class: 'aside' }, 'Stopped.'));
-    if (node.finish === 'length') article.append(element('p', { class: 'aside' }, 'Cut off: it had as many tokens as it may.'));
-    if (node.error) article.append(element('p', { class: 'failure' }, node.error));
-    article.append(this.actions(node));
-    if (node.report) article.append(reportNode(node.report));
-    return article;
-  }
-
-  addReasoning(shown, node, grows) {
-    const words = element('div', { class: 'content' });
-    const markdown = new GrowingMarkdown(words);
-    shown.article.insertBefore(element('details', { class: 'reasoning' }, element('summary', {}, 'Reasoning'), words), shown.content);
-    if (!grows) markdown.update(node.reasoning, true);
-    shown.reasoning = markdown;
-  }
-
-  actions(node) {
-    const group = element('div', { class: 'actions', role: 'group', 'aria-label': 'Of this message' });
-    const beside = conversations.siblings(this.conversation, node);
-    if (beside.length > 1) {
-      const at = beside.indexOf(node);
-      const turn = (to, words, sign) => button(sign, () => this.show(beside[to]), { 'aria-label': words, disabled: to < 0 || to >= beside.length });
-      group.append(element('span', { class: 'ways' }, turn(at - 1, 'The one before', '‹'),
-        element('span', {}, `${at + 1} / ${beside.length}`), turn(at + 1, 'The next one', '›')));
-    }
-    const busy = this.streaming !== undefined;
-    if (node.role === 'user') {
-      group.append(button('Edit', () => this.edit(node), { disabled: busy }));
-    } else {
-      group.append(button('Regenerate', () => this.regenerate(node), { disabled: busy }));
-    }
-    group.append(button('Branch', () => this.branch(node), { title: 'A conversation of its own from here' }),
-      button('Copy', event => this.copy(node, event.currentTarget)));
-    return group;
-  }
-
-  show(node) {
+  show(node, name) {
     this.conversation.leaf = conversations.latestLeaf(this.conversation, node);
     this.keep(this.conversation);
     this.render();
-    this.shown.get(node.id)?.article.querySelector('.ways button:not(:disabled)')?.focus();
+    this.views.get(node.id)?.focusAction(name);
   }
 
   regenerate(node) {
-    if (this.streaming) return;
-    this.reply(this.conversation.nodes[node.parent]);
+    if (this.isFree()) this.reply(this.conversation.nodes[node.parent]);
+  }
+
+  edit(node, words) {
+    const files = node.files ? { files: node.files } : {};
+    this.reply(conversations.addMessage(this.conversation, node.parent, { role: 'user', content: words, ...files }));
+    this.parts.text.focus();
   }
 
   branch(node) {
@@ -254,41 +263,13 @@ export class Chat {
     this.parts.text.focus();
   }
 
-  edit(node) {
-    const { article, content } = this.shown.get(node.id);
-    const field = element('textarea', { class: 'edit', value: node.content, 'aria-label': 'Edit the message', rows: Math.min(12, node.content.split('\n').length + 1) });
-    const leave = () => {
-      this.render();
-      this.shown.get(node.id)?.article.querySelector('.actions button')?.focus();
-    };
-    const send = () => {
-      if (field.value.trim() === '' || this.streaming) return;
-      const message = conversations.addMessage(this.conversation, node.parent, { role: 'user', content: field.value });
-      this.reply(message);
-      this.parts.text.focus();
-    };
-    field.addEventListener('keydown', event => {
-      if (event.key === 'Escape') {
-        event.stopPropagation();
-        leave();
-      } else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
-        event.preventDefault();
-        send();
-      }
-    });
-    content.replaceWith(field);
-    article.querySelector('.actions').replaceChildren(button('Send', send, { class: 'small' }), button('Cancel', leave));
-    field.focus();
-  }
-
-  async copy(node, from) {
+  async copy(node) {
     try {
       await navigator.clipboard.writeText(node.content);
-      from.textContent = 'Copied';
+      this.notify('Copied.');
     } catch {
-      from.textContent = 'Not allowed';
+      this.notify('The browser does not allow copying.');
     }
-    setTimeout(() => { from.textContent = 'Copy'; }, 1500);
   }
 
   atEnd() {

@@ -1,5 +1,5 @@
-// Conversations, kept in the browser. Each is a tree of messages: an edited message, or another reply, stands beside the
-// one before it, and `leaf` says which way is shown.
+// Conversations, kept in the browser. Each is a tree of messages: an edited message, or another reply, is a sibling of the
+// one before it, and `leaf` says which path is shown. `title` and `settings` are there where the user has given some.
 //
 // Bounds: kMost conversations and kMostCharacters in all; those not used for longest go first.
 
@@ -7,7 +7,10 @@ import { keysOf, local } from './storage.js';
 
 const kMost = 60;
 const kMostCharacters = 3_000_000;
+const kLongestTitle = 60;
 const kPrefix = 'reprise.chat.';
+const kDraftPrefix = 'reprise.draft.';
+const kFormat = 'reprise-conversations';
 
 export const newId = () => Array.from(crypto.getRandomValues(new Uint8Array(9)), b => b.toString(16).padStart(2, '0')).join('');
 
@@ -37,12 +40,21 @@ export function all() {
 }
 
 export const load = id => read(kPrefix + id);
-export const remove = id => local.removeItem(kPrefix + id);
-export const removeAll = () => keys().forEach(key => local.removeItem(key));
+export function remove(id) {
+  local.removeItem(kPrefix + id);
+  local.removeItem(kDraftPrefix + id);
+}
+export const removeAll = () => keysOf(local).filter(key => key.startsWith(kPrefix) || key.startsWith(kDraftPrefix))
+  .forEach(key => local.removeItem(key));
 
 /** Keeps it; others may go for it. False: it is too large, or the browser keeps nothing. */
 export function save(conversation) {
   conversation.used = Date.now();
+  return put(conversation);
+}
+
+/** Keeps it as it is: the time of its last use stays. */
+export function put(conversation) {
   const text = JSON.stringify(conversation);
   if (text.length > kMostCharacters) return false;
   const others = all().filter(other => other.id !== conversation.id);
@@ -62,6 +74,19 @@ export function save(conversation) {
       dropOldest();
     }
   }
+}
+
+// -- drafts: what is written and not sent
+
+const draftKey = conversation => kDraftPrefix + (conversation.leaf === null ? 'new' : conversation.id);
+
+export const draftOf = conversation => local.getItem(draftKey(conversation)) ?? '';
+
+export function keepDraft(conversation, words) {
+  try {
+    if (words === '') local.removeItem(draftKey(conversation));
+    else local.setItem(draftKey(conversation), words);
+  } catch { /* it lasts as long as the page then */ }
 }
 
 // -- the tree
@@ -87,7 +112,7 @@ export function addMessage(conversation, parent, message) {
   return node;
 }
 
-/** The end of the way that was taken last from this message on. */
+/** The end of the path that was taken last from this message on. */
 export function latestLeaf(conversation, node) {
   for (let depth = 0; depth < 10_000; ++depth) {
     const children = Object.values(conversation.nodes).filter(other => other.parent === node.id);
@@ -97,10 +122,26 @@ export function latestLeaf(conversation, node) {
   return node.id;
 }
 
+/** As the user named it, else the first message of the path that is shown. */
 export function titleOf(conversation) {
-  const first = Object.values(conversation.nodes).filter(node => node.role === 'user').sort((a, b) => a.at - b.at)[0];
-  const words = first?.content.trim().replace(/\s+/g, ' ') ?? '';
-  return words === '' ? 'New conversation' : words.length > 60 ? words.slice(0, 60) + '…' : words;
+  if (conversation.title) return conversation.title;
+  const first = pathTo(conversation, conversation.leaf).find(node => node.role === 'user');
+  const words = (first?.content.trim() || first?.files?.[0]?.name || '').replace(/\s+/g, ' ');
+  return words === '' ? 'New conversation' : words.length > kLongestTitle ? words.slice(0, kLongestTitle) + '…' : words;
+}
+
+/** An empty title is that of the first message again. */
+export function rename(conversation, title) {
+  const words = title.trim().replace(/\s+/g, ' ').slice(0, 2 * kLongestTitle);
+  if (words === '') delete conversation.title;
+  else conversation.title = words;
+}
+
+/** Whether the words are in its title or its messages, in either case of letters. */
+export function mentions(conversation, words) {
+  const wanted = words.trim().toLowerCase();
+  return wanted === '' || titleOf(conversation).toLowerCase().includes(wanted) ||
+    Object.values(conversation.nodes).some(node => node.content.toLowerCase().includes(wanted));
 }
 
 /** A conversation of its own with what was said up to this message. */
@@ -109,5 +150,107 @@ export function branchFrom(conversation, node) {
   for (const old of pathTo(conversation, node.id)) branch.nodes[old.id] = structuredClone(old);
   branch.leaf = node.id;
   branch.branch = true;
+  if (conversation.settings) branch.settings = structuredClone(conversation.settings);
   return branch;
+}
+
+// -- what a request sends
+
+/** The reply says something, or is known to be whole. Others are not sent: a model takes them for its own empty turns. */
+const isSaid = node => node.content.trim() !== '' || (node.finish === 'stop' && !node.error);
+
+const fenceFor = text => '`'.repeat(Math.max(3, ...(text.match(/`+/g) ?? []).map(run => run.length + 1)));
+
+/** A message with its attached files before its words. */
+function wordsOf(node) {
+  const files = (node.files ?? []).map(({ name, text }) => {
+    const fence = fenceFor(text);
+    return `${name}:\n${fence}\n${text}${text.endsWith('\n') ? '' : '\n'}${fence}`;
+  });
+  return [...files, ...(node.content === '' ? [] : [node.content])].join('\n\n');
+}
+
+/** The messages of a request whose last one is `id`, none of them empty, and no two of the user one after the other. */
+export function messagesTo(conversation, id) {
+  const out = [];
+  for (const node of pathTo(conversation, id)) {
+    if (node.role === 'assistant') {
+      if (isSaid(node)) {
+        out.push(node.reasoning ? { role: node.role, content: node.content, reasoning_content: node.reasoning } :
+          { role: node.role, content: node.content });
+      }
+    } else if (out.at(-1)?.role === 'user') {
+      out.at(-1).content += '\n\n' + wordsOf(node);
+    } else {
+      out.push({ role: node.role, content: wordsOf(node) });
+    }
+  }
+  return out;
+}
+
+// -- as a file
+
+export const exported = conversations => JSON.stringify({ format: kFormat, version: 1, conversations }, null, 1);
+
+const isPlain = value => value !== null && typeof value === 'object' && !Array.isArray(value);
+const text = value => (typeof value === 'string' ? value : '');
+
+function cleanReport(report) {
+  if (!isPlain(report)) return undefined;
+  return Object.fromEntries(Object.entries(report).filter(([key, value]) =>
+    (['reason', 'from', 'tier'].includes(key) ? typeof value === 'string' : ['number', 'boolean'].includes(typeof value))));
+}
+
+function cleanNode(id, node, nodes) {
+  if (!isPlain(node) || !['user', 'assistant'].includes(node.role) || typeof node.content !== 'string') return null;
+  if (node.parent !== null && !Object.hasOwn(nodes, node.parent)) return null;
+  const out = { id, parent: node.parent, at: Number.isFinite(node.at) ? node.at : 0, role: node.role, content: node.content };
+  for (const field of ['reasoning', 'model', 'finish', 'error']) if (text(node[field]) !== '') out[field] = node[field];
+  for (const field of ['stopped', 'growing']) if (node[field] === true) out[field] = true;
+  const report = cleanReport(node.report);
+  if (report) out.report = report;
+  if (Array.isArray(node.files)) out.files = node.files.filter(isPlain).map(file => ({ name: text(file.name), text: text(file.text) }));
+  return out;
+}
+
+/** Of something that was read from a file: what is known of a conversation, or null. */
+function clean(value) {
+  if (!isConversation(value) || !isPlain(value.nodes)) return null;
+  const out = { id: newId(), used: Number.isFinite(value.used) ? value.used : Date.now(), leaf: value.leaf, nodes: {} };
+  for (const [id, node] of Object.entries(value.nodes)) {
+    out.nodes[id] = cleanNode(id, node, value.nodes);
+    if (out.nodes[id] === null) return null;
+  }
+  const roots = new Set();  // whose way to the first message is known to have an end
+  for (let node of Object.values(out.nodes)) {
+    const way = new Set();
+    for (; node && !roots.has(node.id); node = out.nodes[node.parent]) {
+      if (way.has(node.id)) return null;
+      way.add(node.id);
+    }
+    way.forEach(id => roots.add(id));
+  }
+  if (text(value.title) !== '') rename(out, value.title);
+  if (value.branch === true) out.branch = true;
+  if (isPlain(value.settings)) {
+    out.settings = Object.fromEntries(Object.entries(value.settings).filter(([, held]) => typeof held === 'string'));
+  }
+  return out;
+}
+
+/** The conversations of a file, with ids of their own. Throws an Error that says what is wrong with it. */
+export function imported(words) {
+  let value;
+  try {
+    value = JSON.parse(words);
+  } catch {
+    throw new Error('the file is not JSON');
+  }
+  if (!isPlain(value) || value.format !== kFormat || !Array.isArray(value.conversations)) {
+    throw new Error('the file has no conversations of Reprise');
+  }
+  const out = value.conversations.map(clean);
+  const wrong = out.indexOf(null);
+  if (wrong >= 0) throw new Error(`conversation ${wrong + 1} of the file cannot be read`);
+  return out;
 }

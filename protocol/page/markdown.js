@@ -3,19 +3,12 @@
 //
 // Bounds: kDeepest levels of quotes and lists; a paragraph of more than kLongest characters is shown as it stands.
 
+import { colorCode, mathNode } from './libraries.js';
+import { element } from './element.js';
+
 const kDeepest = 12;
 const kLongest = 10_000;
-
-export function element(name, properties = {}, ...children) {
-  const node = document.createElement(name);
-  for (const [key, value] of Object.entries(properties)) {
-    if (key === 'class') node.className = value;
-    else if (key.startsWith('aria-') || key.startsWith('data-') || key === 'role' || key === 'for') node.setAttribute(key, value);
-    else node[key] = value;
-  }
-  node.append(...children);
-  return node;
-}
+const kMostMathLines = 200;
 
 /** Null for what is no link that may be followed. */
 export function safeLink(text) {
@@ -36,17 +29,40 @@ function link(target, ...children) {
 // -- within a paragraph
 
 const kInline = new RegExp([
-  /\\([!-/:-@[-`{-~])/,                                                    // 1: an escape
-  /(`+)([^`]|[^`][\s\S]{0,1500}?[^`])\2(?!`)/,                              // 2, 3: code
-  /!\[([^\]\n]{0,500})\]\(([^()\s]{0,2000})(?:\s+"[^"\n]{0,500}")?\)/,      // 4, 5: an image
-  /\[([^\]\n]{1,1000})\]\(([^()\s]{0,2000})(?:\s+"[^"\n]{0,500}")?\)/,      // 6, 7: a link
-  /<(https?:\/\/[^\s<>]{1,2000})>/,                                         // 8: an address in brackets
-  /(https?:\/\/[^\s<>()[\]"'`*]{1,2000})/,                                  // 9: one by itself
-  /(\*\*|__)(?=\S)([\s\S]{0,1500}?\S)\10/,                                  // 10, 11: strong
-  /~~(?=\S)([^~]{0,1500}?\S)~~/,                                            // 12: struck out
-  /\*(?=[^\s*])([^*]{0,1500}?[^\s*])\*(?!\*)/,                              // 13: emphasis
-  /(?<![\w_])_(?=[^\s_])([^_]{0,1500}?[^\s_])_(?![\w_])/,                   // 14: emphasis
+  /\\\((?<math>[\s\S]{1,2000}?)\\\)/,
+  /\\\[(?<display>[\s\S]{1,2000}?)\\\]/,
+  /\$\$(?<dollars>[^$]{1,2000})\$\$/,
+  /(?<![\\$\w])\$(?=[^\s$])(?<dollar>[^$\n]{0,500}?[^\s\\$])\$(?![\w$])/,
+  /\\(?<escaped>[!-/:-@[-`{-~])/,
+  /(?<ticks>`+)(?<code>[^`]|[^`][\s\S]{0,1500}?[^`])\k<ticks>(?!`)/,
+  /!\[(?<imageWords>[^\]\n]{0,500})\]\((?<image>[^()\s]{0,2000})(?:\s+"[^"\n]{0,500}")?\)/,
+  /\[(?<linkWords>[^\]\n]{1,1000})\]\((?<link>[^()\s]{0,2000})(?:\s+"[^"\n]{0,500}")?\)/,
+  /<(?<bracketed>https?:\/\/[^\s<>]{1,2000})>/,
+  /(?<bare>https?:\/\/[^\s<>()[\]"'`*]{1,2000})/,
+  /(?<stars>\*\*|__)(?=\S)(?<strong>[\s\S]{0,1500}?\S)\k<stars>/,
+  /~~(?=\S)(?<struck>[^~]{0,1500}?\S)~~/,
+  /\*(?=[^\s*])(?<starred>[^*]{0,1500}?[^\s*])\*(?!\*)/,
+  /(?<![\w_])_(?=[^\s_])(?<underlined>[^_]{0,1500}?[^\s_])_(?![\w_])/,
 ].map(part => part.source).join('|'), 'g');
+
+function inlineNodes(written, groups, depth) {
+  const is = name => groups[name] !== undefined;
+  const deeper = words => inline(words, depth + 1);
+  const formula = groups.math ?? groups.dollar ?? groups.display ?? groups.dollars;
+  if (formula !== undefined) return [mathNode(formula, is('display') || is('dollars'), written)];
+  if (is('escaped')) return [groups.escaped];
+  if (is('code')) return [element('code', {}, groups.code.replace(/^ (.*\S.*) $/s, '$1').replace(/\n/g, ' '))];
+  if (is('image')) return [imageInWords(groups.imageWords, groups.image)];
+  if (is('link')) return [link(groups.link, ...deeper(groups.linkWords))];
+  if (is('bracketed')) return [link(groups.bracketed, groups.bracketed)];
+  if (is('bare')) {
+    const address = groups.bare.replace(/[.,;:!?]+$/, '');
+    return [link(address, address), groups.bare.slice(address.length)];
+  }
+  if (is('strong')) return [element('strong', {}, ...deeper(groups.strong))];
+  if (is('struck')) return [element('del', {}, ...deeper(groups.struck))];
+  return [element('em', {}, ...deeper(groups.starred ?? groups.underlined))];
+}
 
 function inline(text, depth = 0) {
   if (text.length > kLongest || depth > 4) return [text];
@@ -55,19 +71,7 @@ function inline(text, depth = 0) {
   for (const found of text.matchAll(kInline)) {
     if (found.index > from) out.push(...lines(text.slice(from, found.index)));
     from = found.index + found[0].length;
-    const deeper = words => inline(words, depth + 1);
-    if (found[1] !== undefined) out.push(found[1]);
-    else if (found[3] !== undefined) out.push(element('code', {}, found[3].replace(/^ (.*\S.*) $/s, '$1').replace(/\n/g, ' ')));
-    else if (found[4] !== undefined) out.push(imageInWords(found[4], found[5]));
-    else if (found[6] !== undefined) out.push(link(found[7], ...deeper(found[6])));
-    else if (found[8] !== undefined) out.push(link(found[8], found[8]));
-    else if (found[9] !== undefined) {
-      const address = found[9].replace(/[.,;:!?]+$/, '');
-      out.push(link(address, address), found[9].slice(address.length));
-    } else if (found[11] !== undefined) out.push(element('strong', {}, ...deeper(found[11])));
-    else if (found[12] !== undefined) out.push(element('del', {}, ...deeper(found[12])));
-    else if (found[13] !== undefined) out.push(element('em', {}, ...deeper(found[13])));
-    else if (found[14] !== undefined) out.push(element('em', {}, ...deeper(found[14])));
+    out.push(...inlineNodes(found[0], found.groups, depth));
   }
   out.push(...lines(text.slice(from)));
   return out;
@@ -91,19 +95,40 @@ const kTableRule = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*
 const isBlank = line => line.trim() === '';
 const opensBlock = line => kFence.test(line) || kItem.test(line) || kRule.test(line) || kHeading.test(line) || /^ {0,3}>/.test(line);
 
-export function codeBlock(language, code) {
+/** `closed`: no more of it will come. */
+function codeBlock(language, code, closed) {
   const copy = element('button', { type: 'button', class: 'quiet small' }, 'Copy');
   copy.addEventListener('click', async () => {
+    let words = 'Copied.';
     try {
       await navigator.clipboard.writeText(code);
-      copy.textContent = 'Copied';
     } catch {
-      copy.textContent = 'Not allowed';
+      words = 'The browser does not allow copying.';
     }
-    setTimeout(() => { copy.textContent = 'Copy'; }, 1500);
+    copy.dispatchEvent(new CustomEvent('notify', { bubbles: true, detail: words }));
   });
+  const held = element('code', {}, code);
+  if (closed) colorCode(held, language, code);
   return element('figure', { class: 'code' }, element('figcaption', {}, element('span', {}, language || 'code'), copy),
-    element('pre', { tabIndex: 0 }, element('code', {}, code)));
+    element('pre', { tabIndex: 0 }, held));
+}
+
+/** How a formula that begins with this line ends, or null. */
+function mathEnd(line) {
+  const opening = line.match(/^ {0,3}(\\\[|\$\$)/)?.[1];
+  return opening === undefined ? null : opening === '$$' ? '$$' : '\\]';
+}
+
+/** The last line of a formula of lines of its own that begins at line `at`; -1: it is none. */
+function mathLines(all, at) {
+  const end = mathEnd(all[at]);
+  if (end === null) return -1;
+  for (let i = at; i < all.length && i < at + kMostMathLines; ++i) {
+    const line = i === at ? all[i].trimStart().slice(2) : all[i];
+    if (line.trimEnd().endsWith(end)) return i;
+    if (line.includes(end)) return -1;
+  }
+  return -1;
 }
 
 function cells(line) {
@@ -149,15 +174,19 @@ function blocks(all, depth = 0) {
   let at = 0;
   while (at < all.length) {
     const line = all[at];
-    let match;
+    let match, last;
     if (isBlank(line)) {
       ++at;
     } else if ((match = line.match(kFence))) {
       const close = new RegExp('^ {0,3}' + match[1][0] + '{' + match[1].length + ',}[ \\t]*$');
       const code = [];
       for (++at; at < all.length && !close.test(all[at]); ++at) code.push(all[at]);
+      out.push(codeBlock(match[2], code.join('\n'), at < all.length));
       ++at;
-      out.push(codeBlock(match[2], code.join('\n')));
+    } else if ((last = mathLines(all, at)) >= 0) {
+      const written = all.slice(at, last + 1).join('\n').trim();
+      out.push(element('p', {}, mathNode(written.slice(2, -2), true, written)));
+      at = last + 1;
     } else if ((match = line.match(kHeading))) {
       out.push(element('h' + Math.min(6, match[1].length + 2), {}, ...inline(match[2])));
       ++at;
@@ -181,7 +210,7 @@ function blocks(all, depth = 0) {
       out.push(element('div', { class: 'table', tabIndex: 0 }, table));
     } else {
       const words = [line.trimStart()];
-      for (++at; at < all.length && !isBlank(all[at]) && !opensBlock(all[at]); ++at) words.push(all[at].trimStart());
+      for (++at; at < all.length && !isBlank(all[at]) && !opensBlock(all[at]) && mathLines(all, at) < 0; ++at) words.push(all[at].trimStart());
       out.push(element('p', {}, ...inline(words.join('\n'))));
     }
   }
@@ -190,11 +219,13 @@ function blocks(all, depth = 0) {
 
 export const renderMarkdown = text => blocks(text.replace(/\r\n?/g, '\n').split('\n'));
 
-/** Where what comes before is whole blocks, whatever follows: behind the last empty line outside of code, lists and quotes. */
+/** Where what comes before is whole blocks, whatever follows: behind the last empty line outside of code, formulas, lists
+    and quotes. */
 function settledLength(text) {
   let settled = 0;
   let at = 0;
   let fence = '';
+  let math = null;  // the end of the formula that a line is in
   let inList = false;
   for (const line of text.split('\n')) {
     const mark = line.match(kFence);
@@ -202,6 +233,10 @@ function settledLength(text) {
       if (mark && line.trim().startsWith(fence) && mark[2] === '') fence = '';
     } else if (mark) {
       fence = mark[1];
+    } else if (math) {
+      if (line.includes(math)) math = null;
+    } else if (mathEnd(line) && !line.trimStart().slice(2).includes(mathEnd(line))) {
+      math = mathEnd(line);
     } else if (kItem.test(line) || /^ {0,3}>/.test(line)) {
       inList = true;
     } else if (isBlank(line)) {
@@ -214,19 +249,18 @@ function settledLength(text) {
   return Math.min(settled, text.length);
 }
 
-/** A text that grows: what is whole is rendered once, the rest at every update. */
+/** A text that grows: what is whole is rendered once, the rest when it has changed. */
 export class GrowingMarkdown {
   constructor(host) {
     this.host = host;
+    this.text = '';
     this.settled = 0;
     this.tail = [];
   }
 
-  update(text, whole = false) {
-    if (whole) {
-      this.host.replaceChildren(...renderMarkdown(text));
-      return;
-    }
+  update(text) {
+    if (text === this.text) return;
+    this.text = text;
     const rest = text.slice(this.settled);
     const step = settledLength(rest);
     for (const node of this.tail) node.remove();

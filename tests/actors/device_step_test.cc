@@ -48,6 +48,29 @@ TEST_F(DeviceStepTest, APrefillStopsAtItsCheckpointsAndEndsWithLogits) {
   EXPECT_EQ(parts.reports[1].plan->flight, 1U);
 }
 
+TEST_F(DeviceStepTest, APrefillTellsOfEachSliceThatHasCredit) {
+  WorkerParts parts;
+  SequenceRun& run = parts.open();
+  Prefilled prefilled;
+  auto reply = prefilled.reply();
+  auto [writer, reader] = runtime::make_stream<std::uint32_t>(1);
+  protocol::Prefill job{.sequence = run.id, .tokens = WorkerParts::prompt(200), .end = 200};
+  job.progress = std::move(writer);
+  ASSERT_FALSE(begin_prefill(parts.table, run, job, reply).has_value());
+  std::vector<std::uint32_t> told;
+  for (int step = 0; parts.step.build(parts.table, {.tokens = 64}); ++step) {
+    parts.compute();
+    if (step == 1) continue;  // its reader is slow
+    const auto next = reader.try_next();
+    ASSERT_TRUE(next && next->ok());
+    told.push_back(**next);
+  }
+  ASSERT_TRUE(prefilled.answered() && prefilled.answer().ok());
+  EXPECT_EQ(told, (std::vector<std::uint32_t>{64, 128, 200})) << "what had no credit is left out";
+  const auto end = reader.try_next();
+  ASSERT_TRUE(end && !end->ok()) << "it ends with the prefill";
+}
+
 constexpr models::ModelRules kExportingRules{.grid = 64,
                                              .phases_mix = false,
                                              .decode_is_canonical = false,

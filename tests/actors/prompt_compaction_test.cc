@@ -198,7 +198,7 @@ TEST_F(PromptCompactionTest, AnotherTurnGoesOnFromASnapshotOfIt) {
   EXPECT_EQ(next.tail, nullptr) << "it is not compacted again";
   Prefilled gone_on;
   protocol::Prefill job{.sequence = next.id, .tokens = WorkerParts::prompt(340), .end = 340};
-  protocol::Prefill with_plan = job;
+  protocol::Prefill with_plan{.sequence = next.id, .tokens = job.tokens, .end = 340};
   with_plan.plan = WorkerParts::plan({320});
   auto reply = gone_on.reply();
   EXPECT_TRUE(begin_prefill(parts.table, next, with_plan, reply).has_value())

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "actors/request/progress_pace.h"
 #include "actors/request/request_actor.h"
 #include "runtime/system.h"
 #include "tests/idle.h"
@@ -124,6 +125,11 @@ class ScriptedWorker : public runtime::Actor {
       const std::lock_guard lock(script_->mutex);
       script_->plans.push_back(job.plan);
     }
+    if (job.progress) {
+      std::uint32_t processed = 9;
+      static_cast<void>(job.progress.try_write(processed));
+      progress_ = std::move(job.progress);
+    }
     const auto reported = static_cast<std::uint32_t>(job.plan ? job.plan->places.size() : 0);
     answer(At::kPrefill, std::move(reply), protocol::Prefilled{.computed = job.end, .reported = reported});
   }
@@ -188,6 +194,7 @@ class ScriptedWorker : public runtime::Actor {
   const std::shared_ptr<Script> script_;
   std::vector<std::function<void()>> later_;
   std::uint64_t snapshots_ = 0;
+  runtime::StreamWriter<std::uint32_t> progress_;
 };
 
 class ScriptedRegistry : public runtime::Actor {
@@ -294,9 +301,10 @@ class RequestContract : public testing::Test {
     runtime::StreamReader<protocol::Event> events;
     runtime::RefOf<RequestActor> request;
   };
-  Client send(std::uint32_t n = 1) {
+  Client send(std::uint32_t n = 1, bool want_progress = false) {
     protocol::GenerateRequest request{.prompt = TokenList{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}};
     request.n = n;
+    request.want_progress = want_progress;
     request.max_tokens = 3;
     request.sampling.temperature = 0;
     request.ignore_eos = true;
@@ -354,6 +362,40 @@ TEST_F(RequestContract, EventsComeInOrderAndAllIsGivenBack) {
   const auto reported = static_cast<std::uint32_t>(script_->plans[0]->places.size());
   EXPECT_EQ(script_->settled, (std::vector<std::uint32_t>{reported, reported + 1}))
       << "the prompt's checkpoints, and the state behind the reply";
+}
+
+TEST_F(RequestContract, SlicesOfThePromptAreToldWhileItIsComputed) {
+  script_->hold = At::kPrefill;
+  Client client = send(1, true);
+  std::vector<std::uint32_t> processed;
+  const auto read_one = [&] {
+    const auto event = client.events.next_blocking(runtime::deadline_after(20s));
+    if (!event.ok()) return false;
+    const auto* progress = std::get_if<protocol::Progress>(&*event);
+    if (progress == nullptr) return true;
+    EXPECT_EQ(progress->total, 10U);
+    EXPECT_EQ(progress->restored, 8U);
+    processed.push_back(progress->processed);
+    return true;
+  };
+  while (processed.size() < 2 && read_one()) {
+  }
+  EXPECT_EQ(processed, (std::vector<std::uint32_t>{8, 9})) << "the prefill has not ended";
+  let_go();
+  while (read_one()) {
+  }
+  EXPECT_EQ(processed, (std::vector<std::uint32_t>{8, 9, 10}));
+  expect_gone(client, At::kPrefill);
+}
+
+TEST(ProgressPace, TellsOfNewTokensTenTimesASecond) {
+  ProgressPace pace(8);
+  const runtime::TimePoint begin{std::chrono::seconds(5)};
+  EXPECT_FALSE(pace.allows(8, begin)) << "it is known";
+  EXPECT_TRUE(pace.allows(9, begin));
+  EXPECT_FALSE(pace.allows(12, begin + 99ms));
+  EXPECT_TRUE(pace.allows(20, begin + 100ms));
+  EXPECT_FALSE(pace.allows(15, begin + 1s)) << "a prompt that is computed again has not gone further";
 }
 
 TEST_F(RequestContract, AClientThatGoesInAnyPhaseLeavesNothingBehind) {

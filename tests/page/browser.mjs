@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import process from 'node:process';
 import { chromium } from 'playwright-core';
 
-export const { REAL, SCRIPTED, LOCKED, KEY } = process.env;
+export const { REAL, SCRIPTED, STAGED, LOCKED, KEY } = process.env;
 const kPatience = 60_000;  // milliseconds; nothing is measured
 
 export async function launch() {

@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 import node_client  # noqa: E402
+from page.staged import Staged  # noqa: E402
 from server import Server  # noqa: E402
 
 KEY = "page-test-key"
@@ -34,8 +35,8 @@ def main():
     folder = options.folder.resolve()
     node_client.install(HERE, folder)
     with Server(options.reprise) as real, Server(options.fixture, serve=()) as scripted, \
-            Server(options.fixture, "--key", KEY, serve=()) as locked:
-        environment = os.environ | {"CHROMIUM": chromium, "KEY": KEY, "REAL": real.url, "SCRIPTED": scripted.url,
+            Server(options.fixture, "--key", KEY, serve=()) as locked, Staged() as staged:
+        environment = os.environ | {"CHROMIUM": chromium, "KEY": KEY, "REAL": real.url, "SCRIPTED": scripted.url, "STAGED": staged.url,
                                     "LOCKED": locked.url}
         if options.screenshots:
             options.screenshots.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,10 @@ const look = async page => {
 };
 const take = (page, name) => page.screenshot({ path: `${folder}/${name}.png` });
 
-const greedy = context => context.addInitScript(() => localStorage.setItem('reprise.settings', JSON.stringify({ temperature: '0' })));
+const greedy = context => context.addInitScript(() => {
+  localStorage.setItem('reprise.settings', JSON.stringify({ temperature: '0' }));
+  sessionStorage.setItem('reprise.builtin-hidden', 'yes');  // as with a model of one's own
+});
 {
   const { page, close } = await open(browser, REAL, { viewport: { width: 1120, height: 760 }, prepare: greedy });
   for (const words of kTurns) {
@@ -40,7 +43,7 @@ const greedy = context => context.addInitScript(() => localStorage.setItem('repr
     await look(page);
   }
   await view(page, 'Cache');
-  await page.locator('.tree li').nth(3).waitFor();
+  await page.locator('.tree > li').nth(3).waitFor();
   await take(page, 'dark');
   await close();
 }

@@ -2,6 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { ask, assertNoOverflow, busy, field, KEY, launch, LOCKED, open, REAL, replies, say, SCRIPTED, settled } from './browser.mjs';
+import { stagedTests } from './staged_tests.mjs';
+import { viewTests } from './view_tests.mjs';
 
 const kHostile = [
   'say: <script>window.hacked = 1</script>', '<img src="https://example.com/a.png" onerror="window.hacked = 2">',
@@ -150,10 +152,28 @@ const tests = {
     await page.getByRole('button', { name: 'Cache', exact: true }).click();
     await page.getByRole('button', { name: 'Unload' }).click();
     await page.getByRole('button', { name: 'Load', exact: true }).click();
-    await page.getByRole('button', { name: 'Unload' }).waitFor();
+    await page.getByRole('button', { name: 'Unload' }).click();
+    await page.locator('#model option', { hasText: 'builtin (unloaded)' }).waitFor({ state: 'attached' });
     await page.getByRole('button', { name: 'Chat', exact: true }).click();
+    await page.locator('#model-notice').getByRole('button', { name: 'Load' }).click();
+    await page.locator('#model-notice').getByText('This is the built-in model').waitFor();
     const reply = await ask(page, 'Hello, I am Ada.');
     assert.equal(await reply.locator('.failure').count(), 0);
+    await close();
+  },
+
+  async 'the server takes every field of sampling'(browser) {
+    const { page, close } = await open(browser, REAL);
+    const sent = page.waitForRequest(request => request.url().endsWith('/chat/completions'));
+    await page.getByRole('button', { name: 'Settings' }).click();
+    await page.locator('#settings details').evaluate(details => { details.open = true; });
+    const fields = page.locator('#settings input[type=number]');
+    for (const one of await fields.all()) await one.fill('1');
+    await page.getByRole('button', { name: 'Done' }).click();
+    const reply = await ask(page, 'Hello');
+    assert.equal(await reply.locator('.failure').allInnerTexts().then(all => all.join()), '');
+    const body = (await sent).postDataJSON();
+    for (const name of ['temperature', 'top_k', 'min_p', 'mirostat_tau', 'dry_multiplier', 'xtc_probability']) assert.equal(body[name], 1, name);
     await close();
   },
 
@@ -254,7 +274,8 @@ const tests = {
 const browser = await launch();
 let failed = 0;
 try {
-  for (const [name, test] of Object.entries(tests)) {
+  for (const [name, test] of Object.entries({ ...tests, ...stagedTests, ...viewTests })) {
+    if (process.argv.length > 2 && !process.argv.slice(2).some(words => name.includes(words))) continue;
     const begin = performance.now();
     try {
       await test(browser);
