@@ -121,7 +121,7 @@ bool fuzz_generation_config(std::string_view input) {
 /// One matrix is as AWQ has it, one as GPTQ, one as compressed-tensors, one is FP8; no model has all four, so that a folder
 /// is refused somewhere, but not before its scheme was read and the tensors of one matrix were brought together.
 bool fuzz_quantization_config(std::string_view input) {
-  static const models::test::TinyModel kModel({.type = "llama", .layers = 1, .hidden = 64});
+  static const models::test::TinyModel kModel({.type = "llama", .hidden = 64, .layers = 1});
   static const auto kWeights = [] {
     models::test::SafetensorsWriter out;
     const auto zeros = [](std::size_t bytes) { return std::string(bytes, '\0'); };

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/fuzz/draws.h"
 #include "tests/fuzz/mutator.h"
 #include "tests/fuzz/oracle.h"
 #include "tests/fuzz/targets.h"
@@ -131,7 +131,7 @@ class FuzzGrowth : public testing::TestWithParam<Target> {
     const fs::path finding = fs::temp_directory_path() / ("fuzz_finding_" + std::string(GetParam().name));
     std::ofstream(finding, std::ios::binary | std::ios::trunc) << input;
     Watched run;
-    EXPECT_NO_THROW(run = run_watched(GetParam(), input, kSmallStack)) << name;
+    EXPECT_NO_THROW(run = run_watched(GetParam(), input, {.stack_bytes = kSmallStack})) << name;
     EXPECT_EQ(run.fault, "") << name << ", which is kept as " << finding;
     taken_ += run.taken ? 1 : 0;
     if (!HasFailure()) fs::remove(finding);
@@ -173,19 +173,19 @@ namespace oracle_samples {
 
 std::string* kept = nullptr;
 
-bool works_long(std::string_view) {
-  const std::clock_t end = std::clock() + static_cast<std::clock_t>((kMaxSeconds + 0.1) * CLOCKS_PER_SEC);
-  while (std::clock() < end) {
-  }
-  return true;
+bool works_on(std::string_view) {
+  std::uint64_t last = 0;
+  Draws draws(std::uint64_t{1});
+  for (int i = 0; i < 1'000'000; ++i) last = draws.below(1u << 20);
+  return last > 0;
 }
 bool holds_much(std::string_view) {
-  std::string much(std::size_t{257} << 20, 'x');
+  std::string much(std::size_t{9} << 20, 'x');
   kept = &much;  // so that it is not left out
   return true;
 }
 bool gives_back(std::string_view) {
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 30; ++i) {
     std::string some(std::size_t{1} << 20, 'x');
     kept = &some;
   }
@@ -195,12 +195,17 @@ bool gives_back(std::string_view) {
 }  // namespace oracle_samples
 
 TEST(FuzzOracle, NamesWhatIsExceeded) {
-  const auto fault = [](bool (*run)(std::string_view)) {
-    return run_watched({"sample", run}, "x", kSmallStack).fault;
+  const Bounds bounds{.seconds = 60, .bytes = std::int64_t{8} << 20, .stack_bytes = kSmallStack};
+  const auto fault = [](bool (*run)(std::string_view), const Bounds& within) {
+    return run_watched({"sample", run}, "x", within).fault;
   };
-  EXPECT_NE(fault(oracle_samples::works_long).find("of CPU time for 1 bytes"), std::string::npos);
-  EXPECT_NE(fault(oracle_samples::holds_much).find("MiB at once"), std::string::npos);
-  EXPECT_EQ(fault(oracle_samples::gives_back), "");
+  EXPECT_EQ(fault(oracle_samples::works_on, bounds), "");
+  EXPECT_EQ(fault(oracle_samples::gives_back, bounds), "");
+  EXPECT_NE(fault(oracle_samples::holds_much, bounds).find("MiB at once for 1 bytes; the limit is 8 MiB"),
+            std::string::npos);
+  Bounds short_time = bounds;
+  short_time.seconds = 1e-6;
+  EXPECT_NE(fault(oracle_samples::works_on, short_time).find("s of CPU time for 1 bytes"), std::string::npos);
 }
 
 TEST(FuzzTargets, EveryCorpusHasATarget) {

@@ -80,7 +80,8 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
-  const auto run = reprise::fuzz::run_watched(*chosen, input, chosen->grow != nullptr ? stack_bytes : 0);
+  const auto run =
+      reprise::fuzz::run_watched(*chosen, input, {.stack_bytes = chosen->grow != nullptr ? stack_bytes : 0});
   if (!run.fault.empty()) {
     std::fprintf(stderr, "reprise_fuzz: %s\n", run.fault.c_str());
     std::abort();

@@ -81,17 +81,17 @@ double thread_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-std::string fault_of(const Watched& run, std::size_t text_bytes) {
+std::string fault_of(const Watched& run, std::size_t text_bytes, const Bounds& bounds) {
   char text[160];
-  if (run.seconds > kMaxSeconds) {
-    std::snprintf(text, sizeof text, "takes %.1f s of CPU time for %zu bytes; the limit is %.0f s",
-                  run.seconds, text_bytes, kMaxSeconds);
+  if (run.seconds > bounds.seconds) {
+    std::snprintf(text, sizeof text, "takes %.1f s of CPU time for %zu bytes; the limit is %g s", run.seconds,
+                  text_bytes, bounds.seconds);
     return text;
   }
-  if (run.bytes > kMaxBytes) {
+  if (run.bytes > bounds.bytes) {
     std::snprintf(text, sizeof text, "holds %lld MiB at once for %zu bytes; the limit is %lld MiB",
                   static_cast<long long>(run.bytes >> 20), text_bytes,
-                  static_cast<long long>(kMaxBytes >> 20));
+                  static_cast<long long>(bounds.bytes >> 20));
     return text;
   }
   return {};
@@ -103,7 +103,7 @@ std::string text_of(const Target& target, std::string_view input) {
   return target.grow != nullptr ? target.grow(input) : std::string(input);
 }
 
-Watched run_watched(const Target& target, std::string_view input, std::size_t stack_bytes) {
+Watched run_watched(const Target& target, std::string_view input, const Bounds& bounds) {
   const std::string text = text_of(target, input);
   Watched run;
   const auto measured = [&] {
@@ -113,12 +113,12 @@ Watched run_watched(const Target& target, std::string_view input, std::size_t st
     run.seconds = thread_seconds() - begin;
     run.bytes = most_since(held);
   };
-  if (stack_bytes == 0) {
+  if (bounds.stack_bytes == 0) {
     measured();
   } else {
-    on_stack(stack_bytes, measured);
+    on_stack(bounds.stack_bytes, measured);
   }
-  run.fault = fault_of(run, text.size());
+  run.fault = fault_of(run, text.size(), bounds);
   return run;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// The oracle around a target: what one input may take. A run fails that takes more than kMaxSeconds of its thread's CPU time,
-// holds more than kMaxBytes of memory at once beyond what was held before, or overflows the stack that it is given. How
+// The oracle around a target: what one input may take. A run fails that takes more than 2 s of its thread's CPU time
+// (8 times as much under a sanitizer), holds more than 256 MiB at once beyond what was held before, or overflows the stack
+// that it is given. How
 // busy the machine is does not count.
 //
 // A program that links this has its allocations counted: by operator new, or by the sanitizer's allocator where there is
@@ -20,8 +21,12 @@ namespace reprise::fuzz {
 
 /// How much longer work takes under a sanitizer, coverage included.
 inline constexpr int kSanitizerFactor = kSanitized ? 8 : 1;
-inline constexpr double kMaxSeconds = 2.0 * kSanitizerFactor;
-inline constexpr std::int64_t kMaxBytes = std::int64_t{256} << 20;
+
+struct Bounds {
+  double seconds = 2.0 * kSanitizerFactor;       // of the thread's CPU time
+  std::int64_t bytes = std::int64_t{256} << 20;  // held at once
+  std::size_t stack_bytes = 0;                   // of a thread of its own; 0: runs on the caller's
+};
 
 struct Watched {
   bool taken = false;      // the target's answer
@@ -33,8 +38,7 @@ struct Watched {
 /// The text that the target gets for this input: grown from it, where the target has a grower, else the input itself.
 std::string text_of(const Target& target, std::string_view input);
 
-/// Runs the target over text_of(input), on a thread with a stack of so many bytes; 0: on the caller's. What the target
-/// throws is thrown on.
-Watched run_watched(const Target& target, std::string_view input, std::size_t stack_bytes);
+/// Runs the target over text_of(input). What the target throws is thrown on.
+Watched run_watched(const Target& target, std::string_view input, const Bounds& bounds);
 
 }  // namespace reprise::fuzz
