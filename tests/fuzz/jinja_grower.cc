@@ -128,7 +128,20 @@ const char* postfix(Draws& draws) {
                      " if t else s",
                      " or s",
                      " and lst",
-                     " is sameas ns"});
+                     " is sameas ns",
+                     "|attr(long)",
+                     "[long]",
+                     "|map(attribute=long)|list",
+                     "|selectattr(long)|list",
+                     "|sort(attribute=long)",
+                     "|groupby(long)",
+                     ".get(long)",
+                     " is filter",
+                     " is in long",
+                     " == long",
+                     " < long",
+                     ".find('b')",
+                     ".isalnum()"});
 }
 
 std::string expression(Draws& draws, std::size_t bytes, int depth);
@@ -260,6 +273,24 @@ std::string doubling(Draws& draws, std::size_t bytes) {
   return times(once, std::min(count, bytes / once.size() + 1)) + use;
 }
 
+/// One operation on a large value, many times: each must be charged by the value's length.
+std::string large_value(Draws& draws) {
+  const std::string piece =
+      draws.pick({"'a'", "' '", "'1'", "'ab'", "lst", "people", "(1, 's')", "'\xC3\xA9'", "[long]"});
+  const std::size_t count = std::size_t{1} << (10 + draws.below(13));
+  const std::size_t rounds = std::size_t{1} << draws.below(13);
+  const bool of_long = draws.one_in(3);
+  const std::string subject = of_long ? small_value(draws) : "long";
+  const std::string first = postfix(draws);
+  const bool has_second = draws.one_in(2);
+  const std::string second = has_second ? postfix(draws) : "";
+  const bool keeps_all = draws.one_in(3);
+  const std::string result = subject + first + second;
+  return "{% set long = " + piece + " * " + std::to_string(count) + " %}{% for i in range(" +
+         std::to_string(rounds) + ") %}{% set ns.b = " + (keeps_all ? "ns.b + [" + result + "]" : result) +
+         " %}{% endfor %}{{ ns.b|length }}";
+}
+
 /// Macros that call the next one, twice or more, and at the end perhaps the first.
 std::string macro_chain(Draws& draws, std::size_t bytes) {
   const std::size_t count = 1 + draws.below(std::min<std::size_t>(bytes / 40 + 1, 3000));
@@ -280,7 +311,7 @@ std::string body(Draws& draws, std::size_t bytes, int depth) {
     const std::string value = expression(draws, bytes, kDeepestParts);
     return "{{ " + value + " }}";
   }
-  switch (draws.below(8)) {
+  switch (draws.below(9)) {
     case 0: {
       const std::string value = expression(draws, bytes, 0);
       return "{{ " + value + " }}";
@@ -293,6 +324,8 @@ std::string body(Draws& draws, std::size_t bytes, int depth) {
       return doubling(draws, bytes);
     case 3:
       return macro_chain(draws, bytes);
+    case 7:
+      return large_value(draws);
     case 4: {
       const std::string piece = body(draws, bytes / 16, depth + 1);
       return filled(piece, bytes);
@@ -322,7 +355,8 @@ std::string body(Draws& draws, std::size_t bytes, int depth) {
 }  // namespace
 
 std::string grow_jinja(Draws& draws, std::size_t bytes) {
-  std::string text = "{% set ns = namespace(a='a', b=[]) %}{% macro m0(a) %}{{ a }}{% endmacro %}";
+  std::string text =
+      "{% set ns = namespace(a='a', b=[]) %}{% set long = 'abc' %}{% macro m0(a) %}{{ a }}{% endmacro %}";
   text += body(draws, bytes, 0);
   text.resize(std::min(text.size(), kMaxGrownBytes));
   return text;
