@@ -247,24 +247,22 @@ std::string nested_blocks(Draws& draws, std::size_t bytes, const std::string& in
 
 /// Values that double: in a loop or line by line, as strings, lists, or lists of themselves.
 std::string doubling(Draws& draws, std::size_t bytes) {
-  const std::string step = draws.pick({
-      "{% set ns.a = ns.a ~ ns.a %}",
-      "{% set ns.a = ns.a + ns.a %}",
-      "{% set ns.b = [ns.b, ns.b] %}",
-      "{% set ns.b = {'k': ns.b, 'l': ns.b} %}",
-      "{% set ns.b = (ns.b, ns.b) %}",
-      "{% set ns.a = ns.a|replace('a', 'aa') %}",
-      "{% set ns.b = ns.b + [ns.b] %}",
-      "{% set ns.b = [ns] %}",
-      "{% set ns.a = ns.a|string|tojson|tojson %}",
-      "{% set ns.b = ns.b|list|map('list') %}",
-      "{% set ns.b = [ns.b|tojson, ns.b|string] %}",
-  });
+  const bool is_text = draws.one_in(3);
+  const std::string step =
+      is_text ? draws.pick({"{% set ns.a = ns.a ~ ns.a %}", "{% set ns.a = ns.a + ns.a %}",
+                            "{% set ns.a = ns.a|replace('a', 'aa') %}",
+                            "{% set ns.a = ns.a|string|tojson|tojson %}"})
+              : draws.pick({"{% set ns.b = [ns.b, ns.b] %}", "{% set ns.b = {'k': ns.b, 'l': ns.b} %}",
+                            "{% set ns.b = (ns.b, ns.b) %}", "{% set ns.b = ns.b + [ns.b] %}",
+                            "{% set ns.b = [ns] %}", "{% set ns.b = ns.b|list|map('list') %}",
+                            "{% set ns.b = [ns.b|tojson, ns.b|string] %}"});
   const std::string use =
-      draws.pick({"{{ ns.b }}", "{{ ns.a|length }}", "{{ ns.b|tojson }}", "{{ ns.b == ns.b }}",
-                  "{{ ns.b|string|length }}", "{{ [ns.b, ns.b]|sort }}", "{{ [ns.b, ns.b]|unique|list }}",
-                  "{{ ns.b|sum(start=[]) }}", "{{ ns.b in [ns.b] }}", "{{ ns.a|upper|length }}",
-                  "{{ {ns.b: 1} }}", "{{ ns.b < ns.b }}"});
+      is_text
+          ? draws.pick({"{{ ns.a|length }}", "{{ ns.a|upper|length }}", "{{ ns.a|int }}", "{{ {ns.a: 1} }}"})
+          : draws.pick({"{{ ns.b }}", "{{ ns.b|tojson }}", "{{ ns.b == ns.b }}", "{{ ns.b|string|length }}",
+                        "{{ [ns.b, ns.b]|sort }}", "{{ [ns.b, ns.b]|unique|list }}",
+                        "{{ ns.b|sum(start=[]) }}", "{{ ns.b in [[ns.b]] }}", "{{ {ns.b: 1} }}",
+                        "{{ d[ns.b] }}", "{{ ns.b < ns.b }}", "{{ ns.b is filter }}"});
   const std::size_t count = 1 + draws.below(1000);
   const bool in_loop = draws.one_in(2);
   const bool uses_each = draws.one_in(3);
@@ -277,12 +275,14 @@ std::string doubling(Draws& draws, std::size_t bytes) {
 std::string large_value(Draws& draws) {
   const std::string piece =
       draws.pick({"'a'", "' '", "'1'", "'ab'", "lst", "people", "(1, 's')", "'\xC3\xA9'", "[long]"});
-  const std::size_t count = std::size_t{1} << (10 + draws.below(13));
-  const std::size_t rounds = std::size_t{1} << draws.below(13);
+  const std::size_t magnitude = 10 + draws.below(13);
+  const std::size_t count = std::size_t{1} << magnitude;
+  const std::size_t rounds = std::size_t{1}
+                             << (34 - magnitude);  // more work than the limits allow, if it is charged
   const bool of_long = draws.one_in(3);
   const std::string subject = of_long ? small_value(draws) : "long";
   const std::string first = postfix(draws);
-  const bool has_second = draws.one_in(2);
+  const bool has_second = draws.one_in(4);
   const std::string second = has_second ? postfix(draws) : "";
   const bool keeps_all = draws.one_in(3);
   const std::string result = subject + first + second;
@@ -311,7 +311,7 @@ std::string body(Draws& draws, std::size_t bytes, int depth) {
     const std::string value = expression(draws, bytes, kDeepestParts);
     return "{{ " + value + " }}";
   }
-  switch (draws.below(9)) {
+  switch (draws.below(11)) {
     case 0: {
       const std::string value = expression(draws, bytes, 0);
       return "{{ " + value + " }}";
@@ -321,10 +321,12 @@ std::string body(Draws& draws, std::size_t bytes, int depth) {
       return nested_blocks(draws, bytes, inner);
     }
     case 2:
+    case 8:
       return doubling(draws, bytes);
     case 3:
       return macro_chain(draws, bytes);
     case 7:
+    case 9:
       return large_value(draws);
     case 4: {
       const std::string piece = body(draws, bytes / 16, depth + 1);
