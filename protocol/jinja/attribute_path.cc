@@ -15,6 +15,7 @@ AttributePath::AttributePath(Workspace& workspace, const Value* attribute) {
     return;
   }
   std::string_view rest = attribute->as_string();
+  workspace.work(rest.size());
   for (;;) {
     const std::size_t dot = rest.find('.');
     const std::string_view part = rest.substr(0, dot);

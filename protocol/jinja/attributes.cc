@@ -32,12 +32,12 @@ class BoundMethod final : public Object {
 };
 
 Value undefined_attribute(const Value& value, std::string_view name) {
-  return Value::undefined(cat({"'", describe(value), "' has no attribute ", string_repr(name)}));
+  return Value::undefined(cat({"'", describe(value), "' has no attribute ", string_repr(shown_part(name))}));
 }
 
 Value unsafe_attribute(const Value& value, std::string_view name) {
-  return Value::undefined(
-      cat({"access to attribute ", string_repr(name), " of '", type_name(value), "' object is unsafe."}));
+  return Value::undefined(cat({"access to attribute ", string_repr(shown_part(name)), " of '",
+                               type_name(value), "' object is unsafe."}));
 }
 
 bool is_forbidden(const Value& value, std::string_view name) {
@@ -71,6 +71,7 @@ std::optional<Value> real_attribute(Workspace& workspace, const Value& value, st
 std::optional<Value> real_item(Workspace& workspace, const Value& value, const Value& key) {
   if (value.is_dict()) {
     const bool is_key = !key.is_dict() && (!key.is_list() || key.list().is_tuple());
+    if (is_key) charge_key(workspace, key);
     const Value* found = is_key ? value.dict().find(key) : nullptr;
     if (found != nullptr) return *found;
   } else if ((value.is_string() || (value.is_list() && !value.list().is_view())) && key.is_integral()) {
@@ -99,6 +100,7 @@ Value get_attribute(Workspace& workspace, const Value& value, std::string_view n
   if (value.is_undefined()) fail(value.undefined_message());
   if (auto found = real_attribute(workspace, value, name)) return *std::move(found);
   if (value.is_dict()) {
+    workspace.work(name.size());
     if (const Value* member = value.dict().find(name)) return *member;
   }
   return undefined_attribute(value, name);
@@ -113,7 +115,7 @@ Value get_item(Workspace& workspace, const Value& value, const Value& key) {
   }
   std::string shown;
   append_repr(workspace, shown, key);
-  return Value::undefined(cat({describe(value), " has no element ", shown}));
+  return Value::undefined(cat({describe(value), " has no element ", shown_part(shown)}));
 }
 
 }  // namespace reprise::protocol::jinja

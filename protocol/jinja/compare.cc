@@ -174,7 +174,7 @@ bool contains(Workspace& workspace, const Value& container, const Value& item) {
     return container.as_string().find(item.as_string()) != std::string::npos;
   }
   if (container.is_dict()) {
-    check_hashable(item);
+    check_hashable(workspace, item);
     return container.dict().find(item) != nullptr;
   }
   if (!is_iterable(container)) fail({"argument of type '", type_name(container), "' is not iterable"});
@@ -228,12 +228,20 @@ int key_order(const Value& a, const Value& b) {
   }
 }
 
-void check_hashable(const Value& key) {
+void check_hashable(Workspace& workspace, const Value& key) {
   const bool is_hashable = !key.is_dict() && (!key.is_list() || key.list().is_tuple() ||
                                               key.list().flavor == List::Flavor::kRange);
   if (!is_hashable) fail({"unhashable type: '", type_name(key), "'"});
+  workspace.work(key.is_string() ? key.as_string().size() : 0);
   if (key.is_list()) {
-    for (const Value& item : key.items()) check_hashable(item);
+    for (const Value& item : key.items()) check_hashable(workspace, item);
+  }
+}
+
+void charge_key(Workspace& workspace, const Value& key) {
+  workspace.work(key.is_string() ? key.as_string().size() : 0);
+  if (key.is_list()) {
+    for (const Value& item : key.items()) charge_key(workspace, item);
   }
 }
 

@@ -27,7 +27,10 @@ bool is_same(const Value& a, const Value& b);
 /// A total order of hashable values in which equal ones, and only they, compare as 0.
 int key_order(const Value& a, const Value& b);
 
-/// Fails for lists and dicts, which cannot be keys.
-void check_hashable(const Value& key);
+/// Fails for lists and dicts, which cannot be keys. Charges what it costs to compare the key with another.
+void check_hashable(Workspace& workspace, const Value& key);
+
+/// Charges the same for any value.
+void charge_key(Workspace& workspace, const Value& key);
 
 }  // namespace reprise::protocol::jinja

@@ -42,9 +42,9 @@ Value list_copy(Workspace&, const Value& self, const Arguments& arguments) {
   return self;  // nothing changes a list, so it is as good as a copy
 }
 
-Value dict_get(Workspace&, const Value& self, const Arguments& arguments) {
+Value dict_get(Workspace& workspace, const Value& self, const Arguments& arguments) {
   const Parameters p("get", arguments, {"key", "default"});
-  check_hashable(p.need(0));
+  check_hashable(workspace, p.need(0));
   if (const Value* found = self.dict().find(p.need(0))) return *found;
   return p.find(1) != nullptr ? *p.find(1) : Value();
 }

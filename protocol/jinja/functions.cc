@@ -85,7 +85,7 @@ std::shared_ptr<Dict> collect(Workspace& workspace, const Arguments& arguments, 
       for (const Value& each : to_vector(workspace, source)) {
         const std::vector<Value> pair = to_vector(workspace, each);
         if (pair.size() != 2) fail({name, "(): expected pairs"});
-        check_hashable(pair[0]);
+        check_hashable(workspace, pair[0]);
         dict->set(pair[0], pair[1]);
       }
     }

@@ -113,7 +113,7 @@ Value Interpreter::evaluate_dict(const Expression& expression) {
   auto dict = std::make_shared<Dict>();
   for (std::size_t i = 0; i + 1 < expression.operands.size(); i += 2) {
     Value key = evaluate(*expression.operands[i]);
-    check_hashable(key);
+    check_hashable(workspace_, key);
     dict->set(std::move(key), evaluate(*expression.operands[i + 1]));
   }
   return workspace_.dict(std::move(dict));

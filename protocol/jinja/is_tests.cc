@@ -85,8 +85,8 @@ constexpr NamedTest kTests[] = {
     {"false",
      [](Workspace&, const Value& v, const Arguments& a) { return none(a), v.is_bool() && !v.as_bool(); }},
     {"filter",
-     [](Workspace&, const Value& v, const Arguments& a) {
-       return none(a), check_hashable(v), v.is_string() && find_filter(v.as_string()) != nullptr;
+     [](Workspace& w, const Value& v, const Arguments& a) {
+       return none(a), check_hashable(w, v), v.is_string() && find_filter(v.as_string()) != nullptr;
      }},
     {"float", has<&Value::is_float>},
     {"ge", ordered<'>', true>},
@@ -111,8 +111,8 @@ constexpr NamedTest kTests[] = {
     {"sequence", [](Workspace&, const Value& v, const Arguments& a) { return none(a), is_sequence(v); }},
     {"string", has<&Value::is_string>},
     {"test",
-     [](Workspace&, const Value& v, const Arguments& a) {
-       return none(a), check_hashable(v), v.is_string() && find_is_test(v.as_string()) != nullptr;
+     [](Workspace& w, const Value& v, const Arguments& a) {
+       return none(a), check_hashable(w, v), v.is_string() && find_is_test(v.as_string()) != nullptr;
      }},
     {"true",
      [](Workspace&, const Value& v, const Arguments& a) { return none(a), v.is_bool() && v.as_bool(); }},

@@ -50,8 +50,9 @@ void bind_arguments(Workspace& workspace, const Program& program, const MacroDef
     } else if (const std::size_t required = count - macro.defaults.size(); i >= required) {
       scope.set(macro.parameters[i], evaluate(*macro.defaults[i - required]));
     } else {
-      scope.set(macro.parameters[i],
-                Value::undefined(cat({"parameter '", macro.parameter_names[i], "' was not provided"})));
+      scope.set(
+          macro.parameters[i],
+          Value::undefined(cat({"parameter '", shown_part(macro.parameter_names[i]), "' was not provided"})));
     }
   }
 

@@ -212,6 +212,14 @@ std::string string_repr(std::string_view text) {
   return out;
 }
 
+std::string shown_part(std::string_view text) {
+  constexpr std::size_t kMaxShownBytes = 200;
+  if (text.size() <= kMaxShownBytes) return std::string(text);
+  std::size_t end = kMaxShownBytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return std::string(text.substr(0, end)) + "...";
+}
+
 std::string escape_html(std::string_view text) {
   std::string out;
   out.reserve(text.size());

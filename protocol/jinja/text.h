@@ -27,6 +27,9 @@ void append_repr(Workspace& workspace, std::string& out, const Value& value);
 void append_string_repr(std::string& out, std::string_view text);
 std::string string_repr(std::string_view text);
 
+/// What an error shows of a text that may be long: its beginning, and "..." where it is cut off.
+std::string shown_part(std::string_view text);
+
 /// The characters & < > " ' as HTML entities.
 std::string escape_html(std::string_view text);
 

@@ -1,9 +1,12 @@
-// What the program reads: the configuration of `reprise serve`, and the traces of `reprise replay`.
+// What the program reads: the configuration of `reprise serve`, the traces of `reprise replay`, and lists of files from
+// the hub.
+#include <algorithm>
 #include <string>
 
 #include "models/files/load_error.h"
 #include "tests/fuzz/scratch.h"
 #include "tests/fuzz/targets.h"
+#include "tools/reprise/hub.h"
 #include "tools/reprise/serve_config.h"
 #include "tools/reprise/trace_file.h"
 
@@ -39,6 +42,32 @@ bool fuzz_trace(std::string_view input) {
     return true;
   } catch (const models::LoadError& error) {
     REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");
+    return false;
+  }
+}
+
+/// A list of files, as the hub sends it; which of them are wanted, the last bytes say.
+bool fuzz_hub(std::string_view input) {
+  try {
+    const auto files = tools::read_hub_list(std::string(input), "a/b");
+    for (const tools::HubFile& file : files) {
+      REPRISE_CHECK(tools::is_safe_path(file.path), "a file outside of its folder");
+      REPRISE_CHECK(file.sha256.empty() || file.sha256.size() == 64, "a checksum of another length");
+    }
+    for (const std::string_view name :
+         {std::string_view("a/b"), std::string_view("hf:a/b:Q4_K_M"),
+          input.substr(input.size() - std::min<std::size_t>(input.size(), 12))}) {
+      try {
+        for (const tools::HubFile& file : tools::wanted_files(files, tools::parse_hub_name(name))) {
+          REPRISE_CHECK(tools::is_safe_path(file.path), "a file outside of its folder");
+        }
+      } catch (const tools::UsageError& error) {
+        REPRISE_CHECK(error.what()[0] != '\0', "a refusal without a reason");
+      }
+    }
+    return true;
+  } catch (const std::runtime_error& error) {
+    REPRISE_CHECK(error.what()[0] != '\0', "a refusal without a reason");
     return false;
   }
 }

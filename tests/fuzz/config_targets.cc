@@ -1,4 +1,5 @@
-// config.json and generation_config.json: a configuration that was read describes a model that can be built.
+// config.json and generation_config.json: a configuration that was read describes a model that can be built. And the
+// quantization_config in it, over files that have matrices of each scheme.
 #include <cmath>
 #include <set>
 
@@ -6,8 +7,10 @@
 #include "models/arch/config.h"
 #include "models/files/json_place.h"
 #include "models/files/load_error.h"
+#include "models/files/quant_scheme.h"
 #include "tests/fuzz/scratch.h"
 #include "tests/fuzz/targets.h"
+#include "tests/models/files/checkpoint_files.h"
 #include "tests/models/files/loader_invariants.h"
 #include "tests/models/tiny_model.h"
 
@@ -112,6 +115,58 @@ bool fuzz_generation_config(std::string_view input) {
   return is_read([&] {
     const JsonPlace other = JsonPlace::parse(input, "generation_config.json");
     check_config(ModelConfig::from_hf(JsonPlace::parse(kConfig, "config.json"), &other));
+  });
+}
+
+/// One matrix is as AWQ has it, one as GPTQ, one as compressed-tensors, one is FP8; no model has all four, so that a folder
+/// is refused somewhere, but not before its scheme was read and the tensors of one matrix were brought together.
+bool fuzz_quantization_config(std::string_view input) {
+  static const models::test::TinyModel kModel({.type = "llama", .hidden = 64, .layers = 1});
+  static const auto kWeights = [] {
+    models::test::SafetensorsWriter out;
+    const auto zeros = [](std::size_t bytes) { return std::string(bytes, '\0'); };
+    const auto add = [&](const char* matrix, const char* part, const char* type, std::uint64_t rows,
+                         std::uint64_t columns, std::size_t element) {
+      out.tensor("model.layers.0." + std::string(matrix) + part, type, {rows, columns},
+                 zeros(rows * columns * element));
+    };
+    for (const auto& [name, tensor] : kModel.hf_tensors()) {
+      const auto has = [&, &name = name](const char* part) { return name.find(part) != std::string::npos; };
+      const bool plain = !has("q_proj") && !has("k_proj") && !has("v_proj") && !has("o_proj");
+      if (!plain) continue;
+      out.tensor(name == "lm_head.weight" ? name : "model." + name, "F32", tensor.shape,
+                 models::test::raw_f32(tensor.values));
+    }
+    const auto rows_of = [](const char* matrix) {
+      const std::string name = "layers.0.self_attn." + std::string(matrix) + ".weight";
+      return kModel.tensors.at(name).shape;
+    };
+    const auto q = rows_of("q_proj");
+    add("self_attn.q_proj", ".qweight", "I32", q[1], q[0] / 8, 4);
+    add("self_attn.q_proj", ".qzeros", "I32", q[1] / 32, q[0] / 8, 4);
+    add("self_attn.q_proj", ".scales", "F16", q[1] / 32, q[0], 2);
+    const auto k = rows_of("k_proj");
+    add("self_attn.k_proj", ".qweight", "I32", k[1] / 8, k[0], 4);
+    add("self_attn.k_proj", ".qzeros", "I32", k[1] / 32, k[0] / 8, 4);
+    add("self_attn.k_proj", ".scales", "F16", k[1] / 32, k[0], 2);
+    const auto v = rows_of("v_proj");
+    add("self_attn.v_proj", ".weight_packed", "I32", v[0], v[1] / 8, 4);
+    add("self_attn.v_proj", ".weight_scale", "F16", v[0], v[1] / 32, 2);
+    const auto o = rows_of("o_proj");
+    add("self_attn.o_proj", ".weight", "F8_E4M3", o[0], o[1], 1);
+    add("self_attn.o_proj", ".weight_scale_inv", "F32", (o[0] + 127) / 128, (o[1] + 127) / 128, 4);
+    return scratch_file("quantised/model.safetensors", out.bytes());
+  }();
+  static const std::string kConfig = kModel.config_json();
+  const std::size_t brace = kConfig.find('{');
+  const std::string config = kConfig.substr(0, brace + 1) + "\"quantization_config\":" + std::string(input) +
+                             "," + kConfig.substr(brace + 1);
+  const auto folder = scratch_file("quantised/config.json", config).parent_path();
+  is_read([&] { REPRISE_CHECK(fault_of(models::Checkpoint::open(folder)).empty(), "a checkpoint"); });
+  return is_read([&] {
+    const auto scheme = models::QuantScheme::read(JsonPlace::parse(config, "config.json"));
+    REPRISE_CHECK(!scheme || !scheme->name.empty(), "a scheme without a name");
+    REPRISE_CHECK(!scheme || (scheme->tile_rows == 0) == (scheme->tile_columns == 0), "half of a tile");
   });
 }
 

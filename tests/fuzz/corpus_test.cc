@@ -1,5 +1,6 @@
 // Every input that is kept, its beginnings, and inputs damaged at random, through each target: what was once found stays
-// found, in every build. What breaks a CHECK lies in the folder for temporary files, as fuzz_finding_TARGET.
+// found, in every build. Targets with a grower get a bounded number of inputs, on a stack as small as a server's threads may
+// have. What fails is in the folder for temporary files, as fuzz_finding_TARGET.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,12 +10,16 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "tests/fuzz/draws.h"
 #include "tests/fuzz/mutator.h"
+#include "tests/fuzz/oracle.h"
 #include "tests/fuzz/targets.h"
 #include "tests/sanitized.h"
+#include "tests/small_stack.h"
 #include "tests/source_folder.h"
 #include "tests/thorough.h"
 
@@ -80,11 +85,16 @@ class FuzzCorpus : public testing::TestWithParam<Target> {
   }
 };
 
-TEST_P(FuzzCorpus, EveryInputIsTakenOrRefused) {
-  std::vector<fs::path> files(fs::directory_iterator(fuzz_folder() / "corpus" / GetParam().name), {});
+std::vector<std::string> kept_inputs(const Target& target) {
+  std::vector<fs::path> files(fs::directory_iterator(fuzz_folder() / "corpus" / target.name), {});
   std::sort(files.begin(), files.end());
   std::vector<std::string> inputs = {""};
   for (const fs::path& file : files) inputs.push_back(bytes_of(file));
+  return inputs;
+}
+
+TEST_P(FuzzCorpus, EveryInputIsTakenOrRefused) {
+  const std::vector<std::string> inputs = kept_inputs(GetParam());
   bool any_taken = false;
   for (const std::string& whole : inputs) {
     any_taken = takes(whole) || any_taken;
@@ -103,8 +113,100 @@ TEST_P(FuzzCorpus, EveryInputIsTakenOrRefused) {
   EXPECT_GT(taken, rounds / 400) << "the damage is too much to reach far";
 }
 
-INSTANTIATE_TEST_SUITE_P(, FuzzCorpus, testing::ValuesIn(targets().begin(), targets().end()),
+std::vector<Target> targets_with_grower(bool has_grower) {
+  std::vector<Target> chosen;
+  for (const Target& target : targets()) {
+    if ((target.grow != nullptr) == has_grower) chosen.push_back(target);
+  }
+  return chosen;
+}
+
+INSTANTIATE_TEST_SUITE_P(, FuzzCorpus, testing::ValuesIn(targets_with_grower(false)),
                          [](const auto& info) { return std::string(info.param.name); });
+
+class FuzzGrowth : public testing::TestWithParam<Target> {
+ protected:
+  /// The input is in a file while it runs, so that one that ends the process, as an overflow of the stack does, is known.
+  void run(const std::string& input, const std::string& name) {
+    const fs::path finding = fs::temp_directory_path() / ("fuzz_finding_" + std::string(GetParam().name));
+    std::ofstream(finding, std::ios::binary | std::ios::trunc) << input;
+    Watched run;
+    EXPECT_NO_THROW(run = run_watched(GetParam(), input, {.stack_bytes = kSmallStack})) << name;
+    EXPECT_EQ(run.fault, "") << name << ", which is kept as " << finding;
+    taken_ += run.taken ? 1 : 0;
+    if (!HasFailure()) fs::remove(finding);
+  }
+
+  int taken_ = 0;
+};
+
+TEST_P(FuzzGrowth, StaysWithinTimeMemoryAndStack) {
+  const std::vector<std::string> kept = kept_inputs(GetParam());
+  for (std::size_t i = 0; i < kept.size() && !HasFailure(); ++i)
+    run(kept[i], "kept input " + std::to_string(i));
+  const int count = thorough() ? 4000 : rounds(160);
+  for (int i = 0; i < count && !HasFailure(); ++i) {
+    const std::uint64_t seed = 20261119 + static_cast<std::uint64_t>(i);
+    std::mt19937_64 random(seed);
+    std::string input;
+    for (int byte = 0; byte < 24; ++byte) input += static_cast<char>(random() % 256);
+    run(input, "seed " + std::to_string(seed));
+  }
+  RecordProperty("taken", taken_);
+  EXPECT_GT(taken_, count / 10) << "they are mostly nonsense";
+  EXPECT_LT(taken_, count + static_cast<int>(kept.size())) << "they are harmless";
+}
+
+INSTANTIATE_TEST_SUITE_P(, FuzzGrowth, testing::ValuesIn(targets_with_grower(true)),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(FuzzGrowers, GiveTheSameTextForTheSameInput) {
+  for (const Target& target : targets_with_grower(true)) {
+    const std::string input = "0123456789abcdef";
+    const std::string text = text_of(target, input);
+    EXPECT_EQ(text_of(target, input), text) << target.name;
+    EXPECT_NE(text_of(target, "fedcba9876543210"), text) << target.name;
+  }
+}
+
+namespace oracle_samples {
+
+std::string* kept = nullptr;
+
+bool works_on(std::string_view) {
+  std::uint64_t last = 0;
+  Draws draws(std::uint64_t{1});
+  for (int i = 0; i < 1'000'000; ++i) last = draws.below(1u << 20);
+  return last > 0;
+}
+bool holds_much(std::string_view) {
+  std::string much(std::size_t{9} << 20, 'x');
+  kept = &much;  // so that it is not left out
+  return true;
+}
+bool gives_back(std::string_view) {
+  for (int i = 0; i < 30; ++i) {
+    std::string some(std::size_t{1} << 20, 'x');
+    kept = &some;
+  }
+  return true;
+}
+
+}  // namespace oracle_samples
+
+TEST(FuzzOracle, NamesWhatIsExceeded) {
+  const Bounds bounds{.seconds = 60, .bytes = std::int64_t{8} << 20, .stack_bytes = kSmallStack};
+  const auto fault = [](bool (*run)(std::string_view), const Bounds& within) {
+    return run_watched({"sample", run}, "x", within).fault;
+  };
+  EXPECT_EQ(fault(oracle_samples::works_on, bounds), "");
+  EXPECT_EQ(fault(oracle_samples::gives_back, bounds), "");
+  EXPECT_NE(fault(oracle_samples::holds_much, bounds).find("MiB at once for 1 bytes; the limit is 8 MiB"),
+            std::string::npos);
+  Bounds short_time = bounds;
+  short_time.seconds = 1e-6;
+  EXPECT_NE(fault(oracle_samples::works_on, short_time).find("s of CPU time for 1 bytes"), std::string::npos);
+}
 
 TEST(FuzzTargets, EveryCorpusHasATarget) {
   for (const auto& entry : fs::directory_iterator(fuzz_folder() / "corpus")) {

@@ -1,20 +1,30 @@
 // The libFuzzer side: one program for all targets, of which --target=NAME or REPRISE_FUZZ_TARGET chooses one.
-// --targets lists them, each with its dictionary.
+// --targets lists them, each with its dictionary, or "-", and "grown" where it has a grower. --stack-kib=N or
+// REPRISE_FUZZ_STACK_KIB: runs targets with a grower on a stack of that size (8192). --grown FILE prints the text that the
+// chosen target grows from the file, and ends.
+//
+// What the oracle (oracle.h) objects to is a crash to libFuzzer.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <string_view>
 
+#include "tests/fuzz/oracle.h"
 #include "tests/fuzz/targets.h"
 
 namespace {
 
 const reprise::fuzz::Target* chosen = nullptr;
+std::size_t stack_bytes = std::size_t{8} << 20;
 
 void list_targets(std::FILE* out) {
   for (const auto& target : reprise::fuzz::targets()) {
-    std::fprintf(out, "%.*s %.*s\n", int(target.name.size()), target.name.data(),
-                 int(target.dictionary.size()), target.dictionary.data());
+    const std::string_view dictionary = target.dictionary.empty() ? "-" : target.dictionary;
+    std::fprintf(out, "%.*s %.*s%s\n", int(target.name.size()), target.name.data(), int(dictionary.size()),
+                 dictionary.data(), target.grow != nullptr ? " grown" : "");
   }
 }
 
@@ -23,6 +33,8 @@ void list_targets(std::FILE* out) {
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   const char* variable = std::getenv("REPRISE_FUZZ_TARGET");
   std::string_view name = variable != nullptr ? variable : "";
+  const char* stack_kib = std::getenv("REPRISE_FUZZ_STACK_KIB");
+  std::string grown;
   int kept = 1;
   for (int i = 1; i < *argc; ++i) {
     const std::string_view argument = (*argv)[i];
@@ -34,6 +46,11 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
       name = argument.substr(std::strlen("--target="));
       // libFuzzer starts others of itself with its own arguments alone.
       ::setenv("REPRISE_FUZZ_TARGET", name.data(), 1);
+    } else if (argument.starts_with("--stack-kib=")) {
+      stack_kib = (*argv)[i] + std::strlen("--stack-kib=");
+      ::setenv("REPRISE_FUZZ_STACK_KIB", stack_kib, 1);
+    } else if (argument == "--grown" && i + 1 < *argc) {
+      grown = (*argv)[++i];
     } else {
       (*argv)[kept++] = (*argv)[i];
     }
@@ -46,10 +63,28 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
     list_targets(stderr);
     std::exit(2);
   }
+  if (stack_kib != nullptr) stack_bytes = std::strtoul(stack_kib, nullptr, 10) << 10;
+  if (stack_bytes < (std::size_t{64} << 10)) {
+    std::fprintf(stderr, "reprise_fuzz: --stack-kib: expected 64 or more\n");
+    std::exit(2);
+  }
+  if (!grown.empty()) {
+    std::ifstream in(grown, std::ios::binary);
+    const std::string text =
+        reprise::fuzz::text_of(*chosen, std::string(std::istreambuf_iterator<char>(in), {}));
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::exit(0);
+  }
   return 0;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  chosen->run({reinterpret_cast<const char*>(data), size});
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const auto run =
+      reprise::fuzz::run_watched(*chosen, input, {.stack_bytes = chosen->grow != nullptr ? stack_bytes : 0});
+  if (!run.fault.empty()) {
+    std::fprintf(stderr, "reprise_fuzz: %s\n", run.fault.c_str());
+    std::abort();
+  }
   return 0;
 }

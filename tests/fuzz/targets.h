@@ -7,10 +7,14 @@
 //
 // A target keeps nothing from one input to the next, so that an input fails again when it is run alone.
 //
+// Some targets have a grower (grower.h): their input is a few bytes, which make a text of up to 1 MiB. The oracle (oracle.h)
+// bounds what one input may take.
+//
 // Threading: one thread.
 
 #include <ostream>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace reprise::fuzz {
@@ -19,6 +23,8 @@ struct Target {
   std::string_view name;  // of its corpus as well
   bool (*run)(std::string_view input);
   std::string_view dictionary{};  // dictionaries/NAME.dict: words that the parser knows; empty: none
+  std::string (*grow)(std::string_view input) =
+      nullptr;  // makes the text that `run` gets; null: the input itself
 
   friend void PrintTo(const Target& target, std::ostream* out) { *out << target.name; }
 };
@@ -60,11 +66,36 @@ bool fuzz_safetensors_index(std::string_view input);
 // config_targets.cc
 bool fuzz_config(std::string_view input);
 bool fuzz_generation_config(std::string_view input);
+bool fuzz_quantization_config(std::string_view input);
 // tokenizer_targets.cc
 bool fuzz_tokenizer(std::string_view input);
 bool fuzz_regex(std::string_view input);
 bool fuzz_words(std::string_view input);
+bool fuzz_sentencepiece(std::string_view input);
+// growth_targets.cc
+bool fuzz_grown_regex(std::string_view text);
+bool fuzz_grown_gbnf(std::string_view text);
+bool fuzz_grown_schema(std::string_view text);
+bool fuzz_grown_jinja(std::string_view text);
+std::string grown_regex(std::string_view input);
+std::string grown_gbnf(std::string_view input);
+std::string grown_schema(std::string_view input);
+std::string grown_jinja(std::string_view input);
+// endpoint_targets.cc
+bool fuzz_messages(std::string_view input);
+bool fuzz_count_tokens(std::string_view input);
+bool fuzz_responses(std::string_view input);
+bool fuzz_ollama_chat(std::string_view input);
+bool fuzz_ollama_generate(std::string_view input);
+bool fuzz_llama_completion(std::string_view input);
+bool fuzz_infill(std::string_view input);
+bool fuzz_snapshots(std::string_view input);
+bool fuzz_embeddings(std::string_view input);
+// adapter_targets.cc
+bool fuzz_peft_adapter(std::string_view input);
+bool fuzz_gguf_adapter(std::string_view input);
 // command_targets.cc
+bool fuzz_hub(std::string_view input);
 bool fuzz_serve_config(std::string_view input);
 bool fuzz_trace(std::string_view input);
 

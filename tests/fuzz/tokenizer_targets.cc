@@ -1,7 +1,8 @@
-// tokenizer.json, the regular expressions in it, and the patterns that are scanned by hand. An input is a
+// tokenizer.json and tokenizer.model, the regular expressions in it, and the patterns that are scanned by hand. An input is a
 // file or a pattern, a zero byte, and the text to encode; without the zero byte it is both.
 #include "models/text/tokenizer.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "models/files/load_error.h"
 #include "models/text/regex.h"
 #include "models/text/regex_syntax.h"
+#include "models/text/sentencepiece_file.h"
 #include "models/text/text_stream.h"
 #include "models/text/tokenizer_json.h"
 #include "models/text/word_scanner.h"
@@ -62,6 +64,20 @@ bool fuzz_tokenizer(std::string_view input) {
       const std::string_view token = tokenizer.token_text(static_cast<TokenId>(id));
       REPRISE_CHECK(token.empty() || tokenizer.find(token).has_value(), "a token that is not found");
     }
+    return true;
+  } catch (const LoadError& error) {
+    REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");
+  } catch (const RegexError&) {  // a search past its limits
+  }
+  return false;
+}
+
+/// tokenizer.model, and the last bytes of it to encode.
+bool fuzz_sentencepiece(std::string_view input) {
+  try {
+    const Tokenizer tokenizer(spec_of_sentencepiece(input, "tokenizer.model"));
+    check_encoding(tokenizer,
+                   valid_utf8(input.substr(input.size() - std::min<std::size_t>(input.size(), 64))));
     return true;
   } catch (const LoadError& error) {
     REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");

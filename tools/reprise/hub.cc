@@ -54,26 +54,6 @@ std::uint64_t count_of(const Json& object, const char* name) {
              : 0;
 }
 
-std::vector<HubFile> read_list(const std::string& body, const std::string& where) {
-  auto parsed = Json::parse(body, {.bytes = kMostListBytes, .depth = 16});
-  if (!parsed.ok() || !parsed->is_array()) throw std::runtime_error(where + ": this is no list of files");
-  if (parsed->size() > kMostHubFiles) throw std::runtime_error(where + ": the model has too many files");
-  std::vector<HubFile> files;
-  for (const Json& item : parsed->as_array()) {
-    const std::string* type = item.is_object() ? item.find_string("type") : nullptr;
-    const std::string* path = item.is_object() ? item.find_string("path") : nullptr;
-    if (type == nullptr || path == nullptr || *type != "file" || !is_safe_path(*path)) continue;
-    HubFile file{.path = *path, .bytes = count_of(item, "size")};
-    if (const Json* large = item.find_object("lfs")) {
-      const std::string* sum = large->find_string("oid");
-      if (sum != nullptr && sum->size() == 64) file.sha256 = *sum;
-      file.bytes = count_of(*large, "size");
-    }
-    files.push_back(std::move(file));
-  }
-  return files;
-}
-
 /// Other revisions than the usual one lie beside it.
 std::string revision_mark(std::string revision) {
   if (revision == "main") return {};
@@ -118,6 +98,26 @@ HubSettings hub_settings() {
   return settings;
 }
 
+std::vector<HubFile> read_hub_list(const std::string& body, const std::string& model) {
+  auto parsed = Json::parse(body, {.bytes = kMostListBytes, .depth = 16});
+  if (!parsed.ok() || !parsed->is_array()) throw std::runtime_error(model + ": this is no list of files");
+  if (parsed->size() > kMostHubFiles) throw std::runtime_error(model + ": the model has too many files");
+  std::vector<HubFile> files;
+  for (const Json& item : parsed->as_array()) {
+    const std::string* type = item.is_object() ? item.find_string("type") : nullptr;
+    const std::string* path = item.is_object() ? item.find_string("path") : nullptr;
+    if (type == nullptr || path == nullptr || *type != "file" || !is_safe_path(*path)) continue;
+    HubFile file{.path = *path, .bytes = count_of(item, "size")};
+    if (const Json* large = item.find_object("lfs")) {
+      const std::string* sum = large->find_string("oid");
+      if (sum != nullptr && sum->size() == 64) file.sha256 = *sum;
+      file.bytes = count_of(*large, "size");
+    }
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
 fs::path pull(const HubSettings& settings, const HubName& name) {
   const fs::path folder = settings.folder / name.owner / (name.model + revision_mark(settings.revision));
   if (fs::path there = pulled_before(folder, name); !there.empty()) return there;
@@ -125,7 +125,7 @@ fs::path pull(const HubSettings& settings, const HubName& name) {
   HubTransfer transfer(settings);
   const std::string list = "/api/models/" + model + "/tree/" + settings.revision + "?recursive=true";
   const std::vector<HubFile> files =
-      wanted_files(read_list(transfer.text(list, kMostListBytes), model), name);
+      wanted_files(read_hub_list(transfer.text(list, kMostListBytes), model), name);
   fs::create_directories(folder);
   check_room(folder, files);
   for (std::size_t i = 0; i < files.size(); ++i) {

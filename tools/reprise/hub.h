@@ -35,6 +35,10 @@ struct HubSettings {
 /// From HF_ENDPOINT, HF_TOKEN and REPRISE_MODELS, ~/.cache/reprise/models without it. Throws UsageError.
 HubSettings hub_settings();
 
+/// The files in the hub's answer to a request for the list of them; those with paths that lead elsewhere are left out.
+/// `model` names it in errors. Throws std::runtime_error.
+std::vector<HubFile> read_hub_list(const std::string& body, const std::string& model);
+
 /// What --model takes: the folder, or the GGUF file (the first of its parts). Pulls what is not there yet, and asks the
 /// hub nothing where all is. Progress goes to stderr where that is a terminal. Throws UsageError, std::runtime_error.
 std::filesystem::path pull(const HubSettings& settings, const HubName& name);

@@ -20,7 +20,7 @@ Value absolute(Workspace&, const Value& input, const Arguments& arguments) {
   return input.as_int() < 0 ? negate(input) : Value(input.as_int());
 }
 
-Value to_int(Workspace&, const Value& input, const Arguments& arguments) {
+Value to_int(Workspace& workspace, const Value& input, const Arguments& arguments) {
   const Parameters p("int", arguments, {"default", "base"});
   const Value fallback = p.find(0) != nullptr ? *p.find(0) : Value(std::int64_t{0});
   if (input.is_undefined()) fail(input.undefined_message());
@@ -29,6 +29,7 @@ Value to_int(Workspace&, const Value& input, const Arguments& arguments) {
   if (input.is_float()) {
     number = input.as_double();
   } else if (input.is_string()) {
+    workspace.work(input.as_string().size());
     if (const auto whole = parse_integer(input.as_string(), p.integer(1, 10))) return Value(*whole);
     number = parse_float(input.as_string());
   }
@@ -36,11 +37,12 @@ Value to_int(Workspace&, const Value& input, const Arguments& arguments) {
   return whole ? Value(*whole) : fallback;
 }
 
-Value to_float(Workspace&, const Value& input, const Arguments& arguments) {
+Value to_float(Workspace& workspace, const Value& input, const Arguments& arguments) {
   const Parameters p("float", arguments, {"default"});
   if (input.is_undefined()) fail(input.undefined_message());
   if (input.is_number()) return Value(input.as_double());
   if (input.is_string()) {
+    workspace.work(input.as_string().size());
     if (const auto number = parse_float(input.as_string())) return Value(*number);
   }
   return p.find(0) != nullptr ? *p.find(0) : Value(0.0);
@@ -68,6 +70,7 @@ Value round_number(Workspace&, const Value& input, const Arguments& arguments) {
 Value file_size(Workspace& workspace, const Value& input, const Arguments& arguments) {
   const Parameters p("filesizeformat", arguments, {"binary"});
   const bool binary = p.truth(0, false);
+  if (input.is_string()) workspace.work(input.as_string().size());
   const std::optional<double> bytes = input.is_number()   ? std::optional(input.as_double())
                                       : input.is_string() ? parse_float(input.as_string())
                                                           : std::nullopt;

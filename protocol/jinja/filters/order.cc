@@ -120,7 +120,7 @@ Value unique(Workspace& workspace, const Value& input, const Arguments& argument
   std::vector<Value> out;
   for (const Value& item : to_vector(workspace, input)) {
     Value key = fold_case(workspace, path.get(workspace, item), p.truth(0, false));
-    check_hashable(key);
+    check_hashable(workspace, key);
     if (seen.insert(std::move(key)).second) out.push_back(item);
   }
   return workspace.iterator(std::move(out));

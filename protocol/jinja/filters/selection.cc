@@ -67,7 +67,7 @@ Value attribute(Workspace& workspace, const Value& input, const Arguments& argum
   const std::string& name = p.need_text(0);
   if (input.is_undefined()) fail(input.undefined_message());
   if (input.is_dict() && !find_method(workspace, input, name)) {
-    return Value::undefined(cat({"'dict object' has no attribute ", string_repr(name)}));
+    return Value::undefined(cat({"'dict object' has no attribute ", string_repr(shown_part(name))}));
   }
   return get_attribute(workspace, input, name);
 }

@@ -192,5 +192,43 @@ TEST(JinjaLimits, DeepContext) {
   EXPECT_EQ(text.error().reason, "a value is nested deeper than 200 levels");
 }
 
+TEST(JinjaLimits, WorkOnLongKeysAndNumbersIsCounted) {
+  const auto few = [](RenderLimits& limits) { limits.steps = 100'000; };
+  const std::string reason = "the rendering took more than 100000 steps";
+  for (const char* work : {"s | int", "s | float", "{s: 1}[s]", "{}[s]", "{}.get(s)",
+                           "[{}] | map(attribute=s) | list", "[{}] | selectattr(s) | list"}) {
+    const std::string source =
+        "{% set s = 'x' * 1000000 %}{% for i in range(100) %}{% set y = " + std::string(work) +
+        " %}{% endfor %}";
+    EXPECT_EQ(limited(source, few), reason) << work;
+  }
+}
+
+// A tuple of two of the same tuple, and so on: 2^60 items to look at.
+TEST(JinjaLimits, WorkOnNestedKeysIsCounted) {
+  const auto few = [](RenderLimits& limits) { limits.steps = 100'000; };
+  for (const char* use : {"{ns.t: 1}", "[ns.t] | unique | list", "{}.get(ns.t)", "{}[ns.t]", "ns.t is filter",
+                          "ns.t in {}", "dict([(ns.t, 1)])"}) {
+    const std::string source =
+        "{% set ns = namespace(t=1) %}{% for i in range(60) %}{% set ns.t = (ns.t, ns.t) %}{% endfor %}"
+        "{% set y = " +
+        std::string(use) + " %}";
+    EXPECT_EQ(limited(source, few), "the rendering took more than 100000 steps") << use;
+  }
+}
+
+TEST(JinjaLimits, ErrorsShowTheBeginningOfLongNames) {
+  for (const char* use : {"{}[s]", "{} | attr(s)", "[][s]", "{}[[s]]"}) {
+    const auto compiled =
+        Template::compile("{% set s = 'x' * 1000000 %}{% set u = " + std::string(use) + " %}{{ u.y }}");
+    ASSERT_TRUE(compiled.ok());
+    const auto text = compiled->render(Json::object());
+    ASSERT_FALSE(text.ok()) << use;
+    EXPECT_LT(text.error().reason.size(), 300U) << use;
+    EXPECT_NE(text.error().reason.find("xxxx"), std::string::npos) << text.error().reason;
+    EXPECT_NE(text.error().reason.find("..."), std::string::npos) << text.error().reason;
+  }
+}
+
 }  // namespace
 }  // namespace reprise::protocol::jinja::test

@@ -1,0 +1,30 @@
+#pragma once
+// What the growers of several languages use.
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "tests/fuzz/grower.h"
+
+namespace reprise::fuzz {
+
+/// `count` times the piece, cut off at kMaxGrownBytes.
+inline std::string times(std::string_view piece, std::size_t count) {
+  std::string text;
+  const std::size_t most = kMaxGrownBytes / std::max<std::size_t>(piece.size(), 1);
+  text.reserve(piece.size() * std::min(count, most));
+  for (std::size_t i = 0; i < std::min(count, most); ++i) text += piece;
+  return text;
+}
+
+/// The piece again and again, for about so many bytes.
+inline std::string filled(std::string_view piece, std::size_t bytes) {
+  return times(piece, bytes / std::max<std::size_t>(piece.size(), 1) + 1);
+}
+
+/// Ranges and characters for the inside of a class [...], in about so many bytes.
+std::string class_ranges(Draws& draws, std::size_t bytes);
+
+}  // namespace reprise::fuzz
