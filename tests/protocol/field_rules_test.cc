@@ -21,7 +21,7 @@ namespace {
 using Fate = FieldRule::Fate;
 using Names = std::set<std::string>;
 
-struct Api {
+struct ReadApi {
   std::string name;  // in the tables of protocol/README.md, where it is there
   std::string path;
   std::string base;         // a body without its last brace
@@ -30,8 +30,8 @@ struct Api {
 
 const std::string kMessages = R"("messages":[{"role":"user","content":"hi"}])";
 
-const std::vector<Api>& apis() {
-  static const std::vector<Api> kApis = {
+const std::vector<ReadApi>& read_apis() {
+  static const std::vector<ReadApi> kApis = {
       {"chat", "/v1/chat/completions", "{" + kMessages},
       {"completions", "/v1/completions", R"({"prompt":"hi")"},
       {"llama", "/completion", R"({"prompt":"hi")"},
@@ -57,8 +57,9 @@ const std::vector<Api>& apis() {
   return kApis;
 }
 
-const Api& api_named(const std::string& name) {
-  return *std::find_if(apis().begin(), apis().end(), [&](const Api& api) { return api.name == name; });
+const ReadApi& api_named(const std::string& name) {
+  return *std::find_if(read_apis().begin(), read_apis().end(),
+                       [&](const ReadApi& api) { return api.name == name; });
 }
 
 struct Outcome {
@@ -66,7 +67,7 @@ struct Outcome {
   Names unknown{};
 };
 
-Outcome read(const Api& api, const std::string& body) {
+Outcome read(const ReadApi& api, const std::string& body) {
   static const ApiTable kTable = all_apis();
   const auto route = std::find_if(kTable.routes.begin(), kTable.routes.end(), [&](const ApiRoute& one) {
     return one.path == api.path && one.method == HttpMethod::kPost;
@@ -89,13 +90,13 @@ Outcome read(const Api& api, const std::string& body) {
 }
 
 /// The body with one more member, given as text: "seed": 7.
-Outcome read_with(const Api& api, const std::string& member) {
+Outcome read_with(const ReadApi& api, const std::string& member) {
   return read(api, api.base + (api.in_options ? R"(,"options":{)" + member + "}}" : "," + member + "}"));
 }
 
 /// The names at the top of the body, or of Ollama's options, that the API's reader looks up.
-const Names& looked_up(const Api& api) {
-  static std::map<const Api*, Names> known;
+const Names& looked_up(const ReadApi& api) {
+  static std::map<const ReadApi*, Names> known;
   const auto found = known.find(&api);
   if (found != known.end()) return found->second;
   Names names;
@@ -172,7 +173,7 @@ std::string field_in(const std::string& cell) {  // of `"seed": 7`
   return cell.substr(begin, cell.find('"', begin) - begin);
 }
 
-Documented documented(const Api& api) {
+Documented documented(const ReadApi& api) {
   Documented told;
   const std::vector<std::string> columns = {"",       "chat",     "completions", "llama",
                                             "Ollama", "Messages", "Responses"};
@@ -199,7 +200,7 @@ Documented documented(const Api& api) {
 
 Names all_names() {
   Names names;
-  for (const Api& api : apis()) {
+  for (const ReadApi& api : read_apis()) {
     const Documented told = documented(api);
     for (const Names& more : {looked_up(api), told.taken, told.refused})
       names.insert(more.begin(), more.end());
@@ -213,7 +214,7 @@ Names all_names() {
 TEST(FieldRules, EveryFieldIsReadRefusedReportedOrIgnored) {
   const Names names = all_names();
   ASSERT_GE(names.size(), 150u);
-  for (const Api& api : apis()) {
+  for (const ReadApi& api : read_apis()) {
     for (const std::string& name : names) {
       const Outcome outcome = read_with(api, "\"" + name + R"(":{"x":1})");
       const std::string what =
@@ -247,7 +248,7 @@ TEST(FieldRules, EveryFieldIsReadRefusedReportedOrIgnored) {
 TEST(FieldRules, ReadmeNamesTheFieldsThatAreRead) {
   for (const char* name :
        {"chat", "completions", "llama", "Ollama", "options", "Messages", "Responses", "embeddings"}) {
-    const Api& api = api_named(name);
+    const ReadApi& api = api_named(name);
     const Documented told = documented(api);
     ASSERT_GE(told.taken.size(), 7u) << name << ": the tables were not found";
     for (const std::string& field : told.taken) {
@@ -299,10 +300,10 @@ TEST(FieldRules, ReadmeHasTheRules) {
 TEST(FieldRules, NeutralValuesAskForNothing) {
   for (const FieldRule& rule : field_rules()) {
     if (is_nested(rule.name)) continue;
-    const auto api = std::find_if(apis().begin(), apis().end(), [&](const Api& one) {
+    const auto api = std::find_if(read_apis().begin(), read_apis().end(), [&](const ReadApi& one) {
       return looked_up(one).count(std::string(rule.name)) == 0;
     });
-    ASSERT_NE(api, apis().end()) << rule.name;
+    ASSERT_NE(api, read_apis().end()) << rule.name;
     std::istringstream values{std::string(rule.neutral) + " null"};
     for (std::string value; values >> value;) {
       const Outcome outcome = read_with(*api, "\"" + std::string(rule.name) + "\":" + value);
@@ -380,7 +381,7 @@ TEST(FieldRules, ManyMembersAreRememberedAsFewAre) {
 TEST(FieldRules, EveryKindOfAnswerReports) {
   Served served;
   HttpClient client(served.port());
-  for (const Api& api : apis()) {
+  for (const ReadApi& api : read_apis()) {
     if (api.path.ends_with("/control")) continue;  // there is no such reply
     const std::string stream = api.path.starts_with("/api/") ? R"(,"stream":false)" : "";
     const ClientResponse response = client.post(

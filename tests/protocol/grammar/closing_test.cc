@@ -161,7 +161,9 @@ TEST(Closing, KnownMasksAreThoseThatAreMade) {
     for (std::size_t step = 0; step < 60; ++step) {
       const SharedMask known = reply.mask_if_known();
       const SharedMask made = reply.mask();
-      if (known != nullptr) EXPECT_EQ(known->bits, made->bits) << step;
+      if (known != nullptr) {
+        EXPECT_EQ(known->bits, made->bits) << step;
+      }
       if (made->ends || made->count == 0) break;
       std::vector<TokenId> allowed;
       for (std::size_t id = 1; id < small_vocabulary()->token_count(); ++id) {
