@@ -77,7 +77,7 @@ class Builtin(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"GPU memory +12\.00 GiB")
         self.assertRegex(done.stdout, r"snapshot at 8192 .*; \d+ fit")
-        self.assertRegex(done.stdout, r"fits +yes: \d+ sequences")
+        self.assertRegex(done.stdout, r"fits +yes: (over )?\d+ sequences of 4096 tokens")
         wrong = run("inspect", "--device", "cuda:0", "--limit-gb", "12", "--cpu-experts", "1")
         self.assertEqual(wrong.returncode, 2)
         self.assertIn("--cpu-experts: 1 layers, and the model has no experts", wrong.stderr)

@@ -174,11 +174,11 @@ class Chat(unittest.TestCase):
         self.assertEqual([turn.prompt for turn in chat.turns], [turn.prompt for turn in plain.turns])
 
     def test_three_quotes_hold_several_lines(self):
-        one = Ended(["First line. Second line."], "--no-think")
+        one = Ended(["First line."], "--no-think")
         for lines in (['"""', "First line.", "Second line.", '"""'], ['"""First line.', 'Second line."""']):
             several = Ended(lines, "--no-think")
             self.assert_well(several, 1)
-            self.assertGreaterEqual(several.turns[0].prompt, one.turns[0].prompt)
+            self.assertGreater(several.turns[0].prompt, one.turns[0].prompt)
         self.assert_well(Ended(['"""/exit', 'is what ends it."""'], "--no-think"), 1)
         self.assert_well(Ended(['"""Never ended', "before the end"], "--no-think"), 1)
 

@@ -296,7 +296,8 @@ TEST_P(ReasoningBudgetTest, ABudgetGoesTogetherWithASchema) {
 }
 
 TEST_P(ReasoningBudgetTest, AForcedCallBeginsBehindReasoning) {
-  const Json tools = json(R"([{"type": "function", "function": {"name": "noop"}}])");
+  const Json tools = json(R"([{"type": "function", "function": {"name": "noop", "parameters":
+    {"type": "object", "properties": {}, "additionalProperties": false}}}])");
   const auto chat = harness_->engine().models().at(0).chat;
   protocol::GenerateRequest wish = thinking(std::nullopt);
   auto& prompt = std::get<ChatPrompt>(wish.prompt);

@@ -416,7 +416,7 @@ TEST(OpenAiRequest, ErrorsComeInOpenAisEnvelope) {
   const auto request = chat(R"("temperature":9000)");
   ASSERT_FALSE(request.ok());
   EXPECT_EQ(envelope(request.error()).dump(),
-            R"({"error":{"message":"temperature: 9000 is not from 0 to 100","type":"invalid_request_error",)"
+            R"({"error":{"message":"temperature: 9000 is not from 0 to 2","type":"invalid_request_error",)"
             R"("param":"temperature","code":"out_of_range"}})");
   EXPECT_EQ(to_api_error({.code = ServiceErrorCode::kUnknownModel, .message = "m"}).status, 404);
   EXPECT_EQ(to_api_error({.code = ServiceErrorCode::kOverloaded, .message = "m"}).status, 429);
