@@ -10,7 +10,7 @@ void Model::add_adapter(AdapterKey, const Adapter& adapter) {
 }
 
 void Model::compact(const Compaction&) {
-  REPRISE_CHECK(false, "a prompt was compacted on a device that cannot do that");
+  REPRISE_CHECK(false, "a prompt was compacted on a device that cannot compact");
 }
 
 std::string Model::why_not_compacted() const {

@@ -136,7 +136,7 @@ SnapshotJobs::Begun SnapshotJobs::begin_checkpoint(StateTable& table, const Sequ
 void SnapshotJobs::end_checkpoint(StateTable& table, SequenceRun& run, std::uint32_t at,
                                   std::optional<gpu::Snapshot> state, bool healthy) {
   REPRISE_CHECK(!run.checkpoints.empty() && run.checkpoints.front() == at,
-                "a step has passed a checkpoint that was not the prefill's next");
+                "a step passed a checkpoint that was not the prefill's next");
   Capture capture{.healthy = healthy};
   if (state) keep(table, run, at, std::move(*state), false, capture);
   run.checkpoints.pop_front();

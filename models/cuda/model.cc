@@ -98,7 +98,7 @@ void CudaModel::add_adapter(AdapterKey key, const Adapter& adapter) {
     }
   }
   REPRISE_CHECK(key != 0 && adapters_.try_emplace(key, adapter, *memory_).second,
-                "an adapter's key is used twice");
+                "an adapter's key is 0 or already in use");
 }
 
 void CudaModel::remove_adapter(AdapterKey key) {
@@ -145,7 +145,7 @@ void CudaModel::compact(const Compaction& compaction) {
   REPRISE_CHECK(sequence.stored() == sequence.logical(), "a prompt was compacted twice");
   REPRISE_CHECK(
       compaction.tail->window() == compaction.budget.window && compaction.tail->covers(sequence.stored()),
-      "a prompt is compacted whose last queries are not there");
+      "a prompt is compacted without the queries of its last tokens");
   std::vector<std::byte*> pages;
   for (std::size_t i = 0; i < sequence.pages().size(); ++i) pages.push_back(sequence.page_data(i));
   for (std::size_t i = 0; i < compaction.into->size(); ++i) pages.push_back(compaction.into->data(i));
@@ -291,7 +291,7 @@ CudaModel::Logits CudaModel::enqueue_decode(const DecodePass& pass) {
 
 void CudaModel::finish_decode(const Logits& logits, DecodePass& pass) {
   REPRISE_CHECK(static_cast<std::size_t>(logits.count) == pass.plans.size(),
-                "a decoded token without its plan");
+                "the decoded rows and their sampling plans differ in number");
   // Masks are made while the GPU computes. A row whose mask is late, or says that the reply is whole, is not drawn:
   // its logits go to the host, which waits for the mask without holding up the others.
   for (auto& plan : pass.plans) {

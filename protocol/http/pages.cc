@@ -42,7 +42,7 @@ HttpResponse page_answer(const Route& route, const HttpRequest& request, ServerC
     case Page::kNone:
       break;
   }
-  REPRISE_CHECK(false, "a page that there is not");
+  REPRISE_CHECK(false, "the route has no page");
 }
 
 }  // namespace reprise::protocol

@@ -53,7 +53,7 @@ Json earlier_messages(const Fields& fields, const BodyLimits& limits, ResponseSt
                  "there is no response " + in_quotes(*id) + ": it was not stored, or had to give way");
   }
   auto messages = Json::parse(found->messages);
-  REPRISE_CHECK(messages.ok() && messages->is_array(), "what was stored is what is read");
+  REPRISE_CHECK(messages.ok() && messages->is_array(), "the stored messages are no JSON array");
   return std::move(*messages);
 }
 

@@ -132,7 +132,7 @@ std::vector<std::byte> seal_manifest(const NamespaceKeys& keys, const RecordId& 
   REPRISE_CHECK(manifest.tokens.size() == manifest.stored &&
                     manifest.references.size() == reference_count(kind, manifest.stored) &&
                     manifest.sums.size() == manifest.references.size(),
-                "a manifest lists all of its snapshot");
+                "the manifest does not list all parts of its snapshot");
   const std::string json = Json{
       {"namespace", bytes_in_hex(manifest.name_space)},
       {"model", in_hex(kind.model)},

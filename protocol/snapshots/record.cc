@@ -75,7 +75,7 @@ std::optional<std::uint64_t> stated_bytes(std::span<const std::byte> head) {
 std::vector<std::byte> seal_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
                                    std::span<const RecordId> references, std::span<const std::byte> contents,
                                    RecordForm form) {
-  REPRISE_CHECK(references.size() <= kMostReferences, "a record refers to too many");
+  REPRISE_CHECK(references.size() <= kMostReferences, "a record has too many references");
   std::vector<std::byte> file(record_bytes(references.size(), contents.size()));
   const Nonce nonce = new_nonce();
   std::memcpy(file.data(), kMagic, sizeof kMagic);
