@@ -31,16 +31,17 @@ ServeCommand::ServeCommand(CLI::App& app)
           "without it"))
       ->type_name("MODEL")
       ->envname("REPRISE_MODEL");
-  common(command_->add_option("--model-name,--alias,-a", model_name_,
-                              "Name of the model in requests, instead of the file's; several between commas"))
+  common(command_->add_option(
+             "--model-name,--alias,-a", model_name_,
+             "Name of the model in requests, instead of the file's; separate several by commas"))
       ->type_name("NAMES");
-  command_->add_option("--tags", tags_, "Words about the model for people, between commas")
+  command_->add_option("--tags", tags_, "Labels of the model for people, separated by commas")
       ->type_name("WORDS");
   common(command_->add_option("--config", file_, "TOML file with settings"))
       ->type_name("FILE")
       ->envname("REPRISE_CONFIG");
   common(command_->add_flag("--print-config", print_,
-                            "Print all settings with what they mean, as such a file, and end"));
+                            "Print all settings with explanations, in the form of that file, and exit"));
   for (const Setting& setting : settings_) {
     const std::string names = setting.flag + setting.further_flags;
     CLI::Option* option = nullptr;
