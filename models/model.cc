@@ -6,7 +6,7 @@
 namespace reprise::models {
 
 void Model::add_adapter(AdapterKey, const Adapter& adapter) {
-  throw LoadError(adapter.path(), "", "adapters are not computed on this device");
+  throw LoadError(adapter.path(), "", "adapters are not supported on this device");
 }
 
 void Model::compact(const Compaction&) {

@@ -294,7 +294,7 @@ protocol::Pinned PrefixCache::pin(std::string_view name_space, Tokens tokens, Ca
   const PrefixCacheOptions& options = impl_->options;
   if (of_tenant >= options.max_pinned_of_tenant) {
     return refused("the limit of a tenant is " + std::to_string(options.max_pinned_of_tenant) +
-                   " pinned snapshots of a model, in all of its salts");
+                   " pinned snapshots of a model, over all its cache_salts");
   }
   if (!entry.pinned) impl_->change_pin(entry, true);
   if (!entry.pinned || pins.size() >= options.max_pinned) {

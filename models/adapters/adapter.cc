@@ -109,7 +109,7 @@ class Binder {
               [](const AdapterPart& a, const AdapterPart& b) { return a.name < b.name; });
     for (std::size_t i = 1; i < parts_.size(); ++i) {
       if (parts_[i].name == parts_[i - 1].name) {
-        throw LoadError(file_.tensors.files().front().path(), parts_[i].name, "is changed twice");
+        throw LoadError(file_.tensors.files().front().path(), parts_[i].name, "is adapted twice");
       }
     }
     return std::move(parts_);
@@ -121,7 +121,7 @@ class Binder {
   }
 
   void bind(const AdapterFile::Change& change) {
-    if (change.target == targets_.embedding()) refuse(*change.a, "a change of the embedding is not computed");
+    if (change.target == targets_.embedding()) refuse(*change.a, "adapting the embedding is not supported");
     const std::vector<TargetMatrix>& matrices = targets_.named(change.target);
     if (matrices.empty()) refuse(*change.a, "the model has no matrix " + change.target);
     for (const StoredTensor* tensor : {change.a, change.b}) check_values(*tensor);
@@ -132,7 +132,7 @@ class Binder {
   void check_values(const StoredTensor& tensor) const {
     const gpu::WeightFormat* format = format_of(tensor.type);
     if (format == nullptr || format->scales.rows != 0) {
-      refuse(tensor, "the type " + std::string(info(tensor.type).name) + " cannot be computed with");
+      refuse(tensor, "the type " + std::string(info(tensor.type).name) + " is not supported");
     }
     file_.tensors.files()[tensor.file].check_not_shrunk();
     if (has_nonfinite(tensor.type, tensor.bytes))
@@ -145,7 +145,7 @@ class Binder {
     const Shape& stored = place.piece ? place.piece->of : spec.shape;
     if (stored.size() != 2 || spec.shape.size() != 2 || !spec.name.ends_with(".weight") ||
         place.layout.values != GgufLayout::Values::kSame) {
-      refuse(*change.a, change.target + " is no single matrix: changes of it are not computed");
+      refuse(*change.a, change.target + " is not a single matrix; adapting it is not supported");
     }
     const std::uint64_t rank = change.a->shape[0];
     if (change.a->shape[1] != stored[1]) {
@@ -203,7 +203,7 @@ Adapter Adapter::open(const std::filesystem::path& path, const ModelConfig& conf
   Adapter out;
   out.path_ = path.string();
   out.parts_ = Binder(file, config).bind();
-  if (out.parts_.empty()) throw LoadError(out.path_, "", "changes no matrix");
+  if (out.parts_.empty()) throw LoadError(out.path_, "", "has no weights for the model's matrices");
   std::unordered_set<const std::byte*> counted;
   for (const AdapterPart& part : out.parts_) {
     for (const AdapterMatrix* matrix : {&part.a, &part.b}) {

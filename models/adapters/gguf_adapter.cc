@@ -39,7 +39,7 @@ AdapterFile read_gguf_adapter(const std::filesystem::path& path, const ModelConf
   check_text(metadata, "adapter.type", "lora");
   check_family(metadata, config);
   if (metadata.has("adapter.alora.invocation_tokens")) {
-    throw LoadError(metadata.file(), "adapter.alora.invocation_tokens", "is not computed");
+    throw LoadError(metadata.file(), "adapter.alora.invocation_tokens", "is not supported");
   }
   const double alpha = metadata.number("adapter.lora.alpha");
   if (!std::isfinite(alpha)) throw LoadError(metadata.file(), "adapter.lora.alpha", "is not a finite number");

@@ -19,7 +19,7 @@ constexpr std::string_view kWrapper = "base_model.model.";
 constexpr std::array<std::string_view, 4> kPrefixes{"model.", "language_model.", "backbone.", "text_model."};
 
 [[noreturn]] void refuse(const JsonPlace& value, const std::string& shown) {
-  value.fail(shown + " is not computed");
+  value.fail(shown + " is not supported");
 }
 
 void refuse_true(const JsonPlace& config, std::string_view key) {
@@ -112,7 +112,7 @@ class Scales {
 
 void check_config(const JsonPlace& config) {
   const std::string type = config.text_or("peft_type", "LORA");
-  if (type != "LORA") config.at("peft_type").fail("'" + type + "' is not read; LORA is");
+  if (type != "LORA") config.at("peft_type").fail("'" + type + "' is not supported; LORA is");
   for (const std::string_view key : {"use_dora", "fan_in_fan_out", "lora_bias", "use_qalora"}) {
     refuse_true(config, key);
   }

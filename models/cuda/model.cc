@@ -133,9 +133,7 @@ std::string CudaModel::why_not_compacted() const {
   const auto attention = parts_of<AttentionSpec>(config().layers);
   const bool has_window = std::any_of(attention.begin(), attention.end(),
                                       [](const AttentionSpec* spec) { return spec->window != 0; });
-  return has_window
-             ? "a GPU finds the places of its layers with a window by the number of tokens that are kept"
-             : "";
+  return has_window ? "on a GPU, layers with an attention window cannot be compacted" : "";
 }
 
 void CudaModel::compact(const Compaction& compaction) {

@@ -138,7 +138,7 @@ void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& 
     if (!first_met(place)) continue;
     if (met_.size() > program_->limits.configurations) {
       throw GrammarError("the grammar is too ambiguous: more than " +
-                         std::to_string(program_->limits.configurations) + " places at once");
+                         std::to_string(program_->limits.configurations) + " alternatives at once");
     }
     const Node& node = program_->nodes[place.node];
     const std::size_t before = open.size();

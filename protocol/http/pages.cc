@@ -22,7 +22,7 @@ HttpResponse metrics(ServerContext& context) {
   std::vector<Figure> figures = context.service.figures();
   figures.push_back({.kind = Figure::Kind::kCounter,
                      .name = "reprise_log_lines_dropped_total",
-                     .help = "Lines of the log that could not be written, or were not read in time",
+                     .help = "Log lines that were dropped because they could not be written in time",
                      .value = static_cast<double>(dropped_log_lines())});
   return {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = context.metrics.text(figures)};
 }

@@ -50,7 +50,7 @@ bool keep(const Constraint& constraint) {
       REPRISE_CHECK(reply.accept(allowed[random() % allowed.size()]), "an allowed token is refused");
     }
   } catch (const GrammarError& error) {
-    REPRISE_CHECK(std::string(error.what()).find("places at once") != std::string::npos,
+    REPRISE_CHECK(std::string(error.what()).find("alternatives at once") != std::string::npos,
                   "the matcher failed with an unexpected error");
   }
   return true;
