@@ -14,7 +14,7 @@ void Model::compact(const Compaction&) {
 }
 
 std::string Model::why_not_compacted() const {
-  return "its device does not choose among keys and values";
+  return "its device cannot compact keys and values";
 }
 
 }  // namespace reprise::models

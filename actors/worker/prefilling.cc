@@ -38,7 +38,7 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
     return bad("this device cannot return hidden states");
   }
   if (job.hidden == protocol::Prefill::Hidden::kSum && run.held_tokens() > 0) {
-    return bad("a mean of hidden states needs all tokens to be computed");
+    return bad("a sum of hidden states needs all tokens to be computed");
   }
   const auto vocab = static_cast<TokenId>(table.facts().vocab);
   for (std::uint32_t i = 0; i < job.end; ++i) {

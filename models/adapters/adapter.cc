@@ -132,7 +132,7 @@ class Binder {
   void check_values(const StoredTensor& tensor) const {
     const gpu::WeightFormat* format = format_of(tensor.type);
     if (format == nullptr || format->scales.rows != 0) {
-      refuse(tensor, "the type " + std::string(info(tensor.type).name) + " is not supported");
+      refuse(tensor, "the type " + std::string(info(tensor.type).name) + " cannot be computed with");
     }
     file_.tensors.files()[tensor.file].check_not_shrunk();
     if (has_nonfinite(tensor.type, tensor.bytes))
@@ -203,7 +203,7 @@ Adapter Adapter::open(const std::filesystem::path& path, const ModelConfig& conf
   Adapter out;
   out.path_ = path.string();
   out.parts_ = Binder(file, config).bind();
-  if (out.parts_.empty()) throw LoadError(out.path_, "", "has no weights for the model's matrices");
+  if (out.parts_.empty()) throw LoadError(out.path_, "", "changes no matrix");
   std::unordered_set<const std::byte*> counted;
   for (const AdapterPart& part : out.parts_) {
     for (const AdapterMatrix* matrix : {&part.a, &part.b}) {

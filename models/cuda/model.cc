@@ -129,7 +129,7 @@ CudaModel::Chosen CudaModel::choose(std::span<const Slice> slices) const {
 std::string CudaModel::why_not_compacted() const {
   std::string why = models::why_not_compacted(config().layers);
   if (!why.empty()) return why;
-  if (options().kv == gpu::KvType::kF32) return "a GPU chooses among no keys and values of f32";
+  if (options().kv == gpu::KvType::kF32) return "on a GPU, keys and values of type f32 cannot be compacted";
   const auto attention = parts_of<AttentionSpec>(config().layers);
   const bool has_window = std::any_of(attention.begin(), attention.end(),
                                       [](const AttentionSpec* spec) { return spec->window != 0; });

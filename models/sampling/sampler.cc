@@ -53,7 +53,7 @@ void ban_others(const TokenMask& mask, std::vector<float>& logits) {
 const char* to_string(SampleError error) {
   switch (error) {
     case SampleError::kNoLogits:
-      return "the model's logits are all infinite or NaN";
+      return "the model gave no usable logit";
     case SampleError::kAllBanned:
       return "logit_bias and penalties leave no token to choose";
     case SampleError::kNoneAllowed:

@@ -115,7 +115,7 @@ TEST_P(FailureTest, ASupervisorThatFailsLoadsItsModelsAnew) {
   EXPECT_EQ(restarts("supervisor"), 1);
   for (std::uint32_t i = 0; i < ModelSupervisor::kMostRestarts; ++i) crash(Where::kSupervisor);
   EXPECT_TRUE(harness_.eventually([&] {
-    return harness_.engine().health().detail.find("serves nothing") != std::string::npos;
+    return harness_.engine().health().detail.find("was stopped") != std::string::npos;
   })) << harness_.engine().health().detail;
   EXPECT_TRUE(harness_.ask(prompt).error.has_value());
 }

@@ -155,7 +155,7 @@ TEST_F(AdapterFiles, RefusesTensorsByName) {
       {"base_model.model.model.layers.0.self_attn.q_proj", {0, 8}, {32, 0}, "has rank 0"},
       {"base_model.model.model.layers.0.self_attn.q_proj", {16}, {32, 2}, "expected a matrix"},
       {"base_model.model.model.embed_tokens", {2, 8}, {11, 2}, "embedding"},
-      {"base_model.model.model.layers.0.input_layernorm", {2, 8}, {8, 2}, "is no single matrix"},
+      {"base_model.model.model.layers.0.input_layernorm", {2, 8}, {8, 2}, "is not a single matrix"},
       {"model.layers.0.self_attn.q_proj", {2, 8}, {32, 2}, "is no half of a LoRA adapter's change"},
   };
   for (const Case& one : cases) {
