@@ -211,7 +211,7 @@ void ModelSupervisor::log_plan(const ModelSpec& spec) const {
   try {
     const models::ComputeOptions options = models::compute_options(spec.compute, spec.kv_dtype, spec.isa);
     const models::MemoryPlan plan = models::plan_memory(models::Checkpoint::open(spec.path), options);
-    log("model '" + spec.name + "' needs memory: " + models::describe(plan));
+    log("model '" + spec.name + "' will use: " + models::describe(plan));
     log("model '" + spec.name +
         "' fits: " + models::verdict(plan, available_memory(), options_.worker.state_bytes));
   } catch (const std::exception&) {

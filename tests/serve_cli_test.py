@@ -152,7 +152,7 @@ class CacheFolder(unittest.TestCase):
             self.assertEqual(served.stop(), 0)
         with serve("--cache-dir", self.folder, *self.secret) as served:
             self.assertEqual(served.stop(), 0)
-            self.assertNotIn("cache secret: made", "".join(served.log))
+            self.assertNotIn("cache secret: created", "".join(served.log))
 
     def test_commands_name_a_folder_that_is_not_there(self):
         for command in "ls", "verify", "gc":

@@ -165,7 +165,7 @@ std::optional<std::uint32_t> reasoning_budget_of(const protocol::GenerateRequest
 std::optional<ServiceError> refuse_embedding(const protocol::EmbeddingWish& wish, const ServedModel& model) {
   if (model.arch.hidden == 0) {
     return ServiceError{ServiceErrorCode::kUnsupported,
-                        "model '" + model.card.id + "' gives no embeddings on this device;  " +
+                        "model '" + model.card.id + "' gives no embeddings on this device; " +
                             "serve it with device = \"cpu\"",
                         "model"};
   }

@@ -70,7 +70,7 @@ struct HttpMetrics::Families {
                                       .Add({});
   prometheus::Counter& gave_way = prometheus::BuildCounter()
                                       .Name("reprise_http_gave_way_total")
-                                      .Help("Idle connections closed to make way for new ones")
+                                      .Help("Idle connections closed to admit new ones")
                                       .Register(registry)
                                       .Add({});
   prometheus::Counter& left = prometheus::BuildCounter()

@@ -192,7 +192,7 @@ TEST(TextFailure, ATextThatBacktracksFailsAloneAndByName) {
   EXPECT_TRUE(std::holds_alternative<protocol::Tokenized>(tokenize("xyz"))) << "also after a crash";
   for (int i = 0; i < 5; ++i) harness.engine().inject(protocol::InjectCrash{Where::kTexts});
   EXPECT_TRUE(harness.eventually([&] { return !harness.engine().health().ready; }));
-  EXPECT_NE(harness.engine().health().detail.find("tokenises"), std::string::npos);
+  EXPECT_NE(harness.engine().health().detail.find("tokenizer and template"), std::string::npos);
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ void print_layers(const models::ModelConfig& config, const models::MemoryPlan& p
   });
   print_sizes<models::MlaSpec>("latent attention", config, [&](const models::MlaSpec& part) {
     return number(part.heads) + " heads, latents of " + number(part.rank) + " and " +
-           number(part.turned_dim) + (part.rope ? " with rotary positions" : " without");
+           number(part.turned_dim) + (part.rope ? " with rotary positions" : " without positions");
   });
   print_sizes<models::Mamba2Spec>("Mamba-2 heads", config, [&](const models::Mamba2Spec& part) {
     return number(part.heads) + " of " + number(part.head_dim) + ", states of " + number(part.state_size) +
@@ -107,7 +107,7 @@ void print_snapshots(const models::MemoryPlan& plan, const Fitting& fitting) {
   for (const std::uint64_t tokens : {1024, 8192}) {
     print("snapshot at " + std::to_string(tokens), plan.state(tokens));
   }
-  print("next of same prompt", plan.next_snapshot());
+  print("snapshot, same prompt", plan.next_snapshot());
 }
 
 /// What requests with prompts of these lengths hold.
@@ -202,7 +202,7 @@ int inspect(const InspectOptions& inspected) {
     }
     return 0;
   }
-  print_size("weights mapped", plan.in_place);
+  print_size("weights in place", plan.in_place);
   print_size("weights copied", plan.copied);
   print_size("weights packed", plan.packed);
   print_size("activations", plan.activations);
