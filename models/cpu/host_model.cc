@@ -51,7 +51,7 @@ HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::
 void HostModel::add_adapter(AdapterKey key, const Adapter& adapter) {
   for (const AdapterPart& part : adapter.parts()) {
     if (!adaptable_.contains(part.name)) {
-      throw LoadError(adapter.path(), part.name, "changes of this matrix are not computed");
+      throw LoadError(adapter.path(), part.name, "adapting this matrix is not supported");
     }
   }
   REPRISE_CHECK(key != 0 && adapters_.try_emplace(key, adapter).second,

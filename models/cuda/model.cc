@@ -94,7 +94,7 @@ void CudaModel::add_adapter(AdapterKey key, const Adapter& adapter) {
   if (memory_ == nullptr) return Model::add_adapter(key, adapter);
   for (const AdapterPart& part : adapter.parts()) {
     if (!adaptable_.contains(part.name)) {
-      throw LoadError(adapter.path(), part.name, "changes of this matrix are not computed on a GPU");
+      throw LoadError(adapter.path(), part.name, "adapting this matrix is not supported on a GPU");
     }
   }
   REPRISE_CHECK(key != 0 && adapters_.try_emplace(key, adapter, *memory_).second,
