@@ -24,11 +24,9 @@ ServeCommand::ServeCommand(CLI::App& app)
       "Every option is also a setting of the file that --config names, and a variable: --port is http.port "
       "and REPRISE_HTTP_PORT. --print-config lists them all. REPRISE_API_KEYS holds keys.");
   const auto common = [](CLI::Option* option) { return option->group(kCommonGroup); };
-  common(
-      command_->add_option(
-          "--model,-m", model_,
-          "Model to serve: a Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]; the built-in model "
-          "without it"))
+  common(command_->add_option("--model,-m", model_,
+                              "Model to serve: a Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]; "
+                              "default: the built-in model"))
       ->type_name("MODEL")
       ->envname("REPRISE_MODEL");
   common(command_->add_option(
