@@ -134,7 +134,9 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
   if (auto* error = std::get_if<ServiceError>(&found)) {
     refuse(std::move(*error));
   } else if (!slot) {
-    refuse({ServiceErrorCode::kOverloaded, "too many requests at once", "", std::chrono::seconds(1)});
+    refuse({ServiceErrorCode::kOverloaded,
+            "the server has reached its limit of requests answered at once (http.max_requests)", "",
+            std::chrono::seconds(1)});
   } else {
     try {
       auto& choice = std::get<ModelChoice>(found);
@@ -209,9 +211,9 @@ protocol::Health Engine::health() const {
   std::string problems;
   const auto problem = [&](const std::string& text) { problems += (problems.empty() ? "" : "; ") + text; };
   if (parts_->supervisor.stopped()) {
-    problem("the engine has failed too often and serves nothing any more");
+    problem("the engine has failed too often and was stopped; restart the server");
   } else if (parts_->supervisor.cell()->life() == runtime::Cell::Life::kRestarting) {
-    problem("the engine has failed and starts anew");
+    problem("the engine has failed and is restarting");
   }
   const auto entries = parts_->directory->all();
   if (entries.empty()) problem("no model is loaded");
@@ -228,7 +230,7 @@ protocol::Health Engine::health() const {
     }
   }
   if (parts_->texts->failed() || parts_->mask_makers->failed() || parts_->restarts->texts.too_often()) {
-    problem("what tokenises and renders fails again and again");
+    problem("the tokenizer and template actors fail repeatedly");
   }
   if (const auto stuck = parts_->texts->problem()) problem(*stuck);
   if (const auto stuck = parts_->mask_makers->problem()) problem(*stuck);
@@ -311,8 +313,8 @@ runtime::Ask<Engine::AdapterAnswer> Engine::load_adapter(protocol::AdapterWish w
     const bool inside = path.is_relative() && !path.empty() && *path.begin() != "..";
     if (parts_->options.adapter_folder.empty() || !inside) {
       load.refused = parts_->options.adapter_folder.empty()
-                         ? "path: this server takes none: it has no engine.adapter_folder"
-                         : "path: must be within engine.adapter_folder, and relative to it";
+                         ? "path: not allowed, because engine.adapter_folder is not set on this server"
+                         : "path: must be relative to engine.adapter_folder and inside it";
     } else {
       load.spec.path = (std::filesystem::path(parts_->options.adapter_folder) / path).string();
     }

@@ -44,7 +44,7 @@ ServiceError no_such_model(const std::string& name, const EngineOptions& options
   std::string known;
   for (const ModelSpec& spec : options.models) known += (known.empty() ? "'" : ", '") + spec.name + "'";
   return {ServiceErrorCode::kUnknownModel,
-          "the configuration has no model '" + name + "'" + (known.empty() ? "" : "; it has " + known),
+          "the configuration has no model '" + name + "'" + (known.empty() ? "" : "; configured: " + known),
           "model"};
 }
 

@@ -52,7 +52,7 @@ ModelSupervisor::ModelSupervisor(EngineOptions options, std::shared_ptr<ModelDir
 
 void ModelSupervisor::on_start() {
   restarts_->supervisors.note_start();
-  requests_->tell_all({.why = "the engine starts anew"});
+  requests_->tell_all({.why = "the engine is restarting"});
   launch(watch_workers());
   for (const ModelDirectory::Entry& entry : directory_->all()) {
     Managed& managed = models_[entry.spec.name];
@@ -170,7 +170,7 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
       const Result<void> rested = co_await pause;
       if (rested.ok() && worker != device.worker && tries < kMostDevices) continue;
       co_return ServiceError{ServiceErrorCode::kUnavailable,
-                             "the device did not load it: " + loaded.error().describe()};
+                             "the device did not load the model: " + loaded.error().describe()};
     }
     if (worker != device.worker && tries < kMostDevices) continue;
     if (!loaded->ok()) co_return ServiceError{ServiceErrorCode::kInvalid, loaded->error().message, "model"};
@@ -181,8 +181,8 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
     const std::shared_ptr<const ServedModel> served = make_served(managed, **loaded);
     log("model '" + spec.name + "' is loaded on " + device.name + ": " + served->card.architecture + ", " +
         std::to_string(served->arch.weight_bytes >> 20) + " MiB of weights, " +
-        std::to_string(served->arch.token_bytes) + " bytes of state a token and " +
-        std::to_string(served->arch.slot_bytes) + " a snapshot, " +
+        std::to_string(served->arch.token_bytes) + " bytes of state per token and " +
+        std::to_string(served->arch.slot_bytes) + " per snapshot, " +
         std::to_string(served->arch.state_bytes >> 20) + " MiB of state memory");
     Task<std::vector<ServedAdapter>> bringing = bring_adapters(managed);
     std::vector<ServedAdapter> adapters = co_await bringing;
@@ -211,7 +211,7 @@ void ModelSupervisor::log_plan(const ModelSpec& spec) const {
   try {
     const models::ComputeOptions options = models::compute_options(spec.compute, spec.kv_dtype, spec.isa);
     const models::MemoryPlan plan = models::plan_memory(models::Checkpoint::open(spec.path), options);
-    log("model '" + spec.name + "' will take: " + models::describe(plan));
+    log("model '" + spec.name + "' will use: " + models::describe(plan));
     log("model '" + spec.name +
         "' fits: " + models::verdict(plan, available_memory(), options_.worker.state_bytes));
   } catch (const std::exception&) {
@@ -228,7 +228,8 @@ std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed
   try {
     served->tokenizer = std::make_shared<const models::Tokenizer>(models::load_tokenizer(managed.spec.path));
   } catch (const models::LoadError& error) {
-    log("model '" + managed.spec.name + "' takes token ids alone: " + error.what());
+    log("model '" + managed.spec.name +
+        "' has no usable tokenizer and accepts only token ids: " + error.what());
   }
   if (served->tokenizer && !served->tokenizer->covers_all_text()) served->tokenizer.reset();
   served->arch = loaded;
@@ -277,13 +278,14 @@ void ModelSupervisor::give_chat(const Managed& managed, ServedModel& served) {
     source = *protocol::named_template("chatml");
     is_own = false;
     served.card.chat_is_assumed = true;
-    log("model '" + managed.spec.name +
-        "' has no chat template: it is chatted with as ChatML has it; --chat-template says otherwise");
+    log("model '" + managed.spec.name + "' has no chat template, using ChatML; --chat-template overrides it");
   }
   auto chat = protocol::ChatFormat::make(
       std::move(*source), chat_tokens(served.tokenizer, is_own ? BosBy::kTemplate : BosBy::kTokenizer),
       options_.requests.thinking, options_.requests.system_in_place);
-  if (!chat.ok()) return log("model '" + managed.spec.name + "' has no chat: " + chat.error());
+  if (!chat.ok())
+    return log("model '" + managed.spec.name +
+               "' cannot be used for chats: its chat template is invalid: " + chat.error());
   served.card.chat = std::move(*chat);
 }
 

@@ -100,8 +100,9 @@ Task<LoadModelAdapter::Reply> ModelSupervisor::on(LoadModelAdapter load) {
   Managed& managed = found->second;
   AdapterSpec spec = load.spec;
   if (!is_adapter_name(spec.name)) {
-    co_return refuse(ServiceErrorCode::kInvalid,
-                     "an adapter's name has 1 to 256 characters, without colons and control characters");
+    co_return refuse(
+        ServiceErrorCode::kInvalid,
+        "name: an adapter's name must have 1 to 256 characters, without colons and control characters");
   }
   const auto known = named(managed.configured, spec.name);
   if (spec.path.empty()) {
@@ -115,7 +116,7 @@ Task<LoadModelAdapter::Reply> ModelSupervisor::on(LoadModelAdapter load) {
     const auto served = named(entry->adapters, spec.name);
     if (there->path != spec.path) {
       co_return refuse(ServiceErrorCode::kInvalid,
-                       "adapter '" + spec.name + "' is there, from another path: unload it first");
+                       "adapter '" + spec.name + "' is already loaded from another path; unload it first");
     }
     if (served != entry->adapters.end() && served->ready()) {
       co_return LoadModelAdapter::Reply(card_of(managed.spec.name, *served));
@@ -123,7 +124,7 @@ Task<LoadModelAdapter::Reply> ModelSupervisor::on(LoadModelAdapter load) {
   }
   if (!managed.adapters_changing.insert(spec.name).second) {
     co_return refuse(ServiceErrorCode::kUnavailable,
-                     "adapter '" + spec.name + "' is being loaded or unloaded");
+                     "adapter '" + spec.name + "' is being loaded or unloaded; try again later");
   }
   const std::string name = managed.spec.name;
   const protocol::ArchId arch = managed.arch;
@@ -134,7 +135,8 @@ Task<LoadModelAdapter::Reply> ModelSupervisor::on(LoadModelAdapter load) {
   if (now == models_.end()) co_return refuse(ServiceErrorCode::kUnavailable, "the model was unloaded");
   now->second.adapters_changing.erase(spec.name);
   if (!adapter.ready()) co_return refuse(code_of(adapter.fault), adapter.error);
-  if (now->second.arch != arch) co_return refuse(ServiceErrorCode::kUnavailable, "the model was loaded anew");
+  if (now->second.arch != arch)
+    co_return refuse(ServiceErrorCode::kUnavailable, "the model was reloaded meanwhile; try again");
   std::vector<AdapterSpec>& specs = now->second.spec.adapters;
   std::erase_if(specs, [&](const AdapterSpec& one) { return one.name == spec.name; });
   specs.push_back(spec);
@@ -163,7 +165,7 @@ Task<UnloadModelAdapter::Reply> ModelSupervisor::on(UnloadModelAdapter unload) {
   Managed& managed = found->second;
   if (managed.loading || !managed.adapters_changing.insert(unload.name).second) {
     co_return refuse(ServiceErrorCode::kUnavailable,
-                     "adapter '" + unload.name + "' is being loaded or unloaded");
+                     "adapter '" + unload.name + "' is being loaded or unloaded; try again later");
   }
   const ServedAdapter& adapter = *served;
   const std::string name = managed.spec.name;

@@ -76,7 +76,7 @@ Task<ModelSupervisor::Error> ModelSupervisor::reload_within_limits(Managed& mana
   const bool too_often = managed.reloads.size() >= options_.most_reloads;
   if (!too_often) {
     managed.reloads.push_back(now);
-    publish_state(managed, ModelCard::State::kLoading, "is being loaded anew after a fault: " + why);
+    publish_state(managed, ModelCard::State::kLoading, "is being reloaded after a fault: " + why);
   }
   Task<void> dropping = drop(managed);
   co_await dropping;
@@ -104,7 +104,7 @@ void ModelSupervisor::on(RegistryStarted started) {
   Managed& managed = found->second;
   if (!std::exchange(managed.registry_was_born, true)) return;  // bound when it was made
   restarts_->registries.note_restart();
-  log("the cache of model '" + started.model + "' has failed and begins anew, with nothing");
+  log("the prefix cache of model '" + started.model + "' has failed and was restarted empty");
   if (managed.arch) {
     managed.registry.tell(binding_of(managed));
   }
@@ -113,13 +113,13 @@ void ModelSupervisor::on(RegistryStarted started) {
 void ModelSupervisor::on(runtime::Down down) {
   for (auto& [name, device] : devices_) {
     if (device.worker.id() != down.who) continue;
-    if (!device.lost) replace_worker(device, "the device's worker has ended: " + down.why);
+    if (!device.lost) replace_worker(device, "the device's worker failed: " + down.why);
     return;
   }
   for (auto& [name, managed] : models_) {
     if (!managed.registry || managed.registry.id() != down.who || managed.loading) continue;
     managed.loading = true;
-    launch(give_up(name, "its cache failed too often: " + down.why));
+    launch(give_up(name, "its prefix cache failed too often: " + down.why));
   }
 }
 
@@ -163,7 +163,8 @@ void ModelSupervisor::look_at(Device& device) {
   }
   if (!device.steps.hangs(patience)) return;
   const auto seen = std::chrono::duration_cast<std::chrono::milliseconds>(device.steps.seen());
-  const std::string why = "the device hangs: a step has taken " + std::to_string(seen.count()) + " ms";
+  const std::string why =
+      "the device hangs: the running step has taken " + std::to_string(seen.count()) + " ms";
   if (device.is_gpu()) {
     launch(lose_device(device, why));
   } else {

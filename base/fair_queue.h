@@ -75,7 +75,8 @@ class FairQueue {
   /// An item of this owner, taken before, runs no longer.
   void ended(const std::string& owner) {
     const auto found = by_name_.find(owner);
-    REPRISE_CHECK(found != by_name_.end() && found->second->running > 0, "an item ended that was not taken");
+    REPRISE_CHECK(found != by_name_.end() && found->second->running > 0,
+                  "a queue item was finished that was not taken");
     --found->second->running;
     --running_;
     forget_if_idle(owner);

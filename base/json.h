@@ -130,7 +130,7 @@ class Json {
   template <class T>
   const T& get() const {
     const T* value = std::get_if<T>(&value_);
-    REPRISE_CHECK(value != nullptr, "a Json is of another kind than asked for");
+    REPRISE_CHECK(value != nullptr, "a Json value was read as a kind that it is not");
     return *value;
   }
   template <class T>

@@ -48,7 +48,7 @@ void ArenaMap::give(std::size_t offset, std::size_t bytes) {
   REPRISE_CHECK(bytes > 0 && bytes <= used_ && offset % kAlignment == 0 && offset + bytes <= size_ &&
                     (after == free_.end() || offset + bytes <= after->first) &&
                     (!has_before || before->first + before->second <= offset),
-                "bytes of an arena were given back that were not taken");
+                "arena bytes were freed that were not taken");
   used_ -= bytes;
   if (after != free_.end() && offset + bytes == after->first) {
     bytes += after->second;

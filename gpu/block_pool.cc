@@ -55,7 +55,7 @@ std::optional<BlockId> BlockPool::take() {
 
 bool BlockPool::release(BlockId block) {
   REPRISE_CHECK(block < references_.size() && references_[block] > 0,
-                "a block was released that nobody holds");
+                "a block was released more often than it was taken");
   if (--references_[block] > 0) return false;
   free_.push_back(block);
   return true;

@@ -31,7 +31,7 @@ void HostMemory::give(std::byte* block, std::size_t bytes) {
   if (bytes < kMapped) {
     ::operator delete(block, kAligned);
   } else {
-    REPRISE_CHECK(munmap(block, bytes) == 0, "a block was given back that was never taken");
+    REPRISE_CHECK(munmap(block, bytes) == 0, "munmap failed: the block was not mapped");
   }
 }
 

@@ -71,7 +71,7 @@ bool Sequence::reserve(std::size_t count) {
 
 void Sequence::replace_pages(PageRun pages, std::size_t stored) {
   REPRISE_CHECK(pages.store_ == store_ && stored <= pages.size() * kPageTokens && stored <= stored_,
-                "pages that do not hold a sequence took the place of its own");
+                "the replacement pages do not hold the sequence's KV entries");
   pages_.swap(pages.pages_);  // its own go with what it was given
   stored_ = stored;
 }
@@ -86,7 +86,7 @@ std::byte* Sequence::page_data(std::size_t index) const {
   return store_->pages_.data(pages_[index]);
 }
 void Sequence::page_addresses(std::span<std::byte*> to) const {
-  REPRISE_CHECK(to.size() <= pages_.size(), "more pages than a sequence has");
+  REPRISE_CHECK(to.size() <= pages_.size(), "more page addresses were requested than the sequence has pages");
   const BlockPool& pool = store_->pages_;
   for (std::size_t i = 0; i < to.size(); ++i) to[i] = pool.data(pages_[i]);
 }
@@ -223,7 +223,7 @@ std::optional<Snapshot> StateStore::begin_capture(const Sequence& sequence, std:
   const bool has_tail = stored % kPageTokens != 0;
   REPRISE_CHECK(full + (has_tail ? 1 : 0) <= sequence.pages_.size() && stored > sequence.stored_ &&
                     sequence.stored_ == sequence.logical_,
-                "a snapshot begins of a place that its sequence is not about to pass");
+                "a snapshot was started at a position that the sequence is not about to pass");
   const Attempt attempt(*this);
   const bool slot_is_clear = next_is_clear(slots_);
   const std::optional<BlockId> slot = take(slots_);
@@ -270,7 +270,7 @@ void StateStore::end_captures(std::span<Snapshot* const> snapshots) {
 
 Restoration StateStore::restore(const Snapshot& snapshot, std::size_t stored) {
   REPRISE_CHECK(stored == snapshot.stored_ || (stored < snapshot.stored_ && sizes_.slot_bytes == 0),
-                "a snapshot was cut that cannot be cut");
+                "a snapshot with recurrent state was restored at another length than its own");
   const Attempt attempt(*this);
   const std::optional<BlockId> slot = take(slots_);
   if (!slot) return {};
@@ -317,7 +317,8 @@ std::optional<Sequence> StateStore::load(const SavedSequence& saved) {
   if (!add_pages(sequence.pages_, pages, Fresh::kAnything)) return std::nullopt;
   sequence.stored_ = saved.stored;
   sequence.logical_ = saved.logical;
-  REPRISE_CHECK(saved.bytes.size() == saved_bytes(saved.stored), "a sequence was loaded that another saved");
+  REPRISE_CHECK(saved.bytes.size() == saved_bytes(saved.stored),
+                "the saved sequence has another size than its state needs");
   std::vector<BlockMemory::Copy> copies;
   const std::byte* from = saved.bytes.span().data();
   for (std::size_t i = 0; i < sequence.pages_.size() && sizes_.page_bytes != 0; ++i) {

@@ -13,7 +13,7 @@ void read_snapshot(const StateStore& store, const Snapshot& snapshot, std::size_
   const StateSizes& sizes = store.sizes();
   REPRISE_CHECK(first + count <= snapshot.pages().size() &&
                     to.size() == count * sizes.page_bytes + (slot ? sizes.slot_bytes : 0),
-                "pages were read that a snapshot does not have");
+                "pages were read that the snapshot does not have, or into a buffer of another size");
   std::vector<BlockMemory::Copy> copies;
   std::byte* at = to.data();
   for (std::size_t i = first; i < first + count && sizes.page_bytes != 0; ++i) {
@@ -29,7 +29,8 @@ void read_snapshot(const StateStore& store, const Snapshot& snapshot, std::size_
 std::optional<Sequence> load_sequence(StateStore& store, std::span<const std::byte> bytes,
                                       const std::shared_ptr<const void>& owner, std::size_t stored,
                                       std::size_t logical) {
-  REPRISE_CHECK(bytes.size() == transfer_bytes(store.sizes(), stored), "a state of another size was loaded");
+  REPRISE_CHECK(bytes.size() == transfer_bytes(store.sizes(), stored),
+                "the loaded bytes are not the size of the state");
   // The store reads it and nothing else; its own saved states are of memory that may be written.
   auto* data = const_cast<std::byte*>(bytes.data());
   const std::shared_ptr<std::byte> held(std::const_pointer_cast<void>(owner), data);

@@ -110,11 +110,10 @@ struct WeightView {
   /// Rows [first, first + count) as a weight of its own, without the packed copy. `first` must be where tiles of
   /// scales begin.
   WeightView part(std::size_t first, std::size_t count) const {
-    REPRISE_CHECK(first + count <= rows, "a part of a weight beyond its end");
+    REPRISE_CHECK(first + count <= rows, "a part of a weight ends after the weight");
     WeightView out{.format = format, .rows = count, .columns = columns, .data = row(first)};
     if (format->scales.rows != 0) {
-      REPRISE_CHECK(first % format->scales.rows == 0,
-                    "a part of a weight that begins inside a tile of scales");
+      REPRISE_CHECK(first % format->scales.rows == 0, "a part of a weight starts inside a tile of scales");
       out.scales = scale_row(first);
     }
     return out;

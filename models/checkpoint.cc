@@ -192,7 +192,7 @@ Checkpoint::Entry Checkpoint::entry_of(const TensorSpec& spec, const Places& pla
       throw LoadError(source().path_of(*stored), stored->name,
                       "a quantised matrix that holds several is not read (" + scheme_->name + ")");
     }
-    REPRISE_CHECK(wanted.back() == spec.shape.back(), "a piece with other columns than its tensor");
+    REPRISE_CHECK(wanted.back() == spec.shape.back(), "a part of a tensor has other columns than the tensor");
     entry.bytes = bytes_of(*place->piece, rows_of(spec.shape), stored->bytes);
   }
   return entry;

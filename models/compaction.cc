@@ -6,8 +6,8 @@ namespace reprise::models {
 
 std::string why_not_compacted(std::span<const LayerSpec> layers) {
   if (!parts_of<MlaSpec>(layers).empty()) {
-    return "its layers of latent attention (MLA) keep one latent of a token for all heads, of which none can "
-           "be left out";
+    return "its latent attention (MLA) keeps one latent per token for all heads, so no KV entries can be "
+           "left out";
   }
   const auto attention = parts_of<AttentionSpec>(layers);
   const bool chooses = std::any_of(attention.begin(), attention.end(),

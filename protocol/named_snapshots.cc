@@ -84,11 +84,11 @@ std::optional<std::string> NamedSnapshots::limit(const NameOwner& owner, const s
   }
   const auto mib = [](std::size_t limit) { return std::to_string(limit >> 20) + " MiB"; };
   if (names >= kMaxNames)
-    return "the limit of a tenant is " + std::to_string(kMaxNames) + " names, of all its salts together";
+    return "the limit of a tenant is " + std::to_string(kMaxNames) + " names, over all its cache_salts";
   if (of_tenant - replaced + bytes > kMaxTenantBytes)
-    return "the limit of a tenant is " + mib(kMaxTenantBytes) + " of prompts with names";
+    return "the limit of a tenant is " + mib(kMaxTenantBytes) + " of named prompts";
   if (bytes_ - replaced + bytes > kMaxBytes)
-    return "the limit of all tenants together is " + mib(kMaxBytes) + " of prompts with names";
+    return "the limit of all tenants together is " + mib(kMaxBytes) + " of named prompts";
   return std::nullopt;
 }
 

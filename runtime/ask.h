@@ -52,7 +52,7 @@ class [[nodiscard]] Ask : public Wait {
   template <class Send>
   void start(TimePoint deadline, const CancelToken& cancel, Send&& send) {
     Cell* asker = Cell::current();
-    REPRISE_CHECK(asker != nullptr, "an ask outside an actor's turn; plain threads use ask_blocking()");
+    REPRISE_CHECK(asker != nullptr, "ask() outside an actor's turn; plain threads use ask_blocking()");
     if (const std::optional<ErrorCode> passed = set_limits(deadline, cancel)) {
       answer_.emplace(*passed);
       return;

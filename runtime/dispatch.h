@@ -144,7 +144,7 @@ struct Dispatch<A, Messages<Ms...>> {
   static void run([[maybe_unused]] Cell& cell, Node* node) {
     [[maybe_unused]] const void* tag = node->ops->tag;
     const bool found = ((tag == &kMessageTag<Ms> && (handle<A, Ms>(cell, node), true)) || ...);
-    REPRISE_CHECK(found, "a message reached an actor that does not take it");
+    REPRISE_CHECK(found, "an actor received a message that it has no handler for");
   }
 };
 

@@ -28,7 +28,7 @@ struct Inbox::Outlet::Token {
 Inbox::Inbox() : queue_(std::make_unique<Queue>()) {}
 
 Inbox::~Inbox() {
-  REPRISE_CHECK(empty(), "an inbox ended with nodes in it");
+  REPRISE_CHECK(empty(), "an inbox was destroyed with messages in it");
 }
 
 void Inbox::push(Node* node) {

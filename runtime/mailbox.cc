@@ -9,7 +9,7 @@ namespace reprise::runtime {
 
 Mailbox::~Mailbox() {
   REPRISE_CHECK(control_.empty() && set_aside_.empty() && arrived_.empty() && parked_.empty(),
-                "a mailbox ended with nodes in it");
+                "a mailbox was destroyed with messages in it");
 }
 
 Admission Mailbox::admit(bool can_wait) {
@@ -66,7 +66,7 @@ void Mailbox::put_message(Node* node) {
 void Mailbox::drop_oldest() {
   Node* oldest = set_aside_.pop();
   if (oldest == nullptr) oldest = arrived_.remove_first(NodeKind::kMessage);
-  REPRISE_CHECK(oldest != nullptr, "a full mailbox held no message");
+  REPRISE_CHECK(oldest != nullptr, "a full mailbox has no message to drop");
   note_taken();
   oldest->ops->bounce(oldest, ErrorCode::kDropped);
 }

@@ -30,7 +30,7 @@ struct ParkedSend : Node, Pooled {
   /// False if the sender has given up: the message is not to be delivered.
   bool still_wanted() const { return wanted(*this); }
 
-  static void run_node(Node*, Cell&) { REPRISE_CHECK(false, "a parked message was run"); }
+  static void run_node(Node*, Cell&) { REPRISE_CHECK(false, "a parked message was delivered"); }
   static void bounce_node(Node* node, ErrorCode why) {
     const std::unique_ptr<ParkedSend> parked(static_cast<ParkedSend*>(node));
     parked->message->ops->bounce(parked->message, why);

@@ -43,7 +43,7 @@ class StreamCore : public StreamCoreBase {
  public:
   StreamCore(std::uint32_t window, Credit credit)
       : window_(window), credit_(credit), slots_(std::make_unique<std::optional<T>[]>(window)) {
-    REPRISE_CHECK(window >= 1 && window <= kMostWindow, "a stream's window must be 1 to 2^20");
+    REPRISE_CHECK(window >= 1 && window <= kMostWindow, "the stream's window is not 1 to 2^20");
     if (credit == Credit::kByTaking) granted_.store(window, std::memory_order_relaxed);
   }
 
@@ -83,7 +83,7 @@ class StreamCore : public StreamCoreBase {
   }
 
   void grant(std::uint32_t count) {
-    REPRISE_CHECK(credit_ == Credit::kManual, "grant() on a stream whose credit comes by taking");
+    REPRISE_CHECK(credit_ == Credit::kManual, "grant() on a stream that does not use manual credit");
     const std::uint64_t outstanding = granted_.load(std::memory_order_relaxed) - taken_;
     REPRISE_CHECK(outstanding + count <= window_, "more credit was granted than the window holds");
     add_credit(count);

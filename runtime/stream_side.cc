@@ -32,7 +32,8 @@ void StreamSide::notify() {
 }
 
 bool StreamSide::block_until(TimePoint deadline, const std::function<bool()>& try_finish) {
-  REPRISE_CHECK(!cell_ && Cell::current() == nullptr, "a blocking wait at a stream that belongs to an actor");
+  REPRISE_CHECK(!cell_ && Cell::current() == nullptr,
+                "a blocking wait on a stream that an actor uses, or on an actor's thread");
   if (try_finish()) return true;
   while (true) {
     announce();
@@ -78,7 +79,7 @@ bool StreamWait::await_ready() {
     finish_with(*passed);
     return true;
   }
-  REPRISE_CHECK(side_.waiting_ == nullptr, "two coroutines wait at one end of a stream");
+  REPRISE_CHECK(side_.waiting_ == nullptr, "two coroutines wait on one end of a stream");
   side_.bind(*Cell::current());
   side_.waiting_ = this;
   return settle();

@@ -15,7 +15,7 @@ void print_failure(ActorId who, const char* name, const std::string& why) {
                why.c_str());
 }
 void print_escalation(ActorId who, const char* name, const std::string& why) {
-  std::fprintf(stderr, "actor %s #%llu: nobody treats its failure: %s\n", name,
+  std::fprintf(stderr, "actor %s #%llu failed and has no supervisor: %s\n", name,
                static_cast<unsigned long long>(who), why.c_str());
 }
 

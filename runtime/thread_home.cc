@@ -30,7 +30,7 @@ void name_this_thread([[maybe_unused]] const std::string& name) {
 }  // namespace
 
 ThreadHome::~ThreadHome() {
-  REPRISE_CHECK(!thread_.joinable(), "a home ended with its thread running");
+  REPRISE_CHECK(!thread_.joinable(), "an executor was destroyed while its thread runs");
 }
 
 void ThreadHome::start(const std::string& thread_name) {

@@ -88,7 +88,7 @@ void TimerWheel::step() {
   TimerEntry*& slot = slots_[now_ & (kSlots - 1)];
   while (slot != nullptr) {
     TimerEntry& entry = *slot;
-    REPRISE_CHECK(entry.tick_ == now_, "a timer stood in the wrong slot");
+    REPRISE_CHECK(entry.tick_ == now_, "a timer is in the wrong slot");
     remove(entry);
     entry.fire_(entry);
   }

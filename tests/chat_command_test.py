@@ -197,8 +197,8 @@ class Chat(unittest.TestCase):
             self.assertTrue(whole.output.endswith(again.output))
             with open(path, "w") as file:
                 file.write('{"messages": [{"role": "assistant", "content": "I begin"}]}')
-            for command, words in [(f"/load {path}", "message 0 is not a text of the user"), ("/load /nowhere/x", "No such file"),
-                                   ("/save /nowhere/x", "cannot write /nowhere/x"), ("/load", "which file?")]:
+            for command, words in [(f"/load {path}", "message 0 is not a text message of the user"), ("/load /nowhere/x", "No such file"),
+                                   ("/save /nowhere/x", "cannot write /nowhere/x"), ("/load", "the file is missing")]:
                 failed = Ended([command, "One."], "--no-think")
                 self.assertEqual(len(failed.turns), 1)
                 self.assertIn(words, failed.errors)

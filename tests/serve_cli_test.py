@@ -140,7 +140,7 @@ class CacheFolder(unittest.TestCase):
 
     def test_one_that_cannot_be_written_is_warned_of_and_the_server_serves(self):
         with serve("--cache-dir", "/proc", *self.secret) as served:
-            served.logged(r"warning cache folder '/proc': .*; its snapshots are served, new ones are not kept there")
+            served.logged(r"warning cache folder '/proc': .*; its snapshots are used, new ones are not written")
             served.wait_until_ready()
             served.ask("/v1/completions", prompt=[1, 2, 3], max_tokens=1)
             self.assertEqual(served.stop(), 0)
@@ -148,11 +148,11 @@ class CacheFolder(unittest.TestCase):
     def test_the_log_says_what_is_there(self):
         with serve("--cache-dir", self.folder, *self.secret) as served:
             served.logged(rf"cache folder '{self.folder}': 0 snapshots, 0.0 KiB of 16.00 GiB")
-            served.logged(rf"cache secret: made in {self.secret[1]}")
+            served.logged(rf"cache secret: created in {self.secret[1]}")
             self.assertEqual(served.stop(), 0)
         with serve("--cache-dir", self.folder, *self.secret) as served:
             self.assertEqual(served.stop(), 0)
-            self.assertNotIn("cache secret: made", "".join(served.log))
+            self.assertNotIn("cache secret: created", "".join(served.log))
 
     def test_commands_name_a_folder_that_is_not_there(self):
         for command in "ls", "verify", "gc":

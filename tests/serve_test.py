@@ -328,7 +328,7 @@ class Configuration(unittest.TestCase):
     def test_experts_on_the_host_want_a_gpu_and_a_number(self):
         for value, reason in [("many", "--cpu-experts: 'many' is neither a number of layers nor all"),
                               ("-1", "--cpu-experts: '-1' is neither"),
-                              ("3", "--cpu-experts: is for models on a GPU, and the device is cpu")]:
+                              ("3", "--cpu-experts: applies only to a GPU; the device is cpu")]:
             done = self.run_serve("--cpu-experts=" + value, "--device", "cpu", "--port", "0")
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(reason, done.stderr)

@@ -156,7 +156,7 @@ class Surroundings(unittest.TestCase):
                     replies.append(ask(len(replies)))
                     wait_until(lambda: server.figures()["tier_waiting"] == 0, "the end of writing")
                 self.assertGreater(server.figures()["tier_stored_total"], 0)
-                server.logged("snapshots are not written any more: .*No space left on device")
+                server.logged("cache tier: writes disabled: .*No space left on device")
                 for first, reply in enumerate(replies):
                     self.assertEqual(ask(first), reply)
                     self.assertEqual(ask(first, cache_prompt=False), reply)

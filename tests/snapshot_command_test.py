@@ -70,7 +70,7 @@ class SnapshotCommandTest(unittest.TestCase):
         code, out, _ = self.run_command("verify", "--recompute", "--model", MODEL, "--device", "cpu")
         self.assertEqual(code, 0, out)
         self.assertIn(f"{len(listed)} whole, 0 not", out)
-        self.assertIn("0 of them were not computed anew", out)
+        self.assertIn("0 of them were not recomputed", out)
 
     def test_another_secret_opens_nothing(self):
         _, secret = self.other("nobody")
@@ -101,7 +101,7 @@ class SnapshotCommandTest(unittest.TestCase):
             "--device", "cpu", "--compute", "f32", "--kv-dtype", "f32", folder=folder, secret=secret)
         self.assertEqual(code, 1)
         self.assertIn("0 copied", out)
-        self.assertIn("cannot be computed anew here", error)
+        self.assertIn("cannot be recomputed here", error)
         self.assertEqual(self.snapshots(folder, secret), [])
 
     def test_a_tenant_may_trust_them(self):
@@ -152,10 +152,10 @@ class GoldenFilesTest(unittest.TestCase):
             for name in "folder", "export":
                 code, out, _ = self.run_command("verify", version, name)
                 self.assertEqual(code, 1)
-                self.assertIn(f"version: it is of version {version[1:]}\n0 whole, 1 not\n", out)
+                self.assertIn(f"version: it has the unknown version {version[1:]}\n0 snapshots valid, 1 not\n", out)
                 code, out, error = self.run_command("ls", version, name)
                 self.assertEqual((code, out), (0, ""))
-                self.assertIn("version: it is of version", error)
+                self.assertIn("version: it has the unknown version", error)
 
 
 if __name__ == "__main__":

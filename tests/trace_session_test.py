@@ -238,7 +238,7 @@ class Sessions(unittest.TestCase):
         with Server() as server:
             self.assertEqual(server.admin("/start")[0], 404)
             os.kill(server.process.pid, signal.SIGUSR2)
-            server.logged("there is no --trace FILE")
+            server.logged("tracing needs --trace FILE")
             self.assertEqual(server.get("/health/live").status, 200, "the signal does not end the server")
 
     def test_a_file_that_cannot_be_written_is_named(self):

@@ -35,7 +35,7 @@ std::vector<std::string> CacheNamespaces::names_from(std::string_view prefix) co
 
 CacheNamespace& CacheNamespaces::of(const PrefixTree::Node* root) const {
   const auto at = by_root_.find(root);
-  REPRISE_CHECK(at != by_root_.end(), "a root without namespace");
+  REPRISE_CHECK(at != by_root_.end(), "the tree has a root that belongs to no namespace");
   return *at->second;
 }
 
@@ -48,7 +48,8 @@ void CacheNamespaces::update(CacheNamespace& space) {
       drop(space);
     } else {
       space.idle_since = root.last_walk();
-      REPRISE_CHECK(idle_.emplace(space.idle_since, &space).second, "two namespaces were walked at once");
+      REPRISE_CHECK(idle_.emplace(space.idle_since, &space).second,
+                    "two namespaces have the same last-use stamp");
     }
   }
   while (size() > limit_ && !idle_.empty()) {

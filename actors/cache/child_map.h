@@ -57,7 +57,7 @@ class ChildMap {
 
   void erase(TokenId token) {
     if (many_) {
-      REPRISE_CHECK(many_->erase(token) == 1, "a child that is not there");
+      REPRISE_CHECK(many_->erase(token) == 1, "the node has no child for this token");
       return;
     }
     for (auto& child : few_) {
@@ -66,7 +66,7 @@ class ChildMap {
       few_.pop_back();
       return;
     }
-    REPRISE_CHECK(false, "a child that is not there");
+    REPRISE_CHECK(false, "the node has no child for this token");
   }
 
   template <class Function>

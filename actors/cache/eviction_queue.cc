@@ -18,9 +18,9 @@ bool EvictionQueue::EndsBefore::operator()(const CacheEntry* a, const CacheEntry
 }
 
 void EvictionQueue::add(CacheEntry& entry) {
-  REPRISE_CHECK(!entry.queued, "an entry is queued twice");
+  REPRISE_CHECK(!entry.queued, "an entry was added to the eviction queue twice");
   const bool first = queues_[entry.pinned][entry.kind].insert(&entry).second;
-  REPRISE_CHECK(first, "two uses have one place in the order");
+  REPRISE_CHECK(first, "two cache entries have the same rank in the eviction order");
   if (entry.ttl > Time::zero()) short_lived_[entry.pinned].insert(&entry);
   entry.queued = true;
 }
@@ -29,7 +29,8 @@ void EvictionQueue::remove(CacheEntry& entry) {
   if (!entry.queued) return;
   ByKind& queues = queues_[entry.pinned];
   const auto queue = queues.find(entry.kind);
-  REPRISE_CHECK(queue != queues.end() && queue->second.erase(&entry) == 1, "a queued entry is in its queue");
+  REPRISE_CHECK(queue != queues.end() && queue->second.erase(&entry) == 1,
+                "an entry marked as queued is in no eviction queue");
   if (queue->second.empty()) queues.erase(queue);
   if (entry.ttl > Time::zero()) short_lived_[entry.pinned].erase(&entry);
   entry.queued = false;

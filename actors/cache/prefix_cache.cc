@@ -65,15 +65,19 @@ void PrefixCache::check() const {
   for (const auto& [id, entry] : impl_->entries) {
     leases += entry.leases;
     pinned += entry.pinned;
-    REPRISE_CHECK(entry.queued == (entry.leases == 0), "what is not leased is in the queue");
+    REPRISE_CHECK(entry.queued == (entry.leases == 0),
+                  "an entry is leased and queued for eviction, or neither");
     if (entry.node == nullptr) continue;
     ++in_tree;
-    REPRISE_CHECK(entry.node->entry() == id && entry.node->depth() == entry.length, "an entry at its node");
+    REPRISE_CHECK(entry.node->entry() == id && entry.node->depth() == entry.length,
+                  "a cache entry does not match its tree node");
   }
-  REPRISE_CHECK(in_tree == impl_->counted.entries && leases == impl_->counted.leases, "counts of entries");
-  REPRISE_CHECK(pinned == impl_->counted.pinned && pinned <= impl_->options.max_pinned, "counts of pins");
+  REPRISE_CHECK(in_tree == impl_->counted.entries && leases == impl_->counted.leases,
+                "the counts of cache entries or leases are wrong");
+  REPRISE_CHECK(pinned == impl_->counted.pinned && pinned <= impl_->options.max_pinned,
+                "the count of pinned entries is wrong or over its limit");
   REPRISE_CHECK(impl_->tree.tokens() <= impl_->options.max_path_tokens || !impl_->tree.has_idle_leaf(),
-                "paths above the limit");
+                "the tree's tokens are over the limit although an idle leaf could be removed");
 }
 
 }  // namespace reprise::actors

@@ -34,7 +34,7 @@ void PrefixCache::Impl::refresh(CacheEntry& entry, CacheTime now) {
 
 void PrefixCache::Impl::pin(CacheEntry& entry) {
   if (entry.pinned || counted.pinned >= options.max_pinned) return;
-  REPRISE_CHECK(!entry.queued, "a queued entry cannot be pinned");
+  REPRISE_CHECK(!entry.queued, "an entry was pinned while it was queued for eviction");
   entry.pinned = true;
   ++counted.pinned;
 }
@@ -144,8 +144,10 @@ void PrefixCache::Impl::give_way(CacheEntry& entry, std::vector<std::uint64_t>& 
 
 Inserted PrefixCache::insert(std::string_view name_space, Tokens tokens, const NewEntry& made,
                              CacheTime now) {
-  REPRISE_CHECK(made.length > 0 && made.length <= tokens.size(), "an entry has some of the prompt's tokens");
-  REPRISE_CHECK(made.length % impl_->options.grid == 0, "an entry stands on the grid");
+  REPRISE_CHECK(made.length > 0 && made.length <= tokens.size(),
+                "the new entry is empty or longer than its prompt");
+  REPRISE_CHECK(made.length % impl_->options.grid == 0,
+                "the new entry's length is not a multiple of the grid");
   CacheNamespace& space = impl_->namespaces.find_or_add(name_space);
   Node* node = impl_->tree.walk(space.root, tokens.first(made.length), ++impl_->clock);
   Inserted inserted;
@@ -292,7 +294,7 @@ protocol::Pinned PrefixCache::pin(std::string_view name_space, Tokens tokens, Ca
   const PrefixCacheOptions& options = impl_->options;
   if (of_tenant >= options.max_pinned_of_tenant) {
     return refused("the limit of a tenant is " + std::to_string(options.max_pinned_of_tenant) +
-                   " pinned snapshots of a model, in all of its salts");
+                   " pinned snapshots of a model, over all its cache_salts");
   }
   if (!entry.pinned) impl_->change_pin(entry, true);
   if (!entry.pinned || pins.size() >= options.max_pinned) {

@@ -99,7 +99,7 @@ FlightId PrefixCache::begin_flight(std::string_view name_space, Tokens prompt, C
 
 void PrefixCache::end_flight(FlightId flight) {
   const auto at = impl_->flights.find(flight);
-  REPRISE_CHECK(at != impl_->flights.end(), "a flight ends that is not under way");
+  REPRISE_CHECK(at != impl_->flights.end(), "a flight ended that is not registered");
   const Impl::Flight ended = at->second;
   impl_->flights.erase(at);
   impl_->tree.remove_flight(ended.node, flight);
@@ -193,7 +193,7 @@ std::optional<std::uint64_t> PrefixCache::release(EntryId id) {
   const auto at = impl_->entries.find(id);
   if (at == impl_->entries.end()) return std::nullopt;  // clear() ended the lease
   CacheEntry& entry = at->second;
-  REPRISE_CHECK(entry.leases > 0, "a lease is released that nobody holds");
+  REPRISE_CHECK(entry.leases > 0, "a lease was released more often than it was taken");
   --impl_->counted.leases;
   if (--entry.leases > 0) return std::nullopt;
   if (entry.node != nullptr) {

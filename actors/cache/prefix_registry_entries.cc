@@ -119,7 +119,7 @@ Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {
       if (options_.warn && !std::exchange(warned_, true)) {
         options_.warn("a snapshot of " + std::to_string(victim->length) +
                       " tokens does not fit the cache's budget of " +
-                      std::to_string(options_.budget_bytes >> 20) + " MiB; give it more");
+                      std::to_string(options_.budget_bytes >> 20) + " MiB; raise cache.budget_mb");
       }
     }
     Task<protocol::Dropped> dropping = drop(id_of(victim->snapshot));

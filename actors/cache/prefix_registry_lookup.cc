@@ -128,7 +128,7 @@ Task<void> PrefixRegistry::fetch(protocol::FlightNumber number, protocol::FetchS
   Result<protocol::Fetched> fetched = co_await asked;
   if (!fetched.ok()) {
     tier_rests_until_ = runtime::Clock::now() + kTierRests;
-    if (options_.warn) options_.warn("the tier below does not answer: " + fetched.error().describe());
+    if (options_.warn) options_.warn("cache tier: no answer to a lookup: " + fetched.error().describe());
   }
   const auto found = flights_.find(number);
   if (found == flights_.end()) co_return;

@@ -35,7 +35,8 @@ PrefixTree::Node* PrefixTree::add_root() {
 }
 
 void PrefixTree::drop_root(Node* root) {
-  REPRISE_CHECK(root->count(kEntry) == 0 && root->count(kFlight) == 0, "a root is dropped that carries");
+  REPRISE_CHECK(root->count(kEntry) == 0 && root->count(kFlight) == 0,
+                "a root was dropped that still has entries or flights");
   REPRISE_CHECK(roots_.erase(root) == 1, "an unknown root is dropped");
   drop_subtree(root);
 }
@@ -70,7 +71,7 @@ PrefixTree::Place PrefixTree::match(Node* root, Tokens tokens) const {
 }
 
 PrefixTree::Place PrefixTree::above(Place place, std::uint32_t depth) {
-  REPRISE_CHECK(depth <= place.depth, "a place above lies below");
+  REPRISE_CHECK(depth <= place.depth, "the requested ancestor is deeper than the node it was requested for");
   Node* node = place.node;
   while (node->parent_ != nullptr && node->parent_->depth_ >= depth) node = node->parent_;
   return {node, depth};
@@ -84,7 +85,7 @@ PrefixTree::Place PrefixTree::deepest_with(Place place, Kind kind) {
 }
 
 PrefixTree::Node* PrefixTree::find_below(Node* node, Kind kind) {
-  REPRISE_CHECK(node->count(kind) > 0, "nothing of the kind is below");
+  REPRISE_CHECK(node->count(kind) > 0, "the subtree has nothing of the kind that was searched for");
   const auto carries = [kind](const Node* candidate) {
     if (kind == kEntry) return candidate->entry_ != 0;
     if (kind == kFlight) return !candidate->flights_.empty();
@@ -126,7 +127,7 @@ void PrefixTree::touch(Place place, Stamp stamp) {
 }
 
 void PrefixTree::bury(Place place, MissReason tombstone, Stamp stamp) {
-  REPRISE_CHECK(place.depth > 0, "a root cannot have a tombstone");
+  REPRISE_CHECK(place.depth > 0, "a tombstone was put at a root");
   touch(place, stamp);
   Node* node = place.node;
   if (place.depth < node->depth_) node = split(node, place.depth, stamp);
@@ -151,8 +152,8 @@ PrefixTree::Node* PrefixTree::trim() {
 // -- what nodes carry
 
 void PrefixTree::set_entry(Node* node, std::uint64_t entry) {
-  REPRISE_CHECK(node->entry_ == 0 && entry != 0, "a node carries one entry");
-  REPRISE_CHECK(node->parent_ != nullptr, "an entry has tokens");
+  REPRISE_CHECK(node->entry_ == 0 && entry != 0, "a node was given a second entry, or an empty one");
+  REPRISE_CHECK(node->parent_ != nullptr, "an entry was put at a root, where it has no tokens");
   if (idle(node)) idle_.erase(node->stamp_);
   node->entry_ = entry;
   if (node->tombstone_ != MissReason::kNone) set_tombstone(node, MissReason::kNone);
@@ -160,7 +161,7 @@ void PrefixTree::set_entry(Node* node, std::uint64_t entry) {
 }
 
 void PrefixTree::clear_entry(Node* node, MissReason tombstone, const EntryBurial& burial) {
-  REPRISE_CHECK(node->entry_ != 0, "there is no entry to clear");
+  REPRISE_CHECK(node->entry_ != 0, "an entry was cleared at a node that has none");
   node->entry_ = 0;
   count_down(node, kEntry);
   if (tombstone != MissReason::kNone) set_tombstone(node, tombstone);
@@ -180,7 +181,7 @@ void PrefixTree::add_flight(Node* node, std::uint64_t flight) {
 
 void PrefixTree::remove_flight(Node* node, std::uint64_t flight) {
   const auto at = std::find(node->flights_.begin(), node->flights_.end(), flight);
-  REPRISE_CHECK(at != node->flights_.end(), "there is no such flight to remove");
+  REPRISE_CHECK(at != node->flights_.end(), "a flight was removed at a node that does not have it");
   node->flights_.erase(at);
   count_down(node, kFlight);
   settle(node);
@@ -263,7 +264,7 @@ void PrefixTree::settle(Node* node) {
 }
 
 void PrefixTree::add_idle(Node* leaf) {
-  REPRISE_CHECK(idle_.emplace(leaf->stamp_, leaf).second, "two leaves were walked at once");
+  REPRISE_CHECK(idle_.emplace(leaf->stamp_, leaf).second, "two idle leaves have the same last-use stamp");
 }
 
 // `node`, whose counts are those of `of`, becomes the child of its parent and takes its places in the lists.

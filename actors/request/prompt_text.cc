@@ -106,9 +106,10 @@ Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& requ
   if (const auto* infill = std::get_if<protocol::InfillPrompt>(&request.prompt)) {
     auto tokens = infill_tokens(*infill, *model.tokenizer);
     if (tokens) return std::move(*tokens);
-    return ServiceError{ServiceErrorCode::kUnsupported,
-                        "model '" + model.card.id + "' has no tokens that mark what is to be filled in",
-                        infill->field};
+    return ServiceError{
+        ServiceErrorCode::kUnsupported,
+        "model '" + model.card.id + "' has no tokens for fill-in-the-middle (prefix, suffix, middle)",
+        infill->field};
   }
   text = std::get<std::string>(request.prompt);
   return encode_prompt(*model.tokenizer, text);
@@ -164,9 +165,8 @@ std::optional<std::uint32_t> reasoning_budget_of(const protocol::GenerateRequest
 std::optional<ServiceError> refuse_embedding(const protocol::EmbeddingWish& wish, const ServedModel& model) {
   if (model.arch.hidden == 0) {
     return ServiceError{ServiceErrorCode::kUnsupported,
-                        "model '" + model.card.id +
-                            "' gives no embeddings on the device that it is served by: its " +
-                            "hidden states stay there; serve it with device = \"cpu\"",
+                        "model '" + model.card.id + "' gives no embeddings on this device; " +
+                            "serve it with device = \"cpu\"",
                         "model"};
   }
   if (wish.dimensions > model.arch.hidden) {
@@ -226,7 +226,8 @@ ServiceError text_error(const std::exception& error, const std::string& field) {
     return {ServiceErrorCode::kInvalid, error.what(), field};
   }
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return {ServiceErrorCode::kOverloaded, "no memory for the text", field, std::chrono::seconds(1)};
+    return {ServiceErrorCode::kOverloaded, "not enough memory to prepare the prompt; try again later", field,
+            std::chrono::seconds(1)};
   }
   return {ServiceErrorCode::kInternal, error.what()};
 }

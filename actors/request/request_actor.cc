@@ -114,7 +114,7 @@ Task<void> RequestActor::run() {
       Task<void> prefilling = left_off || !chat ? prefill_reply() : prefill_history();
       co_await prefilling;
     } catch (const std::exception& error) {
-      if (job_.model->warn) job_.model->warn(std::string("idle work failed: ") + error.what());
+      if (job_.model->warn) job_.model->warn(std::string("work in idle time failed: ") + error.what());
     }
   }
   main_.reset();
@@ -156,7 +156,8 @@ Task<RequestActor::Failure> RequestActor::prepare() {
     auto asked = job_.texts->ask(PrepareJob{{.request = job_.request, .model = job_.model}}, lost_.token());
     Result<PrepareJob::Reply> answered = co_await asked;
     if (!answered.ok() && answered.error().code == runtime::ErrorCode::kDeadline) {
-      co_return ServiceError{ServiceErrorCode::kOverloaded, "waited too long for the text to be prepared", "",
+      co_return ServiceError{ServiceErrorCode::kOverloaded,
+                             "the request waited too long for its prompt to be prepared", "",
                              std::chrono::seconds(5)};
     }
     if (!answered.ok()) co_return failure_of(answered.error());
@@ -241,8 +242,8 @@ Task<RequestActor::Failure> RequestActor::serve() {
     const bool same = co_await verifying;
     if (!same) {
       co_return ServiceError{ServiceErrorCode::kInternal,
-                             "this answer went on from a stored state that is not what a cold run computes; "
-                             "the state has been dropped"};
+                             "this answer used a restored snapshot that differs from what a cold run "
+                             "computes; the snapshot was dropped, send the request again"};
     }
   }
   trace().mark("finished", {{"tokens", usage_.completion_tokens}});
@@ -335,12 +336,12 @@ RequestActor::Failure RequestActor::unanswered(runtime::ErrorCode code, const st
   if (!lost_why_.empty()) {
     return ServiceError{ServiceErrorCode::kUnavailable, lost_why_, "", std::chrono::seconds(1)};
   }
-  if (client_gone_) return ServiceError{ServiceErrorCode::kCancelled, "the client has gone"};
+  if (client_gone_) return ServiceError{ServiceErrorCode::kCancelled, "the client has disconnected"};
   if (code == runtime::ErrorCode::kDeadline) {
-    return ServiceError{ServiceErrorCode::kOverloaded, "waited too long for the device", "",
+    return ServiceError{ServiceErrorCode::kOverloaded, "the request waited too long for the device", "",
                         std::chrono::seconds(5)};
   }
-  return ServiceError{ServiceErrorCode::kUnavailable, "the engine is not there: " + what, "",
+  return ServiceError{ServiceErrorCode::kUnavailable, "the engine does not answer: " + what, "",
                       std::chrono::seconds(1)};
 }
 

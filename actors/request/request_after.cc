@@ -117,11 +117,11 @@ Task<bool> RequestActor::verify(protocol::Priority priority) {
   figures.mismatches.fetch_add(1, std::memory_order_relaxed);
   const protocol::CacheReport& report = main_->report;
   if (model.warn) {
-    model.warn("a restored state gave other bits than a cold run: " + std::to_string(report.restored_tokens) +
+    model.warn("a restored snapshot differs from a cold run: " + std::to_string(report.restored_tokens) +
                " of " + std::to_string(report.prompt_tokens) +
                " tokens restored, from a checkpoint of origin " +
                std::string(protocol::name_of(*report.origin)) + ", model fingerprint " +
-               std::to_string(model.arch.fingerprint) + "; the entry is dropped");
+               std::to_string(model.arch.fingerprint) + "; the snapshot was dropped");
   }
   model.registry.tell(protocol::DropEntry{
       .name_space = job_.name_space, .tokens = prompt_.tokens, .length = report.restored_tokens});

@@ -210,7 +210,7 @@ Task<RequestActor::Failure> RequestActor::load(Computation& computation, const p
     if (loaded.error().fault == protocol::JobFault::kNoAnswer) co_return failure_of(loaded.error());
     report.reason =
         loaded.error().fault == protocol::JobFault::kNoMemory ? MissReason::kNoMemory : MissReason::kLost;
-    if (model.warn) model.warn("a state from below could not be loaded: " + loaded.error().message);
+    if (model.warn) model.warn("cache tier: a snapshot could not be loaded: " + loaded.error().message);
     co_return std::nullopt;
   }
   const std::uint32_t at = brought.state->stored;
@@ -298,7 +298,7 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
     Task<void> settling = all_settled();
     co_await settling;
     break_off();
-    co_return protocol::ServiceError{protocol::ServiceErrorCode::kCancelled, "the client has gone"};
+    co_return protocol::ServiceError{protocol::ServiceErrorCode::kCancelled, "the client has disconnected"};
   }
   co_return std::nullopt;
 }

@@ -109,7 +109,7 @@ HistoryJob::Reply TextActor::done(const HistoryJob& job, const IsWanted&) const 
   const auto* chat = std::get_if<protocol::ChatPrompt>(&job.of.request->prompt);
   const protocol::ChatFormatPtr& format = job.of.model->card.chat;
   if (chat == nullptr || format == nullptr) {
-    return ServiceError{ServiceErrorCode::kUnsupported, "there is no chat that the reply belongs to"};
+    return ServiceError{ServiceErrorCode::kUnsupported, "the request has no chat that the reply belongs to"};
   }
   return guarded<HistoryJob::Reply>("messages", [&]() -> HistoryJob::Reply {
     return format->history_after(*chat, job.of.reply, job.of.turns, job.of.reply_turn);

@@ -12,7 +12,7 @@ std::optional<std::string> TextProgress::problem(runtime::TimePoint now) const {
   const auto idle =
       std::chrono::duration_cast<std::chrono::seconds>(now - since_.load(std::memory_order_relaxed));
   if (held_up == 0 || idle < kPatience) return std::nullopt;
-  return "text work stuck: " + std::to_string(held_up) + (held_up == 1 ? " job waits" : " jobs wait") +
+  return "tokenizing stuck: " + std::to_string(held_up) + (held_up == 1 ? " job waits" : " jobs wait") +
          " and none has ended for " + std::to_string(idle.count()) + " s";
 }
 
@@ -26,16 +26,17 @@ void TextQueue::enter(std::unique_ptr<TextWork> work) {
   const bool all_stopped =
       std::all_of(actors_.begin(), actors_.end(), [](const auto& actor) { return actor.stopped(); });
   if (all_stopped) {
-    work->refuse({ServiceErrorCode::kUnavailable, "what tokenises and renders has failed too often"});
+    work->refuse({ServiceErrorCode::kUnavailable,
+                  "the tokenizer and template actors have failed too often; restart the server"});
     return;
   }
   const std::string owner = work->caller().tenant;
   if (auto refused = queue_.push(owner, std::move(work))) {
     const bool of_tenant = !(*refused)->caller().tenant.empty();
-    (*refused)->refuse(
-        {ServiceErrorCode::kOverloaded,
-         of_tenant ? "too many texts of this tenant wait already" : "too many texts wait already", "",
-         std::chrono::seconds(1)});
+    (*refused)->refuse({ServiceErrorCode::kOverloaded,
+                        of_tenant ? "too many prompts of this tenant are waiting to be tokenized"
+                                  : "too many prompts are waiting to be tokenized",
+                        "", std::chrono::seconds(1)});
   }
   hand_out();
   note(false);

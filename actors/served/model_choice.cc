@@ -29,7 +29,7 @@ Named named(const ModelDirectory& directory, const std::string& name) {
 std::string those_of(const Entry& entry) {
   std::string names;
   for (const ServedAdapter& adapter : entry.adapters) names += (names.empty() ? "" : ", ") + adapter.name;
-  return names.empty() ? "it has none" : "it has " + names;
+  return names.empty() ? "the model has no adapters" : "its adapters are " + names;
 }
 
 std::string there_is_no(const ModelDirectory& directory, const std::string& model) {
@@ -54,7 +54,8 @@ Answer<ModelChoice> choose_model(const ModelDirectory& directory, const std::str
   }
   if (!adapter.empty() && !found.adapter.empty() && adapter != found.adapter) {
     return ServiceError{ServiceErrorCode::kInvalid,
-                        "adapter: '" + adapter + "' is not what model '" + model + "' says", "adapter"};
+                        "adapter: '" + adapter + "' contradicts the adapter in model '" + model + "'",
+                        "adapter"};
   }
   const std::string& wanted = adapter.empty() ? found.adapter : adapter;
   ModelChoice choice{.model = entry.model, .adapter = {}};

@@ -26,7 +26,8 @@ void ArithmeticVerdicts::note(const StateKind& here, std::uint64_t other, std::u
 
 bool ArithmeticVerdicts::same_states(const StateKind& kind, std::uint32_t length,
                                      std::span<const std::byte> one, std::span<const std::byte> other) {
-  REPRISE_CHECK(one.size() == other.size() && one.size() >= kind.slot_bytes, "states of one kind and length");
+  REPRISE_CHECK(one.size() == other.size() && one.size() >= kind.slot_bytes,
+                "two states of different kind or length were compared");
   const std::size_t full = kind.page_bytes == 0 ? 0 : length / kind.page_tokens * kind.page_bytes;
   const std::size_t slot = one.size() - kind.slot_bytes;
   return std::memcmp(one.data(), other.data(), full) == 0 &&

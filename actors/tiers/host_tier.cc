@@ -95,7 +95,7 @@ Fetched HostTier::on(protocol::FetchState job) {
     if (!fetched.state) {
       fetched.reason = MissReason::kCorrupt;
       TierFigures::add(figures_->refused[static_cast<std::size_t>(protocol::snapshots::Refusal::kContents)]);
-      if (settings_.log) settings_.log("a state in the host's memory is not what it was; it is dropped");
+      if (settings_.log) settings_.log("host tier: a snapshot has a wrong checksum and was dropped");
       drop(match->manifest);
       continue;
     }

@@ -28,10 +28,10 @@ std::optional<Refused> unlike(RecordKind kind, const RecordId& id, std::span<con
     const auto opened = open_record(keys, kind, id, record, to);
     if (!opened.ok()) return opened.error();
   } catch (const std::bad_alloc&) {
-    return Refused{Refusal::kIo, "there is no memory to open it"};
+    return Refused{Refusal::kIo, "not enough memory to open it"};
   }
   if (digest_of(to) == sum) return std::nullopt;
-  return Refused{Refusal::kContents, "a chunk is not the one of its manifest"};
+  return Refused{Refusal::kContents, "a part of the snapshot is not the one that its manifest lists"};
 }
 
 }  // namespace
@@ -115,12 +115,12 @@ Outcome<protocol::SharedHostState, Refused> StoreReader::read_state(const ReadSt
   if (!(manifest->kind == kind)) {
     const bool arithmetic = manifest->kind.arithmetic != kind.arithmetic;
     return Refused{arithmetic ? Refusal::kArithmetic : Refusal::kSize,
-                   "it is a state of another layout or device"};
+                   "its state has another layout or is of another device"};
   }
   const bool cut = job.at < manifest->stored && kind.any_token && job.at % kind.page_tokens == 0;
   if ((job.at != manifest->stored && !cut) ||
       !std::equal(manifest->tokens.begin(), manifest->tokens.begin() + job.at, job.prompt->begin())) {
-    return Refused{Refusal::kContents, "it is of other tokens"};
+    return Refused{Refusal::kContents, "it holds other tokens"};
   }
   auto state = std::make_shared<protocol::HostState>();
   state->stored = job.at;
@@ -131,7 +131,7 @@ Outcome<protocol::SharedHostState, Refused> StoreReader::read_state(const ReadSt
   try {
     *memory = gpu::take_transfer(settings_.buffers.get(), pages * kind.page_bytes + kind.slot_bytes);
   } catch (const std::bad_alloc&) {
-    return Refused{Refusal::kIo, "there is no memory for it"};
+    return Refused{Refusal::kIo, "not enough memory to read it"};
   }
   const std::span<std::byte> bytes = memory->span();
   state->bytes = bytes;
@@ -200,7 +200,7 @@ CompareStates::Reply StoreReader::on(CompareStates job) {
                     ArithmeticVerdicts::same_states(job.kind, wish.at, (*here)->bytes, (*other)->bytes);
   if (!same) {
     note({Refusal::kArithmetic,
-          "another build or device computed it with other bits than this one: none of its states is used"},
+          "another build or device computed it with different results: none of its snapshots is used"},
          job.keys.folder, job.other);
   }
   return same;

@@ -135,8 +135,8 @@ Task<void> StoreTier::compare(SharedSpace space, NamespaceIndex::Entry here, Nam
   verdicts_.note(space->kind, other.arithmetic, here.length, **compared);
   if (**compared && settings_.log) {
     settings_.log(
-        "states on " + std::string(name_of(settings_.tier)) +
-        " that another build or device computed have the bits of this one: used from now on, up to " +
+        "snapshots on " + std::string(name_of(settings_.tier)) +
+        " of another build or device are bitwise identical to this one's: used from now on, up to " +
         std::to_string(std::uint64_t{here.length} * ArithmeticVerdicts::kTrustedGrowth) + " tokens");
   }
 }

@@ -228,7 +228,7 @@ Task<void> StoreWriter::tend() {
       if (store_->prepare()) continue;
       off_ = false;
       TierFigures::set(figures_->off, 0);
-      if (settings_.log) settings_.log("snapshots are written to " + store_->where() + " again");
+      if (settings_.log) settings_.log("cache tier: writes to " + store_->where() + " enabled again");
     }
     if (settings_.most_bytes != 0) collect(settings_.most_bytes);
     publish();
@@ -241,7 +241,7 @@ void StoreWriter::fail(const IoTrouble& trouble) {
   if (std::exchange(off_, true)) return;
   TierFigures::set(figures_->off, 1);
   if (settings_.log) {
-    settings_.log("snapshots are not written any more: " + trouble.message + "; tried again every " +
+    settings_.log("cache tier: writes disabled: " + trouble.message + "; retrying every " +
                   std::to_string(std::chrono::duration_cast<std::chrono::seconds>(settings_.retry).count()) +
                   " s");
   }

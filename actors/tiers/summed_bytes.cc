@@ -31,7 +31,7 @@ bool copy_compared(std::span<const SummedBytes* const> parts, std::span<std::byt
   std::size_t at = 0;
   for (const SummedBytes* part : parts) {
     const std::span<const std::byte> bytes = part->contents();
-    REPRISE_CHECK(bytes.size() <= to.size() - at, "blocks were copied to where there is less room");
+    REPRISE_CHECK(bytes.size() <= to.size() - at, "the destination is smaller than the copied blocks");
     for (std::size_t i = 0; i < part->sums_.size(); ++i) {
       const std::size_t begin = i * SummedBytes::kPiece;
       const std::size_t count = std::min(SummedBytes::kPiece, bytes.size() - begin);
@@ -40,7 +40,7 @@ bool copy_compared(std::span<const SummedBytes* const> parts, std::span<std::byt
     }
     at += bytes.size();
   }
-  REPRISE_CHECK(at == to.size(), "blocks were copied to where there is more room");
+  REPRISE_CHECK(at == to.size(), "the destination is larger than the copied blocks");
   std::atomic<bool> same{true};  // relaxed: the threads' ends publish it
   in_parallel(pieces.size(), [&](std::size_t i) {
     const Piece& piece = pieces[i];

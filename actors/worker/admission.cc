@@ -76,16 +76,17 @@ void Admission::apply(OpenSequence job, Reply reply, Time now) {
   if (table->failed())
     return reply.answer(OpenResult(JobError{JobFault::kDeviceFailed, "the model has failed"}));
   if (shortens(job) && table->facts().tail_bytes == 0)
-    return reply.answer(OpenResult(JobError{JobFault::kBadJob, "prompts of this model cannot be compacted"}));
+    return reply.answer(
+        OpenResult(JobError{JobFault::kBadJob, "kv_budget: prompts of this model cannot be compacted"}));
   if (job.adapter && !table->has_adapter(job.adapter))
     return reply.answer(OpenResult(JobError{JobFault::kUnknown, "no such adapter is loaded"}));
   const std::uint64_t price = price_of(*table, job, tokens_of(job, job.max_tokens), 0);
   if (const std::uint64_t most = share_of(job); price > most) {
-    return reply.answer(OpenResult(JobError{JobFault::kNeverFits,
-                                            "needs " + std::to_string(price) +
-                                                " bytes of state, and there are " + std::to_string(most) +
-                                                (most < state_.budget().limit() ? " for its tenant" : ""),
-                                            price}));
+    return reply.answer(OpenResult(JobError{
+        JobFault::kNeverFits,
+        "the request needs " + std::to_string(price) + " bytes of memory for its state; the limit is " +
+            std::to_string(most) + (most < state_.budget().limit() ? " (the share of its tenant)" : ""),
+        price}));
   }
   if (waiting_.size() >= limits_.waiting) {
     return reply.answer(OpenResult(JobError{JobFault::kBusy, "too many requests wait for the device"}));

@@ -16,7 +16,7 @@ using Phase = SequenceRun::Phase;
 namespace {
 
 const JobError& nobody_reads() {
-  static const JobError error{JobFault::kCancelled, "nobody reads"};
+  static const JobError error{JobFault::kCancelled, "the reader of the reply is gone"};
   return error;
 }
 
@@ -32,11 +32,11 @@ void Decoding::begin(HeldSequence held, protocol::Decode job) {
   if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
   if (table->failed()) return refuse(JobFault::kDeviceFailed, "the model has failed");
   if (run->phase != Phase::kIdle || (run->logits.empty() && !run->first)) {
-    return refuse(JobFault::kBadJob, "decoding goes on from a prefill");
+    return refuse(JobFault::kBadJob, "decoding must follow a prefill");
   }
   const bool first_is_masked = job.masks && job.masks->is_masked(0);
   if (run->first && (first_is_masked || job.choice != 0 || job.sampling != run->sampler->params())) {
-    return refuse(JobFault::kBadJob, "the prefill was told of another reply");
+    return refuse(JobFault::kBadJob, "the prefill was given another reply's settings");
   }
   const std::size_t vocab = table->facts().vocab;
   if (const auto errors = job.sampling.validate(vocab); !errors.empty()) {

@@ -288,7 +288,8 @@ void DeviceStep::end_prefill(StateTable& table, SequenceRun& run) {
   run.phase = Phase::kIdle;
   if (run.hidden_wish != protocol::Prefill::Hidden::kNone && run.hidden.empty()) {
     return run.answer_prefill(
-        JobError{JobFault::kNoMemory, "the prompt gave way to others, and its hidden states were not kept"});
+        JobError{JobFault::kNoMemory,
+                 "the prompt was preempted and its hidden states were not kept; try again later"});
   }
   protocol::Prefilled done{.computed = run.computed, .digest = 0, .reported = run.reported};
   if (run.want_digest) {

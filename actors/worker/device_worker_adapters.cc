@@ -49,8 +49,8 @@ void DeviceWorker::take_in_adapters() {
       adapters_read_.push_back(std::move(read));
     } else if (room == Room::kNone || !state_.budget().take(bytes)) {
       read.reply.answer(AdapterAnswer(JobError{JobFault::kNoMemory,
-                                               "needs " + std::to_string(bytes) +
-                                                   " bytes of the device's memory, and there are " +
+                                               "the adapter needs " + std::to_string(bytes) +
+                                                   " bytes of the device's memory; free are " +
                                                    std::to_string(state_.budget().free()),
                                                bytes}));
     } else {

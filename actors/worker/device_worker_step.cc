@@ -202,7 +202,7 @@ runtime::Task<void> DeviceWorker::look_again_at(std::chrono::steady_clock::time_
 
 // False: there is nobody whom that would help.
 bool DeviceWorker::give_up_one() {
-  const JobError error{JobFault::kNoMemory, "the device's memory is taken and nothing more can be freed"};
+  const JobError error{JobFault::kNoMemory, "the device's memory is full and nothing more can be freed"};
   // Whoever computes would have made progress; so the oldest that is short gets its answer.
   const auto stuck = state_.sequences_where([](const SequenceRun& run) {
     return run.phase != Phase::kIdle && !run.awaits_credit && !run.awaits_mask;

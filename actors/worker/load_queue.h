@@ -56,7 +56,7 @@ class LoadQueue {
 
   /// After `done`: what is finished. The next begins.
   Result take() {
-    REPRISE_CHECK(current_.has_value(), "nothing was loaded");
+    REPRISE_CHECK(current_.has_value(), "take() without a finished load");
     Result result = std::move(result_);
     result.reply = std::move(current_->reply);
     result_ = {};

@@ -23,10 +23,11 @@ struct PressureMarks {
 
   /// What is wrong with them; nothing: they make sense.
   std::optional<std::string> fault() const {
-    if (choosy < 1 || evict < 1 || choosy > 100 || evict > 100) return "marks of memory are 1 to 100 percent";
+    if (choosy < 1 || evict < 1 || choosy > 100 || evict > 100)
+      return "cache.choosy_percent and cache.evict_percent must be 1 to 100";
     if (choosy > evict)
-      return "the memory's mark for choosing (" + std::to_string(choosy) +
-             " percent) is above that for evicting (" + std::to_string(evict) + ")";
+      return "cache.choosy_percent (" + std::to_string(choosy) + " %) is above cache.evict_percent (" +
+             std::to_string(evict) + ")";
     return std::nullopt;
   }
 };

@@ -23,22 +23,22 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
                                    const protocol::Prefill& job) {
   const auto bad = [](std::string why) { return JobError{JobFault::kBadJob, std::move(why)}; };
   if (table.failed()) return JobError{JobFault::kDeviceFailed, "the model has failed"};
-  if (run.phase != Phase::kIdle || run.in_step) return bad("the sequence is not at rest");
+  if (run.phase != Phase::kIdle || run.in_step) return bad("the sequence is busy");
   // A request whose slot was lost to a restore that failed begins as one that was preempted does.
   if (!run.state && run.priority == protocol::Priority::kIdle) {
-    return JobError{JobFault::kCancelled, "idle work gave way"};
+    return JobError{JobFault::kCancelled, "idle work was canceled to free memory"};
   }
   if (!job.tokens || job.end > job.tokens->size() || job.end <= run.held_tokens()) {
-    return bad("a prefill must go beyond what the sequence holds and not beyond its tokens");
+    return bad("a prefill must end after the tokens that the sequence holds, and within its own");
   }
   if (run.compacted() && (run.reused == 0 || job.plan)) {
-    return bad("a compacted prompt has no more tokens, and one that is gone on from has no checkpoints");
+    return bad("a compacted prompt cannot be extended, and one that is continued cannot have checkpoints");
   }
   if (job.hidden != protocol::Prefill::Hidden::kNone && !table.rules().gives_hidden) {
-    return bad("this device gives no hidden states");
+    return bad("this device cannot return hidden states");
   }
   if (job.hidden == protocol::Prefill::Hidden::kSum && run.held_tokens() > 0) {
-    return bad("the sum of hidden states is of all tokens");
+    return bad("a sum of hidden states needs all tokens to be computed");
   }
   const auto vocab = static_cast<TokenId>(table.facts().vocab);
   for (std::uint32_t i = 0; i < job.end; ++i) {
@@ -49,12 +49,12 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
   }
   const std::uint32_t grid = table.rules().grid;
   if (run.held_tokens() % grid != 0 || (run.state && run.state->stored() % grid != 0)) {
-    return bad("a prefill goes on from a place on the grid");
+    return bad("a prefill must start at a multiple of the grid");
   }
   std::uint32_t last = 0;
   for (const std::uint32_t at : places_of(job)) {
     if (at <= last || at % grid != 0 || at > job.end) {
-      return bad("checkpoints must ascend, on the grid, within the prefill");
+      return bad("checkpoints must ascend, be multiples of the grid and be within the prefill");
     }
     last = at;
   }

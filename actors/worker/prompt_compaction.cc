@@ -6,8 +6,8 @@ namespace reprise::actors {
 
 void PromptCompaction::compact(StateTable& table, SequenceRun& run) {
   if (!run.tail || !run.tail->covers(run.prompt_end)) {
-    return run.end_work({protocol::JobFault::kBadJob,
-                         "the last tokens of a prompt that is to be compacted must be computed"});
+    return run.end_work(
+        {protocol::JobFault::kBadJob, "the last tokens of a prompt must be computed before it is compacted"});
   }
   const std::uint64_t bytes = (run.kv.tokens + gpu::kPageTokens - 1) / gpu::kPageTokens * table.page_bytes();
   const MemoryNeed need{.bytes = bytes, .block = table.page_bytes(), .needy = &run};

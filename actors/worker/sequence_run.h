@@ -150,7 +150,7 @@ struct SequenceRun {
   }
   TokenId token_at(std::uint32_t place) const {
     if (place < prompt_end) return (*prompt)[place];
-    REPRISE_CHECK(place - prompt_end < decoded.size(), "a token is to be computed that was not chosen yet");
+    REPRISE_CHECK(place - prompt_end < decoded.size(), "a token was requested that is not sampled yet");
     return decoded[place - prompt_end];
   }
 

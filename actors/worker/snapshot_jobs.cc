@@ -136,7 +136,7 @@ SnapshotJobs::Begun SnapshotJobs::begin_checkpoint(StateTable& table, const Sequ
 void SnapshotJobs::end_checkpoint(StateTable& table, SequenceRun& run, std::uint32_t at,
                                   std::optional<gpu::Snapshot> state, bool healthy) {
   REPRISE_CHECK(!run.checkpoints.empty() && run.checkpoints.front() == at,
-                "a step has passed a checkpoint that was not the prefill's next");
+                "a step passed a checkpoint that was not the prefill's next");
   Capture capture{.healthy = healthy};
   if (state) keep(table, run, at, std::move(*state), false, capture);
   run.checkpoints.pop_front();
@@ -194,22 +194,22 @@ void SnapshotJobs::snapshot(protocol::SnapshotKv job, TakenReply reply) {
   if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
   if (table->failed()) return refuse(JobFault::kDeviceFailed, "the model has failed");
   if (run->phase != Phase::kIdle || run->in_step || !run->state || !run->prompt) {
-    return refuse(JobFault::kBadJob, "the sequence is not at rest");
+    return refuse(JobFault::kBadJob, "the sequence is busy");
   }
   const std::uint32_t stored = run->held_tokens();
   const bool raw = job.kind == Kind::kRaw;
   const models::ModelRules rules = table->rules();
   const bool compacted = run->compacted();
   if (!raw && compacted != (job.plan && protocol::is_compacted(job.plan->name_space))) {
-    return refuse(JobFault::kBadJob, compacted ? "a compacted state stands among exact ones nowhere"
-                                               : "this state is not a compacted one");
+    return refuse(JobFault::kBadJob, compacted ? "a compacted state cannot be saved as an exact one"
+                                               : "an exact state cannot be saved as a compacted one");
   }
   const bool of_decoding = !compacted && stored > run->prompt_end;
   if (!raw && (!stands_on(rules.grid, *run) || (of_decoding && !rules.decode_is_canonical))) {
-    return refuse(JobFault::kBadJob, "no canonical state at this place");
+    return refuse(JobFault::kBadJob, "the sequence has no canonical state at this position");
   }
   if (raw && (stored != run->prompt_end || run->logits.empty())) {
-    return refuse(JobFault::kBadJob, "a raw snapshot is taken behind the prompt");
+    return refuse(JobFault::kBadJob, "a raw snapshot must be taken after the prompt");
   }
   run->phase = Phase::kSnapshot;
   run->snapshot_kind = job.kind;
@@ -235,7 +235,7 @@ void SnapshotJobs::try_snapshot(StateTable& table, SequenceRun& run) {
     return reply.answer(Result(JobError{JobFault::kUnhealthy, "the state is not finite"}));
   }
   WorkerFigures::add(figures_.checkpoints_skipped);
-  reply.answer(Result(no_memory("no memory for a snapshot")));
+  reply.answer(Result(no_memory("not enough memory for a snapshot")));
 }
 
 // -- restoring
@@ -249,9 +249,9 @@ void SnapshotJobs::restore(const protocol::RestoreKv& job, RestoredReply reply, 
   const SnapshotRecord* record = table->find(job.snapshot);
   if (record == nullptr) return refuse(JobFault::kUnknown, "no such snapshot");
   if (record->adapter != run->adapter)
-    return refuse(JobFault::kUnknown, "the snapshot is of another adapter");
+    return refuse(JobFault::kUnknown, "the snapshot belongs to another adapter");
   if (run->phase != Phase::kIdle || run->in_step) {
-    return refuse(JobFault::kBadJob, "the sequence is not at rest");
+    return refuse(JobFault::kBadJob, "the sequence is busy");
   }
   const std::size_t length = record->state.logical();
   if (!record->raw && job.compacted != record->compacted()) {
@@ -260,11 +260,11 @@ void SnapshotJobs::restore(const protocol::RestoreKv& job, RestoredReply reply, 
   }
   const bool can_be_cut = table->slot_bytes() == 0 && record->state.stored() == length;
   if (job.at > length || (job.at < length && !can_be_cut)) {
-    return refuse(JobFault::kBadJob, "the snapshot cannot be cut at that place");
+    return refuse(JobFault::kBadJob, "the snapshot cannot be restored at this shorter length");
   }
   if (token_hash(std::span(*record->tokens).first(job.at)) != job.token_hash) {
     drop_damaged(*table, job.snapshot);
-    return refuse(JobFault::kDamaged, "the snapshot is of other tokens");
+    return refuse(JobFault::kDamaged, "the snapshot holds other tokens");
   }
   begin_restore(*table, *run, std::move(reply));
   run->restore = job;
@@ -322,7 +322,7 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
       if (!run.short_since) run.short_since = now;
       if (now - *run.short_since < patience_) return;
       if (!run.state) run.state = table.store().open();
-      return answer(no_memory("no memory to restore into"));
+      return answer(no_memory("not enough memory to restore the snapshot"));
     }
     run.state.reset();
     gpu::Restoration restoration = table.store().restore(record->state, places);
@@ -335,7 +335,8 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
       drop_damaged(table, job.snapshot);
       return answer(JobError{JobFault::kDamaged, "the snapshot's checksum is wrong"});
     }
-    if (state_.budget().has_room(0, need.block)) return answer(no_memory("no memory to restore into"));
+    if (state_.budget().has_room(0, need.block))
+      return answer(no_memory("not enough memory to restore the snapshot"));
   }
   if (record->raw) {
     run.prompt = record->tokens;
@@ -362,14 +363,14 @@ void SnapshotJobs::load(protocol::LoadKv job, RestoredReply reply, Time now) {
   if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
   if (table->failed()) return refuse(JobFault::kDeviceFailed, "the model has failed");
   if (run->phase != Phase::kIdle || run->in_step) {
-    return refuse(JobFault::kBadJob, "the sequence is not at rest");
+    return refuse(JobFault::kBadJob, "the sequence is busy");
   }
   if (!job.state || !job.tokens || job.state->stored == 0 || job.tokens->size() < job.state->stored) {
-    return refuse(JobFault::kBadJob, "there is no state of these tokens");
+    return refuse(JobFault::kBadJob, "the saved state is not of these tokens");
   }
   if (job.state->stored % table->rules().grid != 0 ||
       job.state->bytes.size() != gpu::transfer_bytes(table->facts().sizes, job.state->stored)) {
-    return refuse(JobFault::kDamaged, "the state is not one of this model");
+    return refuse(JobFault::kDamaged, "the saved state does not fit this model");
   }
   begin_restore(*table, *run, std::move(reply));
   run->load = std::move(job);
@@ -394,13 +395,14 @@ void SnapshotJobs::try_load(StateTable& table, SequenceRun& run, Time now) {
       if (!run.short_since) run.short_since = now;
       if (now - *run.short_since < patience_) return;
       if (!run.state) run.state = table.store().open();
-      return end_restore(run, no_memory("no memory to load into"));
+      return end_restore(run, no_memory("not enough memory to load the snapshot"));
     }
     run.state.reset();
     run.state = gpu::load_sequence(table.store(), from.bytes, run.load->state, from.stored, from.logical);
     if (run.state) break;
     run.state = table.store().open();
-    if (state_.budget().has_room(0, need.block)) return end_restore(run, no_memory("no memory to load into"));
+    if (state_.budget().has_room(0, need.block))
+      return end_restore(run, no_memory("not enough memory to load the snapshot"));
   }
   run.prompt = run.load->tokens;
   run.prompt_end = from.stored;
@@ -418,7 +420,7 @@ protocol::ReadKv::Reply SnapshotJobs::read(const protocol::ReadKv& job) const {
     return JobError{JobFault::kBadJob, "the snapshot has fewer pages"};
   }
   if (job.to.size() != job.pages * table->page_bytes() + (job.slot ? table->slot_bytes() : 0)) {
-    return JobError{JobFault::kBadJob, "there is another room for a copy than it needs"};
+    return JobError{JobFault::kBadJob, "the buffer for the copy has the wrong size"};
   }
   static constexpr traces::ZoneSite kSite{"read snapshot"};
   const traces::Zone zone(kSite);

@@ -24,7 +24,7 @@ StepThread::~StepThread() {
 void StepThread::start(std::function<void()> work, std::function<void()> done) {
   {
     const std::lock_guard lock(mutex_);
-    REPRISE_CHECK(!work_, "two steps at once");
+    REPRISE_CHECK(!work_, "a step was started while another is running");
     work_ = std::move(work);
     done_ = std::move(done);
   }

@@ -136,7 +136,7 @@ void multiply_bytes_by_tiles(RowList listed, std::size_t m, const WeightView& w,
     const bool found = ((w.format == &Quant::kFormat &&
                          (TileProduct<Quant>(listed, m, w, y, y_stride).outputs(n_begin, n_end), true)) ||
                         ...);
-    REPRISE_CHECK(found, "a format that tiles are made of");
+    REPRISE_CHECK(found, "the weight format has no AMX tile kernel");
   };
   find.operator()<Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4>();
 }

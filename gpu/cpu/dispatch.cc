@@ -97,14 +97,15 @@ constexpr NamedIsa kIsas[] = {{Isa::kPlain, "plain"},
 class ExtendedKernels {
  public:
   ExtendedKernels(Isa isa, const Kernels& other, std::span<const FastProduct> products) : kernels_(other) {
-    REPRISE_CHECK(other.formats.size() <= formats_.size(), "a table with more formats than it has room for");
+    REPRISE_CHECK(other.formats.size() <= formats_.size(), "more weight formats than the kernel table holds");
     std::copy(other.formats.begin(), other.formats.end(), formats_.begin());
     const std::span<FormatKernels> rows = std::span(formats_).first(other.formats.size());
     for (const FastProduct& fast : products) {
       const auto row = std::find_if(rows.begin(), rows.end(), [&](const FormatKernels& candidate) {
         return candidate.format == fast.format;
       });
-      REPRISE_CHECK(row != rows.end(), "a product of a format that the table does not have");
+      REPRISE_CHECK(row != rows.end(),
+                    "a fast GEMM was registered for a weight format that is not in the kernel table");
       row->fast = fast.product;
     }
     kernels_.isa = isa;
@@ -200,7 +201,7 @@ const FormatKernels* Kernels::find(const WeightFormat& format) const {
 
 const FormatKernels& Kernels::format(const WeightFormat& format) const {
   const FormatKernels* found = find(format);
-  REPRISE_CHECK(found != nullptr, "a weight in a format that cannot be computed with");
+  REPRISE_CHECK(found != nullptr, "the weight format has no kernels");
   return *found;
 }
 
@@ -220,7 +221,7 @@ std::string name_of(const Kernels& kernels) {
 }
 
 const Kernels& cpu_kernels(Isa isa) {
-  REPRISE_CHECK(is_available(isa), "kernels for another processor were asked for");
+  REPRISE_CHECK(is_available(isa), "kernels were requested that this processor cannot run");
   switch (isa) {
 #if defined(__aarch64__)
     case Isa::kNeon:

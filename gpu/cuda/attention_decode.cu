@@ -253,7 +253,8 @@ std::size_t partial_bytes(const AttentionShape& shape, int rows, int longest) {
 void attention_decode(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                       StreamHandle stream) {
   if (batch.rows == 0) return;
-  REPRISE_CHECK(batch.rows == batch.slice_count && batch.longest > 0, "a decoded slice has one row");
+  REPRISE_CHECK(batch.rows == batch.slice_count && batch.longest > 0,
+                "a decode batch has a slice without exactly one row");
   check_pass(shape, pass);
   with_rows(shape, [&](auto kv, auto dim) {
     launch_decode<decltype(kv)::value, decltype(dim)::value>(shape, batch, pass, stream);

@@ -72,7 +72,7 @@ void with_head_dim(int head_dim, const Launch& launch) {
     case 256:
       return launch(std::integral_constant<int, 256>());
     default:
-      REPRISE_CHECK(false, "attention was asked for a head size without a kernel");
+      REPRISE_CHECK(false, "attention has no kernel for this head size");
   }
 }
 
@@ -93,7 +93,7 @@ void with_rows(const AttentionShape& shape, const Launch& launch) {
         }
         break;
     }
-    REPRISE_CHECK(false, "attention was asked for keys and values without a kernel");
+    REPRISE_CHECK(false, "attention has no kernel for this type of keys and values");
   });
 }
 

@@ -96,7 +96,7 @@ void attention_prefill(const AttentionShape& shape, const Batch& batch, const At
 
 void attention_decode(const AttentionShape& shape, const Batch& batch, const AttentionPass<float>& pass,
                       StreamHandle stream) {
-  REPRISE_CHECK(batch.rows == batch.slice_count, "a decoded slice has one row");
+  REPRISE_CHECK(batch.rows == batch.slice_count, "a decode batch has a slice without exactly one row");
   attend(shape, batch, pass, stream);
 }
 

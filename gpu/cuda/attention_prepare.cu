@@ -129,12 +129,12 @@ float score_scale(const AttentionShape& shape) {
 
 template <class Row>
 void check_pass(const AttentionShape& shape, const AttentionPass<Row>& pass) {
-  REPRISE_CHECK(attention_supports<Row>(shape), "attention of a shape without a kernel");
+  REPRISE_CHECK(attention_supports<Row>(shape), "attention has no kernel for this shape");
   const auto is_aligned = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
   REPRISE_CHECK(pass.stride * sizeof(Row) % 16 == 0 && is_aligned(pass.projected) && is_aligned(pass.out),
-                "rows that attention reads and writes must be aligned to 16 bytes");
+                "the rows of attention are not aligned to 16 bytes");
   REPRISE_CHECK(reinterpret_cast<std::uintptr_t>(pass.workspace) % 256 == 0,
-                "the workspace of attention must be aligned to 256 bytes");
+                "the workspace of attention is not aligned to 256 bytes");
 }
 template void check_pass(const AttentionShape&, const AttentionPass<Bf16>&);
 template void check_pass(const AttentionShape&, const AttentionPass<float>&);

@@ -271,7 +271,7 @@ bool suits_warpgroups(const AttentionShape&) {
 }
 
 void attend_by_warpgroups(const AttentionShape&, const Batch&, const AttentionPass<Bf16>&, StreamHandle) {
-  REPRISE_CHECK(false, "attention by warpgroups was not compiled");
+  REPRISE_CHECK(false, "wgmma attention was not compiled into this build");
 }
 
 #endif

@@ -76,7 +76,8 @@ __global__ void __launch_bounds__(kBlockThreads)
 template <class X, class Y>
 void launch_blocks(const BlockWeights& weights, int rows, const BlockRows<const X>& x, const BlockRows<Y>& y,
                    StreamHandle stream) {
-  REPRISE_CHECK(weights.blocks > 0 && weights.inputs > 0 && weights.outputs > 0, "a product of empty blocks");
+  REPRISE_CHECK(weights.blocks > 0 && weights.inputs > 0 && weights.outputs > 0,
+                "a block-diagonal GEMM has no blocks, inputs or outputs");
   if (rows == 0) return;
   const dim3 grid(static_cast<unsigned>((weights.outputs + kBlockThreads - 1) / kBlockThreads),
                   static_cast<unsigned>(weights.blocks),

@@ -57,14 +57,14 @@ template <class Row, class Y>
 void convolve(const CausalConvShape& shape, const Batch& batch, const CausalConvPass<Row>& pass, Y* y,
               StreamHandle stream) {
   REPRISE_CHECK(shape.taps >= 1 && shape.channels >= 1 && shape.channels <= pass.stride,
-                "a convolution of channels that rows do not have");
+                "the convolution has no taps or channels, or more channels than the row stride");
   const auto blocks = static_cast<unsigned>((shape.channels + kConvThreads - 1) / kConvThreads);
   convolve_rows<<<dim3(blocks, static_cast<unsigned>(batch.rows)), kConvThreads, 0, stream>>>(shape, batch,
                                                                                               pass, y);
   check_launch("causal_conv");
   if (shape.taps == 1) return;
   // Behind a whole tile all inputs are the slice's own: no block reads what another writes.
-  REPRISE_CHECK(shape.taps - 1 <= kGrid, "a convolution that is longer than a tile");
+  REPRISE_CHECK(shape.taps - 1 <= kGrid, "the convolution reaches back further than one tile");
   const auto ends = static_cast<unsigned>(batch.slice_count + batch.tile_count);
   keep_inputs<<<dim3(blocks, ends), kConvThreads, 0, stream>>>(shape, batch, pass);
   check_launch("causal_conv: its state");

@@ -121,7 +121,7 @@ std::size_t channel_delta_workspace(const ChannelDeltaShape& shape, int /*rows*/
 
 void channel_delta(const ChannelDeltaShape& shape, const Batch& batch, const ChannelDeltaPass& pass,
                    StreamHandle stream) {
-  REPRISE_CHECK(channel_delta_supports(shape), "a recurrence of a shape without a kernel");
+  REPRISE_CHECK(channel_delta_supports(shape), "the recurrence has no kernel for this shape");
   const float q_scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
   const bool in_chunks = batch.tile_count > 0 && !pass.token_after_token && kda_suits_chunks(shape);
   prepare_delta_heads<<<blocks_of_heads(shape.heads, batch.rows), 32 * kHeadWarps, 0, stream>>>(

@@ -71,7 +71,7 @@ std::size_t kda_chunks_workspace(const ChannelDeltaShape& shape, int tiles) {
 
 void kda_in_chunks(const ChannelDeltaShape& shape, const Batch& batch, const ChannelDeltaPass& pass,
                    StreamHandle stream) {
-  REPRISE_CHECK(kda_suits_chunks(shape), "a delta rule in chunks of a shape without a kernel");
+  REPRISE_CHECK(kda_suits_chunks(shape), "the chunked delta rule has no kernel for this shape");
   with_head_dim(shape.head_dim,
                 [&](auto dim) { launch_kda_chunks<decltype(dim)::value>(shape, batch, pass, stream); });
 }

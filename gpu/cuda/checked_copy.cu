@@ -174,14 +174,14 @@ CheckedCopier::CheckedCopier() : totals_(sizeof(Totals)), results_(sizeof(Result
 }
 
 void CheckedCopier::launch(std::span<const BlockMemory::Copy> copies, StreamHandle stream) {
-  REPRISE_CHECK(copies.size() <= kMostCopies, "too many copies of one launch");
+  REPRISE_CHECK(copies.size() <= kMostCopies, "more copies than one launch takes");
   Plan plan{};
   plan.count = static_cast<int>(copies.size());
   for (std::size_t i = 0; i < copies.size(); ++i) {
     const BlockMemory::Copy& copy = copies[i];
     REPRISE_CHECK(copy.bytes % 4 == 0 && reinterpret_cast<std::uintptr_t>(copy.to) % kCopyAlignment == 0 &&
                       reinterpret_cast<std::uintptr_t>(copy.from) % kCopyAlignment == 0,
-                  "a checked copy that is not aligned");
+                  "a checked copy is not aligned, or its size is not a multiple of 4 bytes");
     plan.jobs[i] = {.to = copy.to, .from = copy.from, .bytes = copy.bytes};
     const std::uint64_t vectors = (copy.bytes + sizeof(uint4) - 1) / sizeof(uint4);
     plan.first_chunk[i + 1] = plan.first_chunk[i] + (vectors + kChunk - 1) / kChunk;

@@ -74,7 +74,8 @@ void decode_bf16_normed_gated(const NormedRows& rows, int m, const DeviceWeight&
 
 void decode_bf16_to_stream(const Bf16* x, int m, const DeviceWeight& weight, float* y, const NextRows& next,
                            StreamHandle stream) {
-  REPRISE_CHECK(weight.rows % 8 == 0 && weight.part_of == 0, "a stream that does not go by eights");
+  REPRISE_CHECK(weight.rows % 8 == 0 && weight.part_of == 0,
+                "the residual's width is not a multiple of 8, or the weight is part of another");
   if (tiles_suit(weight, m, false)) return decode_in_tiles_to_stream(x, m, weight, y, next, stream);
   launch_few(x, m, weight, product::StreamOutput{y, weight.rows, next}, stream);
 }

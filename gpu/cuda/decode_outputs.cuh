@@ -238,7 +238,7 @@ void with_scaled_output(const UnscaledRows& rows, void* y, const DeviceWeight& w
   if (kind == GemmOutput::kBf16) {
     return scaled(PlainOutput<GemmOutput::kBf16>{y, weight.rows, weight.stride()});
   }
-  REPRISE_CHECK(kind == GemmOutput::kF32, "rows that wait for their norm are added to something");
+  REPRISE_CHECK(kind == GemmOutput::kF32, "a GEMM with a deferred norm has an output other than bf16 or f32");
   scaled(PlainOutput<GemmOutput::kF32>{y, weight.rows, weight.stride()});
 }
 

@@ -237,7 +237,7 @@ inline bool two_tiles_suit(const DeviceWeight& weight, int m) {
 }
 
 inline void check_few(int m) {
-  REPRISE_CHECK(m <= kMostNormedRows, "more rows than a product takes the norm of");
+  REPRISE_CHECK(m <= kMostNormedRows, "more rows than a small-m GEMM takes");
 }
 
 }  // namespace reprise::gpu::cuda::product

@@ -288,10 +288,10 @@ bool warpgroups_suit(const DeviceWeight&, int, GemmOutput) {
 }
 
 void decode_by_warpgroups(const Bf16*, int, const DeviceWeight&, float*, StreamHandle) {
-  REPRISE_CHECK(false, "products by warpgroups were not compiled");
+  REPRISE_CHECK(false, "wgmma GEMMs were not compiled into this build");
 }
 void decode_by_warpgroups(const UnscaledRows&, int, const DeviceWeight&, float*, StreamHandle) {
-  REPRISE_CHECK(false, "products by warpgroups were not compiled");
+  REPRISE_CHECK(false, "wgmma GEMMs were not compiled into this build");
 }
 
 #endif

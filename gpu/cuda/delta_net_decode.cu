@@ -161,8 +161,8 @@ void launch_decode(const DeltaNetShape& shape, const DeltaNetWeights& weights, c
 
 void delta_net_decode(const DeltaNetShape& shape, const DeltaNetWeights& weights, const Batch& batch,
                       const DeltaNetPass<Bf16>& pass, StreamHandle stream) {
-  REPRISE_CHECK(delta_net_supports(shape), "a delta net of a shape without kernels");
-  REPRISE_CHECK(pass.stride % 2 == 0, "rows of a delta net that are not aligned to 4 bytes");
+  REPRISE_CHECK(delta_net_supports(shape), "the delta net has no kernel for this shape");
+  REPRISE_CHECK(pass.stride % 2 == 0, "the rows of the delta net are not aligned to 4 bytes");
   if (batch.slice_count == 0) return;
   if (suits_clusters(shape, batch.slice_count)) {
     return delta_net_decode_in_clusters(shape, weights, batch, pass, stream);

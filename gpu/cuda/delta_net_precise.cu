@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(32 * kHeadWarps)
 
 void recur_precisely(const DeltaNetShape& shape, const DeltaNetWeights& weights, const Batch& batch,
                      const DeltaNetPass<float>& pass, StreamHandle stream) {
-  REPRISE_CHECK(delta_net_supports(shape), "a delta net of a shape without kernels");
+  REPRISE_CHECK(delta_net_supports(shape), "the delta net has no kernel for this shape");
   if (batch.slice_count == 0) return;
   const DeltaNetSizes sizes(shape);
   const auto rows = static_cast<std::size_t>(batch.rows);

@@ -363,8 +363,8 @@ std::size_t delta_net_workspace<Bf16>(const DeltaNetShape& shape, int /*rows*/, 
 
 void delta_net_prefill(const DeltaNetShape& shape, const DeltaNetWeights& weights, const Batch& batch,
                        const DeltaNetPass<Bf16>& pass, StreamHandle stream) {
-  REPRISE_CHECK(delta_net_supports(shape), "a delta net of a shape without kernels");
-  REPRISE_CHECK(pass.stride % 2 == 0, "rows of a delta net that are not aligned to 4 bytes");
+  REPRISE_CHECK(delta_net_supports(shape), "the delta net has no kernel for this shape");
+  REPRISE_CHECK(pass.stride % 2 == 0, "the rows of the delta net are not aligned to 4 bytes");
   if (batch.tile_count == 0) return;
   const DeltaNetSizes sizes(shape);
   const PrefillSpace space = divide(shape, pass.workspace, batch.tile_count);

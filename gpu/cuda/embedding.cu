@@ -46,7 +46,7 @@ void embed_bf16(const std::int32_t* tokens, int rows, const DeviceWeight& table,
 
 void embed_bf16_to_stream(const std::int32_t* tokens, int rows, const DeviceWeight& table, float factor,
                           float* y, const NextRows& next, const RopeRows& rope, StreamHandle stream) {
-  REPRISE_CHECK(table.columns % 32 == 0, "a stream that does not go by eights");
+  REPRISE_CHECK(table.columns % 32 == 0, "the residual's width is not a multiple of 32");
   launch(tokens, rows, table, factor, y, next, rope, stream);
 }
 

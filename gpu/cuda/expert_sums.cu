@@ -62,7 +62,7 @@ template <class Row>
 void sum_experts(const RouterShape& shape, const ExpertPlaces& places, const ExpertSum<Row>& sum, int rows,
                  int size, StreamHandle stream) {
   constexpr int kMost = 32768;  // rows of a launch
-  REPRISE_CHECK(rows <= kMost, "more rows than a launch has");
+  REPRISE_CHECK(rows <= kMost, "more rows than one launch takes");
   launch_after(sum_each_row<Row>,
                {.blocks = dim3((size + kSumThreads - 1) / kSumThreads, rows), .threads = kSumThreads}, stream,
                shape.chosen, places, sum, size);

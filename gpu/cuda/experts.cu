@@ -304,7 +304,7 @@ __global__ void __launch_bounds__(kPlaceThreads) cut_tiles(int experts, ExpertPl
 
 void check_bounds(const RouterShape& shape) {
   REPRISE_CHECK(shape.routed <= kMostExperts && shape.chosen <= kMostChosen,
-                "more experts than the router's kernel has");
+                "more experts than the router's kernel takes");
 }
 std::size_t route_bytes(const RouterShape& shape, int warps) {
   return static_cast<std::size_t>(warps) * static_cast<std::size_t>(route_floats(shape)) * sizeof(float);

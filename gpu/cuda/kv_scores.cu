@@ -256,7 +256,7 @@ void score_places(const PromptOfLayer& prompt, const CompactionSpace& space, Str
   REPRISE_CHECK(attention_supports(shape) && shape.window == 0 && prompt.scored > 0 &&
                     prompt.ring.window == static_cast<int>(prompt.budget.window) &&
                     prompt.ring.row_bytes % 16 == 0 && prompt.queries % 16 == 0,
-                "a prompt is scored that cannot be");
+                "KV scoring was called for a shape, window or size without a kernel");
   with_rows(shape, [&](auto kv, auto dim) {
     sum_weights<decltype(kv)::value, decltype(dim)::value>(prompt, space, stream);
   });

@@ -208,7 +208,7 @@ template <class Row>
 void remember_queries(const AttentionShape& shape, const Batch& batch, const AttentionPass<Row>& pass,
                       const QueryRing* rings, std::size_t offset, StreamHandle stream) {
   if (batch.rows == 0) return;
-  REPRISE_CHECK(offset % 16 == 0, "queries are remembered at a place that is not aligned");
+  REPRISE_CHECK(offset % 16 == 0, "the offset of the saved queries is not a multiple of 16");
   copy_queries<<<static_cast<unsigned>(batch.rows), kRememberThreads, 0, stream>>>(
       shape, batch, reinterpret_cast<const Row*>(pass.workspace), rings, offset);
   check_launch("the queries of a prompt's last tokens");
@@ -220,8 +220,9 @@ template void remember_queries(const AttentionShape&, const Batch&, const Attent
 
 void choose_places(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream) {
   const KvBudget& budget = prompt.budget;
-  REPRISE_CHECK(budget.shortens(static_cast<std::uint64_t>(prompt.tokens)) && budget.tokens >= budget.fixed(),
-                "places are chosen of a prompt that the budget does not fit");
+  REPRISE_CHECK(
+      budget.shortens(static_cast<std::uint64_t>(prompt.tokens)) && budget.tokens >= budget.fixed(),
+      "KV entries were selected although the budget does not shorten the prompt, or is below its fixed part");
   choose<<<static_cast<unsigned>(prompt.shape.kv_heads), kChooseThreads, 0, stream>>>(prompt, space.scores,
                                                                                       space.kept);
   check_launch("the choice of a prompt's places");
@@ -235,7 +236,7 @@ void gather_places(const PromptOfLayer& prompt, const CompactionSpace& space, St
   if (row_bytes % sizeof(uint4) == 0) {
     gather<uint4><<<blocks, 32 * kGatherWarps, 0, stream>>>(prompt, row_bytes, space.kept);
   } else {
-    REPRISE_CHECK(row_bytes % sizeof(std::uint16_t) == 0, "a row of keys of an odd number of bytes");
+    REPRISE_CHECK(row_bytes % sizeof(std::uint16_t) == 0, "a row of keys has an odd number of bytes");
     gather<std::uint16_t><<<blocks, 32 * kGatherWarps, 0, stream>>>(prompt, row_bytes, space.kept);
   }
   check_launch("the gathering of a prompt's places");

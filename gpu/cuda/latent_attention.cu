@@ -309,7 +309,7 @@ template std::size_t latent_workspace<float>(const LatentShape&, int, int, int);
 void latent_attention(const LatentShape& shape, const Batch& batch, const LatentPass<Bf16>& pass,
                       StreamHandle stream) {
   if (batch.rows == 0) return;
-  REPRISE_CHECK(latent_supports(shape), "latent attention of a shape without a kernel");
+  REPRISE_CHECK(latent_supports(shape), "latent attention has no kernel for this shape");
   prepare_latent_rows<Bf16, Bf16>(shape, batch, pass, stream);
   const auto heads = static_cast<unsigned>(shape.heads);
   if (batch.tile_count > 0) {
@@ -317,7 +317,8 @@ void latent_attention(const LatentShape& shape, const Batch& batch, const Latent
                           stream);
     return;
   }
-  REPRISE_CHECK(batch.rows == batch.slice_count && batch.longest > 0, "a decoded slice has one row");
+  REPRISE_CHECK(batch.rows == batch.slice_count && batch.longest > 0,
+                "a decode batch has a slice without exactly one row");
   const int splits = latent_splits(batch.longest);
   const std::size_t fitting = kLatentPartials / latent_row_bytes(shape, batch.longest);
   const int at_once = static_cast<int>(std::clamp<std::size_t>(fitting, 1, kMostLatentSlices));

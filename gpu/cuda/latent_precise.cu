@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kPreciseThreads)
 void latent_attention(const LatentShape& shape, const Batch& batch, const LatentPass<float>& pass,
                       StreamHandle stream) {
   if (batch.rows == 0) return;
-  REPRISE_CHECK(latent_supports<float>(shape), "latent attention of a shape without a kernel");
+  REPRISE_CHECK(latent_supports<float>(shape), "latent attention has no kernel for this shape");
   const auto launch = [&](auto kv, auto kept) {
     prepare_latent_rows<float, decltype(kept)>(shape, batch, pass, stream);
     const dim3 blocks(static_cast<unsigned>(batch.rows),

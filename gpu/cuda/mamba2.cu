@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kGateThreads) gate_groups(int groups, int size
 
 template <class Row>
 void scan_tokens(const SsdShape& shape, const Batch& batch, const SsdPass<Row>& pass, StreamHandle stream) {
-  REPRISE_CHECK(ssd_supports(shape), "a recurrence of a shape without a kernel");
+  REPRISE_CHECK(ssd_supports(shape), "the recurrence has no kernel for this shape");
   const SsdRule<Row> rule{.columns = shape.inner(),
                           .size = shape.state_size,
                           .state_stride = shape.head_dim,
@@ -146,7 +146,7 @@ std::size_t ssd_workspace(const SsdShape& shape, int /*rows*/, int tiles) {
 
 void ssd(const SsdShape& shape, const Batch& batch, const SsdPass<Bf16>& pass, StreamHandle stream) {
   if (batch.tile_count > 0 && ssd_suits_chunks(shape)) {
-    REPRISE_CHECK(ssd_supports(shape), "a recurrence of a shape without a kernel");
+    REPRISE_CHECK(ssd_supports(shape), "the recurrence has no kernel for this shape");
     ssd_in_chunks(shape, batch, pass, stream);
     return;
   }

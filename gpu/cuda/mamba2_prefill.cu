@@ -193,7 +193,7 @@ std::size_t ssd_chunks_workspace(const SsdShape& shape, int tiles) {
 
 void ssd_in_chunks(const SsdShape& shape, const Batch& batch, const SsdPass<Bf16>& pass,
                    StreamHandle stream) {
-  REPRISE_CHECK(ssd_suits_chunks(shape), "a recurrence in chunks of a shape without a kernel");
+  REPRISE_CHECK(ssd_suits_chunks(shape), "the chunked recurrence has no kernel for this shape");
   const SsdSpace space = divide_space(shape, pass.workspace, batch.tile_count);
   switch (shape.state_size) {
     case 16:

@@ -278,7 +278,7 @@ bool gated_prefill_suits(int outputs, int columns) {
 
 void multiply_gated_prefill(const Bf16* x, int m, const PrefillWeight& weight, const GatedRows& to,
                             StreamHandle stream) {
-  REPRISE_CHECK(m % kGrid == 0, "rows of a prefill that are not filled up");
+  REPRISE_CHECK(m % kGrid == 0, "m is not a multiple of kGrid; pad the rows first");
   const int wide = tiles_of(m, WideGated::kRows) * tiles_of(weight.outputs / 2, WideGated::kMade);
   if (2 * wide >= multiprocessor_count()) {
     launch_gated<WideGated>(x, weight, m, to, stream);
@@ -294,7 +294,7 @@ bool gated_prefill_suits(int, int) {
 }
 
 void multiply_gated_prefill(const Bf16*, int, const PrefillWeight&, const GatedRows&, StreamHandle) {
-  REPRISE_CHECK(false, "products by warpgroups were not compiled");
+  REPRISE_CHECK(false, "wgmma GEMMs were not compiled into this build");
 }
 
 #endif

@@ -271,7 +271,7 @@ bool halved_prefill_suits(int outputs, int columns) {
 }
 
 void add_halved_prefill(const Bf16* x, int m, const PrefillWeight& weight, float* y, StreamHandle stream) {
-  REPRISE_CHECK(m % kGrid == 0, "rows of a prefill that are not filled up");
+  REPRISE_CHECK(m % kGrid == 0, "m is not a multiple of kGrid; pad the rows first");
   const int multiprocessors = multiprocessor_count();
   // The smallest tiles of which all find a place at once.
   if (blocks_of<SmallHalves>(m, weight.outputs) <= multiprocessors) {
@@ -292,7 +292,7 @@ bool halved_prefill_suits(int, int) {
 }
 
 void add_halved_prefill(const Bf16*, int, const PrefillWeight&, float*, StreamHandle) {
-  REPRISE_CHECK(false, "products by warpgroups were not compiled");
+  REPRISE_CHECK(false, "wgmma GEMMs were not compiled into this build");
 }
 
 #endif

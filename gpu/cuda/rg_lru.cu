@@ -152,7 +152,7 @@ struct LruTiles {
 template <class Row>
 void recur(const RgLruShape& shape, const Batch& batch, const RgLruPass<Row>& pass, StreamHandle stream) {
   REPRISE_CHECK(shape.channels > 0 && shape.channels <= pass.branch_stride,
-                "a recurrence of channels that rows do not have");
+                "the recurrence has no channels, or more than the row stride");
   if (batch.tile_count > 0) {
     const LruTiles<Row> rule{.columns = shape.channels,
                              .size = 1,

@@ -369,7 +369,7 @@ void gate_rows(const float* x, int rows, int size, GateFunction act, float gate_
 void order_columns(const Bf16* x, int rows, int size, const std::int32_t* order, Bf16* y,
                    StreamHandle stream) {
   constexpr int kMost = 32768;  // rows of a launch
-  REPRISE_CHECK(rows <= kMost, "more rows than a launch has");
+  REPRISE_CHECK(rows <= kMost, "more rows than one launch takes");
   launch_after(order_each_row, {.blocks = dim3((size + kThreads - 1) / kThreads, rows), .threads = kThreads},
                stream, x, size, order, y);
 }

@@ -200,7 +200,7 @@ void shift(const Batch& batch, const TokenShiftPass<Row>& pass, StreamHandle str
 
 template <class Row>
 void activate(const float* x, int rows, int size, PairFunction act, Row* y, int stride, StreamHandle stream) {
-  REPRISE_CHECK(size <= stride, "rows that have no room for what is made of them");
+  REPRISE_CHECK(size <= stride, "the outputs of a row are wider than its stride");
   const dim3 grid(static_cast<unsigned>((stride + kShiftThreads - 1) / kShiftThreads),
                   static_cast<unsigned>(rows));
   activate_elements<<<grid, kShiftThreads, 0, stream>>>(x, size, act, y, stride);
@@ -209,7 +209,7 @@ void activate(const float* x, int rows, int size, PairFunction act, Row* y, int 
 
 template <class Row>
 void recur(const WkvShape& shape, const Batch& batch, const WkvPass<Row>& pass, StreamHandle stream) {
-  REPRISE_CHECK(wkv_supports(shape), "a recurrence of a shape without a kernel");
+  REPRISE_CHECK(wkv_supports(shape), "the recurrence has no kernel for this shape");
   prepare_wkv_heads<<<blocks_of_wkv(shape, batch.rows), 32 * kWkvWarps, 0, stream>>>(shape, batch.rows, pass);
   check_launch("wkv: its gates");
   const WkvColumns<Row> rule{.columns = shape.size(),

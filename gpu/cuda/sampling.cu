@@ -49,7 +49,8 @@ std::size_t sampling_workspace(int rows) {
 void sample(float* logits, int rows, int vocab, int stride, const SamplingRow* params,
             const LogitAdjustment* adjustments, const std::uint32_t* masks, std::byte* workspace,
             SampledToken* out, StreamHandle stream) {
-  REPRISE_CHECK(vocab > 0 && vocab <= kMostVocab, "a vocabulary that sums of weights are not made for");
+  REPRISE_CHECK(vocab > 0 && vocab <= kMostVocab,
+                "the vocabulary is empty or larger than the sampling kernel takes");
   if (rows == 0) return;
   auto* best = reinterpret_cast<BestLogit*>(workspace);
   launch_after(find_best, {.blocks = dim3(kParts, rows), .threads = kPartThreads}, stream, logits, vocab,

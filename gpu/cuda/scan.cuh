@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kScanThreads) scan_slices(Rule rule, Batch bat
 template <class Rule>
 void scan(const Rule& rule, const Batch& batch, const SlotExports& exports, StreamHandle stream,
           const char* what) {
-  REPRISE_CHECK(rule.columns > 0 && scan_supports(rule.size), "a scan of a size without a kernel");
+  REPRISE_CHECK(rule.columns > 0 && scan_supports(rule.size), "the scan has no kernel for this state size");
   const dim3 grid(static_cast<unsigned>(scan_blocks(rule.columns)), static_cast<unsigned>(batch.slice_count));
   const auto launch = [&](auto kernel) { kernel<<<grid, kScanThreads, 0, stream>>>(rule, batch, exports); };
   if (rule.size <= 4 * kScanParts) {

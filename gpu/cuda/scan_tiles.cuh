@@ -211,8 +211,8 @@ template <class Rule>
 void scan_tiles(const Rule& rule, const Batch& batch, const SlotExports& exports, std::byte* workspace,
                 StreamHandle stream, const char* what) {
   REPRISE_CHECK(rule.columns > 0 && rule.size >= 1 && rule.size <= Rule::kNumbers,
-                "a scan of tiles of a size without a kernel");
-  REPRISE_CHECK(batch.tile_count > 0 && workspace != nullptr, "a scan of tiles without room for them");
+                "the tiled scan has no kernel for this state size");
+  REPRISE_CHECK(batch.tile_count > 0 && workspace != nullptr, "the tiled scan has no tiles or no workspace");
   auto* states = reinterpret_cast<float*>(workspace);
   const TileStates space{.states = states,
                          .totals = states + rule.numbers * static_cast<std::size_t>(batch.tile_count)};

@@ -228,7 +228,7 @@ template <class Row>
 void separate(const SelectiveScanShape& shape, const ScanNormWeights& norms, int rows, float* x, int stride,
               Row* low, int low_stride, StreamHandle stream) {
   REPRISE_CHECK(shape.step_rank + 2 * shape.state_size <= stride && shape.step_rank <= low_stride,
-                "rows that have no room for the inputs of a scan");
+                "the inputs of the scan are wider than the row stride");
   separate_rows<<<static_cast<unsigned>(rows), kSeparateThreads, 0, stream>>>(shape, norms, x, stride, low,
                                                                               low_stride);
   check_launch("separate_scan_inputs");

@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kCopyThreads) copy_sixteens(uint4* to, const u
 void copy_small_to_device(std::byte* to, const std::byte* from, std::size_t bytes, StreamHandle stream) {
   const auto is_aligned = [](const void* place) { return reinterpret_cast<std::uintptr_t>(place) % 16 == 0; };
   REPRISE_CHECK(bytes <= kMostSmallBytes && is_aligned(to) && is_aligned(from),
-                "bytes that are no small copy");
+                "the copy is too large for a small copy, or not aligned to 16 bytes");
   if (bytes == 0) return;
   const auto count = static_cast<int>((bytes + 15) / 16);
   copy_sixteens<<<static_cast<unsigned>((count + kCopyThreads - 1) / kCopyThreads), kCopyThreads, 0,

@@ -109,7 +109,7 @@ class Binder {
               [](const AdapterPart& a, const AdapterPart& b) { return a.name < b.name; });
     for (std::size_t i = 1; i < parts_.size(); ++i) {
       if (parts_[i].name == parts_[i - 1].name) {
-        throw LoadError(file_.tensors.files().front().path(), parts_[i].name, "is changed twice");
+        throw LoadError(file_.tensors.files().front().path(), parts_[i].name, "is adapted twice");
       }
     }
     return std::move(parts_);
@@ -121,7 +121,7 @@ class Binder {
   }
 
   void bind(const AdapterFile::Change& change) {
-    if (change.target == targets_.embedding()) refuse(*change.a, "a change of the embedding is not computed");
+    if (change.target == targets_.embedding()) refuse(*change.a, "adapting the embedding is not supported");
     const std::vector<TargetMatrix>& matrices = targets_.named(change.target);
     if (matrices.empty()) refuse(*change.a, "the model has no matrix " + change.target);
     for (const StoredTensor* tensor : {change.a, change.b}) check_values(*tensor);
@@ -145,7 +145,7 @@ class Binder {
     const Shape& stored = place.piece ? place.piece->of : spec.shape;
     if (stored.size() != 2 || spec.shape.size() != 2 || !spec.name.ends_with(".weight") ||
         place.layout.values != GgufLayout::Values::kSame) {
-      refuse(*change.a, change.target + " is no single matrix: changes of it are not computed");
+      refuse(*change.a, change.target + " is not a single matrix; adapting it is not supported");
     }
     const std::uint64_t rank = change.a->shape[0];
     if (change.a->shape[1] != stored[1]) {

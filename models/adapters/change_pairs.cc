@@ -18,7 +18,8 @@ void ChangePairs::add(std::string_view name, Half half, const StoredTensor& tens
   Pair& pair = pairs_[found->second];
   const StoredTensor*& place = half == Half::kA ? pair.a : pair.b;
   if (place != nullptr) {
-    throw LoadError(tensors_.path_of(tensor), tensor.name, "the same half is there as " + place->name);
+    throw LoadError(tensors_.path_of(tensor), tensor.name,
+                    "the adapter also has the same matrix as " + place->name);
   }
   place = &tensor;
 }
@@ -27,14 +28,15 @@ std::vector<ChangePairs::Pair> ChangePairs::take() {
   for (const Pair& pair : pairs_) {
     if (pair.a == nullptr || pair.b == nullptr) {
       const StoredTensor& alone = pair.a == nullptr ? *pair.b : *pair.a;
-      throw LoadError(tensors_.path_of(alone), alone.name,
-                      std::string("its other half, ") + (pair.a == nullptr ? "A" : "B") + ", is missing");
+      throw LoadError(
+          tensors_.path_of(alone), alone.name,
+          std::string("the matching LoRA matrix, ") + (pair.a == nullptr ? "A" : "B") + ", is missing");
     }
     const std::uint64_t rank = pair.a->shape[0];
     if (rank == 0 || rank > kLargestRank) {
       throw LoadError(
           tensors_.path_of(*pair.a), pair.a->name,
-          "has rank " + std::to_string(rank) + ", where 1 to " + std::to_string(kLargestRank) + " are read");
+          "has rank " + std::to_string(rank) + "; 1 to " + std::to_string(kLargestRank) + " are supported");
     }
     if (pair.b->shape[1] != rank) {
       throw LoadError(tensors_.path_of(*pair.b), pair.b->name,

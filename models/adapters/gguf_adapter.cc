@@ -27,7 +27,7 @@ void check_family(const GgufMetadata& metadata, const ModelConfig& config) {
     if (std::find(names.begin(), names.end(), found) != names.end()) return;
   }
   throw LoadError(metadata.file(), "general.architecture",
-                  "is an adapter to a model of '" + found + "'; this one is of " + config.architecture);
+                  "is an adapter for the architecture '" + found + "'; the model has " + config.architecture);
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ AdapterFile read_gguf_adapter(const std::filesystem::path& path, const ModelConf
   check_text(metadata, "adapter.type", "lora");
   check_family(metadata, config);
   if (metadata.has("adapter.alora.invocation_tokens")) {
-    throw LoadError(metadata.file(), "adapter.alora.invocation_tokens", "is not computed");
+    throw LoadError(metadata.file(), "adapter.alora.invocation_tokens", "is not supported");
   }
   const double alpha = metadata.number("adapter.lora.alpha");
   if (!std::isfinite(alpha)) throw LoadError(metadata.file(), "adapter.lora.alpha", "is not a finite number");
@@ -51,7 +51,7 @@ AdapterFile read_gguf_adapter(const std::filesystem::path& path, const ModelConf
     const std::string_view name = tensor.name;
     const bool is_a = name.ends_with(kMarks[0]);
     if (!is_a && !name.ends_with(kMarks[1])) {
-      throw LoadError(path.string(), tensor.name, "is no half of a LoRA adapter's change");
+      throw LoadError(path.string(), tensor.name, "is not a lora_a or lora_b tensor");
     }
     pairs.add(name.substr(0, name.size() - kMarks[0].size()),
               is_a ? ChangePairs::Half::kA : ChangePairs::Half::kB, tensor);

@@ -19,7 +19,7 @@ constexpr std::string_view kWrapper = "base_model.model.";
 constexpr std::array<std::string_view, 4> kPrefixes{"model.", "language_model.", "backbone.", "text_model."};
 
 [[noreturn]] void refuse(const JsonPlace& value, const std::string& shown) {
-  value.fail(shown + " is not computed");
+  value.fail(shown + " is not supported");
 }
 
 void refuse_true(const JsonPlace& config, std::string_view key) {
@@ -40,7 +40,7 @@ void refuse_filled(const JsonPlace& config, std::string_view key) {
     }
     refuse(*value, "[" + items + "]");
   }
-  refuse(*value, value->is(JsonPlace::Kind::kString) ? "'" + value->text() + "'" : "what it asks for");
+  refuse(*value, value->is(JsonPlace::Kind::kString) ? "'" + value->text() + "'" : "this value");
 }
 
 /// These change the base's own weights when they are set up, so that what is stored is not the whole change.
@@ -50,7 +50,7 @@ void refuse_other_bases(const JsonPlace& config) {
   for (const std::string_view known : {"gaussian", "eva", "orthogonal"}) {
     if (init->text() == known) return;
   }
-  refuse(*init, "'" + init->text() + "', an adapter to other weights than the model's,");
+  refuse(*init, "'" + init->text() + "', which adapts weights other than the model's,");
 }
 
 /// What the config says of one matrix, by the first pattern that fits it.
@@ -61,7 +61,7 @@ class Patterns {
     for (std::size_t i = 0; i < place_->size(); ++i) {
       const std::string& pattern = place_->key_at(i);
       if (pattern.find_first_of("*+?()[]{}|^$\\") != std::string::npos) {
-        place_->value_at(i).fail("patterns beyond plain names are not read");
+        place_->value_at(i).fail("patterns are not supported, only plain names");
       }
     }
   }
@@ -112,7 +112,7 @@ class Scales {
 
 void check_config(const JsonPlace& config) {
   const std::string type = config.text_or("peft_type", "LORA");
-  if (type != "LORA") config.at("peft_type").fail("'" + type + "' is not read; LORA is");
+  if (type != "LORA") config.at("peft_type").fail("'" + type + "' is not supported; LORA is");
   for (const std::string_view key : {"use_dora", "fan_in_fan_out", "lora_bias", "use_qalora"}) {
     refuse_true(config, key);
   }
@@ -178,14 +178,15 @@ AdapterFile read_peft_adapter(const std::filesystem::path& folder) {
   std::error_code ignored;
   if (!std::filesystem::exists(tensors, ignored)) {
     throw LoadError(folder.string(), "adapter_model.safetensors",
-                    "is missing; other forms of an adapter's tensors are not read");
+                    "is missing; other file formats of adapters are not supported");
   }
   AdapterFile out{.names = AdapterFile::Names::kHf, .tensors = open_safetensors(tensors)};
   ChangePairs pairs(out.tensors);
   for (const StoredTensor& tensor : out.tensors.tensors()) {
     const std::optional<HalfName> half = half_of(tensor.name);
     if (!half || !half->module.starts_with(kWrapper)) {
-      throw LoadError(tensors.string(), tensor.name, "is no half of a LoRA adapter's change");
+      throw LoadError(tensors.string(), tensor.name,
+                      "is not named as a LoRA matrix (base_model.model.*.lora_A or lora_B)");
     }
     pairs.add(half->module.substr(kWrapper.size()), half->half, tensor);
   }

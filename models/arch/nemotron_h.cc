@@ -221,7 +221,7 @@ ModelConfig read_nemotron_h(const ConfigSource& source) {
         case NemotronBlock::kExperts:
           return draft.part("mixer", experts);
       }
-      REPRISE_CHECK(false, "a layer of no kind");
+      REPRISE_CHECK(false, "a layer has an unknown kind");
     };
     draft.add_layer({{{.norm = before, .parts = {part()}}}});
   }

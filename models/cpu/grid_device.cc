@@ -21,7 +21,8 @@ class GridModel : public Model {
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override {
     if (phase == Phase::kDecode) return decode_->forward(slices);
     for (const Slice& slice : slices) {
-      REPRISE_CHECK(slice.sequence->stored() % kGrid == 0, "a prefill slice begins off the grid");
+      REPRISE_CHECK(slice.sequence->stored() % kGrid == 0,
+                    "a prefill slice does not start at a multiple of kGrid");
     }
     for (const Slice& slice : slices) compute_exports(slice);
     if (std::none_of(slices.begin(), slices.end(), [](const Slice& one) { return !one.exports.empty(); })) {
@@ -63,7 +64,7 @@ class GridModel : public Model {
     std::uint32_t at = 0;
     for (const SlotExport& one : slice.exports) {
       REPRISE_CHECK(one.after % kGrid == 0 && one.after > at && one.after < slice.tokens.size(),
-                    "a state is wanted at a place that does not lie inside its slice");
+                    "a checkpoint position is outside its slice or off the grid");
       Slice part = slice;
       part.tokens = slice.tokens.subspan(at, one.after - at);
       part.logits = Slice::Logits::kNone;

@@ -33,7 +33,7 @@ void add_run(std::vector<ChangedRun>& runs, HostAdapter::Change* change, std::si
 std::vector<ChangedRun> runs_of(const Step& step, const std::string& matrix, const ChangedInput& input) {
   const StepRows& which = input.which;
   REPRISE_CHECK(which.kind != StepRows::Kind::kAll || input.rows == step.rows,
-                "rows of a step that nobody said which they are");
+                "the adapter's input does not have all rows of the step");
   std::vector<ChangedRun> runs;
   for (const AdapterRows& chosen : step.adapters) {
     HostAdapter::Change* change = chosen.adapter->find(matrix);

@@ -72,7 +72,7 @@ void HostExperts::Inside::sum(const Layer& layer, const ChosenRows& rows, float*
   for (std::size_t i = 0; i < choices; ++i) {
     const bool is_known = rows.experts[i] >= 0 && static_cast<std::size_t>(rows.experts[i]) < spec.routed();
     const bool ascends = i % spec.chosen == 0 || rows.experts[i] > rows.experts[i - 1];
-    REPRISE_CHECK(is_known && ascends, "a row chose an expert that there is not, or one twice");
+    REPRISE_CHECK(is_known && ascends, "a row's experts are unknown, repeated or not ascending");
     chosen[i] = static_cast<std::uint32_t>(rows.experts[i]);
   }
   scratch.reset();

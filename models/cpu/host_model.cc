@@ -51,15 +51,16 @@ HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::
 void HostModel::add_adapter(AdapterKey key, const Adapter& adapter) {
   for (const AdapterPart& part : adapter.parts()) {
     if (!adaptable_.contains(part.name)) {
-      throw LoadError(adapter.path(), part.name, "changes of this matrix are not computed");
+      throw LoadError(adapter.path(), part.name, "adapting this matrix is not supported");
     }
   }
-  REPRISE_CHECK(key != 0 && adapters_.try_emplace(key, adapter).second, "an adapter's key is used twice");
+  REPRISE_CHECK(key != 0 && adapters_.try_emplace(key, adapter).second,
+                "an adapter's key is 0 or already in use");
 }
 
 void HostModel::place_slices(Step& step, std::span<const Slice> slices) const {
   for (const Slice& slice : slices) {
-    REPRISE_CHECK(!slice.tokens.empty(), "an empty slice in a batch");
+    REPRISE_CHECK(!slice.tokens.empty(), "a batch has an empty slice");
     StepSlice placed{.sequence = slice.sequence,
                      .first_row = step.rows,
                      .rows = slice.tokens.size(),
@@ -69,7 +70,7 @@ void HostModel::place_slices(Step& step, std::span<const Slice> slices) const {
                      .tail = slice.tail,
                      .exports = slice.exports};
     REPRISE_CHECK(placed.stored + placed.rows <= slice.sequence->pages().size() * gpu::kPageTokens,
-                  "a slice without room reserved for it");
+                  "a slice has fewer pages than its tokens need");
     for (std::size_t i = 0; i < slice.sequence->pages().size(); ++i) {
       placed.pages.push_back(slice.sequence->page_data(i));
     }
@@ -145,7 +146,7 @@ std::span<const float> HostModel::forward(std::span<const Slice> slices, Phase /
   for (const Slice& slice : slices) {
     for (const TokenId token : slice.tokens) {
       REPRISE_CHECK(token >= 0 && static_cast<std::size_t>(token) < embedding_.outputs(),
-                    "a token outside the vocabulary");
+                    "a token is outside the vocabulary");
       embedding_.row(step, static_cast<std::size_t>(token), x + row++ * hidden);
     }
   }

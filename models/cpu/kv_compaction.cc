@@ -76,7 +76,7 @@ std::vector<std::vector<std::uint32_t>> choose_places(gpu::Threads& threads, con
                                                       const PromptPages& pages, const PromptTail& tail,
                                                       const KvBudget& budget) {
   REPRISE_CHECK(tail.window() == budget.window && tail.covers(pages.tokens),
-                "a prompt is compacted whose last queries are not there");
+                "a prompt is compacted without the queries of its last tokens");
   const std::size_t scored = pages.tokens - budget.window;
   const std::size_t group = layer.heads / layer.kv_heads;
   std::vector<float> sums(layer.heads * scored, 0.0F);

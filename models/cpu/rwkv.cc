@@ -111,7 +111,7 @@ void TimeMix::apply(Step& step, const float* x, float* y) const {
   const std::size_t hidden = spec_.hidden;
   const std::size_t count = rows * hidden;
   const std::size_t heads = spec_.heads();
-  REPRISE_CHECK(step.first_values != nullptr, "a step without room for the first layer's values");
+  REPRISE_CHECK(step.first_values != nullptr, "the step has no buffer for the first layer's values");
 
   const float* mixed = shift_tokens(step, x, mix_, hidden, places_.row);
   LinearInput for_r(mixed, rows);

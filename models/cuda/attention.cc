@@ -65,7 +65,7 @@ void Attention::mix_rows(const CudaStep& step, const Row* projected, Row* mixed)
     gc::attention_decode(shape_, step.batch, pass, step.stream);
   }
   if (step.rings == nullptr || shape_.window != 0) return;
-  REPRISE_CHECK(step.phase == Phase::kPrefill, "queries of a prompt that is decoded");
+  REPRISE_CHECK(step.phase == Phase::kPrefill, "queries for compaction were requested while decoding");
   gc::remember_queries(shape_, step.batch, pass, step.rings, queries_, step.stream);
 }
 

@@ -70,10 +70,11 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase) 
     const auto rows = static_cast<int>(slice.tokens.size());
     const auto stored = static_cast<int>(sequence.stored());
     REPRISE_CHECK(rows > 0 && (phase == Phase::kPrefill || rows == 1),
-                  "a slice that does not suit its phase");
-    REPRISE_CHECK(phase == Phase::kDecode || stored % gc::kGrid == 0, "a prefill slice begins off the grid");
+                  "a slice has no rows, or several while decoding");
+    REPRISE_CHECK(phase == Phase::kDecode || stored % gc::kGrid == 0,
+                  "a prefill slice does not start at a multiple of kGrid");
     REPRISE_CHECK(static_cast<std::size_t>(stored + rows) <= sequence.pages().size() * gpu::kPageTokens,
-                  "a slice without room reserved for it");
+                  "a slice has fewer pages than its tokens need");
     const auto index = static_cast<std::int32_t>(placed.size());
     const auto first = static_cast<std::int32_t>(tokens.size());
     pages.push_back({page_count, static_cast<std::size_t>((stored + rows + gc::kGrid - 1) / gc::kGrid)});
@@ -87,7 +88,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase) 
       first_tiles.push_back(static_cast<std::int32_t>(first_tile));
       for (const SlotExport& one : slice.exports) {
         REPRISE_CHECK(one.after > 0 && one.after % gc::kGrid == 0 && one.after < slice.tokens.size(),
-                      "a state is wanted at a place that does not lie inside its slice");
+                      "a checkpoint position is outside its slice or off the grid");
         exports[first_tile + one.after / gc::kGrid - 1] = one.slot;
       }
     }
@@ -177,7 +178,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase) 
 }
 
 void BatchUpload::bring(std::size_t bytes, gc::StreamHandle stream) const {
-  REPRISE_CHECK(bytes <= staging_.size(), "more of a step's description than there is");
+  REPRISE_CHECK(bytes <= staging_.size(), "the step's description is larger than its staging buffer");
   if (bytes <= gc::kMostSmallBytes) {
     gc::copy_small_to_device(device_.data(), staging_.data(), bytes, stream);
   } else {

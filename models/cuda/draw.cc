@@ -61,7 +61,8 @@ void DeviceDraw::prepare(std::span<const std::optional<DrawPlan>> plans, int voc
       }
       if (plan->masks) {
         const SharedMask mask = plan->masks->at(plan->step);
-        REPRISE_CHECK(mask != nullptr && mask->bits.size() == mask_words, "a draw without its mask");
+        REPRISE_CHECK(mask != nullptr && mask->bits.size() == mask_words,
+                      "the grammar mask of a sampled row is missing or of another size");
         row.first_mask_word = static_cast<std::int32_t>(mask_word);
         std::copy(mask->bits.begin(), mask->bits.end(), masks + mask_word);
         mask_word += mask_words;

@@ -66,7 +66,7 @@ DeviceNorm LayerFactory::build_norm(const NormSpec& spec) {
 
 std::vector<ResidualStep> LayerFactory::build(const LayerSpec& spec) {
   if (const std::optional<std::string> refusal = gpu_refusal(spec)) {
-    throw LoadError(checkpoint_.path(), "", *refusal + " is not computed on a GPU yet; --device cpu does");
+    throw LoadError(checkpoint_.path(), "", *refusal + " is not supported on a GPU yet; use --device cpu");
   }
   std::vector<ResidualStep> steps;
   bool has_late = false;

@@ -48,7 +48,7 @@ Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, Weig
   // Latents of f32 come with rows of f32 alone (models/gpu_refusal.h).
   const bool wide = shape_.kv == gpu::KvType::kF32;
   if (!(wide ? gc::latent_supports<float>(shape_) : gc::latent_supports<gc::Bf16>(shape_))) {
-    throw LoadError(checkpoint.path(), "kv_lora_rank", "latents of such a size have no kernel on a GPU");
+    throw LoadError(checkpoint.path(), "kv_lora_rank", "latents of this size are not supported on a GPU");
   }
   if (spec.rope) rope_ = ropes.add(spec.rope, weights);
   if (spec.q_rank != 0) {

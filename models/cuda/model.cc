@@ -94,11 +94,11 @@ void CudaModel::add_adapter(AdapterKey key, const Adapter& adapter) {
   if (memory_ == nullptr) return Model::add_adapter(key, adapter);
   for (const AdapterPart& part : adapter.parts()) {
     if (!adaptable_.contains(part.name)) {
-      throw LoadError(adapter.path(), part.name, "changes of this matrix are not computed on a GPU");
+      throw LoadError(adapter.path(), part.name, "adapting this matrix is not supported on a GPU");
     }
   }
   REPRISE_CHECK(key != 0 && adapters_.try_emplace(key, adapter, *memory_).second,
-                "an adapter's key is used twice");
+                "an adapter's key is 0 or already in use");
 }
 
 void CudaModel::remove_adapter(AdapterKey key) {
@@ -129,13 +129,11 @@ CudaModel::Chosen CudaModel::choose(std::span<const Slice> slices) const {
 std::string CudaModel::why_not_compacted() const {
   std::string why = models::why_not_compacted(config().layers);
   if (!why.empty()) return why;
-  if (options().kv == gpu::KvType::kF32) return "a GPU chooses among no keys and values of f32";
+  if (options().kv == gpu::KvType::kF32) return "on a GPU, keys and values of type f32 cannot be compacted";
   const auto attention = parts_of<AttentionSpec>(config().layers);
   const bool has_window = std::any_of(attention.begin(), attention.end(),
                                       [](const AttentionSpec* spec) { return spec->window != 0; });
-  return has_window
-             ? "a GPU finds the places of its layers with a window by the number of tokens that are kept"
-             : "";
+  return has_window ? "on a GPU, layers with an attention window cannot be compacted" : "";
 }
 
 void CudaModel::compact(const Compaction& compaction) {
@@ -145,7 +143,7 @@ void CudaModel::compact(const Compaction& compaction) {
   REPRISE_CHECK(sequence.stored() == sequence.logical(), "a prompt was compacted twice");
   REPRISE_CHECK(
       compaction.tail->window() == compaction.budget.window && compaction.tail->covers(sequence.stored()),
-      "a prompt is compacted whose last queries are not there");
+      "a prompt is compacted without the queries of its last tokens");
   std::vector<std::byte*> pages;
   for (std::size_t i = 0; i < sequence.pages().size(); ++i) pages.push_back(sequence.page_data(i));
   for (std::size_t i = 0; i < compaction.into->size(); ++i) pages.push_back(compaction.into->data(i));
@@ -291,7 +289,7 @@ CudaModel::Logits CudaModel::enqueue_decode(const DecodePass& pass) {
 
 void CudaModel::finish_decode(const Logits& logits, DecodePass& pass) {
   REPRISE_CHECK(static_cast<std::size_t>(logits.count) == pass.plans.size(),
-                "a decoded token without its plan");
+                "the decoded rows and their sampling plans differ in number");
   // Masks are made while the GPU computes. A row whose mask is late, or says that the reply is whole, is not drawn:
   // its logits go to the host, which waits for the mask without holding up the others.
   for (auto& plan : pass.plans) {

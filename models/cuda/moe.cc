@@ -275,7 +275,7 @@ void Moe::apply_routed(const CudaStep& step, const PartInput& x, const float* lo
   if constexpr (std::is_same_v<Row, gc::Bf16>) {
     apply_on_host(step, x, routed, to);
   } else {
-    REPRISE_CHECK(false, "experts on the host of a precise step");
+    REPRISE_CHECK(false, "a precise step was given experts on the host");
   }
 }
 

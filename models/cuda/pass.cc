@@ -159,7 +159,7 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase,
   for (const Slice& slice : slices) {
     for (const TokenId token : slice.tokens) {
       REPRISE_CHECK(token >= 0 && static_cast<std::size_t>(token) < config().vocab,
-                    "a token outside the vocabulary");
+                    "a token is outside the vocabulary");
     }
   }
   Lane& lane = lane_of(phase);
@@ -167,7 +167,8 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase,
   const Pass pass = prepare(lane, slices, phase);
   lane.is_timed = traces::on();
   if (lane.is_timed) lane.stopwatch.start(stream);
-  REPRISE_CHECK(draw == nullptr || draw->rows() == pass.made.picked_rows, "a choice without its logits");
+  REPRISE_CHECK(draw == nullptr || draw->rows() == pass.made.picked_rows,
+                "the sampled rows and the rows with logits differ in number");
   const std::optional<std::uint64_t> key = recording_key(pass, phase, draw != nullptr);
   // A recording brings what describes its batch itself, where that is little: one launch instead of two.
   const bool brings = key && BatchUpload::fits_recording(pass.made);

@@ -28,14 +28,15 @@ bool computes_precisely(const Checkpoint& checkpoint, const ComputeOptions& opti
     return rounded.empty() && !has_host_experts && checkpoint.total_bytes() <= kPreciseByItself;
   }
   if (!rounded.empty()) {
-    throw LoadError(checkpoint.path(), rounded,
-                    std::string(info(checkpoint.stored_type(rounded)).name) +
-                        ": a GPU rounds activations for its products with this type, so there is no "
-                        "--compute precise of it");
+    throw LoadError(
+        checkpoint.path(), rounded,
+        std::string(info(checkpoint.stored_type(rounded)).name) +
+            ": --compute precise does not support this type on a GPU, which rounds activations for it");
   }
   if (has_host_experts) {
-    throw LoadError(checkpoint.path(), "",
-                    "experts on the host get rows of bf16: --cpu-experts is not for --compute precise");
+    throw LoadError(
+        checkpoint.path(), "",
+        "--cpu-experts cannot be used with --compute precise: experts on the host get activations in bf16");
   }
   return true;
 }

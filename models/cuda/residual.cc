@@ -50,7 +50,7 @@ bool ResidualStep::can_read_unscaled() const {
 }
 
 NormAhead ResidualStep::read_unscaled() {
-  REPRISE_CHECK(can_read_unscaled(), "rows are left to a step that cannot read them");
+  REPRISE_CHECK(can_read_unscaled(), "rows with a deferred norm were given to a step that cannot read them");
   reads_unscaled_ = true;
   return {.norm = norm->rows(), .factor = scales.front().in};
 }

@@ -45,7 +45,7 @@ TimeMix::TimeMix(const TimeMixSpec& spec, const Checkpoint& checkpoint, WeightSt
   if (!spec.is_first) value_.emplace(spec.name + ".v", weights);
   for (const Pair* pair : pairs()) {
     REPRISE_CHECK(pair->first.weight.rows <= pair->second.weight.columns,
-                  "a pair that does not fit together");
+                  "the first matrix of a low-rank pair has more rows than the second has columns");
   }
   const TimeMixPlaces places = declare_state(spec, state);
   row_place_ = places.row;
@@ -84,7 +84,7 @@ void TimeMix::apply_rows(const CudaStep& step, const PartInput& x, const PartOut
   Workspace& workspace = step.workspace;
   const std::size_t mark = workspace.mark();
   const std::size_t elements = step.size.padded() * static_cast<std::size_t>(shape_.size());
-  REPRISE_CHECK(step.first_values != nullptr, "a step without room for the first layer's values");
+  REPRISE_CHECK(step.first_values != nullptr, "the step has no buffer for the first layer's values");
   auto* mixed = workspace.take<Row>(kMixes * elements);
   float* tables[9];
   for (float*& table : tables) table = workspace.take<float>(elements);

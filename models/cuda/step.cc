@@ -7,7 +7,7 @@ namespace reprise::models::cuda {
 std::byte* Workspace::bytes(std::size_t count) {
   const std::size_t begin = next_;
   next_ += rounded(count);
-  REPRISE_CHECK(next_ <= memory_.size(), "a step needs more memory than was made ready for it");
+  REPRISE_CHECK(next_ <= memory_.size(), "the step needs more scratch memory than was reserved");
   return memory_.data() + begin;
 }
 
@@ -33,7 +33,7 @@ void CudaStep::multiply(const gc::Bf16* x, const DeviceLinear& linear, const Par
 }
 
 void CudaStep::multiply(const float* x, const DeviceLinear& linear, const PartOutput& to) const {
-  REPRISE_CHECK(to.next == nullptr, "a precise step leaves no rows");
+  REPRISE_CHECK(to.next == nullptr, "a precise step was asked to defer a norm");
   multiply(x, linear, to.y, to.how);
 }
 
@@ -79,8 +79,8 @@ void CudaStep::multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, 
 }
 
 void CudaStep::multiply(const float* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const {
-  REPRISE_CHECK(output != gc::GemmOutput::kBf16, "a precise product that is rounded");
-  REPRISE_CHECK(linear.column_order == nullptr, "columns of bf16 that are out of order");
+  REPRISE_CHECK(output != gc::GemmOutput::kBf16, "a precise GEMM was given a bf16 output");
+  REPRISE_CHECK(linear.column_order == nullptr, "a precise GEMM was given reordered columns");
   gc::split_rows(x, batch.rows, linear.weight.columns, terms, stream);
   multiply_plain(terms.high, linear, y, output);
   multiply_plain(terms.low, linear, y, gc::GemmOutput::kAddF32);

@@ -135,7 +135,7 @@ DeviceLinear WeightStore::linear(const std::vector<std::string>& names, Inputs i
       if (format.pack != nullptr && tensor.column_order != order) {
         if (row + in_part != 0) {
           throw LoadError(checkpoint_.path(), name + ".weight",
-                          "its columns stand in another order than those of " + names.front() +
+                          "its columns are in another order than those of " + names.front() +
                               ".weight: a GPU multiplies by both at once");
         }
         order = tensor.column_order;

@@ -88,7 +88,7 @@ bool multiply(std::uint64_t& product, std::uint64_t factor) {
 }  // namespace
 
 const DTypeInfo& info(DType type) {
-  REPRISE_CHECK(type < DType::kCount, "not a DType");
+  REPRISE_CHECK(type < DType::kCount, "the value is not a DType");
   return kTypes[static_cast<std::size_t>(type)].info;
 }
 
@@ -105,7 +105,7 @@ std::optional<DType> dtype_of_ggml(std::uint32_t id) {
 }
 
 std::optional<std::uint32_t> ggml_id(DType type) {
-  REPRISE_CHECK(type < DType::kCount, "not a DType");
+  REPRISE_CHECK(type < DType::kCount, "the value is not a DType");
   const std::uint32_t id = kTypes[static_cast<std::size_t>(type)].ggml_id;
   return id == kNoId ? std::nullopt : std::optional(id);
 }

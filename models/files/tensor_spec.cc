@@ -21,12 +21,12 @@ std::vector<std::span<const std::byte>> bytes_of(const TensorPiece& piece, std::
   for (const RowBlocks& block : blocks) {
     for (std::size_t i = 0; i < block.times; ++i) {
       const std::size_t first = block.first_row + i * block.stride;
-      REPRISE_CHECK(first + block.rows <= stored_rows, "a piece that is not in its tensor");
+      REPRISE_CHECK(first + block.rows <= stored_rows, "a part of a tensor ends after the tensor");
       out.push_back(stored.subspan(first * row_bytes, block.rows * row_bytes));
       total += block.rows;
     }
   }
-  REPRISE_CHECK(total == rows, "a piece of another size than its tensor");
+  REPRISE_CHECK(total == rows, "the parts of a tensor do not have its number of rows");
   return out;
 }
 

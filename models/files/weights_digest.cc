@@ -53,7 +53,7 @@ std::string files_now(const TensorSource& source) {
     std::error_code error;
     const std::filesystem::path path(file.path());
     const auto changed = std::filesystem::last_write_time(path, error);
-    if (error) throw LoadError(file.path(), "", "cannot be looked at: " + error.message());
+    if (error) throw LoadError(file.path(), "", "cannot be read: " + error.message());
     out << path.filename().string() << ' ' << file.bytes().size() << ' ' << changed.time_since_epoch().count()
         << '\n';
   }

@@ -37,7 +37,7 @@ std::vector<std::uint32_t> kept_places(std::span<const float> scores, std::uint3
                                        const KvBudget& budget) {
   REPRISE_CHECK(budget.shortens(prompt_tokens) && budget.tokens >= budget.fixed() &&
                     scores.size() + budget.window == prompt_tokens,
-                "places are chosen of a prompt that the budget does not fit");
+                "KV entries were selected with a budget or scores that do not fit the prompt");
   const auto worth = [&](std::uint32_t place) {
     return std::isnan(scores[place]) ? -std::numeric_limits<float>::infinity() : scores[place];
   };

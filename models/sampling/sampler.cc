@@ -65,12 +65,13 @@ const char* to_string(SampleError error) {
 Sampler::Sampler(SamplingParams params, std::size_t vocab, std::uint32_t choice)
     : params_(std::move(params)), vocab_(vocab), choice_(choice) {
   REPRISE_CHECK(vocab > 0 && vocab <= static_cast<std::size_t>(std::numeric_limits<TokenId>::max()),
-                "a vocabulary whose ids do not fit");
-  REPRISE_CHECK(params_.validate(vocab).empty(), "sampling parameters that nobody validated");
+                "the vocabulary is empty or larger than token ids reach");
+  REPRISE_CHECK(params_.validate(vocab).empty(),
+                "the sampling parameters are invalid; validate() them first");
 }
 
 void Sampler::accept(TokenId token, TokenOrigin origin, std::optional<double> surprise) {
-  REPRISE_CHECK(token >= 0 && static_cast<std::size_t>(token) < vocab_, "a token outside the vocabulary");
+  REPRISE_CHECK(token >= 0 && static_cast<std::size_t>(token) < vocab_, "a token is outside the vocabulary");
   const bool output = origin == TokenOrigin::kOutput;
   ++state_.accepted;
   if (output) ++state_.step;
@@ -159,7 +160,7 @@ std::optional<DrawPlan> Sampler::plan(std::size_t most_adjustments) const {
 
 SampleResult Sampler::sample(std::span<const float> logits, SamplerScratch& scratch,
                              const TokenMask* mask) const {
-  REPRISE_CHECK(logits.size() == vocab_, "logits of another vocabulary");
+  REPRISE_CHECK(logits.size() == vocab_, "the number of logits is not the size of the vocabulary");
   std::span<const float> wanted = adjusted(logits, scratch.logits);
   if (mask != nullptr) {
     if (wanted.data() == logits.data()) scratch.logits.assign(logits.begin(), logits.end());

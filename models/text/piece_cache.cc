@@ -21,7 +21,7 @@ Contents pack_piece(std::string_view piece) {
 }  // namespace
 
 PieceCache::PieceCache(std::size_t slots) : mask_(slots - 1), slots_(std::make_unique<Slot[]>(slots)) {
-  REPRISE_CHECK(std::has_single_bit(slots), "the number of slots is a power of two");
+  REPRISE_CHECK(std::has_single_bit(slots), "the number of slots is not a power of two");
 }
 
 bool PieceCache::find(std::string_view piece, std::uint64_t hash, std::vector<TokenId>& out) const {

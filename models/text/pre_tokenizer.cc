@@ -62,7 +62,7 @@ void PreTokenizer::run_from(std::size_t step, std::string_view text, bool is_fir
   if (step == steps_.size()) {
     if (!is_in_letters_) return sink.piece(text);
     const std::optional<std::string> bytes = from_letters(text);
-    REPRISE_CHECK(bytes.has_value(), "splitting keeps letters whole");
+    REPRISE_CHECK(bytes.has_value(), "splitting a text cut one of its byte-level letters");
     return sink.piece(*bytes);
   }
   const Step& current = steps_[step];

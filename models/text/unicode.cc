@@ -53,7 +53,8 @@ std::vector<std::int32_t> decompose(std::string_view text, utf8proc_option_t opt
     std::int32_t parts[kLongest];
     int boundary = 0;
     const auto count = utf8proc_decompose_char(code_point, parts, kLongest, options, &boundary);
-    REPRISE_CHECK(count >= 0 && static_cast<std::size_t>(count) <= kLongest, "a code point decomposes");
+    REPRISE_CHECK(count >= 0 && static_cast<std::size_t>(count) <= kLongest,
+                  "utf8proc failed to decompose a code point");
     out.insert(out.end(), parts, parts + count);
   }
   return out;
@@ -126,7 +127,7 @@ std::string normalize(std::string_view text, NormalForm form) {
   order_marks(code_points);
   const auto count = utf8proc_normalize_utf32(code_points.data(),
                                               static_cast<utf8proc_ssize_t>(code_points.size()), options);
-  REPRISE_CHECK(count >= 0, "decomposed text composes");
+  REPRISE_CHECK(count >= 0, "utf8proc failed to compose a decomposed text");
   code_points.resize(static_cast<std::size_t>(count));
   std::string out;
   out.reserve(text.size());

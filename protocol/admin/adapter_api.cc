@@ -46,7 +46,7 @@ class ChangeQuestion final : public Question {
     AdapterDesk* desk = service.adapter_desk();
     if (desk == nullptr) {
       co_return ApiError{
-          .status = 404, .message = "this server's adapters neither come nor go", .code = "not_found"};
+          .status = 404, .message = "this server cannot load or unload adapters", .code = "not_found"};
     }
     auto asking = change_ == Change::kLoad ? desk->load_adapter(std::move(wish_))
                                            : desk->unload_adapter(std::move(wish_));
@@ -95,7 +95,7 @@ class ChangeEndpoint final : public Endpoint {
     if (wish.name.empty()) refuse_field("name", "missing", "is required");
     if (const std::string* model = fields.string("model", limits.label_bytes)) wish.model = *model;
     if (const std::string* path = fields.string("path", kLongestPath)) {
-      if (change_ == Change::kUnload) refuse_field("path", "invalid_value", "only goes with loading");
+      if (change_ == Change::kUnload) refuse_field("path", "invalid_value", "applies only to loading");
       wish.path = *path;
     }
     auto question = std::make_unique<ChangeQuestion>(change_, std::move(wish));

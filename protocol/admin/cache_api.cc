@@ -74,7 +74,8 @@ Json described(const ModelCache& model, const CacheScope& scope) {
   out["spaces_in_all"] = model.view.spaces_in_all;
   out["cut"] = model.view.cut;
   if (model.view.cut) {
-    out["note"] = "more than " + std::to_string(kMostViewedNodes) + " nodes: those used last are here";
+    out["note"] =
+        "more than " + std::to_string(kMostViewedNodes) + " nodes: only the most recently used are listed";
   }
   return out;
 }

@@ -87,7 +87,7 @@ class NothingEndpoint final : public Endpoint {
  public:
   const Dialect& dialect() const override { return messages_dialect(); }
   ParsedCall parse(const ApiInput&, const BodyLimits&) const override {
-    return ApiError{.status = 404, .message = "there is nothing at this path", .code = "not_found"};
+    return ApiError{.status = 404, .message = "this path does not exist", .code = "not_found"};
   }
 };
 

@@ -115,7 +115,8 @@ class ChatReader {
     if (type != nullptr && *type != "custom") {
       refuse_unsupported(
           fields.path_of("type"),
-          in_quotes(*type) + " is a tool of Anthropic's own; only tools with an input_schema are known");
+          in_quotes(*type) +
+              " is a tool that Anthropic's servers run; only tools with an input_schema are supported");
     }
     const std::string* name = fields.string("name", kNameBytes);
     if (name == nullptr || name->empty()) refuse_field(fields.path_of("name"), "missing", "is required");
@@ -306,7 +307,7 @@ class ChatReader {
   void add_breakpoint(ChatBreakpoint place) {
     if (chat_.breakpoints.size() == kMostBreakpoints) {
       refuse_field("cache_control", "too_many",
-                   "at most " + std::to_string(kMostBreakpoints) + " blocks may have it");
+                   "at most " + std::to_string(kMostBreakpoints) + " blocks can have cache_control");
     }
     chat_.breakpoints.push_back(place);
   }
@@ -340,7 +341,7 @@ ChatPrompt read_chat(const Fields& fields, const BodyLimits& limits) {
   while (asked > 0 && !is_users((*messages)[asked - 1])) --asked;
   for (std::size_t i = 0; i < messages->size(); ++i)
     reader.read_message((*messages)[i], item_of("messages", i), i + 1 == asked);
-  if (reader.is_empty()) refuse_field("messages", "invalid_value", "say nothing");
+  if (reader.is_empty()) refuse_field("messages", "invalid_value", "have no content");
   if (const auto ttl = read_cache_control(fields)) reader.keep_all(*ttl);
   return reader.take();
 }

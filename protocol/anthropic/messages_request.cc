@@ -85,7 +85,8 @@ ChatPrompt read_prompt(const Fields& fields, const BodyLimits& limits, ApiReques
   openai::read_continuation(fields, openai::Manners::kLlamaServer, chat);
   const Json* last = chat.messages.size() == 0 ? nullptr : &chat.messages.as_array().back();
   if (last == nullptr || *last->find_string("role") == "assistant") {
-    refuse_field("messages", "invalid_value", "end with calls that have no result, or have nobody to answer");
+    refuse_field("messages", "invalid_value",
+                 "must not end with tool calls without results, or with no message to reply to");
   }
   return chat;
 }
@@ -97,7 +98,7 @@ ApiRequest read_messages_request(const Json& body, const BodyLimits& limits) {
   ApiRequest asked = openai::read_common(fields, limits, openai::Manners::kAnthropic).asked;
   GenerateRequest& generate = asked.generate;
   if (!generate.max_tokens) refuse_field("max_tokens", "missing", "is required");
-  if (generate.n != 1) refuse_unsupported("n", "is not supported here: there is one answer");
+  if (generate.n != 1) refuse_unsupported("n", "is not supported here: there is always one answer");
   generate.stop = openai::read_stop(fields, "stop_sequences", limits);
   ChatPrompt chat = read_prompt(fields, limits, asked);
   if (auto wanted = read_output(fields, chat.template_extra)) generate.constraint = std::move(wanted);

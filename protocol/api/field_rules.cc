@@ -223,7 +223,7 @@ Json unknown_fields_report(const std::vector<std::string>& names) {
 void append_unknown_fields(const std::vector<std::string>& names, std::string& object) {
   if (names.empty()) return;
   const std::size_t end = object.rfind('}');
-  REPRISE_CHECK(end != std::string::npos && end > 0, "an answer is not a JSON object");
+  REPRISE_CHECK(end != std::string::npos && end > 0, "the answer is not a JSON object");
   const std::string before = object[object.find_last_not_of(" \n", end - 1)] == '{' ? "" : ",";
   object.insert(end, before + "\"reprise\":" + unknown_fields_report(names).dump());
 }

@@ -21,7 +21,7 @@ class TextBudget {
   void count(std::string_view text) {
     bytes_ += text.size();
     if (bytes_ > most_) {
-      refuse_field(field_, "too_long", "hold more than " + std::to_string(most_) + " bytes of text");
+      refuse_field(field_, "too_long", "must not have more than " + std::to_string(most_) + " bytes of text");
     }
   }
 

@@ -125,8 +125,8 @@ Outcome<std::string, ServiceError> ChatFormat::render(const ChatPrompt& chat) co
     if (chat.opening_is_content) close_reasoning(reply_, chat.opening_reasoning, *rendered);
     return std::move(*rendered) + chat.reply_opening;
   }
-  return ServiceError{ServiceErrorCode::kInvalid, "the chat template refused: " + rendered.error().describe(),
-                      "messages"};
+  return ServiceError{ServiceErrorCode::kInvalid,
+                      "the chat template rejected the messages: " + rendered.error().describe(), "messages"};
 }
 
 bool ChatFormat::asks_for_reasoning(const ChatPrompt& chat) const {

@@ -138,7 +138,7 @@ void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& 
     if (!first_met(place)) continue;
     if (met_.size() > program_->limits.configurations) {
       throw GrammarError("the grammar is too ambiguous: more than " +
-                         std::to_string(program_->limits.configurations) + " places at once");
+                         std::to_string(program_->limits.configurations) + " alternatives at once");
     }
     const Node& node = program_->nodes[place.node];
     const std::size_t before = open.size();
@@ -277,7 +277,7 @@ void Matcher::leave(std::uint32_t stack, std::vector<Place>& open, bool& accepts
       return;
     }
     default:
-      REPRISE_CHECK(false, "a frame of a node that has none");
+      REPRISE_CHECK(false, "the node's kind has no stack frame");
   }
 }
 
@@ -340,7 +340,7 @@ void Matcher::advance(const Place& place, std::uint8_t byte, std::vector<Place>&
     case Op::kArray:
       return advance_array(place, byte, open);
     default:
-      REPRISE_CHECK(false, "a place that waits for no byte");
+      REPRISE_CHECK(false, "the parser's state takes no byte");
   }
 }
 

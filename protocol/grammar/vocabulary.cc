@@ -41,7 +41,7 @@ struct BuildNode {
 
 Vocabulary::Vocabulary(std::vector<Token> tokens, std::vector<TokenId> stops, std::size_t size)
     : tokens_(std::move(tokens)), stops_(std::move(stops)), size_(size), same_(tokens_.size(), -1) {
-  REPRISE_CHECK(tokens_.size() <= size_, "more tokens than logits");
+  REPRISE_CHECK(tokens_.size() <= size_, "the vocabulary has more tokens than there are logits");
   std::vector<TokenId> order;
   std::vector<std::uint32_t> plain(tokens_.size());
   for (std::size_t id = 0; id < tokens_.size(); ++id) {

@@ -120,7 +120,7 @@ class WorkBudget {
     next_look_ = steps_;  // stays so where it throws
     if (steps_ > most_steps_)
       throw GrammarError(std::string(work_) + " takes more than " + std::to_string(most_steps_) + " steps");
-    if (wanted_ && !wanted_()) throw GrammarError("the client has gone");
+    if (wanted_ && !wanted_()) throw GrammarError("the client has disconnected");
     if (has_begun_) {
       if (thread_seconds() - began_ > most_.seconds) {
         throw GrammarError(std::string(work_) + " takes longer than " +

@@ -12,8 +12,9 @@ constexpr std::size_t kUsualBytes = 1u << 20;  // up to here a body waits for it
 
 ApiError not_read(const runtime::Error& error) {
   return {.status = 503,
-          .message = error.code == ErrorCode::kMailboxFull ? "too many large bodies wait to be read"
-                                                           : "the body was not read: " + error.describe(),
+          .message = error.code == ErrorCode::kMailboxFull
+                         ? "too many large request bodies are waiting to be parsed"
+                         : "the body was not parsed: " + error.describe(),
           .code = "overloaded",
           .retry_after = std::chrono::seconds(1)};
 }
@@ -21,8 +22,9 @@ ApiError not_read(const runtime::Error& error) {
 /// One that waited and had to go, or would wait: its tenant has its share of the places; nobody has one for all.
 ApiError too_many(const std::string& tenant) {
   return {.status = tenant.empty() ? 503 : 429,
-          .message = tenant.empty() ? "too many large bodies wait to be read"
-                                    : "too many large bodies of this key wait to be read",
+          .message = tenant.empty()
+                         ? "too many large request bodies are waiting to be parsed"
+                         : "too many large request bodies of this API key are waiting to be parsed",
           .code = "overloaded",
           .retry_after = std::chrono::seconds(1)};
 }
@@ -46,7 +48,7 @@ ParsedCall parse_call(const ParseCall& job, const BodyLimits& limits) {
     return refused.error();
   } catch (const std::exception& failure) {  // out of memory, most likely: it costs this request alone
     return ApiError{.status = 500,
-                    .message = std::string("the body could not be read: ") + failure.what(),
+                    .message = std::string("the body could not be parsed: ") + failure.what(),
                     .code = "internal_error"};
   }
 }

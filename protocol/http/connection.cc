@@ -189,7 +189,8 @@ Task<bool> Connection::read_body() {
       co_return true;
     }
     if (!lease_->grow_to(reader_.body_bytes_read())) {
-      refusal_ = server_busy("the server holds as many bytes of requests as it may");
+      refusal_ = server_busy(
+          "the server has reached its limit of unprocessed request bodies (http.max_bodies_bytes)");
       co_return true;
     }
     if (reader_.state() == State::kDone) co_return true;
@@ -200,7 +201,8 @@ Task<bool> Connection::read_body() {
     SenderList::note(*this, reader_.body_bytes_read());
     // Half of the bytes are for others; one body is always let in.
     if (context_->senders.bytes_of(network_) > std::max(options.bodies_bytes / 2, options.body_bytes)) {
-      refusal_ = server_busy("this address has as many bytes of unfinished requests as it may");
+      refusal_ = server_busy(
+          "this address has reached its share of unfinished request bodies (half of http.max_bodies_bytes)");
       co_return true;
     }
     const auto earned = std::chrono::seconds(reader_.body_bytes_read() / kBytesPerSecond);
@@ -210,7 +212,7 @@ Task<bool> Connection::read_body() {
     const bool came = co_await waiting;
     if (came) continue;
     if (wire_.client_closed() || finishing_) co_return false;
-    refusal_ = ApiError{.status = 408, .message = "the body came too slowly", .code = "body_timeout"};
+    refusal_ = ApiError{.status = 408, .message = "the body arrived too slowly", .code = "body_timeout"};
     co_return true;
   }
 }

@@ -34,42 +34,44 @@ const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options) 
 std::optional<ApiError> objection(const HttpRequest& request, Seat seat, const ServerContext& context) {
   const Route& route = context.routes.find(request.path, request.method);
   if (seat == Seat::kReserve && !route.is_public && route.page != Page::kMetrics) {
-    return server_busy("the server has as many connections as it may");
+    return server_busy("the server has reached its limit of open connections (http.max_connections)");
   }
   if (is_preflight(request)) return std::nullopt;
   if (auto objection = site_objection(request, context.options)) return objection;
   if (!route.exists()) {
-    return ApiError{.status = 404, .message = "there is nothing at this path", .code = "not_found"};
+    return ApiError{.status = 404, .message = "this path does not exist", .code = "not_found"};
   }
   if (request.method == "OPTIONS") return std::nullopt;
   if (!route.allows(request.method) && same_name(request.header("upgrade"), "websocket")) {
     // Clients that try a WebSocket first take this status for "use HTTP", and others for "try again".
     return ApiError{.status = 426,
-                    .message = "this server has no WebSockets: send a POST to this path",
+                    .message = "WebSockets are not supported: send a POST to this path",
                     .code = "upgrade_required"};
   }
   if (!route.allows(request.method)) {
-    return ApiError{.status = 405,
-                    .message = "this path takes " + std::string(route.allowed_methods()),
-                    .code = "method_not_allowed"};
+    return ApiError{
+        .status = 405,
+        .message = "method not allowed; this path accepts " + std::string(route.allowed_methods()),
+        .code = "method_not_allowed"};
   }
   if (route.is_public) return std::nullopt;
   const Tenant* tenant = tenant_of(request, context.options);
   if (tenant == nullptr) {
-    return ApiError{.status = 401, .message = "a valid API key is needed", .code = "invalid_api_key"};
+    return ApiError{.status = 401, .message = "a valid API key is required", .code = "invalid_api_key"};
   }
   if (route.for_operators && !context.options.keys.empty() && !tenant->is_operator) {
     return ApiError{.status = 403,
                     .message =
-                        "only an operator's key may do this: 'operator = true' in a [[keys]] table "
-                        "of the server's configuration makes one",
+                        "this request needs an operator's API key: one with 'operator = true' in a [[keys]] "
+                        "table of the server's configuration",
                     .code = "operator_only"};
   }
   if (route.for_operators && route.method == HttpMethod::kPost) {
     if (auto objection = operator_site_objection(request, context.options)) return objection;
   }
   if (!context.body_budget.has_room(declared_length(request))) {
-    return server_busy("the server holds as many bytes of requests as it may");
+    return server_busy(
+        "the server has reached its limit of unprocessed request bodies (http.max_bodies_bytes)");
   }
   return std::nullopt;
 }

@@ -183,7 +183,7 @@ Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
   auto& chat = std::get<ChatPrompt>(request_.generate.prompt);
   if (!chat.reply_opening.empty()) {
     co_return ApiError{
-        .message = "tool_choice: a reply that goes on from a message cannot be made to be a tool call",
+        .message = "tool_choice: a reply that continues a message cannot be forced to be a tool call",
         .code = "invalid_value",
         .param = "tool_choice"};
   }
@@ -197,7 +197,7 @@ Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
   std::optional<std::string> opening;
   if (context.chat != nullptr) opening = context.chat->call_opening(request_.tool_choice.name, tail);
   if (!opening) {
-    co_return ApiError{.message = "tool_choice: this model's replies cannot be made to be a tool call",
+    co_return ApiError{.message = "tool_choice: this model's chat template gives no way to force a tool call",
                        .code = "unsupported_parameter",
                        .param = "tool_choice"};
   }
@@ -228,8 +228,8 @@ std::optional<ApiError> Generation::keep_calls(const ReplyContext& context) {
   }
   if (!strict) return std::nullopt;
   return ApiError{.message =
-                      "tools: 'strict' and the formats of custom tools cannot be kept in this model's "
-                      "form of calls",
+                      "tools: 'strict' and the formats of custom tools cannot be enforced in this model's "
+                      "format of tool calls",
                   .code = "unsupported_parameter",
                   .param = "tools"};
 }
@@ -382,7 +382,9 @@ void Generation::fail(ApiError error) {
 }
 
 ApiError Generation::broken_off(const runtime::Error& error) const {
-  return {.status = 500, .message = "the engine broke off: " + error.describe(), .code = "internal_error"};
+  return {.status = 500,
+          .message = "the engine ended the reply early: " + error.describe(),
+          .code = "internal_error"};
 }
 
 Task<bool> Generation::give_up() {

@@ -42,7 +42,7 @@ void HeadCheck::see_request_line(std::string_view line) {
 
 void HeadCheck::see_field(std::string_view line) {
   if (line.starts_with(' ') || line.starts_with('\t')) {
-    problem_ = "a header goes on on the next line";
+    problem_ = "folded header lines are not accepted";
     return;
   }
   const std::size_t colon = line.find(':');
@@ -51,9 +51,9 @@ void HeadCheck::see_field(std::string_view line) {
   if (same_name(name, "transfer-encoding")) {
     if (has_coding_) problem_ = "there are several Transfer-Encoding headers";
     if (has_length_) problem_ = "there are both Transfer-Encoding and Content-Length";
-    if (one_zero_) problem_ = "HTTP/1.0 has no Transfer-Encoding";
+    if (one_zero_) problem_ = "HTTP/1.0 requests cannot have a Transfer-Encoding";
     if (!same_name(strict_value(line, colon), "chunked")) {
-      problem_ = "the only Transfer-Encoding that is understood is 'chunked'";
+      problem_ = "the only supported Transfer-Encoding is 'chunked'";
     }
     has_coding_ = true;
   } else if (same_name(name, "content-length")) {

@@ -56,14 +56,14 @@ std::string KeyRing::add(std::string_view text) {
 
 std::string KeyRing::add_key(std::string_view secret, std::string_view tenant) {
   if (secret.size() < kLeastKeyBytes) {
-    return "a key has at least " + std::to_string(kLeastKeyBytes) + " bytes";
+    return "an API key needs at least " + std::to_string(kLeastKeyBytes) + " bytes";
   }
   if (secret.size() > kMostKeyBytes) {
-    return "a key has at most " + std::to_string(kMostKeyBytes) + " bytes";
+    return "an API key can have at most " + std::to_string(kMostKeyBytes) + " bytes";
   }
-  if (tenant.find_first_of(kSpace) != std::string_view::npos) return "a tenant's name has no spaces";
-  if (tenant.starts_with('#')) return "a tenant's name does not begin with #";
-  if (tenant_of(secret) != nullptr) return "this key was there before";
+  if (tenant.find_first_of(kSpace) != std::string_view::npos) return "a tenant's name cannot have spaces";
+  if (tenant.starts_with('#')) return "a tenant's name cannot begin with #";
+  if (tenant_of(secret) != nullptr) return "this API key is given twice";
   std::string name(tenant), cache_owner(tenant);
   if (name.empty()) {  // '#' cannot begin a name that was given, so no name is taken twice by accident
     name += '#';
@@ -85,7 +85,7 @@ std::string KeyRing::describe(const Tenant& tenant) {
     known.cache_owner = std::move(cache_owner);
     return {};
   }
-  return "there is no key of a tenant '" + tenant.name + "'";
+  return "there is no API key of tenant '" + tenant.name + "'";
 }
 
 void KeyRing::share_cache() {

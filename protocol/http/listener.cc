@@ -81,7 +81,7 @@ void Listener::on(runtime::Down down) {
   open_.erase(found);
   context_->metrics.connections_changed(-1);
   if (down.reason == runtime::StopReason::kFailed) {
-    log_line(LogLevel::kError, "a connection failed: " + down.why);
+    log_line(LogLevel::kError, "http: a connection failed: " + down.why);
   }
   change_.signal();
 }

@@ -44,7 +44,7 @@ std::string as_message(std::string_view text) {
 
 std::string notice_of(std::uint64_t lines) {
   const std::string text = std::to_string(lines) + (lines == 1 ? " line is" : " lines are") +
-                           " missing here: the log was not read in time";
+                           " missing here: the log was written faster than it was read";
   const std::string message = as_message(text);
   return formatted(*new_formatter(), {"reprise", spdlog::level::warn, message});
 }

@@ -60,33 +60,32 @@ struct HttpMetrics::Families {
                                        .Add({});
   prometheus::Gauge& generations = prometheus::BuildGauge()
                                        .Name("reprise_http_generations")
-                                       .Help("Requests being answered by the engine, each choice by itself")
+                                       .Help("Requests being answered by the engine, counting each choice")
                                        .Register(registry)
                                        .Add({});
   prometheus::Gauge& body_bytes = prometheus::BuildGauge()
                                       .Name("reprise_http_body_bytes")
-                                      .Help("Bytes of request bodies that are not parsed yet")
+                                      .Help("Bytes of request bodies received and not parsed yet")
                                       .Register(registry)
                                       .Add({});
-  prometheus::Counter& gave_way =
-      prometheus::BuildCounter()
-          .Name("reprise_http_gave_way_total")
-          .Help("Connections that waited for a request and were closed for others")
-          .Register(registry)
-          .Add({});
+  prometheus::Counter& gave_way = prometheus::BuildCounter()
+                                      .Name("reprise_http_gave_way_total")
+                                      .Help("Idle connections closed to admit new ones")
+                                      .Register(registry)
+                                      .Add({});
   prometheus::Counter& left = prometheus::BuildCounter()
                                   .Name("reprise_http_clients_left_total")
-                                  .Help("Clients that went away before their answer was whole")
+                                  .Help("Clients that disconnected before their answer was complete")
                                   .Register(registry)
                                   .Add({});
   prometheus::Family<prometheus::Counter>& requests = prometheus::BuildCounter()
                                                           .Name("reprise_http_requests_total")
-                                                          .Help("Requests answered")
+                                                          .Help("HTTP requests answered, by path and status")
                                                           .Register(registry);
   prometheus::Family<prometheus::Histogram>& seconds =
       prometheus::BuildHistogram()
           .Name("reprise_http_request_seconds")
-          .Help("From the head of a request to the end of its answer")
+          .Help("Time from a request's headers to the end of its answer, by path")
           .Register(registry);
   // Finding a metric by its labels takes longer than counting.
   std::map<std::pair<std::string_view, int>, prometheus::Counter*> counts;  // by path and status
@@ -94,17 +93,17 @@ struct HttpMetrics::Families {
   prometheus::Family<prometheus::Histogram>& first_token =
       prometheus::BuildHistogram()
           .Name("reprise_first_token_seconds")
-          .Help("From the arrival of a request to its first token, by model")
+          .Help("Time from a request's arrival to its first token, by model")
           .Register(registry);
   prometheus::Family<prometheus::Histogram>& inter_token =
       prometheus::BuildHistogram()
           .Name("reprise_inter_token_seconds")
-          .Help("Time between two tokens of a reply, its mean observed once for each reply, by model")
+          .Help("Mean time between two tokens of a reply, observed once per reply, by model")
           .Register(registry);
   prometheus::Family<prometheus::Histogram>& queued =
       prometheus::BuildHistogram()
           .Name("reprise_queued_seconds")
-          .Help("From the arrival of a request to its admission, by model")
+          .Help("Time from a request's arrival to its admission, by model")
           .Register(registry);
   struct OfModel {
     prometheus::Histogram& first_token;

@@ -22,7 +22,7 @@ HttpResponse metrics(ServerContext& context) {
   std::vector<Figure> figures = context.service.figures();
   figures.push_back({.kind = Figure::Kind::kCounter,
                      .name = "reprise_log_lines_dropped_total",
-                     .help = "Lines of the log that could not be written, or were not read in time",
+                     .help = "Log lines that were dropped because they could not be written in time",
                      .value = static_cast<double>(dropped_log_lines())});
   return {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = context.metrics.text(figures)};
 }
@@ -42,7 +42,7 @@ HttpResponse page_answer(const Route& route, const HttpRequest& request, ServerC
     case Page::kNone:
       break;
   }
-  REPRISE_CHECK(false, "a page that there is not");
+  REPRISE_CHECK(false, "the route has no page");
 }
 
 }  // namespace reprise::protocol

@@ -11,14 +11,15 @@ ApiError server_busy(std::string message) {
 
 ApiError too_many_requests(std::uint32_t most) {
   return {.status = 429,
-          .message = "the server is answering as many requests as it may: " + std::to_string(most),
+          .message = "the server has reached its limit of requests answered at once (http.max_requests): " +
+                     std::to_string(most),
           .code = "too_many_requests",
           .retry_after = std::chrono::seconds(1)};
 }
 
 ApiError never_fits(std::uint64_t wanted, std::uint32_t most) {
-  return {.message = "n: this asks for " + std::to_string(wanted) +
-                     " replies at once, and there may be no more than " + std::to_string(most),
+  return {.message = "n: the request asks for " + std::to_string(wanted) +
+                     " replies at once; the server's limit is " + std::to_string(most),
           .code = "too_many",
           .param = "n"};
 }
@@ -26,10 +27,12 @@ ApiError never_fits(std::uint64_t wanted, std::uint32_t most) {
 ApiError over_limit(const OverLimit& over, const Tenant& tenant) {
   ApiError error{.status = 429, .message = {}, .code = {}, .retry_after = over.retry_after};
   if (over.of == OverLimit::Of::kRequests) {
-    error.message = "this key may have " + std::to_string(tenant.requests) + " requests answered at once";
+    error.message = "this API key has reached its limit of " + std::to_string(tenant.requests) +
+                    " requests answered at once";
     error.code = "tenant_requests";
   } else {
-    error.message = "this key may use " + std::to_string(tenant.tokens_per_minute) + " tokens a minute";
+    error.message = "this API key has reached its limit of " + std::to_string(tenant.tokens_per_minute) +
+                    " tokens per minute";
     error.code = "tenant_tokens";
   }
   return error;

@@ -26,10 +26,14 @@ std::string lower_case(std::string_view text) {
 
 ApiError to_error(const boost::system::error_code& code) {
   if (code == http::error::header_limit || code == http::error::buffer_overflow) {
-    return {.status = 431, .message = "the request's headers are too long", .code = "headers_too_long"};
+    return {.status = 431,
+            .message = "the request's headers are longer than the server accepts (http.max_header_bytes)",
+            .code = "headers_too_long"};
   }
   if (code == http::error::body_limit) {
-    return {.status = 413, .message = "the request's body is too long", .code = "body_too_long"};
+    return {.status = 413,
+            .message = "the request's body is longer than the server accepts (http.max_body_bytes)",
+            .code = "body_too_long"};
   }
   return {.message = "the request is not valid HTTP: " + code.message(), .code = "invalid_http"};
 }
@@ -166,9 +170,8 @@ class RequestReader::Parser {
       fail(
           {.message = "the request is not valid HTTP: HTTP/1.1 needs a Host header", .code = "invalid_http"});
     } else if (expects_other) {
-      fail({.status = 417,
-            .message = "Expect: only 100-continue is understood",
-            .code = "expectation_failed"});
+      fail(
+          {.status = 417, .message = "Expect: only 100-continue is supported", .code = "expectation_failed"});
     } else {
       state_ = State::kHeadDone;
     }

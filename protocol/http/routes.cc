@@ -33,7 +33,7 @@ std::string Route::path_end(std::string_view asked) const {
 }
 
 RouteTable::RouteTable(ApiTable apis, bool front_page) : nothing_{.path = "?", .elsewhere = apis.elsewhere} {
-  REPRISE_CHECK(apis.elsewhere != nullptr, "no dialect for errors at paths that are nobody's");
+  REPRISE_CHECK(apis.elsewhere != nullptr, "no API is set for errors at unknown paths");
   const auto add_page = [&](std::string path, Page page, bool is_public) {
     routes_.push_back({.path = std::move(path),
                        .page = page,
@@ -51,7 +51,7 @@ RouteTable::RouteTable(ApiTable apis, bool front_page) : nothing_{.path = "?", .
   add_page("/health/live", Page::kLive, true);
   add_page("/metrics", Page::kMetrics, false);
   for (ApiRoute& api : apis.routes) {
-    REPRISE_CHECK(api.endpoint != nullptr, "a path without an endpoint");
+    REPRISE_CHECK(api.endpoint != nullptr, "a route has no endpoint");
     routes_.push_back({.method = api.method,
                        .path = std::move(api.path),
                        .endpoint = std::move(api.endpoint),

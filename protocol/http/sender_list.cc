@@ -40,7 +40,7 @@ SenderList::Entry::~Entry() {
 }
 
 SenderList::~SenderList() {
-  REPRISE_CHECK(size_ == 0, "a list of senders ended before its entries");
+  REPRISE_CHECK(size_ == 0, "the list of senders was destroyed before its entries");
 }
 
 void SenderList::add(Entry& entry, const SenderNetwork& network, TimePoint now) {

@@ -53,7 +53,7 @@ std::optional<OverLimit> TenantMeter::enter(const Tenant& tenant, std::uint32_t 
 void TenantMeter::leave(const Tenant& tenant, std::uint32_t requests) {
   if (!has_limits(tenant)) return;
   Account& account = accounts_.at(tenant.name);
-  REPRISE_CHECK(account.requests >= requests, "more requests leave than came");
+  REPRISE_CHECK(account.requests >= requests, "a tenant's requests ended more often than they began");
   account.requests -= requests;
 }
 

@@ -80,13 +80,15 @@ void CompletionParts::admitted(const Admitted& event) {
 }
 
 void CompletionParts::started(const Started& event) {
-  REPRISE_CHECK(event.prompt_index < prompts_.size(), "the engine spoke of a prompt that was not asked");
+  REPRISE_CHECK(event.prompt_index < prompts_.size(),
+                "an engine event has the index of a prompt that the request does not have");
   prompts_[event.prompt_index] = {event.cache, event.settled};
   clock_.started(event);
 }
 
 CompletionParts::Choice& CompletionParts::choice(std::uint32_t index) {
-  REPRISE_CHECK(index < choices_.size(), "the engine spoke of a choice that was not asked for");
+  REPRISE_CHECK(index < choices_.size(),
+                "an engine event has the index of a choice that the request does not have");
   return choices_[index];
 }
 

@@ -68,7 +68,7 @@ runtime::Task<Question::Answered> PropsQuestion::answer(Service& service) {
 runtime::Task<Question::Answered> SlotsQuestion::answer(Service& service) {
   if (!told_) {
     co_return ApiError{.status = 501,
-                       .message = "this server tells nothing of its slots: it was started with --no-slots",
+                       .message = "this server does not show its slots: it was started with --no-slots",
                        .code = "unsupported"};
   }
   const std::vector<ModelCard> cards = service.models();

@@ -47,7 +47,7 @@ OllamaRequest read_shared(const Fields& fields, const BodyLimits& limits, Ollama
   asked.generate.model = without_tag(*model);
   asked.stream = fields.boolean_or("stream", true);
   read_limit(options, limits, asked.generate);
-  if (asked.generate.n != 1) refuse_unsupported("options.n", "is not supported: a reply is one");
+  if (asked.generate.n != 1) refuse_unsupported("options.n", "is not supported: there is always one reply");
   if (grammar::Constraint format = read_format(fields)) {
     if (asked.generate.constraint) {
       refuse_field("format", "invalid_value", "does not go together with " + asked.generate.constraint.field);

@@ -100,7 +100,7 @@ Constraint of_structured_outputs(const Json& object) {
     } else if (member.key == "structural_tag") {
       refuse_unsupported(path, "is not supported by this server");
     }
-    if (found && one) refuse_field("structured_outputs", "invalid_value", "says more than one thing");
+    if (found && one) refuse_field("structured_outputs", "invalid_value", "must have only one constraint");
     if (one) found = std::move(one);
   }
   return found;

@@ -57,7 +57,7 @@ void read_continuation(const Fields& fields, Manners manners, ChatPrompt& chat) 
     if (const std::string* reasoning = messages.back().find_string(name)) chat.opening_reasoning = *reasoning;
   }
   if (chat.reply_opening.empty() && !chat.opening_reasoning.empty()) {
-    refuse_field("messages", "invalid_value", "end with reasoning alone: there is no content to go on from");
+    refuse_field("messages", "invalid_value", "end with reasoning only: there is no content to continue");
   }
   chat.add_generation_prompt = true;
   messages.pop_back();

@@ -44,7 +44,8 @@ class EmbeddingReply final : public Reply {
   void delta(Delta, std::string&) override {}
   void finished(const Finished&, std::string&) override {}
   void embedded(Embedded event, std::string&) override {
-    REPRISE_CHECK(event.prompt_index < values_.size(), "the engine spoke of an input that was not given");
+    REPRISE_CHECK(event.prompt_index < values_.size(),
+                  "an engine event has the index of an input that the request does not have");
     std::vector<float>& values = values_[event.prompt_index];
     values = std::move(event.values);
     if (form_.dimensions > 0 && form_.dimensions < values.size()) values.resize(form_.dimensions);

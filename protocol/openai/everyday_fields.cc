@@ -24,7 +24,7 @@ std::vector<std::string> read_breakers(const Fields& fields, const BodyLimits& l
     if (!(*given)[i].is_string()) refuse_kind(path, "a string", (*given)[i]);
     const std::string& text = (*given)[i].as_string();
     if (text.empty() || text.size() > limits.stop_bytes) {
-      refuse_field(path, "invalid_value", "has from 1 to " + std::to_string(limits.stop_bytes) + " bytes");
+      refuse_field(path, "invalid_value", "must have 1 to " + std::to_string(limits.stop_bytes) + " bytes");
     }
     breakers.push_back(text);
   }

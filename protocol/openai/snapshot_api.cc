@@ -116,10 +116,11 @@ class NameEndpoint final : public Endpoint {
         snapshot.created + fields.integer("ttl", 1, NamedSnapshots::kMaxLife.count()).value_or(kUsualLife);
     for (const char* only_whole : {"stream", "n"}) {
       if (fields.find(only_whole) != nullptr)
-        refuse_field(only_whole, "invalid_value", "does not go with a name");
+        refuse_field(only_whole, "invalid_value", "cannot be used when a snapshot is named");
     }
     TextRequest request = chats ? read_chat(fields, limits) : read_completion(fields, limits);
-    if (!request.asked.further_prompts.empty()) refuse_field("prompt", "too_many", "one prompt has one name");
+    if (!request.asked.further_prompts.empty())
+      refuse_field("prompt", "too_many", "must be a single prompt: a name belongs to one prompt");
     request.asked.generate.max_tokens = 1;
     NameOwner owner{.tenant = std::string(input.tenant), .salt = request.asked.cache_salt};
     snapshot.pinned = fields.boolean("pin").value_or(true);
@@ -207,7 +208,8 @@ Json joined(const Json& beginning, const Json* more) {
     for (const Json& one : more->as_array()) both.push_back(one);
     return both;
   }
-  refuse_field("prompt", "invalid_value", "must be text if that of the snapshot is, else token ids");
+  refuse_field("prompt", "invalid_value",
+               "must be of the snapshot's kind: text for text, token ids for token ids");
 }
 
 }  // namespace
@@ -267,7 +269,7 @@ Continued with_beginning(Json body, TextKind kind, NamedSnapshots& names, std::s
     const Json* named = from->beginning.find(member);
     const Json* given = fields.find(member);
     if (given != nullptr && (named == nullptr || given->dump() != named->dump())) {
-      refuse_field(member, "invalid_value", "must be that of the snapshot, or left out");
+      refuse_field(member, "invalid_value", "must be the same as in the snapshot, or left out");
     }
     if (named != nullptr) body[member] = *named;
   }

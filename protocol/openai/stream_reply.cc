@@ -64,7 +64,8 @@ void StreamReply::admitted(const Admitted& event, std::int64_t now, std::string&
 }
 
 StreamReply::Choice& StreamReply::choice(std::uint32_t index) {
-  REPRISE_CHECK(index < choices_.size(), "the engine spoke of a choice that was not asked for");
+  REPRISE_CHECK(index < choices_.size(),
+                "an engine event has the index of a choice that the request does not have");
   return choices_[index];
 }
 

@@ -23,7 +23,7 @@ std::unique_ptr<CallReader> make_call_reader(const ReplyFormat& format, const To
     case ReplyFormat::Calls::kPython:
       return std::make_unique<PythonCallReader>(format.call_close, tools);
   }
-  REPRISE_CHECK(false, "a format without calls has no reader");
+  REPRISE_CHECK(false, "a call was read in a format without calls");
   return nullptr;
 }
 

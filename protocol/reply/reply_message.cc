@@ -33,10 +33,10 @@ void MessageBuilder::add(const ReplyPiece& piece) {
   } else if (const auto* reasoning = std::get_if<ReplyReasoning>(&piece)) {
     reasoning_ += reasoning->text;
   } else if (const auto* begin = std::get_if<ToolCallBegin>(&piece)) {
-    REPRISE_CHECK(begin->index == calls_.size(), "calls of a reply begin in order");
+    REPRISE_CHECK(begin->index == calls_.size(), "a call's index is not the next one of its reply");
     calls_.push_back({begin->id, begin->name, {}});
   } else if (const auto* arguments = std::get_if<ToolCallArguments>(&piece)) {
-    REPRISE_CHECK(arguments->index < calls_.size(), "arguments of a call that has not begun");
+    REPRISE_CHECK(arguments->index < calls_.size(), "the arguments belong to a call that has not begun");
     calls_[arguments->index].arguments += arguments->json;
   }
 }

@@ -47,7 +47,7 @@ class ReplyParser::Machine : public CallSink {
   }
 
   void finish() {
-    REPRISE_CHECK(!finished_, "a reply ends once");
+    REPRISE_CHECK(!finished_, "a reply was finished twice");
     finished_ = true;
     if (reader_ != nullptr) end_reader();
     give_all(std::exchange(held_, {}));
@@ -194,7 +194,7 @@ class ReplyParser::Machine : public CallSink {
     }
     std::string behind;
     if (step == CallReader::Step::kBroken) {
-      REPRISE_CHECK(unread <= raw_.size(), "a reader gives back what it was given");
+      REPRISE_CHECK(unread <= raw_.size(), "the call reader returned more bytes than it was given");
       behind = raw_.substr(raw_.size() - unread);
       raw_.resize(raw_.size() - unread);
     }
@@ -208,7 +208,7 @@ class ReplyParser::Machine : public CallSink {
 
   // Of what the reader has read, all but the last `held` characters have come out.
   void given(std::size_t held) {
-    REPRISE_CHECK(held <= raw_.size(), "a reader keeps more than it was given");
+    REPRISE_CHECK(held <= raw_.size(), "the call reader keeps more bytes than it was given");
     raw_.erase(0, raw_.size() - held);
   }
 

@@ -85,7 +85,7 @@ class InputReader {
       said_ = false;
       push(summary_request());
     } else if (*type == kTrigger) {
-      refuse_field(fields.path_of("type"), "invalid_value", "must be of the last item");
+      refuse_field(fields.path_of("type"), "invalid_value", "is allowed only for the last item");
     } else {
       refuse_unsupported(
           fields.path_of("type"),
@@ -151,7 +151,7 @@ class InputReader {
     auto opened =
         colon == std::string::npos ? std::nullopt : from_base64(std::string_view(sealed).substr(colon + 1));
     if (!opened || !is_utf8(*opened)) {
-      refuse_field(fields.path_of("encrypted_content"), "invalid_value", "is not what this server gave");
+      refuse_field(fields.path_of("encrypted_content"), "invalid_value", "was not issued by this server");
     }
     budget_.count(*opened);
     return std::move(*opened);
@@ -264,7 +264,7 @@ ChatPrompt read_input(const Json& input, Json before, const BodyLimits& limits) 
   InputReader reader(before.is_array() ? std::move(before) : Json::array(), limits);
   reader.read(input);
   ChatPrompt chat = reader.take();
-  if (chat.messages.size() == known) refuse_field("input", "invalid_value", "says nothing");
+  if (chat.messages.size() == known) refuse_field("input", "invalid_value", "has no content");
   return chat;
 }
 

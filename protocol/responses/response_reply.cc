@@ -58,7 +58,7 @@ void ResponseReply::done(const Done& event, std::string& out) {
   std::string report;
   openai::append_reprise(report, event.usage);
   auto reprise = Json::parse(report);
-  REPRISE_CHECK(reprise.ok(), "the report is JSON");
+  REPRISE_CHECK(reprise.ok(), "the report is not JSON");
   response["reprise"] = std::move(*reprise);
   if (plan_.stream) {
     this->event(cut ? "response.incomplete" : "response.completed", Json{{"response", std::move(response)}},

@@ -14,7 +14,7 @@ void ResponseStore::remove(std::map<Key, Entry>::iterator entry) {
   const std::size_t bytes = size_of(entry->first, entry->second.response);
   const auto held = held_.find(entry->first.owner.tenant);
   REPRISE_CHECK(held != held_.end() && held->second.bytes >= bytes && bytes_ >= bytes,
-                "stored bytes are counted");
+                "the count of stored bytes is below the size of a stored response");
   held->second.bytes -= bytes;
   bytes_ -= bytes;
   held->second.order.erase(entry->second.own_place);

@@ -49,11 +49,12 @@ Json earlier_messages(const Fields& fields, const BodyLimits& limits, ResponseSt
   if (id == nullptr) return {};
   const auto found = store.find(owner, *id);
   if (!found) {
-    refuse_field("previous_response_id", "previous_response_not_found",
-                 "there is no response " + in_quotes(*id) + ": it was not stored, or had to give way");
+    refuse_field(
+        "previous_response_id", "previous_response_not_found",
+        "there is no response " + in_quotes(*id) + ": it was not stored, or was removed to make space");
   }
   auto messages = Json::parse(found->messages);
-  REPRISE_CHECK(messages.ok() && messages->is_array(), "what was stored is what is read");
+  REPRISE_CHECK(messages.ok() && messages->is_array(), "the stored messages are no JSON array");
   return std::move(*messages);
 }
 
@@ -116,7 +117,7 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
   request.asked = openai::read_common(fields, limits, openai::Manners::kOpenAi).asked;
   ApiRequest& asked = request.asked;
   asked.one_call = !fields.boolean_or("parallel_tool_calls", true);
-  if (asked.generate.n != 1) refuse_unsupported("n", "is not supported here: there is one answer");
+  if (asked.generate.n != 1) refuse_unsupported("n", "is not supported here: there is always one answer");
   if (const auto most = fields.integer("max_output_tokens", 1, limits.max_tokens)) {
     asked.generate.max_tokens = static_cast<std::uint32_t>(*most);
   }

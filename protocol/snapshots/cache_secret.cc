@@ -61,7 +61,7 @@ std::string usual_secret_file() {
 
 Outcome<Key, std::string> key_of_secret(std::string_view secret) {
   if (secret.size() < kLeastSecret) {
-    return "a secret has at least " + std::to_string(kLeastSecret) + " bytes, this one " +
+    return "a secret needs at least " + std::to_string(kLeastSecret) + " bytes, this one " +
            std::to_string(secret.size());
   }
   return master_key(secret);

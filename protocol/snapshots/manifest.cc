@@ -41,20 +41,21 @@ class Members {
     const Json* member = take(key);
     if (member == nullptr) return;
     if (!member->is_int() || member->as_int() < 0 || static_cast<std::uint64_t>(member->as_int()) > most) {
-      return fail(std::string("'") + key + "' is no number that can be");
+      return fail(std::string("'") + key + "' is not a number in range");
     }
     to = static_cast<std::uint64_t>(member->as_int());
   }
   void hex(const char* key, std::uint64_t& to) {
     const std::string text = string(key);
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), to, 16);
-    if (error != std::errc() || end != text.data() + text.size()) fail(std::string("'") + key + "' is no id");
+    if (error != std::errc() || end != text.data() + text.size())
+      fail(std::string("'") + key + "' is not an id");
   }
   std::string string(const char* key) {
     const Json* member = take(key);
     if (member == nullptr) return {};
     if (!member->is_string()) {
-      fail(std::string("'") + key + "' is no text");
+      fail(std::string("'") + key + "' is not a text");
       return {};
     }
     return member->as_string();
@@ -65,10 +66,11 @@ class Members {
     for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
       unsigned byte = 0;
       const auto [end, error] = std::from_chars(text.data() + i, text.data() + i + 2, byte, 16);
-      if (error != std::errc() || end != text.data() + i + 2) fail(std::string("'") + key + "' is no hex");
+      if (error != std::errc() || end != text.data() + i + 2)
+        fail(std::string("'") + key + "' is not hexadecimal");
       out += static_cast<char>(byte);
     }
-    if (text.size() % 2 != 0) fail(std::string("'") + key + "' is no hex");
+    if (text.size() % 2 != 0) fail(std::string("'") + key + "' is not hexadecimal");
     return out;
   }
   std::optional<Refused> refusal() const {
@@ -132,7 +134,7 @@ std::vector<std::byte> seal_manifest(const NamespaceKeys& keys, const RecordId& 
   REPRISE_CHECK(manifest.tokens.size() == manifest.stored &&
                     manifest.references.size() == reference_count(kind, manifest.stored) &&
                     manifest.sums.size() == manifest.references.size(),
-                "a manifest lists all of its snapshot");
+                "the manifest does not list all parts of its snapshot");
   const std::string json = Json{
       {"namespace", bytes_in_hex(manifest.name_space)},
       {"model", in_hex(kind.model)},
@@ -172,7 +174,7 @@ Outcome<Manifest, Refused> open_manifest(const Key& master, const RecordId& fold
   const auto json = Json::parse(text, {.bytes = kMostJson, .depth = 4, .values = 256, .members = 64},
                                 {.unique_keys = true});
   if (!json.ok()) return wrong("its fields: " + json.error().message);
-  if (!json->is_object()) return wrong("its fields are no object");
+  if (!json->is_object()) return wrong("its fields are not an object");
   contents = contents.subspan(length);
 
   Manifest manifest;
@@ -191,7 +193,7 @@ Outcome<Manifest, Refused> open_manifest(const Key& master, const RecordId& fold
   manifest.origin = members.string("origin");
   members.number("created", 1ULL << 40, created);
   if (auto refused = members.refusal()) return *refused;
-  if (page_tokens == 0 || grid == 0 || stored == 0) return wrong("a size of nothing");
+  if (page_tokens == 0 || grid == 0 || stored == 0) return wrong("it has a size of 0");
   kind.page_tokens = static_cast<std::uint32_t>(page_tokens);
   kind.grid = static_cast<std::uint32_t>(grid);
   kind.any_token = kind.slot_bytes == 0;
@@ -200,7 +202,7 @@ Outcome<Manifest, Refused> open_manifest(const Key& master, const RecordId& fold
   manifest.created = static_cast<std::int64_t>(created);
   manifest.references = std::move(opened->head.references);
   if (manifest.references.size() != reference_count(kind, manifest.stored)) {
-    return wrong("it lists another number of records than a state of its size has");
+    return wrong("it lists too many or too few records for a state of its size");
   }
   const std::size_t token_bytes = sizeof(TokenId) * std::size_t{manifest.stored};
   if (contents.size() != token_bytes + 8 * manifest.references.size()) return wrong("its length is wrong");
@@ -211,9 +213,9 @@ Outcome<Manifest, Refused> open_manifest(const Key& master, const RecordId& fold
     std::memcpy(manifest.sums.data(), contents.data() + token_bytes, 8 * manifest.sums.size());
   }
   const NamespaceKeys keys = keys_of(master, kind.model, manifest.name_space);
-  if (keys.folder != folder) return Refused{Refusal::kMisplaced, "it is of another namespace or model"};
+  if (keys.folder != folder) return Refused{Refusal::kMisplaced, "it belongs to another namespace or model"};
   if (PrefixNames(keys, kind, manifest.tokens).manifest(manifest.stored) != id) {
-    return Refused{Refusal::kMisplaced, "it is of other tokens than its name says"};
+    return Refused{Refusal::kMisplaced, "it holds other tokens than its name says"};
   }
   return manifest;
 }

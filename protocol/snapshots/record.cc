@@ -36,7 +36,7 @@ Outcome<RecordHead, Refused> expect(RecordKind kind, const RecordId& id, std::sp
   Outcome<RecordHead, Refused> head = read_head(file, file.size());
   if (!head.ok()) return head;
   if (head->kind != kind || head->id != id) {
-    return Refused{Refusal::kMisplaced, "it is another record than its name says"};
+    return Refused{Refusal::kMisplaced, "its contents belong to another record than its name says"};
   }
   return head;
 }
@@ -47,7 +47,8 @@ Outcome<RecordHead, Refused> unseal_into(const NamespaceKeys& keys, RecordHead h
   const bool genuine =
       unseal(keys.seal, head.nonce, sealed_openly(keys, file.first(begin)),
              file.subspan(begin, contents.size()), get<Tag>(file, begin + contents.size()), contents);
-  if (!genuine) return Refused{Refusal::kSeal, "its seal is broken, or of another secret"};
+  if (!genuine)
+    return Refused{Refusal::kSeal, "its seal is wrong: it was changed, or sealed with another secret"};
   return head;
 }
 
@@ -75,7 +76,7 @@ std::optional<std::uint64_t> stated_bytes(std::span<const std::byte> head) {
 std::vector<std::byte> seal_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
                                    std::span<const RecordId> references, std::span<const std::byte> contents,
                                    RecordForm form) {
-  REPRISE_CHECK(references.size() <= kMostReferences, "a record refers to too many");
+  REPRISE_CHECK(references.size() <= kMostReferences, "a record has too many references");
   std::vector<std::byte> file(record_bytes(references.size(), contents.size()));
   const Nonce nonce = new_nonce();
   std::memcpy(file.data(), kMagic, sizeof kMagic);
@@ -106,19 +107,19 @@ std::vector<std::byte> seal_chunk(const NamespaceKeys& keys, RecordKind kind, co
 }
 
 Outcome<RecordHead, Refused> read_head(std::span<const std::byte> file, std::uint64_t file_bytes) {
-  if (file.size() < kRecordHead) return Refused{Refusal::kTruncated, "it ends within its head"};
+  if (file.size() < kRecordHead) return Refused{Refusal::kTruncated, "it ends inside its header"};
   if (std::memcmp(file.data(), kMagic, sizeof kMagic) != 0)
-    return Refused{Refusal::kForeign, "it is no record"};
+    return Refused{Refusal::kForeign, "it is not a snapshot record"};
   const auto version = get<std::uint16_t>(file, 8);
   if (version != kFormatVersion) {
-    return Refused{Refusal::kVersion, "it is of version " + std::to_string(version)};
+    return Refused{Refusal::kVersion, "it has the unknown version " + std::to_string(version)};
   }
   const auto kind = get<std::uint8_t>(file, 10);
   const auto form = get<std::uint8_t>(file, 11);
   if (kind < 1 || kind > static_cast<std::uint8_t>(RecordKind::kName))
-    return Refused{Refusal::kVersion, "it is of kind " + std::to_string(kind)};
+    return Refused{Refusal::kVersion, "it has the unknown kind " + std::to_string(kind)};
   const bool known = form == 0 || (form == 1 && kind != static_cast<std::uint8_t>(RecordKind::kManifest));
-  if (!known) return Refused{Refusal::kVersion, "its contents have form " + std::to_string(form)};
+  if (!known) return Refused{Refusal::kVersion, "its contents have the unknown form " + std::to_string(form)};
   RecordHead head{.kind = static_cast<RecordKind>(kind),
                   .form = static_cast<RecordForm>(form),
                   .bytes = get<std::uint64_t>(file, 16)};
@@ -145,13 +146,13 @@ Outcome<RecordHead, Refused> open_record(const NamespaceKeys& keys, RecordKind k
   const bool packed = head->form == RecordForm::kPacked;
   if (packed ? head->bytes >= contents.size() : head->bytes != contents.size()) {
     return Refused{Refusal::kSize, "it holds " + std::to_string(head->bytes) +
-                                       " bytes, where the layout has " + std::to_string(contents.size())};
+                                       " bytes; the model's state needs " + std::to_string(contents.size())};
   }
   if (!packed) return unseal_into(keys, std::move(*head), file, contents);
   std::vector<std::byte> opened(head->bytes);
   head = unseal_into(keys, std::move(*head), file, opened);
   if (head.ok() && !unpack_numbers(opened, contents)) {
-    return Refused{Refusal::kContents, "it does not unpack to what the layout has"};
+    return Refused{Refusal::kContents, "its contents do not unpack to the size that the model's state needs"};
   }
   return head;
 }
@@ -161,7 +162,7 @@ Outcome<OpenedRecord, Refused> open_record(const NamespaceKeys& keys, RecordKind
   Outcome<RecordHead, Refused> head = expect(kind, id, file);
   if (!head.ok()) return head.error();
   if (head->form != RecordForm::kPlain) return Refused{Refusal::kVersion, "its contents are packed"};
-  if (head->bytes > most) return Refused{Refusal::kSize, "it holds more than there can be"};
+  if (head->bytes > most) return Refused{Refusal::kSize, "it holds more than its kind of record can"};
   OpenedRecord opened;
   opened.contents.resize(head->bytes);
   head = unseal_into(keys, std::move(*head), file, opened.contents);

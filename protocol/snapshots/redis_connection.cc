@@ -118,7 +118,7 @@ Outcome<RedisAddress, std::string> parse_redis_address(std::string_view url) {
     address.host = url.substr(0, colon);
     if (colon != std::string_view::npos) port = url.substr(colon + 1);
   }
-  if (address.host.empty()) return std::string("names no host");
+  if (address.host.empty()) return std::string("has no host");
   if (!port.empty() && (!parse_number(port, address.port) || address.port == 0)) {
     return std::string("its port must be a number from 1 to 65535");
   }
@@ -210,14 +210,13 @@ Outcome<std::vector<RedisAnswer>, IoTrouble> RedisConnection::exchange(std::span
   const auto buffer = std::make_unique<std::array<char, kReadBytes>>();
   while (answers.size() < commands.size()) {
     void* reply = nullptr;
-    if (redisReaderGetReply(reader, &reply) != REDIS_OK) return fail("no answer that is one from", EPROTO);
+    if (redisReaderGetReply(reader, &reply) != REDIS_OK) return fail("not a Redis answer from", EPROTO);
     if (reply != nullptr) {
       const std::unique_ptr<void, void (*)(void*)> owned(reply, &freeReplyObject);
       answers.push_back(answer_from(*static_cast<redisReply*>(reply)));
       continue;
     }
-    if (reader->len - reader->pos > kMostAnswer)
-      return fail("a larger answer than there can be from", EPROTO);
+    if (reader->len - reader->pos > kMostAnswer) return fail("too large an answer from", EPROTO);
     if (const int error = wait_for_socket(socket, POLLIN, deadline)) return fail("no answer from", error);
     const ssize_t got = ::recv(socket, buffer->data(), buffer->size(), MSG_DONTWAIT);
     if (got == 0) return fail("the connection was closed by", ECONNRESET);

@@ -33,7 +33,7 @@ std::string RedisStore::where() const {
 }
 
 Outcome<std::vector<RedisAnswer>, IoTrouble> RedisStore::ask(const Commands& commands) {
-  if (breaker_->is_open()) return IoTrouble{EHOSTDOWN, where() + " is left alone at present"};
+  if (breaker_->is_open()) return IoTrouble{EHOSTDOWN, where() + " is not used at present, after a failure"};
   std::vector<RedisConnection::Command> parts;
   for (const auto& command : commands) parts.emplace_back(command.begin(), command.end());
   auto answers = connection_.ask(parts);
@@ -85,15 +85,15 @@ Outcome<std::vector<std::byte>, Refused> RedisStore::read(const RecordId& folder
     auto answers = ask({{"GET", key}, keep(key)});
     if (!answers.ok()) return Refused{Refusal::kIo, answers.error().message};
     const RedisAnswer& value = answers->front();
-    if (value.kind != RedisAnswer::Kind::kText) return Refused{Refusal::kMissing, key + " is not there"};
+    if (value.kind != RedisAnswer::Kind::kText) return Refused{Refusal::kMissing, key + " does not exist"};
     const auto bytes = bytes_of(value.text);
     if (piece == 0) {
       total = bytes.size() == kPiece ? stated_bytes(bytes).value_or(kPiece) : bytes.size();
-      if (total > most) return Refused{Refusal::kSize, key + " is larger than there can be"};
+      if (total > most) return Refused{Refusal::kSize, key + " is larger than a record can be"};
     }
     const std::uint64_t expected = std::min<std::uint64_t>(total - record.size(), kPiece);
     if (bytes.size() != expected)
-      return Refused{Refusal::kTruncated, key + " is not as long as it should be"};
+      return Refused{Refusal::kTruncated, key + " is shorter or longer than its header says"};
     record.insert(record.end(), bytes.begin(), bytes.end());
   }
   return record;

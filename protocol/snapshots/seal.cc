@@ -125,13 +125,13 @@ NamespaceKeys keys_of_folder(const Key& master, const RecordId& folder) {
 
 Nonce new_nonce() {
   Nonce nonce;
-  REPRISE_CHECK(RAND_bytes(raw(nonce.data()), static_cast<int>(nonce.size())) == 1, "no random numbers");
+  REPRISE_CHECK(RAND_bytes(raw(nonce.data()), static_cast<int>(nonce.size())) == 1, "RAND_bytes failed");
   return nonce;
 }
 
 Tag seal(const Key& key, const Nonce& nonce, std::span<const std::byte> open_too,
          std::span<const std::byte> plain, std::span<std::byte> sealed) {
-  REPRISE_CHECK(plain.size() == sealed.size(), "a seal keeps the length");
+  REPRISE_CHECK(plain.size() == sealed.size(), "the sealed and the plain bytes differ in length");
   const Cipher cipher = new_cipher();
   Tag tag;
   int written = 0;
@@ -147,7 +147,7 @@ Tag seal(const Key& key, const Nonce& nonce, std::span<const std::byte> open_too
 
 bool unseal(const Key& key, const Nonce& nonce, std::span<const std::byte> open_too,
             std::span<const std::byte> sealed, const Tag& tag, std::span<std::byte> plain) {
-  REPRISE_CHECK(plain.size() == sealed.size(), "a seal keeps the length");
+  REPRISE_CHECK(plain.size() == sealed.size(), "the sealed and the plain bytes differ in length");
   const Cipher cipher = new_cipher();
   Tag expected = tag;
   int written = 0;

@@ -161,7 +161,7 @@ Outcome<std::span<const std::byte>, Refused> SnapshotFolder::read_into(const Rec
   struct stat about {};
   if (::fstat(file.number(), &about) != 0) return Refused{Refusal::kIo, trouble(path).message};
   const auto bytes = static_cast<std::uint64_t>(about.st_size);
-  if (bytes > most) return Refused{Refusal::kSize, path + " is larger than there can be"};
+  if (bytes > most) return Refused{Refusal::kSize, path + " is larger than a record can be"};
   if (room.size() < bytes) {
     room.clear();  // nothing of it is to be moved
     try {

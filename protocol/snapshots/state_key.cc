@@ -22,7 +22,7 @@ RecordId turn_record(const NamespaceKeys& keys, std::string_view turn) {
 
 PrefixNames::PrefixNames(const NamespaceKeys& keys, const StateKind& kind, std::span<const TokenId> tokens)
     : names_(keys.names), page_tokens_(kind.page_tokens), tokens_(tokens) {
-  REPRISE_CHECK(page_tokens_ > 0, "pages have tokens");
+  REPRISE_CHECK(page_tokens_ > 0, "the number of tokens in a page is 0");
   const std::uint64_t numbers[] = {kind.arithmetic, kind.page_bytes, kind.slot_bytes, kind.page_tokens};
   chain_.push_back(keyed_digest(names_, "beginning", std::as_bytes(std::span(numbers))));
   for (std::size_t end = page_tokens_; end <= tokens.size(); end += page_tokens_) {
@@ -32,7 +32,7 @@ PrefixNames::PrefixNames(const NamespaceKeys& keys, const StateKind& kind, std::
 }
 
 RecordId PrefixNames::at(std::uint32_t length, std::string_view what) const {
-  REPRISE_CHECK(length <= tokens_.size(), "a place within the tokens");
+  REPRISE_CHECK(length <= tokens_.size(), "the position is beyond the prompt's tokens");
   const std::size_t full = length / page_tokens_;
   return id_of(next_link(names_, what, chain_[full],
                          tokens_.subspan(full * page_tokens_, length - full * page_tokens_)));

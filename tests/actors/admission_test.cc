@@ -40,7 +40,7 @@ TEST_F(AdmissionTest, WhatCanNeverBeIsRefusedAtOnce) {
   EXPECT_EQ(fault_of(too_long->opened), JobFault::kNeverFits);
   const auto beyond_share = ask(parts, {.prompt_tokens = 64, .tenant = 3, .tenant_share = 0.05});
   ASSERT_EQ(fault_of(beyond_share->opened), JobFault::kNeverFits);
-  EXPECT_NE(beyond_share->opened.answer().error().message.find("for its tenant"), std::string::npos);
+  EXPECT_NE(beyond_share->opened.answer().error().message.find("share of its tenant"), std::string::npos);
   const auto first = ask(parts, {.prompt_tokens = 64});
   const auto second = ask(parts, {.prompt_tokens = 64});
   EXPECT_FALSE(first->opened.answered());

@@ -175,7 +175,8 @@ TEST_P(ChoicesTest, ATenantStaysWithinItsShareAndOthersPass) {
     return harness.ask(std::move(request));
   }();
   ASSERT_TRUE(too_much.error.has_value());
-  EXPECT_NE(too_much.error->message.find("for its tenant"), std::string::npos) << too_much.error->message;
+  EXPECT_NE(too_much.error->message.find("share of its tenant"), std::string::npos)
+      << too_much.error->message;
   greedy.clear();
   expect_nothing_held(harness);
 }

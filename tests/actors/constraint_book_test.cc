@@ -48,11 +48,11 @@ TEST_F(ConstraintBookTest, WhatTakesTooMuchIsRefused) {
   for (int i = 0; i < 15'000; ++i) stars += "[a-z]* ";
   const auto refused = all.find({.kind = Constraint::Kind::kGbnf, .text = stars});
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error(), "the grammar is too ambiguous: more than 20000 places at once");
+  EXPECT_EQ(refused.error(), "the grammar is too ambiguous: more than 20000 alternatives at once");
   const auto unwanted = all.find({.kind = Constraint::Kind::kRegex, .text = "(((){20000}){20000}){20000}"},
                                  "", [] { return false; });
   ASSERT_FALSE(unwanted.ok());
-  EXPECT_EQ(unwanted.error(), "the client has gone");
+  EXPECT_EQ(unwanted.error(), "the client has disconnected");
   EXPECT_EQ(all.grammars(), 0U);
 }
 

@@ -106,7 +106,7 @@ TEST_P(DiskTierTest, AFolderThatCannotBeUsedTurnsTheTierOffAndRequestsGoOn) {
   const Reply reply = engine.ask(prompt_);
   EXPECT_FALSE(reply.error);
   EXPECT_TRUE(engine.eventually([&] { return engine.figure("tier_off") == 1; }));
-  EXPECT_TRUE(logged("snapshots are not written any more"));
+  EXPECT_TRUE(logged("cache tier: writes disabled"));
   EXPECT_FALSE(engine.ask(prompt_ + random_tokens(10, 4)).error);
 }
 

@@ -165,7 +165,7 @@ TEST_F(OtherBuildsTest, OneThatWasComparedAndIsTheSameOpensTheOthers) {
   EXPECT_EQ(first.reason, MissReason::kOtherArithmetic);
   EXPECT_EQ(first.compare_at, 300U);
   store(kHere, prompt, 300, 5);
-  ASSERT_TRUE(eventually_says("have the bits of this one"));
+  ASSERT_TRUE(eventually_says("are bitwise identical"));
   const Fetched opened = fetch(kHere, second);
   ASSERT_TRUE(opened.state);
   EXPECT_EQ(opened.state->stored, 1200U);
@@ -185,7 +185,7 @@ TEST_F(OtherBuildsTest, OneThatIsNotTheSameClosesAllForGood) {
   store(kOther, second, 300, 6);
   EXPECT_EQ(fetch(kHere, prompt).compare_at, 300U);
   store(kHere, prompt, 300, 9);
-  ASSERT_TRUE(eventually_says("with other bits than this one"));
+  ASSERT_TRUE(eventually_says("with different results"));
   EXPECT_EQ(figures_->refused[static_cast<std::size_t>(protocol::snapshots::Refusal::kArithmetic)].load(),
             1U);
   EXPECT_EQ(fetch(kHere, prompt).state->bytes.front(), std::byte{9}) << "its own";
@@ -236,7 +236,7 @@ TEST_F(OtherBuildsTest, AnEngineComputesThePlaceComparesAndAnswersAsACold) {
   EXPECT_EQ(reply.cache.restored_tokens, 0U);
   EXPECT_EQ(reply.cache.reason, MissReason::kOtherArithmetic);
   ASSERT_TRUE(engine.eventually([&] {
-    return says("have the bits of this one") || says("with other bits than this one");
+    return says("are bitwise identical") || says("with different results");
   })) << "the place was not computed and compared";
   const TokenList branch = prompt + random_tokens(80, 3);
   EXPECT_EQ(engine.ask(branch).choices, engine.cold(branch).choices);

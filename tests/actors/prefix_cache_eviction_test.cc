@@ -123,7 +123,7 @@ TEST_F(PrefixCacheEviction, ATenantHasFewPinsInAllItsNamespaces) {
     return pinned;
   };
   EXPECT_EQ(pins("one", "one"), 4);
-  EXPECT_EQ(problem, "the limit of a tenant is 4 pinned snapshots of a model, in all of its salts");
+  EXPECT_EQ(problem, "the limit of a tenant is 4 pinned snapshots of a model, over all its cache_salts");
   EXPECT_EQ(pins("one", "one, salted"), 0) << "another salt is the same tenant's";
   EXPECT_EQ(pins("two", "two"), 2) << "six in all";
   EXPECT_EQ(problem, "the limit of all tenants together is 6 pinned snapshots of a model");

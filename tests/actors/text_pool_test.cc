@@ -194,7 +194,7 @@ TEST(TextProgress, JobsThatWaitWithoutAnEndAreAProblem) {
   progress.note(1, false, begin);
   EXPECT_FALSE(progress.problem(begin + 9s));
   progress.note(3, false, begin + 9s);
-  EXPECT_EQ(progress.problem(begin + 11s), "text work stuck: 3 jobs wait and none has ended for 11 s");
+  EXPECT_EQ(progress.problem(begin + 11s), "tokenizing stuck: 3 jobs wait and none has ended for 11 s");
   progress.note(2, true, begin + 12s);
   EXPECT_FALSE(progress.problem(begin + 21s));
   EXPECT_TRUE(progress.problem(begin + 22s));

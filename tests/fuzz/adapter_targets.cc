@@ -30,7 +30,7 @@ bool opens(const std::filesystem::path& path) {
     for (const AdapterPart& part : adapter.parts()) {
       check_matrix(part.a);
       check_matrix(part.b);
-      REPRISE_CHECK(part.a.view.rows == part.b.view.columns, "halves of two ranks");
+      REPRISE_CHECK(part.a.view.rows == part.b.view.columns, "the two matrices of an adapter differ in rank");
       REPRISE_CHECK(part.rank() <= adapter.largest_rank(), "a rank over the largest");
     }
     return true;

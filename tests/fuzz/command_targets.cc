@@ -23,7 +23,7 @@ bool fuzz_serve_config(std::string_view input) {
   const std::string printed = tools::print_config(config);
   tools::ServeConfig again;
   tools::load_config_file(again, scratch_file("printed.toml", printed).string());
-  REPRISE_CHECK(tools::print_config(again) == printed, "what is printed is read as something else");
+  REPRISE_CHECK(tools::print_config(again) == printed, "the printed configuration is read as another one");
   return true;
 }
 

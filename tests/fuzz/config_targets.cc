@@ -22,30 +22,37 @@ using models::ModelConfig;
 using models::test::fault_of;
 
 void check_attention(const models::AttentionSpec& attention) {
-  REPRISE_CHECK(attention.heads > 0 && attention.kv_heads > 0 && attention.head_dim > 0, "attention");
-  REPRISE_CHECK(attention.heads == attention.kv_heads * attention.group(), "group");
+  REPRISE_CHECK(attention.heads > 0 && attention.kv_heads > 0 && attention.head_dim > 0,
+                "attention has no heads or a head size of 0");
+  REPRISE_CHECK(attention.heads == attention.kv_heads * attention.group(),
+                "attention's query heads are not a multiple of its KV heads");
 }
 
 void check_delta_net(const models::DeltaNetSpec& net) {
-  REPRISE_CHECK(net.value_heads == net.key_heads * net.group() && net.group() > 0, "linear group");
-  REPRISE_CHECK(net.conv_kernel > 0, "conv_kernel");
+  REPRISE_CHECK(net.value_heads == net.key_heads * net.group() && net.group() > 0,
+                "the delta net's value heads are not a multiple of its key heads");
+  REPRISE_CHECK(net.conv_kernel > 0, "conv_kernel is 0");
 }
 
 void check_rope(const models::RopeConfig& rope, std::size_t head_dim) {
-  REPRISE_CHECK(rope.dimension <= head_dim && rope.dimension % 2 == 0, "rope dimension");
-  REPRISE_CHECK(rope.inv_freq.size() == rope.dimension / 2, "inv_freq");
-  for (const float frequency : rope.inv_freq) REPRISE_CHECK(std::isfinite(frequency), "inv_freq");
-  REPRISE_CHECK(std::isfinite(rope.attention_factor), "attention_factor");
+  REPRISE_CHECK(rope.dimension <= head_dim && rope.dimension % 2 == 0,
+                "the RoPE dimension is odd or larger than the head");
+  REPRISE_CHECK(rope.inv_freq.size() == rope.dimension / 2,
+                "inv_freq has the wrong size or a value that is not finite");
+  for (const float frequency : rope.inv_freq)
+    REPRISE_CHECK(std::isfinite(frequency), "inv_freq has the wrong size or a value that is not finite");
+  REPRISE_CHECK(std::isfinite(rope.attention_factor), "attention_factor is not finite");
 }
 
 void check_norm(const models::NormSpec& norm) {
-  REPRISE_CHECK(norm.size > 0 && std::isfinite(norm.kind.eps) && norm.kind.eps >= 0, "norm");
+  REPRISE_CHECK(norm.size > 0 && std::isfinite(norm.kind.eps) && norm.kind.eps >= 0,
+                "a norm has no size, or its eps is negative or not finite");
 }
 
 void check_config(const ModelConfig& config) {
-  REPRISE_CHECK(config.hidden > 0 && config.vocab > 0, "sizes");
-  REPRISE_CHECK(config.context_length > 0, "context_length");
-  REPRISE_CHECK(!config.layers.empty(), "layers");
+  REPRISE_CHECK(config.hidden > 0 && config.vocab > 0, "the hidden size or the vocabulary is 0");
+  REPRISE_CHECK(config.context_length > 0, "context_length is 0");
+  REPRISE_CHECK(!config.layers.empty(), "the model has no layers");
   check_norm(config.final_norm);
   for (const models::LayerSpec& layer : config.layers) {
     REPRISE_CHECK(!layer.steps.empty(), "a layer without steps");
@@ -63,7 +70,7 @@ void check_config(const ModelConfig& config) {
   for (const auto* net : models::parts_of<models::DeltaNetSpec>(config.layers)) check_delta_net(*net);
   for (const auto* scan : models::parts_of<models::SelectiveScanSpec>(config.layers)) {
     REPRISE_CHECK(scan->inner > 0 && scan->state_size > 0 && scan->step_rank > 0, "a scan of no size");
-    REPRISE_CHECK(scan->conv_kernel > 0, "conv_kernel");
+    REPRISE_CHECK(scan->conv_kernel > 0, "conv_kernel is 0");
   }
   for (const auto* moe : models::parts_of<models::MoeSpec>(config.layers)) {
     REPRISE_CHECK(moe->chosen >= 1 && moe->chosen <= moe->routed(),
@@ -72,17 +79,18 @@ void check_config(const ModelConfig& config) {
   }
   for (const auto* mla : models::parts_of<models::MlaSpec>(config.layers)) {
     REPRISE_CHECK(mla->heads > 0 && mla->rank > 0 && mla->key_dim() > 0 && mla->value_dim > 0,
-                  "latent attention");
+                  "latent attention has a size of 0");
     if (mla->rope && ropes.insert(mla->rope.get()).second) check_rope(*mla->rope, mla->turned_dim);
   }
   for (const auto* kda : models::parts_of<models::KdaSpec>(config.layers)) {
-    REPRISE_CHECK(kda->size() > 0 && kda->conv_kernel > 0, "Kimi Delta Attention");
+    REPRISE_CHECK(kda->size() > 0 && kda->conv_kernel > 0, "Kimi Delta Attention has a size of 0");
   }
   for (const auto* mlp : models::parts_of<models::SwiGluSpec>(config.layers)) {
-    REPRISE_CHECK(mlp->intermediate > 0, "feed-forward size");
+    REPRISE_CHECK(mlp->intermediate > 0, "the feed-forward size is 0");
   }
   for (const std::int32_t id : config.tokens.eos) {
-    REPRISE_CHECK(id >= 0 && static_cast<std::size_t>(id) < config.vocab, "eos");
+    REPRISE_CHECK(id >= 0 && static_cast<std::size_t>(id) < config.vocab,
+                  "an end token is outside the vocabulary");
   }
   for (const models::TensorSpec& tensor : config.tensors) {
     for (const auto size : tensor.shape) REPRISE_CHECK(size > 0, "a tensor without a size");
@@ -106,7 +114,10 @@ bool fuzz_config(std::string_view input) {
   static const models::test::TinyModel kModel({.type = "qwen3_5_text"});
   static const auto kWeights = scratch_file("config/model.safetensors", kModel.safetensors().bytes());
   const auto folder = scratch_file("config/config.json", input).parent_path();
-  is_read([&] { REPRISE_CHECK(fault_of(models::Checkpoint::open(folder)).empty(), "a checkpoint"); });
+  is_read([&] {
+    REPRISE_CHECK(fault_of(models::Checkpoint::open(folder)).empty(),
+                  "the opened model files break an invariant of the loader");
+  });
   return is_read([&] { check_config(ModelConfig::from_hf(JsonPlace::parse(input, "config.json"))); });
 }
 
@@ -162,11 +173,15 @@ bool fuzz_quantization_config(std::string_view input) {
   const std::string config = kConfig.substr(0, brace + 1) + "\"quantization_config\":" + std::string(input) +
                              "," + kConfig.substr(brace + 1);
   const auto folder = scratch_file("quantised/config.json", config).parent_path();
-  is_read([&] { REPRISE_CHECK(fault_of(models::Checkpoint::open(folder)).empty(), "a checkpoint"); });
+  is_read([&] {
+    REPRISE_CHECK(fault_of(models::Checkpoint::open(folder)).empty(),
+                  "the opened model files break an invariant of the loader");
+  });
   return is_read([&] {
     const auto scheme = models::QuantScheme::read(JsonPlace::parse(config, "config.json"));
     REPRISE_CHECK(!scheme || !scheme->name.empty(), "a scheme without a name");
-    REPRISE_CHECK(!scheme || (scheme->tile_rows == 0) == (scheme->tile_columns == 0), "half of a tile");
+    REPRISE_CHECK(!scheme || (scheme->tile_rows == 0) == (scheme->tile_columns == 0),
+                  "a tile has rows or columns of 0, and not both");
   });
 }
 

@@ -21,25 +21,31 @@ void check_answer(const Dialect& dialect, const ApiError& error) {
 }
 
 void check_messages(const ChatPrompt& chat) {
-  REPRISE_CHECK(chat.messages.is_array(), "messages");
+  REPRISE_CHECK(chat.messages.is_array(), "messages is no array, or too long");
   for (const Json& message : chat.messages.as_array()) {
     REPRISE_CHECK(message.is_object() && message.find_string("role") != nullptr, "a message without a role");
   }
-  REPRISE_CHECK(chat.tools.is_null() || chat.tools.is_array(), "tools");
-  REPRISE_CHECK(chat.template_extra.is_null() || chat.template_extra.is_object(), "names for the template");
+  REPRISE_CHECK(chat.tools.is_null() || chat.tools.is_array(),
+                "tools is neither null nor an array, or too long");
+  REPRISE_CHECK(chat.template_extra.is_null() || chat.template_extra.is_object(),
+                "the template's extra names are neither null nor an object");
 }
 
 void check_request(const ApiRequest& request, const BodyLimits& limits) {
   const GenerateRequest& generate = request.generate;
-  REPRISE_CHECK(generate.n >= 1 && generate.n <= limits.choices, "n");
-  REPRISE_CHECK(generate.stop.size() <= limits.stop_strings, "stop");
+  REPRISE_CHECK(generate.n >= 1 && generate.n <= limits.choices, "n is out of range");
+  REPRISE_CHECK(generate.stop.size() <= limits.stop_strings,
+                "stop has too many strings, or an empty or too long one");
   for (const std::string& stop : generate.stop) {
-    REPRISE_CHECK(!stop.empty() && stop.size() <= limits.stop_bytes, "stop");
+    REPRISE_CHECK(!stop.empty() && stop.size() <= limits.stop_bytes,
+                  "stop has too many strings, or an empty or too long one");
   }
-  REPRISE_CHECK(!generate.max_tokens || *generate.max_tokens <= limits.max_tokens, "max_tokens");
-  REPRISE_CHECK(generate.model.size() <= limits.label_bytes, "model");
-  REPRISE_CHECK(request.cache_salt.size() <= limits.label_bytes, "cache_salt");
-  REPRISE_CHECK(request.further_prompts.size() < limits.prompts, "prompts");
+  REPRISE_CHECK(!generate.max_tokens || *generate.max_tokens <= limits.max_tokens,
+                "max_tokens is out of range");
+  REPRISE_CHECK(generate.model.size() <= limits.label_bytes, "model is longer than its limit");
+  REPRISE_CHECK(request.cache_salt.size() <= limits.label_bytes, "cache_salt is longer than its limit");
+  REPRISE_CHECK(request.further_prompts.size() < limits.prompts,
+                "the request has too many prompts, or the reply another number of them");
   check_sampling(generate.sampling, limits);
   if (const auto* chat = std::get_if<ChatPrompt>(&generate.prompt)) check_messages(*chat);
 }
@@ -59,10 +65,11 @@ bool fuzz_path(std::string_view path, std::string_view input) {
       return false;
     }
     if (const auto* call = std::get_if<std::unique_ptr<GenerationCall>>(&parsed)) {
-      REPRISE_CHECK(*call != nullptr, "no call");
+      REPRISE_CHECK(*call != nullptr, "the parsed request has no call");
       check_request((*call)->request, limits);
     } else {
-      REPRISE_CHECK(std::get<std::unique_ptr<Question>>(parsed) != nullptr, "no question");
+      REPRISE_CHECK(std::get<std::unique_ptr<Question>>(parsed) != nullptr,
+                    "the parsed request has no question");
     }
     return true;
   } catch (const BadRequest& refused) {

@@ -45,12 +45,13 @@ bool keep(const Constraint& constraint) {
       for (std::size_t id = 1; id < small_vocabulary()->token_count(); ++id) {
         if (mask->allows(static_cast<TokenId>(id))) allowed.push_back(static_cast<TokenId>(id));
       }
-      REPRISE_CHECK(mask->count > 0 || mask->ends, "a dead end");
+      REPRISE_CHECK(mask->count > 0 || mask->ends, "the grammar allows no token and does not end");
       if (allowed.empty()) break;
       REPRISE_CHECK(reply.accept(allowed[random() % allowed.size()]), "an allowed token is refused");
     }
   } catch (const GrammarError& error) {
-    REPRISE_CHECK(std::string(error.what()).find("places at once") != std::string::npos, "another error");
+    REPRISE_CHECK(std::string(error.what()).find("alternatives at once") != std::string::npos,
+                  "the matcher failed with an unexpected error");
   }
   return true;
 }

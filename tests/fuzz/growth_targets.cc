@@ -47,7 +47,7 @@ bool compile_and_go(const Constraint& constraint) {
       for (std::size_t id = 1; id < small_vocabulary()->token_count(); ++id) {
         if (mask->allows(static_cast<TokenId>(id))) allowed.push_back(static_cast<TokenId>(id));
       }
-      REPRISE_CHECK(mask->count > 0 || mask->ends, "a dead end");
+      REPRISE_CHECK(mask->count > 0 || mask->ends, "the grammar allows no token and does not end");
       if (allowed.empty()) break;
       REPRISE_CHECK(reply.accept(allowed[random() % allowed.size()]), "an allowed token is refused");
     }

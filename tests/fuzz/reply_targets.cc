@@ -20,18 +20,21 @@ void check_well_formed(const ReplyPieces& pieces) {
   bool open = false;
   for (const ReplyPiece& piece : pieces) {
     if (const auto* begin = std::get_if<ToolCallBegin>(&piece)) {
-      REPRISE_CHECK(!open && begin->index == begun && !begin->name.empty(), "a call begins");
+      REPRISE_CHECK(!open && begin->index == begun && !begin->name.empty(),
+                    "a call began inside another one, out of order or without a name");
       ++begun;
       open = true;
     } else if (const auto* arguments = std::get_if<ToolCallArguments>(&piece)) {
-      REPRISE_CHECK(open && arguments->index + 1 == begun && !arguments->json.empty(), "arguments of a call");
+      REPRISE_CHECK(open && arguments->index + 1 == begun && !arguments->json.empty(),
+                    "arguments are empty or outside of the open call");
     } else if (const auto* end = std::get_if<ToolCallEnd>(&piece)) {
-      REPRISE_CHECK(open && end->index + 1 == begun, "a call ends");
+      REPRISE_CHECK(open && end->index + 1 == begun, "a call ended that is not open");
       open = false;
     } else if (const auto* content = std::get_if<ReplyContent>(&piece)) {
-      REPRISE_CHECK(!open && !content->text.empty(), "content");
+      REPRISE_CHECK(!open && !content->text.empty(), "content is empty or inside a call");
     } else {
-      REPRISE_CHECK(!open && !std::get<ReplyReasoning>(piece).text.empty(), "reasoning");
+      REPRISE_CHECK(!open && !std::get<ReplyReasoning>(piece).text.empty(),
+                    "reasoning is empty or inside a call");
     }
   }
   REPRISE_CHECK(!open, "a call does not end");

@@ -47,18 +47,19 @@ inline bool is_within(const std::optional<double>& value, double least, double m
 }
 
 inline void check_sampling(const SamplingWishes& sampling, const protocol::BodyLimits& limits) {
-  REPRISE_CHECK(is_within(sampling.temperature, 0, 1000), "temperature");
-  REPRISE_CHECK(is_within(sampling.top_p, 0, 1), "top_p");
-  REPRISE_CHECK(is_within(sampling.min_p, 0, 1), "min_p");
-  REPRISE_CHECK(is_within(sampling.repetition_penalty, 0, 1000), "repetition_penalty");
-  REPRISE_CHECK(is_within(sampling.presence_penalty, -2, 2), "presence_penalty");
-  REPRISE_CHECK(is_within(sampling.frequency_penalty, -2, 2), "frequency_penalty");
-  REPRISE_CHECK(!sampling.top_k || *sampling.top_k >= 0, "top_k");
+  REPRISE_CHECK(is_within(sampling.temperature, 0, 1000), "temperature is out of range");
+  REPRISE_CHECK(is_within(sampling.top_p, 0, 1), "top_p is out of range");
+  REPRISE_CHECK(is_within(sampling.min_p, 0, 1), "min_p is out of range");
+  REPRISE_CHECK(is_within(sampling.repetition_penalty, 0, 1000), "repetition_penalty is out of range");
+  REPRISE_CHECK(is_within(sampling.presence_penalty, -2, 2), "presence_penalty is out of range");
+  REPRISE_CHECK(is_within(sampling.frequency_penalty, -2, 2), "frequency_penalty is out of range");
+  REPRISE_CHECK(!sampling.top_k || *sampling.top_k >= 0, "top_k is negative");
   REPRISE_CHECK(!sampling.logprobs || (*sampling.logprobs >= 0 && *sampling.logprobs <= limits.top_logprobs),
-                "logprobs");
-  REPRISE_CHECK(sampling.logit_bias.size() <= limits.logit_biases, "logit_bias");
+                "logprobs is out of range");
+  REPRISE_CHECK(sampling.logit_bias.size() <= limits.logit_biases,
+                "logit_bias has too many entries, or one out of range");
   for (const auto& [id, bias] : sampling.logit_bias) {
-    REPRISE_CHECK(id >= 0 && std::abs(bias) <= 100, "logit_bias");
+    REPRISE_CHECK(id >= 0 && std::abs(bias) <= 100, "logit_bias has too many entries, or one out of range");
   }
 }
 
@@ -68,13 +69,15 @@ inline void check_tokens(const TokenList& tokens, const protocol::BodyLimits& li
 }
 
 inline void check_chat(const protocol::ChatPrompt& chat, const protocol::BodyLimits& limits) {
-  REPRISE_CHECK(chat.messages.is_array() && chat.messages.size() <= limits.messages, "messages");
+  REPRISE_CHECK(chat.messages.is_array() && chat.messages.size() <= limits.messages,
+                "messages is no array, or too long");
   for (const Json& message : chat.messages.as_array()) {
     REPRISE_CHECK(message.is_object() && message.find_string("role") != nullptr, "a message without a role");
   }
   REPRISE_CHECK(chat.tools.is_null() || (chat.tools.is_array() && chat.tools.size() <= limits.tools),
-                "tools");
-  REPRISE_CHECK(chat.template_extra.is_null() || chat.template_extra.is_object(), "chat_template_kwargs");
+                "tools is neither null nor an array, or too long");
+  REPRISE_CHECK(chat.template_extra.is_null() || chat.template_extra.is_object(),
+                "chat_template_kwargs is neither null nor an object");
 }
 
 inline void check_prompt(const protocol::Prompt& prompt, const protocol::BodyLimits& limits) {

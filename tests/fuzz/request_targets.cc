@@ -22,22 +22,29 @@ bool fuzz_generate(TextKind kind, std::string_view input) {
     return false;
   }
   const GenerateRequest& generate = request->asked.generate;
-  REPRISE_CHECK(request->reply.kind == kind, "another kind of request");
+  REPRISE_CHECK(request->reply.kind == kind, "the request was parsed as another kind");
   REPRISE_CHECK(std::holds_alternative<ChatPrompt>(generate.prompt) == (kind == TextKind::kChat),
-                "another kind of prompt");
-  REPRISE_CHECK(generate.n >= 1 && generate.n <= limits.choices && request->reply.n == generate.n, "n");
-  REPRISE_CHECK(generate.stop.size() <= limits.stop_strings, "stop");
+                "the prompt was parsed as another kind");
+  REPRISE_CHECK(generate.n >= 1 && generate.n <= limits.choices && request->reply.n == generate.n,
+                "n is out of range");
+  REPRISE_CHECK(generate.stop.size() <= limits.stop_strings,
+                "stop has too many strings, or an empty or too long one");
   for (const std::string& stop : generate.stop) {
-    REPRISE_CHECK(!stop.empty() && stop.size() <= limits.stop_bytes, "stop");
+    REPRISE_CHECK(!stop.empty() && stop.size() <= limits.stop_bytes,
+                  "stop has too many strings, or an empty or too long one");
   }
   REPRISE_CHECK(
       !generate.max_tokens || (*generate.max_tokens >= 1 && *generate.max_tokens <= limits.max_tokens),
-      "max_tokens");
-  REPRISE_CHECK(generate.model.size() <= limits.label_bytes, "model");
-  REPRISE_CHECK(generate.conversation.size() <= limits.label_bytes, "prompt_cache_key");
-  REPRISE_CHECK(request->asked.cache_salt.size() <= limits.label_bytes, "cache_salt");
-  REPRISE_CHECK(request->reply.prompts == 1 + request->asked.further_prompts.size(), "prompts");
-  REPRISE_CHECK(request->reply.prompts <= limits.prompts, "prompts");
+      "max_tokens is out of range");
+  REPRISE_CHECK(generate.model.size() <= limits.label_bytes, "model is longer than its limit");
+  REPRISE_CHECK(generate.conversation.size() <= limits.label_bytes,
+                "prompt_cache_key is longer than its limit");
+  REPRISE_CHECK(request->asked.cache_salt.size() <= limits.label_bytes,
+                "cache_salt is longer than its limit");
+  REPRISE_CHECK(request->reply.prompts == 1 + request->asked.further_prompts.size(),
+                "the request has too many prompts, or the reply another number of them");
+  REPRISE_CHECK(request->reply.prompts <= limits.prompts,
+                "the request has too many prompts, or the reply another number of them");
   check_sampling(generate.sampling, limits);
   check_prompt(generate.prompt, limits);
   for (const Prompt& prompt : request->asked.further_prompts) check_prompt(prompt, limits);

@@ -219,7 +219,7 @@ TEST(KeyRing, TenantsAreDescribedByName) {
   KeyRing keys;
   ASSERT_EQ(keys.add("secret-one acme\nsecret-two acme\nsecret-three"), "");
   EXPECT_EQ(keys.describe({.name = "acme", .requests = 3, .priority = Priority::kHigh}), "");
-  EXPECT_EQ(keys.describe({.name = "nobody"}), "there is no key of a tenant 'nobody'");
+  EXPECT_EQ(keys.describe({.name = "nobody"}), "there is no API key of tenant 'nobody'");
   EXPECT_EQ(keys.tenant_of("secret-one"), keys.tenant_of("secret-two"));
   EXPECT_EQ(keys.tenant_of("secret-two")->requests, 3u);
   EXPECT_EQ(keys.tenant_of("secret-two")->cache_owner, "acme");

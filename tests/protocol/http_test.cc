@@ -445,9 +445,9 @@ TEST(Http, NameSpacesAreUnambiguous) {
 
 TEST(Http, BadKeyListsAreRefused) {
   KeyRing keys;
-  EXPECT_EQ(keys.add("# comment\n\nlong-enough\nshort"), "line 4: a key has at least 8 bytes");
-  EXPECT_EQ(keys.add("long-enough"), "line 1: this key was there before");
-  EXPECT_EQ(keys.add("another-key a b"), "line 1: a tenant's name has no spaces");
+  EXPECT_EQ(keys.add("# comment\n\nlong-enough\nshort"), "line 4: an API key needs at least 8 bytes");
+  EXPECT_EQ(keys.add("long-enough"), "line 1: this API key is given twice");
+  EXPECT_EQ(keys.add("another-key a b"), "line 1: a tenant's name cannot have spaces");
   EXPECT_EQ(keys.size(), 1u);
   EXPECT_FALSE(keys.tenant_of("long-enoug"));
   EXPECT_FALSE(keys.tenant_of("long-enough-and-more"));

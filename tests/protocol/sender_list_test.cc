@@ -144,7 +144,7 @@ TEST(HttpSenders, HalfOfTheBytesAreForOthers) {
   second.send(head + std::string(30'000, ' '));
   const ClientResponse refused = second.read_response();
   EXPECT_EQ(refused.status, 503);
-  EXPECT_NE(refused.body.find("this address has as many bytes"), std::string::npos) << refused.body;
+  EXPECT_NE(refused.body.find("this address has reached its share"), std::string::npos) << refused.body;
   EXPECT_EQ(watcher.post("/v1/completions", R"({"prompt":"x"})").status, 200);
 }
 

@@ -40,7 +40,7 @@ TEST(NamedSnapshots, ATenantHasItsShareInAllItsSalts) {
     ASSERT_FALSE(names.put({"a", "salt " + std::to_string(i % 5)}, snapshot(std::to_string(i)), 0));
   }
   EXPECT_EQ(names.put({"a", "another"}, snapshot("more"), 0),
-            "the limit of a tenant is 64 names, of all its salts together");
+            "the limit of a tenant is 64 names, over all its cache_salts");
   EXPECT_EQ(names.limit_for({"a"}, snapshot("more"), 0), names.put({"a"}, snapshot("more"), 0));
   EXPECT_FALSE(names.put({"a", "salt 2"}, snapshot("7", 200), 0)) << "replaces the one before";
   EXPECT_FALSE(names.put({"b"}, snapshot("more"), 0)) << "another's names do not count";
@@ -56,15 +56,14 @@ TEST(NamedSnapshots, ATenantCannotTakeAllBytes) {
   };
   EXPECT_FALSE(names.put({"a", "1"}, large("one"), 0));
   EXPECT_FALSE(names.put({"a", "2"}, large("two"), 0));
-  EXPECT_EQ(names.put({"a", "3"}, large("three"), 0),
-            "the limit of a tenant is 16 MiB of prompts with names");
+  EXPECT_EQ(names.put({"a", "3"}, large("three"), 0), "the limit of a tenant is 16 MiB of named prompts");
   for (const char* tenant : {"b", "c", "d"}) {
     EXPECT_FALSE(names.put({tenant}, large("one"), 0));
     EXPECT_FALSE(names.put({tenant}, large("two"), 0));
   }
   EXPECT_FALSE(names.put({"e"}, snapshot("small"), 0));
   EXPECT_EQ(names.put({"e"}, large("one"), 0),
-            "the limit of all tenants together is 64 MiB of prompts with names");
+            "the limit of all tenants together is 64 MiB of named prompts");
   EXPECT_TRUE(names.drop({"b"}, "one", 0));
   EXPECT_FALSE(names.put({"e"}, large("one"), 0)) << "what went has made room";
 }

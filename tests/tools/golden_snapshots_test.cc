@@ -206,7 +206,7 @@ TEST_F(GoldenSnapshots, OfTodayAreUsedByTheirBuildAndANamedMissToAnother) {
 TEST_F(GoldenSnapshots, OfEarlierVersionsAreMissesThatSaySo) {
   for (int version = 1; version < kToday; ++version) {
     SCOPED_TRACE("version " + std::to_string(version));
-    const std::string says = "it is of version " + std::to_string(version);
+    const std::string says = "it has the unknown version " + std::to_string(version);
     for (const auto& [name, secret] : {std::pair("folder", "secret"), std::pair("export", "export.secret")}) {
       const std::vector<ListedSnapshot> listed =
           list_snapshots(SnapshotFolder(golden_folder(version) / name), key_of(secret));

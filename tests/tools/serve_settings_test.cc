@@ -106,8 +106,8 @@ TEST(ServeSettings, UnknownVariablesAreWarnings) {
   EXPECT_EQ(config.http.host, "0.0.0.0");
   ASSERT_EQ(config.warnings.size(), 2U);
   EXPECT_EQ(config.warnings[0],
-            "REPRISE_HTTP_PROT: no setting has this variable; did you mean REPRISE_HTTP_PORT?");
-  EXPECT_EQ(config.warnings[1], "REPRISE_XYZ: no setting has this variable");
+            "REPRISE_HTTP_PROT: there is no setting for this variable; did you mean REPRISE_HTTP_PORT?");
+  EXPECT_EQ(config.warnings[1], "REPRISE_XYZ: there is no setting for this variable");
   EXPECT_NE(usage_error([&] {
               load_config_environment(config, {"REPRISE_HTTP_PORT=x"});
             }).find("REPRISE_HTTP_PORT: "),

@@ -11,30 +11,27 @@ BenchCommand::BenchCommand(CLI::App& app)
     : command_(app.add_subcommand("bench", "Measure the speed of a model on this machine")) {
   CLI::App& bench = *command_;
   CLI::Option_group* what = bench.add_option_group("what", "What to measure");
-  what->add_flag("--engine", engine_alone_, "The engine alone, without server and actors");
-  what->add_flag("--cache", cache_, "What the snapshot cache saves, through the whole engine");
+  what->add_flag("--engine", engine_alone_, "Measure the engine alone, without server and actors");
+  what->add_flag("--cache", cache_, "Measure what the prefix cache saves, through the whole engine");
   what->add_option("--workload", workload_options_.names,
-                   "What the cache does for some of chat,rag,batch,agent,mixed, or for all")
+                   "Measure the prefix cache on workloads: some of chat,rag,batch,agent,mixed, or all")
       ->delimiter(',');
-  what->add_option(
-          "--concurrency", concurrency_options_.conversations,
-          "How many conversations run at once in equal memory, with sharing and without, 10,25,50,100")
+  what->add_option("--concurrency", concurrency_options_.conversations,
+                   "Measure this many concurrent conversations in equal memory, with and without sharing: "
+                   "10,25,50,100")
       ->delimiter(',');
-  what->add_flag("--lookup", lookup_,
-                 "How a prompt's beginning is found, by a tree and by a hash of blocks; without a model");
+  what->add_flag("--lookup", lookup_, "Measure prefix lookups by a tree and by block hashes; needs no model");
   what->require_option(0, 1);
   add_engine_flags(bench, flags_);
-  bench.add_option("--prompt", prompt_,
-                   "Tokens of a prompt; 512, with --cache 1024, with --concurrency 1024 shared ones");
+  bench.add_option(
+      "--prompt", prompt_,
+      "Length of a prompt in tokens; default: 512, with --cache 1024, with --concurrency 1024 shared tokens");
   bench.add_option("--repeat", repeat_, "Repetitions of every measurement")->capture_default_str();
-  bench.add_flag("--json", json_, "One JSON object instead of a table");
-  bench
-      .add_option("--slices", engine_options_.slices,
-                  "With --engine: tokens of a prefill at once, 16,512,...")
+  bench.add_flag("--json", json_, "Print one JSON object instead of a table");
+  bench.add_option("--slices", engine_options_.slices, "With --engine: tokens per prefill step: 16,512,...")
       ->delimiter(',');
   bench
-      .add_option("--batches", engine_options_.batches,
-                  "With --engine: sequences that decode together, 1,4,...")
+      .add_option("--batches", engine_options_.batches, "With --engine: sequences decoded together: 1,4,...")
       ->delimiter(',');
   bench.add_option("--decode", engine_options_.decode, "With --engine: tokens decoded after the prompt")
       ->capture_default_str();
@@ -46,7 +43,9 @@ BenchCommand::BenchCommand(CLI::App& app)
       ->capture_default_str();
   bench.add_option("--requests", cache_options_.requests, "With --cache: requests with one instruction")
       ->capture_default_str();
-  bench.add_option("--at-once", cache_options_.at_once, "With --cache: how many of them at a time")
+  bench
+      .add_option("--at-once", cache_options_.at_once,
+                  "With --cache: requests with one instruction that run at once")
       ->capture_default_str();
   bench
       .add_option("--only", cache_options_.only,
@@ -54,32 +53,35 @@ BenchCommand::BenchCommand(CLI::App& app)
       ->delimiter(',');
   bench
       .add_option("--budget-seconds", cache_options_.budget_seconds,
-                  "With --cache: begin nothing new after so long")
+                  "With --cache: seconds after which no new measurement starts")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
   memory_ = bench
                 .add_option("--memory-mb", workload_options_.memory_mb,
-                            "With --workload: MiB for snapshots, 0 for all, 8,16,...; one run each")
+                            "With --workload: memory for snapshots in MiB, one run each: 8,16,...; 0: all")
                 ->delimiter(',');
   bench.add_flag("--whole-memory", workload_options_.whole_memory,
-                 "With --workload: the MiB are those of sequences and snapshots together");
+                 "With --workload: --memory-mb is for sequences and snapshots together");
   bench
       .add_option("--choosy", workload_options_.pressure.choosy,
-                  "With --workload: percent of the memory from where on less is kept, 100: never")
+                  "With --workload: memory use in percent above which fewer snapshots are taken; 100: never")
       ->capture_default_str();
   bench
       .add_option("--evict", workload_options_.pressure.evict,
-                  "With --workload: percent from where on snapshots go ahead of need, 100: never")
+                  "With --workload: memory use in percent above which snapshots are evicted ahead of need; "
+                  "100: never")
       ->capture_default_str();
   bench.add_flag("--marks-cost", workload_options_.marks_cost,
-                 "With --workload: every run once more without these two marks, and a table of both");
-  bench.add_option("--seed", workload_options_.seed, "With --workload: of texts and orders")
+                 "With --workload: repeat every run without --choosy and --evict, and print a table of both");
+  bench.add_option("--seed", workload_options_.seed, "With --workload: seed for texts and order")
       ->capture_default_str();
-  bench.add_option("--scale", workload_options_.scale, "With --workload: times the usual number of requests")
+  bench
+      .add_option("--scale", workload_options_.scale,
+                  "With --workload: factor on the usual number of requests")
       ->capture_default_str();
-  bench.add_option(
-      "--report", report_,
-      "An HTML page with plots to write; alone: of all three, --cache, --workload chat and --engine");
+  bench.add_option("--report", report_,
+                   "HTML file for a page with plots; without another measurement it has --cache, --workload "
+                   "chat and --engine");
 }
 
 int BenchCommand::run() {

@@ -25,7 +25,7 @@ class ScoringRival : public Rival {
     found->second.last_use = now;
   }
   Id victim(Time now) override {
-    REPRISE_CHECK(!entries_.empty(), "a rival has nothing to evict");
+    REPRISE_CHECK(!entries_.empty(), "the policy was asked to evict and has no entries");
     prepare(now);
     const RivalEntry* least = nullptr;
     double least_score = 0;
@@ -118,7 +118,7 @@ class Sieve : public Rival {
     if (const auto found = where_.find(id); found != where_.end()) found->second->visited = true;
   }
   Id victim(Time) override {
-    REPRISE_CHECK(!queue_.empty(), "a rival has nothing to evict");
+    REPRISE_CHECK(!queue_.empty(), "the policy was asked to evict and has no entries");
     const auto step = [this] { hand_ = hand_ == queue_.begin() ? queue_.end() : std::prev(hand_); };
     for (;;) {
       if (hand_ == queue_.end()) hand_ = std::prev(queue_.end());
@@ -155,7 +155,7 @@ class S3Fifo : public Rival {
       found->second.uses = std::min(found->second.uses + 1, 3);
   }
   Id victim(Time) override {
-    REPRISE_CHECK(!all_.empty(), "a rival has nothing to evict");
+    REPRISE_CHECK(!all_.empty(), "the policy was asked to evict and has no entries");
     for (;;) {
       if (!small_.empty() && (small_.size() * 10 > all_.size() || main_.empty())) {
         const Id id = take(small_);

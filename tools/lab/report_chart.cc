@@ -70,10 +70,11 @@ std::string svg_label(double x, double y, const char* anchor, const std::string&
 }
 
 std::string report_chart(const ReportChart& chart) {
-  REPRISE_CHECK(chart.curves.size() <= kMostCurves, "a chart has few curves");
+  REPRISE_CHECK(chart.curves.size() <= kMostCurves, "the chart has too many curves");
   double least = INFINITY, most = -INFINITY;
   for (const ReportCurve& curve : chart.curves) {
-    REPRISE_CHECK(curve.values.size() == chart.places.size(), "a value for each place");
+    REPRISE_CHECK(curve.values.size() == chart.places.size(),
+                  "a curve does not have one value for each position");
     for (const std::optional<double>& value : curve.values) {
       if (!value) continue;
       least = std::min(least, *value);

@@ -83,7 +83,7 @@ void GgufHeader::tensor(std::string_view name, models::DType type, const models:
   put(tensors_, static_cast<std::uint32_t>(shape.size()));
   for (std::size_t i = shape.size(); i-- > 0;) put(tensors_, shape[i]);
   const std::optional<std::uint32_t> id = models::ggml_id(type);
-  REPRISE_CHECK(id.has_value(), "a type that GGUF files do not have");
+  REPRISE_CHECK(id.has_value(), "the type is not one of GGUF's");
   put(tensors_, *id);
   put(tensors_, data_size_);
   data_size_ += aligned(bytes);

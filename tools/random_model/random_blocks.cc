@@ -108,7 +108,7 @@ void fix_scales(DType type, float deviation, Random& random, std::byte* block) {
       return;
     }
     default:
-      REPRISE_CHECK(false, "a type without random blocks");
+      REPRISE_CHECK(false, "the type has no generator of random blocks");
   }
 }
 

@@ -12,7 +12,7 @@ std::string model_or_builtin(const std::string& given) {
   const auto found = models::find_builtin_model();
   if (!found) {
     throw UsageError(
-        "--model is missing, and the built-in model was not found; REPRISE_BUILTIN_MODEL can name its "
+        "--model is not given, and the built-in model was not found; REPRISE_BUILTIN_MODEL can name its "
         "folder");
   }
   return found->string();

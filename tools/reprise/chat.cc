@@ -90,13 +90,13 @@ int Chat::run() {
       break;
     }
     if (heard == ChatInput::Heard::kTooLong) {
-      std::fprintf(stderr, "reprise: a message has at most %zu bytes; it was ignored\n",
+      std::fprintf(stderr, "reprise: a message can have at most %zu bytes; this one was ignored\n",
                    ChatInput::kMostBytes);
       failed_ = true;
       continue;
     }
     if (const std::size_t valid = valid_utf8_prefix(line); valid < line.size()) {
-      std::fprintf(stderr, "reprise: byte %zu of the line is no UTF-8; it was ignored\n", valid + 1);
+      std::fprintf(stderr, "reprise: byte %zu of the line is not UTF-8; the line was ignored\n", valid + 1);
       failed_ = true;
       continue;
     }
@@ -140,7 +140,7 @@ ChatInput::Heard Chat::hear(std::string& message, bool& is_text) {
 bool Chat::obey(const std::string& command, const std::string& rest) {
   const bool takes_text = command == "system" || command == "save" || command == "load";
   if (!rest.empty() && !takes_text) {
-    std::fprintf(stderr, "reprise: /%s takes nothing behind it; it was ignored\n", command.c_str());
+    std::fprintf(stderr, "reprise: /%s takes no arguments; it was ignored\n", command.c_str());
   } else if (command == "exit" || command == "quit") {
     return false;
   } else if (command == "reset") {
@@ -163,7 +163,7 @@ bool Chat::obey(const std::string& command, const std::string& rest) {
     std::fputs(rest.empty() ? "[no system message]\n" : "[the system message is set]\n", stderr);
   } else if (command == "save" || command == "load") {
     if (rest.empty()) {
-      std::fprintf(stderr, "reprise: /%s: which file? /%s FILE\n", command.c_str(), command.c_str());
+      std::fprintf(stderr, "reprise: /%s: the file is missing: /%s FILE\n", command.c_str(), command.c_str());
     } else if (command == "save") {
       save(rest);
     } else {
@@ -225,13 +225,13 @@ void Chat::load(const std::string& path) {
   std::error_code error;
   const std::uintmax_t bytes = std::filesystem::file_size(path, error);
   std::string problem = error ? error.message() : std::string();
-  if (!error && bytes > kMostFileBytes) problem = "it has more than 64 MiB";
+  if (!error && bytes > kMostFileBytes) problem = "the file is larger than 64 MiB";
   if (problem.empty()) {
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();
     const auto parsed = Json::parse(text.str());
     const Json* messages = parsed.ok() && parsed->is_object() ? parsed->find("messages") : nullptr;
-    problem = messages == nullptr ? "it is not JSON with 'messages'" : history_.load(*messages);
+    problem = messages == nullptr ? "the file is not JSON with 'messages'" : history_.load(*messages);
   }
   if (!problem.empty()) {
     std::fprintf(stderr, "reprise: /load: %s: %s; the conversation is as before\n", path.c_str(),
@@ -256,7 +256,7 @@ void Chat::show_stats() const {
 
 int chat(const ChatOptions& options) {
   if (options.url.empty()) {
-    if (options.engine.model.empty()) throw UsageError("--model: is needed");
+    if (options.engine.model.empty()) throw UsageError("--model: is required");
     check_device(options.engine.device);  // these throw before anything is started
     check_cpu_experts(options.engine, {options.engine.device});
     static_cast<void>(compute_options(options.engine));

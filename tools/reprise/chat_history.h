@@ -52,7 +52,7 @@ class ChatHistory {
       const char* const expected = turns.size() % 2 == 0 ? "user" : "assistant";
       if (role == nullptr || *role != expected || (content == nullptr && turns.size() % 2 == 0)) {
         return "message " + std::to_string(turns.size() + (system.empty() ? 0 : 1)) +
-               " is not a text of the " + expected;
+               " is not a text message of the " + expected;
       }
       turns.push_back(message);
     }

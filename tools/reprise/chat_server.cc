@@ -128,11 +128,12 @@ class ServerPartner final : public ChatPartner {
     };
     const std::string problem = exchange.run(input, take);
     if (!problem.empty())
-      throw std::runtime_error(base_ + ": " + (fits ? problem : "its list of models is too long"));
+      throw std::runtime_error(base_ + ": " + (fits ? problem : "the server's list of models is too long"));
     if (exchange.status() != 200) throw std::runtime_error(base_ + ": " + error_in(body));
     const auto parsed = Json::parse(body);
     const Json::Array* models = parsed.ok() && parsed->is_object() ? parsed->find_array("data") : nullptr;
-    if (models == nullptr || models->empty()) throw std::runtime_error(base_ + ": it lists no models");
+    if (models == nullptr || models->empty())
+      throw std::runtime_error(base_ + ": the server lists no models");
     std::string served;
     bool known = false;
     for (const Json& model : *models) {
@@ -167,7 +168,7 @@ class ServerPartner final : public ChatPartner {
     } else if (exchange.status() != 200) {
       outcome.error = error_in(refusal);
     } else if (!reading.ended()) {
-      outcome.error = "the server broke off its reply";
+      outcome.error = "the server ended its reply early";
     }
     return outcome;
   }

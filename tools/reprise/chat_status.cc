@@ -21,7 +21,7 @@ std::string rounded(double value, const char* format) {
 
 std::vector<StatusPart> status_parts(const ChatOutcome& outcome) {
   if (outcome.prompt_tokens == 0) {  // of a server that did not say, or had not yet
-    return {{outcome.stopped ? "stopped" : "the server does not say what it took", 9}};
+    return {{outcome.stopped ? "stopped" : "the server reported no usage", 9}};
   }
   std::vector<StatusPart> parts;
   parts.push_back({std::to_string(outcome.tokens) + " tokens", 9});

@@ -65,34 +65,34 @@ std::string line_of(const char* file, const std::string& begin) {
 
 void look_at_processor(Findings& findings) {
   std::string name = line_of("/proc/cpuinfo", "model name");
-  if (name.empty()) name = "a processor that does not tell its name";
+  if (name.empty()) name = "unknown processor";
   std::string sets;
   for (const gpu::Isa isa : gpu::available_isas()) {
     sets += (sets.empty() ? "" : ", ") + std::string(gpu::name_of(isa));
   }
   const std::string best(gpu::name_of(gpu::best_isa()));
   const std::string text = name + ", " + std::to_string(std::thread::hardware_concurrency()) +
-                           " threads; kernels " + sets + "; " + best + " is used";
+                           " threads; kernels available: " + sets + "; used: " + best;
   if (best == "plain") {
-    findings.note("processor", text, "there are no vector kernels for it: expect a tenth of the speed");
+    findings.note("processor", text, "no vector kernels for this processor: expect a tenth of the speed");
   } else {
     findings.good("processor", text);
   }
   if (const std::size_t nodes = gpu::numa_nodes().count(); nodes > 1) {
-    findings.good("memory nodes",
-                  std::to_string(nodes) +
-                      "; threads stay with theirs, weights are copied beside those who read them "
-                      "as long as a fourth of the memory is left");
+    findings.good("NUMA nodes", std::to_string(nodes) +
+                                    "; threads are bound to nodes, weights are copied to each node while a "
+                                    "fourth of the memory is left");
   }
 }
 
 void look_at_memory(Findings& findings) {
   constexpr std::uint64_t kLittle = std::uint64_t{2} << 30;
   const std::uint64_t free = available_memory();
-  const std::string text = models::in_units(free) + " can be taken";
+  const std::string text = models::in_units(free) + " available";
   if (free < kLittle) {
-    findings.note("memory", text,
-                  "snapshots share it with the weights: end what else needs much, or set engine.state_mb");
+    findings.note(
+        "memory", text,
+        "weights and snapshots share it: stop other programs that use much memory, or set engine.state_mb");
   } else {
     findings.good("memory", text);
   }
@@ -100,9 +100,9 @@ void look_at_memory(Findings& findings) {
   std::ifstream file(kHugePages);
   std::string modes;
   if (!std::getline(file, modes)) {
-    findings.note("huge pages", "this kernel has none", "");
+    findings.note("huge pages", "not supported by this kernel", "");
   } else if (modes.find("[never]") != std::string::npos) {
-    findings.note("huge pages", "are off", "as root: echo madvise > " + std::string(kHugePages));
+    findings.note("huge pages", "off", "as root: echo madvise > " + std::string(kHugePages));
   } else {
     findings.good("huge pages", modes);
   }
@@ -112,10 +112,10 @@ void look_at_files(Findings& findings) {
   constexpr rlim_t kWanted = 2048;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const std::string text = std::to_string(limit.rlim_max) + " may be open at once";
+  const std::string text = std::to_string(limit.rlim_max) + " allowed";
   if (limit.rlim_max < kWanted) {
     findings.note("open files", text,
-                  "each connection is one: raise `ulimit -Hn`, or LimitNOFILE of the service");
+                  "each connection needs one: raise `ulimit -Hn`, or LimitNOFILE of the service");
   } else {
     findings.good("open files", text);
   }
@@ -137,12 +137,12 @@ void look_at_gpus(Findings& findings) {
   if (!has_card) {
     findings.good("GPU", "none; models are computed on the processor");
   } else if (REPRISE_DOCTOR_CUDA == 0) {
-    findings.note("GPU", "there is one, and this build has no CUDA",
-                  "build with the CUDA toolkit: docs/gpu.md");
+    findings.note("GPU", "found a GPU, but this build has no CUDA",
+                  "build with the CUDA toolkit, see docs/gpu.md");
   } else {
-    findings.bad("GPU",
-                 "there is one, and CUDA cannot use it (driver: " + (driver.empty() ? "?" : driver) + ")",
-                 "look at `nvidia-smi`; the driver must be for CUDA 12 or later, and /dev/nvidia* readable");
+    findings.bad(
+        "GPU", "found a GPU, but CUDA cannot use it (driver: " + (driver.empty() ? "?" : driver) + ")",
+        "check `nvidia-smi`; the driver must support CUDA 12 or later, and /dev/nvidia* must be readable");
   }
 }
 
@@ -154,13 +154,13 @@ void look_at_model(Findings& findings, const std::string& wanted) {
     const models::MemoryPlan plan = models::plan_memory(checkpoint, models::ComputeOptions{});
     const std::string fits = models::verdict(plan, available_memory(), 0);
     const std::string text = path + ": " + checkpoint.config().architecture + ", " +
-                             models::in_units(plan.weights()) +
-                             " of weights; on the processor it fits: " + fits;
+                             models::in_units(plan.weights()) + " of weights; fits on the processor: " + fits;
     findings.good("model", text);
   } catch (const std::exception& error) {
     findings.bad("model", error.what(),
-                 wanted.empty() ? "`cmake --install` puts the built-in model in place; or name one: --model"
-                                : "name a Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]");
+                 wanted.empty()
+                     ? "run `cmake --install` to install the built-in model, or name a model with --model"
+                     : "name a Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]");
   }
   try {
     const fs::path folder = hub_settings().folder;
@@ -168,7 +168,7 @@ void look_at_model(Findings& findings, const std::string& wanted) {
     fs::path there = folder;
     while (!fs::exists(there, unknown) && there.has_relative_path()) there = there.parent_path();
     const fs::space_info space = fs::space(there, unknown);
-    findings.good("models", folder.string() + " is where `reprise pull` puts them" +
+    findings.good("models", folder.string() + ": folder of `reprise pull`" +
                                 (unknown ? "" : "; " + models::in_units(space.available) + " free"));
   } catch (const std::exception& error) {
     findings.note("models", error.what(), "");
@@ -182,7 +182,8 @@ void look_at_port(Findings& findings, const DoctorOptions& options) {
   wish.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
   if (getaddrinfo(options.host.c_str(), std::to_string(options.port).c_str(), &wish, &found) != 0) {
-    return findings.bad("port", options.host + " is no address of this machine", "name another: --host");
+    return findings.bad("port", options.host + " is not an address of this machine",
+                        "choose another with --host");
   }
   const int socket = ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int yes = 1;
@@ -196,8 +197,9 @@ void look_at_port(Findings& findings, const DoctorOptions& options) {
     findings.good("port", where + " is free");
   } else {
     findings.bad("port", where + ": " + std::strerror(error),
-                 error == EADDRINUSE ? "a server runs there already, or take another: --port"
-                                     : "take another: --port, --host");
+                 error == EADDRINUSE
+                     ? "another server uses it: stop that one, or choose another port with --port"
+                     : "choose another with --port or --host");
   }
 }
 
@@ -211,7 +213,8 @@ int doctor(const DoctorOptions& options) {
   look_at_gpus(findings);
   look_at_model(findings, options.model);
   look_at_port(findings, options);
-  std::puts(findings.any_bad() ? "Something will not work; see BAD above." : "All that is needed is there.");
+  std::puts(findings.any_bad() ? "Something will not work: see the lines with BAD."
+                               : "Everything needed is available.");
   return findings.any_bad() ? 1 : 0;
 }
 

@@ -37,8 +37,8 @@ void check_cpu_experts(const EngineFlags& flags, const std::vector<std::string>&
     return device.starts_with("cuda:") || models::Device::resolve(device).starts_with("cuda:");
   };
   if (std::any_of(devices.begin(), devices.end(), is_gpu)) return;
-  throw UsageError("--cpu-experts: is for models on a GPU, and the device is " +
-                   models::Device::resolve(devices.front()) + ", which computes all experts itself");
+  throw UsageError("--cpu-experts: applies only to a GPU; the device is " +
+                   models::Device::resolve(devices.front()));
 }
 
 models::DeviceOptions device_options(const EngineFlags& flags) {

@@ -65,7 +65,7 @@ protocol::Prompt read_prompt(const protocol::ApiTable& apis, const std::string& 
       throw UsageError(file + ": " + refused.error().message);
     }
   }
-  throw UsageError("--path: nothing is generated at '" + path + "'");
+  throw UsageError("--path: no replies are generated at '" + path + "'");
 }
 
 class Reader {
@@ -89,7 +89,7 @@ class Reader {
     if (const auto* text = std::get_if<std::string>(&prompt))
       return actors::encode_prompt(*tokenizer_, *text);
     const auto* chat = std::get_if<protocol::ChatPrompt>(&prompt);
-    if (chat == nullptr) throw UsageError(file + ": neither a chat nor one text");
+    if (chat == nullptr) throw UsageError(file + ": has neither messages nor a single text prompt");
     auto shown = chat_->show(*chat, {});
     if (!shown.ok()) throw UsageError(file + ": " + shown.error().message);
     return std::move(shown->tokens);

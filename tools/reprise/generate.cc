@@ -54,8 +54,8 @@ std::vector<TokenId> prompt_tokens(const GenerateOptions& options, const Tokeniz
   if (options.tokens.has_value() == options.prompt.has_value()) {
     throw UsageError("exactly one of --prompt and --tokens is needed");
   }
-  if (options.chat && options.tokens) throw UsageError("--chat: goes with --prompt");
-  if (!options.chat && !options.system.empty()) throw UsageError("--system: goes with --chat");
+  if (options.chat && options.tokens) throw UsageError("--chat: needs --prompt, not --tokens");
+  if (!options.chat && !options.system.empty()) throw UsageError("--system: needs --chat");
   if (options.tokens) return parse_token_ids(*options.tokens);
   if (!tokenizer) throw UsageError("--prompt: this model has no tokenizer; give --tokens");
   const std::optional<std::string> source = models::load_chat_template(options.engine.model);
@@ -63,7 +63,8 @@ std::vector<TokenId> prompt_tokens(const GenerateOptions& options, const Tokeniz
     if (!source || source->empty()) {
       throw UsageError("--chat: this model has no chat template; without --chat the prompt is continued");
     }
-    std::fputs("reprise: the prompt is a user's message in the model's chat template (--chat)\n", stderr);
+    std::fputs("reprise: --chat: the prompt is sent as a user message in the model's chat template\n",
+               stderr);
     return chat_prompt_tokens(options, *source, tokenizer);
   }
   if (source && !source->empty()) {
@@ -72,7 +73,7 @@ std::vector<TokenId> prompt_tokens(const GenerateOptions& options, const Tokeniz
   }
   std::vector<TokenId> ids = tokenizer->encode(*options.prompt);
   if (tokenizer->adds_bos() && tokenizer->bos()) ids.insert(ids.begin(), *tokenizer->bos());
-  if (ids.empty()) throw UsageError("--prompt: it has no tokens");
+  if (ids.empty()) throw UsageError("--prompt: the text has no tokens");
   return ids;
 }
 

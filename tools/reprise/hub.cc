@@ -73,7 +73,7 @@ void check_room(const fs::path& folder, const std::vector<HubFile>& files) {
   const fs::space_info space = fs::space(folder, unknown);
   if (!unknown && space.available < wanted) {
     throw std::runtime_error(folder.string() + ": " + std::to_string(wanted >> 20) +
-                             " MiB are to be pulled, and " + std::to_string(space.available >> 20) +
+                             " MiB are to be downloaded, but only " + std::to_string(space.available >> 20) +
                              " MiB are free");
   }
 }
@@ -94,13 +94,15 @@ HubSettings hub_settings() {
   if (settings.folder.empty() && !cache.empty()) settings.folder = fs::path(cache) / "reprise" / "models";
   if (settings.folder.empty() && !home.empty())
     settings.folder = fs::path(home) / ".cache" / "reprise" / "models";
-  if (settings.folder.empty()) throw UsageError("REPRISE_MODELS: must name a folder, for there is no HOME");
+  if (settings.folder.empty())
+    throw UsageError("REPRISE_MODELS: must name a folder, because HOME is not set");
   return settings;
 }
 
 std::vector<HubFile> read_hub_list(const std::string& body, const std::string& model) {
   auto parsed = Json::parse(body, {.bytes = kMostListBytes, .depth = 16});
-  if (!parsed.ok() || !parsed->is_array()) throw std::runtime_error(model + ": this is no list of files");
+  if (!parsed.ok() || !parsed->is_array())
+    throw std::runtime_error(model + ": the hub's answer is not a list of files");
   if (parsed->size() > kMostHubFiles) throw std::runtime_error(model + ": the model has too many files");
   std::vector<HubFile> files;
   for (const Json& item : parsed->as_array()) {
@@ -136,7 +138,7 @@ fs::path pull(const HubSettings& settings, const HubName& name) {
   }
   write_note(folder, name, files);
   const fs::path there = pulled_before(folder, name);
-  if (there.empty()) throw std::runtime_error(folder.string() + ": what was pulled is not there");
+  if (there.empty()) throw std::runtime_error(folder.string() + ": the pulled model is no longer there");
   return there;
 }
 

@@ -84,7 +84,7 @@ HubName parse_hub_name(std::string_view text) {
   const bool has_file = colon < rest.size();
   if (!is_hub_word(name.owner) || !is_hub_word(name.model) || (has_file && !is_safe_path(name.file))) {
     throw UsageError("'" + std::string(text.substr(0, kLongestHubPath)) +
-                     "' is no OWNER/MODEL or OWNER/MODEL:FILE of the hub");
+                     "' is not OWNER/MODEL or OWNER/MODEL:FILE");
   }
   return name;
 }
@@ -128,7 +128,7 @@ std::vector<HubFile> wanted_files(const std::vector<HubFile>& all, const HubName
   std::vector<HubFile> choice;
   for (const auto& [whole, parts] : ggufs) choice.push_back(parts.front());
   if (choice.empty()) throw UsageError(model + " has neither safetensors nor GGUF files");
-  throw UsageError(model + " has several GGUF files; name one behind a colon: " + list_of(choice));
+  throw UsageError(model + " has several GGUF files; name one as OWNER/MODEL:FILE: " + list_of(choice));
 }
 
 }  // namespace reprise::tools

@@ -136,8 +136,8 @@ std::string HubTransfer::refusal(const std::string& path, long status) const {
   std::string text =
       settings_.endpoint + path.substr(0, path.find('?')) + ": status " + std::to_string(status);
   if (status == 401 || status == 403) {
-    text += settings_.token.empty() ? "; it is not there, or needs a token: HF_TOKEN"
-                                    : "; the token in HF_TOKEN does not open it";
+    text += settings_.token.empty() ? "; the model does not exist, or needs a token in HF_TOKEN"
+                                    : "; the token in HF_TOKEN gives no access to it";
   } else if (status == 404) {
     text += "; there is no such model or file";
   }
@@ -200,16 +200,16 @@ void HubTransfer::file(const std::string& path, const HubFile& what, const fs::p
     if (part.size() > begin) tries = 0;  // it goes on
     if (part.size() >= what.bytes) break;
     if (++tries >= settings_.tries) {
-      throw std::runtime_error(
-          what.path + ": broke off at " + std::to_string(part.size()) + " of " + std::to_string(what.bytes) +
-          " bytes: " + (fetched.problem.empty() ? refusal(path, fetched.status) : fetched.problem) +
-          "; the next pull goes on from there");
+      throw std::runtime_error(what.path + ": the connection ended at " + std::to_string(part.size()) +
+                               " of " + std::to_string(what.bytes) + " bytes: " +
+                               (fetched.problem.empty() ? refusal(path, fetched.status) : fetched.problem) +
+                               "; the next pull continues from there");
     }
     pause_before(tries);
   }
   if (!what.sha256.empty() && part.sha256() != what.sha256) {
     part.cut(0);
-    throw std::runtime_error(what.path + ": its checksum is not the hub's; it was thrown away");
+    throw std::runtime_error(what.path + ": its checksum is not the hub's; the download was discarded");
   }
   fs::rename(part_path, target);
 }

@@ -32,8 +32,7 @@ void print_format(const models::MemoryPlan::Format& format, const models::Comput
   const gpu::FormatKernels* row = known == nullptr ? nullptr : gpu::cpu_kernels(options.isa).find(*known);
   std::printf("%-22s %s: %zu tensors, %llu parameters%s\n", ("weights in " + format.name).c_str(),
               models::in_units(format.bytes).c_str(), format.tensors,
-              static_cast<unsigned long long>(format.parameters),
-              row == nullptr ? "; CANNOT BE COMPUTED WITH" : "");
+              static_cast<unsigned long long>(format.parameters), row == nullptr ? "; NOT SUPPORTED" : "");
 }
 
 /// A line for each of the sizes that parts of a kind have: most models have one.
@@ -55,8 +54,9 @@ void print_layers(const models::ModelConfig& config, const models::MemoryPlan& p
                                [&](const models::MlpSpec& part) { return number(part.intermediate); });
   print_sizes<models::MoeSpec>("experts", config, [&](const models::MoeSpec& part) {
     return number(part.experts) + " of " + number(part.intermediate) + ", " + number(part.chosen) +
-           " a token" +
-           (part.zero_experts != 0 ? ", " + number(part.zero_experts) + " that change nothing" : "") +
+           " per token" +
+           (part.zero_experts != 0 ? ", " + number(part.zero_experts) + " that pass their input through"
+                                   : "") +
            (part.has_shared() ? ", one of " + number(part.shared_intermediate) + " shared" : "");
   });
   print_sizes<models::AttentionSpec>("attention heads", config, [&](const models::AttentionSpec& part) {
@@ -85,7 +85,7 @@ void print_layers(const models::ModelConfig& config, const models::MemoryPlan& p
   });
   print_sizes<models::MlaSpec>("latent attention", config, [&](const models::MlaSpec& part) {
     return number(part.heads) + " heads, latents of " + number(part.rank) + " and " +
-           number(part.turned_dim) + (part.rope ? " that are turned" : " beside them");
+           number(part.turned_dim) + (part.rope ? " with rotary positions" : " without positions");
   });
   print_sizes<models::Mamba2Spec>("Mamba-2 heads", config, [&](const models::Mamba2Spec& part) {
     return number(part.heads) + " of " + number(part.head_dim) + ", states of " + number(part.state_size) +
@@ -107,7 +107,7 @@ void print_snapshots(const models::MemoryPlan& plan, const Fitting& fitting) {
   for (const std::uint64_t tokens : {1024, 8192}) {
     print("snapshot at " + std::to_string(tokens), plan.state(tokens));
   }
-  print("one more of a prompt", plan.next_snapshot());
+  print("snapshot, same prompt", plan.next_snapshot());
 }
 
 /// What requests with prompts of these lengths hold.
@@ -119,7 +119,7 @@ void print_prompts(const InspectOptions& inspected, const models::MemoryPlan& pl
     std::string line = models::in_units(state.read);
     std::string fit = std::to_string(fitting(state.read));
     if (inspected.kv.shortens(tokens)) {
-      line += " while it is read, " + models::in_units(state.after) + " with " +
+      line += " while computed, " + models::in_units(state.after) + " with " +
               std::to_string(inspected.kv.tokens) + " tokens kept";
       fit += " and " + std::to_string(fitting(state.after));
     }
@@ -137,7 +137,7 @@ std::uint64_t free_on_gpu(const std::string& device) {
 
 void print_gpu(const models::GpuPlan& plan, const InspectOptions& inspected) {
   print_size("GPU memory", plan.memory);
-  print_size("of it for the model", plan.arena);
+  print_size("usable by the model", plan.arena);
   print_size("weights on the GPU", plan.weights);
   if (plan.host_layers > 0) {
     std::printf("%-22s %s: those of %zu of %zu layers\n", "experts on the host",
@@ -187,7 +187,7 @@ int inspect(const InspectOptions& inspected) {
     idle += part->idle_parameters();
   }
   if (idle > 0) {
-    std::printf("%-22s %llu\n", "active a token", static_cast<unsigned long long>(parameters - idle));
+    std::printf("%-22s %llu\n", "active per token", static_cast<unsigned long long>(parameters - idle));
   }
   for (const models::MemoryPlan::Format& format : plan.formats) print_format(format, options);
 

@@ -116,7 +116,7 @@ LineEditor::LineEditor() : parts_(std::make_unique<Parts>()) {
   parts_->editor = el_init("reprise", stdin, stderr, stderr);
   parts_->history = history_winit();
   if (parts_->editor == nullptr || parts_->history == nullptr) {
-    throw std::runtime_error("the terminal cannot be used for lines");
+    throw std::runtime_error("the terminal does not support line editing");
   }
   el_set(parts_->editor, EL_CLIENTDATA, parts_.get());
   el_set(parts_->editor, EL_SIGNAL, 0);

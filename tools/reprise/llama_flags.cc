@@ -23,10 +23,10 @@ constexpr const char* kLayers =
     "layers are not divided between GPU and CPU here; write --device cuda:0 to compute all on the GPU, "
     "--device cpu "
     "for none, or --cpu-experts N to keep the experts of N layers on the CPU";
-constexpr const char* kAlways = "is always so here; leave it out";
+constexpr const char* kAlways = "is always on; leave it out";
 constexpr const char* kChosen = "is chosen by the server; leave it out";
 constexpr const char* kFromHub = "write --model hf:OWNER/MODEL, or --model hf:OWNER/MODEL:FILE";
-constexpr const char* kKvType = "write --kv-dtype bf16, int8 or int4, which is for keys and values alike";
+constexpr const char* kKvType = "write --kv-dtype bf16, int8 or int4, which sets keys and values alike";
 constexpr OtherFlag kOther[] = {
     {"-ngl", kLayers},
     {"--n-gpu-layers", kLayers},

@@ -53,23 +53,29 @@ CLI::App& add_generate(CLI::App& app, GenerateOptions& options) {
   add_engine_flags(*generate, options.engine);
   add_adapter_flag(*generate, options.engine);
   generate->add_option("--prompt", options.prompt, "Text to continue");
-  generate->add_flag("--chat", options.chat, "The prompt is a user's message, in the model's chat template");
-  generate->add_option("--system", options.system, "The system message, with --chat");
-  generate->add_option("--tokens", options.tokens, "Token ids to continue, as they are: \"1 2 3\"");
-  generate->add_option("--max-tokens", options.max_tokens, "Tokens to generate at most")
+  generate->add_flag("--chat", options.chat,
+                     "Send the prompt as a user message in the model's chat template");
+  generate->add_option("--system", options.system, "System message; needs --chat");
+  generate->add_option("--tokens", options.tokens, "Token ids to continue, instead of a text: \"1 2 3\"");
+  generate->add_option("--max-tokens", options.max_tokens, "Maximum number of tokens to generate")
       ->check(CLI::Range(1UL, 10'000'000UL))
       ->capture_default_str();
-  generate->add_option("--temperature", options.sampling.temperature, "0 is greedy")->capture_default_str();
-  generate->add_option("--top-k", options.sampling.top_k, "Keep the k best, 0 for all")
+  generate->add_option("--temperature", options.sampling.temperature, "Sampling temperature; 0: greedy")
       ->capture_default_str();
-  generate->add_option("--top-p", options.sampling.top_p, "Keep this share of the mass")
+  generate->add_option("--top-k", options.sampling.top_k, "Sample among this many most likely tokens; 0: all")
       ->capture_default_str();
-  generate->add_option("--min-p", options.sampling.min_p, "Keep those at least this likely beside the best")
+  generate
+      ->add_option("--top-p", options.sampling.top_p,
+                   "Sample among the most likely tokens with this share of the probability")
       ->capture_default_str();
-  generate->add_option("--seed", options.sampling.seed, "The same seed gives the same text")
+  generate
+      ->add_option("--min-p", options.sampling.min_p,
+                   "Sample among tokens at least this likely relative to the most likely one")
       ->capture_default_str();
-  generate->add_option("--stop", options.stop, "End where this text comes up; may be given several times");
-  generate->add_flag("--ignore-eos", options.ignore_eos, "Go on after an end-of-text token");
+  generate->add_option("--seed", options.sampling.seed, "Sampling seed; the same seed gives the same text")
+      ->capture_default_str();
+  generate->add_option("--stop", options.stop, "End the text before this string; may be given several times");
+  generate->add_flag("--ignore-eos", options.ignore_eos, "Continue after an end-of-text token");
   generate->add_flag("--json", options.json, "Print one JSON object at the end");
   return *generate;
 }
@@ -79,20 +85,25 @@ CLI::App& add_chat(CLI::App& app, ChatOptions& options) {
   add_engine_flags(*chat, options.engine, "cpu, cuda:N, auto (a GPU if there is one), or cpu-grid for tests");
   chat->add_option(
       "--url", options.url,
-      "Talk to a server that runs, http://127.0.0.1:8080; --model is then what it calls the model");
-  chat->add_option("--api-key", options.api_key, "For that server")->envname("REPRISE_API_KEY");
+      "Talk to a running server, such as http://127.0.0.1:8080; --model is then its name of the model");
+  chat->add_option("--api-key", options.api_key, "API key of the server at --url")
+      ->envname("REPRISE_API_KEY");
   chat->parse_complete_callback([&options] {
     if (options.url.empty()) options.engine.model = model_or_builtin(options.engine.model);
   });
-  chat->add_option("--system", options.system, "The system message");
-  chat->add_option("--temperature", options.temperature, "0 is greedy; the model's own without it");
-  chat->add_option("--top-p", options.top_p, "Keep this share of the mass; the model's own without it");
-  chat->add_option("--seed", options.seed, "The same seed gives the same replies");
-  chat->add_option("--max-tokens", options.max_tokens, "Tokens of a reply at most")
+  chat->add_option("--system", options.system, "System message");
+  chat->add_option("--temperature", options.temperature,
+                   "Sampling temperature; 0: greedy; default: the model's");
+  chat->add_option(
+      "--top-p", options.top_p,
+      "Sample among the most likely tokens with this share of the probability; default: the model's");
+  chat->add_option("--seed", options.seed, "Sampling seed; the same seed gives the same replies");
+  chat->add_option("--max-tokens", options.max_tokens, "Maximum length of a reply in tokens")
       ->check(CLI::Range(1U, 10'000'000U))
       ->capture_default_str();
-  chat->add_flag("--no-think", options.no_think, "Ask the template for replies without reasoning");
-  chat->add_flag("--no-cache", options.no_cache, "Compute every prompt anew");
+  chat->add_flag("--no-think", options.no_think, "Ask for replies without reasoning");
+  chat->add_flag("--no-cache", options.no_cache,
+                 "Compute every prompt from its start, without the prefix cache");
   return *chat;
 }
 
@@ -103,17 +114,16 @@ struct PullOptions {
 };
 
 CLI::App& add_pull(CLI::App& app, PullOptions& options) {
-  CLI::App* pull = app.add_subcommand("pull", "Fetch a model from the hub, and print where it lies");
+  CLI::App* pull = app.add_subcommand("pull", "Download a model from the hub and print its path");
   pull->footer(
-      "HF_TOKEN opens what needs a token, HF_ENDPOINT names another hub, REPRISE_MODELS the folder that "
-      "models\n"
-      "are kept in (~/.cache/reprise/models). A pull that broke off goes on where it was.");
+      "HF_TOKEN: token for gated models. HF_ENDPOINT: another hub. REPRISE_MODELS: folder of the models\n"
+      "(~/.cache/reprise/models). An interrupted pull continues where it ended.");
   pull->add_option(
           "model", options.model,
-          "OWNER/MODEL, or OWNER/MODEL:FILE for one of its GGUF files (a word of its name will do: Q4_K_M)")
+          "OWNER/MODEL, or OWNER/MODEL:FILE for one of its GGUF files (a part of its name suffices: Q4_K_M)")
       ->required();
-  pull->add_option("--out", options.folder, "Keep models in this folder");
-  pull->add_option("--revision", options.revision, "A branch, a tag or a commit; main without it");
+  pull->add_option("--out", options.folder, "Folder to keep models in, instead of REPRISE_MODELS");
+  pull->add_option("--revision", options.revision, "Branch, tag or commit; default: main");
   return *pull;
 }
 
@@ -121,7 +131,8 @@ int pull_model(const PullOptions& options) {
   HubSettings settings = hub_settings();
   if (!options.folder.empty()) settings.folder = options.folder;
   if (!options.revision.empty()) settings.revision = options.revision;
-  if (!is_safe_path(settings.revision)) throw UsageError("--revision: '" + settings.revision + "' is none");
+  if (!is_safe_path(settings.revision))
+    throw UsageError("--revision: '" + settings.revision + "' is not a branch, tag or commit");
   std::printf("%s\n", pull(settings, parse_hub_name(options.model)).c_str());
   return 0;
 }
@@ -130,9 +141,9 @@ CLI::App& add_logits(CLI::App& app, LogitsOptions& options) {
   CLI::App* logits = app.add_subcommand("logits", "Print the float32 logits after a prompt");
   add_engine_flags(*logits, options.engine);
   add_adapter_flag(*logits, options.engine);
-  logits->add_option("--tokens", options.tokens, "Token ids, as they are: \"1 2 3\"")->required();
-  logits->add_flag("--all", options.all, "After every token, not only the last");
-  logits->add_flag("--json", options.json, "As one JSON object");
+  logits->add_option("--tokens", options.tokens, "Token ids of the prompt: \"1 2 3\"")->required();
+  logits->add_flag("--all", options.all, "Print the logits after every token, not only the last");
+  logits->add_flag("--json", options.json, "Print one JSON object");
   return *logits;
 }
 
@@ -140,8 +151,9 @@ CLI::App& add_logits(CLI::App& app, LogitsOptions& options) {
 constexpr const char* kLabProgram = "reprise-lab";
 
 void add_lab_commands(CLI::App& app) {
-  app.add_subcommand("bench", "Measure this machine and the cache; reprise bench --help tells with what");
-  app.add_subcommand("replay", "Measure the prefix cache's token hit rate on a trace; reprise replay --help");
+  app.add_subcommand("bench", "Measure this machine and the cache; see reprise bench --help");
+  app.add_subcommand("replay",
+                     "Measure the prefix cache's token hit rate on a trace; see reprise replay --help");
 }
 
 bool is_lab_command(int argc, char** argv) {
@@ -153,7 +165,7 @@ int run_lab(char** argv) {
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / kLabProgram;
   execv(program.c_str(), argv);
   throw std::runtime_error(std::string(argv[1]) + ": cannot run " + program.string() + ": " +
-                           std::strerror(errno) + "; build the target " + kLabProgram);
+                           std::strerror(errno) + "; build the CMake target " + kLabProgram);
 }
 
 int run(int argc, char** argv) {
@@ -174,7 +186,7 @@ int run(int argc, char** argv) {
   completion_command->add_option("shell", shell, "bash, zsh or fish")->required();
   DoctorOptions doctor_options;
   CLI::App* doctor_command =
-      app.add_subcommand("doctor", "Look at this machine, and say what will be used and what is missing");
+      app.add_subcommand("doctor", "Check this machine: what will be used and what is missing");
   doctor_command->add_option("--model", doctor_options.model, kModelHelp);
   doctor_command->add_option("--host", doctor_options.host, "Address to listen on")->capture_default_str();
   doctor_command->add_option("--port", doctor_options.port, "Port to listen on")->capture_default_str();
@@ -184,7 +196,7 @@ int run(int argc, char** argv) {
   const CLI::App& logits_command = add_logits(app, logits_options);
   TokenizeOptions tokenize_options;
   CLI::App* tokenize_command = app.add_subcommand(
-      "tokenize", "Read JSON strings, one a line, and write their token ids as JSON arrays");
+      "tokenize", "Read JSON strings, one per line, and write their token ids as JSON arrays");
   std::string tokenize_model;
   tokenize_command->add_option("--model", tokenize_model, kModelHelp);
   RenderOptions render_options;
@@ -193,31 +205,32 @@ int run(int argc, char** argv) {
   render_command->add_option("--template", render_options.template_file, "The chat template, a Jinja file")
       ->required();
   render_command->add_option("--now", render_options.now,
-                             "The time that templates see: 2026-11-14T12:00:00Z");
+                             "Time that templates see, such as 2026-11-14T12:00:00Z");
   ExplainOptions explain_options;
   CLI::App* explain_command =
-      app.add_subcommand("explain", "Tell where the prompts of two requests part, in tokens and in words");
+      app.add_subcommand("explain", "Show where the prompts of two requests differ, in tokens and in text");
   explain_command->add_option("requests", explain_options.requests, "Two files with JSON bodies")
       ->required()
       ->expected(2);
   explain_command->add_option("--model", explain_options.model, kModelHelp);
   explain_command->add_option(
       "--path", explain_options.path,
-      "What they are sent to, such as /v1/messages; without it told from what they hold");
+      "Path that the requests are sent to, such as /v1/messages; default: detected from their fields");
   InspectOptions inspect_options;
-  CLI::App* inspect_command = app.add_subcommand("inspect", "Tell what a model is and what it costs");
+  CLI::App* inspect_command = app.add_subcommand("inspect", "Show a model's sizes and the memory it needs");
   add_engine_flags(*inspect_command, inspect_options.engine);
   add_adapter_flag(*inspect_command, inspect_options.engine);
   inspect_command
       ->add_option("--limit-gb", inspect_options.limit_gb,
-                   "Plan for a device with so many GiB of memory; a GPU need not be there")
+                   "Plan for a device with this much memory, in GiB; a GPU need not be present")
       ->check(CLI::Range(0.001, 1e6));
   inspect_command
-      ->add_option("--tokens", inspect_options.tokens, "Tell what prompts of so many tokens take; several")
+      ->add_option("--tokens", inspect_options.tokens,
+                   "Show the memory of a prompt of this many tokens; several values are allowed")
       ->check(CLI::Range(1, 100'000'000));
   inspect_command
       ->add_option("--kv-budget", inspect_options.kv.tokens,
-                   "Tokens that they are compacted to; 0: all are kept")
+                   "With --tokens: tokens that prompts are compacted to; 0: all are kept")
       ->check(CLI::Range(0, 100'000'000));
   add_lab_commands(app);
   const SnapshotCommand snapshot_command(app);

@@ -32,7 +32,8 @@ protocol::snapshots::Key sealing_key(const CacheConfig& config) {
   std::error_code ignored;
   const bool makes = config.secret.empty() && !std::filesystem::exists(file, ignored);
   if (config.secret.empty() && file.empty()) {
-    throw UsageError("--cache-dir: there is no home to keep a secret in; name a file: cache.secret_file");
+    throw UsageError(
+        "--cache-dir: HOME is not set, so there is no default file for the secret; set cache.secret_file");
   }
   const auto key =
       config.secret.empty() ? snapshots::key_from_file(file) : snapshots::key_of_secret(config.secret);
@@ -41,7 +42,7 @@ protocol::snapshots::Key sealing_key(const CacheConfig& config) {
   }
   if (makes) {
     protocol::log_line(protocol::LogLevel::kInfo,
-                       "cache secret: made in " + file + "; snapshots cannot be read without it");
+                       "cache secret: created in " + file + "; snapshots cannot be read without it");
   }
   return *key;
 }
@@ -69,7 +70,7 @@ void look_at_folder(const CacheConfig& config) {
   if (const auto trouble = unmade ? unmade : folder.probe()) {
     protocol::log_line(protocol::LogLevel::kWarning,
                        "cache folder '" + config.folder + "': " + trouble->message +
-                           "; its snapshots are served, new ones are not kept there");
+                           "; its snapshots are used, new ones are not written");
   }
   std::size_t count = 0;
   std::uint64_t bytes = 0;
@@ -123,7 +124,8 @@ std::string template_text(const std::string& given) {
     return text.str();
   }
   if (given.find_first_of(" \n{") != std::string::npos) return given;
-  throw UsageError("chat.template: '" + given + "' is no file, and none of " + protocol::template_names());
+  throw UsageError("chat.template: '" + given + "' is neither a file nor one of " +
+                   protocol::template_names());
 }
 
 KvBudget kv_budget_of(const ServeConfig& config, const ModelTable& model) {
@@ -216,7 +218,8 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.log = [](const std::string& line) { protocol::log_line(protocol::LogLevel::kInfo, line); };
   options.log_error = [](const std::string& line) { protocol::log_line(protocol::LogLevel::kError, line); };
   options.device_lost = [](const std::string& why) {
-    protocol::log_line(protocol::LogLevel::kError, "ending, to be started anew: the device is lost: " + why);
+    protocol::log_line(protocol::LogLevel::kError,
+                       "device lost, exiting so that the service manager restarts the server: " + why);
     protocol::flush_log();
     std::_Exit(kDeviceLostExit);
   };

@@ -188,7 +188,8 @@ std::string manual_page(const CLI::App& app, const std::string& version) {
           "restored from a snapshot and computed only from there on, with the same answer to the bit.\n") +
       ".SH COMMANDS\n";
   for (const CLI::App* command : commands_in(app)) append_command(out, *command, command->get_name());
-  out += ".SH EXIT STATUS\n" + in_troff("0: done. 1: failed. 2: asked for something that makes no sense.\n") +
+  out += ".SH EXIT STATUS\n" +
+         in_troff("0: done. 1: failed. 2: wrong usage: an unknown command, option or value.\n") +
          ".SH ENVIRONMENT\n" +
          in_troff(
              "Every setting of serve is also a variable: http.port is REPRISE_HTTP_PORT. REPRISE_API_KEYS "

@@ -12,7 +12,7 @@ namespace reprise::tools {
 
 /// What a command's help says of --model.
 inline constexpr const char* kModelHelp =
-    "A Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]; without it the built-in model";
+    "Model: a Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]; default: the built-in model";
 
 /// Where no model is given, `flags` name the built-in one; parsing throws UsageError if there is none.
 /// `flags` must outlive the command. `devices`: what the help says that there is.

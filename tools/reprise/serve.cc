@@ -104,7 +104,7 @@ int wait_for_signal(const protocol::Service& service, traces::SessionControl* se
     if (sessions != nullptr) {
       sessions->toggle();
     } else {
-      log_line(LogLevel::kWarning, "SIGUSR2 starts and stops traces, but there is no --trace FILE");
+      log_line(LogLevel::kWarning, "SIGUSR2 ignored: tracing needs --trace FILE");
     }
   }
 }
@@ -140,7 +140,7 @@ runtime::FailureHooks logged_failures() {
       log_line(LogLevel::kError, std::string("actor ") + name + " #" + std::to_string(who) + how + why);
     };
   };
-  return {.on_failure = logs(" failed: "), .on_escalation = logs(": nobody treats its failure: ")};
+  return {.on_failure = logs(" failed: "), .on_escalation = logs(" failed and has no supervisor: ")};
 }
 
 bool is_loopback(const std::string& host) {
@@ -155,8 +155,8 @@ void raise_descriptor_limit(const protocol::HttpOptions& http) {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
   limit.rlim_cur = std::min(wanted, limit.rlim_max);
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted) {
-    log_line(LogLevel::kWarning, "the system allows fewer open files (" + std::to_string(limit.rlim_cur) +
-                                     ") than http.max_connections needs");
+    log_line(LogLevel::kWarning, "http.max_connections: the system allows fewer open files (" +
+                                     std::to_string(limit.rlim_cur) + ") than it needs; raise `ulimit -Hn`");
   }
 }
 
@@ -173,8 +173,7 @@ protocol::admin::ScopeOf scopes_of(const protocol::KeyRing& keys) {
 void warn_about(const ServeConfig& config) {
   for (const std::string& warning : config.warnings) log_line(LogLevel::kWarning, warning);
   if (!is_loopback(config.http.host) && config.http.keys.empty()) {
-    log_line(LogLevel::kWarning,
-             "everybody who reaches this address may use the server: there are no API keys");
+    log_line(LogLevel::kWarning, "no API keys: everyone who can reach this address may use the server");
   }
 }
 

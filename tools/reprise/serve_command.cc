@@ -24,23 +24,22 @@ ServeCommand::ServeCommand(CLI::App& app)
       "Every option is also a setting of the file that --config names, and a variable: --port is http.port "
       "and REPRISE_HTTP_PORT. --print-config lists them all. REPRISE_API_KEYS holds keys.");
   const auto common = [](CLI::Option* option) { return option->group(kCommonGroup); };
-  common(
-      command_->add_option(
-          "--model,-m", model_,
-          "Model to serve: a Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]; the built-in model "
-          "without it"))
+  common(command_->add_option("--model,-m", model_,
+                              "Model to serve: a Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]; "
+                              "default: the built-in model"))
       ->type_name("MODEL")
       ->envname("REPRISE_MODEL");
-  common(command_->add_option("--model-name,--alias,-a", model_name_,
-                              "Name of the model in requests, instead of the file's; several between commas"))
+  common(command_->add_option(
+             "--model-name,--alias,-a", model_name_,
+             "Name of the model in requests, instead of the file's; separate several by commas"))
       ->type_name("NAMES");
-  command_->add_option("--tags", tags_, "Words about the model for people, between commas")
+  command_->add_option("--tags", tags_, "Labels of the model for people, separated by commas")
       ->type_name("WORDS");
   common(command_->add_option("--config", file_, "TOML file with settings"))
       ->type_name("FILE")
       ->envname("REPRISE_CONFIG");
   common(command_->add_flag("--print-config", print_,
-                            "Print all settings with what they mean, as such a file, and end"));
+                            "Print all settings with explanations, in the form of that file, and exit"));
   for (const Setting& setting : settings_) {
     const std::string names = setting.flag + setting.further_flags;
     CLI::Option* option = nullptr;

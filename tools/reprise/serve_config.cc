@@ -83,7 +83,7 @@ void load_config_environment(ServeConfig& config, const std::vector<std::string>
       }
     } else if (std::find(names.begin(), names.end(), name) == names.end()) {
       const std::string near = nearest_name(name, names);
-      config.warnings.push_back(name + ": no setting has this variable" +
+      config.warnings.push_back(name + ": there is no setting for this variable" +
                                 (near.empty() ? "" : "; did you mean " + near + "?"));
     }
   }
@@ -117,7 +117,7 @@ void take_names(ModelTable& model, const std::string& names) {
   for (std::string item; std::getline(items, item, ',');) {
     if (!item.empty()) each.insert(item);
   }
-  if (each.empty()) throw UsageError("a model's name: '" + names + "' has none");
+  if (each.empty()) throw UsageError("models.name: '" + names + "' has no name");
   model.name = *each.begin();
   model.aliases.insert(model.aliases.end(), each.begin(),
                        each.end());  // all of them: it is a list of its names

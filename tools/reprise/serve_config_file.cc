@@ -149,7 +149,7 @@ class FileReader {
       take_names(model, model.name);
       for (const ModelTable& other : config_.models) {
         if (other.name == model.name)
-          refuse(item.source(), "models.name: '" + model.name + "' is there twice");
+          refuse(item.source(), "models.name: '" + model.name + "' is used twice");
       }
       config_.models.push_back(std::move(model));
     }
@@ -190,7 +190,7 @@ class FileReader {
       }
       for (const AdapterTable& other : model.adapters) {
         if (other.name == adapter.name) {
-          refuse(item.source(), "models.adapters.name: '" + adapter.name + "' is there twice");
+          refuse(item.source(), "models.adapters.name: '" + adapter.name + "' is used twice");
         }
       }
       model.adapters.push_back(std::move(adapter));
@@ -212,7 +212,7 @@ class FileReader {
       for (const KeyTable& other : config_.keys) {
         const bool same = !key.tenant.name.empty() && other.tenant.name == key.tenant.name;
         if (same && other.describes && key.describes) {
-          refuse(item.source(), "keys.tenant: what holds for '" + key.tenant.name + "' is said twice");
+          refuse(item.source(), "keys.tenant: the settings of '" + key.tenant.name + "' are given twice");
         }
       }
       config_.keys.push_back(std::move(key));

@@ -166,7 +166,7 @@ class Table {
     add({.key = std::move(key),
          .flag = std::move(flags),
          .value = std::move(value),
-         .help = std::move(help) + "; several between commas",
+         .help = std::move(help) + "; separate several by commas",
          .kind = Setting::Kind::kList,
          .set =
              [&target](const std::string& given) {
@@ -221,59 +221,63 @@ void add_http(Table& table, ServeConfig& config) {
       "only without API keys");
   table.toggle("http.ui", "--no-ui,--no-webui", "false", http.front_page, "Serve the chat page at /");
   table.number("http.max_connections", "--max-connections", "N", http.connections, 1, 1'000'000,
-               "Connections open at once; an idle one is closed for a newcomer");
+               "Maximum number of open connections; at the limit an idle one is closed for a new one");
   table.number("http.reserved_connections", "--reserved-connections", "N", http.reserved_connections, 0, 1024,
-               "Connections beyond --max-connections, for health checks and metrics alone");
+               "Connections beyond --max-connections that only health checks and metrics may use");
   table.number("http.max_requests", "--max-requests", "N", http.requests, 1, 1'000'000,
-               "Requests answered at once, each choice of each prompt counted; more get status 429");
+               "Maximum number of requests answered at once, counting each choice of each prompt; more get "
+               "status 429");
   table.number("http.max_header_bytes", "--max-header-bytes", "BYTES", http.header_bytes, 1024, 16 * kMiB,
-               "Size of a request's headers");
+               "Maximum size of a request's headers");
   table.number("http.max_body_bytes", "--max-body-bytes", "BYTES", http.body_bytes, 1024, 1024 * kMiB,
-               "Size of a request's body");
-  table.number(
-      "http.max_bodies_bytes", "--max-bodies-bytes", "BYTES", http.bodies_bytes, 1024, 1024 * 1024 * kMiB,
-      "Size of all bodies received and not parsed yet; more get status 503, but one is always taken");
+               "Maximum size of a request's body");
+  table.number("http.max_bodies_bytes", "--max-bodies-bytes", "BYTES", http.bodies_bytes, 1024,
+               1024 * 1024 * kMiB,
+               "Maximum size of all bodies received and not parsed yet; more get status 503, but one body is "
+               "always accepted");
   table.seconds("http.idle_timeout", "--idle-timeout", http.idle_timeout, 0.1, kDay,
                 "Time after which a connection without a request is closed");
   table.seconds("http.header_timeout", "--header-timeout", http.header_timeout, 0.1, kDay,
-                "Time that a request's headers may take to arrive");
+                "Maximum time for a request's headers to arrive");
   table.seconds("http.body_timeout", "--body-timeout", http.body_timeout, 0.1, kDay,
-                "Time that a body may arrive slower than 64 KiB a second");
+                "Maximum time for which a body may arrive slower than 64 KiB/s");
   table.seconds("http.body_total_timeout", "--body-total-timeout", http.body_total_timeout, 0.1, kDay,
-                "Time that a whole body may take to arrive");
+                "Maximum time for a whole body to arrive");
   table.seconds("http.write_timeout", "--write-timeout", http.write_timeout, 0.1, kDay,
                 "Time after which a client that reads nothing is disconnected");
   table.seconds("http.sse_keep_alive", "--sse-keep-alive", http.sse_keep_alive, 0.1, kDay,
-                "Time between comments on a stream that has nothing to say");
+                "Time between keep-alive comments on a stream without events");
   table.seconds("http.shutdown_timeout", "--shutdown-timeout", config.shutdown, 0, kDay,
-                "Time that answers may go on after a signal to stop");
+                "Time that running answers get to end after a stop signal");
 
   table.group("API keys");
   table.text("auth.api_key_file", "--api-key-file", "FILE", config.key_file,
-             "File with one API key a line; without keys everyone may use the server");
+             "File with one API key per line; without keys everyone may use the server");
   table.common();
   table.hidden("auth.api_key", "--api-key", config.api_keys,
-               "API keys between commas; a file or REPRISE_API_KEYS keeps them from lists of processes");
+               "API keys, separated by commas; process lists show them, but not those of --api-key-file or "
+               "REPRISE_API_KEYS");
   table.toggle("auth.share_tenant", "--share-tenant", "true", config.share_tenant,
-               "All API keys share cached prompts; else each key sees its own alone");
+               "Share cached prompts among all API keys; otherwise each key restores only its own");
 
   table.group("Limits of a request");
   protocol::BodyLimits& request = http.request;
   table.number("limits.max_messages", "--max-messages", "N", request.messages, 1, 1'000'000,
-               "Messages of a chat");
-  table.number("limits.max_tools", "--max-tools", "N", request.tools, 1, 1'000'000, "Tools of a chat");
+               "Maximum number of messages in a chat");
+  table.number("limits.max_tools", "--max-tools", "N", request.tools, 1, 1'000'000,
+               "Maximum number of tools in a chat");
   table.number("limits.max_stop_strings", "--max-stop-strings", "N", request.stop_strings, 1, 1024,
-               "Stop strings of a request");
+               "Maximum number of stop strings in a request");
   table.number("limits.max_stop_bytes", "--max-stop-bytes", "BYTES", request.stop_bytes, 1, kMiB,
-               "Size of a stop string");
+               "Maximum size of a stop string");
   table.number("limits.max_prompt_bytes", "--max-prompt-bytes", "BYTES", request.prompt_bytes, 1, 1024 * kMiB,
-               "Size of a prompt's text");
+               "Maximum size of a prompt's text");
   table.number("limits.max_prompt_tokens", "--max-prompt-tokens", "TOKENS", request.prompt_tokens, 1,
-               100'000'000, "Length of a prompt");
+               100'000'000, "Maximum length of a prompt");
   table.number("limits.max_choices", "--max-choices", "N", request.choices, 1, 1024,
-               "Choices that a request may ask for (n)");
+               "Maximum number of choices in a request (n)");
   table.number("limits.max_nesting", "--max-nesting", "N", request.nesting, 8, 1024,
-               "Depth of nested arrays and objects in a body");
+               "Maximum depth of nested arrays and objects in a body");
 }
 
 void add_engine(Table& table, ServeConfig& config) {
@@ -286,10 +290,9 @@ void add_engine(Table& table, ServeConfig& config) {
   table.text("engine.kv_dtype", "--kv-dtype", "NAME", config.engine.kv_dtype,
              "Type of keys and values in memory: auto, f32, bf16, int8 or int4");
   table.common();
-  table.number(
-      "engine.kv_budget", "--kv-budget", "TOKENS", config.kv.tokens, 0, 100'000'000,
-      "Prompt tokens whose keys and values are kept once a prompt is computed, chosen by attention; 0: all. "
-      "kv_budget of a request, then of [[models]], comes first");
+  table.number("engine.kv_budget", "--kv-budget", "TOKENS", config.kv.tokens, 0, 100'000'000,
+               "Prompt tokens whose keys and values are kept once a prompt is computed, chosen by attention; "
+               "0: all. kv_budget of a request, or else of [[models]], overrides it");
   table.number("engine.kv_window", "--kv-window", "TOKENS", config.kv.window, 1, KvBudget::kMostWindow,
                "With --kv-budget: last tokens of the prompt, always kept, whose queries choose the others");
   table.number("engine.kv_sinks", "--kv-sinks", "TOKENS", config.kv.sinks, 0, KvBudget::kMostSinks,
@@ -298,10 +301,9 @@ void add_engine(Table& table, ServeConfig& config) {
              "With --kv-budget: how scores of neighboring tokens are combined: average or max");
   table.number("engine.kv_pool_width", "--kv-pool-width", "N", config.kv.pool_width, 1,
                KvBudget::kMostPoolWidth, "With --kv-budget: neighbors whose scores are combined; odd");
-  table.toggle(
-      "engine.kv_reuse", "--kv-reuse", "true", config.kv_reuse,
-      "With --kv-budget: a turn may restore what an earlier turn kept, though it would itself choose "
-      "otherwise. kv_reuse of a request, then of [[models]], comes first");
+  table.toggle("engine.kv_reuse", "--kv-reuse", "true", config.kv_reuse,
+               "With --kv-budget: let a turn restore the tokens that an earlier turn kept, even if it would "
+               "choose others. kv_reuse of a request, or else of [[models]], overrides it");
   table.text("engine.isa", "--isa", "NAME", config.engine.isa,
              "CPU kernels to use, for tests: plain, neon, neon-i8mm, avx2, avx512, avx512-vnni, avx512-amx; "
              "empty: the best");
@@ -313,22 +315,21 @@ void add_engine(Table& table, ServeConfig& config) {
       "With a GPU: experts of the first N layers, or of all, stay in the host's memory and are computed by "
       "the CPU");
   table.number("engine.threads", "--threads,-t", "N", config.engine.threads, 0, 1024,
-               "CPU threads to compute with; 0: one a core");
+               "CPU threads to compute with; 0: one per core");
   table.common();
   table.number(
       "engine.state_mb", "--state-mb", "MIB", config.state_mb, 0, kAny,
-      "Memory for sequences and snapshots; 0: half of what is free, on a GPU all that weights leave");
+      "Memory for sequences and snapshots; 0: half of what is free, or on a GPU all that the weights leave");
   table.common();
   table.number("engine.context", "--context,--ctx-size,-c", "TOKENS", config.context, 0, 100'000'000,
-               "Length of prompt and reply together, shared evenly by --parallel; 0: the model's");
+               "Maximum length of prompt and reply together, divided by --parallel; 0: the model's");
   table.common();
   table.number("engine.parallel", "--parallel", "N", config.parallel, 0, 4096,
-               "Sequences computed at once; 0: as many as memory holds");
+               "Maximum number of sequences computed at once; 0: as many as memory holds");
   table.common();
-  table.list(
-      "engine.aliases", "--aliases", "NAMES", config.aliases,
-      "Names of other providers' models that the first model answers to, in every API; * stands for any "
-      "letters but a colon");
+  table.list("engine.aliases", "--aliases", "NAMES", config.aliases,
+             "Further names of the first model in every API, such as those of other providers' models; * "
+             "matches any characters but a colon");
   table.text("engine.adapter_folder", "--adapter-folder", "FOLDER", config.adapter_folder,
              "Folder of adapters that POST /admin/adapters/load may load; empty: none");
   table.seconds(
@@ -342,24 +343,24 @@ void add_defaults(Table& table, ServeConfig& config) {
              "Chat template instead of the model's: " + protocol::template_names() +
                  ", a file, or the template's text");
   table.text("chat.reasoning", "--reasoning", "WHEN", config.reasoning,
-             "Whether chats reason that do not say: on (or auto), off, or template (as the template has it)");
+             "Reasoning in chats whose request does not set it: on (or auto), off, or template (the "
+             "template's default)");
   table.common();
   table.optional("chat.reasoning_budget", "--reasoning-budget", "TOKENS", config.reasoning_budget, 1e9,
-                 "Tokens of reasoning where the request does not say; 0: none, -1: no limit");
-  table.text(
-      "chat.system_in_place", "--system-in-place", "HOW", config.system_in_place,
-      "System messages after the first: auto (in place where the template shows them, else as the user's), "
-      "user (as the user's), or template (left to the template)");
+                 "Maximum length of the reasoning if the request sets none; 0: no reasoning, -1: no limit");
+  table.text("chat.system_in_place", "--system-in-place", "HOW", config.system_in_place,
+             "How to render system messages after the first: auto (in place if the template shows them, else "
+             "as user messages), user (as user messages), or template (left to the template)");
   table.toggle("chat.reattach_reasoning", "--reattach-reasoning", "true", config.http.reattach_reasoning,
-               "Give replies that a client sends back without their reasoning that reasoning again");
+               "Restore the reasoning of replies that a client sends back without it");
   table.optional("requests.max_tokens", "--max-tokens,--n-predict,--predict,-n", "TOKENS", config.max_tokens,
-                 1e8, "Length of a reply where the request does not say; -1: what the context leaves");
+                 1e8, "Maximum length of a reply if the request sets none; -1: what the context leaves");
   table.common();
   table.optional("requests.temperature", "--temperature,--temp", "T", config.temperature, 100,
-                 "Sampling temperature where the request does not say; 0: greedy, -1: the model's");
+                 "Sampling temperature if the request sets none; 0: greedy, -1: the model's");
   table.common();
   table.optional("requests.seed", "--seed,-s", "N", config.seed, 1e19,
-                 "Sampling seed where the request does not say; -1: another each time");
+                 "Sampling seed if the request sets none; -1: a new one for each request");
 
   table.group("llama-server's API");
   table.toggle("llama.slots", "--no-slots", "false", config.slots, "Answer GET /slots");
@@ -371,39 +372,38 @@ void add_cache(Table& table, ServeConfig& config) {
   CacheConfig& cache = config.cache;
   table.group("Prefix cache in memory");
   table.toggle("cache.enabled", "--no-cache", "false", cache.enabled,
-               "Restore the beginning of a prompt that was computed before");
+               "Restore the part of a prompt that was computed before instead of computing it");
   table.number("cache.budget_mb", "--cache-budget-mb", "MIB", cache.budget_mb, 0, kAny,
-               "Memory for the snapshots of a model; 0: all that sequences do not need");
+               "Maximum memory for the snapshots of a model; 0: all that sequences do not need");
   table.number("cache.max_entries", "--cache-max-entries", "N", cache.max_entries, 0, kAny,
-               "Snapshots kept of a model; 0: 10000");
+               "Maximum number of snapshots of a model; 0: 10000");
   table.seconds("cache.ttl", "--cache-ttl", cache.ttl, 0, 365 * kDay,
                 "Time after which an unused snapshot in memory is evicted; 0: never");
   table.number("cache.recurrent_max_entries", "--cache-recurrent-max-entries", "N",
                cache.recurrent_max_entries, 0, kAny,
-               "Snapshots kept of a model with recurrent state; 0: as --cache-max-entries");
+               "Maximum number of snapshots of a model with recurrent state; 0: as --cache-max-entries");
   table.seconds(
       "cache.recurrent_ttl", "--cache-recurrent-ttl", cache.recurrent_ttl, 0, 365 * kDay,
       "Time after which an unused snapshot of a model with recurrent state is evicted; 0: as --cache-ttl");
   table.number("cache.max_per_conversation", "--cache-max-per-conversation", "N", cache.max_per_conversation,
-               0, kAny, "Snapshots kept of one conversation; 0: no limit");
+               0, kAny, "Maximum number of snapshots of one conversation; 0: no limit");
   table.number("cache.min_insert_tokens", "--cache-min-insert-tokens", "TOKENS", cache.min_insert_tokens, 0,
-               1 << 20, "Length from which a snapshot is kept; 0: from the model's sizes");
+               1 << 20, "Minimum length of a snapshot that is kept; 0: derived from the model's sizes");
   table.number("cache.reply_checkpoint_tokens", "--cache-reply-checkpoint-tokens", "TOKENS",
                cache.reply_checkpoint_tokens, 0, 1 << 20,
-               "Distance of snapshots inside a long reply; 0: none are taken there");
+               "Distance between snapshots inside a long reply; 0: none are taken there");
   table.number("cache.max_in_replies", "--cache-max-in-replies", "N", cache.max_in_replies, 1, 1024,
-               "Snapshots inside replies kept of one conversation");
+               "Maximum number of snapshots inside replies of one conversation");
   table.number(
       "cache.choosy_percent", "--cache-choosy-percent", "PERCENT", cache.choosy_percent, 1, 100,
-      "Use of the memory for sequences and snapshots from which fewer snapshots are taken; 100: never");
-  table.number(
-      "cache.evict_percent", "--cache-evict-percent", "PERCENT", cache.evict_percent, 1, 100,
-      "Use of the memory for sequences and snapshots from which snapshots are evicted ahead of need; "
-      "100: never");
+      "Use of the memory for sequences and snapshots above which fewer snapshots are taken; 100: never");
+  table.number("cache.evict_percent", "--cache-evict-percent", "PERCENT", cache.evict_percent, 1, 100,
+               "Use of the memory for sequences and snapshots above which snapshots are evicted ahead of "
+               "need; 100: never");
   table.text("cache.policy", "--cache-policy", "NAME", cache.policy,
              "Which snapshot is evicted first: lru, forks or returns");
   table.number("cache.verify_percent", "--cache-verify-percent", "PERCENT", cache.verify_percent, 0, 100,
-               "Restored prompts that are computed again in idle time and compared");
+               "Share of restored prompts that are recomputed in idle time and compared");
   table.toggle("cache.verify_inline", "--cache-verify-inline", "true", cache.verify_inline,
                "Compare restored prompts before the answer ends; all of them without --cache-verify-percent");
   table.toggle("cache.idle_prefill", "--no-idle-prefill", "false", cache.idle_prefill,
@@ -411,45 +411,44 @@ void add_cache(Table& table, ServeConfig& config) {
 
   table.group("Prefix cache outside of the device");
   table.number("cache.host_mb", "--cache-host-mb", "MIB", cache.host_mb, 0, kAny >> 20,
-               "Host memory for snapshots that the device has no memory for; 0: none");
+               "Host memory for snapshots that do not fit on the device; 0: none");
   table.text("cache.dir", "--cache-dir", "FOLDER", cache.folder,
-             "Folder for snapshots that outlast the server; servers may share it; empty: none");
+             "Folder for snapshots that are kept across restarts; servers may share it; empty: none");
   table.common();
   table.number("cache.disk_mb", "--cache-disk-mb", "MIB", cache.disk_mb, 1, kAny >> 20,
-               "Size of the --cache-dir folder");
+               "Maximum size of the --cache-dir folder");
   table.common();
   table.seconds("cache.disk_ttl", "--cache-disk-ttl", cache.disk_ttl, 0, 3650 * kDay,
                 "Time after which an unused snapshot in --cache-dir is removed; 0: never");
   table.toggle("cache.even_if_slower", "--cache-even-if-slower", "true", cache.even_if_slower,
-               "Restore from host memory, folder or store also what would be computed sooner");
+               "Restore from host memory, folder or store even if computing would be faster");
   table.toggle("cache.other_builds", "--cache-other-builds", "true", cache.other_builds,
-               "Restore what another build or device computed, once a comparison found equal bits");
+               "Restore snapshots of another build or device once a comparison found them bitwise identical");
   table.toggle("cache.pack", "--cache-pack", "true", cache.pack,
-               "Compress snapshots in folder and store, without loss");
+               "Compress snapshots in folder and store losslessly");
   table.text("cache.remote", "--cache-remote", "URL", cache.remote,
              "Store that servers share snapshots in: redis://[user@]host[:port][/database]; empty: none");
   table.seconds("cache.remote_ttl", "--cache-remote-ttl", cache.remote_ttl, 0, 3650 * kDay,
                 "Time after which an unused snapshot in --cache-remote is removed; 0: never");
-  table.hidden(
-      "cache.remote_password", "--cache-remote-password", cache.remote_password,
-      "Password of --cache-remote; a file or REPRISE_CACHE_REMOTE_PASSWORD keeps it from lists of processes");
+  table.hidden("cache.remote_password", "--cache-remote-password", cache.remote_password,
+               "Password of --cache-remote; process lists show it, but not that of a file or "
+               "REPRISE_CACHE_REMOTE_PASSWORD");
   table.text("cache.remote_password_file", "--cache-remote-password-file", "FILE", cache.remote_password_file,
              "File with the password of --cache-remote");
   table.hidden("cache.secret", "--cache-secret", cache.secret,
-               "Secret that seals snapshots in folder and store, equal on all servers that share them; a "
-               "file keeps it "
-               "from lists of processes");
+               "Secret that encrypts snapshots in folder and store, the same on all servers that share them; "
+               "process lists show it, but not that of --cache-secret-file");
   table.text("cache.secret_file", "--cache-secret-file", "FILE", cache.secret_file,
-             "File with the secret that seals snapshots, made if missing; empty: "
+             "File with the secret that encrypts snapshots, made if missing; empty: "
              "~/.local/state/reprise/cache.secret");
 }
 
 void add_operation(Table& table, ServeConfig& config) {
   table.group("Queue, log and traces");
   table.number("queue.length", "--queue-length", "N", config.queue.length, 1, 1'000'000,
-               "Requests that may wait for memory; more get status 429");
+               "Maximum number of requests that wait for memory; more get status 429");
   table.seconds("queue.wait", "--queue-wait", config.queue.wait, 0.1, kDay,
-                "Time that a request may wait for memory");
+                "Maximum time that a request waits for memory");
   table.text("log.level", "--log-level", "LEVEL", config.log_level,
              "Least severe lines to log: debug, info, warning, error or off");
   table.common();
@@ -458,9 +457,9 @@ void add_operation(Table& table, ServeConfig& config) {
   table.text("trace.file", "--trace-file,--trace", "FILE", config.trace.file,
              "Record a trace for Perfetto or chrome://tracing; SIGUSR2 stops and starts it; empty: none");
   table.number("trace.size_mb", "--trace-size-mb,--trace-mb", "MIB", config.trace.size_mb, 1, 1'000'000,
-               "Size of a trace");
+               "Maximum size of a trace");
   table.toggle("trace.later", "--trace-later", "true", config.trace.later,
-               "Begin the trace at SIGUSR2 or POST /admin/trace/start, not at the start");
+               "Start the trace at SIGUSR2 or POST /admin/trace/start, not at startup");
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ std::vector<TokenId> parse_token_ids(const std::string& text) {
 
 SingleSequence::SingleSequence(const EngineFlags& flags) : device_(open_device(flags)) {
   {
-    ProgressBar bar("bringing weights into order");
+    ProgressBar bar("packing weights");
     model_ = device_->load(flags.model, compute_options(flags),
                            [&](std::uint64_t done, std::uint64_t total) { bar.show(done, total); });
   }
@@ -42,8 +42,8 @@ SingleSequence::SingleSequence(const EngineFlags& flags) : device_(open_device(f
 void SingleSequence::begin(std::size_t tokens) {
   const std::size_t context = model_->config().context_length;
   if (context != 0 && tokens > context) {
-    throw UsageError("prompt and --max-tokens come to " + std::to_string(tokens) +
-                     " tokens; the model was made for " + std::to_string(context));
+    throw UsageError("--max-tokens: with the prompt this is " + std::to_string(tokens) +
+                     " tokens; the model's context is " + std::to_string(context));
   }
   sequence_.reset();
   begun_ = false;

@@ -19,7 +19,9 @@ namespace {
 
 Key key_in(const std::string& file, const char* flag) {
   const std::string path = file.empty() ? usual_secret_file() : file;
-  if (path.empty()) throw UsageError(std::string(flag) + ": there is no home to look for a secret in");
+  if (path.empty())
+    throw UsageError(std::string(flag) +
+                     ": HOME is not set, so there is no default file for the secret; name one");
   const auto key = key_from_file(path);
   if (!key.ok()) throw UsageError(std::string(flag) + ": " + key.error());
   return *key;
@@ -93,9 +95,10 @@ int verify(const SnapshotFolder& folder, const Key& master, const SnapshotOption
                   refused->message.c_str());
     }
   }
-  std::printf("%zu whole, %zu not\n", good, bad);
+  std::printf("%zu snapshots valid, %zu not\n", good, bad);
   if (recompute) {
-    std::printf("%zu of them were not computed anew: of another model, build, device or adapter\n", unjudged);
+    std::printf("%zu of them were not recomputed: they belong to another model, build, device or adapter\n",
+                unjudged);
   }
   return bad == 0 ? 0 : 1;
 }
@@ -104,10 +107,10 @@ int collect(const SnapshotFolder& folder, const SnapshotOptions& options) {
   const auto collected = collect_snapshots(folder, options.disk_mb == 0 ? UINT64_MAX : options.disk_mb << 20,
                                            static_cast<std::int64_t>(options.ttl));
   if (!collected) {
-    std::fputs("reprise: a server writes there just now; try again\n", stderr);
+    std::fputs("reprise: a server is writing to the folder; try again\n", stderr);
     return 1;
   }
-  std::printf("%zu files removed, %.2f MiB left\n", collected->files,
+  std::printf("%zu files removed; snapshots now take %.2f MiB\n", collected->files,
               static_cast<double>(collected->bytes_left) / (1 << 20));
   return 0;
 }
@@ -118,8 +121,9 @@ std::optional<Refused> judge(const SnapshotFolder& folder, const Key& master, co
   std::size_t unjudged = 0;
   auto refused = verify_one(folder, master, manifest, &recompute, unjudged);
   if (refused || unjudged == 0) return refused;
-  return Refused{Refusal::kArithmetic,
-                 "it cannot be computed anew here: of another model, build, device or adapter"};
+  return Refused{
+      Refusal::kArithmetic,
+      "the snapshot cannot be recomputed here: it belongs to another model, build, device or adapter"};
 }
 
 /// Snapshots of `from` that belong to `of`, into `to`; where there is a judge, those that it finds right.
@@ -140,50 +144,61 @@ int copy(const SnapshotFolder& from, const Key& from_master, const SnapshotFolde
                    std::string(name_of(refused->why)).c_str(), refused->message.c_str());
     }
   }
-  std::printf("%zu copied, %zu not\n", copied, failed);
+  std::printf("%zu snapshots copied, %zu not\n", copied, failed);
   return failed == 0 ? 0 : 1;
 }
 
 }  // namespace
 
 SnapshotCommand::SnapshotCommand(CLI::App& app)
-    : command_(app.add_subcommand("snapshot", "Look after a folder of snapshots: serve --cache-dir")) {
+    : command_(app.add_subcommand(
+          "snapshot", "List, check, clean up and copy the snapshots in the folder of serve --cache-dir")) {
   command_->require_subcommand(1);
   const auto add = [this](const char* name, const char* help) {
     CLI::App* sub = command_->add_subcommand(name, help);
-    sub->add_option("--cache-dir", options_.folder, "The folder")->required();
+    sub->add_option("--cache-dir", options_.folder, "Folder of snapshots")->required();
     sub->add_option("--cache-secret-file", options_.secret_file,
-                    "What it is sealed with; ~/.local/state/reprise/cache.secret without it");
+                    "File with the secret of that folder; default: ~/.local/state/reprise/cache.secret");
     return sub;
   };
-  list_ = add("ls", "A line for each snapshot");
-  list_->add_flag("--json", options_.json, "JSON lines");
-  verify_ = add("verify", "Open every record and compare it with its manifest");
-  collect_ = add("gc", "Remove what nothing refers to, or there is no room for");
-  collect_->add_option("--disk-mb", options_.disk_mb, "MiB to keep at most, 0: all");
-  collect_->add_option("--ttl", options_.ttl, "Seconds that a snapshot may be unused, 0: any")
+  list_ = add("ls", "List the snapshots, one per line");
+  list_->add_flag("--json", options_.json, "Print one JSON object per line");
+  verify_ = add("verify", "Read every snapshot and compare it with its checksums");
+  collect_ = add("gc", "Remove unreferenced files, and snapshots over a limit of size or age");
+  collect_->add_option("--disk-mb", options_.disk_mb, "Maximum size of the folder, in MiB; 0: no limit");
+  collect_->add_option("--ttl", options_.ttl, "Seconds after which an unused snapshot is removed; 0: never")
       ->check(CLI::Range(0.0, 1e10));
   export_ = add("export", "Copy snapshots to another folder, sealed with another secret");
   import_ = add("import", "Copy snapshots of another folder into one tenant's");
   for (CLI::App* sub : {export_, import_}) {
-    sub->add_option(sub == export_ ? "--to" : "--from", options_.other_folder, "The other folder")
+    sub->add_option(sub == export_ ? "--to" : "--from", options_.other_folder,
+                    "The other folder of snapshots")
         ->required();
-    sub->add_option("--with-secret-file", options_.other_secret_file, "What the other folder is sealed with")
+    sub->add_option("--with-secret-file", options_.other_secret_file,
+                    "File with the secret of the other folder")
         ->required();
-    sub->add_option("--tenant", options_.tenant, "Whose; without keys nobody's in particular");
-    sub->add_option("--cache-salt", options_.cache_salt, "That requests send");
+    sub->add_option(
+        "--tenant", options_.tenant,
+        "Tenant that the snapshots belong to, or are imported for; servers without API keys have none");
+    sub->add_option("--cache-salt", options_.cache_salt,
+                    "cache_salt that the snapshots belong to, or are imported for");
   }
-  add_recompute(*verify_, "Also compute every state anew from its tokens, and compare");
-  add_recompute(*import_, "Only what gives the same bits when it is computed anew from its tokens");
+  add_recompute(*verify_, "Also recompute every snapshot from its tokens and compare");
+  add_recompute(*import_, "Copy only snapshots that are bitwise identical when recomputed from their tokens");
 }
 
 void SnapshotCommand::add_recompute(CLI::App& sub, const char* help) {
   sub.add_flag("--recompute", options_.recompute, help);
-  sub.add_option("--model", options_.engine.model, "With this model; the built-in one without it");
-  sub.add_option("--device", options_.engine.device, "Where to compute: cpu, cuda:N, auto");
-  sub.add_option("--compute", options_.engine.compute, "As the server that wrote them");
-  sub.add_option("--kv-dtype", options_.engine.kv_dtype, "As the server that wrote them");
-  sub.add_option("--threads", options_.engine.threads, "To compute with, 0 for one a core");
+  sub.add_option("--model", options_.engine.model,
+                 "With --recompute: model to compute with; default: the built-in model");
+  sub.add_option("--device", options_.engine.device,
+                 "With --recompute: where to compute: cpu, cuda:N or auto");
+  sub.add_option("--compute", options_.engine.compute,
+                 "With --recompute: arithmetic, as of the server that wrote the snapshots");
+  sub.add_option("--kv-dtype", options_.engine.kv_dtype,
+                 "With --recompute: type of keys and values, as of the server that wrote the snapshots");
+  sub.add_option("--threads", options_.engine.threads,
+                 "With --recompute: CPU threads to compute with; 0: one per core");
 }
 
 int SnapshotCommand::run() const {
@@ -208,8 +223,8 @@ int SnapshotCommand::run() const {
   }
   if (options_.tenant.empty() && options_.cache_salt.empty() && !options_.recompute) {
     throw UsageError(
-        "import: into whose namespace? --tenant NAME; or --recompute, which lets in for everybody what was "
-        "found right");
+        "import: whose snapshots are they? Give --tenant NAME or --cache-salt SALT; or --recompute, to "
+        "import for everyone those that prove correct");
   }
   std::optional<SnapshotRecompute> recompute = recomputing(options_);
   return copy(other, other_master, folder, master, std::nullopt, name_space,

@@ -27,7 +27,7 @@ std::optional<Refused> read_chunk(const SnapshotFolder& folder, const NamespaceK
   const auto opened = open_record(keys, chunk.kind, id, *file, std::span<std::byte>(contents));
   if (!opened.ok()) return opened.error();
   if (digest_of(contents) == manifest.sums[reference]) return std::nullopt;
-  return Refused{Refusal::kContents, "a chunk is not the one of its manifest"};
+  return Refused{Refusal::kContents, "a part of the snapshot is not the one that its manifest lists"};
 }
 
 Refused io_refusal(const IoTrouble& trouble) {
@@ -120,7 +120,7 @@ std::optional<Refused> copy_snapshot(const SnapshotFolder& from, const Key& from
   const NamespaceKeys to_keys = keys_of(to_master, copy.kind.model, copy.name_space);
   const PrefixNames names(to_keys, copy.kind, copy.tokens);
   const std::optional<FolderLock> writing = to.lock_shared();
-  if (!writing) return Refused{Refusal::kIo, "somebody collects there just now"};
+  if (!writing) return Refused{Refusal::kIo, "another process is cleaning up the folder; try again"};
   std::vector<std::byte> contents;
   for (std::size_t i = 0; i < copy.references.size(); ++i) {
     if (auto refused = read_chunk(from, from_keys, manifest, i, contents)) return refused;

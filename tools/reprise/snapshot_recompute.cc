@@ -52,7 +52,7 @@ std::optional<Refused> SnapshotRecompute::compare(const Manifest& manifest,
                                                   std::span<const std::byte> state) {
   for (const TokenId token : manifest.tokens) {
     if (token < 0 || static_cast<std::size_t>(token) >= model_->config().vocab) {
-      return Refused{Refusal::kContents, "it has a token that the model has not"};
+      return Refused{Refusal::kContents, "the snapshot has a token that is not in the model's vocabulary"};
     }
   }
   const std::size_t pages = (manifest.stored + gpu::kPageTokens) / gpu::kPageTokens + 1;
@@ -70,7 +70,7 @@ std::optional<Refused> SnapshotRecompute::compare(const Manifest& manifest,
   if (std::memcmp(bytes.data(), state.data(), full) != 0) return differs("a page");
   if (std::memcmp(bytes.data() + bytes.size() - sizes.slot_bytes,
                   state.data() + state.size() - sizes.slot_bytes, sizes.slot_bytes) != 0) {
-    return differs("its slot");
+    return differs("its recurrent state");
   }
   if (!manifest.has_tail()) return std::nullopt;
   const auto owner = std::make_shared<std::vector<std::byte>>(state.begin(), state.end());

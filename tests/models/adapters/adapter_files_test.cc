@@ -155,8 +155,8 @@ TEST_F(AdapterFiles, RefusesTensorsByName) {
       {"base_model.model.model.layers.0.self_attn.q_proj", {0, 8}, {32, 0}, "has rank 0"},
       {"base_model.model.model.layers.0.self_attn.q_proj", {16}, {32, 2}, "expected a matrix"},
       {"base_model.model.model.embed_tokens", {2, 8}, {11, 2}, "embedding"},
-      {"base_model.model.model.layers.0.input_layernorm", {2, 8}, {8, 2}, "is no single matrix"},
-      {"model.layers.0.self_attn.q_proj", {2, 8}, {32, 2}, "is no half of a LoRA adapter's change"},
+      {"base_model.model.model.layers.0.input_layernorm", {2, 8}, {8, 2}, "is not a single matrix"},
+      {"model.layers.0.self_attn.q_proj", {2, 8}, {32, 2}, "is not named as a LoRA matrix"},
   };
   for (const Case& one : cases) {
     SafetensorsWriter out;
@@ -181,7 +181,7 @@ TEST_F(AdapterFiles, RefusesTensorsByName) {
     SafetensorsWriter out;
     out.tensor(p + "self_attn.q_proj.lora_B.weight", "F32", {32, 2}, zeros(64));
     write_tensors(out);
-    EXPECT_LOAD_ERROR(open(), "its other half, A, is missing");
+    EXPECT_LOAD_ERROR(open(), "the matching LoRA matrix, A, is missing");
   }
   {
     SafetensorsWriter out;
@@ -236,7 +236,7 @@ TEST_F(AdapterFiles, ReadsGgufAndRefusesOthers) {
   EXPECT_LOAD_ERROR(open_gguf(embedding), "embedding");
   GgufWriter norm = gguf_head();
   norm.tensor("blk.0.attn_norm.weight", 0, {8}, zeros(8));
-  EXPECT_LOAD_ERROR(open_gguf(norm), "is no half of a LoRA adapter's change");
+  EXPECT_LOAD_ERROR(open_gguf(norm), "is not a lora_a or lora_b tensor");
   EXPECT_LOAD_ERROR(open_gguf(model_.gguf()), "general.type");
   EXPECT_LOAD_ERROR(Adapter::open(dir_.path() / "nowhere.gguf", config_), "nowhere.gguf");
 }

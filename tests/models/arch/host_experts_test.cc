@@ -150,7 +150,7 @@ TEST_F(HostExpertsTest, AnExpertThatThereIsNotIsABug) {
     EXPECT_DEATH(
         host.sum(layer, {.count = 1, .x = x.data(), .experts = experts.data(), .weights = weights.data()},
                  y.data()),
-        "chose an expert that there is not");
+        "experts are unknown, repeated or not ascending");
   }
 }
 

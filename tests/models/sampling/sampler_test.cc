@@ -247,13 +247,13 @@ TEST(NoNumber, NothingLeftIsAnError) {
 
 TEST(SamplerDeathTest, MisuseEndsTheProgram) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_DEATH(Sampler({.top_p = 2}, 10), "nobody validated");
-  EXPECT_DEATH(Sampler({}, 0), "ids do not fit");
+  EXPECT_DEATH(Sampler({.top_p = 2}, 10), "parameters are invalid");
+  EXPECT_DEATH(Sampler({}, 0), "empty or larger than token ids reach");
   EXPECT_DEATH(Sampler({}, 10).accept(10, kPrompt), "outside the vocabulary");
   EXPECT_DEATH(Sampler({}, 10).accept(-1, kPrompt), "outside the vocabulary");
-  EXPECT_DEATH(greedy(std::vector<float>{}), "ids do not fit");
-  EXPECT_DEATH(try_sample({}, {}), "ids do not fit");
-  EXPECT_DEATH(sample(Sampler({}, 10), {1, 2}), "another vocabulary");
+  EXPECT_DEATH(greedy(std::vector<float>{}), "empty or larger than token ids reach");
+  EXPECT_DEATH(try_sample({}, {}), "empty or larger than token ids reach");
+  EXPECT_DEATH(sample(Sampler({}, 10), {1, 2}), "not the size of the vocabulary");
 }
 
 }  // namespace

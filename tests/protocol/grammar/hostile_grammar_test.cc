@@ -201,7 +201,7 @@ TEST(HostileGrammar, AClientThatLeavesEndsTheWork) {
   int asked = 0;
   const auto program = compile(endless, without_clock(UINT64_MAX - 1), [&] { return ++asked < 5; });
   ASSERT_FALSE(program.ok());
-  EXPECT_EQ(program.error(), "the client has gone");
+  EXPECT_EQ(program.error(), "the client has disconnected");
   EXPECT_EQ(asked, 5);
 }
 
@@ -250,7 +250,7 @@ TEST(HostileGrammar, MasksOfManyPlacesAreBounded) {
   EXPECT_EQ(mask_error(gbnf_of(without_one), limits), "making a mask needs more than 1 MiB of memory");
   const std::string stars = "root ::= " + repeated("[a-z]* ", 15'000);
   EXPECT_EQ(mask_error(gbnf_of(stars), Limits()),
-            "the grammar is too ambiguous: more than 20000 places at once");
+            "the grammar is too ambiguous: more than 20000 alternatives at once");
 }
 
 TEST(HostileGrammar, MasksOfNestedCountsInLarkAreBounded) {
