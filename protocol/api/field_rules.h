@@ -6,7 +6,7 @@
 //   ignored   it asks for nothing that an answer has here
 //
 // A refused or reported field is accepted at its neutral values, which ask for nothing. The rules hold for all APIs: a
-// field that an API's reader looks up is none of theirs. protocol/README.md has this table for users.
+// field that an API's reader looks up is none of theirs. docs/api/fields.md has this table for users.
 //
 // What is reported is bounded: kMaxUnknownFields names of kUnknownFieldBytes each, then how many more there are.
 //
@@ -36,7 +36,7 @@ struct FieldRule {
 inline constexpr std::size_t kMaxUnknownFields = 8;
 inline constexpr std::size_t kUnknownFieldBytes = 64;
 
-/// All rules, in the order of protocol/README.md.
+/// All rules, in the order of docs/api/fields.md.
 std::span<const FieldRule> field_rules();
 
 /// Returns the names of what is left of a body that was read, each once, for `unknown_fields`. Throws BadRequest for a

@@ -1,5 +1,5 @@
 // Every field is read, refused by name, reported or ignored for a reason that is documented: in every API, and as
-// protocol/README.md and protocol/api/README.md have it.
+// docs/api/fields.md has it.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using Fate = FieldRule::Fate;
 using Names = std::set<std::string>;
 
 struct ReadApi {
-  std::string name;  // in the tables of protocol/README.md, where it is there
+  std::string name;  // in the tables of docs/api/fields.md, where it is there
   std::string path;
   std::string base;         // a body without its last brace
   bool in_options = false;  // fields go into "options"
@@ -130,8 +130,8 @@ const FieldRule* rule_of(std::string_view name) {
 
 // -- the documents
 
-std::vector<std::string> lines_of(const char* file) {
-  std::ifstream stream(source_folder() / "protocol" / file);
+std::vector<std::string> lines_of_page() {
+  std::ifstream stream(source_folder() / "docs" / "api" / "fields.md");
   std::vector<std::string> lines;
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
@@ -147,11 +147,11 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-/// Rows of the table in protocol/README.md whose head begins so.
+/// Rows of the table in docs/api/fields.md whose head begins so.
 std::vector<std::vector<std::string>> rows_below(const std::string& head) {
   std::vector<std::vector<std::string>> rows;
   bool within = false;
-  for (const std::string& line : lines_of("README.md")) {
+  for (const std::string& line : lines_of_page()) {
     if (within && !line.starts_with("| ")) {
       if (line.starts_with("|-")) continue;
       break;
@@ -162,15 +162,19 @@ std::vector<std::vector<std::string>> rows_below(const std::string& head) {
   return rows;
 }
 
-/// What protocol/README.md says of an API.
+/// What docs/api/fields.md says of an API.
 struct Documented {
   Names taken;
   Names refused;
 };
 
-std::string field_in(const std::string& cell) {  // of `"seed": 7`
-  const std::size_t begin = cell.find('"') + 1;
-  return cell.substr(begin, cell.find('"', begin) - begin);
+Names fields_in(const std::string& cell) {  // of `"seed": 7`, `"stop": ["x"]`
+  Names names;
+  for (std::size_t at = cell.find("`\""); at != std::string::npos;) {
+    names.insert(cell.substr(at + 2, cell.find('"', at + 2) - at - 2));
+    at = cell.find("`\"", cell.find('`', at + 1) + 1);
+  }
+  return names;
 }
 
 Documented documented(const ReadApi& api) {
@@ -183,8 +187,8 @@ Documented documented(const ReadApi& api) {
   for (const auto& row : rows_below("| field, with a value |")) {
     if (column >= columns.size()) break;
     const std::string& cell = row.at(column);
-    if (cell == (api.in_options ? "options" : "yes")) told.taken.insert(field_in(row[0]));
-    if (cell == "no") told.refused.insert(field_in(row[0]));
+    if (cell == (api.in_options ? "options" : "yes")) told.taken.merge(fields_in(row[0]));
+    if (cell == "no") told.refused.merge(fields_in(row[0]));
   }
   for (const auto& row : rows_below("| API | its further fields |")) {
     const bool of_all = row[0].starts_with("all six") && column < columns.size() && api.name != "Ollama";
@@ -245,7 +249,7 @@ TEST(FieldRules, EveryFieldIsReadRefusedReportedOrIgnored) {
   }
 }
 
-TEST(FieldRules, ReadmeNamesTheFieldsThatAreRead) {
+TEST(FieldRules, PageNamesTheFieldsThatAreRead) {
   for (const char* name :
        {"chat", "completions", "llama", "Ollama", "options", "Messages", "Responses", "embeddings"}) {
     const ReadApi& api = api_named(name);
@@ -262,7 +266,7 @@ TEST(FieldRules, ReadmeNamesTheFieldsThatAreRead) {
   }
 }
 
-TEST(FieldRules, ReadmeHasTheRules) {
+TEST(FieldRules, PageHasTheRules) {
   struct Row {
     Fate fate;
     std::string_view note;
@@ -280,21 +284,21 @@ TEST(FieldRules, ReadmeHasTheRules) {
       rows.push_back({rule.fate, rule.note, cell});
     }
   }
-  const std::vector<std::string> lines = lines_of("api/README.md");
-  std::size_t documented_rows = 0;
-  for (const std::string& line : lines) {
-    const bool is_row =
-        line.starts_with("| refused") || line.starts_with("| reported") || line.starts_with("| ignored");
-    documented_rows += is_row ? 1 : 0;
+  std::string wanted;  // one table for each fate
+  for (const auto& [fate, head] : {std::pair(Fate::kRefused, "| refused | instead, or why |"),
+                                   std::pair(Fate::kReported, "| reported | instead, or why |"),
+                                   std::pair(Fate::kIgnored, "| ignored | why |")}) {
+    wanted += std::string(head) + "\n|---|---|\n";
+    for (const Row& row : rows) {
+      if (row.fate == fate) wanted += "| " + row.names + " | " + std::string(row.note) + " |\n";
+    }
+    wanted += "\n";
   }
-  EXPECT_EQ(documented_rows, rows.size());
-  for (const Row& row : rows) {
-    const std::string fate = row.fate == Fate::kRefused    ? "refused"
-                             : row.fate == Fate::kReported ? "reported"
-                                                           : "ignored";
-    const std::string line = "| " + fate + " | " + row.names + " | " + std::string(row.note) + " |";
-    EXPECT_NE(std::find(lines.begin(), lines.end(), line), lines.end()) << "not in api/README.md:\n" << line;
-  }
+  std::string page;
+  for (const std::string& line : lines_of_page()) page += line + "\n";
+  const std::size_t begin = page.find("| refused |");
+  ASSERT_NE(begin, std::string::npos) << "the tables were not found";
+  EXPECT_EQ(page.substr(begin, wanted.size()), wanted) << "docs/api/fields.md should have:\n" << wanted;
 }
 
 TEST(FieldRules, NeutralValuesAskForNothing) {
