@@ -88,13 +88,16 @@ class Operator(unittest.TestCase):
     def test_a_client_that_left_has_its_tokens_in_the_log(self):
         with serve() as served:
             served.wait_until_ready()
-            body = json.dumps({"prompt": [1, 2, 3], "max_tokens": 100000, "ignore_eos": True, "stream": True})
+            body = json.dumps({"prompt": [1, 2, 3], "max_tokens": 100000, "ignore_eos": True, "stream": True,
+                               "return_token_ids": True})
             with served.connect() as connection:
                 connection.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                                    f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
                 seen = b""
                 while seen.count(b"data: ") < 3:
-                    seen += connection.recv(4096)
+                    received = connection.recv(4096)
+                    self.assertTrue(received, seen)
+                    seen += received
             served.logged(r"outcome=client_left .*prompt_tokens=3 completion_tokens=[1-9]\d* ")
             self.assertNotIn("first_token_ms", next(line for line in served.log if "client_left" in line))
 

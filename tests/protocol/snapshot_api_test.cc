@@ -51,7 +51,7 @@ TEST(NamedSnapshots, ATenantCannotTakeAllBytes) {
   NamedSnapshots names;
   const auto large = [](const std::string& name) {
     NamedSnapshot one = snapshot(name);
-    one.beginning["chat_template_kwargs"] = Json{{"x", std::string(7u << 20, 'x')}};
+    one.beginning["chat_template_kwargs"] = Json{{"x", std::string(15u << 19, 'x')}};
     return one;
   };
   EXPECT_FALSE(names.put({"a", "1"}, large("one"), 0));
