@@ -108,7 +108,7 @@ class Adapters(unittest.TestCase):
             answer = self.complete(**body)
             self.assertEqual(answer.status, 404)
             self.assertEqual(answer.json()["error"]["code"], "model_not_found")
-            self.assertIn("no adapter 'four'; it has one, two", answer.json()["error"]["message"])
+            self.assertIn("no adapter 'four'; its adapters are one, two", answer.json()["error"]["message"])
 
     def test_come_and_go(self):
         answer = self.load(name="three", path="three")

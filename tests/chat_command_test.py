@@ -169,7 +169,7 @@ class Chat(unittest.TestCase):
         self.assertEqual(chat.status, 1)
         self.assertEqual(chat.output, plain.output)
         for text in ("/regen: there is no reply yet", "/undo: there is nothing", "no command /nonsense",
-                     "/exit takes nothing behind it", "byte 5 of the line is no UTF-8", "at most 1048576 bytes"):
+                     "/exit takes no arguments", "byte 5 of the line is not UTF-8", "at most 1048576 bytes"):
             self.assertIn(text, chat.errors)
         self.assertEqual([turn.prompt for turn in chat.turns], [turn.prompt for turn in plain.turns])
 

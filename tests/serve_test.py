@@ -251,7 +251,7 @@ class Configuration(unittest.TestCase):
                             ("[[keys]]\ntenant = 'a'\nrequests = 1.5\n", ("line 3", "keys.requests")),
                             ("[[keys]]\ntenant = 'a'\nstate_share = 1.5\n", ("line 3", "keys.state_share")),
                             ("[[keys]]\ntenant = 'a'\npriority = 'urgent'\n", ("line 3", "keys.priority")),
-                            ("[[keys]]\ntenant = 'a'\nrequests = 1\n", ("line 1", "no key of a tenant 'a'")),
+                            ("[[keys]]\ntenant = 'a'\nrequests = 1\n", ("line 1", "no API key of tenant 'a'")),
                             ("[[keys]]\nkey = 'short'\n", ("line 1", "at least 8 bytes")),
                             ("[[keys]]\ntenant = 'a'\nrequests = 1\n[[keys]]\ntenant = 'a'\nrequests = 2\n",
                              ("line 4", "twice"))]:

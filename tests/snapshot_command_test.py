@@ -69,7 +69,7 @@ class SnapshotCommandTest(unittest.TestCase):
         self.assertTrue(any(one["tokens"] >= 199 for one in listed), listed)
         code, out, _ = self.run_command("verify", "--recompute", "--model", MODEL, "--device", "cpu")
         self.assertEqual(code, 0, out)
-        self.assertIn(f"{len(listed)} whole, 0 not", out)
+        self.assertIn(f"{len(listed)} snapshots valid, 0 not", out)
         self.assertIn("0 of them were not recomputed", out)
 
     def test_another_secret_opens_nothing(self):
@@ -100,7 +100,7 @@ class SnapshotCommandTest(unittest.TestCase):
             "import", "--from", self.from_folder, "--with-secret-file", self.from_secret, "--recompute", "--model", MODEL,
             "--device", "cpu", "--compute", "f32", "--kv-dtype", "f32", folder=folder, secret=secret)
         self.assertEqual(code, 1)
-        self.assertIn("0 copied", out)
+        self.assertIn("0 snapshots copied", out)
         self.assertIn("cannot be recomputed here", error)
         self.assertEqual(self.snapshots(folder, secret), [])
 
@@ -139,7 +139,7 @@ class GoldenFilesTest(unittest.TestCase):
     def test_of_today(self):
         for name, slot in ("folder", (4 << 20) - 3096), ("export", 600):
             code, out, error = self.run_command("verify", self.TODAY, name)
-            self.assertEqual((code, out, error), (0, "1 whole, 0 not\n", ""))
+            self.assertEqual((code, out, error), (0, "1 snapshots valid, 0 not\n", ""))
             code, out, _ = self.run_command("ls", self.TODAY, name, "--json")
             listed = json.loads(out)
             self.assertEqual(code, 0)
