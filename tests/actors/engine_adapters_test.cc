@@ -64,7 +64,7 @@ TEST_P(AdapterEngine, AreChosenByNameOrFieldAndListed) {
   const Reply unknown = harness.ask(request(prompt, "m", "three"));
   ASSERT_TRUE(unknown.error.has_value());
   EXPECT_EQ(unknown.error->code, ServiceErrorCode::kUnknownModel);
-  EXPECT_EQ(unknown.error->message, "model 'm' has no adapter 'three'; it has one, two");
+  EXPECT_EQ(unknown.error->message, "model 'm' has no adapter 'three'; its adapters are one, two");
   EXPECT_EQ(unknown.error->field, "adapter");
   EXPECT_EQ(harness.ask(request(prompt, "m:three")).error->code, ServiceErrorCode::kUnknownModel);
   EXPECT_EQ(harness.ask(request(prompt, "n:one")).error->message, "there is no model 'n:one'; served: m");
@@ -119,7 +119,7 @@ TEST_P(AdapterEngine, UnloadingFreesItsMemoryAndItsSnapshots) {
   EXPECT_GT(bytes, 0);
   EXPECT_LT(harness.figure("device_state_used_bytes"), used - bytes) << "its snapshots went, too";
   EXPECT_EQ(harness.ask(request(prompt, "m:one")).error->message,
-            "model 'm' has no adapter 'one'; it has two");
+            "model 'm' has no adapter 'one'; its adapters are two");
   EXPECT_TRUE(
       std::holds_alternative<protocol::ServiceError>(harness.engine().unload_adapter("m", "one", 60s)));
   const Reply base = harness.ask(request(prompt, "m"));

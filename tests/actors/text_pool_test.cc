@@ -174,6 +174,7 @@ TEST_F(TextPoolTest, OneTenantHasNeitherAllActorsNorAllPlaces) {
     return refused == 5;
   })) << refused;
   for (int i = 0; i < 20; ++i) EXPECT_FALSE(code(history("well", "modest")).has_value());
+  ASSERT_TRUE(eventually([&] { return waiting_ > 0; }));
   EXPECT_EQ(waiting_, 1U) << "one actor is for others";
   gate_.count_down();
   std::size_t overloaded = 0;
