@@ -46,7 +46,7 @@ struct Hostile {
 std::vector<Hostile> hostile_bodies() {
   const char* completions = "/v1/completions";
   const char* chat = "/v1/chat/completions";
-  return {
+  std::vector<Hostile> all = {
       {"keys that collide", completions,
        [] { return R"({"prompt":"x",)" + colliding_members(thorough() ? 60'000 : 20'000) + '}'; }, "Hello"},
       {"many keys", completions, [] { return many_keys(90'000); }, "Hello"},
@@ -59,9 +59,8 @@ std::vector<Hostile> hostile_bodies() {
        "an escape that JSON"},
       {"an open string", "/tokenize", [] { return filled(R"({"content":")", "aaaaaaaa", ""); },
        "a string is not closed"},
-      {"numbers", completions, [] { return filled(R"({"prompt":[1)", ",1", "]}", 5'000'000); },
-       "more than 2250000 values"},
-      {"token ids", completions, [] { return filled(R"({"prompt":[1)", ",1", "]}", 4'000'000); }, "Hello"},
+      {"token ids", completions,
+       [] { return filled(R"({"prompt":[1)", ",1", "]}", kSanitized ? 400'000 : 4'000'000); }, "Hello"},
       {"a message with much else", chat,
        [] {
          return filled(R"({"messages":[{"role":"user","content":"x","else":[[])", ",[]", "]}]}", 740'000);
@@ -74,6 +73,11 @@ std::vector<Hostile> hostile_bodies() {
        },
        "Hello"},
   };
+  if (!kSanitized) {  // which would take half a minute
+    all.push_back({"numbers", completions, [] { return filled(R"({"prompt":[1)", ",1", "]}", 5'000'000); },
+                   "more than 2250000 values"});
+  }
+  return all;
 }
 
 TEST(HttpHostile, OthersAreAnsweredMeanwhile) {
