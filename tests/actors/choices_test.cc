@@ -87,7 +87,8 @@ TEST_P(ChoicesTest, WhatNeverFitsIsSaidAtOnce) {
   const Reply refused = harness.ask(several(prompt, 2, 1, 2));
   ASSERT_TRUE(refused.error.has_value());
   EXPECT_EQ(refused.error->code, protocol::ServiceErrorCode::kTooLong) << refused.error->message;
-  EXPECT_NE(refused.error->message.find("bytes of memory for its state"), std::string::npos) << refused.error->message;
+  EXPECT_NE(refused.error->message.find("bytes of memory for its state"), std::string::npos)
+      << refused.error->message;
 }
 
 // Somebody asks for hundreds of answers; a stranger's one does not stand behind them.

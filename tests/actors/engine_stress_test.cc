@@ -413,7 +413,8 @@ TEST_P(StressTest, WhatCanNeverFitFailsAtOnceWithItsPrice) {
   const Reply reply = harness.ask(random_tokens(3900, 1), 150);
   if (reply.error) {
     EXPECT_EQ(reply.error->code, protocol::ServiceErrorCode::kTooLong);
-    EXPECT_NE(reply.error->message.find("bytes of memory for its state"), std::string::npos) << reply.error->message;
+    EXPECT_NE(reply.error->message.find("bytes of memory for its state"), std::string::npos)
+        << reply.error->message;
   }
   EngineOptions smaller = options();
   smaller.worker.state_bytes = 200 << 10;
@@ -421,7 +422,8 @@ TEST_P(StressTest, WhatCanNeverFitFailsAtOnceWithItsPrice) {
   const Reply refused = little.ask(random_tokens(3000, 1), 500);
   ASSERT_TRUE(refused.error.has_value());
   EXPECT_EQ(refused.error->code, protocol::ServiceErrorCode::kTooLong);
-  EXPECT_NE(refused.error->message.find("bytes of memory for its state"), std::string::npos) << refused.error->message;
+  EXPECT_NE(refused.error->message.find("bytes of memory for its state"), std::string::npos)
+      << refused.error->message;
   EXPECT_FALSE(little.ask(random_tokens(100, 1), 5).error.has_value());
 }
 
