@@ -1,6 +1,6 @@
 #pragma once
-// ProgressPace: which steps of a prompt's computation its client is told of: those that go further than the last one
-// that was told, at most ten in a second.
+// ProgressPace decides which progress events of a prompt are sent to its client: only those with more tokens than the
+// last one, and at most ten a second.
 //
 // Threading: a plain value.
 

@@ -88,7 +88,7 @@ class TextWork {
   TextWork& operator=(const TextWork&) = delete;
 
   virtual protocol::TextCaller caller() const = 0;
-  /// Whether the asker still waits.
+  /// Returns whether the asker still waits.
   virtual bool wanted() const = 0;
   /// Does it on the actor's thread, and answers.
   virtual void run(const TextActor& actor) = 0;
@@ -133,7 +133,7 @@ class TextActor : public runtime::Actor {
   protocol::Nothing on(DoTextWork work);
   protocol::Nothing on(const protocol::InjectCrash& crash);
 
-  // What the jobs are answered. `wanted` says whether the asker still waits.
+  // Each returns the answer to its job. `wanted` returns whether the asker still waits; work stops when it does not.
   TokenizeJob::Reply done(const TokenizeJob& job, const protocol::grammar::IsWanted& wanted) const;
   DetokenizeJob::Reply done(const DetokenizeJob& job, const protocol::grammar::IsWanted& wanted) const;
   RenderJob::Reply done(const RenderJob& job, const protocol::grammar::IsWanted& wanted) const;
@@ -148,7 +148,7 @@ class TextActor : public runtime::Actor {
   const std::shared_ptr<Restarts> restarts_;
 };
 
-// What the job held and the time it took are settled before the answer: the asker may go on at once.
+// The job is destroyed and its time is charged before the answer is sent, since the asker may continue at once.
 template <class Job>
 void TextWorkOf<Job>::run(const TextActor& actor) {
   const std::uint64_t began = thread_us();

@@ -59,17 +59,17 @@ class TextPool {
     }
   }
 
-  /// So many for a system with this many workers; and for masks, which do not wait behind texts. At least two: one
-  /// tenant has no more than all but one.
+  /// Returns the number of text actors for a system with `workers` workers. It is at least two, because one tenant may
+  /// occupy all but one.
   static std::uint32_t size_for(unsigned workers) { return std::clamp(workers, 2U, 4U); }
-  static constexpr std::uint32_t kMaskMakers = 2;
+  static constexpr std::uint32_t kMaskMakers = 2;  // a pool of its own: masks do not wait behind texts
 
-  /// What texts may wait. A tenant has at most half of the places.
+  /// Returns how many text jobs may wait; one tenant may have half of them.
   static TextQueue::Limits limits_for(std::uint32_t actors) {
     const std::size_t all = std::size_t{actors} * TextActor::kMostJobs;
     return {.all = all, .of_one = all / 2, .running_of_one = running_of_one(actors)};
   }
-  /// What masks may wait: one for each reply under way.
+  /// Returns how many mask jobs may wait: one for each running reply.
   static TextQueue::Limits limits_for_masks(std::uint32_t replies) {
     return {.all = replies, .of_one = replies, .running_of_one = running_of_one(kMaskMakers)};
   }

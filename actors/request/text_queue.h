@@ -23,7 +23,7 @@
 
 namespace reprise::actors {
 
-/// Whether jobs come to an end.
+/// TextProgress records when a job of the pool last ended, so that /health can report a pool that is stuck.
 class TextProgress {
  public:
   static constexpr std::chrono::seconds kPatience{10};

@@ -154,7 +154,7 @@ struct SequenceRun {
     return decoded[place - prompt_end];
   }
 
-  /// Of a prefill: tells how far it has come, where the reader has given credit.
+  /// Reports how many tokens the prefill has computed; a report without credit is skipped.
   void tell_progress();
   /// Answers the prefill, which has ended.
   void answer_prefill(protocol::JobResult<protocol::Prefilled> answer);

@@ -1,5 +1,5 @@
 #pragma once
-// What /metrics says of the process itself, under the names that Prometheus' own libraries use where there are such.
+// Metrics of the process itself (memory, CPU time, files, uptime), under the names that Prometheus' client libraries use.
 //
 // Threading: any thread.
 
