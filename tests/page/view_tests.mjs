@@ -170,7 +170,7 @@ export const viewTests = {
       await assertNoOverflow(page, 'the settings');
       await page.getByRole('button', { name: 'Done' }).click();
     };
-    await set('all', { 'System prompt': 'Be brief.', 'Min p': '0.1', 'Stop at, one in a line': 'END\nSTOP' });
+    await set('all', { 'System prompt': 'Be brief.', 'Min p': '0.1', 'Stop at, one per line': 'END\nSTOP' });
     await ask(page, 'first');
     await set('own', { 'System prompt': 'Be long.', Temperature: '0.5', 'Top k': '7' });
     await ask(page, 'second');
