@@ -41,8 +41,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        limit, self.server.break_after = self.server.break_after, None
+        limit = self.server.break_after
         if limit is not None and len(body) > limit:
+            self.server.break_after = None
             self.wfile.write(body[:limit])
             self.wfile.flush()
             self.close_connection = True
@@ -65,10 +66,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 if not path.endswith(".json"):
                     entry["lfs"] = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data)}
                 listed.append(entry)
-            limit, hub.break_after = hub.break_after, None  # lists are whole
-            self.answer(200, json.dumps(listed).encode())
-            hub.break_after = limit
-            return None
+            return self.answer(200, json.dumps(listed).encode())
         found = re.fullmatch(r"/(?:cdn/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self.path)
         data = found and hub.files.get(found.group(1), {}).get(found.group(3))
         if data is None:
