@@ -427,6 +427,7 @@ bool Endings::write_items(const ArraySpec& spec, std::uint32_t index, bool comma
 bool Endings::write(NodeId node, Ending& out, std::uint32_t depth) const {
   if (depth > kMaxDepth) return false;
   for (std::uint32_t guard = 0; guard < 4 * kMaxBytes; ++guard) {
+    budget_.charge();  // parts without a text can be repeated more often than the text is long
     if (costs_[node] == kNone || out.text.size() > kMaxBytes) return false;
     const Node& at = program_.nodes[node];
     switch (at.op) {

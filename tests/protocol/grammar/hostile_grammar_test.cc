@@ -259,6 +259,15 @@ TEST(HostileGrammar, MasksOfNestedCountsInLarkAreBounded) {
   EXPECT_TRUE(names_a_limit(mask_error(lark_of("start: " + nested), Limits())));
 }
 
+TEST(HostileGrammar, EndingsOfCountedPartsWithoutTextAreBounded) {
+  std::string nested = "\"a\"?";
+  for (int i = 0; i < 5; ++i) nested = "(" + nested + ")~1000";
+  const auto program = compile(lark_of("start: \"xyz\" " + nested), Limits());
+  ASSERT_TRUE(program.ok()) << program.error();
+  ReplyConstraint reply(std::make_shared<MaskMaker>(*program, small_vocabulary()), 6);  // tokens
+  EXPECT_GT(reply.mask()->count, 0U);  // its ending would be looked for through 1000^5 parts
+}
+
 TEST(HostileGrammar, MasksOfManyStringsAndMembersAreBounded) {
   Json many = Json::array();
   for (int i = 0; i < 300; ++i)
