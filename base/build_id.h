@@ -1,6 +1,6 @@
 #pragma once
 // Which build of this code is running: the linker's build id of the program or library that holds it, or, where
-// there is none, a digest of its machine code. Two programs with the same id compute the same.
+// there is none, a digest of its machine code. Equal ids mean the same code.
 //
 // Threading: any thread; found once.
 

@@ -54,22 +54,20 @@ std::vector<Figure> process_figures() {
   const auto gauge = [](const char* name, const char* help, double value) {
     return Figure{.name = name, .help = help, .value = value};
   };
-  return {
-      {.name = "reprise_build_info",
-       .help =
-           "Always 1; the label names the build; servers of the same build compute bitwise identical results",
-       .labels = {{"build", build_id()}},
-       .value = 1},
-      gauge("reprise_uptime_seconds", "Time since the process started",
-            seconds_of(WallClock::now() - kStarted)),
-      gauge("process_start_time_seconds", "Start of the process, in seconds since 1970",
-            seconds_of(kStarted.time_since_epoch())),
-      gauge("process_resident_memory_bytes", "Memory that the process holds", resident_bytes()),
-      {.kind = Figure::Kind::kCounter,
-       .name = "process_cpu_seconds_total",
-       .help = "CPU time that the process has used",
-       .value = cpu_seconds()},
-      gauge("process_open_fds", "Open file descriptors", open_files())};
+  return {{.name = "reprise_build_info",
+           .help = "Always 1; the label names the build; servers with equal labels run the same program",
+           .labels = {{"build", build_id()}},
+           .value = 1},
+          gauge("reprise_uptime_seconds", "Time since the process started",
+                seconds_of(WallClock::now() - kStarted)),
+          gauge("process_start_time_seconds", "Start of the process, in seconds since 1970",
+                seconds_of(kStarted.time_since_epoch())),
+          gauge("process_resident_memory_bytes", "Memory that the process holds", resident_bytes()),
+          {.kind = Figure::Kind::kCounter,
+           .name = "process_cpu_seconds_total",
+           .help = "CPU time that the process has used",
+           .value = cpu_seconds()},
+          gauge("process_open_fds", "Open file descriptors", open_files())};
 }
 
 }  // namespace reprise::protocol

@@ -133,7 +133,7 @@ TEST(FamilySupport, EveryFamilyHasASample) {
 TEST(FamilySupport, TheReadmeSaysWhatWasFound) {
   SKIP_WITHOUT(test::oracle_folder());
   std::string table =
-      "| family | safetensors | GGUF | quantised | CPU | CUDA | cached = cold |\n"
+      "| family | safetensors | GGUF | quantized | CPU | CUDA | cached = cold |\n"
       "|---|---|---|---|---|---|---|\n";
   for (const FamilySample& row : test::family_samples()) table += line_of(row);
   const std::filesystem::path path = source_folder() / "README.md";

@@ -17,8 +17,8 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags, const std::string& 
                   "Type of keys and values in memory: auto, f32, bf16, int8 or int4")
       ->capture_default_str();
   command.add_option("--isa", flags.isa,
-                     "CPU kernels to use: plain, neon, neon-i8mm, avx2, avx512, avx512-vnni or avx512-amx; "
-                     "default: the best");
+                     "CPU kernels to use: plain, neon, neon-dotprod, neon-i8mm, avx2, avx2-vnni, avx512, "
+                     "avx512-vnni or avx512-amx; default: the best");
   command.add_option("--gpu-mb", flags.gpu_mb, "Memory of a GPU to use, in MiB; 0: all that is free")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40))
       ->capture_default_str();

@@ -305,8 +305,8 @@ void add_engine(Table& table, ServeConfig& config) {
                "With --kv-budget: let a turn restore the tokens that an earlier turn kept, even if it would "
                "choose others. kv_reuse of a request, or else of [[models]], overrides it");
   table.text("engine.isa", "--isa", "NAME", config.engine.isa,
-             "CPU kernels to use, for tests: plain, neon, neon-i8mm, avx2, avx512, avx512-vnni, avx512-amx; "
-             "empty: the best");
+             "CPU kernels to use, for tests: plain, neon, neon-dotprod, neon-i8mm, avx2, avx2-vnni, avx512, "
+             "avx512-vnni, avx512-amx; empty: the best");
   table.number("engine.gpu_mb", "--gpu-mb", "MIB", config.engine.gpu_mb, 0, kAny,
                "Memory of a GPU to use; 0: all that is free");
   table.common();
@@ -439,8 +439,8 @@ void add_cache(Table& table, ServeConfig& config) {
                "Secret that encrypts snapshots in folder and store, the same on all servers that share them; "
                "process lists show it, but not that of --cache-secret-file");
   table.text("cache.secret_file", "--cache-secret-file", "FILE", cache.secret_file,
-             "File with the secret that encrypts snapshots, made if missing; empty: "
-             "~/.local/state/reprise/cache.secret");
+             "File with the secret that encrypts snapshots, made if missing; empty: reprise/cache.secret in "
+             "$XDG_STATE_HOME or ~/.local/state");
 }
 
 void add_operation(Table& table, ServeConfig& config) {

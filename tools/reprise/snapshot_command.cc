@@ -158,7 +158,8 @@ SnapshotCommand::SnapshotCommand(CLI::App& app)
     CLI::App* sub = command_->add_subcommand(name, help);
     sub->add_option("--cache-dir", options_.folder, "Folder of snapshots")->required();
     sub->add_option("--cache-secret-file", options_.secret_file,
-                    "File with the secret of that folder; default: ~/.local/state/reprise/cache.secret");
+                    "File with the secret of that folder; default: reprise/cache.secret in $XDG_STATE_HOME "
+                    "or ~/.local/state");
     return sub;
   };
   list_ = add("ls", "List the snapshots, one per line");
