@@ -16,8 +16,7 @@ struct Tenant {
   std::string name{};         // empty: the server has no keys
   std::string cache_owner{};  // tenants with the same one share what is cached
 
-  bool is_operator =
-      false;  // may read /metrics, see and drop every cache, load models and adapters, record traces, ask /slots
+  bool is_operator = false;             // may use the routes for operators
   std::uint32_t requests = 0;           // being generated at once, each choice of each prompt; 0: no limit
   std::uint64_t tokens_per_minute = 0;  // computed of prompts, and generated; 0: no limit
   double state_share = 0;  // of the memory for states, held by its sequences, up to 1; 0: no limit
