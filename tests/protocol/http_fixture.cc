@@ -3,7 +3,7 @@
 // on. One that begins with "say: " is answered with the rest of it; "go on slowly"
 // with a word now and then.
 //
-// http_fixture [--key KEY]      "listening on URL" on stderr; ends with SIGTERM or SIGINT
+// http_fixture [--key KEY | --allowed-host NAME]      "listening on URL" on stderr; ends with SIGTERM or SIGINT
 
 #include <pthread.h>
 
@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   HttpOptions options;
   options.sse_keep_alive = std::chrono::milliseconds(50);
   if (argc == 3 && std::string_view(argv[1]) == "--key") options.keys.add(argv[2]);
+  if (argc == 3 && std::string_view(argv[1]) == "--allowed-host") options.allowed_hosts.emplace_back(argv[2]);
   Served served(options);
   // Enough of a template for its marks to be found.
   served.service.set_chat_template("<think>\n\n</think>\n\n<tool_call>{{ tool_call | tojson }}</tool_call>");

@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from server import PATIENCE, Server, wait_until  # noqa: E402
 
 FIXTURE = sys.argv.pop(1)
+NAME = "example.org"  # as the file has it
 SITE = Path(__file__).resolve().parents[2] / "tools" / "deploy" / "nginx.conf"
 
 
@@ -32,14 +33,14 @@ class Connection(http.client.HTTPSConnection):
     """TLS over a socket in a folder."""
 
     def __init__(self, path, certificate):
-        super().__init__("localhost", timeout=PATIENCE)
+        super().__init__(NAME, timeout=PATIENCE)
         self.path, self.context = path, ssl.create_default_context(cafile=certificate)
 
     def connect(self):
         plain = socket.socket(socket.AF_UNIX)
         plain.settimeout(self.timeout)
         plain.connect(str(self.path))
-        self.sock = self.context.wrap_socket(plain, server_hostname="localhost")
+        self.sock = self.context.wrap_socket(plain, server_hostname=NAME)
 
 
 class Proxied:
@@ -55,17 +56,17 @@ class Proxied:
             raise
 
     def start(self):
-        self.server = Server(FIXTURE, serve=())
+        self.server = Server(FIXTURE, "--allowed-host", NAME, serve=())
         self.certificate = self.folder / "certificate.pem"
         key = self.folder / "key.pem"
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                        "-keyout", key, "-out", self.certificate, "-days", "2", "-subj", "/CN=localhost",
-                        "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True, timeout=PATIENCE)
+                        "-keyout", key, "-out", self.certificate, "-days", "2", "-subj", f"/CN={NAME}",
+                        "-addext", f"subjectAltName=DNS:{NAME}"], check=True, capture_output=True, timeout=PATIENCE)
         self.path = self.folder / "socket"
         site = SITE.read_text()
         site = replaced(site, "server 127.0.0.1:8080;", f"server {self.server.host}:{self.server.port};")
         site = replaced(site, "listen 443 ssl http2;           # CHANGE", f"listen unix:{self.path} ssl http2;  # CHANGE")
-        site = replaced(site, "server_name example.org;", "server_name localhost;")
+        assert f"server_name {NAME};" in site
         site = replaced(site, "/etc/ssl/reprise/fullchain.pem", str(self.certificate))
         site = replaced(site, "/etc/ssl/reprise/privkey.pem", str(key))
         (self.folder / "site.conf").write_text(site)
