@@ -365,7 +365,7 @@ class LarkReader {
   }
 
   std::uint32_t one_character(const std::string& text) {
-    const Utf8Char c = read_utf8(text, 0);
+    const Utf8Char c = text.empty() ? Utf8Char{} : read_utf8(text, 0);
     if (!c.is_valid || c.length != text.size()) fail("the end of a range that is not one character");
     return c.code_point;
   }
