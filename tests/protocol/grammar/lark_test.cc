@@ -167,8 +167,7 @@ TEST(Lark, RefusalsNameTheLine) {
   EXPECT_EQ(why("start: \"a\"\nstart: \"b\""), "line 2 of the grammar: 'start' is defined twice");
   EXPECT_EQ(why("start: \"ab\"..\"c\""),
             "line 1 of the grammar: the end of a range that is not one character");
-  EXPECT_EQ(why("start: \"a\"..\"\""),
-            "line 1 of the grammar: the end of a range that is not one character");
+  EXPECT_EQ(why("start: \"a\"..\"\""), "line 1 of the grammar: the end of a range that is not one character");
   EXPECT_EQ(why("start: \"a\"~3..2"),
             "line 1 of the grammar: a repetition whose bounds are in the wrong order");
   EXPECT_EQ(why("start: (\"a\""), "line 1 of the grammar: ')' is missing before ''");
