@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from server import PATIENCE, Server, wait_until  # noqa: E402
 
 FIXTURE = sys.argv.pop(1)
-NAME = "example.org"  # as the file has it
+NAME = "example.org"  # the server_name in nginx.conf
 SITE = Path(__file__).resolve().parents[2] / "tools" / "deploy" / "nginx.conf"
 
 
