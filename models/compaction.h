@@ -11,7 +11,7 @@
 
 #include "base/kv_budget.h"
 #include "gpu/state_store.h"
-#include "models/layers/layer_spec.h"
+#include "models/parts/layer_spec.h"
 #include "models/prompt_tail.h"
 
 namespace reprise::models {

@@ -4,7 +4,7 @@
 
 #include "models/checkpoint.h"
 #include "models/conv_taps.h"
-#include "models/layers/delta_net_spec.h"
+#include "models/parts/gated_delta_net.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models {

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "models/compute_options.h"
-#include "models/layers/moe_spec.h"
+#include "models/parts/moe.h"
 
 namespace reprise::models {
 

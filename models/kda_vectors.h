@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/checkpoint.h"
-#include "models/layers/kda_spec.h"
+#include "models/parts/kda.h"
 
 namespace reprise::models {
 

@@ -4,7 +4,7 @@
 
 #include "models/checkpoint.h"
 #include "models/conv_taps.h"
-#include "models/layers/mamba2_spec.h"
+#include "models/parts/mamba2.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models {

@@ -24,8 +24,8 @@
 #include "models/checkpoint.h"
 #include "models/compaction.h"
 #include "models/compute_options.h"
-#include "models/layers/state_layout.h"
 #include "models/model_rules.h"
+#include "models/parts/state_layout.h"
 #include "models/sampling/sampler.h"
 #include "models/slot_export.h"
 

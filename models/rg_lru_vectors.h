@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/checkpoint.h"
-#include "models/layers/rg_lru_spec.h"
+#include "models/parts/rg_lru.h"
 
 namespace reprise::models {
 

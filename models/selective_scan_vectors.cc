@@ -4,7 +4,7 @@
 
 #include "models/checkpoint.h"
 #include "models/conv_taps.h"
-#include "models/layers/selective_scan_spec.h"
+#include "models/parts/selective_scan.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "models/arch/config_source.h"
-#include "models/layers/rope.h"
+#include "models/parts/rope.h"
 
 namespace reprise::models {
 

@@ -1,5 +1,5 @@
 #pragma once
-// Grouped-query attention on the CPU (models/layers/attention_spec.h), over keys and values in pages, or in a ring of
+// Grouped-query attention on the CPU (models/parts/attention.h), over keys and values in pages, or in a ring of
 // pages in the slot.
 //
 // Threading: as Step.
@@ -7,7 +7,7 @@
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
 #include "models/cpu/rope_tables.h"
-#include "models/layers/attention_spec.h"
+#include "models/parts/attention.h"
 
 namespace reprise::models {
 

@@ -1,5 +1,5 @@
 #pragma once
-// The experts of a mixture that a router chooses from (models/layers/moe_spec.h), on the CPU: for rows whose experts are
+// The experts of a mixture that a router chooses from (models/parts/moe.h), on the CPU: for rows whose experts are
 // known, the sum of what those make of them. The weights of experts that no row chose are not read. Adapters change none
 // of them.
 //
@@ -15,7 +15,7 @@
 
 #include "models/cpu/expert_rows.h"
 #include "models/cpu/linear.h"
-#include "models/layers/moe_spec.h"
+#include "models/parts/moe.h"
 
 namespace reprise::models {
 

@@ -1,12 +1,12 @@
 #pragma once
-// Gated DeltaNet on the CPU (models/layers/delta_net_spec.h).
+// Gated DeltaNet on the CPU (models/parts/gated_delta_net.h).
 //
 // Threading: as Step.
 
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
 #include "models/delta_net_vectors.h"
-#include "models/layers/delta_net_spec.h"
+#include "models/parts/gated_delta_net.h"
 
 namespace reprise::models {
 

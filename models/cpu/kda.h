@@ -1,11 +1,11 @@
 #pragma once
-// Kimi Delta Attention on the CPU (models/layers/kda_spec.h).
+// Kimi Delta Attention on the CPU (models/parts/kda.h).
 //
 // Threading: as Step.
 
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
-#include "models/layers/kda_spec.h"
+#include "models/parts/kda.h"
 
 namespace reprise::models {
 

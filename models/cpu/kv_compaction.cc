@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "gpu/kernels.h"
 #include "gpu/kv_rows.h"
-#include "models/layers/kv_selection.h"
+#include "models/parts/kv_selection.h"
 
 namespace reprise::models {
 namespace {

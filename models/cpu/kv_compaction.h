@@ -1,5 +1,5 @@
 #pragma once
-// Keys and values of one attention layer of a prompt, fewer of them (models/layers/kv_selection.h), on the CPU.
+// Keys and values of one attention layer of a prompt, fewer of them (models/parts/kv_selection.h), on the CPU.
 //
 // What is chosen, and its bits, depend on the prompt's keys and last queries alone: not on slices, threads or who else computes.
 // Rows are copied as they are stored, in the order of their places; nothing is rounded again, and keys keep the rope of their

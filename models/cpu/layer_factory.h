@@ -7,8 +7,8 @@
 #include "models/checkpoint.h"
 #include "models/cpu/layers.h"
 #include "models/cpu/rope_tables.h"
-#include "models/layers/layer_spec.h"
-#include "models/layers/state_layout.h"
+#include "models/parts/layer_spec.h"
+#include "models/parts/state_layout.h"
 
 namespace reprise::models {
 

@@ -1,7 +1,7 @@
 #pragma once
 // What a layer consists of on the CPU: parts, which make something of the rows of a step, and the steps that
 // add it to the residual stream. What is built, and in which arrangement, a description says
-// (models/layers/layer_spec.h).
+// (models/parts/layer_spec.h).
 //
 // A part that looks along the sequence declares its state when it is built (StateLayout) and finds it in the
 // step's slices by the offsets it was given; it updates the state of each slice by exactly the slice's rows.
@@ -16,7 +16,7 @@
 
 #include "base/kv_budget.h"
 #include "models/cpu/step.h"
-#include "models/layers/layer_spec.h"
+#include "models/parts/layer_spec.h"
 #include "traces/trace.h"
 
 namespace reprise::models {

@@ -1,12 +1,12 @@
 #pragma once
-// Mamba-2 on the CPU (models/layers/mamba2_spec.h).
+// Mamba-2 on the CPU (models/parts/mamba2.h).
 //
 // Threading: as Step.
 
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
-#include "models/layers/mamba2_spec.h"
 #include "models/mamba2_vectors.h"
+#include "models/parts/mamba2.h"
 
 namespace reprise::models {
 

@@ -6,7 +6,7 @@
 #include "models/checkpoint.h"
 #include "models/cpu/slot_exports.h"
 #include "models/files/load_error.h"
-#include "models/layers/attention_spec.h"
+#include "models/parts/attention.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models {

@@ -1,5 +1,5 @@
 #pragma once
-// Multi-head latent attention on the CPU (models/layers/mla_spec.h), over paged latents.
+// Multi-head latent attention on the CPU (models/parts/mla.h), over paged latents.
 //
 // Keys and values are never made. A query goes through its head's keys once, q^T (W_k l) = (W_k^T q)^T l, and is then
 // compared with the latents themselves; of those the weighted sum is taken, and goes through the head's values. So
@@ -11,7 +11,7 @@
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
 #include "models/cpu/rope_tables.h"
-#include "models/layers/mla_spec.h"
+#include "models/parts/mla.h"
 
 namespace reprise::models {
 

@@ -1,5 +1,5 @@
 #pragma once
-// A mixture of experts on the CPU (models/layers/moe_spec.h): the router, the experts that it chooses
+// A mixture of experts on the CPU (models/parts/moe.h): the router, the experts that it chooses
 // (models/cpu/experts.h), and what all rows go through.
 //
 // Exactness: a row's experts and their weights follow from that row alone, in f32 arithmetic whatever the step's
@@ -13,7 +13,7 @@
 #include "models/cpu/experts.h"
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
-#include "models/layers/moe_spec.h"
+#include "models/parts/moe.h"
 
 namespace reprise::models {
 

@@ -1,5 +1,5 @@
 #pragma once
-// The recurrent part of Griffin on the CPU (models/layers/rg_lru_spec.h). Its gates' matrices are kept in f32, for they
+// The recurrent part of Griffin on the CPU (models/parts/rg_lru.h). Its gates' matrices are kept in f32, for they
 // are small, and computed in it in every setting.
 //
 // Threading: as Step.
@@ -9,7 +9,7 @@
 
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
-#include "models/layers/rg_lru_spec.h"
+#include "models/parts/rg_lru.h"
 
 namespace reprise::models {
 

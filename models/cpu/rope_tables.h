@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "models/cpu/step.h"
-#include "models/layers/rope.h"
+#include "models/parts/rope.h"
 
 namespace reprise::models {
 

@@ -1,5 +1,5 @@
 #pragma once
-// The parts of RWKV-7 on the CPU (models/layers/rwkv_spec.h).
+// The parts of RWKV-7 on the CPU (models/parts/rwkv.h).
 //
 // Threading: as Step.
 
@@ -9,7 +9,7 @@
 
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
-#include "models/layers/rwkv_spec.h"
+#include "models/parts/rwkv.h"
 
 namespace reprise::models {
 

@@ -1,11 +1,11 @@
 #pragma once
-// The mixer of Mamba-1 on the CPU (models/layers/selective_scan_spec.h).
+// The mixer of Mamba-1 on the CPU (models/parts/selective_scan.h).
 //
 // Threading: as Step.
 
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
-#include "models/layers/selective_scan_spec.h"
+#include "models/parts/selective_scan.h"
 #include "models/selective_scan_vectors.h"
 
 namespace reprise::models {

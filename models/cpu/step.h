@@ -21,7 +21,7 @@
 #include "gpu/threads.h"
 #include "models/compute_options.h"
 #include "models/cpu/scratch.h"
-#include "models/layers/rope.h"
+#include "models/parts/rope.h"
 #include "models/prompt_tail.h"
 #include "models/slot_export.h"
 

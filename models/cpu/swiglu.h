@@ -1,9 +1,9 @@
 #pragma once
-// SwiGLU and GeGLU on the CPU (models/layers/swiglu_spec.h): down(act(gate(x)) * up(x)).
+// SwiGLU and GeGLU on the CPU (models/parts/swiglu.h): down(act(gate(x)) * up(x)).
 
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
-#include "models/layers/swiglu_spec.h"
+#include "models/parts/swiglu.h"
 
 namespace reprise::models {
 

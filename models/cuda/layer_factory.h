@@ -15,8 +15,8 @@
 #include "models/cuda/rope_tables.h"
 #include "models/cuda/weights.h"
 #include "models/host_experts.h"
-#include "models/layers/layer_spec.h"
-#include "models/layers/state_layout.h"
+#include "models/parts/layer_spec.h"
+#include "models/parts/state_layout.h"
 
 namespace reprise::models::cuda {
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a layer consists of on the GPU: the parts that a description names (models/layers/layer_spec.h).
+// What a layer consists of on the GPU: the parts that a description names (models/parts/layer_spec.h).
 //
 // Threading: as CudaStep.
 
@@ -24,7 +24,7 @@
 #include "models/cuda/mixer.h"
 #include "models/cuda/weights.h"
 #include "models/host_experts.h"
-#include "models/layers/layer_spec.h"
+#include "models/parts/layer_spec.h"
 
 namespace reprise::models::cuda {
 

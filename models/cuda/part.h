@@ -1,5 +1,5 @@
 #pragma once
-// A part of a layer on the GPU (models/layers/layer_spec.h): what reads the residual stream and adds to it.
+// A part of a layer on the GPU (models/parts/layer_spec.h): what reads the residual stream and adds to it.
 //
 // A part tells how much memory a step of a size needs (workspace) and takes no more than that (apply).
 //

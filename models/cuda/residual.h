@@ -1,5 +1,5 @@
 #pragma once
-// Steps that add to the residual stream, on the GPU (models/layers/layer_spec.h):
+// Steps that add to the residual stream, on the GPU (models/parts/layer_spec.h):
 //   x += multiplier * norm_after(out * part(in * norm(x)) + out * part(in * norm(x)) + ...)
 // What late parts make is summed in CudaStep::late and added behind the last step of their layer.
 // Where nothing stands between a part and the stream, its last product adds to the stream itself; of decoded rows, where

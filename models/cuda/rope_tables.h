@@ -12,7 +12,7 @@
 #include "gpu/cuda/attention.h"
 #include "models/cuda/step.h"
 #include "models/cuda/weights.h"
-#include "models/layers/rope.h"
+#include "models/parts/rope.h"
 
 namespace reprise::models::cuda {
 

@@ -1,5 +1,5 @@
 #pragma once
-// The two parts of an RWKV-7 layer on the GPU (models/layers/rwkv_spec.h).
+// The two parts of an RWKV-7 layer on the GPU (models/parts/rwkv.h).
 //
 // Threading: as CudaStep.
 

@@ -15,8 +15,8 @@
 #include "models/cuda/adapter.h"
 #include "models/cuda/host_staging.h"
 #include "models/cuda/weights.h"
-#include "models/layers/rope.h"
 #include "models/model.h"
+#include "models/parts/rope.h"
 
 namespace reprise::models::cuda {
 

@@ -32,7 +32,7 @@
 #include <string>
 
 #include "gpu/expert_routing.h"
-#include "models/layers/tensor_list.h"
+#include "models/parts/tensor_list.h"
 
 namespace reprise::models {
 

@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <string>
 
-#include "models/layers/activation.h"
-#include "models/layers/tensor_list.h"
+#include "models/parts/activation.h"
+#include "models/parts/tensor_list.h"
 
 namespace reprise::models {
 

@@ -20,8 +20,8 @@
 #include <cstddef>
 #include <string>
 
-#include "models/layers/state_layout.h"
-#include "models/layers/tensor_list.h"
+#include "models/parts/state_layout.h"
+#include "models/parts/tensor_list.h"
 
 namespace reprise::models {
 

@@ -1,4 +1,4 @@
-#include "models/layers/rg_lru_spec.h"
+#include "models/parts/rg_lru.h"
 
 namespace reprise::models {
 

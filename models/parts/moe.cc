@@ -1,4 +1,4 @@
-#include "models/layers/moe_spec.h"
+#include "models/parts/moe.h"
 
 namespace reprise::models {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/layers/mamba2_spec.h"
+#include "models/parts/mamba2.h"
 
 namespace reprise::models {
 

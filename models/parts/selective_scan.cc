@@ -1,4 +1,4 @@
-#include "models/layers/selective_scan_spec.h"
+#include "models/parts/selective_scan.h"
 
 namespace reprise::models {
 

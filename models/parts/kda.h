@@ -18,9 +18,9 @@
 #include <cstddef>
 #include <string>
 
-#include "models/layers/norm_spec.h"
-#include "models/layers/state_layout.h"
-#include "models/layers/tensor_list.h"
+#include "models/parts/norm_spec.h"
+#include "models/parts/state_layout.h"
+#include "models/parts/tensor_list.h"
 
 namespace reprise::models {
 

@@ -1,4 +1,4 @@
-#include "models/layers/attention_spec.h"
+#include "models/parts/attention.h"
 
 #include <tuple>
 

@@ -20,9 +20,9 @@
 #include <string>
 
 #include "gpu/kernels.h"
-#include "models/layers/norm_spec.h"
-#include "models/layers/state_layout.h"
-#include "models/layers/tensor_list.h"
+#include "models/parts/norm_spec.h"
+#include "models/parts/state_layout.h"
+#include "models/parts/tensor_list.h"
 
 namespace reprise::models {
 

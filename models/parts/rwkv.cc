@@ -1,4 +1,4 @@
-#include "models/layers/rwkv_spec.h"
+#include "models/parts/rwkv.h"
 
 namespace reprise::models {
 

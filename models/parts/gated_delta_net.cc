@@ -1,4 +1,4 @@
-#include "models/layers/delta_net_spec.h"
+#include "models/parts/gated_delta_net.h"
 
 namespace reprise::models {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/layers/kda_spec.h"
+#include "models/parts/kda.h"
 
 namespace reprise::models {
 

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <string>
 
-#include "models/layers/tensor_list.h"
+#include "models/parts/tensor_list.h"
 
 namespace reprise::models {
 

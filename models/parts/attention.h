@@ -19,10 +19,10 @@
 #include <string>
 
 #include "gpu/kv_rows.h"
-#include "models/layers/norm_spec.h"
-#include "models/layers/rope.h"
-#include "models/layers/state_layout.h"
-#include "models/layers/tensor_list.h"
+#include "models/parts/norm_spec.h"
+#include "models/parts/rope.h"
+#include "models/parts/state_layout.h"
+#include "models/parts/tensor_list.h"
 
 namespace reprise::models {
 

@@ -1,4 +1,4 @@
-#include "models/layers/rope.h"
+#include "models/parts/rope.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "models/layers/kv_selection.h"
+#include "models/parts/kv_selection.h"
 
 #include <algorithm>
 #include <cmath>

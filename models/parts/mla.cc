@@ -1,4 +1,4 @@
-#include "models/layers/mla_spec.h"
+#include "models/parts/mla.h"
 
 #include <tuple>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/files/tensor_spec.h"
-#include "models/layers/norm_spec.h"
+#include "models/parts/norm_spec.h"
 
 namespace reprise::models {
 

@@ -18,18 +18,18 @@
 #include <variant>
 #include <vector>
 
-#include "models/layers/attention_spec.h"
-#include "models/layers/delta_net_spec.h"
-#include "models/layers/kda_spec.h"
-#include "models/layers/mamba2_spec.h"
-#include "models/layers/mla_spec.h"
-#include "models/layers/mlp_spec.h"
-#include "models/layers/moe_spec.h"
-#include "models/layers/norm_spec.h"
-#include "models/layers/rg_lru_spec.h"
-#include "models/layers/rwkv_spec.h"
-#include "models/layers/selective_scan_spec.h"
-#include "models/layers/swiglu_spec.h"
+#include "models/parts/attention.h"
+#include "models/parts/gated_delta_net.h"
+#include "models/parts/kda.h"
+#include "models/parts/mamba2.h"
+#include "models/parts/mla.h"
+#include "models/parts/mlp.h"
+#include "models/parts/moe.h"
+#include "models/parts/norm_spec.h"
+#include "models/parts/rg_lru.h"
+#include "models/parts/rwkv.h"
+#include "models/parts/selective_scan.h"
+#include "models/parts/swiglu.h"
 
 namespace reprise::models {
 
