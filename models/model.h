@@ -25,7 +25,7 @@
 #include "models/compaction.h"
 #include "models/compute_options.h"
 #include "models/model_rules.h"
-#include "models/parts/state_layout.h"
+#include "models/parts/part.h"
 #include "models/sampling/sampler.h"
 #include "models/slot_export.h"
 

@@ -5,7 +5,6 @@
 
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
-#include "models/delta_net_vectors.h"
 #include "models/parts/gated_delta_net.h"
 
 namespace reprise::models {

@@ -1,5 +1,3 @@
-#include "models/host_experts.h"
-
 #include <algorithm>
 #include <bit>
 #include <deque>
@@ -8,6 +6,7 @@
 #include "base/check.h"
 #include "models/checkpoint.h"
 #include "models/cpu/experts.h"
+#include "models/host_experts.h"
 #include "traces/trace.h"
 
 namespace reprise::models {

@@ -3,10 +3,9 @@
 #include <cmath>
 
 #include "models/checkpoint.h"
-#include "models/conv_taps.h"
 #include "models/cpu/slot_exports.h"
 #include "models/files/load_error.h"
-#include "models/kda_vectors.h"
+#include "models/parts/kda.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models {

@@ -8,7 +8,7 @@
 #include "models/cpu/layers.h"
 #include "models/cpu/rope_tables.h"
 #include "models/parts/layer_spec.h"
-#include "models/parts/state_layout.h"
+#include "models/parts/part.h"
 
 namespace reprise::models {
 

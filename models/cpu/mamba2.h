@@ -5,7 +5,6 @@
 
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
-#include "models/mamba2_vectors.h"
 #include "models/parts/mamba2.h"
 
 namespace reprise::models {

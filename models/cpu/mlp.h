@@ -1,11 +1,11 @@
 #pragma once
-// A feed-forward part without a gate on the CPU (models/parts/mlp.h): down(relu(up(x))^2).
+// A feed-forward part without a gate on the CPU (models/parts/feed_forward.h): down(relu(up(x))^2).
 //
 // Threading: as Step.
 
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
-#include "models/parts/mlp.h"
+#include "models/parts/feed_forward.h"
 
 namespace reprise::models {
 

@@ -1,9 +1,8 @@
 #include "models/cpu/rg_lru.h"
 
 #include "models/checkpoint.h"
-#include "models/conv_taps.h"
 #include "models/cpu/slot_exports.h"
-#include "models/rg_lru_vectors.h"
+#include "models/parts/rg_lru.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models {

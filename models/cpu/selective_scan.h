@@ -6,7 +6,6 @@
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
 #include "models/parts/selective_scan.h"
-#include "models/selective_scan_vectors.h"
 
 namespace reprise::models {
 

@@ -1,9 +1,9 @@
 #pragma once
-// SwiGLU and GeGLU on the CPU (models/parts/swiglu.h): down(act(gate(x)) * up(x)).
+// SwiGLU and GeGLU on the CPU (models/parts/feed_forward.h): down(act(gate(x)) * up(x)).
 
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
-#include "models/parts/swiglu.h"
+#include "models/parts/feed_forward.h"
 
 namespace reprise::models {
 

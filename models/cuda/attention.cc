@@ -28,7 +28,7 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gp
             .window = static_cast<int>(spec.window),
             .ring_pages = spec.window == 0 ? 0 : static_cast<int>(spec.ring_pages()),
             .ring_offset = places.ring};
-  // Keys and values of f32 come with rows of f32 alone (models/gpu_refusal.h).
+  // Keys and values of f32 come with rows of f32 alone (models/gpu_plan.h).
   const bool wide = shape_.kv == gpu::KvType::kF32;
   if (!(wide ? gc::attention_supports<float>(shape_) : gc::attention_supports<gc::Bf16>(shape_))) {
     throw LoadError(

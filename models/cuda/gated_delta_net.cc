@@ -1,6 +1,6 @@
 #include "models/cuda/layers.h"
-#include "models/delta_net_vectors.h"
 #include "models/files/load_error.h"
+#include "models/parts/gated_delta_net.h"
 
 namespace reprise::models::cuda {
 

@@ -1,7 +1,6 @@
-#include "models/conv_taps.h"
 #include "models/cuda/layers.h"
 #include "models/files/load_error.h"
-#include "models/kda_vectors.h"
+#include "models/parts/kda.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models::cuda {

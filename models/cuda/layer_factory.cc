@@ -1,8 +1,6 @@
 #include "models/cuda/layer_factory.h"
 
 #include "models/cuda/rwkv.h"
-#include "models/files/load_error.h"
-#include "models/gpu_refusal.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models::cuda {
@@ -65,9 +63,6 @@ DeviceNorm LayerFactory::build_norm(const NormSpec& spec) {
 }
 
 std::vector<ResidualStep> LayerFactory::build(const LayerSpec& spec) {
-  if (const std::optional<std::string> refusal = gpu_refusal(spec)) {
-    throw LoadError(checkpoint_.path(), "", *refusal + " is not supported on a GPU yet; use --device cpu");
-  }
   std::vector<ResidualStep> steps;
   bool has_late = false;
   for (const ResidualSpec& step : spec.steps) {

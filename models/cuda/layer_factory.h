@@ -16,7 +16,7 @@
 #include "models/cuda/weights.h"
 #include "models/host_experts.h"
 #include "models/parts/layer_spec.h"
-#include "models/parts/state_layout.h"
+#include "models/parts/part.h"
 
 namespace reprise::models::cuda {
 

@@ -1,5 +1,5 @@
 #include "models/cuda/layers.h"
-#include "models/mamba2_vectors.h"
+#include "models/parts/mamba2.h"
 
 namespace reprise::models::cuda {
 namespace {

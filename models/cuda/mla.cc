@@ -45,7 +45,7 @@ Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, Weig
             .norm_eps = spec.norm.eps,
             .kv = kv_of(spec, kv),
             .offset = declare_state(spec, kv, state)};
-  // Latents of f32 come with rows of f32 alone (models/gpu_refusal.h).
+  // Latents of f32 come with rows of f32 alone (models/gpu_plan.h).
   const bool wide = shape_.kv == gpu::KvType::kF32;
   if (!(wide ? gc::latent_supports<float>(shape_) : gc::latent_supports<gc::Bf16>(shape_))) {
     throw LoadError(checkpoint.path(), "kv_lora_rank", "latents of this size are not supported on a GPU");

@@ -9,9 +9,8 @@
 #include "gpu/devices.h"
 #include "models/cuda/layer_factory.h"
 #include "models/cuda/precision.h"
-#include "models/experts_on_host.h"
 #include "models/files/load_error.h"
-#include "models/gpu_refusal.h"
+#include "models/gpu_plan.h"
 #include "traces/gpu_timeline.h"
 #include "traces/trace.h"
 
@@ -47,6 +46,9 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
   const std::set<std::string> on_host = mixtures_on_host(checkpoint_, place.cpu_experts);
   if (!on_host.empty()) host_experts_ = std::make_unique<HostExperts>(options, place.threads);
   embedding_ = weights_.linear({config().embedding});
+  if (const auto refusal = gpu_refusal(config())) {
+    throw LoadError(checkpoint_.path(), "", *refusal + " is not supported on a GPU yet; use --device cpu");
+  }
   LayerFactory factory(checkpoint_, options.kv, weights_, state_, ropes_,
                        {.names = on_host, .experts = host_experts_.get()});
   for (const LayerSpec& layer : config().layers) {

@@ -1,6 +1,5 @@
-#include "models/conv_taps.h"
 #include "models/cuda/layers.h"
-#include "models/rg_lru_vectors.h"
+#include "models/parts/rg_lru.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models::cuda {

@@ -1,6 +1,5 @@
-#include "models/selective_scan_vectors.h"
-
 #include "models/cuda/layers.h"
+#include "models/parts/selective_scan.h"
 
 namespace reprise::models::cuda {
 namespace {

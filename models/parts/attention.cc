@@ -62,4 +62,16 @@ AttentionPlaces declare_state(const AttentionSpec& attention, gpu::KvType kv, St
   };
 }
 
+std::optional<std::string> gpu_refusal(const AttentionSpec& attention) {
+  if (attention.score_multiplier > 0) return std::nullopt;
+  return attention.name + ": attention with a multiplier that is not positive";
+}
+
+PartSizes describe(const AttentionSpec& attention) {
+  return {"attention heads",
+          std::to_string(attention.heads) + " query, " + std::to_string(attention.kv_heads) +
+              " key/value, of " + std::to_string(attention.head_dim) +
+              (attention.window == 0 ? "" : ", over " + std::to_string(attention.window) + " tokens")};
+}
+
 }  // namespace reprise::models

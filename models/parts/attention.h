@@ -10,8 +10,6 @@
 // its slot, [ring_pages, K and V, kv_heads, kPageTokens, head_dim], in which page n of the sequence stands at n mod
 // ring_pages. Its pages begin where those of a sequence without a window would, whatever the window's place, so that
 // sums are the same however the tokens came.
-//
-// Threading: plain values.
 
 #include <cstddef>
 #include <memory>
@@ -19,10 +17,8 @@
 #include <string>
 
 #include "gpu/kv_rows.h"
-#include "models/parts/norm_spec.h"
+#include "models/parts/part.h"
 #include "models/parts/rope.h"
-#include "models/parts/state_layout.h"
-#include "models/parts/tensor_list.h"
 
 namespace reprise::models {
 
@@ -82,5 +78,8 @@ inline gpu::KvType kv_of_slot(gpu::KvType kv) {
 inline gpu::KvType kv_of(const AttentionSpec& attention, gpu::KvType kv) {
   return attention.window != 0 ? kv_of_slot(kv) : kv;
 }
+
+std::optional<std::string> gpu_refusal(const AttentionSpec& attention);
+PartSizes describe(const AttentionSpec& attention);
 
 }  // namespace reprise::models

@@ -1,5 +1,9 @@
 #include "models/parts/gated_delta_net.h"
 
+#include <cmath>
+
+#include "models/weight_tensors.h"
+
 namespace reprise::models {
 namespace {
 
@@ -112,6 +116,21 @@ DeltaNetPlaces declare_state(const DeltaNetSpec& net, StateLayout& state) {
   const std::size_t conv = state.add_per_sequence(net.name + ".conv", net.conv_state_size() * sizeof(float));
   const std::size_t matrices = state.add_per_sequence(net.name + ".state", net.state_size() * sizeof(float));
   return {conv, matrices};
+}
+
+DeltaNetVectors load_delta_net_vectors(const Checkpoint& checkpoint, const DeltaNetSpec& spec) {
+  DeltaNetVectors vectors{.conv = load_conv_taps(checkpoint, spec.name + ".conv1d.weight"),
+                          .decay = load_vector(checkpoint, spec.name + ".A_log"),
+                          .dt_bias = load_vector(checkpoint, spec.name + ".dt_bias"),
+                          .norm = load_vector(checkpoint, spec.name + ".norm.weight")};
+  for (float& decay : vectors.decay) decay = static_cast<float>(std::exp(static_cast<double>(decay)));
+  return vectors;
+}
+
+PartSizes describe(const DeltaNetSpec& net) {
+  return {"linear heads", std::to_string(net.key_heads) + " key of " + std::to_string(net.key_head_dim) +
+                              ", " + std::to_string(net.value_heads) + " value of " +
+                              std::to_string(net.value_head_dim)};
 }
 
 }  // namespace reprise::models

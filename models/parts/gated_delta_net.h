@@ -8,17 +8,16 @@
 // [value_head_dim], out_proj [hidden, value_size].
 // State of a sequence, f32: the last inputs of the convolution [conv_kernel - 1, conv_channels], and the
 // matrices [value_heads, key_head_dim, value_head_dim].
-//
-// Threading: plain values.
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
-#include "models/parts/norm_spec.h"
-#include "models/parts/state_layout.h"
-#include "models/parts/tensor_list.h"
+#include "models/parts/part.h"
 
 namespace reprise::models {
+
+class Checkpoint;
 
 struct DeltaNetSpec {
   std::string name{};  // before ".in_proj_qkv"
@@ -64,5 +63,22 @@ struct DeltaNetPlaces {
 };
 
 DeltaNetPlaces declare_state(const DeltaNetSpec& net, StateLayout& state);
+
+/// The small tensors, as kernels want them.
+struct DeltaNetVectors {
+  std::vector<float> conv;     // [taps, channels]
+  std::vector<float> decay;    // [value_heads]: exp(A_log)
+  std::vector<float> dt_bias;  // [value_heads]
+  std::vector<float> norm;     // [value_head_dim]
+};
+
+/// From the spec's conv1d, A_log, dt_bias, norm. Throws LoadError.
+DeltaNetVectors load_delta_net_vectors(const Checkpoint& checkpoint, const DeltaNetSpec& spec);
+
+PartSizes describe(const DeltaNetSpec& net);
+/// A GPU computes all of them.
+inline std::optional<std::string> gpu_refusal(const DeltaNetSpec&) {
+  return std::nullopt;
+}
 
 }  // namespace reprise::models

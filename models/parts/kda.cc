@@ -1,5 +1,9 @@
 #include "models/parts/kda.h"
 
+#include <cmath>
+
+#include "models/weight_tensors.h"
+
 namespace reprise::models {
 
 void add_tensors(TensorList& tensors, const KdaSpec& kda, const std::string& block) {
@@ -28,6 +32,20 @@ KdaPlaces declare_state(const KdaSpec& kda, StateLayout& state) {
       state.add_per_sequence(kda.name + ".conv", 3 * kda.conv_state_size() * sizeof(float));
   const std::size_t matrices = state.add_per_sequence(kda.name + ".state", kda.state_size() * sizeof(float));
   return {conv, matrices};
+}
+
+std::vector<float> load_kda_rates(const Checkpoint& checkpoint, const KdaSpec& spec) {
+  std::vector<float> rates = load_vector(checkpoint, spec.name + ".A_log");
+  for (float& rate : rates) rate = static_cast<float>(std::exp(static_cast<double>(rate)));
+  return rates;
+}
+
+std::optional<std::string> gpu_refusal(const KdaSpec& kda) {
+  return gpu_refusal_of_scan(kda.name, kda.head_dim);
+}
+
+PartSizes describe(const KdaSpec& kda) {
+  return {"KDA heads", std::to_string(kda.heads) + " of " + std::to_string(kda.head_dim)};
 }
 
 }  // namespace reprise::models

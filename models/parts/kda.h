@@ -12,17 +12,16 @@
 // heads, 1], dt_bias [size], o_norm [head_dim], o_proj [hidden, size].
 // State of a sequence, f32: the last inputs of the three convolutions, each [conv_kernel - 1, size], and the matrices
 // [heads, head_dim, head_dim].
-//
-// Threading: plain values.
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
-#include "models/parts/norm_spec.h"
-#include "models/parts/state_layout.h"
-#include "models/parts/tensor_list.h"
+#include "models/parts/part.h"
 
 namespace reprise::models {
+
+class Checkpoint;
 
 struct KdaSpec {
   std::string name{};  // before ".q_proj"
@@ -49,5 +48,13 @@ struct KdaPlaces {
 };
 
 KdaPlaces declare_state(const KdaSpec& kda, StateLayout& state);
+
+inline constexpr float kKdaUnitEps = 1e-6F;  // of the norms that give q and k unit length
+
+/// [heads]: exp(A_log). Throws LoadError.
+std::vector<float> load_kda_rates(const Checkpoint& checkpoint, const KdaSpec& spec);
+
+std::optional<std::string> gpu_refusal(const KdaSpec& kda);
+PartSizes describe(const KdaSpec& kda);
 
 }  // namespace reprise::models

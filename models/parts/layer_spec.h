@@ -7,8 +7,8 @@
 // the steps between).
 //
 // A part says its own sizes and names its own tensors: layers of a model may differ, and no device needs to
-// know more than the description. A new kind of part is an alternative of PartSpec, a file beside
-// attention_spec.h, and a line in the factories models/cpu/layer_factory.cc and models/cuda/layer_factory.cc.
+// know more than the description. A new kind of part is an alternative of PartSpec, a file beside attention.h
+// (models/parts/part.h), and a make_part() of each device (models/cpu/part.h, models/cuda/part.h).
 //
 // Threading: plain values.
 
@@ -19,32 +19,32 @@
 #include <vector>
 
 #include "models/parts/attention.h"
+#include "models/parts/feed_forward.h"
 #include "models/parts/gated_delta_net.h"
 #include "models/parts/kda.h"
 #include "models/parts/mamba2.h"
 #include "models/parts/mla.h"
-#include "models/parts/mlp.h"
 #include "models/parts/moe.h"
-#include "models/parts/norm_spec.h"
+#include "models/parts/part.h"
 #include "models/parts/rg_lru.h"
 #include "models/parts/rwkv.h"
 #include "models/parts/selective_scan.h"
-#include "models/parts/swiglu.h"
 
 namespace reprise::models {
 
-using PartSpec = std::variant<AttentionSpec,      //
+/// In the order in which `reprise inspect` prints them.
+using PartSpec = std::variant<SwiGluSpec,         //
+                              MlpSpec,            //
+                              MoeSpec,            //
+                              AttentionSpec,      //
                               DeltaNetSpec,       //
                               SelectiveScanSpec,  //
-                              Mamba2Spec,         //
                               RgLruSpec,          //
                               TimeMixSpec,        //
                               ChannelMixSpec,     //
-                              SwiGluSpec,         //
-                              MlpSpec,            //
-                              MoeSpec,            //
                               KdaSpec,            //
-                              MlaSpec>;
+                              MlaSpec,            //
+                              Mamba2Spec>;
 
 /// What a part is given is multiplied by the one, what it makes of it by the other.
 struct PartScale {
@@ -73,19 +73,24 @@ struct LayerSpec {
   bool operator==(const LayerSpec&) const = default;
 };
 
-/// All parts of one kind, in the order of the layers; they live as long as `layers`.
+/// Calls visit(part) for every part, in the order of the layers.
+template <class Visit>
+void for_parts(std::span<const LayerSpec> layers, const Visit& visit) {
+  for (const LayerSpec& layer : layers) {
+    for (const ResidualSpec& step : layer.steps) {
+      for (const PartSpec& part : step.parts) visit(part);
+      for (const PartSpec& part : step.late_parts) visit(part);
+    }
+  }
+}
+
+/// All parts of one kind, in the same order; they live as long as `layers`.
 template <class Spec>
 std::vector<const Spec*> parts_of(std::span<const LayerSpec> layers) {
   std::vector<const Spec*> out;
-  for (const LayerSpec& layer : layers) {
-    for (const ResidualSpec& step : layer.steps) {
-      for (const std::vector<PartSpec>* parts : {&step.parts, &step.late_parts}) {
-        for (const PartSpec& part : *parts) {
-          if (const Spec* spec = std::get_if<Spec>(&part)) out.push_back(spec);
-        }
-      }
-    }
-  }
+  for_parts(layers, [&](const PartSpec& part) {
+    if (const Spec* spec = std::get_if<Spec>(&part)) out.push_back(spec);
+  });
   return out;
 }
 

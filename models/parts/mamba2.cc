@@ -1,5 +1,9 @@
 #include "models/parts/mamba2.h"
 
+#include <cmath>
+
+#include "models/weight_tensors.h"
+
 namespace reprise::models {
 
 void add_tensors(TensorList& tensors, const Mamba2Spec& mamba, const std::string& block) {
@@ -29,6 +33,44 @@ Mamba2Places declare_state(const Mamba2Spec& mamba, StateLayout& state) {
   const std::size_t matrices =
       state.add_per_sequence(mamba.name + ".state", mamba.state_elements() * sizeof(float));
   return {conv, matrices};
+}
+
+namespace {
+
+/// [taps, channels]
+std::vector<float> multiplied_taps(const Checkpoint& checkpoint, const Mamba2Spec& spec) {
+  std::vector<float> taps = load_conv_taps(checkpoint, spec.name + ".conv1d.weight");
+  const std::size_t bs = spec.inner_size();
+  const std::size_t cs = bs + spec.groups * spec.state_size;
+  for (std::size_t i = 0; i < taps.size(); ++i) {
+    const std::size_t channel = i % spec.conv_channels();
+    taps[i] *= channel < bs ? spec.multipliers.x : channel < cs ? spec.multipliers.b : spec.multipliers.c;
+  }
+  return taps;
+}
+
+}  // namespace
+
+Mamba2Vectors load_mamba2_vectors(const Checkpoint& checkpoint, const Mamba2Spec& spec) {
+  Mamba2Vectors vectors;
+  vectors.conv = multiplied_taps(checkpoint, spec);
+  if (spec.conv_bias) vectors.conv_bias = load_vector(checkpoint, spec.name + ".conv1d.bias");
+  vectors.dt_bias = load_vector(checkpoint, spec.name + ".dt_bias");
+  vectors.decay = load_vector(checkpoint, spec.name + ".A_log");
+  for (float& decay : vectors.decay) decay = static_cast<float>(std::exp(static_cast<double>(decay)));
+  vectors.skip = load_vector(checkpoint, spec.name + ".D");
+  if (spec.has_norm()) vectors.norm = load_vector(checkpoint, spec.name + ".norm.weight");
+  return vectors;
+}
+
+std::optional<std::string> gpu_refusal(const Mamba2Spec& mamba) {
+  return gpu_refusal_of_scan(mamba.name, mamba.state_size);
+}
+
+PartSizes describe(const Mamba2Spec& mamba) {
+  return {"Mamba-2 heads", std::to_string(mamba.heads) + " of " + std::to_string(mamba.head_dim) +
+                               ", states of " + std::to_string(mamba.state_size) + ", " +
+                               std::to_string(mamba.groups) + (mamba.groups == 1 ? " group" : " groups")};
 }
 
 }  // namespace reprise::models

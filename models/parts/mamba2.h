@@ -1,6 +1,6 @@
 #pragma once
 // Mamba-2, as a model describes it: a short causal convolution, then the recurrence of a state space (SSD) on a matrix
-// of state for each head, a gate, and a norm where the model has one. The CPU builds it in models/cpu/mamba2.h.
+// of state for each head, a gate, and a norm where the model has one. The CPU builds it in models/cpu/mamba2.cc.
 //
 //   z, xBC, dt = in_proj(u);  x, B, C = silu(conv1d(xBC))
 //   dt = clamp(softplus(dt + dt_bias));  S = exp(-exp(A_log) dt) S + B (dt x)^T;  y = C^T S + D x
@@ -13,19 +13,18 @@
 // has one, its bias; dt_bias, A_log and D [heads]; where there is one norm [inner_size]; out_proj [hidden, inner_size].
 // State of a sequence, f32: the last inputs of the convolution [conv_kernel - 1, conv_channels], and the matrices
 // [heads, state_size, head_dim].
-//
-// Threading: plain values.
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
-#include "models/parts/norm_spec.h"
-#include "models/parts/state_layout.h"
-#include "models/parts/tensor_list.h"
+#include "models/parts/part.h"
 
 namespace reprise::models {
+
+class Checkpoint;
 
 struct Mamba2Spec {
   enum class Gating : std::uint8_t {
@@ -82,5 +81,21 @@ struct Mamba2Places {
 };
 
 Mamba2Places declare_state(const Mamba2Spec& mamba, StateLayout& state);
+
+/// The small tensors, as kernels want them.
+struct Mamba2Vectors {
+  std::vector<float> conv;       // [taps, channels], with the multipliers of x, B and C: it is linear in them
+  std::vector<float> conv_bias;  // [channels]; empty: there is none
+  std::vector<float> dt_bias;    // [heads]
+  std::vector<float> decay;      // [heads]: exp(A_log)
+  std::vector<float> skip;       // [heads]
+  std::vector<float> norm;       // [inner_size]; empty: there is none
+};
+
+/// Throws LoadError.
+Mamba2Vectors load_mamba2_vectors(const Checkpoint& checkpoint, const Mamba2Spec& spec);
+
+std::optional<std::string> gpu_refusal(const Mamba2Spec& mamba);
+PartSizes describe(const Mamba2Spec& mamba);
 
 }  // namespace reprise::models

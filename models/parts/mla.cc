@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "gpu/kv_rows.h"
+#include "gpu/latent_sizes.h"
 
 namespace reprise::models {
 
@@ -33,6 +34,21 @@ void add_tensors(TensorList& tensors, const MlaSpec& a, const std::string& block
 
 std::size_t declare_state(const MlaSpec& mla, gpu::KvType kv, StateLayout& state) {
   return state.add_per_token(mla.name + ".latent", gpu::kv_row_bytes(kv_of(mla, kv), mla.stored_dim()));
+}
+
+std::optional<std::string> gpu_refusal(const MlaSpec& mla) {
+  const std::size_t stored = mla.stored_dim();
+  if (mla.rank <= gpu::kMostLatent && stored <= gpu::kMostStored && mla.rank % 2 == 0 && stored % 8 == 0) {
+    return std::nullopt;
+  }
+  return mla.name + ": latent attention of " + std::to_string(mla.rank) + " + " +
+         std::to_string(mla.turned_dim) + " elements a token";
+}
+
+PartSizes describe(const MlaSpec& mla) {
+  return {"latent attention", std::to_string(mla.heads) + " heads, latents of " + std::to_string(mla.rank) +
+                                  " and " + std::to_string(mla.turned_dim) +
+                                  (mla.rope ? " with rotary positions" : " without positions")};
 }
 
 }  // namespace reprise::models

@@ -14,18 +14,14 @@
 // (plain_dim + value_dim), rank], of each head first the keys; o_proj [hidden, heads * value_dim].
 // State of a token: the latent behind its norm and scale and the turned part behind its rope, [kPageTokens, rank +
 // turned_dim] in a page.
-//
-// Threading: plain values.
 
 #include <cstddef>
 #include <memory>
 #include <string>
 
 #include "gpu/compute.h"
-#include "models/parts/norm_spec.h"
+#include "models/parts/part.h"
 #include "models/parts/rope.h"
-#include "models/parts/state_layout.h"
-#include "models/parts/tensor_list.h"
 
 namespace reprise::models {
 
@@ -63,5 +59,8 @@ std::size_t declare_state(const MlaSpec& mla, gpu::KvType kv, StateLayout& state
 inline gpu::KvType kv_of(const MlaSpec&, gpu::KvType kv) {
   return gpu::is_quantised(kv) ? gpu::KvType::kBF16 : kv;
 }
+
+std::optional<std::string> gpu_refusal(const MlaSpec& mla);
+PartSizes describe(const MlaSpec& mla);
 
 }  // namespace reprise::models

@@ -83,4 +83,25 @@ void add_tensors(TensorList& tensors, const MoeSpec& moe, const std::string& blo
   }
 }
 
+std::optional<std::string> gpu_refusal(const MoeSpec& moe) {
+  if (moe.routed() > gpu::kMostRoutedOnGpu || moe.chosen > gpu::kMostChosenOnGpu) {
+    return moe.name + ": " + std::to_string(moe.chosen) + " of " + std::to_string(moe.routed()) +
+           " experts, above " + std::to_string(gpu::kMostChosenOnGpu) + " of " +
+           std::to_string(gpu::kMostRoutedOnGpu) + ",";
+  }
+  if (moe.intermediate % 8 == 0 && moe.width() % 8 == 0) return std::nullopt;
+  return moe.name + ": experts of " + std::to_string(moe.width()) + " by " +
+         std::to_string(moe.intermediate) + ", which are no multiples of 8,";
+}
+
+PartSizes describe(const MoeSpec& moe) {
+  return {
+      "experts",
+      std::to_string(moe.experts) + " of " + std::to_string(moe.intermediate) + ", " +
+          std::to_string(moe.chosen) + " per token" +
+          (moe.zero_experts != 0 ? ", " + std::to_string(moe.zero_experts) + " that pass their input through"
+                                 : "") +
+          (moe.has_shared() ? ", one of " + std::to_string(moe.shared_intermediate) + " shared" : "")};
+}
+
 }  // namespace reprise::models

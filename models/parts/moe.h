@@ -23,8 +23,6 @@
 // alone (also as w1, w3 and w2), or those of all experts stacked, and gate and up of each fused. Experts of the second
 // form have no gate_proj. Latent: `name`.fc1_latent_proj [latent, hidden], fc2_latent_proj [hidden, latent], and
 // `latent` in place of `hidden` in the matrices of the experts.
-//
-// Threading: plain values.
 
 #include <algorithm>
 #include <cstddef>
@@ -32,7 +30,7 @@
 #include <string>
 
 #include "gpu/expert_routing.h"
-#include "models/parts/tensor_list.h"
+#include "models/parts/part.h"
 
 namespace reprise::models {
 
@@ -73,5 +71,8 @@ struct MoeSpec {
 
 /// `block` is what llama.cpp puts before the names of the layer: "blk.3".
 void add_tensors(TensorList& tensors, const MoeSpec& moe, const std::string& block);
+
+std::optional<std::string> gpu_refusal(const MoeSpec& moe);
+PartSizes describe(const MoeSpec& moe);
 
 }  // namespace reprise::models

@@ -1,5 +1,9 @@
 #include "models/parts/rg_lru.h"
 
+#include <cmath>
+
+#include "models/weight_tensors.h"
+
 namespace reprise::models {
 
 void add_tensors(TensorList& tensors, const RgLruSpec& part, const std::string& block) {
@@ -24,6 +28,20 @@ RgLruPlaces declare_state(const RgLruSpec& part, StateLayout& state) {
       state.add_per_sequence(part.name + ".conv", part.conv_state_size() * sizeof(float));
   const std::size_t h = state.add_per_sequence(part.name + ".h", part.width * sizeof(float));
   return {conv, h};
+}
+
+std::vector<float> load_rg_lru_rates(const Checkpoint& checkpoint, const RgLruSpec& spec) {
+  std::vector<float> values = load_vector(checkpoint, spec.name + ".rg_lru.recurrent_param");
+  for (float& value : values) {
+    const double x = value;
+    value = static_cast<float>(-8.0 * (x > 20.0 ? x : std::log1p(std::exp(x))));
+  }
+  return values;
+}
+
+PartSizes describe(const RgLruSpec& part) {
+  return {"RG-LRU",
+          std::to_string(part.width) + " channels, gates of " + std::to_string(part.heads) + " heads"};
 }
 
 }  // namespace reprise::models

@@ -12,16 +12,16 @@
 // 1, conv_kernel] with its bias [width]; `name`.rg_lru.input_gate_weight and recurrent_gate_weight [heads, inputs of a
 // head, outputs of a head], input_gate_bias and recurrent_gate_bias [heads, width / heads], recurrent_param [width].
 // State of a sequence, f32: the last inputs of the convolution [conv_kernel - 1, width], and h [width].
-//
-// Threading: plain values.
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
-#include "models/parts/state_layout.h"
-#include "models/parts/tensor_list.h"
+#include "models/parts/part.h"
 
 namespace reprise::models {
+
+class Checkpoint;
 
 struct RgLruSpec {
   std::string name{};  // before ".linear_x"
@@ -46,5 +46,14 @@ struct RgLruPlaces {
 };
 
 RgLruPlaces declare_state(const RgLruSpec& part, StateLayout& state);
+
+/// [width]: -8 softplus(recurrent_param). Throws LoadError.
+std::vector<float> load_rg_lru_rates(const Checkpoint& checkpoint, const RgLruSpec& spec);
+
+PartSizes describe(const RgLruSpec& part);
+/// A GPU computes all of them.
+inline std::optional<std::string> gpu_refusal(const RgLruSpec&) {
+  return std::nullopt;
+}
 
 }  // namespace reprise::models

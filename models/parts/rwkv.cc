@@ -46,4 +46,16 @@ std::size_t declare_state(const ChannelMixSpec& part, StateLayout& state) {
   return state.add_per_sequence(part.name + ".row", part.hidden * sizeof(float));
 }
 
+std::optional<std::string> gpu_refusal(const TimeMixSpec& part) {
+  return gpu_refusal_of_scan(part.name, part.head_dim);
+}
+
+PartSizes describe(const TimeMixSpec& part) {
+  return {"time mix", std::to_string(part.heads()) + " heads of " + std::to_string(part.head_dim)};
+}
+
+PartSizes describe(const ChannelMixSpec& part) {
+  return {"channel mix", std::to_string(part.intermediate)};
+}
+
 }  // namespace reprise::models

@@ -14,14 +14,11 @@
 //
 // Channel mix: value(relu(key(x_k))^2). Tensors: `name`.mix [hidden], key [intermediate, hidden], value [hidden,
 // intermediate]. State of a sequence, f32: the row before [hidden].
-//
-// Threading: plain values.
 
 #include <cstddef>
 #include <string>
 
-#include "models/parts/state_layout.h"
-#include "models/parts/tensor_list.h"
+#include "models/parts/part.h"
 
 namespace reprise::models {
 
@@ -64,5 +61,14 @@ struct TimeMixPlaces {
 TimeMixPlaces declare_state(const TimeMixSpec& part, StateLayout& state);
 /// Where a slot has the row before.
 std::size_t declare_state(const ChannelMixSpec& part, StateLayout& state);
+
+std::optional<std::string> gpu_refusal(const TimeMixSpec& part);
+PartSizes describe(const TimeMixSpec& part);
+
+/// A GPU computes all of them.
+inline std::optional<std::string> gpu_refusal(const ChannelMixSpec&) {
+  return std::nullopt;
+}
+PartSizes describe(const ChannelMixSpec& part);
 
 }  // namespace reprise::models

@@ -12,19 +12,18 @@
 // inner]; with weighted norms dt_layernorm [step_rank], b_layernorm and c_layernorm [state_size].
 // State of a sequence, f32: the last inputs of the convolution [conv_kernel - 1, inner], and h, a group of channels
 // after the other (gpu/selective_scan.h).
-//
-// Threading: plain values.
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "gpu/kernels.h"
-#include "models/parts/norm_spec.h"
-#include "models/parts/state_layout.h"
-#include "models/parts/tensor_list.h"
+#include "models/parts/part.h"
 
 namespace reprise::models {
+
+class Checkpoint;
 
 /// Norms over dt, B and C, each by itself.
 enum class ScanNorms : std::uint8_t { kNone, kWeightless, kWeighted };
@@ -62,5 +61,25 @@ struct SelectiveScanPlaces {
 };
 
 SelectiveScanPlaces declare_state(const SelectiveScanSpec& scan, StateLayout& state);
+
+/// The small tensors, as kernels want them.
+struct SelectiveScanVectors {
+  std::vector<float> conv;       // [taps, inner]
+  std::vector<float> conv_bias;  // [inner]; empty: there is none
+  std::vector<float> a;          // -exp(A_log), as gpu/selective_scan.h has it: [groups, state_size, kLanes]
+  std::vector<float> skip;       // D [inner]
+  // Weights of the norms; all empty: there are none.
+  std::vector<float> dt_norm;  // [step_rank]
+  std::vector<float> b_norm;   // [state_size]
+  std::vector<float> c_norm;   // [state_size]
+
+  bool has_norms() const { return !dt_norm.empty(); }
+};
+
+/// Throws LoadError.
+SelectiveScanVectors load_selective_scan_vectors(const Checkpoint& checkpoint, const SelectiveScanSpec& spec);
+
+std::optional<std::string> gpu_refusal(const SelectiveScanSpec& scan);
+PartSizes describe(const SelectiveScanSpec& scan);
 
 }  // namespace reprise::models
