@@ -1,17 +1,47 @@
-#include "models/cpu/gated_delta_net.h"
+// Gated DeltaNet on the CPU (models/parts/gated_delta_net.h).
 
 #include <cmath>
 
 #include "models/checkpoint.h"
+#include "models/cpu/linear.h"
+#include "models/cpu/part.h"
 #include "models/cpu/slot_exports.h"
 #include "models/files/load_error.h"
+#include "models/parts/gated_delta_net.h"
 
 namespace reprise::models {
-
 namespace {
+
 constexpr float kL2Eps = 1e-6F;
 constexpr std::size_t kChannelsAtOnce = 64;
-}  // namespace
+
+class GatedDeltaNet : public Part {
+ public:
+  GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, StateLayout& state);
+  void apply(Step& step, const float* x, float* y) const override;
+  void prepare(const Preparation& how) const override {
+    for (const Linear* linear : {&qkv_, &z_, &b_, &a_, &out_}) linear->prepare(how);
+  }
+  const traces::ZoneSite& site() const override {
+    static constexpr traces::ZoneSite kSite{"Gated DeltaNet"};
+    return kSite;
+  }
+
+ private:
+  void convolve(Step& step, const float* inputs, float* outputs) const;
+  void normalise_heads(Step& step, float* qkv) const;
+  void recur(Step& step, const float* qkv, const float* g, const float* beta, float* out) const;
+
+  const DeltaNetSpec spec_;
+  Linear qkv_;
+  Linear z_;
+  Linear b_;
+  Linear a_;
+  Linear out_;
+  DeltaNetVectors vectors_;
+  RmsNorm norm_;  // over value_head_dim
+  DeltaNetPlaces places_;
+};
 
 GatedDeltaNet::GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
     : spec_(spec),
@@ -119,6 +149,12 @@ void GatedDeltaNet::apply(Step& step, const float* x, float* y) const {
   });
   out_.apply(step, mixed, rows, y);
   step.scratch.reset(mark);
+}
+
+}  // namespace
+
+std::unique_ptr<Part> make_part(const DeltaNetSpec& spec, BuildContext& context) {
+  return std::make_unique<GatedDeltaNet>(spec, context.checkpoint, context.state);
 }
 
 }  // namespace reprise::models

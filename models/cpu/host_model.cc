@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "models/cpu/layer_factory.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models {
@@ -33,11 +32,11 @@ HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::
       final_norm_(checkpoint_, config().final_norm),
       head_(checkpoint_, config().head) {
   if (config().embedding_norm) embedding_norm_.emplace(checkpoint_, *config().embedding_norm);
-  LayerFactory factory(checkpoint_, options_, state_, ropes_);
+  BuildContext context{.checkpoint = checkpoint_, .options = options_, .state = state_, .ropes = ropes_};
   const Preparation how{
       .kernels = kernels_, .compute = options_.compute, .threads = packers, .adaptable = &adaptable_};
   for (const LayerSpec& layer : config().layers) {
-    layers_.push_back(factory.build(layer));
+    layers_.push_back(build_layer(layer, context));
     layers_.back().prepare(how);
     if (progress) progress(layers_.size(), config().layers.size());
   }

@@ -11,9 +11,8 @@
 #include <vector>
 
 #include "models/cpu/host_adapter.h"
-#include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
-#include "models/cpu/rope_tables.h"
+#include "models/cpu/part.h"
 #include "models/model.h"
 
 namespace reprise::models {

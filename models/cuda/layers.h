@@ -161,7 +161,7 @@ class Kda : public PartOfRows<Kda> {
   DeviceLinear out_;
 };
 
-/// In the form that models/cpu/mla.h tells of: keys and values are never made.
+/// In the form that models/cpu/mla.cc tells of: keys and values are never made.
 class Mla : public PartOfRows<Mla> {
  public:
   Mla(const MlaSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, WeightStore& weights,

@@ -1,6 +1,6 @@
 // Which places of a prompt are kept. What is chosen in all is held against the definition in kv_compaction_test.cc.
 
-#include "models/parts/kv_selection.h"
+#include "models/cpu/kv_compaction.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "gpu/kernels.h"
-#include "models/cpu/moe.h"
+#include "models/cpu/part.h"
 #include "models/gpu_plan.h"
 #include "tests/models/chosen_by_router.h"
 #include "tests/models/tiny_model.h"
@@ -70,7 +70,10 @@ class HostExpertsTest : public testing::Test {
     step.rows = x.size() / kHidden;
     Mixture out{.choice = test::chosen_by_router(spec, *checkpoint_, step, wide.data()),
                 .y = std::vector<float>(x.size())};
-    Moe(spec, *checkpoint_).apply(step, wide.data(), out.y.data());
+    StateLayout state;
+    RopeTables ropes;
+    BuildContext context{.checkpoint = *checkpoint_, .options = options, .state = state, .ropes = ropes};
+    make_part(spec, context)->apply(step, wide.data(), out.y.data());
     return out;
   }
 

@@ -1,8 +1,7 @@
-#include "models/cpu/layers.h"
+#include "models/cpu/part.h"
 
 #include <algorithm>
 
-#include "models/checkpoint.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models {
@@ -101,6 +100,25 @@ void Layer::apply(Step& step, float* x, std::size_t hidden) const {
   for (const ResidualStep& one : steps) one.apply(step, x, late, hidden);
   step.kernels.add(late, x, count);
   step.scratch.reset(mark);
+}
+
+Layer build_layer(const LayerSpec& spec, BuildContext& context) {
+  const auto make = [&](const auto& one) { return make_part(one, context); };
+  Layer layer;
+  for (const ResidualSpec& step : spec.steps) {
+    ResidualStep& out = layer.steps.emplace_back();
+    if (step.norm) out.norm.emplace(context.checkpoint, *step.norm);
+    for (const PartSpec& part : step.parts) {
+      out.parts.push_back(std::visit(make, part));
+    }
+    for (const PartSpec& part : step.late_parts) {
+      out.late_parts.push_back(std::visit(make, part));
+    }
+    out.scales = step.scales;
+    if (step.norm_after) out.norm_after.emplace(context.checkpoint, *step.norm_after);
+    out.multiplier = step.multiplier;
+  }
+  return layer;
 }
 
 }  // namespace reprise::models

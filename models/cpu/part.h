@@ -1,13 +1,13 @@
 #pragma once
 // What a layer consists of on the CPU: parts, which make something of the rows of a step, and the steps that
 // add it to the residual stream. What is built, and in which arrangement, a description says
-// (models/parts/layer_spec.h).
+// (models/parts/layer_spec.h); which class computes a kind of part, its make_part() alone knows.
 //
 // A part that looks along the sequence declares its state when it is built (StateLayout) and finds it in the
 // step's slices by the offsets it was given; it updates the state of each slice by exactly the slice's rows.
 // Nothing else of the engine knows what the state is.
 //
-// Threading: as Step.
+// Threading: as Step; building by one thread.
 
 #include <memory>
 #include <optional>
@@ -15,13 +15,12 @@
 #include <vector>
 
 #include "base/kv_budget.h"
+#include "models/checkpoint.h"
 #include "models/cpu/step.h"
 #include "models/parts/layer_spec.h"
 #include "traces/trace.h"
 
 namespace reprise::models {
-
-class Checkpoint;
 
 /// A prompt's pages and fewer of them, for the parts that choose among its tokens.
 struct CompactionStep {
@@ -46,6 +45,28 @@ class Part {
   /// What a profiler calls its work.
   virtual const traces::ZoneSite& site() const = 0;
 };
+
+/// What parts are built from, while a model is loaded: they declare their state and the tables that they need.
+struct BuildContext {
+  const Checkpoint& checkpoint;
+  const ComputeOptions& options;
+  StateLayout& state;
+  RopeTables& ropes;
+};
+
+// Each kind of part in the file of its name. What `context` refers to must outlive the part. Throws LoadError.
+std::unique_ptr<Part> make_part(const AttentionSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const SwiGluSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const MlpSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const MoeSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const DeltaNetSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const SelectiveScanSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const Mamba2Spec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const RgLruSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const TimeMixSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const ChannelMixSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const KdaSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const MlaSpec& spec, BuildContext& context);
 
 /// y = x / rms(x) * (offset + weight), on rows.
 class RmsNorm {
@@ -116,5 +137,8 @@ struct Layer {
     }
   }
 };
+
+/// Throws LoadError.
+Layer build_layer(const LayerSpec& spec, BuildContext& context);
 
 }  // namespace reprise::models

@@ -1,4 +1,4 @@
-#include "models/cpu/rope_tables.h"
+#include "models/cpu/step.h"
 
 #include <algorithm>
 #include <cmath>
