@@ -1,8 +1,27 @@
-#include "models/cuda/layers.h"
-#include "models/files/load_error.h"
+// Gated DeltaNet on the GPU (models/parts/gated_delta_net.h).
+
 #include "models/parts/gated_delta_net.h"
+#include "gpu/cuda/delta_net.h"
+#include "models/cuda/part.h"
+#include "models/files/load_error.h"
 
 namespace reprise::models::cuda {
+namespace {
+
+class GatedDeltaNet : public MixerOfRows<GatedDeltaNet> {
+ public:
+  GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
+                StateLayout& state);
+
+ private:
+  friend class MixerOfRows<GatedDeltaNet>;
+  std::size_t mixing_workspace(const StepSize& size) const override;
+  template <class Row>
+  void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
+
+  gc::DeltaNetShape shape_;
+  gc::DeltaNetWeights weights_;
+};
 
 GatedDeltaNet::GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
                              StateLayout& state)
@@ -50,6 +69,12 @@ void GatedDeltaNet::mix_rows(const CudaStep& step, const Row* projected, Row* mi
   } else {
     gc::delta_net_decode(shape_, weights_, step.batch, pass, step.stream);
   }
+}
+
+}  // namespace
+
+std::unique_ptr<Part> make_part(const DeltaNetSpec& spec, BuildContext& context) {
+  return std::make_unique<GatedDeltaNet>(spec, context.checkpoint, context.weights, context.state);
 }
 
 }  // namespace reprise::models::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "models/weight_tensors.h"
 
 namespace reprise::models::cuda {
 
@@ -134,6 +135,36 @@ void ResidualStep::compact(const CudaCompaction& prompt) const {
 void ResidualStep::admit(const Admission& admission) const {
   for (std::size_t i = 0; i < parts.size(); ++i) parts[i]->admit(admission, output_of(i));
   for (const auto& part : late_parts) part->admit(admission, gc::GemmOutput::kAddF32);
+}
+
+DeviceNorm build_norm(const NormSpec& spec, BuildContext& context) {
+  const auto vector = [&](const char* which) {
+    return context.weights.vector(load_vector(context.checkpoint, spec.name + which));
+  };
+  return {
+      .weight = vector(".weight"), .bias = spec.kind.centred ? vector(".bias") : nullptr, .kind = spec.kind};
+}
+
+std::vector<ResidualStep> build_layer(const LayerSpec& spec, BuildContext& context) {
+  const auto make = [&](const auto& one) { return make_part(one, context); };
+  std::vector<ResidualStep> steps;
+  bool has_late = false;
+  for (const ResidualSpec& step : spec.steps) {
+    ResidualStep& out = steps.emplace_back();
+    if (step.norm) out.norm = build_norm(*step.norm, context);
+    for (const PartSpec& part : step.parts) {
+      out.parts.push_back(std::visit(make, part));
+    }
+    out.scales = step.scales.empty() ? std::vector<PartScale>(step.parts.size()) : step.scales;
+    if (step.norm_after) out.norm_after = build_norm(*step.norm_after, context);
+    out.multiplier = step.multiplier;
+    for (const PartSpec& part : step.late_parts) {
+      out.late_parts.push_back(std::visit(make, part));
+      has_late = true;
+    }
+  }
+  if (has_late) steps.front().begins_late = steps.back().ends_late = true;
+  return steps;
 }
 
 }  // namespace reprise::models::cuda

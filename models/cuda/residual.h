@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "gpu/cuda/rows.h"
-#include "models/cuda/layers.h"
+#include "models/cuda/part.h"
 
 namespace reprise::models::cuda {
 
@@ -84,5 +84,9 @@ struct ResidualStep {
   /// What each part reads, then what late ones do; those that read the same share it.
   std::vector<PartInput> read(const CudaStep& step, const float* x, std::size_t hidden) const;
 };
+
+/// The steps of a layer, in order. Throws LoadError, std::bad_alloc.
+std::vector<ResidualStep> build_layer(const LayerSpec& spec, BuildContext& context);
+DeviceNorm build_norm(const NormSpec& spec, BuildContext& context);
 
 }  // namespace reprise::models::cuda

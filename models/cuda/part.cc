@@ -1,4 +1,4 @@
-#include "models/cuda/mixer.h"
+#include "models/cuda/part.h"
 
 namespace reprise::models::cuda {
 
