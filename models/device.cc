@@ -4,7 +4,6 @@
 
 #include "gpu/devices.h"
 #include "models/compute_options.h"
-#include "models/transfer_memory.h"
 #if REPRISE_HAS_CUDA
 #include "gpu/cuda/stream.h"
 #endif

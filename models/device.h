@@ -11,6 +11,7 @@
 #include <string>
 
 #include "gpu/block_memory.h"
+#include "gpu/transfer_buffers.h"
 #include "models/device_options.h"
 #include "models/model.h"
 
@@ -55,5 +56,9 @@ namespace cuda {
 /// In builds with CUDA alone. One arena for weights and state. Throws gpu::cuda::CudaError, std::bad_alloc.
 std::unique_ptr<Device> open_device(int index, const DeviceOptions& options);
 }  // namespace cuda
+
+/// Memory of the host that copies to and from a device are fast with: pinned, where `device` (as Device::resolve() takes it)
+/// turns out to be a GPU when the first is taken. Null where it cannot be one: any memory will do. For any thread.
+std::shared_ptr<gpu::TransferBuffers> transfer_buffers(const std::string& device, std::uint64_t most_bytes);
 
 }  // namespace reprise::models

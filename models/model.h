@@ -82,12 +82,6 @@ struct DecodePass {
 
 class Model {
  public:
-  /// On the CPU. `threads` must outlive the model. `packers` bring weights into order meanwhile, for a caller whose
-  /// `threads` are at work; null: `threads` do. Throws LoadError.
-  static std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options,
-                                     gpu::Threads& threads, gpu::Threads* packers = nullptr,
-                                     const LoadProgress& progress = {});
-
   virtual ~Model() = default;
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
@@ -153,5 +147,11 @@ class Model {
   const ComputeOptions options_;
   StateLayout state_;
 };
+
+/// A model on the CPU. `threads` must outlive it. `packers` bring weights into order meanwhile, for a caller whose `threads`
+/// are at work; null: `threads` do. Throws LoadError.
+std::unique_ptr<Model> load_host_model(const std::filesystem::path& path, const ComputeOptions& options,
+                                       gpu::Threads& threads, gpu::Threads* packers = nullptr,
+                                       const LoadProgress& progress = {});
 
 }  // namespace reprise::models

@@ -13,9 +13,9 @@ constexpr const char* kHeadInAdapters = "lm_head";
 
 }  // namespace
 
-std::unique_ptr<Model> Model::load(const std::filesystem::path& path, const ComputeOptions& options,
-                                   gpu::Threads& threads, gpu::Threads* packers,
-                                   const LoadProgress& progress) {
+std::unique_ptr<Model> load_host_model(const std::filesystem::path& path, const ComputeOptions& options,
+                                       gpu::Threads& threads, gpu::Threads* packers,
+                                       const LoadProgress& progress) {
   static constexpr traces::ZoneSite kSite{"build layers"};
   Checkpoint checkpoint = Checkpoint::open(path);
   const traces::Zone zone(kSite);
