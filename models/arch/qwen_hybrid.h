@@ -19,8 +19,9 @@ struct QwenHybrid {
   };
 
   FeedForward feed_forward = FeedForward::kDense;
-  bool interleaved_axes = true;    // of rope: positions of pictures have several
-  bool fused_by_key_head = false;  // the projections of DeltaNet (DeltaNetByKeyHead); else DeltaNetInGguf
+  bool interleaved_axes = true;  // of rope: positions of pictures have several
+  bool fused_by_key_head =
+      false;  // the projections of DeltaNet (GatedDeltaNetByKeyHead); else GatedDeltaNetInGguf
 };
 
 ModelConfig read_qwen_hybrid(const ConfigSource& source, const QwenHybrid& family);

@@ -17,7 +17,7 @@ constexpr std::size_t kChannelsAtOnce = 64;
 
 class GatedDeltaNet : public Part {
  public:
-  GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, StateLayout& state);
+  GatedDeltaNet(const GatedDeltaNetSpec& spec, const Checkpoint& checkpoint, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
     for (const Linear* linear : {&qkv_, &z_, &b_, &a_, &out_}) linear->prepare(how);
@@ -32,25 +32,25 @@ class GatedDeltaNet : public Part {
   void normalise_heads(Step& step, float* qkv) const;
   void recur(Step& step, const float* qkv, const float* g, const float* beta, float* out) const;
 
-  const DeltaNetSpec spec_;
+  const GatedDeltaNetSpec spec_;
   Linear qkv_;
   Linear z_;
   Linear b_;
   Linear a_;
   Linear out_;
-  DeltaNetVectors vectors_;
+  GatedDeltaNetVectors vectors_;
   RmsNorm norm_;  // over value_head_dim
-  DeltaNetPlaces places_;
+  GatedDeltaNetPlaces places_;
 };
 
-GatedDeltaNet::GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
+GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
     : spec_(spec),
       qkv_(checkpoint, spec.name + ".in_proj_qkv"),
       z_(checkpoint, spec.name + ".in_proj_z"),
       b_(checkpoint, spec.name + ".in_proj_b"),
       a_(checkpoint, spec.name + ".in_proj_a"),
       out_(checkpoint, spec.name + ".out_proj"),
-      vectors_(load_delta_net_vectors(checkpoint, spec)),
+      vectors_(load_gated_delta_net_vectors(checkpoint, spec)),
       norm_(vectors_.norm, spec.norm),
       places_(declare_state(spec, state)) {
   if (spec_.value_head_dim % gpu::kLanes != 0) {
@@ -153,7 +153,7 @@ void GatedDeltaNet::apply(Step& step, const float* x, float* y) const {
 
 }  // namespace
 
-std::unique_ptr<Part> make_part(const DeltaNetSpec& spec, BuildContext& context) {
+std::unique_ptr<Part> make_part(const GatedDeltaNetSpec& spec, BuildContext& context) {
   return std::make_unique<GatedDeltaNet>(spec, context.checkpoint, context.state);
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 class GatedDeltaNet : public MixerOfRows<GatedDeltaNet> {
  public:
-  GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
+  GatedDeltaNet(const GatedDeltaNetSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
                 StateLayout& state);
 
  private:
@@ -23,12 +23,12 @@ class GatedDeltaNet : public MixerOfRows<GatedDeltaNet> {
   gc::DeltaNetWeights weights_;
 };
 
-GatedDeltaNet::GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
-                             StateLayout& state)
+GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const Checkpoint& checkpoint,
+                             WeightStore& weights, StateLayout& state)
     : MixerOfRows(weights.linear({spec.name + ".in_proj_qkv", spec.name + ".in_proj_z",
                                   spec.name + ".in_proj_b", spec.name + ".in_proj_a"}),
                   weights.linear({spec.name + ".out_proj"}), Norms::kInProducts) {
-  const DeltaNetPlaces places = declare_state(spec, state);
+  const GatedDeltaNetPlaces places = declare_state(spec, state);
   shape_ = {.key_heads = static_cast<int>(spec.key_heads),
             .value_heads = static_cast<int>(spec.value_heads),
             .key_dim = static_cast<int>(spec.key_head_dim),
@@ -42,7 +42,7 @@ GatedDeltaNet::GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpo
                         std::to_string(spec.value_head_dim) +
                         " are not among those that the GPU kernels know");
   }
-  const DeltaNetVectors vectors = load_delta_net_vectors(checkpoint, spec);
+  const GatedDeltaNetVectors vectors = load_gated_delta_net_vectors(checkpoint, spec);
   weights_ = {.conv = weights.vector(vectors.conv),
               .decay = weights.vector(vectors.decay),
               .dt_bias = weights.vector(vectors.dt_bias),
@@ -73,7 +73,7 @@ void GatedDeltaNet::mix_rows(const CudaStep& step, const Row* projected, Row* mi
 
 }  // namespace
 
-std::unique_ptr<Part> make_part(const DeltaNetSpec& spec, BuildContext& context) {
+std::unique_ptr<Part> make_part(const GatedDeltaNetSpec& spec, BuildContext& context) {
   return std::make_unique<GatedDeltaNet>(spec, context.checkpoint, context.weights, context.state);
 }
 

@@ -97,7 +97,7 @@ std::unique_ptr<Part> make_part(const AttentionSpec& spec, BuildContext& context
 std::unique_ptr<Part> make_part(const SwiGluSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const MlpSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const MoeSpec& spec, BuildContext& context);
-std::unique_ptr<Part> make_part(const DeltaNetSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const GatedDeltaNetSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const SelectiveScanSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const Mamba2Spec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const RgLruSpec& spec, BuildContext& context);

@@ -8,7 +8,7 @@ namespace reprise::models {
 namespace {
 
 // Head k * group + j at place j * key_heads + k, each of `unit` rows.
-GgufLayout tiled(const DeltaNetSpec& net, std::size_t unit) {
+GgufLayout tiled(const GatedDeltaNetSpec& net, std::size_t unit) {
   GgufLayout out;
   out.axis = GgufLayout::Axis::kRows;
   out.outer = net.group();
@@ -25,7 +25,7 @@ struct ValueHeadLayouts {
   GgufLayout per_head{};
 };
 
-ValueHeadLayouts layouts_of(const DeltaNetSpec& net, const DeltaNetInGguf& gguf) {
+ValueHeadLayouts layouts_of(const GatedDeltaNetSpec& net, const GatedDeltaNetInGguf& gguf) {
   ValueHeadLayouts out;
   if (!gguf.tiled_value_heads || net.group() == 1) return out;
   out.rows = tiled(net, net.value_head_dim);
@@ -38,7 +38,7 @@ ValueHeadLayouts layouts_of(const DeltaNetSpec& net, const DeltaNetInGguf& gguf)
 }
 
 // All but the four projections of x.
-void add_the_rest(TensorList& tensors, const DeltaNetSpec& net, const std::string& block,
+void add_the_rest(TensorList& tensors, const GatedDeltaNetSpec& net, const std::string& block,
                   const ValueHeadLayouts& values) {
   GgufLayout decay = values.per_head;
   decay.values = GgufLayout::Values::kNegativeExp;
@@ -53,15 +53,15 @@ void add_the_rest(TensorList& tensors, const DeltaNetSpec& net, const std::strin
 }
 
 // The same rows of every key head's group, in the order of the heads.
-RowBlocks of_each_key_head(const DeltaNetSpec& net, std::size_t first, std::size_t rows,
+RowBlocks of_each_key_head(const GatedDeltaNetSpec& net, std::size_t first, std::size_t rows,
                            std::size_t group_rows) {
   return {.first_row = first, .rows = rows, .stride = group_rows, .times = net.key_heads};
 }
 
 }  // namespace
 
-void add_tensors(TensorList& tensors, const DeltaNetSpec& net, const std::string& block,
-                 const DeltaNetInGguf& gguf) {
+void add_tensors(TensorList& tensors, const GatedDeltaNetSpec& net, const std::string& block,
+                 const GatedDeltaNetInGguf& gguf) {
   const ValueHeadLayouts values = layouts_of(net, gguf);
   tensors.add_linear(net.name + ".in_proj_qkv", net.conv_channels(), net.hidden, block + ".attn_qkv", false,
                      values.rows_behind_keys);
@@ -74,8 +74,8 @@ void add_tensors(TensorList& tensors, const DeltaNetSpec& net, const std::string
   add_the_rest(tensors, net, block, values);
 }
 
-void add_tensors(TensorList& tensors, const DeltaNetSpec& net, const std::string& block,
-                 const DeltaNetByKeyHead& /*files*/) {
+void add_tensors(TensorList& tensors, const GatedDeltaNetSpec& net, const std::string& block,
+                 const GatedDeltaNetByKeyHead& /*files*/) {
   const std::size_t keys = net.key_head_dim;
   const std::size_t values = net.group() * net.value_head_dim;  // rows of v, and of z, with one key head
   const std::size_t group_rows = 2 * keys + 2 * values;
@@ -112,22 +112,23 @@ void add_tensors(TensorList& tensors, const DeltaNetSpec& net, const std::string
   add_the_rest(tensors, net, block, {});
 }
 
-DeltaNetPlaces declare_state(const DeltaNetSpec& net, StateLayout& state) {
+GatedDeltaNetPlaces declare_state(const GatedDeltaNetSpec& net, StateLayout& state) {
   const std::size_t conv = state.add_per_sequence(net.name + ".conv", net.conv_state_size() * sizeof(float));
   const std::size_t matrices = state.add_per_sequence(net.name + ".state", net.state_size() * sizeof(float));
   return {conv, matrices};
 }
 
-DeltaNetVectors load_delta_net_vectors(const Checkpoint& checkpoint, const DeltaNetSpec& spec) {
-  DeltaNetVectors vectors{.conv = load_conv_taps(checkpoint, spec.name + ".conv1d.weight"),
-                          .decay = load_vector(checkpoint, spec.name + ".A_log"),
-                          .dt_bias = load_vector(checkpoint, spec.name + ".dt_bias"),
-                          .norm = load_vector(checkpoint, spec.name + ".norm.weight")};
+GatedDeltaNetVectors load_gated_delta_net_vectors(const Checkpoint& checkpoint,
+                                                  const GatedDeltaNetSpec& spec) {
+  GatedDeltaNetVectors vectors{.conv = load_conv_taps(checkpoint, spec.name + ".conv1d.weight"),
+                               .decay = load_vector(checkpoint, spec.name + ".A_log"),
+                               .dt_bias = load_vector(checkpoint, spec.name + ".dt_bias"),
+                               .norm = load_vector(checkpoint, spec.name + ".norm.weight")};
   for (float& decay : vectors.decay) decay = static_cast<float>(std::exp(static_cast<double>(decay)));
   return vectors;
 }
 
-PartSizes describe(const DeltaNetSpec& net) {
+PartSizes describe(const GatedDeltaNetSpec& net) {
   return {"linear heads", std::to_string(net.key_heads) + " key of " + std::to_string(net.key_head_dim) +
                               ", " + std::to_string(net.value_heads) + " value of " +
                               std::to_string(net.value_head_dim)};

@@ -19,7 +19,7 @@ namespace reprise::models {
 
 class Checkpoint;
 
-struct DeltaNetSpec {
+struct GatedDeltaNetSpec {
   std::string name{};  // before ".in_proj_qkv"
   std::size_t hidden = 0;
   std::size_t key_heads = 0;
@@ -36,11 +36,11 @@ struct DeltaNetSpec {
   std::size_t state_size() const { return value_heads * key_head_dim * value_head_dim; }
   std::size_t conv_state_size() const { return conv_channels() * (conv_kernel - 1); }
 
-  bool operator==(const DeltaNetSpec&) const = default;
+  bool operator==(const GatedDeltaNetSpec&) const = default;
 };
 
 /// How a GGUF file has it.
-struct DeltaNetInGguf {
+struct GatedDeltaNetInGguf {
   /// Value heads that share a key head stand apart (llama.cpp's order), not side by side (Hugging Face's).
   bool tiled_value_heads = true;
 };
@@ -48,24 +48,24 @@ struct DeltaNetInGguf {
 /// Files in which the rows of the projections stand together by key head, each with its value heads: Hugging
 /// Face's `name`.in_proj_qkvz [key_heads: q, k, v of its value heads, z of its value heads] and in_proj_ba
 /// [key_heads: b of its value heads, a of its value heads]. llama.cpp's converter takes the first of them apart.
-struct DeltaNetByKeyHead {};
+struct GatedDeltaNetByKeyHead {};
 
 /// `block` is what llama.cpp puts before the names of the layer: "blk.3".
-void add_tensors(TensorList& tensors, const DeltaNetSpec& net, const std::string& block,
-                 const DeltaNetInGguf& gguf = {});
-void add_tensors(TensorList& tensors, const DeltaNetSpec& net, const std::string& block,
-                 const DeltaNetByKeyHead& files);
+void add_tensors(TensorList& tensors, const GatedDeltaNetSpec& net, const std::string& block,
+                 const GatedDeltaNetInGguf& gguf = {});
+void add_tensors(TensorList& tensors, const GatedDeltaNetSpec& net, const std::string& block,
+                 const GatedDeltaNetByKeyHead& files);
 
 /// Where a slot has the two.
-struct DeltaNetPlaces {
+struct GatedDeltaNetPlaces {
   std::size_t conv;
   std::size_t matrices;
 };
 
-DeltaNetPlaces declare_state(const DeltaNetSpec& net, StateLayout& state);
+GatedDeltaNetPlaces declare_state(const GatedDeltaNetSpec& net, StateLayout& state);
 
 /// The small tensors, as kernels want them.
-struct DeltaNetVectors {
+struct GatedDeltaNetVectors {
   std::vector<float> conv;     // [taps, channels]
   std::vector<float> decay;    // [value_heads]: exp(A_log)
   std::vector<float> dt_bias;  // [value_heads]
@@ -73,11 +73,12 @@ struct DeltaNetVectors {
 };
 
 /// From the spec's conv1d, A_log, dt_bias, norm. Throws LoadError.
-DeltaNetVectors load_delta_net_vectors(const Checkpoint& checkpoint, const DeltaNetSpec& spec);
+GatedDeltaNetVectors load_gated_delta_net_vectors(const Checkpoint& checkpoint,
+                                                  const GatedDeltaNetSpec& spec);
 
-PartSizes describe(const DeltaNetSpec& net);
+PartSizes describe(const GatedDeltaNetSpec& net);
 /// A GPU computes all of them.
-inline std::optional<std::string> gpu_refusal(const DeltaNetSpec&) {
+inline std::optional<std::string> gpu_refusal(const GatedDeltaNetSpec&) {
   return std::nullopt;
 }
 

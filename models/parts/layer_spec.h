@@ -37,7 +37,7 @@ using PartSpec = std::variant<SwiGluSpec,         //
                               MlpSpec,            //
                               MoeSpec,            //
                               AttentionSpec,      //
-                              DeltaNetSpec,       //
+                              GatedDeltaNetSpec,  //
                               SelectiveScanSpec,  //
                               RgLruSpec,          //
                               TimeMixSpec,        //

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "models/cpu/host_model.h"
+#include "tests/models/arch/mamba2_configs.h"
 #include "tests/models/arch/naive_layers.h"
-#include "tests/models/arch/ssd_configs.h"
 #include "tests/models/config_parts.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/files/checkpoint_files.h"

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "models/checkpoint.h"
-#include "tests/models/arch/ssd_configs.h"
+#include "tests/models/arch/mamba2_configs.h"
 #include "tests/models/files/checkpoint_files.h"
 #include "tests/models/files/tensor_values.h"
 
