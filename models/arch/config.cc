@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "models/arch/gguf_source.h"
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models {

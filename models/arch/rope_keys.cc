@@ -4,8 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "models/arch/gguf_source.h"
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models {

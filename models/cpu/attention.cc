@@ -14,7 +14,7 @@
 #include "models/files/load_error.h"
 #include "models/parts/attention.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 namespace {
 
 class Attention : public Part {
@@ -280,4 +280,4 @@ std::unique_ptr<Part> make_part(const AttentionSpec& spec, BuildContext& context
   return std::make_unique<Attention>(spec, context.checkpoint, context.options, context.state, context.ropes);
 }
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

@@ -4,7 +4,7 @@
 #include "models/cpu/linear.h"
 #include "models/cpu/part.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 namespace {
 
 /// down(act(gate(x)) * up(x))
@@ -101,4 +101,4 @@ std::unique_ptr<Part> make_part(const MlpSpec& spec, BuildContext& context) {
   return std::make_unique<Mlp>(spec, context.checkpoint);
 }
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

@@ -9,7 +9,7 @@
 #include "models/files/load_error.h"
 #include "models/parts/gated_delta_net.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 namespace {
 
 constexpr float kL2Eps = 1e-6F;
@@ -157,4 +157,4 @@ std::unique_ptr<Part> make_part(const GatedDeltaNetSpec& spec, BuildContext& con
   return std::make_unique<GatedDeltaNet>(spec, context.checkpoint, context.state);
 }
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

@@ -6,22 +6,12 @@
 #include "base/check.h"
 #include "models/files/load_error.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 namespace {
 
 constexpr const char* kHeadInAdapters = "lm_head";
 
 }  // namespace
-
-std::unique_ptr<Model> load_host_model(const std::filesystem::path& path, const ComputeOptions& options,
-                                       gpu::Threads& threads, gpu::Threads* packers,
-                                       const LoadProgress& progress) {
-  static constexpr traces::ZoneSite kSite{"build layers"};
-  Checkpoint checkpoint = Checkpoint::open(path);
-  const traces::Zone zone(kSite);
-  return std::make_unique<HostModel>(std::move(checkpoint), options, threads,
-                                     packers == nullptr ? threads : *packers, progress);
-}
 
 HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads,
                      gpu::Threads& packers, const LoadProgress& progress)
@@ -180,6 +170,20 @@ void HostModel::compact(const Compaction& compaction) {
   for (std::size_t i = 0; i < sequence.pages().size(); ++i) step.from.push_back(sequence.page_data(i));
   for (std::size_t i = 0; i < compaction.into->size(); ++i) step.into.push_back(compaction.into->data(i));
   for (const Layer& layer : layers_) layer.compact(step);
+}
+
+}  // namespace reprise::models::cpu
+
+namespace reprise::models {
+
+std::unique_ptr<Model> load_host_model(const std::filesystem::path& path, const ComputeOptions& options,
+                                       gpu::Threads& threads, gpu::Threads* packers,
+                                       const LoadProgress& progress) {
+  static constexpr traces::ZoneSite kSite{"build layers"};
+  Checkpoint checkpoint = Checkpoint::open(path);
+  const traces::Zone zone(kSite);
+  return std::make_unique<cpu::HostModel>(std::move(checkpoint), options, threads,
+                                          packers == nullptr ? threads : *packers, progress);
 }
 
 }  // namespace reprise::models

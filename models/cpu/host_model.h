@@ -15,7 +15,7 @@
 #include "models/cpu/part.h"
 #include "models/model.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 
 class HostModel : public Model {
  public:
@@ -55,4 +55,4 @@ class HostModel : public Model {
   std::vector<float> logits_;
 };
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

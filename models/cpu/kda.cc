@@ -10,7 +10,7 @@
 #include "models/parts/kda.h"
 #include "models/weight_tensors.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 namespace {
 
 constexpr std::size_t kKdaChannelsAtOnce = 64;
@@ -182,4 +182,4 @@ std::unique_ptr<Part> make_part(const KdaSpec& spec, BuildContext& context) {
   return std::make_unique<Kda>(spec, context.checkpoint, context.state);
 }
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

@@ -11,7 +11,7 @@
 #include "gpu/kernels.h"
 #include "gpu/kv_rows.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 
 void add_weights(std::span<float> logits, std::span<float> sums) {
   const float most = *std::max_element(logits.begin(), logits.end());
@@ -159,4 +159,4 @@ void gather_places(gpu::Threads& threads, const KvLayer& layer, const PromptPage
   });
 }
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

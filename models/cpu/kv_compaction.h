@@ -24,7 +24,7 @@
 #include "gpu/threads.h"
 #include "models/compaction.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 
 /// logits[i]: score of place i, all of the places that the query may look at. They become weights, and the first
 /// sums.size() of them are added to `sums`.
@@ -67,4 +67,4 @@ std::vector<std::vector<std::uint32_t>> choose_places(gpu::Threads& threads, con
 void gather_places(gpu::Threads& threads, const KvLayer& layer, const PromptPages& pages,
                    std::span<const std::vector<std::uint32_t>> kept);
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

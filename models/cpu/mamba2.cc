@@ -6,7 +6,7 @@
 #include "models/cpu/part.h"
 #include "models/cpu/slot_exports.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 namespace {
 
 constexpr std::size_t kMamba2ChannelsAtOnce = 64;
@@ -140,4 +140,4 @@ std::unique_ptr<Part> make_part(const Mamba2Spec& spec, BuildContext& context) {
   return std::make_unique<Mamba2>(spec, context.checkpoint, context.state);
 }
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

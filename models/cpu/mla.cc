@@ -17,7 +17,7 @@
 #include "models/parts/mla.h"
 #include "models/weight_tensors.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 namespace {
 
 /// Heads that are computed together: a page is read once for all of them.
@@ -244,4 +244,4 @@ std::unique_ptr<Part> make_part(const MlaSpec& spec, BuildContext& context) {
   return std::make_unique<Mla>(spec, context.checkpoint, context.options, context.state, context.ropes);
 }
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

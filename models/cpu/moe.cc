@@ -26,7 +26,7 @@
 #include "models/weight_tensors.h"
 #include "traces/trace.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 
 ExpertRows::ExpertRows(std::span<const std::uint32_t> chosen, std::size_t per_row, std::size_t experts)
     : per_row_(per_row), row_at_(chosen.size()), place_of_(chosen.size()) {
@@ -493,10 +493,14 @@ std::unique_ptr<Part> make_part(const MoeSpec& spec, BuildContext& context) {
   return std::make_unique<Moe>(spec, context.checkpoint);
 }
 
+}  // namespace reprise::models::cpu
+
+namespace reprise::models {
+
 struct HostExperts::Inside {
   struct Layer {
     MoeSpec spec;
-    Experts experts;
+    cpu::Experts experts;
   };
 
   Inside(const ComputeOptions& how, unsigned thread_count)
@@ -505,7 +509,7 @@ struct HostExperts::Inside {
   const ComputeOptions options;
   gpu::Threads threads;
   const gpu::Kernels& kernels;
-  Scratch scratch;
+  cpu::Scratch scratch;
   std::deque<Layer> layers;
   std::vector<std::uint32_t> chosen;  // of the rows at work
 
@@ -518,7 +522,7 @@ HostExperts::HostExperts(const ComputeOptions& options, unsigned threads)
 HostExperts::~HostExperts() = default;
 
 std::size_t HostExperts::add(const MoeSpec& spec, const Checkpoint& checkpoint) {
-  inside_->layers.push_back({.spec = spec, .experts = Experts(spec, checkpoint)});
+  inside_->layers.push_back({.spec = spec, .experts = cpu::Experts(spec, checkpoint)});
   inside_->layers.back().experts.prepare(
       {.kernels = inside_->kernels, .compute = inside_->options.compute, .threads = inside_->threads});
   return inside_->layers.size() - 1;
@@ -533,10 +537,10 @@ void HostExperts::sum(std::size_t layer, const ChosenRows& rows, float* y) {
   const traces::Zone zone(kSite);
   const Inside::Layer& own = inside_->layers.at(layer);
   const std::size_t width = own.spec.width();
-  for (std::size_t first = 0; first < rows.count; first += Experts::kMostRowsAtOnce) {
+  for (std::size_t first = 0; first < rows.count; first += cpu::Experts::kMostRowsAtOnce) {
     const std::size_t choice = first * own.spec.chosen;
     inside_->sum(own,
-                 {.count = std::min(Experts::kMostRowsAtOnce, rows.count - first),
+                 {.count = std::min(cpu::Experts::kMostRowsAtOnce, rows.count - first),
                   .x = rows.x + first * width,
                   .experts = rows.experts + choice,
                   .weights = rows.weights + choice},
@@ -557,7 +561,7 @@ void HostExperts::Inside::sum(const Layer& layer, const ChosenRows& rows, float*
     chosen[i] = static_cast<std::uint32_t>(rows.experts[i]);
   }
   scratch.reset();
-  Step step{.kernels = kernels, .threads = threads, .options = options, .scratch = scratch};
+  cpu::Step step{.kernels = kernels, .threads = threads, .options = options, .scratch = scratch};
   step.rows = rows.count;
   float* wide = scratch.floats(rows.count * width);
   threads.for_ranges(rows.count * width, width, [&](std::size_t begin, std::size_t end) {
@@ -565,7 +569,7 @@ void HostExperts::Inside::sum(const Layer& layer, const ChosenRows& rows, float*
       wide[i] = std::bit_cast<float>(static_cast<std::uint32_t>(rows.x[i]) << 16);
     }
   });
-  LinearInput input(wide, rows.count);
+  cpu::LinearInput input(wide, rows.count);
   layer.experts.sum(step, input, {.experts = chosen, .weights = {rows.weights, choices}}, nullptr, y);
 }
 

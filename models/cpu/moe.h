@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 
 class ExpertRows {
  public:
@@ -46,4 +46,4 @@ class ExpertRows {
   std::vector<std::uint32_t> place_of_;  // [rows, per_row]
 };
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

@@ -4,7 +4,7 @@
 
 #include "models/weight_tensors.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 
 RmsNorm::RmsNorm(const Checkpoint& checkpoint, const NormSpec& spec)
     : weight_(load_vector(checkpoint, spec.name + ".weight")), kind_(spec.kind) {}
@@ -121,4 +121,4 @@ Layer build_layer(const LayerSpec& spec, BuildContext& context) {
   return layer;
 }
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

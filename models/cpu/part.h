@@ -20,7 +20,7 @@
 #include "models/parts/layer_spec.h"
 #include "traces/trace.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 
 /// A prompt's pages and fewer of them, for the parts that choose among its tokens.
 struct CompactionStep {
@@ -141,4 +141,4 @@ struct Layer {
 /// Throws LoadError.
 Layer build_layer(const LayerSpec& spec, BuildContext& context);
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

@@ -11,7 +11,7 @@
 #include "models/parts/rg_lru.h"
 #include "models/weight_tensors.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 namespace {
 
 constexpr std::size_t kLruChannelsAtOnce = 64;
@@ -148,4 +148,4 @@ std::unique_ptr<Part> make_part(const RgLruSpec& spec, BuildContext& context) {
   return std::make_unique<RgLruBlock>(spec, context.checkpoint, context.state);
 }
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

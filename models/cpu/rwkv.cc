@@ -14,7 +14,7 @@
 #include "models/parts/rwkv.h"
 #include "models/weight_tensors.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 namespace {
 
 constexpr std::size_t kElementsAtOnce = 64;
@@ -283,4 +283,4 @@ std::unique_ptr<Part> make_part(const ChannelMixSpec& spec, BuildContext& contex
   return std::make_unique<ChannelMix>(spec, context.checkpoint, context.state);
 }
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

@@ -9,7 +9,7 @@
 #include "models/cpu/slot_exports.h"
 #include "models/parts/selective_scan.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 namespace {
 
 constexpr std::size_t kChannelsOfARange = 64;  // a multiple of kLanes
@@ -153,4 +153,4 @@ std::unique_ptr<Part> make_part(const SelectiveScanSpec& spec, BuildContext& con
   return std::make_unique<SelectiveScan>(spec, context.checkpoint, context.state);
 }
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 
 std::size_t RopeTables::add(const std::shared_ptr<const RopeConfig>& rope) {
   const auto found = std::find(ropes_.begin(), ropes_.end(), rope);
@@ -31,4 +31,4 @@ void RopeTables::make(Step& step, std::span<const std::size_t> positions) const 
   }
 }
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

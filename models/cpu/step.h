@@ -26,7 +26,7 @@
 #include "models/parts/rope.h"
 #include "models/slot_export.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 
 /// Buffers of a forward pass: they live for one call and are kept for the next. Each begins at a line of the cache, and a
 /// large one in a page of its own kind where the system gives them (transparent huge pages, on request): a pass walks
@@ -130,4 +130,4 @@ class RopeTables {
   std::vector<std::shared_ptr<const RopeConfig>> ropes_;
 };
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

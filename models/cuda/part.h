@@ -80,32 +80,6 @@ class PartOfRows : public Part {
   }
 };
 
-/// What parts are built from, while a model is loaded: they declare their state and the tables that they need.
-struct BuildContext {
-  const Checkpoint& checkpoint;
-  gpu::KvType kv;  // of keys and values
-  WeightStore& weights;
-  StateLayout& state;
-  RopeTables& ropes;
-  std::set<std::string> on_host{};  // names of the mixtures whose experts are computed on the host
-  HostExperts* experts = nullptr;   // who computes these; null: there are none
-};
-
-// Each kind of part in the file of its name. What `context` refers to must outlive the part. Throws LoadError,
-// std::bad_alloc.
-std::unique_ptr<Part> make_part(const AttentionSpec& spec, BuildContext& context);
-std::unique_ptr<Part> make_part(const SwiGluSpec& spec, BuildContext& context);
-std::unique_ptr<Part> make_part(const MlpSpec& spec, BuildContext& context);
-std::unique_ptr<Part> make_part(const MoeSpec& spec, BuildContext& context);
-std::unique_ptr<Part> make_part(const GatedDeltaNetSpec& spec, BuildContext& context);
-std::unique_ptr<Part> make_part(const SelectiveScanSpec& spec, BuildContext& context);
-std::unique_ptr<Part> make_part(const Mamba2Spec& spec, BuildContext& context);
-std::unique_ptr<Part> make_part(const RgLruSpec& spec, BuildContext& context);
-std::unique_ptr<Part> make_part(const TimeMixSpec& spec, BuildContext& context);
-std::unique_ptr<Part> make_part(const ChannelMixSpec& spec, BuildContext& context);
-std::unique_ptr<Part> make_part(const KdaSpec& spec, BuildContext& context);
-std::unique_ptr<Part> make_part(const MlaSpec& spec, BuildContext& context);
-
 /// A part that projects its rows, mixes them with what their sequences remember, and projects what came of it back to the
 /// stream: y = out(mix(in(x))). The base has the two products, their memory and what follows from them; a mixer has what lies
 /// between.
@@ -243,6 +217,32 @@ struct ResidualStep {
   /// What each part reads, then what late ones do; those that read the same share it.
   std::vector<PartInput> read(const CudaStep& step, const float* x, std::size_t hidden) const;
 };
+
+/// What parts are built from, while a model is loaded: they declare their state and the tables that they need.
+struct BuildContext {
+  const Checkpoint& checkpoint;
+  gpu::KvType kv;  // of keys and values
+  WeightStore& weights;
+  StateLayout& state;
+  RopeTables& ropes;
+  std::set<std::string> on_host{};  // names of the mixtures whose experts are computed on the host
+  HostExperts* experts = nullptr;   // who computes these; null: there are none
+};
+
+// Each kind of part in the file of its name. What `context` refers to must outlive the part. Throws LoadError,
+// std::bad_alloc.
+std::unique_ptr<Part> make_part(const AttentionSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const SwiGluSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const MlpSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const MoeSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const GatedDeltaNetSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const SelectiveScanSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const Mamba2Spec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const RgLruSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const TimeMixSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const ChannelMixSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const KdaSpec& spec, BuildContext& context);
+std::unique_ptr<Part> make_part(const MlaSpec& spec, BuildContext& context);
 
 /// The steps of a layer, in order. Throws LoadError, std::bad_alloc.
 std::vector<ResidualStep> build_layer(const LayerSpec& spec, BuildContext& context);

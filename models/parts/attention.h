@@ -1,6 +1,5 @@
 #pragma once
 // Grouped-query attention, as a model describes it: sizes, options, tensors and state of one part of a layer.
-// The devices build it in models/cpu/attention.cc and models/cuda/attention.cc.
 //
 // Tensors: `name`.q_proj [q_proj_rows, hidden], k_proj and v_proj [kv_size, hidden], o_proj [hidden, q_size];
 // with a head norm q_norm and k_norm [head_dim].

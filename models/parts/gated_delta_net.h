@@ -1,7 +1,6 @@
 #pragma once
 // Gated DeltaNet, as a model describes it: a short causal convolution, then the gated delta rule on a matrix
-// of state for each value head. The devices build it in models/cpu/gated_delta_net.cc and
-// models/cuda/gated_delta_net.cc.
+// of state for each value head.
 //
 // Tensors: `name`.in_proj_qkv [conv_channels, hidden], in_proj_z [value_size, hidden], in_proj_b and in_proj_a
 // [value_heads, hidden], conv1d [conv_channels, 1, conv_kernel], A_log and dt_bias [value_heads], norm

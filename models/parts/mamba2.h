@@ -1,6 +1,6 @@
 #pragma once
 // Mamba-2, as a model describes it: a short causal convolution, then the recurrence of a state space (SSD) on a matrix
-// of state for each head, a gate, and a norm where the model has one. The CPU builds it in models/cpu/mamba2.cc.
+// of state for each head, a gate, and a norm where the model has one.
 //
 //   z, xBC, dt = in_proj(u);  x, B, C = silu(conv1d(xBC))
 //   dt = clamp(softplus(dt + dt_bias));  S = exp(-exp(A_log) dt) S + B (dt x)^T;  y = C^T S + D x

@@ -1,6 +1,6 @@
 #pragma once
 // Multi-head latent attention, as a model describes it: keys and values of all heads are products of one short latent
-// of the token, so that only the latent is kept. The devices build it in models/cpu/mla.cc and models/cuda/mla.cc.
+// of the token, so that only the latent is kept.
 //
 //   q = q_proj(x), or q_b_proj(norm(q_a_proj(x)));  of each head: [plain, turned]
 //   latent, turned = kv_a_proj_with_mqa(x);  latent = norm(latent) * latent_scale

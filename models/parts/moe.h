@@ -1,7 +1,7 @@
 #pragma once
 // A mixture of experts, as a model describes it: of many feed-forward parts each token goes through the few that
-// its router chooses, and, where there is one, through an expert that all tokens share. The CPU builds it in
-// models/cpu/moe.h. It keeps no state.
+// its router chooses, and, where there is one, through an expert that all tokens share. It keeps no
+// state.
 //
 //   s = softmax(x gate^T) over all experts, or sigmoid(x gate^T)
 //   the `chosen` largest s + correction bias count, of equal ones those of lower index; where experts stand in

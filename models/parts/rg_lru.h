@@ -1,7 +1,6 @@
 #pragma once
 // The recurrent part of Griffin, as a model describes it: a branch with a short causal convolution and the Real-Gated
-// Linear Recurrent Unit, multiplied by a branch with gelu. The devices build
-// it in models/cpu/rg_lru.cc and models/cuda/rg_lru.cc.
+// Linear Recurrent Unit, multiplied by a branch with gelu.
 //
 //   y = gelu(linear_y(x));  u = conv(linear_x(x)), with a bias and no activation
 //   i = sigmoid(u input_gate + bias);  r = sigmoid(u recurrent_gate + bias), each head with its own matrix

@@ -1,6 +1,5 @@
 #pragma once
 // The two parts of an RWKV-7 layer, as a model describes them. Both mix each row with the one before it (token shift).
-// The devices build them in models/cpu/rwkv.cc and models/cuda/rwkv.cc.
 //
 // Time mix, W the matrices, l low-rank pairs W2 act(W1 x) + bias, x_m = x_t + (x_{t-1} - x_t) mix_m:
 //   r = Wr x_r;  k = Wk x_k;  v = Wv x_v;  decay = exp(-e^-0.5 sigmoid(l_w(x_w)));  a = sigmoid(l_a(x_a))

@@ -1,7 +1,6 @@
 #pragma once
 // The mixer of Mamba-1, as a model describes it: a short causal convolution, then a scan over time whose step, input
-// and output weights each token chooses, with a state of its own for every channel. The CPU builds it in
-// models/cpu/selective_scan.cc.
+// and output weights each token chooses, with a state of its own for every channel.
 //
 //   x, z = in_proj(u);  x = silu(conv1d(x))
 //   dt, B, C = x_proj(x), each behind its norm where there are norms;  dt = softplus(dt_proj(dt))

@@ -265,8 +265,8 @@ class DescribedLayers : public testing::Test {
 TEST_F(DescribedLayers, ComputeWhatANaiveComputationGives) {
   gpu::Threads threads(2);
   for (const gpu::Isa isa : {gpu::Isa::kPlain, gpu::best_isa()}) {
-    HostModel model(open_hf(), {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32, .isa = isa}, threads,
-                    threads);
+    cpu::HostModel model(open_hf(), {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32, .isa = isa},
+                         threads, threads);
     gpu::StateStore store(model.state().sizes(), {.pages = 2, .slots = 1});
     std::optional<gpu::Sequence> sequence = store.open();
     const std::vector<TokenId> prompt = tokens(80);
@@ -293,7 +293,7 @@ TEST_F(DescribedLayers, ComputeWhatANaiveComputationGives) {
 
 TEST_F(DescribedLayers, EveryCutIsRestoredToTheBit) {
   gpu::Threads threads(2);
-  HostModel model(open_hf(), {}, threads, threads);
+  cpu::HostModel model(open_hf(), {}, threads, threads);
   // K and V of three attentions, latents of three more; convolution and matrices of three nets and of a KDA,
   // convolution and state of three scans and an RG-LRU, two rings, rows and matrices of two time mixes, rows of a
   // channel mix.

@@ -65,8 +65,8 @@ class SsdFamilies : public testing::TestWithParam<Variant> {
 };
 
 TEST_P(SsdFamilies, ComputeWhatANaiveComputationGives) {
-  HostModel model(open_folder(dir_, GetParam().config, weights_, GetParam().prefix),
-                  {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32}, threads_);
+  cpu::HostModel model(open_folder(dir_, GetParam().config, weights_, GetParam().prefix),
+                       {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32}, threads_);
   gpu::StateStore store(model.state().sizes(), {.pages = 2, .slots = 1});
   std::optional<gpu::Sequence> sequence = store.open();
   const std::vector<TokenId> prompt = some_tokens(70);
@@ -86,7 +86,7 @@ TEST_P(SsdFamilies, ComputeWhatANaiveComputationGives) {
 }
 
 TEST_P(SsdFamilies, EveryCutIsRestoredToTheBit) {
-  HostModel model(open_folder(dir_, GetParam().config, weights_, GetParam().prefix), {}, threads_);
+  cpu::HostModel model(open_folder(dir_, GetParam().config, weights_, GetParam().prefix), {}, threads_);
   gpu::StateStore store(model.state().sizes(), {.pages = 16, .slots = 8});
   const std::vector<TokenId> prompt = some_tokens(70);
   const auto open = [&] {

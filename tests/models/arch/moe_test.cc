@@ -72,8 +72,8 @@ TEST(MoeModel, ComputesWhatANaiveComputationGives) {
       SCOPED_TRACE(kind.type + (gguf ? " as GGUF" : ""));
       Checkpoint checkpoint =
           gguf ? Checkpoint::open(dir.write("m.gguf", tiny.gguf().bytes())) : open_folder(dir, tiny);
-      HostModel model(std::move(checkpoint), {.compute = Compute::kF32, .kv = gpu::KvType::kF32}, threads,
-                      threads);
+      cpu::HostModel model(std::move(checkpoint), {.compute = Compute::kF32, .kv = gpu::KvType::kF32},
+                           threads, threads);
       gpu::StateStore store(model.state().sizes(), {.pages = 2, .slots = 1});
       std::optional<gpu::Sequence> sequence = store.open();
       ASSERT_TRUE(sequence && sequence->reserve(prompt.size()));
@@ -97,27 +97,27 @@ class MoePart : public testing::Test {
   MoePart() : tiny_(sized({.type = "qwen3_5_moe_text", .experts = 9, .chosen = 3}), 5) {}
 
   /// Of layer 0, as the weights are now.
-  std::unique_ptr<Part> load() {
+  std::unique_ptr<cpu::Part> load() {
     checkpoint_.emplace(open_folder(dir_, tiny_));
     return make(*parts_of<MoeSpec>(checkpoint_->config().layers).front());
   }
-  std::unique_ptr<Part> make(const MoeSpec& spec) {
+  std::unique_ptr<cpu::Part> make(const MoeSpec& spec) {
     const ComputeOptions options;
     StateLayout state;
-    RopeTables ropes;
-    BuildContext context{.checkpoint = *checkpoint_, .options = options, .state = state, .ropes = ropes};
-    return make_part(spec, context);
+    cpu::RopeTables ropes;
+    cpu::BuildContext context{.checkpoint = *checkpoint_, .options = options, .state = state, .ropes = ropes};
+    return cpu::make_part(spec, context);
   }
 
-  static std::vector<float> apply(const Part& moe, const std::vector<float>& x, gpu::Threads& threads,
+  static std::vector<float> apply(const cpu::Part& moe, const std::vector<float>& x, gpu::Threads& threads,
                                   const ComputeOptions& options) {
-    Scratch scratch;
-    Step step{.kernels = gpu::cpu_kernels(options.isa),
-              .threads = threads,
-              .options = options,
-              .scratch = scratch,
-              .slices = {},
-              .rows = x.size() / kHidden};
+    cpu::Scratch scratch;
+    cpu::Step step{.kernels = gpu::cpu_kernels(options.isa),
+                   .threads = threads,
+                   .options = options,
+                   .scratch = scratch,
+                   .slices = {},
+                   .rows = x.size() / kHidden};
     std::vector<float> y(x.size());
     moe.apply(step, x.data(), y.data());
     return y;
@@ -152,7 +152,7 @@ TEST_F(MoePart, ARowsBitsDependOnThatRowAlone) {
     for (const Compute compute : {Compute::kF32, Compute::kAuto}) {
       const ComputeOptions options{.compute = compute, .isa = isa};
       SCOPED_TRACE(std::string(gpu::name_of(isa)) + (compute == Compute::kF32 ? " f32" : " auto"));
-      const std::unique_ptr<Part> moe = load();
+      const std::unique_ptr<cpu::Part> moe = load();
       gpu::Threads one(1);
       std::vector<float> alone;
       for (std::size_t row = 0; row < kRows; ++row) {
@@ -202,7 +202,7 @@ TEST_F(MoePart, EveryKindOfRouterIsItsDefinition) {
   const test::NaiveModel naive(checkpoint_->config(), weights);
   for (const MoeSpec& kind : kinds) {
     SCOPED_TRACE("kind " + std::to_string(&kind - kinds.data()));
-    const std::unique_ptr<Part> moe = make(kind);
+    const std::unique_ptr<cpu::Part> moe = make(kind);
     gpu::Threads one(1);
     gpu::Threads two(2);
     const std::vector<float> x = random_rows(70);
@@ -262,7 +262,7 @@ TEST_F(MoePart, WhatNobodyChoseDoesNotMatter) {
 
 TEST(ExpertRows, GathersRowsByExpert) {
   const std::vector<std::uint32_t> chosen{1, 3, 0, 3, 1, 4};
-  const ExpertRows rows(chosen, 2, 6);
+  const cpu::ExpertRows rows(chosen, 2, 6);
   ASSERT_EQ(rows.runs().size(), 4u);
   const std::size_t experts[] = {0, 1, 3, 4};
   const std::size_t counts[] = {1, 2, 2, 1};
