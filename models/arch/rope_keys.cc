@@ -11,7 +11,6 @@ namespace reprise::models {
 namespace {
 
 constexpr Key kRopeTheta{"rope_theta", "rope.freq_base"};
-constexpr Key kRopeDimension{"partial_rotary_factor", "rope.dimension_count"};
 constexpr Key kRopeScaling{"rope_scaling", "rope.scaling"};
 constexpr Key kRopeSection{"mrope_section", "rope.dimension_sections"};
 

@@ -21,4 +21,7 @@ struct RopeKeys {
 /// Read, checked, its frequencies computed.
 std::shared_ptr<const RopeConfig> read_rope(const ConfigSource& source, const RopeKeys& keys);
 
+/// For families that allow less than read_rope() does.
+inline constexpr Key kRopeDimension{"partial_rotary_factor", "rope.dimension_count"};
+
 }  // namespace reprise::models
