@@ -30,6 +30,8 @@
 #include "gpu/cuda/stream.h"
 #include "models/cuda/adapter.h"
 #include "models/cuda/part.h"
+#include "models/cuda/step.h"
+#include "models/cuda/weights.h"
 #include "models/host_experts.h"
 #include "models/model.h"
 

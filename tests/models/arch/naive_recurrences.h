@@ -1,5 +1,5 @@
 #pragma once
-// RG-LRU and the parts of RWKV-7 (models/parts/rg_lru.h, rwkv_spec.h) in the plainest way, in double precision.
+// RG-LRU and the parts of RWKV-7 (models/parts/rg_lru.h, rwkv.h) in the plainest way, in double precision.
 
 #include <cmath>
 #include <map>
