@@ -239,6 +239,14 @@ class Configuration(unittest.TestCase):
         again = self.with_file(done.stdout, "--print-config")
         self.assertEqual(again.stdout, done.stdout)
 
+    def test_removed_flags_are_warnings(self):
+        done = self.run_serve("--kv-reuse", "--print-config")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("--kv-reuse was removed: only exact prefixes are reused", done.stderr)
+        self.assertNotIn("kv_reuse", done.stdout)
+        self.assertNotIn("--kv-reuse", self.run_serve("--help").stdout)
+        self.assertNotIn("--kv-reuse", self.run_serve("--help-all").stdout)
+
     def test_mistakes_in_the_file_are_named(self):
         for text, words in [("[http]\nhost = 'x'\nprot = 1\n", ("line 3", "http.prot")),
                             ("[htpt]\nport = 1\n", ("line 2", "htpt.port")),

@@ -20,7 +20,7 @@ std::unique_ptr<EvictionPolicy> named_policy(const std::string& name) {
 
 EntryInfo info_of(const CacheEntry& entry) {
   return {entry.id,       entry.snapshot, entry.length, entry.origin, entry.conversation,
-          entry.last_use, entry.hits,     entry.leases, entry.pinned, entry.places};
+          entry.last_use, entry.hits,     entry.leases, entry.pinned};
 }
 
 PrefixCache::Impl::Impl(PrefixCacheOptions given)

@@ -73,7 +73,6 @@ struct Found {
     std::uint32_t at;  // tokens to restore: the entry's length, or less where states can be cut
     Origin origin;
     Conversation conversation;
-    std::uint32_t places;  // that it has in pages
   };
   std::optional<Restore> restore;
   MissReason reason = MissReason::kNone;
@@ -104,9 +103,8 @@ struct NewEntry {
   Conversation conversation = 0;
   std::uint64_t request = 0;  // whose; entries of one request do not supersede each other
   bool pinned = false;
-  std::uint32_t keep = 0;    // an entry of this length is not superseded: where the last user message ends
-  CacheTime ttl{0};          // its own time to live since the last use, beside the cache's; 0: none
-  std::uint32_t places = 0;  // in pages, where it is compacted; 0: its length
+  std::uint32_t keep = 0;  // an entry of this length is not superseded: where the last user message ends
+  CacheTime ttl{0};        // its own time to live since the last use, beside the cache's; 0: none
 };
 
 struct Inserted {
@@ -126,7 +124,6 @@ struct EntryInfo {
   std::uint32_t hits;
   std::uint32_t leases;
   bool pinned;
-  std::uint32_t places;
 };
 
 /// An entry that is made again within so many lookups of its eviction was evicted too early.

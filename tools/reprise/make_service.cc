@@ -152,7 +152,6 @@ std::vector<actors::ModelSpec> model_specs(const ServeConfig& config) {
                      .kv_dtype = config.engine.kv_dtype,
                      .isa = config.engine.isa,
                      .kv = kv_budget_of(config, model),
-                     .kv_reuse = model.kv_reuse.value_or(config.kv_reuse),
                      .adapters = {}});
     actors::ModelSpec& spec = specs.back();
     spec.aliases = model.aliases;

@@ -58,6 +58,19 @@ ServeCommand::ServeCommand(CLI::App& app)
     }
     option->group(setting.common ? kCommonGroup : setting.group);
   }
+  for (const RemovedSetting& removed : removed_settings()) add_removed(removed);
+}
+
+// Help and manual do not show options without a group, and nothing suggests them.
+void ServeCommand::add_removed(const RemovedSetting& removed) {
+  std::istringstream flags{std::string(removed.flags)};
+  for (std::string flag; std::getline(flags, flag, ',');) {
+    const auto warn = [this, &removed, flag] { config_.warnings.push_back(removed.warning(flag)); };
+    CLI::Option* option = removed.has_value ? command_->add_option_function<std::string>(
+                                                  flag, [warn](const std::string&) { warn(); })
+                                            : command_->add_flag_callback(flag, warn);
+    option->group("");
+  }
 }
 
 void ServeCommand::resolve() {

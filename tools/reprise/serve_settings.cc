@@ -301,9 +301,6 @@ void add_engine(Table& table, ServeConfig& config) {
              "With --kv-budget: how scores of neighboring tokens are combined: average or max");
   table.number("engine.kv_pool_width", "--kv-pool-width", "N", config.kv.pool_width, 1,
                KvBudget::kMostPoolWidth, "With --kv-budget: neighbors whose scores are combined; odd");
-  table.toggle("engine.kv_reuse", "--kv-reuse", "true", config.kv_reuse,
-               "With --kv-budget: let a turn restore the tokens that an earlier turn kept, even if it would "
-               "choose others. kv_reuse of a request, or else of [[models]], overrides it");
   table.text("engine.isa", "--isa", "NAME", config.engine.isa,
              "CPU kernels to use, for tests: plain, neon, neon-dotprod, neon-i8mm, avx2, avx2-vnni, avx512, "
              "avx512-vnni, avx512-amx; empty: the best");
@@ -462,7 +459,21 @@ void add_operation(Table& table, ServeConfig& config) {
                "Start the trace at SIGUSR2 or POST /admin/trace/start, not at startup");
 }
 
+// In the order of their keys.
+constexpr RemovedSetting kRemoved[] = {
+    {"engine.kv_reuse", "--kv-reuse", false, "only exact prefixes are reused"},
+    {"models.kv_reuse", "", false, "only exact prefixes are reused"},
+};
+
 }  // namespace
+
+std::string RemovedSetting::warning(const std::string& name) const {
+  return name + " was removed: " + std::string(successor);
+}
+
+std::span<const RemovedSetting> removed_settings() {
+  return kRemoved;
+}
 
 std::vector<Setting> serve_settings(ServeConfig& config) {
   Table table;
