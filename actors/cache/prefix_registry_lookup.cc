@@ -53,7 +53,6 @@ Task<protocol::LookedUp> PrefixRegistry::on(protocol::Lookup lookup) {
     answer.brought =
         protocol::LookedUp::Brought{.state = below.state, .origin = below.origin, .tier = below.tier};
   }
-  if (below.compare_at > flight.looked_up) answer.wanted.push_back(below.compare_at);
   answer.reason = !below.state && below.reason != MissReason::kNeverSeen ? below.reason : best.reason;
   explain(flight, best, answer);
   publish();

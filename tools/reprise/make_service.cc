@@ -98,7 +98,6 @@ void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
                     .most_bytes = config.disk_mb << 20,
                     .ttl = seconds(config.disk_ttl),
                     .even_if_slower = config.even_if_slower,
-                    .other_builds = config.other_builds,
                     .pack = config.pack};
   }
   if (!config.remote.empty()) {
@@ -109,7 +108,6 @@ void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
                                                                   .ttl = seconds(config.remote_ttl)},
                       .master_key = key,
                       .even_if_slower = config.even_if_slower,
-                      .other_builds = config.other_builds,
                       .pack = config.pack};
   }
 }

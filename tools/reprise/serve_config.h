@@ -71,7 +71,6 @@ struct CacheConfig {
   std::uint64_t disk_mb = 16384;          // of that folder
   std::chrono::milliseconds disk_ttl{0};  // 0: for ever
   bool even_if_slower = false;
-  bool other_builds = false;
   bool pack = false;                                               // what is written to a folder or a store
   std::string remote{};                                            // store that servers share; empty: none
   std::chrono::milliseconds remote_ttl = std::chrono::hours(168);  // 0: for ever

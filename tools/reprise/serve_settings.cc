@@ -419,8 +419,6 @@ void add_cache(Table& table, ServeConfig& config) {
                 "Time after which an unused snapshot in --cache-dir is removed; 0: never");
   table.toggle("cache.even_if_slower", "--cache-even-if-slower", "true", cache.even_if_slower,
                "Restore from host memory, folder or store even if computing would be faster");
-  table.toggle("cache.other_builds", "--cache-other-builds", "true", cache.other_builds,
-               "Restore snapshots of another build or device once a comparison found them bitwise identical");
   table.toggle("cache.pack", "--cache-pack", "true", cache.pack,
                "Compress snapshots in folder and store losslessly");
   table.text("cache.remote", "--cache-remote", "URL", cache.remote,
@@ -461,6 +459,8 @@ void add_operation(Table& table, ServeConfig& config) {
 
 // In the order of their keys.
 constexpr RemovedSetting kRemoved[] = {
+    {"cache.other_builds", "--cache-other-builds", false,
+     "only snapshots of the same build and device are restored"},
     {"engine.kv_reuse", "--kv-reuse", false, "only exact prefixes are reused"},
     {"models.kv_reuse", "", false, "only exact prefixes are reused"},
 };
