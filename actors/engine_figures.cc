@@ -82,9 +82,6 @@ void list_devices(const std::map<std::string, DeviceBoard::Figures>& devices, Li
                all(&WorkerFigures::compacted_full_bytes));
   list.counter("kv_compacted_kept_bytes_total", "Bytes of compacted prompts after their compaction.",
                all(&WorkerFigures::compacted_kept_bytes));
-  list.counter("kv_compacted_reuses_total",
-               "Prompts that reused the compacted keys and values of an earlier turn.",
-               all(&WorkerFigures::compacted_restores));
   list.counter("reclaims_total", "Times that memory was reclaimed from the cache.",
                all(&WorkerFigures::reclaims));
   list.counter("reclaims_ahead_total", "Times that memory was reclaimed from the cache ahead of need.",

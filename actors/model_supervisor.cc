@@ -242,7 +242,6 @@ std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed
   served->worker = managed.device->worker;
   served->limits = options_.requests;
   served->kv = managed.spec.kv;
-  served->kv_reuse = managed.spec.kv_reuse;
   served->warn = options_.log;
   ModelCard& card = served->card;
   card.id = managed.spec.name;

@@ -25,7 +25,6 @@ struct CacheEntry {
   std::uint64_t id = 0;
   std::uint64_t snapshot = 0;
   std::uint32_t length = 0;
-  std::uint32_t places = 0;  // in pages: fewer where it is compacted
   protocol::Origin origin{};
   std::uint64_t conversation = 0;
   std::uint64_t request = 0;

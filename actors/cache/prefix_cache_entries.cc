@@ -97,7 +97,7 @@ void PrefixCache::Impl::detach(CacheEntry& entry, MissReason tombstone) {
 
 void PrefixCache::Impl::supersede(const CacheEntry& by, std::uint32_t keep,
                                   std::vector<std::uint64_t>& dropped) {
-  const bool cuts = can_cut(*by.home);
+  const bool cuts = options.any_token;
   if (by.conversation == 0 || !(cuts || moves_on(by.origin))) return;
   for (const Node *node = by.node->parent(), *next; node != nullptr; node = next) {
     next = node->parent();
@@ -158,7 +158,6 @@ Inserted PrefixCache::insert(std::string_view name_space, Tokens tokens, const N
     entry.id = inserted.entry;
     entry.snapshot = made.snapshot;
     entry.length = made.length;
-    entry.places = made.places == 0 ? made.length : made.places;
     entry.origin = made.origin;
     entry.conversation = made.conversation;
     entry.request = made.request;

@@ -16,9 +16,8 @@ using Tokens = std::span<const TokenId>;
 
 // -- what is known of a prompt
 
-PrefixCache::Impl::Best PrefixCache::Impl::best_for(const CacheNamespace& space, Place place,
-                                                    std::size_t length) {
-  if (can_cut(space)) {
+PrefixCache::Impl::Best PrefixCache::Impl::best_for(Place place, std::size_t length) {
+  if (options.any_token) {
     const Place covered = PrefixTree::deepest_with(place, PrefixTree::kEntry);
     const std::uint32_t at = restorable(covered.depth, length);
     if (at == 0) return {};
@@ -32,12 +31,11 @@ PrefixCache::Impl::Best PrefixCache::Impl::best_for(const CacheNamespace& space,
   return {};
 }
 
-MissReason PrefixCache::Impl::explain(const CacheNamespace& space, Place place, std::size_t length,
-                                      std::uint32_t restored) const {
+MissReason PrefixCache::Impl::explain(Place place, std::size_t length, std::uint32_t restored) const {
   const std::uint32_t possible = restorable(place.depth, length);
   if (restored == possible && restored > 0) return MissReason::kNone;
   if (place.depth < options.grid) return MissReason::kNeverSeen;
-  if (can_cut(space)) {  // one that went could have been cut
+  if (options.any_token) {  // one that went could have been cut
     const Place buried = PrefixTree::deepest_with(place, PrefixTree::kTombstone);
     if (restorable(buried.depth, length) <= restored) return MissReason::kNoCheckpoint;
     return PrefixTree::find_below(buried.node, PrefixTree::kTombstone)->tombstone();
@@ -115,7 +113,7 @@ std::optional<Leader> PrefixCache::lead(std::string_view name_space, Tokens prom
   const CacheNamespace* space = impl_->namespaces.find(name_space);
   if (space == nullptr) return std::nullopt;
   Place place = impl_->tree.match(space->root, prompt);
-  const std::uint32_t have = impl_->best_for(*space, place, prompt.size()).at;
+  const std::uint32_t have = impl_->best_for(place, prompt.size()).at;
   for (;;) {
     const Place shared = PrefixTree::deepest_with(place, PrefixTree::kFlight);
     const std::uint32_t at = impl_->restorable(shared.depth, prompt.size());
@@ -136,8 +134,7 @@ Sighting PrefixCache::peek(std::string_view name_space, Tokens prompt) const {
   const CacheNamespace* space = impl_->namespaces.find(name_space);
   if (space == nullptr) return {};
   const Place place = impl_->tree.match(space->root, prompt);
-  Sighting seen{
-      .known = place.depth, .restorable = impl_->best_for(*space, place, prompt.size()).at, .branch = {}};
+  Sighting seen{.known = place.depth, .restorable = impl_->best_for(place, prompt.size()).at, .branch = {}};
   const std::uint32_t branch = impl_->restorable(place.depth, prompt.size());
   if (PrefixTree::goes_on(place) && branch > seen.restorable) seen.branch = branch;
   seen.diverges = PrefixTree::goes_on(place) && place.depth < prompt.size();
@@ -156,7 +153,7 @@ Found PrefixCache::lookup(std::string_view name_space, Tokens prompt, std::uint3
   if (CacheNamespace* space = impl_->namespaces.find(name_space)) {
     Place place = impl_->tree.match(space->root, prompt);
     impl_->tree.touch(place, ++impl_->clock);
-    const Impl::Best best = impl_->best_for(*space, place, prompt.size());
+    const Impl::Best best = impl_->best_for(place, prompt.size());
     const bool in_flight = known != UINT32_MAX;
     known = std::max(known, best.at);  // a flight that led may have gone further since
     if (known < place.depth) place = PrefixTree::above(place, known);
@@ -166,12 +163,11 @@ Found PrefixCache::lookup(std::string_view name_space, Tokens prompt, std::uint3
     if (best.entry != nullptr && best.at < min_tokens) {
       found.reason = MissReason::kBelowMinimum;
     } else {
-      found.reason = impl_->explain(*space, place, prompt.size(), best.at);
+      found.reason = impl_->explain(place, prompt.size(), best.at);
       impl_->see_return(place, prompt.size(), best.at, now);
       if (best.entry != nullptr) {
         CacheEntry& entry = *best.entry;
-        found.restore =
-            Found::Restore{entry.id, entry.snapshot, best.at, entry.origin, entry.conversation, entry.places};
+        found.restore = Found::Restore{entry.id, entry.snapshot, best.at, entry.origin, entry.conversation};
         // One that is cut to serve for its beginning alone has not come back.
         if (best.at >= entry.length / 2) impl_->policy->returned(entry.kind, now - entry.last_use);
         impl_->use(entry, now);

@@ -47,7 +47,7 @@ struct PrefixCache::Impl {
     std::uint32_t at = 0;
   };
 
-  explicit Impl(PrefixCacheOptions given);
+  Impl(PrefixCacheOptions given, std::unique_ptr<EvictionPolicy> its_policy);
 
   CacheEntry& entry_at(const Node* node) { return entries.at(node->entry()); }
 
@@ -60,11 +60,8 @@ struct PrefixCache::Impl {
     const std::uint32_t most = std::min(known, last);
     return most - most % options.grid;
   }
-  /// Whether its states can be restored in part.
-  bool can_cut(const CacheNamespace& space) const { return options.any_token && !space.compacted; }
-  Best best_for(const CacheNamespace& space, Place place, std::size_t length);
-  MissReason explain(const CacheNamespace& space, Place place, std::size_t length,
-                     std::uint32_t restored) const;
+  Best best_for(Place place, std::size_t length);
+  MissReason explain(Place place, std::size_t length, std::uint32_t restored) const;
   /// A prompt that comes back to an entry that was evicted tells as much of the time to return as a hit does.
   void see_return(Place place, std::size_t length, std::uint32_t restored, CacheTime now);
   /// The oldest flight at or below the node that began before `self` and is none of `passed`, as far as a

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "protocol/name_space.h"
 #include "runtime/wait.h"
 
 namespace reprise::actors {
@@ -81,13 +80,8 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
         cache_.peek(announce.name_space, begin_of(prompt, announce.most_tokens)).restorable;
   }
   Flight& flight = flights_[announce.flight];
-  const bool compacted = protocol::is_compacted(announce.name_space);
-  if (compacted) {  // what it computes serves nobody else: nobody is to wait for it
-    flight.landed = true;
-  } else {
-    flight.in_cache = cache_.begin_flight(announce.name_space, prompt, now());
-    numbers_[flight.in_cache] = announce.flight;
-  }
+  flight.in_cache = cache_.begin_flight(announce.name_space, prompt, now());
+  numbers_[flight.in_cache] = announce.flight;
   flight.name_space = announce.name_space;
   flight.prompt = announce.prompt;
   flight.most_tokens = announce.most_tokens;
@@ -95,7 +89,6 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
   flight.diverges = seen.diverges;
   flight.behind = seen.behind;
   publish();
-  if (compacted) co_return announced;
   // One that has passed the place where the two part is no use; another may be on its way to it.
   const FlightId self = flight.in_cache;
   std::vector<FlightId> passed;

@@ -64,8 +64,7 @@ Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
                                            .conversation = plan.conversation,
                                            .request = plan.request,
                                            .keep = plan.keep,
-                                           .ttl = planned == plan.places.end() ? CacheTime{0} : planned->ttl,
-                                           .places = taken.snapshot->places},
+                                           .ttl = planned == plan.places.end() ? CacheTime{0} : planned->ttl},
                                           now());
   std::vector<protocol::SnapshotId> superseded;
   for (const std::uint64_t old : inserted.superseded) superseded.push_back(id_of(old));

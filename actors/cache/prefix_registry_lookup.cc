@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "actors/cache/prefix_registry.h"
-#include "protocol/name_space.h"
 
 namespace reprise::actors {
 
@@ -46,8 +45,7 @@ Task<protocol::LookedUp> PrefixRegistry::on(protocol::Lookup lookup) {
     answer.restore = protocol::LookedUp::Restore{.snapshot = id_of(best.restore->snapshot),
                                                  .at = best.restore->at,
                                                  .origin = best.restore->origin,
-                                                 .conversation = best.restore->conversation,
-                                                 .places = best.restore->places};
+                                                 .conversation = best.restore->conversation};
   }
   flight.looked_up = best.restore ? best.restore->at : 0;
   const protocol::Fetched below = std::exchange(flight.fetched, {});
@@ -55,7 +53,6 @@ Task<protocol::LookedUp> PrefixRegistry::on(protocol::Lookup lookup) {
     answer.brought =
         protocol::LookedUp::Brought{.state = below.state, .origin = below.origin, .tier = below.tier};
   }
-  if (below.compare_at > flight.looked_up) answer.wanted.push_back(below.compare_at);
   answer.reason = !below.state && below.reason != MissReason::kNeverSeen ? below.reason : best.reason;
   explain(flight, best, answer);
   publish();
@@ -139,7 +136,6 @@ Task<void> PrefixRegistry::fetch(protocol::FlightNumber number, protocol::FetchS
 
 void PrefixRegistry::offer_below(const protocol::CheckpointTaken& taken, Origin origin) {
   if (!options_.tier || bound_.kind.page_tokens == 0 || taken.at < kWorthFetching) return;
-  if (protocol::is_compacted(taken.plan->name_space)) return;
   protocol::StoreState store{.kind = bound_.kind,
                              .name_space = taken.plan->name_space,
                              .tokens = taken.tokens,

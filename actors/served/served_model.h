@@ -38,7 +38,6 @@ struct ServedModel {
   protocol::TurnStoreRef turn_store;          // nobody: turns do not outlast the process
   RequestRules limits;
   KvBudget kv;
-  bool kv_reuse = false;
   std::uint32_t least_tokens = 1;  // that a snapshot must have
   std::function<void(const std::string&)> warn;
 

@@ -48,8 +48,6 @@ struct SnapshotRecord {
   bool raw = false;
   std::uint32_t prompt_end = 0;
   std::vector<float> logits{};
-
-  bool compacted() const { return state.stored() != state.logical(); }
 };
 
 class StateTable {

@@ -114,6 +114,31 @@ TEST(ServeSettings, UnknownVariablesAreWarnings) {
             std::string::npos);
 }
 
+TEST(ServeSettings, RemovedOnesAreWarnings) {
+  std::set<std::string> names;
+  ServeConfig config;
+  for (const Setting& setting : serve_settings(config)) {
+    names.insert(setting.key);
+    std::istringstream flags(setting.flag + setting.further_flags);
+    for (std::string flag; std::getline(flags, flag, ',');) names.insert(flag);
+  }
+  for (const RemovedSetting& removed : removed_settings()) {
+    EXPECT_TRUE(names.insert(std::string(removed.key)).second) << removed.key;
+    EXPECT_FALSE(removed.successor.empty()) << removed.key;
+    std::istringstream flags{std::string(removed.flags)};
+    for (std::string flag; std::getline(flags, flag, ',');) EXPECT_TRUE(names.insert(flag).second) << flag;
+  }
+  const test::TempDir folder;
+  const std::string path = (folder.path() / "old.toml").string();
+  std::ofstream(path) << "[engine]\nkv_reuse = true\n[[models]]\npath = 'm'\nkv_reuse = 'x'\n";
+  load_config_file(config, path);
+  load_config_environment(config, {"REPRISE_ENGINE_KV_REUSE=1"});
+  const std::string why = " was removed: only exact prefixes are reused";
+  EXPECT_EQ(config.warnings, (std::vector<std::string>{path + " line 2: engine.kv_reuse" + why,
+                                                       path + " line 5: models.kv_reuse" + why,
+                                                       "REPRISE_ENGINE_KV_REUSE" + why}));
+}
+
 TEST(ServeSettings, VariablesOfKubernetesAreLeftAlone) {
   ServeConfig config;
   load_config_environment(

@@ -98,7 +98,6 @@ void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
                     .most_bytes = config.disk_mb << 20,
                     .ttl = seconds(config.disk_ttl),
                     .even_if_slower = config.even_if_slower,
-                    .other_builds = config.other_builds,
                     .pack = config.pack};
   }
   if (!config.remote.empty()) {
@@ -109,7 +108,6 @@ void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
                                                                   .ttl = seconds(config.remote_ttl)},
                       .master_key = key,
                       .even_if_slower = config.even_if_slower,
-                      .other_builds = config.other_builds,
                       .pack = config.pack};
   }
 }
@@ -152,7 +150,6 @@ std::vector<actors::ModelSpec> model_specs(const ServeConfig& config) {
                      .kv_dtype = config.engine.kv_dtype,
                      .isa = config.engine.isa,
                      .kv = kv_budget_of(config, model),
-                     .kv_reuse = model.kv_reuse.value_or(config.kv_reuse),
                      .adapters = {}});
     actors::ModelSpec& spec = specs.back();
     spec.aliases = model.aliases;
@@ -189,7 +186,6 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.registry.recurrent_ttl = config.cache.recurrent_ttl;
   options.registry.cache.max_per_conversation = config.cache.max_per_conversation;
   options.registry.min_insert_tokens = config.cache.min_insert_tokens;
-  options.registry.cache.policy = config.cache.policy;
   options.registry.cache.max_in_replies = config.cache.max_in_replies;
   options.requests.reply_checkpoint_tokens = config.cache.reply_checkpoint_tokens;
   options.requests.reply_checkpoints = config.cache.max_in_replies;

@@ -2,13 +2,11 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <sstream>
 
-#include "actors/cache/eviction_policy.h"
 #include "protocol/http/log.h"
 #include "tools/reprise/engine_flags.h"
 #include "tools/reprise/serve_help.h"
@@ -58,6 +56,19 @@ ServeCommand::ServeCommand(CLI::App& app)
     }
     option->group(setting.common ? kCommonGroup : setting.group);
   }
+  for (const RemovedSetting& removed : removed_settings()) add_removed(removed);
+}
+
+// Help and manual do not show options without a group, and nothing suggests them.
+void ServeCommand::add_removed(const RemovedSetting& removed) {
+  std::istringstream flags{std::string(removed.flags)};
+  for (std::string flag; std::getline(flags, flag, ',');) {
+    const auto warn = [this, &removed, flag] { config_.warnings.push_back(removed.warning(flag)); };
+    CLI::Option* option = removed.has_value ? command_->add_option_function<std::string>(
+                                                  flag, [warn](const std::string&) { warn(); })
+                                            : command_->add_flag_callback(flag, warn);
+    option->group("");
+  }
 }
 
 void ServeCommand::resolve() {
@@ -85,12 +96,6 @@ void ServeCommand::resolve() {
     reasoning_known = reasoning_known || config_.reasoning == known;
   if (!reasoning_known) {
     throw UsageError("chat.reasoning: '" + config_.reasoning + "' is not one of on, auto, off, template");
-  }
-  const std::vector<std::string> policies = actors::eviction_policy_names();
-  if (std::find(policies.begin(), policies.end(), config_.cache.policy) == policies.end()) {
-    std::string known;
-    for (const std::string& name : policies) known += (known.empty() ? "" : ", ") + name;
-    throw UsageError("cache.policy: '" + config_.cache.policy + "' is not one of " + known);
   }
   if (config_.cache.choosy_percent > config_.cache.evict_percent) {
     throw UsageError("cache.choosy_percent: " + std::to_string(config_.cache.choosy_percent) +

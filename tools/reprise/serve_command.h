@@ -23,6 +23,8 @@ class ServeCommand {
   int run(const ServiceFactory& make_service);
 
  private:
+  /// Its flags do nothing but warn.
+  void add_removed(const RemovedSetting& removed);
   void resolve();
 
   CLI::App* command_;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,7 +38,6 @@ struct ModelTable {
   std::vector<std::string> aliases{};  // further names of it
   std::vector<std::string> tags{};
   std::optional<std::uint32_t> kv_budget{};  // as engine.kv_budget; none: that
-  std::optional<bool> kv_reuse{};            // as engine.kv_reuse; none: that
   std::vector<AdapterTable> adapters{};
 };
 
@@ -62,7 +62,6 @@ struct CacheConfig {
   std::uint32_t max_in_replies = 8;             // of one conversation
   std::uint32_t choosy_percent = 70;            // of the state memory; 100: never
   std::uint32_t evict_percent = 85;             // likewise
-  std::string policy = "returns";
   std::uint32_t verify_percent = 0;
   bool verify_inline = false;  // and of all hits, where no percentage is set
   bool idle_prefill = true;
@@ -71,7 +70,6 @@ struct CacheConfig {
   std::uint64_t disk_mb = 16384;          // of that folder
   std::chrono::milliseconds disk_ttl{0};  // 0: for ever
   bool even_if_slower = false;
-  bool other_builds = false;
   bool pack = false;                                               // what is written to a folder or a store
   std::string remote{};                                            // store that servers share; empty: none
   std::chrono::milliseconds remote_ttl = std::chrono::hours(168);  // 0: for ever
@@ -100,7 +98,6 @@ struct ServeConfig {
   std::vector<ModelTable> models{};  // empty: the built-in model alone
   EngineFlags engine{};              // its `model` is not used here
   KvBudget kv{};                     // of requests that do not say
-  bool kv_reuse = false;
   std::string kv_pooling{name_of(KvBudget::Pooling::kAverage)};
   std::uint64_t context = 0;   // tokens for all of `parallel` together; 0: what a model has, for each
   std::uint32_t parallel = 0;  // sequences computed at once; 0: as many as there is memory for
@@ -128,6 +125,9 @@ struct ServeConfig {
   std::vector<std::string> warnings{};        // what the log says of the settings when it is open
 };
 
+/// "http.port" is REPRISE_HTTP_PORT.
+std::string variable_of(std::string_view key);
+
 /// One setting. `set` takes the text of a flag or variable and throws std::invalid_argument with what is
 /// wrong.
 struct Setting {
@@ -147,21 +147,32 @@ struct Setting {
 
   /// Help and range.
   std::string description() const;
-  /// "http.port" is REPRISE_HTTP_PORT.
-  std::string variable() const;
+  std::string variable() const { return variable_of(key); }
 };
 
 /// All settings of `config`, which must outlive them.
 std::vector<Setting> serve_settings(ServeConfig& config);
 
+/// A setting of an earlier version. Its key, flags and variable have no effect but a warning.
+struct RemovedSetting {
+  std::string_view key;
+  std::string_view flags;      // names between commas; empty: it had none
+  bool has_value = true;       // false: its flags take none
+  std::string_view successor;  // what holds in its place, or what to use
+
+  /// `name`: its key, flag or variable, as it was given.
+  std::string warning(const std::string& name) const;
+};
+std::span<const RemovedSetting> removed_settings();
+
 /// Text as TOML has it.
 std::string toml_string(std::string_view text);
 std::string toml_strings(const std::vector<std::string>& items);
 
-/// Throws UsageError, which names file and line.
+/// Adds a warning for each key that was removed. Throws UsageError, which names file and line.
 void load_config_file(ServeConfig& config, const std::string& path);
 /// Sets what variables of `environment` ("NAME=value") say, and adds a warning for each other REPRISE_* variable that
-/// this program does not know. Those that Kubernetes makes of services (REPRISE_PORT=tcp://..., REPRISE_SERVICE_HOST)
+/// was removed or is not known. Those that Kubernetes makes of services (REPRISE_PORT=tcp://..., REPRISE_SERVICE_HOST)
 /// are left alone, also where a setting has such a name. Throws UsageError, which names the variable.
 void load_config_environment(ServeConfig& config, const std::vector<std::string>& environment);
 /// ": did you mean 'x'?" where a setting's key is near to the given one; else empty.

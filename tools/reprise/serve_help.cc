@@ -32,7 +32,7 @@ std::string ServeFormatter::make_help(const CLI::App* app, std::string name, CLI
   if (mode != CLI::AppFormatMode::Normal) return CLI::Formatter::make_help(app, std::move(name), mode);
   const auto is_common = [](const CLI::Option* option) { return option->get_group() == kCommonGroup; };
   const auto is_further = [&](const CLI::Option* option) {
-    return !is_common(option) && option->nonpositional();
+    return !is_common(option) && option->nonpositional() && !option->get_group().empty();
   };
   return make_description(app) + make_usage(app, std::move(name)) +
          make_group(kCommonGroup, false, app->get_options(is_common)) +

@@ -301,9 +301,6 @@ void add_engine(Table& table, ServeConfig& config) {
              "With --kv-budget: how scores of neighboring tokens are combined: average or max");
   table.number("engine.kv_pool_width", "--kv-pool-width", "N", config.kv.pool_width, 1,
                KvBudget::kMostPoolWidth, "With --kv-budget: neighbors whose scores are combined; odd");
-  table.toggle("engine.kv_reuse", "--kv-reuse", "true", config.kv_reuse,
-               "With --kv-budget: let a turn restore the tokens that an earlier turn kept, even if it would "
-               "choose others. kv_reuse of a request, or else of [[models]], overrides it");
   table.text("engine.isa", "--isa", "NAME", config.engine.isa,
              "CPU kernels to use, for tests: plain, neon, neon-dotprod, neon-i8mm, avx2, avx2-vnni, avx512, "
              "avx512-vnni, avx512-amx; empty: the best");
@@ -351,8 +348,6 @@ void add_defaults(Table& table, ServeConfig& config) {
   table.text("chat.system_in_place", "--system-in-place", "HOW", config.system_in_place,
              "How to render system messages after the first: auto (in place if the template shows them, else "
              "as user messages), user (as user messages), or template (left to the template)");
-  table.toggle("chat.reattach_reasoning", "--reattach-reasoning", "true", config.http.reattach_reasoning,
-               "Restore the reasoning of replies that a client sends back without it");
   table.optional("requests.max_tokens", "--max-tokens,--n-predict,--predict,-n", "TOKENS", config.max_tokens,
                  1e8, "Maximum length of a reply if the request sets none; -1: what the context leaves");
   table.common();
@@ -400,8 +395,6 @@ void add_cache(Table& table, ServeConfig& config) {
   table.number("cache.evict_percent", "--cache-evict-percent", "PERCENT", cache.evict_percent, 1, 100,
                "Use of the memory for sequences and snapshots above which snapshots are evicted ahead of "
                "need; 100: never");
-  table.text("cache.policy", "--cache-policy", "NAME", cache.policy,
-             "Which snapshot is evicted first: lru, forks or returns");
   table.number("cache.verify_percent", "--cache-verify-percent", "PERCENT", cache.verify_percent, 0, 100,
                "Share of restored prompts that are recomputed in idle time and compared");
   table.toggle("cache.verify_inline", "--cache-verify-inline", "true", cache.verify_inline,
@@ -422,8 +415,6 @@ void add_cache(Table& table, ServeConfig& config) {
                 "Time after which an unused snapshot in --cache-dir is removed; 0: never");
   table.toggle("cache.even_if_slower", "--cache-even-if-slower", "true", cache.even_if_slower,
                "Restore from host memory, folder or store even if computing would be faster");
-  table.toggle("cache.other_builds", "--cache-other-builds", "true", cache.other_builds,
-               "Restore snapshots of another build or device once a comparison found them bitwise identical");
   table.toggle("cache.pack", "--cache-pack", "true", cache.pack,
                "Compress snapshots in folder and store losslessly");
   table.text("cache.remote", "--cache-remote", "URL", cache.remote,
@@ -462,7 +453,26 @@ void add_operation(Table& table, ServeConfig& config) {
                "Start the trace at SIGUSR2 or POST /admin/trace/start, not at startup");
 }
 
+// In the order of their keys.
+constexpr RemovedSetting kRemoved[] = {
+    {"cache.other_builds", "--cache-other-builds", false,
+     "only snapshots of the same build and device are restored"},
+    {"cache.policy", "--cache-policy", true, "the policy is returns; reprise replay compares it with others"},
+    {"chat.reattach_reasoning", "--reattach-reasoning", false,
+     "a turn with tool calls gets its reasoning back; other replies are rendered as the client sends them"},
+    {"engine.kv_reuse", "--kv-reuse", false, "only exact prefixes are reused"},
+    {"models.kv_reuse", "", false, "only exact prefixes are reused"},
+};
+
 }  // namespace
+
+std::string RemovedSetting::warning(const std::string& name) const {
+  return name + " was removed: " + std::string(successor);
+}
+
+std::span<const RemovedSetting> removed_settings() {
+  return kRemoved;
+}
 
 std::vector<Setting> serve_settings(ServeConfig& config) {
   Table table;
