@@ -253,7 +253,6 @@ struct Usage {
       miss_text{};  // of a miss: around CacheReport::known_tokens, where it was asked for
   ReasoningEnd reasoning_ended_by = ReasoningEnd::kModel;  // of any choice, where it was not the model
   std::string pin_problem{};                               // why nothing is pinned, where that was asked for
-  std::uint32_t reattached = 0;  // replies of the history that got their reasoning back
   std::uint32_t recognized_calls =
       0;  // tool calls of the history that are in the prompt as they were sampled
   std::vector<std::string>

@@ -2,22 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "actors/cache/return_times.h"
 
 namespace reprise::actors {
 namespace {
-
-class Lru : public EvictionPolicy {
- public:
-  double patience(EntryKind) const override { return 1; }
-};
-
-class Forks : public EvictionPolicy {
- public:
-  double patience(EntryKind kind) const override { return (kind.shared ? 4 : 1) * (kind.hit ? 2 : 1); }
-};
 
 class Returns : public EvictionPolicy {
  public:
@@ -63,15 +52,6 @@ class Returns : public EvictionPolicy {
   ReturnTimes never_hit_;
 };
 
-template <class Policy>
-std::unique_ptr<EvictionPolicy> make() {
-  return std::make_unique<Policy>();
-}
-
-using Maker = std::unique_ptr<EvictionPolicy> (*)();
-constexpr std::pair<std::string_view, Maker> kPolicies[] = {
-    {"lru", make<Lru>}, {"forks", make<Forks>}, {"returns", make<Returns>}};
-
 }  // namespace
 
 EntryKind kind_of(const CacheEntry& entry) {
@@ -80,17 +60,8 @@ EntryKind kind_of(const CacheEntry& entry) {
           .hit = entry.hits > 0};
 }
 
-std::unique_ptr<EvictionPolicy> make_eviction_policy(std::string_view name) {
-  for (const auto& [known, maker] : kPolicies) {
-    if (known == name) return maker();
-  }
-  return nullptr;
-}
-
-std::vector<std::string> eviction_policy_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, maker] : kPolicies) names.emplace_back(name);
-  return names;
+std::unique_ptr<EvictionPolicy> make_eviction_policy() {
+  return std::make_unique<Returns>();
 }
 
 }  // namespace reprise::actors

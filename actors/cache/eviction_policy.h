@@ -4,17 +4,15 @@
 // whether they are shared (taken where prompts part, or known prompts go on from them in three or more ways) and
 // whether they were hit; a policy says how patient to be with each.
 //
-//   lru      all age alike.
-//   forks    a shared one ages four times slower; one that was hit, twice slower; both, eight times. What several prompts
-//            share comes back when a single conversation does not.
-//   returns  as forks, but it follows what it sees. With shared entries it is the more patient the shorter memory is: 3
-//            times, times the square of (the time within which three tenths of the returns to single ones come) over (the
-//            time after which single ones have to go), 64 at most: where single prompts go before they can come back, it
-//            is no use to keep them, and what is shared is kept instead. Where they stay longer than that the patience
-//            falls slowly, to 2. And where even shared ones that were never hit go before they come back, it spares
-//            the old ones of them and lets young ones go (return_times.h): some live to be used instead of none.
+// The policy that ships, `returns`, is twice as patient with an entry that was hit, and follows what it sees. With shared
+// entries it is the more patient the shorter memory is: 3 times, times the square of (the time within which three tenths
+// of the returns to single ones come) over (the time after which single ones have to go), 64 at most: where single
+// prompts go before they can come back, it is no use to keep them, and what is shared is kept instead. Where they stay
+// longer than that the patience falls slowly, to 2. And where even shared ones that were never hit go before they come
+// back, it spares the old ones of them and lets young ones go (return_times.h): some live to be used instead of none.
 //
-// Others were tried on recorded traces and did not earn their place; docs/lab/eviction-policies.md has the figures.
+// Others were tried on recorded traces and did not earn their place: tools/lab/replay_policies.h has them,
+// docs/lab/eviction-policies.md the figures.
 //
 // Threading: one owner.
 
@@ -22,9 +20,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "actors/cache/cache_entry.h"
 
@@ -56,8 +51,7 @@ inline EvictionPolicy::Time felt_age(EvictionPolicy::Time unused, double patienc
 /// As it stands now.
 EntryKind kind_of(const CacheEntry& entry);
 
-/// Null: there is no policy of this name.
-std::unique_ptr<EvictionPolicy> make_eviction_policy(std::string_view name);
-std::vector<std::string> eviction_policy_names();
+/// The one that ships.
+std::unique_ptr<EvictionPolicy> make_eviction_policy();
 
 }  // namespace reprise::actors

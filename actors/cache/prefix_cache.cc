@@ -8,30 +8,24 @@
 #include "base/check.h"
 
 namespace reprise::actors {
-namespace {
-
-std::unique_ptr<EvictionPolicy> named_policy(const std::string& name) {
-  std::unique_ptr<EvictionPolicy> policy = make_eviction_policy(name);
-  if (policy == nullptr) throw std::invalid_argument("unknown eviction policy: " + name);
-  return policy;
-}
-
-}  // namespace
 
 EntryInfo info_of(const CacheEntry& entry) {
   return {entry.id,       entry.snapshot, entry.length, entry.origin, entry.conversation,
           entry.last_use, entry.hits,     entry.leases, entry.pinned};
 }
 
-PrefixCache::Impl::Impl(PrefixCacheOptions given)
+PrefixCache::Impl::Impl(PrefixCacheOptions given, std::unique_ptr<EvictionPolicy> its_policy)
     : options(std::move(given)),
-      policy(named_policy(options.policy)),
+      policy(std::move(its_policy)),
       queue(options.ttl, *policy),
       namespaces(tree, options.max_namespaces) {
   if (options.grid == 0) throw std::invalid_argument("the grid of a prefix cache cannot be 0");
 }
 
-PrefixCache::PrefixCache(PrefixCacheOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+PrefixCache::PrefixCache(PrefixCacheOptions options)
+    : PrefixCache(std::move(options), make_eviction_policy()) {}
+PrefixCache::PrefixCache(PrefixCacheOptions options, std::unique_ptr<EvictionPolicy> policy)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(policy))) {}
 PrefixCache::~PrefixCache() = default;
 
 // -- looking at it

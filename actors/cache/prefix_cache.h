@@ -57,6 +57,7 @@
 namespace reprise::actors {
 
 class CacheNamespaces;  // actors/cache/cache_namespaces.h
+class EvictionPolicy;   // actors/cache/eviction_policy.h
 
 using protocol::MissReason;
 using protocol::Origin;
@@ -147,8 +148,10 @@ struct PrefixCacheStats {
 
 class PrefixCache {
  public:
-  /// Throws std::invalid_argument: an unknown policy, a grid of 0.
+  /// With the policy that ships. Throws std::invalid_argument: a grid of 0.
   explicit PrefixCache(PrefixCacheOptions options);
+  /// With another policy, to compare.
+  PrefixCache(PrefixCacheOptions options, std::unique_ptr<EvictionPolicy> policy);
   ~PrefixCache();
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;

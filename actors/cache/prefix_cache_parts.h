@@ -47,7 +47,7 @@ struct PrefixCache::Impl {
     std::uint32_t at = 0;
   };
 
-  explicit Impl(PrefixCacheOptions given);
+  Impl(PrefixCacheOptions given, std::unique_ptr<EvictionPolicy> its_policy);
 
   CacheEntry& entry_at(const Node* node) { return entries.at(node->entry()); }
 

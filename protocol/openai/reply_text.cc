@@ -171,10 +171,6 @@ void append_reprise(std::string& out, const Usage& usage) {
     out += ",\"reasoning_ended_by\":";
     append_json_string(out, name_of(usage.reasoning_ended_by));
   }
-  if (usage.reattached > 0) {
-    out += ",\"reattached\":";
-    append_integer(out, usage.reattached);
-  }
   if (usage.recognized_calls > 0) {
     out += ",\"recognized_calls\":";
     append_integer(out, usage.recognized_calls);

@@ -214,7 +214,7 @@ void NaivePrefixCache::judge(Entry& entry) {
     ways += tokens.size() == entry.tokens.size() + 1 && begins_with(tokens, entry.tokens);
   }
   const bool shared = entry.info.origin == Origin::kBranch || ways > 2;
-  entry.patience = options_.policy == "lru" ? 1 : (shared ? 4 : 1) * (entry.info.hits > 0 ? 2 : 1);
+  entry.patience = forks_ ? (shared ? 4 : 1) * (entry.info.hits > 0 ? 2 : 1) : 1;
 }
 
 Sighting NaivePrefixCache::peek(const std::string& name, const List& prompt) const {

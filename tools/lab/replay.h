@@ -25,7 +25,7 @@ namespace reprise::tools {
 
 struct ReplayOptions {
   std::filesystem::path trace;
-  std::string policy = "lru";  // the cache's, or a rival's (replay_rivals.h)
+  std::string policy = "lru";  // one of replay_policies.h, or a rival's (replay_rivals.h)
   double budget_mb = 0;        // of 10^6 bytes; 0: no limit
   std::uint64_t kv_bytes_per_token = 65'536;
   std::uint64_t state_bytes = 26'787'840;
@@ -33,7 +33,7 @@ struct ReplayOptions {
   std::string origins = "branch,prompt_end";  // also: spaced
   bool any_token = false;                     // attention alone: states can be cut at every block
   bool supersede = false;
-  std::string lower_policy = "lru";   // of the tiers below: one of the cache's own
+  std::string lower_policy = "lru";   // of the tiers below: one of replay_policies.h
   std::vector<double> lower_mb{};     // budgets of the tiers below, from the nearest; 0: no limit
   double ttl_seconds = 0;             // 0: for ever
   std::uint64_t max_path_tokens = 0;  // 0: no limit
@@ -60,7 +60,7 @@ struct ReplayResult {
   }
 };
 
-/// The cache's own policies, then the rivals.
+/// Those of replay_policies.h, then the rivals.
 std::vector<std::string> replay_policy_names();
 
 /// Throws UsageError, models::LoadError.

@@ -186,7 +186,6 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.registry.recurrent_ttl = config.cache.recurrent_ttl;
   options.registry.cache.max_per_conversation = config.cache.max_per_conversation;
   options.registry.min_insert_tokens = config.cache.min_insert_tokens;
-  options.registry.cache.policy = config.cache.policy;
   options.registry.cache.max_in_replies = config.cache.max_in_replies;
   options.requests.reply_checkpoint_tokens = config.cache.reply_checkpoint_tokens;
   options.requests.reply_checkpoints = config.cache.max_in_replies;

@@ -2,13 +2,11 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <sstream>
 
-#include "actors/cache/eviction_policy.h"
 #include "protocol/http/log.h"
 #include "tools/reprise/engine_flags.h"
 #include "tools/reprise/serve_help.h"
@@ -98,12 +96,6 @@ void ServeCommand::resolve() {
     reasoning_known = reasoning_known || config_.reasoning == known;
   if (!reasoning_known) {
     throw UsageError("chat.reasoning: '" + config_.reasoning + "' is not one of on, auto, off, template");
-  }
-  const std::vector<std::string> policies = actors::eviction_policy_names();
-  if (std::find(policies.begin(), policies.end(), config_.cache.policy) == policies.end()) {
-    std::string known;
-    for (const std::string& name : policies) known += (known.empty() ? "" : ", ") + name;
-    throw UsageError("cache.policy: '" + config_.cache.policy + "' is not one of " + known);
   }
   if (config_.cache.choosy_percent > config_.cache.evict_percent) {
     throw UsageError("cache.choosy_percent: " + std::to_string(config_.cache.choosy_percent) +

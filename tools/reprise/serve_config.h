@@ -62,7 +62,6 @@ struct CacheConfig {
   std::uint32_t max_in_replies = 8;             // of one conversation
   std::uint32_t choosy_percent = 70;            // of the state memory; 100: never
   std::uint32_t evict_percent = 85;             // likewise
-  std::string policy = "returns";
   std::uint32_t verify_percent = 0;
   bool verify_inline = false;  // and of all hits, where no percentage is set
   bool idle_prefill = true;

@@ -348,8 +348,6 @@ void add_defaults(Table& table, ServeConfig& config) {
   table.text("chat.system_in_place", "--system-in-place", "HOW", config.system_in_place,
              "How to render system messages after the first: auto (in place if the template shows them, else "
              "as user messages), user (as user messages), or template (left to the template)");
-  table.toggle("chat.reattach_reasoning", "--reattach-reasoning", "true", config.http.reattach_reasoning,
-               "Restore the reasoning of replies that a client sends back without it");
   table.optional("requests.max_tokens", "--max-tokens,--n-predict,--predict,-n", "TOKENS", config.max_tokens,
                  1e8, "Maximum length of a reply if the request sets none; -1: what the context leaves");
   table.common();
@@ -397,8 +395,6 @@ void add_cache(Table& table, ServeConfig& config) {
   table.number("cache.evict_percent", "--cache-evict-percent", "PERCENT", cache.evict_percent, 1, 100,
                "Use of the memory for sequences and snapshots above which snapshots are evicted ahead of "
                "need; 100: never");
-  table.text("cache.policy", "--cache-policy", "NAME", cache.policy,
-             "Which snapshot is evicted first: lru, forks or returns");
   table.number("cache.verify_percent", "--cache-verify-percent", "PERCENT", cache.verify_percent, 0, 100,
                "Share of restored prompts that are recomputed in idle time and compared");
   table.toggle("cache.verify_inline", "--cache-verify-inline", "true", cache.verify_inline,
@@ -461,6 +457,9 @@ void add_operation(Table& table, ServeConfig& config) {
 constexpr RemovedSetting kRemoved[] = {
     {"cache.other_builds", "--cache-other-builds", false,
      "only snapshots of the same build and device are restored"},
+    {"cache.policy", "--cache-policy", true, "the policy is returns; reprise replay compares it with others"},
+    {"chat.reattach_reasoning", "--reattach-reasoning", false,
+     "a turn with tool calls gets its reasoning back; other replies are rendered as the client sends them"},
     {"engine.kv_reuse", "--kv-reuse", false, "only exact prefixes are reused"},
     {"models.kv_reuse", "", false, "only exact prefixes are reused"},
 };
