@@ -1,6 +1,6 @@
 #pragma once
 // Who shares snapshots, as one string: the owner of what is cached, and a salt; before both, the adapter that it was
-// computed with (actors/served/served_adapter.h). Different pairs give different strings, and what a string says can be
+// computed with (actors/served/served_model.h). Different pairs give different strings, and what a string says can be
 // read back.
 //
 // Threading: pure functions.

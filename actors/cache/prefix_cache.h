@@ -57,7 +57,7 @@
 namespace reprise::actors {
 
 class CacheNamespaces;  // actors/cache/cache_namespaces.h
-class EvictionPolicy;   // actors/cache/eviction_policy.h
+class EvictionPolicy;   // actors/cache/eviction.h
 
 using protocol::MissReason;
 using protocol::Origin;

@@ -38,7 +38,7 @@
 #include "actors/request/prompt_text.h"
 #include "actors/request/request_meter.h"
 #include "actors/request/text_pool.h"
-#include "actors/served/served_adapter.h"
+#include "actors/served/served_model.h"
 #include "actors/served/served_model.h"
 #include "models/text/text_stream.h"
 #include "protocol/reply/reply_parser.h"

@@ -1,9 +1,9 @@
 // How patient the policies are with which entries, and what makes one of them more so.
-#include "actors/cache/eviction_policy.h"
+#include "actors/cache/eviction.h"
 
 #include <gtest/gtest.h>
 
-#include "actors/cache/eviction_queue.h"
+#include "actors/cache/eviction.h"
 #include "tools/lab/replay_policies.h"
 
 namespace reprise::actors {

@@ -4,14 +4,14 @@
 //   lru      all entries age alike.
 //   forks    a shared one ages four times slower; one that was hit, twice slower; both, eight times. What several prompts
 //            share comes back when a single conversation does not.
-//   returns  the one that ships (actors/cache/eviction_policy.h)
+//   returns  the one that ships (actors/cache/eviction.h)
 
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "actors/cache/eviction_policy.h"
+#include "actors/cache/eviction.h"
 
 namespace reprise::tools {
 
