@@ -23,23 +23,18 @@ namespace {
 /// What snapshots outside of the process are sealed with.
 protocol::snapshots::Key sealing_key(const CacheConfig& config) {
   namespace snapshots = protocol::snapshots;
-  if (!config.remote.empty() && config.secret.empty() && config.secret_file.empty()) {
-    throw UsageError(
-        "--cache-remote: servers that share a store need the same secret: cache.secret_file, or "
-        "cache.secret");
+  if (!config.remote.empty() && config.secret_file.empty()) {
+    throw UsageError("--cache-remote: servers that share a store need the same secret: cache.secret_file");
   }
   const std::string file = config.secret_file.empty() ? snapshots::usual_secret_file() : config.secret_file;
   std::error_code ignored;
-  const bool makes = config.secret.empty() && !std::filesystem::exists(file, ignored);
-  if (config.secret.empty() && file.empty()) {
+  const bool makes = !std::filesystem::exists(file, ignored);
+  if (file.empty()) {
     throw UsageError(
         "--cache-dir: HOME is not set, so there is no default file for the secret; set cache.secret_file");
   }
-  const auto key =
-      config.secret.empty() ? snapshots::key_from_file(file) : snapshots::key_of_secret(config.secret);
-  if (!key.ok()) {
-    throw UsageError((config.secret.empty() ? "cache.secret_file: " : "cache.secret: ") + key.error());
-  }
+  const auto key = snapshots::key_from_file(file);
+  if (!key.ok()) throw UsageError("cache.secret_file: " + key.error());
   if (makes) {
     protocol::log_line(protocol::LogLevel::kInfo,
                        "cache secret: created in " + file + "; snapshots cannot be read without it");
@@ -48,7 +43,7 @@ protocol::snapshots::Key sealing_key(const CacheConfig& config) {
 }
 
 std::string remote_password(const CacheConfig& config) {
-  if (config.remote_password_file.empty()) return config.remote_password;
+  if (config.remote_password_file.empty()) return {};
   std::ifstream file(config.remote_password_file);
   std::string password;
   if (!file || !std::getline(file, password) || password.empty()) {
@@ -97,8 +92,7 @@ void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
                     .master_key = key,
                     .most_bytes = config.disk_mb << 20,
                     .ttl = seconds(config.disk_ttl),
-                    .even_if_slower = config.even_if_slower,
-                    .pack = config.pack};
+                    .even_if_slower = config.even_if_slower};
   }
   if (!config.remote.empty()) {
     auto address = protocol::snapshots::parse_redis_address(config.remote);
@@ -108,7 +102,7 @@ void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
                                                                   .ttl = seconds(config.remote_ttl)},
                       .master_key = key,
                       .even_if_slower = config.even_if_slower,
-                      .pack = config.pack};
+                      .pack = true};
   }
 }
 
@@ -128,9 +122,6 @@ std::string template_text(const std::string& given) {
 
 KvBudget kv_budget_of(const ServeConfig& config, const ModelTable& model) {
   KvBudget budget = config.kv;
-  const auto pooling = kv_pooling_named(config.kv_pooling);
-  if (!pooling) throw UsageError("engine.kv_pooling: '" + config.kv_pooling + "' is neither average nor max");
-  budget.pooling = *pooling;
   if (model.kv_budget) budget.tokens = *model.kv_budget;
   if (const std::string why = refusal_of(budget); !why.empty()) {
     throw UsageError((model.kv_budget ? "models.kv_budget: " : "engine.kv_budget: ") + why);
@@ -177,18 +168,12 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   if (config.parallel > 0) options.worker.max_sequences = config.parallel;
   options.worker.max_waiting = static_cast<std::uint32_t>(config.queue.length);
   options.adapter_folder = config.adapter_folder;
-  options.longest_step = config.longest_step;
   options.cache = config.cache.enabled;
   options.registry.budget_bytes = config.cache.budget_mb << 20;
   if (config.cache.max_entries > 0) options.registry.cache.max_entries = config.cache.max_entries;
   options.registry.cache.ttl = config.cache.ttl;
   options.registry.recurrent_max_entries = config.cache.recurrent_max_entries;
   options.registry.recurrent_ttl = config.cache.recurrent_ttl;
-  options.registry.cache.max_per_conversation = config.cache.max_per_conversation;
-  options.registry.min_insert_tokens = config.cache.min_insert_tokens;
-  options.registry.cache.max_in_replies = config.cache.max_in_replies;
-  options.requests.reply_checkpoint_tokens = config.cache.reply_checkpoint_tokens;
-  options.requests.reply_checkpoints = config.cache.max_in_replies;
   options.worker.pressure.choosy = config.cache.choosy_percent;
   options.worker.pressure.evict = config.cache.evict_percent;
   set_tiers(config.cache, options);
@@ -199,7 +184,6 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.requests.most_choices = config.http.request.choices;
   options.requests.longest_wait = config.queue.wait;
   options.requests.sampling.temperature = config.temperature;
-  options.requests.sampling.seed = config.seed;
   options.requests.max_tokens = config.max_tokens;
   options.requests.assume_chat = true;
   if (config.reasoning != "template") options.requests.thinking = config.reasoning != "off";

@@ -109,10 +109,12 @@ int wait_for_signal(const protocol::Service& service, traces::SessionControl* se
   }
 }
 
+constexpr std::uint64_t kMaxTraceBytes = 256 << 20;
+
 std::unique_ptr<traces::SessionControl> trace_sessions(const TraceConfig& config) {
   if (config.file.empty()) return nullptr;
   auto sessions = std::make_unique<traces::SessionControl>(
-      config.file, config.size_mb << 20, [](const std::string& line) { log_line(LogLevel::kInfo, line); });
+      config.file, kMaxTraceBytes, [](const std::string& line) { log_line(LogLevel::kInfo, line); });
   if (config.later) return sessions;
   if (const auto started = sessions->start(); !started.ok()) throw UsageError("--trace: " + started.error());
   return sessions;

@@ -72,7 +72,6 @@ void ServeCommand::add_removed(const RemovedSetting& removed) {
 }
 
 void ServeCommand::resolve() {
-  bool reasoning_known = false;
   if (!file_.empty()) load_config_file(config_, file_);
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
@@ -92,9 +91,11 @@ void ServeCommand::resolve() {
     std::istringstream words(tags_);
     for (std::string word; std::getline(words, word, ',');) config_.models[0].tags.push_back(word);
   }
-  for (const char* known : {"template", "on", "off", "auto"})
-    reasoning_known = reasoning_known || config_.reasoning == known;
-  if (!reasoning_known) {
+  // Whoever lets larger bodies in wants longer prompts and more of them.
+  config_.http.bodies_bytes = 8 * config_.http.body_bytes;
+  config_.http.request.prompt_bytes = config_.http.body_bytes;
+  if (config_.reasoning != "template" && config_.reasoning != "on" && config_.reasoning != "off" &&
+      config_.reasoning != "auto") {
     throw UsageError("chat.reasoning: '" + config_.reasoning + "' is not one of on, auto, off, template");
   }
   if (config_.cache.choosy_percent > config_.cache.evict_percent) {

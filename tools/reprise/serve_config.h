@@ -56,10 +56,6 @@ struct CacheConfig {
   std::chrono::milliseconds ttl{0};             // 0: for ever
   std::uint64_t recurrent_max_entries = 0;      // of models with recurrent state; 0: the same
   std::chrono::milliseconds recurrent_ttl{0};   // likewise
-  std::uint64_t max_per_conversation = 64;      // 0: no limit
-  std::uint32_t min_insert_tokens = 0;          // 0: from the model's sizes
-  std::uint32_t reply_checkpoint_tokens = 256;  // 0: none inside replies
-  std::uint32_t max_in_replies = 8;             // of one conversation
   std::uint32_t choosy_percent = 70;            // of the state memory; 100: never
   std::uint32_t evict_percent = 85;             // likewise
   std::uint32_t verify_percent = 0;
@@ -70,12 +66,9 @@ struct CacheConfig {
   std::uint64_t disk_mb = 16384;          // of that folder
   std::chrono::milliseconds disk_ttl{0};  // 0: for ever
   bool even_if_slower = false;
-  bool pack = false;                                               // what is written to a folder or a store
   std::string remote{};                                            // store that servers share; empty: none
   std::chrono::milliseconds remote_ttl = std::chrono::hours(168);  // 0: for ever
-  std::string remote_password{};                                   // never shown
   std::string remote_password_file{};
-  std::string secret{};       // that they are sealed with; never shown
   std::string secret_file{};  // where it is kept; empty: the usual place
 };
 
@@ -86,7 +79,6 @@ struct QueueConfig {
 
 struct TraceConfig {
   std::string file{};           // empty: no traces
-  std::uint64_t size_mb = 256;  // of a trace, at most
   bool later = false;           // begins when somebody says so, not with the server
 };
 
@@ -98,7 +90,6 @@ struct ServeConfig {
   std::vector<ModelTable> models{};  // empty: the built-in model alone
   EngineFlags engine{};              // its `model` is not used here
   KvBudget kv{};                     // of requests that do not say
-  std::string kv_pooling{name_of(KvBudget::Pooling::kAverage)};
   std::uint64_t context = 0;   // tokens for all of `parallel` together; 0: what a model has, for each
   std::uint32_t parallel = 0;  // sequences computed at once; 0: as many as there is memory for
   std::vector<std::string> aliases{"gpt-*", "claude*", "codex*"};  // further names of the first model
@@ -108,14 +99,11 @@ struct ServeConfig {
   std::string system_in_place = "auto";       // of system messages that are not first: auto, user or template
   std::optional<std::uint32_t> max_tokens{};  // of requests that do not say; none: what the context leaves
   std::optional<double> temperature{};        // of requests that do not say; none: as the model has it
-  std::optional<std::uint64_t> seed{};        // of requests that do not say; none: another each time
   bool slots = true;                          // GET /slots tells
   bool verbose = false;                       // llama-server's replies show the prompt
   std::string api_keys{};                     // between commas; never shown
   std::uint64_t state_mb = 0;                 // 0: half of the memory that is free
   std::string adapter_folder{};               // whose adapters operators may load by path; empty: none
-  std::chrono::milliseconds longest_step{
-      120'000};  // of the device; beyond it hangs (actors/worker/step_watch.h)
   CacheConfig cache{};
   QueueConfig queue{};
   std::string log_level = "info";
