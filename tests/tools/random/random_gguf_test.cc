@@ -10,7 +10,7 @@
 #include "models/weight_tensors.h"
 #include "tests/temp_dir.h"
 #include "tools/lab/random_model/random_blocks.h"
-#include "tools/lab/random_model/write_gguf.h"
+#include "tools/lab/random_model/write.h"
 
 namespace reprise::tools {
 namespace {

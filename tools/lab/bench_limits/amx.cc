@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-#include "tools/lab/bench_limits/operands.h"
 #include "tools/lab/bench_limits/peak.h"
 
 namespace reprise::tools {

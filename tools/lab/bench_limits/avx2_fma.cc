@@ -2,7 +2,6 @@
 
 #include <immintrin.h>
 
-#include "tools/lab/bench_limits/chains.h"
 #include "tools/lab/bench_limits/peak.h"
 
 namespace reprise::tools {

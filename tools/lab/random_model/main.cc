@@ -4,7 +4,6 @@
 #include <exception>
 
 #include "tools/lab/random_model/write.h"
-#include "tools/lab/random_model/write_gguf.h"
 
 int main(int argc, char** argv) {
   using reprise::tools::RandomShape;
