@@ -8,24 +8,240 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/buffers_cat.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http.hpp>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "protocol/apis.h"
 #include "protocol/http/http_server.h"
 #include "protocol/http/log.h"
-#include "tools/lab/bench/bare_server.h"
+#include "protocol/service.h"
 #include "tools/lab/bench/http_client.h"
-#include "tools/lab/bench/null_service.h"
 
 namespace reprise::bench {
+
 namespace {
 
+using namespace protocol;
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using asio::redirect_error;
+using asio::use_awaitable;
+using asio::ip::tcp;
+using boost::system::error_code;
+
 using Clock = std::chrono::steady_clock;
-using protocol::ClientResponse;
-using protocol::HttpClient;
+
+// ---- the null service
+
+/// A Service that answers every request at once with the same words: what is measured in front of it is HTTP
+/// alone.
+class NullService : public protocol::Service {
+ public:
+  explicit NullService(std::uint32_t tokens) : tokens_(tokens) {}
+
+  runtime::StreamReader<protocol::Event> generate(protocol::GenerateRequest request) override;
+  runtime::Ask<protocol::Answer<protocol::Tokenized>> tokenize(protocol::TokenizeRequest request) override;
+  runtime::Ask<protocol::Answer<protocol::Detokenized>> detokenize(
+      protocol::DetokenizeRequest request) override;
+  runtime::Ask<protocol::Answer<protocol::Rendered>> render(protocol::RenderRequest request) override;
+  std::vector<protocol::ModelCard> models() const override;
+  protocol::Health health() const override { return {.ready = true}; }
+  std::vector<protocol::Figure> figures() const override { return {}; }
+
+ private:
+  const std::uint32_t tokens_;  // of a reply, unless the request wants fewer
+};
+
+template <class T>
+runtime::Ask<Answer<T>> answered(T value) {
+  return runtime::Ask<Answer<T>>(runtime::Result<Answer<T>>(Answer<T>(std::move(value))));
+}
+
+runtime::StreamReader<Event> NullService::generate(GenerateRequest request) {
+  const std::uint32_t tokens = std::min(tokens_, request.max_tokens.value_or(tokens_));
+  // Wide enough for all events, so that no second thread is needed to write them.
+  auto [writer, reader] = runtime::make_stream<Event>(tokens + 4);
+  const auto write = [&writer = writer](Event event) { writer.try_write(event); };
+  write(Admitted{"null", 4});
+  write(Started{{}, {}});
+  for (std::uint32_t i = 0; i < tokens; ++i) write(Delta{0, "word ", {{.id = 7, .bytes = "word "}}});
+  write(Finished{0, FinishReason::kLength});
+  write(Done{{.prompt_tokens = 4, .completion_tokens = tokens}});
+  writer.close();
+  return std::move(reader);
+}
+
+runtime::Ask<Answer<Tokenized>> NullService::tokenize(TokenizeRequest) {
+  return answered(Tokenized{});
+}
+runtime::Ask<Answer<Detokenized>> NullService::detokenize(DetokenizeRequest) {
+  return answered(Detokenized{});
+}
+runtime::Ask<Answer<Rendered>> NullService::render(RenderRequest) {
+  return answered(Rendered{});
+}
+
+std::vector<ModelCard> NullService::models() const {
+  return {{.id = "null", .architecture = "none", .context = 1u << 20, .state = ModelCard::State::kReady}};
+}
+
+// ---- the bare server
+
+/// What is answered to a path.
+struct BareAnswer {
+  std::string path;
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string body{};                 // with Content-Length, or
+  std::vector<std::string> chunks{};  // each written by itself
+};
+
+/// The least that a Beast server does: reads a request, writes bytes that were prepared. The yardstick for
+/// ours, so it writes as ours does: a whole answer in one write, the head of a stream with its first chunk,
+/// the end of it with its last. It serves on a thread of its own.
+class BareServer {
+ public:
+  explicit BareServer(std::vector<BareAnswer> answers);
+  ~BareServer();
+
+  std::uint16_t port() const;
+
+ private:
+  struct Running;
+  std::unique_ptr<Running> running_;
+};
+
+struct Prepared {
+  BareAnswer answer;
+  std::vector<http::field> fields{};  // of the answer's headers, so that none is looked up by its name
+  std::string head{};                 // as text, for a stream
+};
+using Answers = std::vector<Prepared>;
+
+template <class Body>
+http::response<Body> response_to(const Prepared& prepared) {
+  http::response<Body> response{http::status::ok, 11};
+  for (std::size_t i = 0; i < prepared.fields.size(); ++i) {
+    const auto& [name, value] = prepared.answer.headers[i];
+    response.insert(prepared.fields[i], name, value);
+  }
+  return response;
+}
+
+Prepared prepare(BareAnswer answer) {
+  Prepared prepared{.answer = std::move(answer)};
+  for (const auto& header : prepared.answer.headers) {
+    prepared.fields.push_back(http::string_to_field(header.first));
+  }
+  auto response = response_to<http::empty_body>(prepared);
+  response.chunked(true);
+  std::ostringstream head;
+  head << response.base();
+  prepared.head = head.str();
+  return prepared;
+}
+
+const Prepared& answer_to(const Answers& answers, std::string_view path) {
+  for (const Prepared& prepared : answers) {
+    if (path == prepared.answer.path) return prepared;
+  }
+  return answers.front();
+}
+
+asio::awaitable<void> write_chunks(beast::tcp_stream& stream, const Prepared& prepared, error_code& error) {
+  const std::vector<std::string>& chunks = prepared.answer.chunks;
+  for (std::size_t i = 0; i < chunks.size() && !error; ++i) {
+    const auto framed = http::make_chunk(asio::buffer(chunks[i]));
+    if (i == 0) {
+      const auto begin = beast::buffers_cat(asio::buffer(prepared.head), framed);
+      co_await asio::async_write(stream, begin, redirect_error(use_awaitable, error));
+    } else if (i + 1 == chunks.size()) {
+      const auto end = beast::buffers_cat(framed, http::make_chunk_last());
+      co_await asio::async_write(stream, end, redirect_error(use_awaitable, error));
+    } else {
+      co_await asio::async_write(stream, framed, redirect_error(use_awaitable, error));
+    }
+  }
+}
+
+asio::awaitable<void> write_whole(beast::tcp_stream& stream, const Prepared& prepared, error_code& error) {
+  auto response = response_to<http::string_body>(prepared);
+  response.body() = prepared.answer.body;
+  response.prepare_payload();
+  co_await http::async_write(stream, response, redirect_error(use_awaitable, error));
+}
+
+asio::awaitable<void> serve(beast::tcp_stream stream, const Answers& answers) {
+  beast::flat_buffer buffer;
+  stream.socket().set_option(tcp::no_delay(true));
+  error_code error;
+  while (!error) {
+    http::request<http::string_body> request;
+    co_await http::async_read(stream, buffer, request, redirect_error(use_awaitable, error));
+    if (error) break;
+    const Prepared& prepared = answer_to(answers, {request.target().data(), request.target().size()});
+    if (prepared.answer.chunks.empty()) {
+      co_await write_whole(stream, prepared, error);
+    } else {
+      co_await write_chunks(stream, prepared, error);
+    }
+  }
+}
+
+asio::awaitable<void> accept(tcp::acceptor& acceptor, const Answers& answers) {
+  while (true) {
+    error_code error;
+    tcp::socket socket = co_await acceptor.async_accept(redirect_error(use_awaitable, error));
+    if (error) co_return;
+    asio::co_spawn(acceptor.get_executor(), serve(beast::tcp_stream(std::move(socket)), answers),
+                   asio::detached);
+  }
+}
+
+struct BareServer::Running {
+  Answers answers;
+  asio::io_context context{1};
+  tcp::acceptor acceptor{context, tcp::endpoint(asio::ip::address_v4::loopback(), 0)};
+  std::thread thread{};
+};
+
+BareServer::BareServer(std::vector<BareAnswer> answers) : running_(std::make_unique<Running>()) {
+  for (BareAnswer& answer : answers) running_->answers.push_back(prepare(std::move(answer)));
+  asio::co_spawn(running_->context, accept(running_->acceptor, running_->answers), asio::detached);
+  running_->thread = std::thread([this] { running_->context.run(); });
+}
+
+BareServer::~BareServer() {
+  running_->context.stop();
+  running_->thread.join();
+}
+
+std::uint16_t BareServer::port() const {
+  return running_->acceptor.local_endpoint().port();
+}
+
+// ---- the measurement
 
 struct Options {
   double seconds = 1.0;
@@ -184,6 +400,7 @@ int run(const Options& options) {
 }
 
 }  // namespace
+
 }  // namespace reprise::bench
 
 int main(int argc, char** argv) {
