@@ -39,7 +39,6 @@
 #include "tools/lab/bench/http_client.h"
 
 namespace reprise::bench {
-
 namespace {
 
 using namespace protocol;

@@ -13,7 +13,6 @@
 #include "tools/lab/bench/savina.h"
 
 namespace reprise::bench {
-
 namespace {
 
 using caf::actor;

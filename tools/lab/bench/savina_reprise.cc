@@ -11,7 +11,6 @@
 #include "tools/lab/bench/savina.h"
 
 namespace reprise::bench {
-
 namespace {
 
 namespace rt = reprise::runtime;

@@ -9,7 +9,6 @@
 #include "base/check.h"
 
 namespace reprise::tools {
-
 namespace {
 
 Draw normal_around(float mean, float scale) {

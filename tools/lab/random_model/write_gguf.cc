@@ -20,7 +20,6 @@
 #include "tools/lab/random_model/random_blocks.h"
 
 namespace reprise::tools {
-
 namespace {
 
 using models::DType;

@@ -1,4 +1,4 @@
-#include "tools/lab/bench_snapshots.h"
+#include "tools/lab/bench_times.h"
 
 #include <cstring>
 #include <optional>
