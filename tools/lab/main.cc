@@ -6,7 +6,7 @@
 
 #include "tools/lab/bench_report.h"
 #include "tools/lab/lab.h"
-#include "tools/reprise/model_flags.h"
+#include "tools/reprise/engine_flags.h"
 
 namespace {
 

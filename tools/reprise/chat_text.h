@@ -1,9 +1,12 @@
 #pragma once
-// Breaks streamed text between words at the edge of a terminal.
+// What the terminal chat shows: streamed text, broken between words at the edge of a terminal, and the line under a reply: what
+// was restored and what was not, and how fast it came.
 //
 // Threading: one owner.
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -37,5 +40,25 @@ class TextWrap {
   bool in_code_ = false;
   bool continues_ = false;  // `word_` is the rest of one whose beginning was printed
 };
+
+/// What became of it. What the model said went to who shows it.
+struct ChatOutcome {
+  std::optional<std::string> error{};  // nothing else counts
+  bool stopped = false;                // by Ctrl-C
+  bool at_limit = false;               // of tokens
+  std::uint32_t tokens = 0;            // of the reply
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t restored = 0;
+  std::uint32_t prefilled = 0;
+  std::string restored_from{};  // "history"; empty: nothing was restored
+  std::string miss_reason{};    // empty: the partner does not tell
+  std::uint32_t miss_position = 0;
+  std::optional<double> first_token_ms{};
+  std::optional<double> tokens_per_second{};
+};
+
+/// "[12 tokens, 45.1 a second, first after 8 ms; prompt of 129, 120 from the cache (history), 9 computed (no checkpoint
+/// after 120)]". In fewer columns than it takes (0: any) what counts least is left out, so that it never wraps.
+std::string status_line(const ChatOutcome& outcome, std::size_t columns);
 
 }  // namespace reprise::tools
