@@ -1,4 +1,4 @@
-#include "tools/lab/bench_lookup.h"
+#include "tools/lab/lab.h"
 
 #include <algorithm>
 #include <cstdio>
