@@ -110,7 +110,6 @@ void look_at_folder(const CacheConfig& config) {
 }
 
 void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
-  options.host.most_bytes = config.host_mb << 20;
   options.host.even_if_slower = config.even_if_slower;
   if (config.folder.empty() && config.remote.empty()) return;
   if (!config.folder.empty()) look_at_folder(config);
@@ -195,34 +194,19 @@ constexpr int kDeviceLostExit = 75;
 /// Starts the engine with the configured models. May return before they are loaded: Service::health() tells.
 /// Throws std::exception where a model cannot be served at all.
 std::unique_ptr<protocol::Service> make_service(runtime::System& system, const ServeConfig& config) {
-  actors::EngineOptions options;
+  actors::EngineOptions options = config.options;
   options.models = model_specs(config);
   options.worker.device = config.engine.device;
   options.worker.device_options = device_options(config.engine);
-  options.worker.state_bytes = config.state_mb << 20;
   if (config.parallel > 0) options.worker.max_sequences = config.parallel;
-  options.worker.max_waiting = static_cast<std::uint32_t>(config.queue.length);
-  options.adapter_folder = config.adapter_folder;
-  options.cache = config.cache.enabled;
-  options.registry.budget_bytes = config.cache.budget_mb << 20;
   if (config.cache.max_entries > 0) options.registry.cache.max_entries = config.cache.max_entries;
-  options.registry.cache.ttl = config.cache.ttl;
-  options.registry.recurrent_max_entries = config.cache.recurrent_max_entries;
-  options.registry.recurrent_ttl = config.cache.recurrent_ttl;
   options.worker.pressure.choosy = config.cache.choosy_percent;
   options.worker.pressure.evict = config.cache.evict_percent;
   set_tiers(config.cache, options);
-  const bool all = config.cache.verify_inline && config.cache.verify_percent == 0;
+  const bool all = options.requests.verify_inline && config.cache.verify_percent == 0;
   options.requests.verify_share = all ? 1.0 : config.cache.verify_percent / 100.0;
-  options.requests.verify_inline = config.cache.verify_inline;
-  options.requests.prefill_history = config.cache.idle_prefill;
   options.requests.most_choices = config.http.request.choices;
-  options.requests.longest_wait = config.queue.wait;
-  options.requests.sampling.temperature = config.temperature;
-  options.requests.max_tokens = config.max_tokens;
-  options.requests.assume_chat = true;
   if (config.reasoning != "template") options.requests.thinking = config.reasoning != "off";
-  options.requests.reasoning_budget = config.reasoning_budget;
   const auto in_place = protocol::system_in_place_named(config.system_in_place);
   if (!in_place) {
     throw UsageError("chat.system_in_place: '" + config.system_in_place +

@@ -34,6 +34,12 @@ bool is_of_kubernetes(const std::string& name, const std::string& value) {
 
 }  // namespace
 
+ServeConfig::ServeConfig() {
+  options.worker.state_bytes = 0;  // what suits the device
+  options.worker.max_waiting = 256;
+  options.requests.assume_chat = true;
+}
+
 std::string toml_string(std::string_view text) {
   std::string out;  // a JSON string is a TOML string
   append_json_string(out, text);

@@ -46,9 +46,10 @@ class Table {
     rows_.back().show = [] { return toml_string({}); };
   }
 
+  /// `unit`: what one of it is of the target's.
   template <class T>
   void number(std::string key, std::string flags, std::string value, T& target, std::uint64_t least,
-              std::uint64_t most, std::string help) {
+              std::uint64_t most, std::string help, std::uint64_t unit = 1) {
     const std::string range =
         range_of(least, most, value == "N" || value == "PORT" ? "integer" : unit_of(value));
     add({.key = std::move(key),
@@ -58,7 +59,7 @@ class Table {
          .range = range,
          .kind = Setting::Kind::kNumber,
          .set =
-             [&target, least, most](const std::string& given) {
+             [&target, least, most, unit](const std::string& given) {
                std::uint64_t number = 0;
                const char* end = given.data() + given.size();
                const auto [stopped, error] = std::from_chars(given.data(), end, number);
@@ -66,9 +67,9 @@ class Table {
                  bad_value(given,
                            "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
                }
-               target = static_cast<T>(number);
+               target = static_cast<T>(number * unit);
              },
-         .show = [&target] { return std::to_string(target); }});
+         .show = [&target, unit] { return std::to_string(target / unit); }});
   }
 
   /// A number that may be left to the model or the request: -1, which is none.
@@ -113,7 +114,8 @@ class Table {
              }});
   }
 
-  void seconds(std::string key, std::string flags, milliseconds& target, double least, double most,
+  template <class Duration>
+  void seconds(std::string key, std::string flags, Duration& target, double least, double most,
                std::string help) {
     std::ostringstream limits;
     limits << std::fixed;
@@ -140,7 +142,7 @@ class Table {
          .show =
              [&target] {
                std::string out;
-               append_json_double(out, static_cast<double>(target.count()) / 1000, false);
+               append_json_double(out, std::chrono::duration<double>(target).count(), false);
                return out;
              }});
   }
@@ -270,8 +272,9 @@ void add_engine(Table& table, ServeConfig& config) {
                "CPU threads to compute with; 0: one per core");
   table.common();
   table.number(
-      "engine.state_mb", "--state-mb", "MIB", config.state_mb, 0, kAny,
-      "Memory for sequences and snapshots; 0: half of what is free, or on a GPU all that the weights leave");
+      "engine.state_mb", "--state-mb", "MIB", config.options.worker.state_bytes, 0, kAny >> 20,
+      "Memory for sequences and snapshots; 0: half of what is free, or on a GPU all that the weights leave",
+      kMiB);
   table.common();
   table.number("engine.context", "--context,--ctx-size,-c", "TOKENS", config.context, 0, 100'000'000,
                "Maximum length of prompt and reply together, divided by --parallel; 0: the model's");
@@ -282,7 +285,7 @@ void add_engine(Table& table, ServeConfig& config) {
   table.list("engine.aliases", "--aliases", "NAMES", config.aliases,
              "Further names of the first model in every API, such as those of other providers' models; * "
              "matches any characters but a colon");
-  table.text("engine.adapter_folder", "--adapter-folder", "FOLDER", config.adapter_folder,
+  table.text("engine.adapter_folder", "--adapter-folder", "FOLDER", config.options.adapter_folder,
              "Folder of adapters that POST /admin/adapters/load may load; empty: none");
 }
 
@@ -295,15 +298,18 @@ void add_defaults(Table& table, ServeConfig& config) {
              "Reasoning in chats whose request does not set it: on (or auto), off, or template (the "
              "template's default)");
   table.common();
-  table.optional("chat.reasoning_budget", "--reasoning-budget", "TOKENS", config.reasoning_budget, 1e9,
+  table.optional("chat.reasoning_budget", "--reasoning-budget", "TOKENS",
+                 config.options.requests.reasoning_budget, 1e9,
                  "Maximum length of the reasoning if the request sets none; 0: no reasoning, -1: no limit");
   table.text("chat.system_in_place", "--system-in-place", "HOW", config.system_in_place,
              "How to render system messages after the first: auto (in place if the template shows them, else "
              "as user messages), user (as user messages), or template (left to the template)");
-  table.optional("requests.max_tokens", "--max-tokens,--n-predict,--predict,-n", "TOKENS", config.max_tokens,
-                 1e8, "Maximum length of a reply if the request sets none; -1: what the context leaves");
+  table.optional("requests.max_tokens", "--max-tokens,--n-predict,--predict,-n", "TOKENS",
+                 config.options.requests.max_tokens, 1e8,
+                 "Maximum length of a reply if the request sets none; -1: what the context leaves");
   table.common();
-  table.optional("requests.temperature", "--temperature,--temp", "T", config.temperature, 100,
+  table.optional("requests.temperature", "--temperature,--temp", "T",
+                 config.options.requests.sampling.temperature, 100,
                  "Sampling temperature if the request sets none; 0: greedy, -1: the model's");
   table.common();
 
@@ -315,20 +321,21 @@ void add_defaults(Table& table, ServeConfig& config) {
 
 void add_cache(Table& table, ServeConfig& config) {
   CacheConfig& cache = config.cache;
+  actors::EngineOptions& options = config.options;
   table.group("Prefix cache in memory");
-  table.toggle("cache.enabled", "--no-cache", "false", cache.enabled,
+  table.toggle("cache.enabled", "--no-cache", "false", options.cache,
                "Restore the part of a prompt that was computed before instead of computing it");
-  table.number("cache.budget_mb", "--cache-budget-mb", "MIB", cache.budget_mb, 0, kAny,
-               "Maximum memory for the snapshots of a model; 0: all that sequences do not need");
+  table.number("cache.budget_mb", "--cache-budget-mb", "MIB", options.registry.budget_bytes, 0, kAny >> 20,
+               "Maximum memory for the snapshots of a model; 0: all that sequences do not need", kMiB);
   table.number("cache.max_entries", "--cache-max-entries", "N", cache.max_entries, 0, kAny,
                "Maximum number of snapshots of a model; 0: 10000");
-  table.seconds("cache.ttl", "--cache-ttl", cache.ttl, 0, 365 * kDay,
+  table.seconds("cache.ttl", "--cache-ttl", options.registry.cache.ttl, 0, 365 * kDay,
                 "Time after which an unused snapshot in memory is evicted; 0: never");
   table.number("cache.recurrent_max_entries", "--cache-recurrent-max-entries", "N",
-               cache.recurrent_max_entries, 0, kAny,
+               options.registry.recurrent_max_entries, 0, kAny,
                "Maximum number of snapshots of a model with recurrent state; 0: as --cache-max-entries");
   table.seconds(
-      "cache.recurrent_ttl", "--cache-recurrent-ttl", cache.recurrent_ttl, 0, 365 * kDay,
+      "cache.recurrent_ttl", "--cache-recurrent-ttl", options.registry.recurrent_ttl, 0, 365 * kDay,
       "Time after which an unused snapshot of a model with recurrent state is evicted; 0: as --cache-ttl");
   table.number(
       "cache.choosy_percent", "--cache-choosy-percent", "PERCENT", cache.choosy_percent, 1, 100,
@@ -338,14 +345,14 @@ void add_cache(Table& table, ServeConfig& config) {
                "need; 100: never");
   table.number("cache.verify_percent", "--cache-verify-percent", "PERCENT", cache.verify_percent, 0, 100,
                "Share of restored prompts that are recomputed in idle time and compared");
-  table.toggle("cache.verify_inline", "--cache-verify-inline", "true", cache.verify_inline,
+  table.toggle("cache.verify_inline", "--cache-verify-inline", "true", options.requests.verify_inline,
                "Compare restored prompts before the answer ends; all of them without --cache-verify-percent");
-  table.toggle("cache.idle_prefill", "--no-idle-prefill", "false", cache.idle_prefill,
+  table.toggle("cache.idle_prefill", "--no-idle-prefill", "false", options.requests.prefill_history,
                "Compute the next turn's history in idle time");
 
   table.group("Prefix cache outside of the device");
-  table.number("cache.host_mb", "--cache-host-mb", "MIB", cache.host_mb, 0, kAny >> 20,
-               "Host memory for snapshots that do not fit on the device; 0: none");
+  table.number("cache.host_mb", "--cache-host-mb", "MIB", options.host.most_bytes, 0, kAny >> 20,
+               "Host memory for snapshots that do not fit on the device; 0: none", kMiB);
   table.text("cache.dir", "--cache-dir", "FOLDER", cache.folder,
              "Folder for snapshots that are kept across restarts; servers may share it; empty: none");
   table.common();
@@ -369,9 +376,9 @@ void add_cache(Table& table, ServeConfig& config) {
 
 void add_operation(Table& table, ServeConfig& config) {
   table.group("Queue, log and traces");
-  table.number("queue.length", "--queue-length", "N", config.queue.length, 1, 1'000'000,
+  table.number("queue.length", "--queue-length", "N", config.options.worker.max_waiting, 1, 1'000'000,
                "Maximum number of requests that wait for memory; more get status 429");
-  table.seconds("queue.wait", "--queue-wait", config.queue.wait, 0.1, kDay,
+  table.seconds("queue.wait", "--queue-wait", config.options.requests.longest_wait, 0.1, kDay,
                 "Maximum time that a request waits for memory");
   table.text("log.level", "--log-level", "LEVEL", config.log_level,
              "Least severe lines to log: debug, info, warning, error or off");
