@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gpu/cpu/amx_small_blocks.h"
-#include "gpu/cpu/int8_few_rows.h"
+#include "gpu/cpu/int8_panels.h"
 
 namespace reprise::gpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gpu/cpu/amx_tiles.h"
-#include "gpu/cpu/int8_activations.h"
+#include "gpu/cpu/int8_product.h"
 
 namespace reprise::gpu {
 namespace {

@@ -11,8 +11,8 @@
 #include "gpu/cpu/amx_row_tiles.h"
 #include "gpu/cpu/int8_bytes.h"
 #include "gpu/cpu/int8_product.h"
-#include "gpu/cpu/int8_vectors.h"
-#include "gpu/cpu/straight_code.h"
+#include "gpu/cpu/lanes.h"
+#include "gpu/cpu/x86_vectors.h"
 
 namespace reprise::gpu {
 namespace {

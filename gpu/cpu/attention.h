@@ -12,9 +12,8 @@
 #include <limits>
 #include <vector>
 
+#include "gpu/cpu/lanes.h"
 #include "gpu/cpu/math.h"
-#include "gpu/cpu/straight_code.h"
-#include "gpu/cpu/wide_lanes.h"
 #include "gpu/kernels.h"
 #include "gpu/kv_widening.h"
 

@@ -3,8 +3,8 @@
 
 #pragma once
 
+#include "gpu/cpu/lanes.h"
 #include "gpu/cpu/math.h"
-#include "gpu/cpu/wide_lanes.h"
 #include "gpu/kernels.h"
 
 namespace reprise::gpu {

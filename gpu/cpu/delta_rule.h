@@ -7,9 +7,8 @@
 
 #pragma once
 
+#include "gpu/cpu/lanes.h"
 #include "gpu/cpu/math.h"
-#include "gpu/cpu/straight_code.h"
-#include "gpu/cpu/wide_lanes.h"
 #include "gpu/kernels.h"
 
 namespace reprise::gpu {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "gpu/cpu/lanes.h"
-#include "gpu/cpu/wide_lanes.h"
 #include "gpu/kernels.h"
 
 namespace reprise::gpu {

@@ -8,7 +8,7 @@
 
 #pragma once
 
-#include "gpu/cpu/f8_format.h"
+#include "gpu/cpu/formats.h"
 #include "gpu/cpu/neon_bf16_product.h"
 
 namespace reprise::gpu {

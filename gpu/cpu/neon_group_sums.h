@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "gpu/cpu/lanes.h"
 #include "gpu/cpu/neon_quants.h"
-#include "gpu/cpu/straight_code.h"
 
 namespace reprise::gpu {
 namespace {

@@ -24,8 +24,8 @@
 
 #include <algorithm>
 
+#include "gpu/cpu/lanes.h"
 #include "gpu/cpu/room.h"
-#include "gpu/cpu/straight_code.h"
 
 namespace reprise::gpu {
 namespace {

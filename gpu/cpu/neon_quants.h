@@ -15,11 +15,8 @@
 
 #include <type_traits>
 
-#include "gpu/cpu/block32_quants.h"
-#include "gpu/cpu/int4_format.h"
-#include "gpu/cpu/k_quants.h"
-#include "gpu/cpu/lookup_quants.h"
-#include "gpu/cpu/straight_code.h"
+#include "gpu/cpu/lanes.h"
+#include "gpu/cpu/quants.h"
 
 namespace reprise::gpu {
 namespace {

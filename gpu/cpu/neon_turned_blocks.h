@@ -8,8 +8,8 @@
 
 #include <cstddef>
 
+#include "gpu/cpu/lanes.h"
 #include "gpu/cpu/neon_quants.h"
-#include "gpu/cpu/straight_code.h"
 
 namespace reprise::gpu {
 namespace {
