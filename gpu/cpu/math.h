@@ -1,5 +1,5 @@
 // Exponentials on lanes: own code, so that they have the same bits on every instruction set and in every
-// place of a vector. Included by the kernel sources, with internal linkage, like lanes.h.
+// place of a vector.
 
 #pragma once
 

@@ -1,6 +1,5 @@
 // The fast product of quantised formats (int8_product.h) with SDOT, from the file's blocks: the weight is read once
-// for up to four rows of x and never unpacked into memory, which is what few rows want. Included by the kernel sources
-// for processors with FEAT_DotProd, with internal linkage.
+// for up to four rows of x and never unpacked into memory, which is what few rows want.
 //
 // Four outputs are computed together, so that their float part is one vector.
 

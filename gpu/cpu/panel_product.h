@@ -1,5 +1,5 @@
 // The fast product of F32, F16 and BF16 on x86-64: weights widened once into panels whose lanes are outputs, then f32
-// arithmetic for all rows of x. Included by the kernel sources, with internal linkage.
+// arithmetic for all rows of x.
 //
 // Order: y[m, n] is a sum over blocks of kPanelDepth elements of k, in their order; each block's sum starts at zero and
 // adds x[m, k] w[n, k] for its k upwards with fused multiply-adds. No lane ever meets another, so these are the bits
