@@ -66,7 +66,7 @@ struct Int4Block {
 inline constexpr WeightFormat kInt4Format{
     .name = "INT4", .block_size = 32, .block_bytes = sizeof(Int4Block), .alignment = alignof(Int4Block)};
 
-// The quantised formats of GGUF files: whole numbers of a few bits, with scales among them (gpu/cpu/quant.h).
+// The quantised formats of GGUF files: whole numbers of a few bits, with scales among them (gpu/cpu/quants.h).
 // clang-format off
 inline constexpr WeightFormat kQ8_0Format{.name = "Q8_0", .block_size = 32, .block_bytes = 34, .alignment = 2};
 inline constexpr WeightFormat kQ4_0Format{.name = "Q4_0", .block_size = 32, .block_bytes = 18, .alignment = 2};

@@ -13,7 +13,7 @@ namespace reprise::gpu {
 void multiply_bf16_tiles(const void* activations, std::size_t m, const WeightView& w, float* y,
                          std::size_t y_stride, std::size_t n_begin, std::size_t n_end);
 
-/// Of a quantised format of GGUF files: the same of listed rows (int8_activations.h). For more than a few rows.
+/// Of a quantized format of GGUF files: the same of listed rows (int8_product.h). For more than a few rows.
 void multiply_bytes_by_tiles(const std::byte* const* listed, std::size_t m, const WeightView& w, float* y,
                              std::size_t y_stride, std::size_t n_begin, std::size_t n_end);
 

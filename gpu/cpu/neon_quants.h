@@ -59,7 +59,7 @@ template <int kBit, int kTo>
   return moved<kBit, kTo>(vandq_u8(bytes, vdupq_n_u8(1U << kBit)));
 }
 
-/// Two bits of each element from 64 bytes, as Q2_K has them (k_quants.h).
+/// Two bits of each element from 64 bytes, as Q2_K has them (quants.h).
 template <std::size_t kIndex>
 [[gnu::always_inline]] inline uint8x16_t pairs_of_bits(const std::uint8_t (&qs)[64]) {
   constexpr std::size_t kAt = kIndex / 8 * 32 + kIndex % 2 * 16;
