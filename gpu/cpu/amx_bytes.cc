@@ -11,7 +11,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/check.h"
 #include "gpu/cpu/amx.h"
 #include "gpu/cpu/amx_tiles.h"
 #include "gpu/cpu/formats.h"
@@ -607,17 +606,18 @@ class TileProduct {
   TileRoom<Quant>& room_;
 };
 
+template <class Quant>
+void multiply_by_tiles(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
+                       std::size_t n_begin, std::size_t n_end) {
+  TileProduct<Quant>(listed, m, w, y, y_stride).outputs(n_begin, n_end);
+}
+
+constexpr auto kProducts = with_gguf_quants([]<class... Quant>() {
+  return std::array<MultiplyByTiles, sizeof...(Quant)>{multiply_by_tiles<Quant>...};
+});
+
 }  // namespace
 
-void multiply_bytes_by_tiles(RowList listed, std::size_t m, const WeightView& w, float* y,
-                             std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
-  const auto find = [&]<class... Quant>() {
-    const bool found = ((w.format == &Quant::kFormat &&
-                         (TileProduct<Quant>(listed, m, w, y, y_stride).outputs(n_begin, n_end), true)) ||
-                        ...);
-    REPRISE_CHECK(found, "the weight format has no AMX tile kernel");
-  };
-  find.operator()<Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4>();
-}
+constinit const std::span<const MultiplyByTiles> kMultiplyByTiles = kProducts;
 
 }  // namespace reprise::gpu

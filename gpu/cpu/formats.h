@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 
 #include "gpu/cpu/int8_product.h"
 #include "gpu/cpu/lanes.h"
@@ -195,27 +196,16 @@ constexpr FormatKernels quant_format() {
   return row;
 }
 
-constexpr auto kFormats = std::to_array<FormatKernels>({
-    widened_format<F32Reader>(kF32Format),
-    widened_format<F16Reader>(kF16Format),
-    widened_format<BF16Reader>(kBF16Format),
-    widened_format<F8TileReader>(kF8TileFormat),
-    widened_format<F8RowReader>(kF8RowFormat),
-    quant_format<Q8_0>(),
-    quant_format<Q4_0>(),
-    quant_format<Q4_1>(),
-    quant_format<Q5_0>(),
-    quant_format<Q5_1>(),
-    quant_format<Q2_K>(),
-    quant_format<Q3_K>(),
-    quant_format<Q4_K>(),
-    quant_format<Q5_K>(),
-    quant_format<Q6_K>(),
-    quant_format<IQ4_NL>(),
-    quant_format<IQ4_XS>(),
-    quant_format<MXFP4>(),
-    quant_format<Int4>(),
+constexpr auto kFormats = with_gguf_quants([]<class... Quant>() {
+  return std::to_array<FormatKernels>(
+      {widened_format<F32Reader>(kF32Format), widened_format<F16Reader>(kF16Format),
+       widened_format<BF16Reader>(kBF16Format), widened_format<F8TileReader>(kF8TileFormat),
+       widened_format<F8RowReader>(kF8RowFormat), quant_format<Quant>()..., quant_format<Int4>()});
 });
+static_assert(std::equal(kFormats.begin(), kFormats.end(), std::begin(kWeightFormats),
+                         std::end(kWeightFormats), [](const FormatKernels& row, const WeightFormat* format) {
+                           return row.format == format;
+                         }));
 
 /// `formats` with another product for one of them where speed counts.
 template <std::size_t kCount>
@@ -227,14 +217,12 @@ constexpr std::array<FormatKernels, kCount> with_fast(std::array<FormatKernels, 
   return formats;
 }
 
-/// A product for each quantised format: product.operator()<Quant>().
+/// A product for each quantized format of GGUF files: product.operator()<Quant>().
 template <class MakeProduct>
 constexpr auto products_of_quants(MakeProduct product) {
-  const auto list = [&]<class... Quant>() constexpr {
+  return with_gguf_quants([&]<class... Quant>() constexpr {
     return std::array{FastProduct{&Quant::kFormat, product.template operator()<Quant>()}...};
-  };
-  return list.template
-  operator()<Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4>();
+  });
 }
 
 /// `products`, and `more` of them.

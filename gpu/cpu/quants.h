@@ -392,5 +392,12 @@ struct Int4 : OneGroup {
   }
 };
 
+/// function.operator()<Quant...>() with those of GGUF files, in the order of kWeightFormats.
+template <class Function>
+constexpr auto with_gguf_quants(Function function) {
+  return function.template
+  operator()<Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4>();
+}
+
 }  // namespace
 }  // namespace reprise::gpu
