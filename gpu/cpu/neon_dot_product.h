@@ -257,10 +257,5 @@ void dot_multiply(RowList listed, std::size_t m, const WeightView& w, float* y, 
   }
 }
 
-template <class Quant>
-constexpr Product dot_product() {
-  return product_of_whole_numbers<Quant, dot_multiply<Quant>>();
-}
-
 }  // namespace
 }  // namespace reprise::gpu
