@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/token_hash.h"
-#include "gpu/state_transfer.h"
+#include "gpu/state_store.h"
 #include "traces/trace.h"
 
 namespace reprise::actors {

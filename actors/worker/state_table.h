@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "actors/worker/sequence_run.h"
-#include "gpu/snapshot_group.h"
 #include "gpu/state_store.h"
 #include "models/model_rules.h"
 #include "protocol/job.h"
