@@ -15,7 +15,6 @@
 #include "base/kv_budget.h"
 #include "gpu/block_memory.h"
 #include "gpu/byte_budget.h"
-#include "gpu/host_memory.h"
 #include "gpu/state_store.h"
 
 namespace reprise::models {

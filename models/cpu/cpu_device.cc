@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/machine_memory.h"
-#include "gpu/host_memory.h"
+#include "gpu/block_memory.h"
 #include "models/device.h"
 #include "models/memory_plan.h"
 

@@ -2,8 +2,8 @@
 
 #include <tuple>
 
+#include "gpu/gpu_limits.h"
 #include "gpu/kv_rows.h"
-#include "gpu/latent_sizes.h"
 
 namespace reprise::models {
 

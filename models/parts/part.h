@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/scan_sizes.h"
+#include "gpu/gpu_limits.h"
 #include "gpu/state_store.h"
 #include "models/files/tensor_spec.h"
 

@@ -10,7 +10,7 @@
 // 2 state_size, inner], dt_proj [inner, step_rank] with a bias, A_log [inner, state_size], D [inner], out_proj [hidden,
 // inner]; with weighted norms dt_layernorm [step_rank], b_layernorm and c_layernorm [state_size].
 // State of a sequence, f32: the last inputs of the convolution [conv_kernel - 1, inner], and h, a group of channels
-// after the other (gpu/selective_scan.h).
+// after the other (gpu/kernels.h).
 
 #include <cstddef>
 #include <cstdint>
@@ -65,7 +65,7 @@ SelectiveScanPlaces declare_state(const SelectiveScanSpec& scan, StateLayout& st
 struct SelectiveScanVectors {
   std::vector<float> conv;       // [taps, inner]
   std::vector<float> conv_bias;  // [inner]; empty: there is none
-  std::vector<float> a;          // -exp(A_log), as gpu/selective_scan.h has it: [groups, state_size, kLanes]
+  std::vector<float> a;          // -exp(A_log), as gpu/kernels.h has it: [groups, state_size, kLanes]
   std::vector<float> skip;       // D [inner]
   // Weights of the norms; all empty: there are none.
   std::vector<float> dt_norm;  // [step_rank]
