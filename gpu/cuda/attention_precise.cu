@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "gpu/cuda/activations.cuh"
-#include "gpu/cuda/attention_keys.cuh"
+#include "gpu/cuda/attention_pages.cuh"
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_precise.cuh"
 #include "gpu/cuda/error.h"

@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "gpu/cuda/delta_net.cuh"
 #include "gpu/cuda/delta_net_chunks.cuh"
-#include "gpu/cuda/delta_net_scan.cuh"
 #include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/shared_memory.cuh"
