@@ -9,7 +9,7 @@
 #include "gpu/cuda/attention_rows.cuh"
 #include "gpu/cuda/attention_tiles.cuh"
 #include "gpu/cuda/error.h"
-#include "gpu/cuda/shared_memory.cuh"
+#include "gpu/cuda/launch.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {

@@ -11,9 +11,9 @@
 #include <type_traits>
 
 #include "base/check.h"
+#include "gpu/cuda/batch.h"
 #include "gpu/cuda/chunk_triangles.cuh"
 #include "gpu/cuda/error.h"
-#include "gpu/cuda/slot_exports.h"
 
 namespace reprise::gpu::cuda {
 namespace {

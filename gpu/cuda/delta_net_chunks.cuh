@@ -4,7 +4,7 @@
 
 #include "gpu/cuda/chunk_triangles.cuh"
 #include "gpu/cuda/delta_net.cuh"
-#include "gpu/cuda/dependent_launch.cuh"
+#include "gpu/cuda/launch.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "base/check.h"
 #include "gpu/cuda/delta_net.cuh"
-#include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
+#include "gpu/cuda/launch.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {

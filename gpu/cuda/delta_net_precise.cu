@@ -7,8 +7,8 @@
 #include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/causal_conv.h"
 #include "gpu/cuda/delta_net.cuh"
-#include "gpu/cuda/delta_rule.cuh"
 #include "gpu/cuda/error.h"
+#include "gpu/cuda/scan.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {

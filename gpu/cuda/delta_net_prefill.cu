@@ -6,9 +6,8 @@
 #include "base/check.h"
 #include "gpu/cuda/delta_net.cuh"
 #include "gpu/cuda/delta_net_chunks.cuh"
-#include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
-#include "gpu/cuda/shared_memory.cuh"
+#include "gpu/cuda/launch.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include "gpu/cuda/attention.h"
 #include "gpu/cuda/decode_outputs.cuh"
 #include "gpu/cuda/decode_product.cuh"
-#include "gpu/cuda/dependent_launch.cuh"
+#include "gpu/cuda/launch.cuh"
 #include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {

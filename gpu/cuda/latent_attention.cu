@@ -9,12 +9,12 @@
 #include <type_traits>
 
 #include "base/check.h"
+#include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/attention.h"
 #include "gpu/cuda/attention_precise.cuh"
 #include "gpu/cuda/attention_tiles.cuh"
 #include "gpu/cuda/error.h"
-#include "gpu/cuda/row_element.cuh"
-#include "gpu/cuda/shared_memory.cuh"
+#include "gpu/cuda/launch.cuh"
 #include "gpu/latent_sizes.h"
 
 namespace reprise::gpu::cuda {

@@ -12,12 +12,11 @@
 
 #include "base/check.h"
 #include "gpu/cuda/activations.cuh"
+#include "gpu/cuda/batch.h"
 #include "gpu/cuda/chunk_triangles.cuh"
 #include "gpu/cuda/error.h"
-#include "gpu/cuda/row_element.cuh"
+#include "gpu/cuda/launch.cuh"
 #include "gpu/cuda/scan.cuh"
-#include "gpu/cuda/shared_memory.cuh"
-#include "gpu/cuda/slot_exports.h"
 
 namespace reprise::gpu::cuda {
 namespace {
