@@ -1,5 +1,6 @@
 #pragma once
-// A step as kernels see it: slices of sequences, one after another as rows of the activations.
+// A step as kernels see it: slices of sequences, one after another as rows of the activations, and where states are left
+// inside of slices.
 //
 // Everything here lies in the GPU's memory and belongs to the step. Kernels take a Batch by value.
 //
@@ -45,15 +46,14 @@ struct Batch {
   int longest;  // most tokens that a slice has after the step: for sizes of launches
 };
 
-// States that a prefill leaves inside its slices, beside those at their ends: a kernel that updates a part of a slot writes
-// that part to the slots named here too, with the bits that a slice which ended there would leave.
-
+/// States that a prefill leaves inside its slices, beside those at their ends: a kernel that updates a part of a slot writes
+/// that part to the slots named here too, with the bits that a slice which ended there would leave.
 struct SlotExports {
   /// [tile_count] of the batch: the slot that gets the state as it is behind that tile, whose 64 rows are all there; null:
   /// none. Null itself where no place is wanted.
   std::byte* const* tiles = nullptr;
-  const std::int32_t* first_tiles =
-      nullptr;  // [slice_count]: with which tile a slice begins; where there are tiles
+  /// [slice_count]: with which tile a slice begins; where there are tiles.
+  const std::int32_t* first_tiles = nullptr;
 };
 
 #ifdef __CUDACC__

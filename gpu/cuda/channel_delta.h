@@ -67,7 +67,7 @@ void gate_channel_delta(const ChannelDeltaShape& shape, int rows, const ChannelD
 void gate_channel_delta(const ChannelDeltaShape& shape, int rows, const ChannelDeltaGate<float>& pass,
                         StreamHandle stream);
 
-// The two sources of this header share the following; it is not for others.
+// For channel_delta.cu alone: the rule in chunks (channel_delta_prefill.cu).
 
 /// Whether the rule has a kernel in chunks for the shape: head_dim 16, 32, 64 or 128.
 bool kda_suits_chunks(const ChannelDeltaShape& shape);
@@ -75,8 +75,8 @@ bool kda_suits_chunks(const ChannelDeltaShape& shape);
 /// Bytes of workspace in chunks, for so many tiles.
 std::size_t kda_chunks_workspace(const ChannelDeltaShape& shape, int tiles);
 
-/// The rule in chunks, of a batch with tiles. pass.q, pass.k and pass.beta as the rule takes them (gpu/channel_delta.h), pass.decay the
-/// logarithms of the decays; these are used up.
+/// The rule in chunks, of a batch with tiles. pass.q, pass.k and pass.beta as the rule takes them (gpu/channel_delta.h),
+/// pass.decay the logarithms of the decays; these are used up.
 void kda_in_chunks(const ChannelDeltaShape& shape, const Batch& batch, const ChannelDeltaPass& pass,
                    StreamHandle stream);
 

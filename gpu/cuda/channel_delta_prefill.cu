@@ -18,7 +18,7 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-/// What a chunk of a head has there. With G the sums of the logarithms of decays from the chunk's start to a token, itself
+/// What a chunk of a head has in the workspace. With G the sums of the logarithms of decays from the chunk's start to a token, itself
 /// included. Rows beyond the end of a slice have no key and query, and add nothing to G.
 template <int kDim>
 struct KdaChunk {

@@ -59,7 +59,7 @@ __device__ inline float convolve(const DeltaNetSizes& sizes, Channel channel, fl
     const int place = j - 1 - (kMostTaps - sizes.taps);
     if (place >= 0) history[place * sizes.channels + channel.index] = channel.x[j];
   }
-  return silu(sum);
+  return quick_silu_of(sum);
 }
 
 /// e^g and beta of a value head.
@@ -72,13 +72,14 @@ __device__ inline HeadGates gates_of_head(const DeltaNetSizes& sizes, const Delt
   const Bf16* b_and_a = row + sizes.channels + sizes.value_size;
   const float b = widen_pair(b_and_a[head]).x;
   const float a = widen_pair(b_and_a[sizes.value_heads + head]).x;
-  return {.decay = expf(log_decay(a, weights.decay[head], weights.dt_bias[head])), .beta = sigmoid(b)};
+  return {.decay = expf(log_decay(a, weights.decay[head], weights.dt_bias[head])), .beta = sigmoid_of(b)};
 }
 
 /// What an output is multiplied with behind its norm.
 __device__ inline float output_gate(const DeltaNetSizes& sizes, const DeltaNetWeights& weights,
                                     const Bf16* row, int head, int element) {
-  return weights.norm[element] * silu(widen_pair(row[sizes.channels + head * sizes.value_dim + element]).x);
+  return weights.norm[element] *
+         quick_silu_of(widen_pair(row[sizes.channels + head * sizes.value_dim + element]).x);
 }
 
 /// From a sum of squares to what makes a unit length of it.
@@ -296,7 +297,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
   __shared__ float keys[2 * kKeyDim];                          // q, then k, after the convolution
   __shared__ __align__(16) float values[kLargestGroup * 128];  // v of the value heads
   __shared__ __align__(
-      16) float gates[kLargestGroup * 128];  // of their outputs: silu(z) times the norm's weight
+      16) float gates[kLargestGroup * 128];  // of their outputs: quick_silu_of(z) times the norm's weight
   __shared__ float factors[3];               // of q and of k to their lengths; q . k
   __shared__ HeadGates of_heads[kLargestGroup];
   __shared__ __align__(16) float4 recalled[kDecodeWarps][32];  // parts of m, before k has its length

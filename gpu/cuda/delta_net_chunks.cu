@@ -1,6 +1,5 @@
-#pragma once
-// The delta rule of Gated DeltaNet in chunks of 64 tokens, for prompts (gpu/cuda/delta_net_prefill.cu). Included by CUDA
-// sources alone, with internal linkage.
+// The delta rule of Gated DeltaNet in chunks of 64 tokens, for prompts: the matrices of every chunk at once, then the state
+// chunk after chunk.
 
 #include "gpu/cuda/chunk_triangles.cuh"
 #include "gpu/cuda/delta_net.cuh"
@@ -19,6 +18,7 @@ namespace {
 // What is masked is never put through exp: above the diagonal it may overflow.
 
 constexpr int kMatrixThreads = 256;
+constexpr int kFewBlocks = 66;  // of the scan: half of a large GPU's multiprocessors
 
 /// G of a chunk by a warp: a lane has two neighbours. Row after row: then the difference of two neighbours is off by a single
 /// rounding, as it must be where decays are strong.
@@ -505,5 +505,62 @@ __global__ void __launch_bounds__(kScanThreads, 1)
   store_state(slice.slot);
 }
 
+template <int kKeyDim, int kColumns, int kStages>
+void launch_scan_of(const DeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
+                    const PrefillSpace& space, StreamHandle stream) {
+  constexpr int kBytes = ScanMemory<kKeyDim, kColumns, kStages>::kBytes;
+  static_assert(kStages > 1 || kBytes <= kLeastShared);
+  const auto kernel = scan_chunks<kKeyDim, kColumns, kStages>;
+  allow_shared(kernel, kBytes);
+  const dim3 grid(sizes.value_dim / kColumns * sizes.value_heads, batch.slice_count);
+  launch_after(kernel, {.blocks = grid, .threads = kScanThreads, .shared_bytes = kBytes}, stream, sizes,
+               batch, exports, space);
+}
+
+template <int kKeyDim, int kColumns>
+void launch_scan(const DeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
+                 const PrefillSpace& space, StreamHandle stream) {
+  constexpr int kBytes = ScanMemory<kKeyDim, kColumns, 2>::kBytes;
+  if constexpr (kBytes > kLeastShared) {
+    if (kBytes > most_shared())
+      return launch_scan_of<kKeyDim, kColumns, 1>(sizes, batch, exports, space, stream);
+  }
+  launch_scan_of<kKeyDim, kColumns, 2>(sizes, batch, exports, space, stream);
+}
+
+template <int kKeyDim>
+void launch_chunks(const DeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
+                   const PrefillSpace& space, StreamHandle stream) {
+  launch_after(chunk_matrices<kKeyDim>,
+               {.blocks = dim3(sizes.value_heads, batch.tile_count, 2), .threads = kMatrixThreads}, stream,
+               sizes, space);
+  // Columns do not know of each other: narrow strips have the same bits, and more blocks.
+  const int wide_blocks = sizes.value_dim / 32 * sizes.value_heads * batch.slice_count;
+  if (sizes.value_dim % 32 == 0 && wide_blocks > kFewBlocks) {
+    launch_scan<kKeyDim, 32>(sizes, batch, exports, space, stream);
+  } else {
+    launch_scan<kKeyDim, 16>(sizes, batch, exports, space, stream);
+  }
+}
+
 }  // namespace
+
+void delta_net_chunks(const DeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
+                      const PrefillSpace& space, StreamHandle stream) {
+  switch (sizes.key_dim) {
+    case 16:
+      launch_chunks<16>(sizes, batch, exports, space, stream);
+      break;
+    case 32:
+      launch_chunks<32>(sizes, batch, exports, space, stream);
+      break;
+    case 64:
+      launch_chunks<64>(sizes, batch, exports, space, stream);
+      break;
+    default:
+      launch_chunks<128>(sizes, batch, exports, space, stream);
+      break;
+  }
+}
+
 }  // namespace reprise::gpu::cuda
