@@ -1,7 +1,7 @@
 // Latent attention. Rows of bf16, one kernel for prefilled and for decoded ones: a block has 32 rows of queries, which are the
 // tokens of half a tile with one head, or 32 heads of one token, and goes through the latents 32 at a time with an online
 // softmax. The latents in shared memory are keys and values at once. Rows of f32, in f32: a block has one token and four
-// heads (gpu/cuda/attention_precise.cuh), whether the row is prefilled or decoded.
+// heads (gpu/cuda/attention_precise_row.cuh), whether the row is prefilled or decoded.
 
 #include "gpu/cuda/latent_attention.h"
 
@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/attention.h"
-#include "gpu/cuda/attention_precise.cuh"
+#include "gpu/cuda/attention_precise_row.cuh"
 #include "gpu/cuda/attention_tiles.cuh"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/launch.cuh"
