@@ -1,8 +1,8 @@
-#include "gpu/cuda/block_product.h"
+#include "gpu/cuda/small_products.h"
 
 #include "base/check.h"
+#include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/error.h"
-#include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -10,19 +10,6 @@ namespace {
 constexpr int kRowsAtOnce = 16;    // of a block of threads: a weight is read once for all of them
 constexpr int kInputsAtOnce = 64;  // of these rows, in shared memory
 constexpr int kBlockThreads = 128;
-
-__device__ __forceinline__ float as_float(float x) {
-  return x;
-}
-__device__ __forceinline__ float as_float(Bf16 x) {
-  return widen(x);
-}
-__device__ __forceinline__ void put(float* to, float x) {
-  *to = x;
-}
-__device__ __forceinline__ void put(Bf16* to, float x) {
-  *to = narrow(x);
-}
 
 /// Grid: outputs, blocks of a row, rows. A thread has one output of kRowsAtOnce rows.
 template <class X, class Y>
@@ -47,7 +34,7 @@ __global__ void __launch_bounds__(kBlockThreads)
       const int row = i / kInputsAtOnce;
       const bool there = input < count && first_row + row < rows;
       inputs[input][row] =
-          there ? as_float(x.first[(first_row + row) * x.row + block * x.block + begin + input]) : 0.0F;
+          there ? load_row(x.first[(first_row + row) * x.row + block * x.block + begin + input]) : 0.0F;
     }
     __syncthreads();
     if (!has_output) continue;
@@ -68,8 +55,9 @@ __global__ void __launch_bounds__(kBlockThreads)
   if (!has_output) return;
 #pragma unroll
   for (int row = 0; row < kRowsAtOnce; ++row) {
-    if (first_row + row < rows)
-      put(y.first + (first_row + row) * y.row + block * y.block + output, sums[row]);
+    if (first_row + row < rows) {
+      store_row(y.first[(first_row + row) * y.row + block * y.block + output], sums[row]);
+    }
   }
 }
 
@@ -102,5 +90,58 @@ void block_product(const BlockWeights& weights, int rows, const BlockRows<const 
                    const BlockRows<Bf16>& y, StreamHandle stream) {
   launch_blocks(weights, rows, x, y, stream);
 }
+
+namespace {
+
+constexpr int kWarps = 8;  // of a block: one output of A each
+constexpr int kOutputs = 256;
+
+// One warp for each row and output of A: a lane's elements upwards, then halves of the warp.
+template <class Row>
+__global__ void __launch_bounds__(32 * kWarps)
+    low_rank_down(const Row* x, const float* a, int inputs, int rank, float* inner) {
+  const int j = blockIdx.x * kWarps + threadIdx.x / 32;
+  if (j >= rank) return;
+  const size_t row = blockIdx.y;
+  const Row* from = x + row * inputs;
+  const float* weight = a + (size_t)j * inputs;
+  float sum = 0;
+  for (int k = threadIdx.x % 32; k < inputs; k += 32) sum = fmaf(load_row(from[k]), weight[k], sum);
+  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0U, sum, step);
+  if (threadIdx.x % 32 == 0) inner[row * rank + j] = sum;
+}
+
+template <class Row>
+__global__ void __launch_bounds__(kOutputs)
+    low_rank_up(const float* inner, const float* b, int outputs, int rank, float scale, Row* y, int stride) {
+  const int n = blockIdx.x * kOutputs + threadIdx.x;
+  if (n >= outputs) return;
+  const size_t row = blockIdx.y;
+  float sum = 0;
+  for (int j = 0; j < rank; ++j) sum = fmaf(inner[row * rank + j], b[(size_t)j * outputs + n], sum);
+  Row& to = y[row * stride + n];
+  store_row(to, fmaf(scale, sum, load_row(to)));
+}
+
+}  // namespace
+
+template <class Row>
+void add_low_rank(const LowRank& change, const LowRankRows<Row>& rows, StreamHandle stream) {
+  if (rows.rows == 0) return;
+  const auto count = static_cast<unsigned>(rows.rows);
+  const dim3 down(static_cast<unsigned>((change.rank + kWarps - 1) / kWarps), count);
+  low_rank_down<<<down, 32 * kWarps, 0, stream>>>(rows.x, change.a, change.inputs, change.rank, rows.inner);
+  const dim3 up(static_cast<unsigned>((change.outputs + kOutputs - 1) / kOutputs), count);
+  if (rows.y_is_bf16) {
+    low_rank_up<<<up, kOutputs, 0, stream>>>(rows.inner, change.b, change.outputs, change.rank, change.scale,
+                                             static_cast<Bf16*>(rows.y), rows.stride);
+  } else {
+    low_rank_up<<<up, kOutputs, 0, stream>>>(rows.inner, change.b, change.outputs, change.rank, change.scale,
+                                             static_cast<float*>(rows.y), rows.stride);
+  }
+  check_launch("low_rank");
+}
+template void add_low_rank(const LowRank&, const LowRankRows<Bf16>&, StreamHandle);
+template void add_low_rank(const LowRank&, const LowRankRows<float>&, StreamHandle);
 
 }  // namespace reprise::gpu::cuda

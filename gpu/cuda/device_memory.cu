@@ -1,12 +1,13 @@
+#include "gpu/cuda/device_memory.h"
+
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdint>
 
 #include "base/check.h"
-#include "gpu/cuda/checked_copy.h"
 #include "gpu/cuda/error.h"
-#include "gpu/cuda/gpu_attribute.h"
+#include "gpu/cuda/launch.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -198,6 +199,107 @@ CopyFigures CheckedCopier::figures(std::size_t index) const {
   const auto* results = reinterpret_cast<const volatile Results*>(results_.data());
   return {.checksum = mixed(results->sum[index] + sizes_[index] * kPlace),
           .finite = results->infinite[index] == 0};
+}
+
+namespace {
+
+constexpr int kCopyThreads = 256;
+
+__global__ void __launch_bounds__(kCopyThreads) copy_sixteens(uint4* to, const uint4* from, int count) {
+  const int i = static_cast<int>(blockIdx.x * kCopyThreads + threadIdx.x);
+  if (i < count) to[i] = from[i];
+}
+
+}  // namespace
+
+void copy_small_to_device(std::byte* to, const std::byte* from, std::size_t bytes, StreamHandle stream) {
+  const auto is_aligned = [](const void* place) { return reinterpret_cast<std::uintptr_t>(place) % 16 == 0; };
+  REPRISE_CHECK(bytes <= kMostSmallBytes && is_aligned(to) && is_aligned(from),
+                "the copy is too large for a small copy, or not aligned to 16 bytes");
+  if (bytes == 0) return;
+  const auto count = static_cast<int>((bytes + 15) / 16);
+  copy_sixteens<<<static_cast<unsigned>((count + kCopyThreads - 1) / kCopyThreads), kCopyThreads, 0,
+                  stream>>>(reinterpret_cast<uint4*>(to), reinterpret_cast<const uint4*>(from), count);
+  check_launch("small copy");
+}
+
+std::byte* DeviceMemory::take(std::size_t bytes) {
+  std::byte* block = bytes >= large_ ? arena_.take_high(bytes) : arena_.take_low(bytes);
+  if (block != nullptr) used_ += bytes;
+  return block;
+}
+
+HostBytes DeviceMemory::take_host(std::size_t bytes) {
+  const auto fits = std::find_if(spare_.begin(), spare_.end(), [bytes](const PinnedBytes& one) {
+    return one.size() >= bytes && one.size() / 2 <= bytes;
+  });
+  auto pinned = std::make_shared<PinnedBytes>();
+  if (fits != spare_.end()) {
+    *pinned = std::move(*fits);
+    spare_.erase(fits);
+  } else {
+    *pinned = PinnedBytes(bytes);
+  }
+  std::byte* data = pinned->data();
+  const auto give_back = [this, pinned](std::byte*) {
+    if (spare_.size() < kMostSpare) spare_.push_back(std::move(*pinned));
+  };
+  return {std::shared_ptr<std::byte>(data, give_back), bytes};
+}
+
+void DeviceMemory::give(std::byte* block, std::size_t bytes) {
+  arena_.give(block, bytes);
+  used_ -= bytes;
+}
+
+void DeviceMemory::fill(std::byte* to, int value, std::size_t bytes) {
+  fill_all({&to, 1}, value, bytes);
+}
+
+// Neighbours together: blocks that were taken one after another often are.
+void DeviceMemory::fill_all(std::span<std::byte* const> blocks, int value, std::size_t bytes) {
+  for (std::size_t i = 0; i < blocks.size();) {
+    std::byte* const to = blocks[i];
+    std::size_t run = 0;
+    for (; i < blocks.size() && blocks[i] == to + run; ++i) run += bytes;
+    cuda::fill(to, value, run, stream_.handle());
+  }
+  stream_.wait();
+}
+
+void DeviceMemory::copy(std::span<const Copy> copies, std::span<CopyFigures> figures) {
+  while (!copies.empty()) {
+    const std::size_t count = std::min(copies.size(), CheckedCopier::kMostCopies);
+    copier_.launch(copies.first(count), stream_.handle());
+    stream_.wait();
+    for (std::size_t i = 0; i < count; ++i) figures[i] = copier_.figures(i);
+    copies = copies.subspan(count);
+    figures = figures.subspan(count);
+  }
+}
+
+CopyFigures DeviceMemory::look_at(const std::byte* bytes, std::size_t size) {
+  const Copy look{.to = nullptr, .from = bytes, .bytes = size};
+  CopyFigures figures;
+  copy({&look, 1}, {&figures, 1});
+  return figures;
+}
+
+void DeviceMemory::look_at_all(std::span<const std::byte* const> blocks, std::size_t size,
+                               std::span<CopyFigures> figures) {
+  std::vector<Copy> looks;
+  for (const std::byte* const block : blocks) looks.push_back({.to = nullptr, .from = block, .bytes = size});
+  copy(looks, figures);
+}
+
+void DeviceMemory::to_host(std::span<const Copy> copies) {
+  for (const Copy& copy : copies) copy_to_host(copy.to, copy.from, copy.bytes, stream_.handle());
+  stream_.wait();
+}
+
+void DeviceMemory::from_host(std::span<const Copy> copies) {
+  for (const Copy& copy : copies) copy_to_device(copy.to, copy.from, copy.bytes, stream_.handle());
+  stream_.wait();
 }
 
 }  // namespace reprise::gpu::cuda
