@@ -4,7 +4,7 @@
 
 #include "base/utf8.h"
 #include "models/files/load_error.h"
-#include "models/text/regex_syntax.h"
+#include "models/text/regex.h"
 #include "models/text/unicode.h"
 
 namespace reprise::models {

@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "models/files/load_error.h"
 #include "models/text/byte_alphabet.h"
-#include "models/text/regex_syntax.h"
+#include "models/text/regex.h"
 
 namespace reprise::models {
 

@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "models/text/regex_class.h"
+#include "models/text/regex.h"
 #include "models/text/word_scanner.h"
 
 namespace reprise::models {
