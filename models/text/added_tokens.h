@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/text/byte_trie.h"
+#include "models/text/string_table.h"
 #include "models/text/tokenizer_spec.h"
 
 namespace reprise::models {

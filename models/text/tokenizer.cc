@@ -7,16 +7,12 @@
 
 #include "base/utf8.h"
 #include "models/text/added_tokens.h"
-#include "models/text/bpe.h"
-#include "models/text/byte_trie.h"
 #include "models/text/normalizer.h"
 #include "models/text/piece_cache.h"
+#include "models/text/piece_models.h"
 #include "models/text/pre_tokenizer.h"
-#include "models/text/spm.h"
 #include "models/text/string_table.h"
 #include "models/text/token_tables.h"
-#include "models/text/unigram.h"
-#include "models/text/word_piece.h"
 
 namespace reprise::models {
 namespace {
@@ -42,7 +38,7 @@ std::vector<AddedToken> select_normalized(const TokenizerSpec& spec, const Norma
   return chosen;
 }
 
-using PieceModel = std::variant<Bpe, Spm, Unigram, ByteTrie, WordPiece>;
+using PieceModel = std::variant<Bpe, Spm, Unigram, WordPiece, LongestMatch>;
 
 PieceModel build_model(const TokenizerSpec& spec, const StringTable& tokens) {
   switch (spec.model) {
@@ -57,9 +53,7 @@ PieceModel build_model(const TokenizerSpec& spec, const StringTable& tokens) {
     case TokenizerModel::kLongestMatch:
       break;
   }
-  ByteTrie trie;
-  for (std::size_t id = 0; id < tokens.size(); ++id) trie.add(tokens[id], static_cast<TokenId>(id));
-  return trie;
+  return PieceModel(std::in_place_type<LongestMatch>, spec, tokens);
 }
 
 }  // namespace
@@ -152,7 +146,7 @@ class Tokenizer::Impl::Encoder final : public PieceSink {
     } else if (const auto* words = std::get_if<WordPiece>(&impl_.model)) {
       words->encode(bytes, work_, ids);
     } else {
-      match_longest(std::get<ByteTrie>(impl_.model), bytes);
+      std::get<LongestMatch>(impl_.model).encode(bytes, work_, ids);
     }
     if (is_short) impl_.cache.put(bytes, hash, std::span(ids).subspan(before));
   }
@@ -167,20 +161,6 @@ class Tokenizer::Impl::Encoder final : public PieceSink {
         impl_.pre_tokenizer.run(segment.text, is_first && segment.text.data() == normal.data(), session_,
                                 *this);
       }
-    }
-  }
-
-  void match_longest(const ByteTrie& trie, std::string_view bytes) {
-    ++work_.pieces;
-    for (std::size_t at = 0; at < bytes.size();) {
-      const ByteTrie::Match match = trie.longest(bytes, at, [](TokenId) { return true; });
-      ++work_.lookups;
-      if (match.id >= 0) {
-        ids.push_back(match.id);
-      } else if (impl_.unk) {
-        ids.push_back(*impl_.unk);
-      }
-      at += match.id >= 0 ? match.length : 1;
     }
   }
 
@@ -291,16 +271,7 @@ bool Tokenizer::is_special(TokenId id) const {
 }
 
 bool Tokenizer::covers_all_text() const {
-  if (const auto* bpe = std::get_if<Bpe>(&impl_->model)) return bpe->covers_all_bytes();
-  if (const auto* spm = std::get_if<Spm>(&impl_->model)) return spm->covers_all_bytes();
-  if (const auto* unigram = std::get_if<Unigram>(&impl_->model)) return unigram->covers_all_bytes();
-  if (std::holds_alternative<WordPiece>(impl_->model)) return false;
-  const auto& trie = std::get<ByteTrie>(impl_->model);
-  for (int byte = 1; byte < 256; ++byte) {
-    const char text = static_cast<char>(byte);
-    if (trie.longest({&text, 1}, 0, [](TokenId) { return true; }).id < 0) return false;
-  }
-  return true;
+  return std::visit([](const auto& model) { return model.covers_all_bytes(); }, impl_->model);
 }
 
 std::optional<TokenId> Tokenizer::bos() const {
