@@ -20,7 +20,7 @@
 
 #include "base/check.h"
 #include "base/kv_budget.h"
-#include "base/mask_slot.h"
+#include "base/token_mask.h"
 #include "gpu/state_store.h"
 #include "models/model.h"
 #include "models/prompt_tail.h"

@@ -39,8 +39,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/mask_slot.h"
 #include "base/sampling.h"
+#include "base/token_mask.h"
 #include "models/sampling/ranking.h"
 
 namespace reprise::models {
