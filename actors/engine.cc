@@ -7,7 +7,7 @@
 
 #include "actors/served/model_choice.h"
 #include "actors/tiers/name_records.h"
-#include "models/transfer_memory.h"
+#include "models/device.h"
 
 namespace reprise::actors {
 

@@ -13,7 +13,7 @@
 #include "gpu/kernels.h"
 #include "models/adapters/adapter_file.h"
 #include "models/arch/config.h"
-#include "models/files/finite.h"
+#include "models/files/dtype.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models {

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/files/gguf_metadata.h"
+#include "models/files/gguf.h"
 #include "models/text/tokenizer_spec.h"
 
 namespace reprise::models {

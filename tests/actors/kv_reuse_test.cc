@@ -224,7 +224,7 @@ TEST_P(ReuseReference, IsTheSequenceThatNeverLeft) {
 
   gpu::Threads threads(1);
   const auto model =
-      models::Model::load(model_path(GetParam()), models::compute_options("auto", "auto", ""), threads);
+      models::load_on_cpu(model_path(GetParam()), models::compute_options("auto", "auto", ""), threads);
   gpu::StateStore store(model->state().sizes(), {.pages = 100, .slots = 4});
   std::optional<gpu::Sequence> sequence = store.open();
   ASSERT_TRUE(sequence && sequence->reserve(kReusePrompt));

@@ -1,17 +1,107 @@
-// A PEFT folder. Its config says how the halves are scaled; which matrices they change, the names of the tensors say:
-//   base_model.model.PREFIX.layers.3.self_attn.q_proj.lora_A.weight
+#include "models/adapters/adapter_file.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
 
-#include "models/adapters/adapter_file.h"
+#include "models/arch/config.h"
+#include "models/files/gguf.h"
 #include "models/files/json_place.h"
 #include "models/files/load_error.h"
 #include "models/files/safetensors.h"
 
 namespace reprise::models {
 namespace {
+
+constexpr std::uint64_t kLargestRank = 4096;
+
+// Brings the halves of each change together; what has no other half is refused.
+class ChangePairs {
+ public:
+  explicit ChangePairs(const TensorSource& tensors) : tensors_(tensors) {}
+
+  enum class Half : std::uint8_t { kA, kB };
+  // `name`: the change, as the file has it. Throws LoadError for one that is there already.
+  void add(std::string_view name, Half half, const StoredTensor& tensor);
+  struct Pair {
+    std::string name;
+    const StoredTensor* a = nullptr;
+    const StoredTensor* b = nullptr;
+  };
+  // In the file's order; ranks agree. Throws LoadError.
+  std::vector<Pair> take();
+
+ private:
+  const TensorSource& tensors_;
+  std::vector<Pair> pairs_;
+  std::unordered_map<std::string, std::size_t> index_;  // name -> place in pairs_
+};
+
+void ChangePairs::add(std::string_view name, Half half, const StoredTensor& tensor) {
+  if (tensor.shape.size() != 2) {
+    throw LoadError(tensors_.path_of(tensor), tensor.name,
+                    "expected a matrix, found " + to_string(tensor.shape));
+  }
+  const auto [found, is_new] = index_.try_emplace(std::string(name), pairs_.size());
+  if (is_new) pairs_.push_back({.name = found->first});
+  Pair& pair = pairs_[found->second];
+  const StoredTensor*& place = half == Half::kA ? pair.a : pair.b;
+  if (place != nullptr) {
+    throw LoadError(tensors_.path_of(tensor), tensor.name,
+                    "the adapter also has the same matrix as " + place->name);
+  }
+  place = &tensor;
+}
+
+std::vector<ChangePairs::Pair> ChangePairs::take() {
+  for (const Pair& pair : pairs_) {
+    if (pair.a == nullptr || pair.b == nullptr) {
+      const StoredTensor& alone = pair.a == nullptr ? *pair.b : *pair.a;
+      throw LoadError(
+          tensors_.path_of(alone), alone.name,
+          std::string("the matching LoRA matrix, ") + (pair.a == nullptr ? "A" : "B") + ", is missing");
+    }
+    const std::uint64_t rank = pair.a->shape[0];
+    if (rank == 0 || rank > kLargestRank) {
+      throw LoadError(
+          tensors_.path_of(*pair.a), pair.a->name,
+          "has rank " + std::to_string(rank) + "; 1 to " + std::to_string(kLargestRank) + " are supported");
+    }
+    if (pair.b->shape[1] != rank) {
+      throw LoadError(tensors_.path_of(*pair.b), pair.b->name,
+                      "expected " + std::to_string(rank) + " columns, the rank of " + pair.a->name +
+                          ", found " + to_string(pair.b->shape));
+    }
+  }
+  return std::move(pairs_);
+}
+
+// -- GGUF
+
+void check_text(const GgufMetadata& metadata, std::string_view key, std::string_view wanted) {
+  const std::string found(metadata.text(key));
+  if (found == wanted) return;
+  throw LoadError(metadata.file(), key,
+                  "expected '" + std::string(wanted) + "' of an adapter, found '" + found + "'");
+}
+
+void check_family(const GgufMetadata& metadata, const ModelConfig& config) {
+  const std::string found(metadata.text("general.architecture"));
+  for (const Family& family : families()) {
+    if (family.name != config.architecture) continue;
+    const auto& names = family.gguf_names;
+    if (std::find(names.begin(), names.end(), found) != names.end()) return;
+  }
+  throw LoadError(metadata.file(), "general.architecture",
+                  "is an adapter for the architecture '" + found + "'; the model has " + config.architecture);
+}
+
+// -- PEFT
 
 constexpr std::string_view kWrapper = "base_model.model.";
 
@@ -170,6 +260,43 @@ std::string without_prefixes(std::string_view module) {
 
 }  // namespace
 
+// A GGUF adapter, as llama.cpp's converter writes it: the tensors of a change are called after the base's GGUF tensor,
+// "blk.3.attn_q.weight.lora_a" [rank, inputs] and ".lora_b" [outputs, rank], and arranged like it.
+AdapterFile read_gguf_adapter(const std::filesystem::path& path, const ModelConfig& config) {
+  Gguf file = Gguf::open(path);
+  const GgufMetadata& metadata = file.metadata();
+  check_text(metadata, "general.type", "adapter");
+  check_text(metadata, "adapter.type", "lora");
+  check_family(metadata, config);
+  if (metadata.has("adapter.alora.invocation_tokens")) {
+    throw LoadError(metadata.file(), "adapter.alora.invocation_tokens", "is not supported");
+  }
+  const double alpha = metadata.number("adapter.lora.alpha");
+  if (!std::isfinite(alpha)) throw LoadError(metadata.file(), "adapter.lora.alpha", "is not a finite number");
+
+  AdapterFile out{.names = AdapterFile::Names::kGguf, .tensors = std::move(file).take_tensors()};
+  ChangePairs pairs(out.tensors);
+  for (const StoredTensor& tensor : out.tensors.tensors()) {
+    constexpr std::string_view kMarks[] = {".lora_a", ".lora_b"};
+    const std::string_view name = tensor.name;
+    const bool is_a = name.ends_with(kMarks[0]);
+    if (!is_a && !name.ends_with(kMarks[1])) {
+      throw LoadError(path.string(), tensor.name, "is not a lora_a or lora_b tensor");
+    }
+    pairs.add(name.substr(0, name.size() - kMarks[0].size()),
+              is_a ? ChangePairs::Half::kA : ChangePairs::Half::kB, tensor);
+  }
+  for (const ChangePairs::Pair& pair : pairs.take()) {
+    // An alpha of 0 stands for none.
+    const double scale = alpha == 0 ? 1 : alpha / static_cast<double>(pair.a->shape[0]);
+    out.changes.push_back(
+        {.target = pair.name, .a = pair.a, .b = pair.b, .scale = static_cast<float>(scale)});
+  }
+  return out;
+}
+
+// A PEFT folder. Its config says how the halves are scaled; which matrices they change, the names of the tensors say:
+//   base_model.model.PREFIX.layers.3.self_attn.q_proj.lora_A.weight
 AdapterFile read_peft_adapter(const std::filesystem::path& folder) {
   const JsonPlace config = JsonPlace::read(folder / "adapter_config.json");
   check_config(config);
