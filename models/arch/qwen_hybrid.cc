@@ -5,6 +5,7 @@
 //   Qwen3.5-MoE  experts in every layer; likewise
 //   Qwen3-Next   experts in some layers or all, one axis of positions, and the projections of Gated DeltaNet fused key
 //                head by key head
+
 #include <algorithm>
 #include <cstdint>
 
