@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "models/compute_options.h"
-#include "models/experts_on_host.h"
+#include "models/gpu_plan.h"
 
 namespace reprise::tools {
 
