@@ -1,4 +1,4 @@
-#include "runtime/stream_side.h"
+#include "runtime/stream.h"
 
 #include "base/check.h"
 #include "runtime/pool.h"
