@@ -19,7 +19,7 @@
 
 #include "base/check.h"
 #include "base/kv_budget.h"
-#include "base/mask_slot.h"
+#include "base/token_mask.h"
 #include "gpu/state_store.h"
 #include "models/compaction.h"
 #include "models/model.h"

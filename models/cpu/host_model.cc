@@ -176,9 +176,9 @@ void HostModel::compact(const Compaction& compaction) {
 
 namespace reprise::models {
 
-std::unique_ptr<Model> load_host_model(const std::filesystem::path& path, const ComputeOptions& options,
-                                       gpu::Threads& threads, gpu::Threads* packers,
-                                       const LoadProgress& progress) {
+std::unique_ptr<Model> load_on_cpu(const std::filesystem::path& path, const ComputeOptions& options,
+                                   gpu::Threads& threads, gpu::Threads* packers,
+                                   const LoadProgress& progress) {
   static constexpr traces::ZoneSite kSite{"build layers"};
   Checkpoint checkpoint = Checkpoint::open(path);
   const traces::Zone zone(kSite);

@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "gpu/cuda/block_product.h"
 #include "gpu/cuda/latent_attention.h"
 #include "gpu/cuda/rows.h"
+#include "gpu/cuda/small_products.h"
 #include "models/cuda/part.h"
 #include "models/files/load_error.h"
 #include "models/weight_tensors.h"

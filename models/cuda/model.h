@@ -20,13 +20,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "gpu/cuda/arena.h"
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/device_memory.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/graph.h"
 #include "gpu/cuda/kv_selection.h"
-#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 #include "models/cuda/adapter.h"
 #include "models/cuda/part.h"

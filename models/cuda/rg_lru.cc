@@ -1,8 +1,8 @@
 // The recurrent part of Griffin on the GPU (models/parts/rg_lru.h).
 
 #include "gpu/cuda/rg_lru.h"
-#include "gpu/cuda/block_product.h"
 #include "gpu/cuda/causal_conv.h"
+#include "gpu/cuda/small_products.h"
 #include "models/cuda/part.h"
 #include "models/parts/rg_lru.h"
 #include "models/weight_tensors.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/cuda/arena.h"
+#include "gpu/cuda/device_memory.h"
 #include "gpu/cuda/experts.h"
 #include "gpu/cuda/formats.h"
 #include "gpu/cuda/gemm.h"

@@ -17,7 +17,7 @@ void read_reasoning_budget(const Fields& fields, const char* name, ApiRequest& a
 void read_reasoning_budget(const Fields& fields, ApiRequest& asked);
 /// The object `reasoning`: OpenAI's effort, OpenRouter's max_tokens and enabled. `extra`: names for the template.
 void read_reasoning(const Fields& fields, ApiRequest& asked, Json& extra);
-/// typical_p, top_n_sigma, xtc_…, dry_…, mirostat_….
+/// typical_p, top_n_sigma, xtc_…, dry_….
 void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate);
 /// echo, suffix, best_of: of completions, whose prompts have been read.
 void read_completion_wishes(const Fields& fields, const BodyLimits& limits, TextRequest& request);

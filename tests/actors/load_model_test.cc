@@ -16,11 +16,11 @@ TEST(LoadModelTest, AMeterShowsHowFarItIs) {
   const std::atomic<bool> stopping{false};
   const LoadedModel loaded = load_model(
       [&](const models::LoadProgress& progress) {
-        return models::load_host_model(model_path("qwen3"), {}, threads, nullptr,
-                                       [&](std::uint64_t done, std::uint64_t total) {
-                                         progress(done, total);
-                                         seen.push_back(meter.permille.load());
-                                       });
+        return models::load_on_cpu(model_path("qwen3"), {}, threads, nullptr,
+                                   [&](std::uint64_t done, std::uint64_t total) {
+                                     progress(done, total);
+                                     seen.push_back(meter.permille.load());
+                                   });
       },
       stopping, &meter);
   ASSERT_EQ(seen.size(), loaded.model->config().layers.size()) << "a report for each layer";

@@ -35,8 +35,8 @@ class QuantExactness : public testing::TestWithParam<gpu::Isa> {
 
     Runner(const std::filesystem::path& file, gpu::Isa isa, unsigned count)
         : threads(count),
-          model(load_host_model(file, {.compute = gpu::Compute::kAuto, .kv = gpu::KvType::kBF16, .isa = isa},
-                                threads)),
+          model(load_on_cpu(file, {.compute = gpu::Compute::kAuto, .kv = gpu::KvType::kBF16, .isa = isa},
+                            threads)),
           store(model->state().sizes(), {.pages = 12, .slots = 3}) {}
 
     gpu::Sequence open() {
