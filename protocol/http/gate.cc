@@ -71,7 +71,7 @@ std::optional<ApiError> objection(const HttpRequest& request, Seat seat, const S
   }
   if (!context.body_budget.has_room(declared_length(request))) {
     return server_busy(
-        "the server has reached its limit of unprocessed request bodies (http.max_bodies_bytes)");
+        "the server has reached its limit of unprocessed request bodies");
   }
   return std::nullopt;
 }

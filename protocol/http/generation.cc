@@ -126,7 +126,6 @@ Task<bool> Generation::run() {
     const bool sent = co_await refusing;
     co_return sent;
   }
-  if (listens_) listens_ = context;
   if (request_.stream) {
     std::unique_ptr<StreamedReply> reply = call_->stream(std::move(context));
     streamed_ = reply.get();
@@ -144,7 +143,6 @@ Task<bool> Generation::run() {
 Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
   auto* chat = std::get_if<ChatPrompt>(&request_.generate.prompt);
   if (chat == nullptr) co_return std::nullopt;
-  if (context_.options.reattach_reasoning) reattach_reasoning(*chat);
   const ToolChoice::Mode mode = request_.tool_choice.mode;
   context.chat = context_.chat_of(request_.generate.model);
   context.parser.tools = chat->tools;
@@ -158,25 +156,6 @@ Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
     impossible = keep_calls(context);
   }
   co_return impossible;
-}
-
-void Generation::reattach_reasoning(ChatPrompt& chat) {
-  const std::string owner =
-      tenant_.name + '\n' + request_.generate.name_space + '\n' + request_.generate.model;
-  reattached_ = context_.reasoning.reattach(owner, chat.messages, history_);
-  if (request_.generate.n == 1) listens_.emplace();
-}
-
-void Generation::listen(const Event& event) {
-  if (const auto* started = std::get_if<Started>(&event)) {
-    heard_parser_.emplace(listens_->parser_of(0, *started));
-  } else if (const auto* delta = std::get_if<Delta>(&event)) {
-    heard_.add(heard_parser_->push(delta->text));
-  } else if (std::holds_alternative<Finished>(event)) {
-    heard_.add(heard_parser_->finish());
-  } else if (std::holds_alternative<Done>(event)) {
-    context_.reasoning.keep(history_, heard_.message());
-  }
 }
 
 Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
@@ -348,7 +327,6 @@ bool Generation::take(Event& event) {
     return true;
   }
   REPRISE_CHECK(admitted_, "the engine answered a request before it admitted it");
-  if (listens_) listen(event);
   if (const auto* started = std::get_if<Started>(&event)) {
     reply_->started(*started, out_);
   } else if (const auto* progress = std::get_if<Progress>(&event)) {
@@ -360,7 +338,6 @@ bool Generation::take(Event& event) {
   } else if (const auto* finished = std::get_if<Finished>(&event)) {
     reply_->finished(*finished, out_);
   } else if (auto* done = std::get_if<Done>(&event)) {
-    done->usage.reattached = reattached_;
     done->usage.unknown_fields = std::move(request_.unknown_fields);
     reply_->done(*done, out_);
     exchange_.record().usage = done->usage;

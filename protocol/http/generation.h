@@ -19,7 +19,6 @@
 #include "protocol/api/endpoint.h"
 #include "protocol/http/exchange.h"
 #include "protocol/http/token_account.h"
-#include "protocol/reply/reply_message.h"
 #include "protocol/service.h"
 #include "runtime/task.h"
 
@@ -50,9 +49,6 @@ class Generation {
   /// How a chat's reply is to be read; puts the opening of a forced call behind the prompt. Returns an error
   /// where that cannot be done.
   runtime::Task<std::optional<ApiError>> prepare_chat(ReplyContext& context);
-  /// Gives the history its reasoning back, and begins to listen to the reply's, where the server does that.
-  void reattach_reasoning(ChatPrompt& chat);
-  void listen(const Event& event);
   runtime::Task<std::optional<ApiError>> force_call(ReplyContext& context);
   std::optional<ApiError> keep_calls(const ReplyContext& context);
   runtime::StreamReader<Event> generate();
@@ -80,13 +76,6 @@ class Generation {
   std::unique_ptr<Reply> reply_;
   StreamedReply* streamed_ = nullptr;  // the same, where it is one
   bool admitted_ = false;
-
-  // Where reasoning is kept for clients that drop it.
-  std::optional<ReplyContext> listens_;
-  ReasoningBook::Key history_{};
-  std::optional<ReplyParser> heard_parser_;
-  MessageBuilder heard_;
-  std::uint32_t reattached_ = 0;
 
   std::string out_;                  // what is not written yet: events of a stream, or the body
   std::optional<ApiError> failure_;  // to be told with its status

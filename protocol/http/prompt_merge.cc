@@ -113,7 +113,6 @@ Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
       sum.miss_text = one.miss_text;
     }
     if (sum.reasoning_ended_by == ReasoningEnd::kModel) sum.reasoning_ended_by = one.reasoning_ended_by;
-    sum.kv_reused += one.kv_reused;
     sum.recognized_calls += one.recognized_calls;
     if (one.kv && !sum.kv) sum.kv.emplace();
     if (one.kv) {

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "protocol/chat/chat_format.h"
-#include "protocol/chat/reasoning_book.h"
 #include "protocol/http/body_budget.h"
 #include "protocol/http/body_parser.h"
 #include "protocol/http/http_options.h"
@@ -42,7 +41,6 @@ struct ServerContext {
   SenderList senders;              // regular connections with an unfinished request
   WaitingList waiting_in_reserve;  // the same of those that only health and metrics are for
   TenantMeter meter;
-  ReasoningBook reasoning;        // empty unless the options say so
   std::uint32_t generations = 0;  // under way: choices of all prompts of all requests
   bool draining = false;          // no further requests on open connections
 };

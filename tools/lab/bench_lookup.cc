@@ -5,7 +5,7 @@
 #include <span>
 #include <unordered_set>
 
-#include "actors/cache/index_bytes.h"
+#include "actors/cache/cache_entry.h"
 #include "actors/cache/prefix_tree.h"
 #include "base/token.h"
 #include "base/token_hash.h"

@@ -122,7 +122,7 @@ struct ReplayOptions {
   std::string origins = "branch,prompt_end";  // also: spaced
   bool any_token = false;                     // attention alone: states can be cut at every block
   bool supersede = false;
-  std::string lower_policy = "lru";   // of the tiers below: one of the cache's own
+  std::string lower_policy = "lru";   // of the tiers below: one of replay_policies.h
   std::vector<double> lower_mb{};     // budgets of the tiers below, from the nearest; 0: no limit
   double ttl_seconds = 0;             // 0: for ever
   std::uint64_t max_path_tokens = 0;  // 0: no limit

@@ -19,10 +19,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "actors/cache/eviction_policy.h"
 #include "actors/cache/prefix_cache.h"
 #include "base/check.h"
 #include "base/json.h"
+#include "tools/lab/replay_policies.h"
 #include "tools/reprise/engine_flags.h"
 #include "tools/reprise/trace_file.h"
 
@@ -52,7 +52,7 @@ struct ReplayResult {
 
 // -- rivals
 //
-// Eviction policies that were published, and one that knows the future, to measure the cache's own by. They choose
+// Eviction policies that were published, and one that knows the future, to measure that of the cache by. They choose
 // victims from outside, so that the server's cache has only what it uses.
 //
 //   belady    the entry whose next use is farthest, from the trace itself: nobody evicts better where all entries cost
@@ -299,7 +299,7 @@ const std::vector<std::string>& rival_names() {
 
 /// The cache's own policies, then the rivals.
 std::vector<std::string> replay_policy_names() {
-  std::vector<std::string> names = actors::eviction_policy_names();
+  std::vector<std::string> names = cache_policy_names();
   names.insert(names.end(), rival_names().begin(), rival_names().end());
   return names;
 }
@@ -335,15 +335,13 @@ Origins read_origins(const std::string& list) {
 }
 
 actors::PrefixCacheOptions cache_options(const ReplayOptions& options) {
-  const auto own = actors::eviction_policy_names();
-  const bool is_own = std::find(own.begin(), own.end(), options.policy) != own.end();
   const auto names = replay_policy_names();
   if (std::find(names.begin(), names.end(), options.policy) == names.end()) {
     std::string known;
     for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
     throw UsageError("--policy: " + options.policy + " is none of " + known);
   }
-  if (std::find(own.begin(), own.end(), options.lower_policy) == own.end())
+  if (make_cache_policy(options.lower_policy) == nullptr)
     throw UsageError("--lower-policy: " + options.lower_policy + " is none of the cache's own");
   constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
   actors::PrefixCacheOptions cache;
@@ -352,8 +350,13 @@ actors::PrefixCacheOptions cache_options(const ReplayOptions& options) {
   cache.ttl = std::chrono::nanoseconds(static_cast<std::int64_t>(options.ttl_seconds * 1e9));
   cache.grid = options.block_tokens;
   cache.any_token = options.any_token;
-  cache.policy = is_own ? options.policy : "lru";
   return cache;
+}
+
+/// What the cache itself has where a rival chooses, too.
+std::unique_ptr<actors::EvictionPolicy> policy_of(const ReplayOptions& options) {
+  auto own = make_cache_policy(options.policy);
+  return own != nullptr ? std::move(own) : make_cache_policy("lru");
 }
 
 /// Which requests can use a place: known by the id of its last block, for equal ids have equal blocks before them.
@@ -385,13 +388,12 @@ class Replay {
   Replay(const ReplayOptions& options, TraceFuture& future)
       : options_(options),
         origins_(read_origins(options.origins)),
-        cache_(cache_options(options)),
+        cache_(cache_options(options), policy_of(options)),
         future_(future),
         rival_(make_rival(options.policy, future)) {
-    actors::PrefixCacheOptions below = cache_options(options);
-    below.policy = options.lower_policy;
     for (std::size_t i = 0; i < options.lower_mb.size(); ++i) {
-      lower_.push_back(std::make_unique<actors::PrefixCache>(below));
+      lower_.push_back(std::make_unique<actors::PrefixCache>(cache_options(options),
+                                                             make_cache_policy(options.lower_policy)));
     }
     result_.restored_by_tier.resize(1 + lower_.size());
   }

@@ -19,11 +19,11 @@ std::vector<const CLI::App*> commands_in(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
-/// Those with a name: what stands for itself has none.
+/// Those with a name and a group: what stands for itself has no name, what was removed no group.
 std::vector<const CLI::Option*> options_in(const CLI::App& app) {
   std::vector<const CLI::Option*> options;
   for (const CLI::Option* option : app.get_options()) {
-    if (!option->get_lnames().empty()) options.push_back(option);
+    if (!option->get_lnames().empty() && !option->get_group().empty()) options.push_back(option);
   }
   return options;
 }

@@ -21,7 +21,6 @@
 #include <string>
 #include <vector>
 
-#include "actors/cache/eviction_policy.h"
 #include "actors/engine.h"
 #include "models/memory_plan.h"
 #include "protocol/admin/adapter_api.h"
@@ -55,23 +54,18 @@ using protocol::LogLevel;
 /// What snapshots outside of the process are sealed with.
 protocol::snapshots::Key sealing_key(const CacheConfig& config) {
   namespace snapshots = protocol::snapshots;
-  if (!config.remote.empty() && config.secret.empty() && config.secret_file.empty()) {
-    throw UsageError(
-        "--cache-remote: servers that share a store need the same secret: cache.secret_file, or "
-        "cache.secret");
+  if (!config.remote.empty() && config.secret_file.empty()) {
+    throw UsageError("--cache-remote: servers that share a store need the same secret: cache.secret_file");
   }
   const std::string file = config.secret_file.empty() ? snapshots::usual_secret_file() : config.secret_file;
   std::error_code ignored;
-  const bool makes = config.secret.empty() && !std::filesystem::exists(file, ignored);
-  if (config.secret.empty() && file.empty()) {
+  const bool makes = !std::filesystem::exists(file, ignored);
+  if (file.empty()) {
     throw UsageError(
         "--cache-dir: HOME is not set, so there is no default file for the secret; set cache.secret_file");
   }
-  const auto key =
-      config.secret.empty() ? snapshots::key_from_file(file) : snapshots::key_of_secret(config.secret);
-  if (!key.ok()) {
-    throw UsageError((config.secret.empty() ? "cache.secret_file: " : "cache.secret: ") + key.error());
-  }
+  const auto key = snapshots::key_from_file(file);
+  if (!key.ok()) throw UsageError("cache.secret_file: " + key.error());
   if (makes) {
     protocol::log_line(protocol::LogLevel::kInfo,
                        "cache secret: created in " + file + "; snapshots cannot be read without it");
@@ -80,7 +74,7 @@ protocol::snapshots::Key sealing_key(const CacheConfig& config) {
 }
 
 std::string remote_password(const CacheConfig& config) {
-  if (config.remote_password_file.empty()) return config.remote_password;
+  if (config.remote_password_file.empty()) return {};
   std::ifstream file(config.remote_password_file);
   std::string password;
   if (!file || !std::getline(file, password) || password.empty()) {
@@ -116,7 +110,6 @@ void look_at_folder(const CacheConfig& config) {
 }
 
 void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
-  options.host.most_bytes = config.host_mb << 20;
   options.host.even_if_slower = config.even_if_slower;
   if (config.folder.empty() && config.remote.empty()) return;
   if (!config.folder.empty()) look_at_folder(config);
@@ -129,9 +122,7 @@ void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
                     .master_key = key,
                     .most_bytes = config.disk_mb << 20,
                     .ttl = seconds(config.disk_ttl),
-                    .even_if_slower = config.even_if_slower,
-                    .other_builds = config.other_builds,
-                    .pack = config.pack};
+                    .even_if_slower = config.even_if_slower};
   }
   if (!config.remote.empty()) {
     auto address = protocol::snapshots::parse_redis_address(config.remote);
@@ -141,8 +132,7 @@ void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
                                                                   .ttl = seconds(config.remote_ttl)},
                       .master_key = key,
                       .even_if_slower = config.even_if_slower,
-                      .other_builds = config.other_builds,
-                      .pack = config.pack};
+                      .pack = true};
   }
 }
 
@@ -162,9 +152,6 @@ std::string template_text(const std::string& given) {
 
 KvBudget kv_budget_of(const ServeConfig& config, const ModelTable& model) {
   KvBudget budget = config.kv;
-  const auto pooling = kv_pooling_named(config.kv_pooling);
-  if (!pooling) throw UsageError("engine.kv_pooling: '" + config.kv_pooling + "' is neither average nor max");
-  budget.pooling = *pooling;
   if (model.kv_budget) budget.tokens = *model.kv_budget;
   if (const std::string why = refusal_of(budget); !why.empty()) {
     throw UsageError((model.kv_budget ? "models.kv_budget: " : "engine.kv_budget: ") + why);
@@ -184,7 +171,6 @@ std::vector<actors::ModelSpec> model_specs(const ServeConfig& config) {
                      .kv_dtype = config.engine.kv_dtype,
                      .isa = config.engine.isa,
                      .kv = kv_budget_of(config, model),
-                     .kv_reuse = model.kv_reuse.value_or(config.kv_reuse),
                      .adapters = {}});
     actors::ModelSpec& spec = specs.back();
     spec.aliases = model.aliases;
@@ -208,42 +194,19 @@ constexpr int kDeviceLostExit = 75;
 /// Starts the engine with the configured models. May return before they are loaded: Service::health() tells.
 /// Throws std::exception where a model cannot be served at all.
 std::unique_ptr<protocol::Service> make_service(runtime::System& system, const ServeConfig& config) {
-  actors::EngineOptions options;
+  actors::EngineOptions options = config.options;
   options.models = model_specs(config);
   options.worker.device = config.engine.device;
   options.worker.device_options = device_options(config.engine);
-  options.worker.state_bytes = config.state_mb << 20;
   if (config.parallel > 0) options.worker.max_sequences = config.parallel;
-  options.worker.max_waiting = static_cast<std::uint32_t>(config.queue.length);
-  options.adapter_folder = config.adapter_folder;
-  options.longest_step = config.longest_step;
-  options.cache = config.cache.enabled;
-  options.registry.budget_bytes = config.cache.budget_mb << 20;
   if (config.cache.max_entries > 0) options.registry.cache.max_entries = config.cache.max_entries;
-  options.registry.cache.ttl = config.cache.ttl;
-  options.registry.recurrent_max_entries = config.cache.recurrent_max_entries;
-  options.registry.recurrent_ttl = config.cache.recurrent_ttl;
-  options.registry.cache.max_per_conversation = config.cache.max_per_conversation;
-  options.registry.min_insert_tokens = config.cache.min_insert_tokens;
-  options.registry.cache.policy = config.cache.policy;
-  options.registry.cache.max_in_replies = config.cache.max_in_replies;
-  options.requests.reply_checkpoint_tokens = config.cache.reply_checkpoint_tokens;
-  options.requests.reply_checkpoints = config.cache.max_in_replies;
   options.worker.pressure.choosy = config.cache.choosy_percent;
   options.worker.pressure.evict = config.cache.evict_percent;
   set_tiers(config.cache, options);
-  const bool all = config.cache.verify_inline && config.cache.verify_percent == 0;
+  const bool all = options.requests.verify_inline && config.cache.verify_percent == 0;
   options.requests.verify_share = all ? 1.0 : config.cache.verify_percent / 100.0;
-  options.requests.verify_inline = config.cache.verify_inline;
-  options.requests.prefill_history = config.cache.idle_prefill;
   options.requests.most_choices = config.http.request.choices;
-  options.requests.longest_wait = config.queue.wait;
-  options.requests.sampling.temperature = config.temperature;
-  options.requests.sampling.seed = config.seed;
-  options.requests.max_tokens = config.max_tokens;
-  options.requests.assume_chat = true;
   if (config.reasoning != "template") options.requests.thinking = config.reasoning != "off";
-  options.requests.reasoning_budget = config.reasoning_budget;
   const auto in_place = protocol::system_in_place_named(config.system_in_place);
   if (!in_place) {
     throw UsageError("chat.system_in_place: '" + config.system_in_place +
@@ -348,10 +311,12 @@ int wait_for_signal(const protocol::Service& service, traces::SessionControl* se
   }
 }
 
+constexpr std::uint64_t kMaxTraceBytes = 256 << 20;
+
 std::unique_ptr<traces::SessionControl> trace_sessions(const TraceConfig& config) {
   if (config.file.empty()) return nullptr;
   auto sessions = std::make_unique<traces::SessionControl>(
-      config.file, config.size_mb << 20, [](const std::string& line) { log_line(LogLevel::kInfo, line); });
+      config.file, kMaxTraceBytes, [](const std::string& line) { log_line(LogLevel::kInfo, line); });
   if (config.later) return sessions;
   if (const auto started = sessions->start(); !started.ok()) throw UsageError("--trace: " + started.error());
   return sessions;
@@ -520,7 +485,7 @@ std::string ServeFormatter::make_help(const CLI::App* app, std::string name, CLI
   if (mode != CLI::AppFormatMode::Normal) return CLI::Formatter::make_help(app, std::move(name), mode);
   const auto is_common = [](const CLI::Option* option) { return option->get_group() == kCommonGroup; };
   const auto is_further = [&](const CLI::Option* option) {
-    return !is_common(option) && option->nonpositional();
+    return !is_common(option) && option->nonpositional() && !option->get_group().empty();
   };
   return make_description(app) + make_usage(app, std::move(name)) +
          make_group(kCommonGroup, false, app->get_options(is_common)) +
@@ -549,6 +514,8 @@ class ServeCommand {
   int run();
 
  private:
+  /// Its flags do nothing but warn.
+  void add_removed(const RemovedSetting& removed);
   void resolve();
 
   CLI::App* command_;
@@ -605,10 +572,22 @@ ServeCommand::ServeCommand(CLI::App& app)
     }
     option->group(setting.common ? kCommonGroup : setting.group);
   }
+  for (const RemovedSetting& removed : removed_settings()) add_removed(removed);
+}
+
+// Help and manual do not show options without a group, and nothing suggests them.
+void ServeCommand::add_removed(const RemovedSetting& removed) {
+  std::istringstream flags{std::string(removed.flags)};
+  for (std::string flag; std::getline(flags, flag, ',');) {
+    const auto warn = [this, &removed, flag] { config_.warnings.push_back(removed.warning(flag)); };
+    CLI::Option* option = removed.has_value ? command_->add_option_function<std::string>(
+                                                  flag, [warn](const std::string&) { warn(); })
+                                            : command_->add_flag_callback(flag, warn);
+    option->group("");
+  }
 }
 
 void ServeCommand::resolve() {
-  bool reasoning_known = false;
   if (!file_.empty()) load_config_file(config_, file_);
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
@@ -628,16 +607,12 @@ void ServeCommand::resolve() {
     std::istringstream words(tags_);
     for (std::string word; std::getline(words, word, ',');) config_.models[0].tags.push_back(word);
   }
-  for (const char* known : {"template", "on", "off", "auto"})
-    reasoning_known = reasoning_known || config_.reasoning == known;
-  if (!reasoning_known) {
+  // Whoever lets larger bodies in wants longer prompts and more of them.
+  config_.http.bodies_bytes = 8 * config_.http.body_bytes;
+  config_.http.request.prompt_bytes = config_.http.body_bytes;
+  if (config_.reasoning != "template" && config_.reasoning != "on" && config_.reasoning != "off" &&
+      config_.reasoning != "auto") {
     throw UsageError("chat.reasoning: '" + config_.reasoning + "' is not one of on, auto, off, template");
-  }
-  const std::vector<std::string> policies = actors::eviction_policy_names();
-  if (std::find(policies.begin(), policies.end(), config_.cache.policy) == policies.end()) {
-    std::string known;
-    for (const std::string& name : policies) known += (known.empty() ? "" : ", ") + name;
-    throw UsageError("cache.policy: '" + config_.cache.policy + "' is not one of " + known);
   }
   if (config_.cache.choosy_percent > config_.cache.evict_percent) {
     throw UsageError("cache.choosy_percent: " + std::to_string(config_.cache.choosy_percent) +

@@ -34,6 +34,12 @@ bool is_of_kubernetes(const std::string& name, const std::string& value) {
 
 }  // namespace
 
+ServeConfig::ServeConfig() {
+  options.worker.state_bytes = 0;  // what suits the device
+  options.worker.max_waiting = 256;
+  options.requests.assume_chat = true;
+}
+
 std::string toml_string(std::string_view text) {
   std::string out;  // a JSON string is a TOML string
   append_json_string(out, text);
@@ -50,7 +56,7 @@ std::string Setting::description() const {
   return range.empty() || kind == Kind::kSwitch ? help : help + " (" + range + ")";
 }
 
-std::string Setting::variable() const {
+std::string variable_of(std::string_view key) {
   std::string name = "REPRISE_";
   for (const char c : key) {
     name += c == '.' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
@@ -83,6 +89,13 @@ void load_config_environment(ServeConfig& config, const std::vector<std::string>
       } catch (const std::invalid_argument& error) {
         throw UsageError(name + ": " + error.what());
       }
+      continue;
+    }
+    const auto removed =
+        std::find_if(removed_settings().begin(), removed_settings().end(),
+                     [&](const RemovedSetting& one) { return variable_of(one.key) == name; });
+    if (removed != removed_settings().end()) {
+      config.warnings.push_back(removed->warning(name));
     } else if (std::find(names.begin(), names.end(), name) == names.end()) {
       const std::string near = nearest_name(name, names);
       config.warnings.push_back(name + ": there is no setting for this variable" +
@@ -146,7 +159,6 @@ std::string print_config(ServeConfig& config) {
     if (!model.chat_template.empty()) out += "chat_template = " + toml_string(model.chat_template) + "\n";
     if (!model.aliases.empty()) out += "aliases = " + toml_strings(model.aliases) + "\n";
     if (model.kv_budget) out += "kv_budget = " + std::to_string(*model.kv_budget) + "\n";
-    if (model.kv_reuse) out += std::string("kv_reuse = ") + (*model.kv_reuse ? "true" : "false") + "\n";
     if (!model.tags.empty()) out += "tags = " + toml_strings(model.tags) + "\n";
     for (const AdapterTable& adapter : model.adapters) {
       out += "[[models.adapters]]\nname = " + toml_string(adapter.name) +

@@ -1,10 +1,18 @@
-#include "gpu/checked_copy.h"
+#include "gpu/block_memory.h"
+
+#include <sys/mman.h>
 
 #include <array>
 #include <cstring>
+#include <new>
+
+#include "base/check.h"
 
 namespace reprise::gpu {
 namespace {
+
+// A copy that looks at what it copies, in one pass at nearly the speed of memcpy. The checksum is sums and sums of sums of
+// 64-bit words, in eight lanes.
 
 constexpr std::size_t kBlock = 64;  // bytes of one round
 constexpr std::uint32_t kExponent = 0x7f800000;
@@ -44,8 +52,9 @@ struct Sums {
   }
 };
 
+/// `bytes` is a multiple of 4; `to` and `from` do not overlap. Without kCopy the bytes stay where they are.
 template <bool kCopy>
-CopyFigures run(std::byte* to, const std::byte* from, std::size_t bytes) {
+CopyFigures look_and_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   Sums sums;
   const std::size_t whole = bytes / kBlock * kBlock;
   for (std::size_t at = 0; at < whole; at += kBlock) sums.add<kCopy>(to + at, from + at);
@@ -58,14 +67,56 @@ CopyFigures run(std::byte* to, const std::byte* from, std::size_t bytes) {
   return sums.figures(bytes);
 }
 
-}  // namespace
+constexpr std::align_val_t kAligned{BlockMemory::kAlignment};
 
-CopyFigures checked_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
-  return run<true>(to, from, bytes);
+void copy_all(std::span<const BlockMemory::Copy> copies) {
+  for (const BlockMemory::Copy& copy : copies) {
+    if (copy.bytes != 0) std::memcpy(copy.to, copy.from, copy.bytes);
+  }
 }
 
-CopyFigures look_at(const std::byte* bytes, std::size_t size) {
-  return run<false>(const_cast<std::byte*>(bytes), bytes, size);
+}  // namespace
+
+std::byte* HostMemory::take(std::size_t bytes) {
+  if (bytes < kMapped) return static_cast<std::byte*>(::operator new(bytes, kAligned, std::nothrow));
+  void* block =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return block == MAP_FAILED ? nullptr : static_cast<std::byte*>(block);
+}
+
+void HostMemory::give(std::byte* block, std::size_t bytes) {
+  if (bytes < kMapped) {
+    ::operator delete(block, kAligned);
+  } else {
+    REPRISE_CHECK(munmap(block, bytes) == 0, "munmap failed: the block was not mapped");
+  }
+}
+
+void HostMemory::fill(std::byte* to, int value, std::size_t bytes) {
+  if (bytes != 0) std::memset(to, value, bytes);
+}
+
+void HostMemory::copy(std::span<const Copy> copies, std::span<CopyFigures> figures) {
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    figures[i] = look_and_copy<true>(copies[i].to, copies[i].from, copies[i].bytes);
+  }
+}
+
+CopyFigures HostMemory::look_at(const std::byte* bytes, std::size_t size) {
+  return look_and_copy<false>(const_cast<std::byte*>(bytes), bytes, size);
+}
+
+void HostMemory::to_host(std::span<const Copy> copies) {
+  copy_all(copies);
+}
+
+void HostMemory::from_host(std::span<const Copy> copies) {
+  copy_all(copies);
+}
+
+BlockMemory& host_memory() {
+  static HostMemory memory;
+  return memory;
 }
 
 }  // namespace reprise::gpu
