@@ -1,20 +1,148 @@
-// Methods of str that give a string, a number or a truth; those that cut a string up are in
-// string_split_methods.cc.
+// Methods of str, list, tuple and dict.
 #include <algorithm>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "protocol/jinja/access.h"
+#include "protocol/jinja/builtins.h"
 #include "protocol/jinja/error.h"
-#include "protocol/jinja/format.h"
-#include "protocol/jinja/format_spec.h"
-#include "protocol/jinja/iterate.h"
-#include "protocol/jinja/methods.h"
-#include "protocol/jinja/string_split_methods.h"
+#include "protocol/jinja/operators.h"
 #include "protocol/jinja/text.h"
 #include "protocol/jinja/unicode.h"
-#include "protocol/jinja/workspace.h"
 
 namespace reprise::protocol::jinja {
 namespace {
+
+std::vector<std::string_view> split_at(Workspace& workspace, std::string_view text,
+                                       std::string_view separator, std::int64_t most, bool from_right) {
+  std::vector<std::string_view> parts;
+  while (most < 0 || static_cast<std::int64_t>(parts.size()) < most) {
+    const std::size_t at = from_right ? text.rfind(separator) : text.find(separator);
+    if (at == text.npos) break;
+    workspace.step();
+    workspace.check_items(parts.size() + 2);
+    if (from_right) {
+      parts.push_back(text.substr(at + separator.size()));
+      text = text.substr(0, at);
+    } else {
+      parts.push_back(text.substr(0, at));
+      text.remove_prefix(at + separator.size());
+    }
+  }
+  parts.push_back(text);
+  if (from_right) std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+// Length of the run of characters at one end that are white space, or that are not.
+std::size_t run(std::string_view text, bool spaces, bool from_right) {
+  if (!from_right) {
+    std::size_t at = 0;
+    while (at < text.size()) {
+      std::size_t next = at;
+      if (is_space(next_code_point(text, next)) != spaces) break;
+      at = next;
+    }
+    return at;
+  }
+  std::size_t end = text.size();
+  while (end > 0) {
+    std::size_t start = end - 1;
+    while (start > 0 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;
+    std::size_t at = start;
+    if (is_space(next_code_point(text, at)) != spaces) break;
+    end = start;
+  }
+  return text.size() - end;
+}
+
+std::vector<std::string_view> split_words(Workspace& workspace, std::string_view text, std::int64_t most,
+                                          bool from_right) {
+  std::vector<std::string_view> parts;
+  const auto cut = [&](std::size_t bytes) {
+    const std::string_view piece = from_right ? text.substr(text.size() - bytes) : text.substr(0, bytes);
+    from_right ? text.remove_suffix(bytes) : text.remove_prefix(bytes);
+    return piece;
+  };
+  for (;;) {
+    cut(run(text, true, from_right));
+    if (text.empty()) break;
+    workspace.step();
+    workspace.check_items(parts.size() + 1);
+    if (most >= 0 && static_cast<std::int64_t>(parts.size()) >= most) {  // the rest stays whole
+      parts.push_back(strip(text, nullptr, from_right ? Side::kRight : Side::kLeft));
+      break;
+    }
+    parts.push_back(cut(run(text, false, from_right)));
+  }
+  if (from_right) std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+Value to_list(Workspace& workspace, const Value& self, const std::vector<std::string_view>& parts) {
+  std::vector<Value> items;
+  items.reserve(parts.size());
+  for (const std::string_view part : parts)
+    items.push_back(workspace.text(std::string(part), self.is_safe()));
+  return workspace.list(std::move(items));
+}
+
+bool is_line_end(char32_t c) {
+  return (c >= 10 && c <= 13) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
+}
+
+Value split(Workspace& workspace, const Value& self, const Arguments& arguments, bool from_right) {
+  const Parameters p(from_right ? "rsplit" : "split", arguments, {"sep", "maxsplit"});
+  const std::int64_t most = p.integer(1, -1);
+  workspace.work(self.as_string().size());
+  if (p.find(0) == nullptr || p.find(0)->is_none()) {
+    return to_list(workspace, self, split_words(workspace, self.as_string(), most, from_right));
+  }
+  if (p.need_text(0).empty()) fail("empty separator");
+  return to_list(workspace, self, split_at(workspace, self.as_string(), p.need_text(0), most, from_right));
+}
+
+Value partition(Workspace& workspace, const Value& self, const Arguments& arguments, bool from_right) {
+  const Parameters p(from_right ? "rpartition" : "partition", arguments, {"sep"});
+  const std::string& separator = p.need_text(0);
+  if (separator.empty()) fail("empty separator");
+  const std::string& text = self.as_string();
+  workspace.work(text.size());
+  const std::size_t at = from_right ? text.rfind(separator) : text.find(separator);
+  const Value empty = workspace.text("", self.is_safe());
+  if (at == text.npos) {
+    return workspace.tuple(from_right ? std::vector<Value>{empty, empty, self}
+                                      : std::vector<Value>{self, empty, empty});
+  }
+  return workspace.tuple({workspace.text(text.substr(0, at), self.is_safe()), p.need(0),
+                          workspace.text(text.substr(at + separator.size()), self.is_safe())});
+}
+
+Value split_lines_method(Workspace& workspace, const Value& self, const Arguments& arguments) {
+  const Parameters p("splitlines", arguments, {"keepends"});
+  workspace.work(self.as_string().size());
+  const auto lines = split_lines(self.as_string(), p.truth(0, false));
+  workspace.check_items(lines.size());
+  return to_list(workspace, self, lines);
+}
+
+Value join_method(Workspace& workspace, const Value& self, const Arguments& arguments) {
+  const Parameters p("join", arguments, {"iterable"});
+  Cursor cursor(workspace, p.need(0));
+  std::string out;
+  Value item;
+  for (std::size_t i = 0; cursor.next(item); ++i) {
+    if (item.is_undefined()) fail(item.undefined_message());
+    if (!item.is_string()) {
+      fail({"sequence item ", std::to_string(i), ": expected str instance, ", type_name(item), " found"});
+    }
+    if (i > 0) out += self.as_string();
+    out += item.as_string();
+    workspace.check_text(out.size());
+  }
+  return workspace.text(std::move(out), self.is_safe());
+}
 
 Value like(Workspace& workspace, const Value& self, std::string text) {
   return workspace.text(std::move(text), self.is_safe());
@@ -330,6 +458,68 @@ constexpr std::pair<std::string_view, Method> kMethods[] = {
     {"zfill", zfill_method},
 };
 
+bool is_among(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Value list_count(Workspace& workspace, const Value& self, const Arguments& arguments) {
+  const Parameters p("count", arguments, {"value"});
+  std::int64_t count = 0;
+  for (const Value& item : self.items()) count += equals(workspace, item, p.need(0));
+  return Value(count);
+}
+
+Value list_index(Workspace& workspace, const Value& self, const Arguments& arguments) {
+  const Parameters p("index", arguments, {"value", "start", "stop"});
+  const auto& items = self.items();
+  const auto size = static_cast<std::int64_t>(items.size());
+  const auto place = [&](std::int64_t at) {
+    return std::clamp<std::int64_t>(at < 0 ? at + size : at, 0, size);
+  };
+  for (std::int64_t i = place(p.integer(1, 0)), end = place(p.integer(2, size)); i < end; ++i) {
+    if (equals(workspace, items[static_cast<std::size_t>(i)], p.need(0))) return Value(i);
+  }
+  std::string shown;
+  append_repr(workspace, shown, p.need(0));
+  fail({shown, " is not in list"});
+}
+
+Value list_copy(Workspace&, const Value& self, const Arguments& arguments) {
+  const Parameters p("copy", arguments, {});
+  return self;  // nothing changes a list, so it is as good as a copy
+}
+
+Value dict_get(Workspace& workspace, const Value& self, const Arguments& arguments) {
+  const Parameters p("get", arguments, {"key", "default"});
+  check_hashable(workspace, p.need(0));
+  if (const Value* found = self.dict().find(p.need(0))) return *found;
+  return p.find(1) != nullptr ? *p.find(1) : Value();
+}
+
+Value dict_keys(Workspace& workspace, const Value& self, const Arguments& arguments) {
+  const Parameters p("keys", arguments, {});
+  std::vector<Value> items;
+  items.reserve(self.dict().size());
+  for (const auto& entry : self.dict().entries()) items.push_back(entry.key);
+  return workspace.list(std::move(items), List::Flavor::kKeys);
+}
+
+Value dict_values(Workspace& workspace, const Value& self, const Arguments& arguments) {
+  const Parameters p("values", arguments, {});
+  std::vector<Value> items;
+  items.reserve(self.dict().size());
+  for (const auto& entry : self.dict().entries()) items.push_back(entry.value);
+  return workspace.list(std::move(items), List::Flavor::kValues);
+}
+
+Value dict_items(Workspace& workspace, const Value& self, const Arguments& arguments) {
+  const Parameters p("items", arguments, {});
+  std::vector<Value> items;
+  items.reserve(self.dict().size());
+  for (const auto& entry : self.dict().entries()) items.push_back(workspace.tuple({entry.key, entry.value}));
+  return workspace.list(std::move(items), List::Flavor::kItems);
+}
+
 }  // namespace
 
 Method find_string_method(std::string_view name) {
@@ -392,6 +582,45 @@ std::string replace_all(Workspace& workspace, std::string_view text, std::string
     workspace.check_text(out.size());
   }
   return out += text.substr(at);
+}
+
+std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends) {
+  std::vector<std::string_view> lines;
+  std::size_t start = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = at;
+    const char32_t c = next_code_point(text, at);
+    if (!is_line_end(c)) continue;
+    if (c == '\r' && at < text.size() && text[at] == '\n') ++at;
+    lines.push_back(text.substr(start, (keep_ends ? at : end) - start));
+    start = at;
+  }
+  if (start < text.size()) lines.push_back(text.substr(start));
+  return lines;
+}
+
+Method find_list_method(std::string_view name) {
+  if (name == "count") return list_count;
+  if (name == "index") return list_index;
+  if (name == "copy") return list_copy;
+  return nullptr;
+}
+
+Method find_dict_method(std::string_view name) {
+  if (name == "get") return dict_get;
+  if (name == "items") return dict_items;
+  if (name == "keys") return dict_keys;
+  if (name == "values") return dict_values;
+  if (name == "copy") return list_copy;
+  return nullptr;
+}
+
+bool changes_list(std::string_view name) {
+  return is_among(name, {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"});
+}
+
+bool changes_dict(std::string_view name) {
+  return is_among(name, {"clear", "pop", "popitem", "setdefault", "update"});
 }
 
 }  // namespace reprise::protocol::jinja

@@ -1,5 +1,6 @@
 #pragma once
-// Going through values, and reaching into them by place: iteration, length, indices and slices.
+// Reaching into values: iteration, length, indices and slices, value[key] and value.name, as Jinja's immutable
+// sandbox has them.
 //
 // Threading: values of one rendering.
 
@@ -41,5 +42,14 @@ std::optional<Value> item_at(Workspace& workspace, const Value& value, std::int6
 /// value[start:stop:step], where None leaves a bound open.
 Value slice(Workspace& workspace, const Value& value, const Value& start, const Value& stop,
             const Value& step);
+
+// `value.name` looks for a method of the type first and a member of a dict second; `value['name']` the other
+// way round. What is not there is undefined, which fails only when it is used. So does what the sandbox
+// forbids: methods that change a list or dict, and names that begin with an underscore.
+Value get_attribute(Workspace& workspace, const Value& value, std::string_view name);
+Value get_item(Workspace& workspace, const Value& value, const Value& key);
+
+/// A method of the value's type, bound to it; nothing if the type has none of that name.
+std::optional<Value> find_method(Workspace& workspace, const Value& value, std::string_view name);
 
 }  // namespace reprise::protocol::jinja

@@ -1,10 +1,12 @@
-#include "protocol/jinja/loop.h"
+#include "protocol/jinja/objects.h"
 
-#include "protocol/jinja/arguments.h"
-#include "protocol/jinja/compare.h"
+#include <algorithm>
+
+#include "protocol/jinja/builtins.h"
 #include "protocol/jinja/error.h"
 #include "protocol/jinja/interpreter.h"
-#include "protocol/jinja/workspace.h"
+#include "protocol/jinja/operators.h"
+#include "protocol/jinja/text.h"
 
 namespace reprise::protocol::jinja {
 namespace {
@@ -137,6 +139,53 @@ Value Loop::changed(Workspace& workspace, const Arguments& arguments) {
   const bool same = last_changed_ && equals(workspace, *last_changed_, now);
   last_changed_ = std::move(now);
   return Value(!same);
+}
+
+std::string Macro::repr(Workspace&) const {
+  return "<Macro " + string_repr(definition_.name) + ">";
+}
+
+std::optional<Value> Macro::attribute(Workspace& workspace, std::string_view name) {
+  if (name == "name") return workspace.text(definition_.name);
+  if (name == "catch_kwargs") return Value(definition_.takes_kwargs);
+  if (name == "catch_varargs") return Value(definition_.takes_varargs);
+  if (name == "caller") return Value(definition_.takes_caller);
+  if (name != "arguments") return std::nullopt;
+  std::vector<Value> names;
+  for (const std::string& parameter : definition_.parameter_names) names.push_back(workspace.text(parameter));
+  return workspace.tuple(std::move(names));
+}
+
+Value Macro::call(Workspace&, const Arguments& arguments) {
+  return interpreter_.call_macro(definition_, closure_, arguments);
+}
+
+std::string Namespace::repr(Workspace& workspace) const {
+  std::string out = "<Namespace {";
+  for (const auto& [name, value] : members_) {
+    if (out.back() != '{') out += ", ";
+    append_string_repr(out, name);
+    out += ": ";
+    append_repr(workspace, out, value);
+  }
+  return out + "}>";
+}
+
+std::optional<Value> Namespace::attribute(Workspace&, std::string_view name) {
+  for (const auto& [known, value] : members_) {
+    if (known == name) return value;
+  }
+  return std::nullopt;
+}
+
+void Namespace::set(std::string_view name, Value value) {
+  for (auto& [known, held] : members_) {
+    if (known == name) {
+      held = std::move(value);
+      return;
+    }
+  }
+  members_.emplace_back(name, std::move(value));
 }
 
 }  // namespace reprise::protocol::jinja

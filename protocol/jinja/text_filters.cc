@@ -1,20 +1,121 @@
-// Filters that make text.
+// Filters of text and numbers.
 #include <algorithm>
+#include <cmath>
 
-#include "protocol/jinja/compare.h"
+#include "base/json_text.h"
+#include "protocol/jinja/access.h"
+#include "protocol/jinja/builtins.h"
 #include "protocol/jinja/error.h"
-#include "protocol/jinja/filters/filters.h"
-#include "protocol/jinja/format.h"
-#include "protocol/jinja/format_spec.h"
-#include "protocol/jinja/iterate.h"
-#include "protocol/jinja/json_bridge.h"
-#include "protocol/jinja/methods.h"
+#include "protocol/jinja/operators.h"
 #include "protocol/jinja/text.h"
 #include "protocol/jinja/unicode.h"
-#include "protocol/jinja/workspace.h"
 
 namespace reprise::protocol::jinja {
 namespace {
+
+class Writer {
+ public:
+  Writer(Workspace& workspace, std::string& out, const JsonStyle& style)
+      : workspace_(workspace), out_(out), style_(style) {}
+
+  void value(const Value& value, std::size_t level) {
+    workspace_.step();
+    workspace_.check_text(out_.size());
+    switch (value.kind()) {
+      case ValueKind::kNone:
+        out_ += "null";
+        return;
+      case ValueKind::kBool:
+        out_ += value.as_bool() ? "true" : "false";
+        return;
+      case ValueKind::kInt:
+        append_integer(out_, value.as_int());
+        return;
+      case ValueKind::kFloat:
+        append_json_double(out_, value.as_double(), style_.python_numbers);
+        return;
+      case ValueKind::kString:
+        workspace_.work(value.as_string().size());
+        append_json_string(out_, value.as_string(), style_.ensure_ascii);
+        return;
+      case ValueKind::kList:
+        if (value.list().is_tuple() || value.list().flavor == List::Flavor::kList) {
+          return array(value.items(), level);
+        }
+        break;
+      case ValueKind::kDict:
+        return object(value.dict(), level);
+      case ValueKind::kUndefined:
+        fail({"Object of type Undefined is not JSON serializable: ", value.undefined_message()});
+      default:
+        break;
+    }
+    fail({"Object of type ", type_name(value), " is not JSON serializable"});
+  }
+
+ private:
+  void array(const std::vector<Value>& items, std::size_t level) {
+    const Workspace::Level deeper(workspace_);
+    out_ += '[';
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (i > 0) out_ += style_.item_separator;
+      new_line(level + 1);
+      value(items[i], level + 1);
+    }
+    if (!items.empty()) new_line(level);
+    out_ += ']';
+  }
+
+  void object(const Dict& dict, std::size_t level) {
+    const Workspace::Level deeper(workspace_);
+    std::vector<const Dict::Entry*> order;
+    for (const Dict::Entry& entry : dict.entries()) order.push_back(&entry);
+    if (style_.sort_keys) {
+      for (std::size_t i = 1; i < order.size(); ++i) (void)less(workspace_, order[i - 1]->key, order[i]->key);
+      std::stable_sort(order.begin(), order.end(),
+                       [](const auto* a, const auto* b) { return key_order(a->key, b->key) < 0; });
+    }
+    out_ += '{';
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      if (i > 0) out_ += style_.item_separator;
+      new_line(level + 1);
+      key(order[i]->key);
+      out_ += style_.key_separator;
+      value(order[i]->value, level + 1);
+    }
+    if (!order.empty()) new_line(level);
+    out_ += '}';
+  }
+
+  void key(const Value& key) {
+    if (key.is_string()) return value(key, 0);
+    if (!key.is_none() && !key.is_number()) {
+      fail({"keys must be str, int, float, bool or None, not ", type_name(key)});
+    }
+    out_ += '"';
+    value(key, 0);
+    out_ += '"';
+  }
+
+  void new_line(std::size_t level) {
+    if (!style_.indent) return;
+    out_ += '\n';
+    workspace_.check_text(out_.size() + level * style_.indent->size());
+    for (std::size_t i = 0; i < level; ++i) out_ += *style_.indent;
+  }
+
+  Workspace& workspace_;
+  std::string& out_;
+  const JsonStyle& style_;
+};
+
+// As Python's json.dumps: tuples are arrays, keys that are numbers, booleans or None become strings. Fails
+// for what JSON cannot say, undefined values among it.
+std::string to_json(Workspace& workspace, const Value& value, const JsonStyle& style) {
+  std::string out;
+  Writer(workspace, out, style).value(value, 0);
+  return out;
+}
 
 Value call_method(Workspace& workspace, const Value& input, std::string_view method,
                   const Arguments& arguments) {
@@ -234,6 +335,89 @@ Value tojson(Workspace& workspace, const Value& input, const Arguments& argument
   return workspace.text(to_json(workspace, input, style));
 }
 
+Value absolute(Workspace&, const Value& input, const Arguments& arguments) {
+  const Parameters p("abs", arguments, {});
+  if (input.is_undefined()) fail(input.undefined_message());
+  if (input.is_float()) return Value(std::fabs(input.as_double()));
+  if (!input.is_integral()) fail({"bad operand type for abs(): '", type_name(input), "'"});
+  return input.as_int() < 0 ? negate(input) : Value(input.as_int());
+}
+
+Value to_int(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  const Parameters p("int", arguments, {"default", "base"});
+  const Value fallback = p.find(0) != nullptr ? *p.find(0) : Value(std::int64_t{0});
+  if (input.is_undefined()) fail(input.undefined_message());
+  if (input.is_integral()) return Value(input.as_int());
+  std::optional<double> number;
+  if (input.is_float()) {
+    number = input.as_double();
+  } else if (input.is_string()) {
+    workspace.work(input.as_string().size());
+    if (const auto whole = parse_integer(input.as_string(), p.integer(1, 10))) return Value(*whole);
+    number = parse_float(input.as_string());
+  }
+  const auto whole = number ? truncate_to_integer(*number) : std::nullopt;
+  return whole ? Value(*whole) : fallback;
+}
+
+Value to_float(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  const Parameters p("float", arguments, {"default"});
+  if (input.is_undefined()) fail(input.undefined_message());
+  if (input.is_number()) return Value(input.as_double());
+  if (input.is_string()) {
+    workspace.work(input.as_string().size());
+    if (const auto number = parse_float(input.as_string())) return Value(*number);
+  }
+  return p.find(0) != nullptr ? *p.find(0) : Value(0.0);
+}
+
+Value round_number(Workspace&, const Value& input, const Arguments& arguments) {
+  const Parameters p("round", arguments, {"precision", "method"});
+  const std::int64_t precision = p.integer(0, 0);
+  const std::string_view method = p.text(1, "common");
+  if (method != "common" && method != "ceil" && method != "floor")
+    fail("method must be common, ceil or floor");
+  if (input.is_undefined()) fail(input.undefined_message());
+  if (!input.is_number()) fail({"round works on numbers, not on ", type_name(input)});
+  if (method == "common") {
+    if (input.is_float()) return Value(round_to(input.as_double(), precision));
+    if (precision >= 0) return Value(input.as_int());
+    const auto rounded = truncate_to_integer(round_to(input.as_double(), precision));
+    return Value(rounded.value_or(0));
+  }
+  const double unit = std::pow(10.0, static_cast<double>(precision));
+  const double scaled = input.as_double() * unit;
+  return Value((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit);
+}
+
+Value file_size(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  const Parameters p("filesizeformat", arguments, {"binary"});
+  const bool binary = p.truth(0, false);
+  if (input.is_string()) workspace.work(input.as_string().size());
+  const std::optional<double> bytes = input.is_number()   ? std::optional(input.as_double())
+                                      : input.is_string() ? parse_float(input.as_string())
+                                                          : std::nullopt;
+  if (!bytes) fail({"filesizeformat works on numbers, not on ", type_name(input)});
+  const double base = binary ? 1024 : 1000;
+  if (*bytes == 1) return workspace.text("1 Byte");
+  std::string out;
+  if (*bytes < base) {
+    append_integer(out, static_cast<std::int64_t>(*bytes));
+    return workspace.text(out + " Bytes");
+  }
+  constexpr const char* kDecimal[] = {"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"};
+  constexpr const char* kBinary[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
+  double unit = base;
+  int i = 0;
+  while (i < 7 && *bytes >= unit * base) {
+    unit *= base;
+    ++i;
+  }
+  char digits[64];
+  std::snprintf(digits, sizeof digits, "%.1f %s", *bytes / unit, binary ? kBinary[i] : kDecimal[i]);
+  return workspace.text(digits);
+}
+
 constexpr NamedFilter kTextFilters[] = {
     {"capitalize",
      [](Workspace& w, const Value& v, const Arguments& a) { return call_method(w, v, "capitalize", a); }},
@@ -255,8 +439,12 @@ constexpr NamedFilter kTextFilters[] = {
     {"upper", [](Workspace& w, const Value& v, const Arguments& a) { return call_method(w, v, "upper", a); }},
     {"urlencode", urlencode},
     {"wordcount", wordcount},
+    {"abs", absolute},
+    {"filesizeformat", file_size},
+    {"float", to_float},
+    {"int", to_int},
+    {"round", round_number},
 };
-
 }  // namespace
 
 std::span<const NamedFilter> text_filters() {
