@@ -11,7 +11,7 @@
 #include "models/memory_plan.h"
 #include "protocol/chat/named_templates.h"
 #include "protocol/http/log.h"
-#include "protocol/snapshots/cache_secret.h"
+#include "protocol/snapshots/seal.h"
 #include "protocol/snapshots/snapshot_folder.h"
 #include "tools/reprise/builtin_model.h"
 #include "tools/reprise/snapshot_files.h"

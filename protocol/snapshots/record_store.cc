@@ -1,4 +1,4 @@
-#include "protocol/snapshots/folder_store.h"
+#include "protocol/snapshots/record_store.h"
 
 #include <algorithm>
 #include <atomic>
