@@ -81,14 +81,14 @@ class SchemaParts {
   void divide(Open open, std::vector<Alternative>& found);
   std::vector<SchemaSet> exclusive(const Json& options, const Open& open);
 
-  // -- schema_negation.cc
+  // -- negation
   std::vector<Schema> negated(Schema schema);
   void negate_keyword(const Json& schema, const Json::Member& keyword, std::vector<Schema>& found);
 
   void negate_one_of(const Json& options, std::vector<Schema>& found);
   void negate_for_names(const Json& schema, const std::string& keyword, std::vector<Schema>& found);
 
-  // -- schema_disjoint.cc
+  // -- disjointness
   bool disjoint(const std::vector<Alternative>& a, const std::vector<Alternative>& b, std::size_t depth);
   bool disjoint(const Alternative& a, const Alternative& b, std::size_t depth);
   bool disjoint_objects(const Alternative& a, const Alternative& b, std::size_t depth);

@@ -81,4 +81,12 @@ inline constexpr const char* kFraction =
     "\xFF"
     "fraction";  // a type: numbers that are no integers
 
+// The values of `format` for strings, as regular expressions.
+
+/// A regular expression of the whole text; null: no such format is known here.
+const char* pattern_of_format(std::string_view format);
+
+/// The specification defines it, so that ignoring it would be wrong. Others are annotations to it.
+bool is_defined_format(std::string_view format);
+
 }  // namespace reprise::protocol::grammar
