@@ -5,7 +5,6 @@
 #include "protocol/grammar/json_schema.h"
 #include "protocol/grammar/regex.h"
 #include "protocol/grammar/rules.h"
-#include "protocol/grammar/schema_source.h"
 
 namespace reprise::protocol::grammar {
 namespace {

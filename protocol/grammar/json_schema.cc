@@ -8,7 +8,6 @@
 
 #include "protocol/grammar/char_dfa.h"
 #include "protocol/grammar/regex.h"
-#include "protocol/grammar/schema_parts.h"
 
 namespace reprise::protocol::grammar {
 namespace {

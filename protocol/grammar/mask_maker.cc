@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "protocol/grammar/endings.h"
+#include "protocol/grammar/vocabulary.h"
 
 namespace reprise::protocol::grammar {
 namespace {

@@ -19,11 +19,11 @@
 
 #include "base/token_mask.h"
 #include "protocol/grammar/matcher.h"
-#include "protocol/grammar/vocabulary.h"
 
 namespace reprise::protocol::grammar {
 
 class Closing;
+class Vocabulary;
 struct ClosingText;
 
 class MaskMaker {

@@ -1,5 +1,3 @@
-#include "protocol/grammar/schema_parts.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,9 +5,9 @@
 #include <optional>
 
 #include "protocol/grammar/char_dfa.h"
+#include "protocol/grammar/json_schema.h"
 #include "protocol/grammar/program.h"
 #include "protocol/grammar/regex.h"
-#include "protocol/grammar/schema_source.h"
 
 namespace reprise::protocol::grammar {
 namespace {

@@ -1,11 +1,10 @@
-#include "protocol/grammar/schema_source.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
 #include <utility>
 
+#include "protocol/grammar/json_schema.h"
 #include "protocol/grammar/regex.h"
 
 namespace reprise::protocol::grammar {
