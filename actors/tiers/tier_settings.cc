@@ -1,6 +1,6 @@
 #include "actors/tiers/tier_settings.h"
 
-#include "protocol/snapshots/folder_store.h"
+#include "protocol/snapshots/record_store.h"
 
 namespace reprise::actors {
 

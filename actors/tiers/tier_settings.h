@@ -18,7 +18,7 @@ namespace reprise::actors {
 
 struct DiskTierSettings {
   std::string folder{};                      // empty: there is no such tier
-  protocol::snapshots::Key master_key{};     // of all that lies there (protocol/snapshots/cache_secret.h)
+  protocol::snapshots::Key master_key{};     // of all that lies there (protocol/snapshots/seal.h)
   std::uint64_t most_bytes = 16ULL << 30;    // of the folder, whoever wrote it
   std::chrono::seconds ttl{0};               // since the last use; 0: for ever
   bool even_if_slower = false;               // restore also what would be computed sooner

@@ -386,9 +386,8 @@ int chat(const ChatOptions& options) {
   }
   use_utf8_locale();
   ChatInput input;
-  const std::unique_ptr<ChatPartner> partner =
-      options.url.empty() ? engine_partner(options) : server_partner(options);
-  return Chat(options, input, *partner).run();
+  ChatPartner partner(options);
+  return Chat(options, input, partner).run();
 }
 
 }  // namespace

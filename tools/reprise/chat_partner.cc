@@ -2,9 +2,12 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 
 #include "actors/engine.h"
-#include "protocol/chat/chat_format.h"
+#include "protocol/apis.h"
+#include "protocol/http/http_server.h"
+#include "protocol/http/log.h"
 #include "runtime/system.h"
 #include "tools/reprise/chat_input.h"
 #include "tools/reprise/curl_handle.h"
@@ -12,17 +15,15 @@
 #include "tools/reprise/serve_config.h"
 
 namespace reprise::tools {
-
 namespace {
 
-// -- a model in the same process
-
 using namespace std::chrono_literals;
-using protocol::CacheReport;
 using protocol::ModelCard;
 
 constexpr int kInterrupted = 130;
 constexpr auto kLook = 20ms;  // between looks for Ctrl-C
+constexpr std::size_t kMostEventBytes = std::size_t{4} << 20;
+constexpr std::size_t kMostAnswerBytes = std::size_t{16} << 20;
 
 actors::EngineOptions engine_options(const ChatOptions& options) {
   actors::EngineOptions engine{};
@@ -38,126 +39,23 @@ actors::EngineOptions engine_options(const ChatOptions& options) {
   return engine;
 }
 
-class EnginePartner final : public ChatPartner {
- public:
-  explicit EnginePartner(const ChatOptions& options) : options_(options) {
-    engine_.emplace(system_, engine_options(options));
+/// For the server in this process: 128 bits in hex.
+std::string random_key() {
+  std::random_device random;
+  std::string key;
+  char digits[9];
+  for (int i = 0; i < 4; ++i) {
+    std::snprintf(digits, sizeof digits, "%08x", static_cast<unsigned>(random()));
+    key += digits;
   }
-
-  std::optional<std::string> meet(ChatInput& input) override {
-    ModelCard card;
-    std::optional<ProgressBar> bar("loading");
-    while ((card = engine_->models().at(0)).state == ModelCard::State::kLoading) {
-      bar->show(card.loaded_permille, 1000);
-      if (input.interrupted(kLook))
-        std::_Exit(kInterrupted);  // nothing was begun that would have to be ended
-    }
-    bar.reset();
-    if (card.state == ModelCard::State::kFailed) {
-      // Clients of a server are not told where files lie; whoever named one is.
-      throw std::runtime_error(options_.engine.model + ": " + engine_->health().detail);
-    }
-    if (card.chat == nullptr) {
-      std::fprintf(stderr, "reprise: model '%s' has %s: use `reprise generate`\n", card.id.c_str(),
-                   card.takes_text ? "no chat template" : "no tokenizer");
-      return std::nullopt;
-    }
-    format_ = card.chat;
-    return card.id + ", " + std::to_string(card.context) + " tokens of context";
-  }
-
-  ChatOutcome reply(const ChatWish& wish, ChatInput& input, const Show& show) override;
-  std::string kept() const override;
-
- private:
-  protocol::GenerateRequest request(const ChatWish& wish) const;
-
-  const ChatOptions& options_;
-  runtime::System system_;
-  std::optional<actors::Engine> engine_;
-  protocol::ChatFormatPtr format_;
-};
-
-protocol::GenerateRequest EnginePartner::request(const ChatWish& wish) const {
-  protocol::ChatPrompt prompt{.messages = wish.messages};
-  if (options_.no_think) prompt.template_extra = Json{{"enable_thinking", false}};
-  protocol::GenerateRequest request{.prompt = std::move(prompt)};
-  request.max_tokens = options_.max_tokens;
-  request.sampling.temperature = options_.temperature;
-  request.sampling.top_p = options_.top_p;
-  if (options_.seed) request.sampling.seed = *options_.seed + wish.number;
-  request.conversation = "chat " + std::to_string(wish.conversation);
-  return request;
+  return key;
 }
 
-void tell(const CacheReport& cache, ChatOutcome& outcome) {
-  outcome.prompt_tokens = cache.prompt_tokens;
-  outcome.restored = cache.restored_tokens;
-  outcome.prefilled = cache.prefilled_tokens;
-  if (cache.origin) outcome.restored_from = name_of(*cache.origin);
-  outcome.miss_reason = name_of(cache.reason);
-  outcome.miss_position = cache.known_tokens;
+protocol::HttpOptions http_options(const std::string& key) {
+  protocol::HttpOptions http{.port = 0, .front_page = false};
+  http.keys.add_key(key, "chat");
+  return http;
 }
-
-ChatOutcome EnginePartner::reply(const ChatWish& wish, ChatInput& input, const Show& show) {
-  runtime::StreamReader<protocol::Event> events = engine_->generate(request(wish));
-  std::optional<protocol::ReplyParser> parser;
-  ChatOutcome outcome;
-  std::optional<protocol::Usage> usage;
-  for (;;) {
-    if (input.interrupted()) {
-      outcome.stopped = true;
-      events.cancel();
-      break;
-    }
-    runtime::Result<protocol::Event> event = events.next_blocking(runtime::deadline_after(kLook));
-    if (!event) {
-      if (event.error().code == runtime::ErrorCode::kDeadline) continue;
-      if (!usage && !outcome.error) outcome.error = event.error().describe();
-      break;
-    }
-    if (auto* started = std::get_if<protocol::Started>(&*event)) {
-      tell(started->cache, outcome);
-      parser.emplace(format_->parser({.prompt_tail = started->prompt_tail, .parse_tools = false}));
-    } else if (auto* delta = std::get_if<protocol::Delta>(&*event)) {
-      outcome.tokens += static_cast<std::uint32_t>(delta->tokens.size());
-      if (parser) show(parser->push(delta->text));
-    } else if (auto* finished = std::get_if<protocol::Finished>(&*event)) {
-      outcome.at_limit = finished->reason == protocol::FinishReason::kLength;
-    } else if (auto* done = std::get_if<protocol::Done>(&*event)) {
-      usage = done->usage;
-    } else if (auto* failed = std::get_if<protocol::Failed>(&*event)) {
-      outcome.error = failed->error.message;
-    }
-  }
-  if (parser) show(parser->finish());
-  if (!usage) return outcome;
-  outcome.first_token_ms = usage->timing.first_token_ms;
-  if (outcome.tokens > 1 && usage->timing.decode_ms > 0) {
-    outcome.tokens_per_second = (outcome.tokens - 1) * 1000 / usage->timing.decode_ms;
-  }
-  return outcome;
-}
-
-std::string EnginePartner::kept() const {
-  double entries = 0;
-  double bytes = 0;
-  for (const protocol::Figure& figure : engine_->figures()) {
-    if (figure.name == "reprise_cache_entries") entries = figure.value;
-    if (figure.name == "reprise_cache_bytes") bytes = figure.value;
-  }
-  if (options_.no_cache) return {};
-  char text[64];
-  std::snprintf(text, sizeof(text), "; %.0f snapshots of %.1f MiB", entries, bytes / (1 << 20));
-  return text;
-}
-
-// -- a server
-
-constexpr std::size_t kMostEventBytes = std::size_t{4} << 20;
-constexpr std::size_t kMostAnswerBytes = std::size_t{16} << 20;
-
-constexpr int kLookMs = 20;  // between looks for Ctrl-C
 
 std::string text_in(const Json& object, const char* name) {
   const std::string* text = object.find_string(name);
@@ -216,6 +114,13 @@ class StreamReading {
     if (const Json::Array* choices = parsed->find_array("choices"); choices != nullptr && !choices->empty()) {
       choice(choices->front());
     }
+    if (const Json* timings =
+            parsed->find_object("timings")) {  // so far: what a reply that is stopped has taken
+      outcome_.tokens = count_in(*timings, "predicted_n");
+      outcome_.restored = count_in(*timings, "cache_n");
+      outcome_.prefilled = count_in(*timings, "prompt_n");
+      outcome_.prompt_tokens = outcome_.restored + outcome_.prefilled;
+    }
     if (const Json* usage = parsed->find_object("usage")) {
       outcome_.tokens = count_in(*usage, "completion_tokens");
       outcome_.prompt_tokens = count_in(*usage, "prompt_tokens");
@@ -258,163 +163,218 @@ class StreamReading {
   bool ended_ = false;
 };
 
-class ServerPartner final : public ChatPartner {
+}  // namespace
+
+/// A server in this process, for the one who knows its key.
+class ChatPartner::OwnServer {
  public:
-  explicit ServerPartner(const ChatOptions& options) : options_(options), base_(options.url) {
-    while (base_.ends_with('/')) base_.pop_back();
-    if (base_.ends_with("/v1")) base_.resize(base_.size() - 3);
-    if (!base_.starts_with("http://") && !base_.starts_with("https://")) base_ = "http://" + base_;
-    model_ = options.engine.model;
-  }
+  explicit OwnServer(const ChatOptions& options)
+      : engine_(system_, engine_options(options)),
+        key_(random_key()),
+        server_(system_, loop_, engine_, http_options(key_), protocol::all_apis()) {}
 
-  std::optional<std::string> meet(ChatInput& input) override {
-    Exchange exchange(*this, "/v1/models");
-    std::string body;
-    bool fits = true;
-    const auto take = [&](std::string_view bytes) {
-      body += bytes;
-      return fits = body.size() <= kMostAnswerBytes;
-    };
-    const std::string problem = exchange.run(input, take);
-    if (!problem.empty())
-      throw std::runtime_error(base_ + ": " + (fits ? problem : "the server's list of models is too long"));
-    if (exchange.status() != 200) throw std::runtime_error(base_ + ": " + error_in(body));
-    const auto parsed = Json::parse(body);
-    const Json::Array* models = parsed.ok() && parsed->is_object() ? parsed->find_array("data") : nullptr;
-    if (models == nullptr || models->empty())
-      throw std::runtime_error(base_ + ": the server lists no models");
-    std::string served;
-    bool known = false;
-    for (const Json& model : *models) {
-      const std::string id = model.is_object() ? text_in(model, "id") : std::string();
-      known = known || id == model_;
-      served += (served.empty() ? "" : ", ") + id;
-      if (model_.empty()) known = !(model_ = id).empty();
-    }
-    if (!known) throw std::runtime_error(base_ + ": there is no model '" + model_ + "'; served: " + served);
-    return model_ + " at " + base_;
-  }
+  const std::string& url() const { return server_.url(); }
+  const std::string& key() const { return key_; }
 
-  ChatOutcome reply(const ChatWish& wish, ChatInput& input, const Show& show) override {
-    ChatOutcome outcome;
-    StreamReading reading(outcome, show);
-    Exchange exchange(*this, "/v1/chat/completions");
-    exchange.post(body_of(wish));
-    std::string refusal;
-    bool fits = true;
-    const auto take = [&](std::string_view bytes) {
-      if (exchange.status() == 200) return fits = reading.take(bytes);
-      refusal += bytes.substr(0, kMostEventBytes - std::min(kMostEventBytes, refusal.size()));
-      return true;
-    };
-    const std::string problem = exchange.run(input, take);
-    outcome.stopped = exchange.stopped();
-    if (outcome.stopped || outcome.error) return outcome;
-    if (!fits) {
-      outcome.error = "an event of the reply is too long";
-    } else if (!problem.empty()) {
-      outcome.error = problem;
-    } else if (exchange.status() != 200) {
-      outcome.error = error_in(refusal);
-    } else if (!reading.ended()) {
-      outcome.error = "the server ended its reply early";
+  /// Waits until the model is there or could not be loaded.
+  ModelCard card(ChatInput& input) const {
+    ModelCard card;
+    ProgressBar bar("loading");
+    while ((card = engine_.models().at(0)).state == ModelCard::State::kLoading) {
+      bar.show(card.loaded_permille, 1000);
+      if (input.interrupted(kLook))
+        std::_Exit(kInterrupted);  // nothing was begun that would have to be ended
     }
-    return outcome;
+    return card;
+  }
+  std::string failure() const { return engine_.health().detail; }
+  double figure(const char* name) const {
+    for (const protocol::Figure& figure : engine_.figures()) {
+      if (figure.name == name) return figure.value;
+    }
+    return 0;
   }
 
  private:
-  using Take = std::function<bool(std::string_view)>;
-
-  /// One request and its answer.
-  class Exchange {
-   public:
-    Exchange(const ServerPartner& partner, const char* path)
-        : handle_(make_curl()), multi_(curl_multi_init()) {
-      if (!multi_) throw std::bad_alloc();
-      const std::string url = partner.base_ + path;
-      curl_easy_setopt(handle_.get(), CURLOPT_URL, url.c_str());
-      if (!partner.options_.api_key.empty())
-        headers_.add("Authorization: Bearer " + partner.options_.api_key);
-    }
-    void post(std::string body) {
-      body_ = std::move(body);
-      headers_.add("Content-Type: application/json");
-      headers_.add("Expect:");
-      curl_easy_setopt(handle_.get(), CURLOPT_POSTFIELDS, body_.c_str());
-      curl_easy_setopt(handle_.get(), CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body_.size()));
-    }
-    /// Until the answer's end or Ctrl-C; what went wrong, or nothing.
-    std::string run(ChatInput& input, const Take& take) {
-      take_ = &take;
-      curl_easy_setopt(handle_.get(), CURLOPT_HTTPHEADER, headers_.get());
-      curl_easy_setopt(handle_.get(), CURLOPT_WRITEFUNCTION, &Exchange::written);
-      curl_easy_setopt(handle_.get(), CURLOPT_WRITEDATA, this);
-      curl_multi_add_handle(multi_.get(), handle_.get());
-      std::string problem;
-      int running = 1;
-      while (running > 0 && !stopped_ && problem.empty()) {
-        const CURLMcode went = curl_multi_perform(multi_.get(), &running);
-        if (went != CURLM_OK) problem = curl_multi_strerror(went);
-        if (running > 0) curl_multi_poll(multi_.get(), nullptr, 0, kLookMs, nullptr);
-        stopped_ = input.interrupted();
-      }
-      int left = 0;
-      while (const CURLMsg* message = curl_multi_info_read(multi_.get(), &left)) {
-        if (message->msg == CURLMSG_DONE && message->data.result != CURLE_OK) {
-          problem = curl_easy_strerror(message->data.result);
-        }
-      }
-      curl_multi_remove_handle(multi_.get(), handle_.get());
-      return problem;
-    }
-    bool stopped() const { return stopped_; }
-    long status() const {
-      long status = 0;
-      curl_easy_getinfo(handle_.get(), CURLINFO_RESPONSE_CODE, &status);
-      return status;
-    }
-
-   private:
-    static std::size_t written(char* bytes, std::size_t, std::size_t count, void* self) {
-      return (*static_cast<Exchange*>(self)->take_)({bytes, count}) ? count : 0;
-    }
-
-    CurlHandle handle_;
-    CurlMulti multi_;
-    CurlHeaders headers_;
-    std::string body_;
-    const Take* take_ = nullptr;
-    bool stopped_ = false;
-  };
-
-  std::string body_of(const ChatWish& wish) const {
-    Json body{{"model", model_},
-              {"messages", wish.messages},
-              {"max_tokens", options_.max_tokens},
-              {"stream", true},
-              {"stream_options", Json{{"include_usage", true}}},
-              {"prompt_cache_key", "chat " + std::to_string(wish.conversation)}};
-    if (options_.temperature) body["temperature"] = *options_.temperature;
-    if (options_.top_p) body["top_p"] = *options_.top_p;
-    if (options_.seed) body["seed"] = static_cast<std::int64_t>(*options_.seed + wish.number);
-    if (options_.no_think) body["chat_template_kwargs"] = Json{{"enable_thinking", false}};
-    if (options_.no_cache) body["cache_prompt"] = false;
-    return body.dump();
-  }
-
-  const ChatOptions& options_;
-  std::string base_;   // "http://127.0.0.1:8080"
-  std::string model_;  // as the server calls it
+  protocol::IoLoop loop_;
+  runtime::System system_;
+  actors::Engine engine_;
+  const std::string key_;
+  protocol::HttpServer server_;
 };
 
-}  // namespace
+/// One request and its answer.
+class ChatPartner::Exchange {
+ public:
+  using Take = std::function<bool(std::string_view)>;
 
-std::unique_ptr<ChatPartner> engine_partner(const ChatOptions& options) {
-  return std::make_unique<EnginePartner>(options);
+  Exchange(const ChatPartner& partner, const char* path) : handle_(make_curl()), multi_(curl_multi_init()) {
+    if (!multi_) throw std::bad_alloc();
+    const std::string url = partner.base_ + path;
+    curl_easy_setopt(handle_.get(), CURLOPT_URL, url.c_str());
+    if (partner.own_ != nullptr) curl_easy_setopt(handle_.get(), CURLOPT_NOPROXY, "*");
+    if (!partner.key_.empty()) headers_.add("Authorization: Bearer " + partner.key_);
+  }
+  void post(std::string body) {
+    body_ = std::move(body);
+    headers_.add("Content-Type: application/json");
+    headers_.add("Expect:");
+    curl_easy_setopt(handle_.get(), CURLOPT_POSTFIELDS, body_.c_str());
+    curl_easy_setopt(handle_.get(), CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body_.size()));
+  }
+  /// Until the answer's end or Ctrl-C; what went wrong, or nothing.
+  std::string run(ChatInput& input, const Take& take) {
+    take_ = &take;
+    curl_easy_setopt(handle_.get(), CURLOPT_HTTPHEADER, headers_.get());
+    curl_easy_setopt(handle_.get(), CURLOPT_WRITEFUNCTION, &Exchange::written);
+    curl_easy_setopt(handle_.get(), CURLOPT_WRITEDATA, this);
+    curl_multi_add_handle(multi_.get(), handle_.get());
+    std::string problem;
+    int running = 1;
+    while (running > 0 && !stopped_ && problem.empty()) {
+      const CURLMcode went = curl_multi_perform(multi_.get(), &running);
+      if (went != CURLM_OK) problem = curl_multi_strerror(went);
+      if (running > 0) curl_multi_poll(multi_.get(), nullptr, 0, static_cast<int>(kLook.count()), nullptr);
+      stopped_ = input.interrupted();
+    }
+    int left = 0;
+    while (const CURLMsg* message = curl_multi_info_read(multi_.get(), &left)) {
+      if (message->msg == CURLMSG_DONE && message->data.result != CURLE_OK) {
+        problem = curl_easy_strerror(message->data.result);
+      }
+    }
+    curl_multi_remove_handle(multi_.get(), handle_.get());
+    return problem;
+  }
+  bool stopped() const { return stopped_; }
+  long status() const {
+    long status = 0;
+    curl_easy_getinfo(handle_.get(), CURLINFO_RESPONSE_CODE, &status);
+    return status;
+  }
+
+ private:
+  static std::size_t written(char* bytes, std::size_t, std::size_t count, void* self) {
+    return (*static_cast<Exchange*>(self)->take_)({bytes, count}) ? count : 0;
+  }
+
+  CurlHandle handle_;
+  CurlMulti multi_;
+  CurlHeaders headers_;
+  std::string body_;
+  const Take* take_ = nullptr;
+  bool stopped_ = false;
+};
+
+ChatPartner::ChatPartner(const ChatOptions& options)
+    : options_(options), base_(options.url), key_(options.api_key), model_(options.engine.model) {
+  if (base_.empty()) {
+    protocol::set_log_level(protocol::LogLevel::kError);
+    own_ = std::make_unique<OwnServer>(options);
+    base_ = own_->url();
+    key_ = own_->key();
+  }
+  while (base_.ends_with('/')) base_.pop_back();
+  if (base_.ends_with("/v1")) base_.resize(base_.size() - 3);
+  if (!base_.starts_with("http://") && !base_.starts_with("https://")) base_ = "http://" + base_;
 }
 
-std::unique_ptr<ChatPartner> server_partner(const ChatOptions& options) {
-  return std::make_unique<ServerPartner>(options);
+ChatPartner::~ChatPartner() = default;
+
+std::optional<std::string> ChatPartner::meet(ChatInput& input) {
+  if (!own_) return find_model(input);
+  const ModelCard card = own_->card(input);
+  if (card.state == ModelCard::State::kFailed) {
+    // Clients of a server are not told where files lie; whoever named one is.
+    throw std::runtime_error(options_.engine.model + ": " + own_->failure());
+  }
+  if (card.chat == nullptr) {
+    std::fprintf(stderr, "reprise: model '%s' has %s: use `reprise generate`\n", card.id.c_str(),
+                 card.takes_text ? "no chat template" : "no tokenizer");
+    return std::nullopt;
+  }
+  model_ = card.id;
+  return card.id + ", " + std::to_string(card.context) + " tokens of context";
+}
+
+/// The one that was asked for, or the first; a line about it.
+std::string ChatPartner::find_model(ChatInput& input) {
+  Exchange exchange(*this, "/v1/models");
+  std::string body;
+  bool fits = true;
+  const auto take = [&](std::string_view bytes) {
+    body += bytes;
+    return fits = body.size() <= kMostAnswerBytes;
+  };
+  const std::string problem = exchange.run(input, take);
+  if (!problem.empty())
+    throw std::runtime_error(base_ + ": " + (fits ? problem : "the server's list of models is too long"));
+  if (exchange.status() != 200) throw std::runtime_error(base_ + ": " + error_in(body));
+  const auto parsed = Json::parse(body);
+  const Json::Array* models = parsed.ok() && parsed->is_object() ? parsed->find_array("data") : nullptr;
+  if (models == nullptr || models->empty()) throw std::runtime_error(base_ + ": the server lists no models");
+  std::string served;
+  bool known = false;
+  for (const Json& model : *models) {
+    const std::string id = model.is_object() ? text_in(model, "id") : std::string();
+    known = known || id == model_;
+    served += (served.empty() ? "" : ", ") + id;
+    if (model_.empty()) known = !(model_ = id).empty();
+  }
+  if (!known) throw std::runtime_error(base_ + ": there is no model '" + model_ + "'; served: " + served);
+  return model_ + " at " + base_;
+}
+
+ChatOutcome ChatPartner::reply(const ChatWish& wish, ChatInput& input, const Show& show) {
+  ChatOutcome outcome;
+  StreamReading reading(outcome, show);
+  // The path beside /v1 tells how far a reply is, for one that is stopped.
+  Exchange exchange(*this, own_ ? "/chat/completions" : "/v1/chat/completions");
+  exchange.post(body_of(wish));
+  std::string refusal;
+  bool fits = true;
+  const auto take = [&](std::string_view bytes) {
+    if (exchange.status() == 200) return fits = reading.take(bytes);
+    refusal += bytes.substr(0, kMostEventBytes - std::min(kMostEventBytes, refusal.size()));
+    return true;
+  };
+  const std::string problem = exchange.run(input, take);
+  outcome.stopped = exchange.stopped();
+  if (outcome.stopped || outcome.error) return outcome;
+  if (!fits) {
+    outcome.error = "an event of the reply is too long";
+  } else if (!problem.empty()) {
+    outcome.error = problem;
+  } else if (exchange.status() != 200) {
+    outcome.error = error_in(refusal);
+  } else if (!reading.ended()) {
+    outcome.error = "the server ended its reply early";
+  }
+  return outcome;
+}
+
+std::string ChatPartner::kept() const {
+  if (!own_ || options_.no_cache) return {};
+  char text[64];
+  std::snprintf(text, sizeof(text), "; %.0f snapshots of %.1f MiB", own_->figure("reprise_cache_entries"),
+                own_->figure("reprise_cache_bytes") / (1 << 20));
+  return text;
+}
+
+std::string ChatPartner::body_of(const ChatWish& wish) const {
+  Json body{{"model", model_},
+            {"messages", wish.messages},
+            {"max_tokens", options_.max_tokens},
+            {"stream", true},
+            {"stream_options", Json{{"include_usage", true}}},
+            {"prompt_cache_key", "chat " + std::to_string(wish.conversation)}};
+  if (options_.temperature) body["temperature"] = *options_.temperature;
+  if (options_.top_p) body["top_p"] = *options_.top_p;
+  if (options_.seed) body["seed"] = static_cast<std::int64_t>(*options_.seed + wish.number);
+  if (options_.no_think) body["chat_template_kwargs"] = Json{{"enable_thinking", false}};
+  if (options_.no_cache) body["cache_prompt"] = false;
+  if (own_) body["timings_per_token"] = true;
+  return body.dump();
 }
 
 }  // namespace reprise::tools

@@ -1,9 +1,9 @@
 #pragma once
-// Who answers in `reprise chat`: a model in the same process, or a server: POST /v1/chat/completions, as a stream. Any that
-// speaks OpenAI's API will do; Reprise tells besides what its cache did.
+// Who answers in `reprise chat`: a server, asked over HTTP: POST /v1/chat/completions, as a stream. Any that speaks OpenAI's
+// API will do; Reprise tells besides what its cache did. Without --url it is a server in this process, on a port of the
+// loopback device, which lets nobody else in.
 //
-// Bounds: an event of a server's stream has 4 MiB, its list of models 16 MiB; a connection that is not made within ten seconds
-// fails.
+// Bounds: an event of the stream has 4 MiB, the list of models 16 MiB; a connection that is not made within ten seconds fails.
 //
 // Threading: the main thread. A reply blocks it, and looks for Ctrl-C meanwhile.
 
@@ -46,20 +46,30 @@ class ChatPartner {
  public:
   using Show = std::function<void(const protocol::ReplyPieces&)>;
 
-  virtual ~ChatPartner() = default;
+  /// The server at options.url; without one, a server in this process that begins to load the options' model. The options
+  /// must outlive it. Throws std::exception.
+  explicit ChatPartner(const ChatOptions& options);
+  ~ChatPartner();
 
   /// Once and first: waits until it can answer. A line about it; nothing where it cannot chat at all, which it has
   /// said. Throws std::exception.
-  virtual std::optional<std::string> meet(ChatInput& input) = 0;
-  virtual ChatOutcome reply(const ChatWish& wish, ChatInput& input, const Show& show) = 0;
+  std::optional<std::string> meet(ChatInput& input);
+  ChatOutcome reply(const ChatWish& wish, ChatInput& input, const Show& show);
   /// What it keeps for later: "; 3 snapshots of 1.5 MiB"; empty: not known.
-  virtual std::string kept() const { return {}; }
+  std::string kept() const;
+
+ private:
+  class Exchange;
+  class OwnServer;
+
+  std::string find_model(ChatInput& input);
+  std::string body_of(const ChatWish& wish) const;
+
+  const ChatOptions& options_;
+  std::unique_ptr<OwnServer> own_;  // null: the server is elsewhere
+  std::string base_;                // "http://127.0.0.1:8080"
+  std::string key_;
+  std::string model_;  // as the server calls it
 };
-
-/// Begins to load the model that the options name, which must outlive it.
-std::unique_ptr<ChatPartner> engine_partner(const ChatOptions& options);
-
-/// The one at options.url; the options must outlive it.
-std::unique_ptr<ChatPartner> server_partner(const ChatOptions& options);
 
 }  // namespace reprise::tools

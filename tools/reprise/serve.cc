@@ -32,7 +32,7 @@
 #include "protocol/http/http_server.h"
 #include "protocol/http/log.h"
 #include "protocol/service.h"
-#include "protocol/snapshots/cache_secret.h"
+#include "protocol/snapshots/seal.h"
 #include "protocol/snapshots/snapshot_folder.h"
 #include "runtime/system.h"
 #include "tools/reprise/commands.h"

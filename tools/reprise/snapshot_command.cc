@@ -16,7 +16,7 @@
 
 #include "base/json.h"
 #include "protocol/http/key_ring.h"
-#include "protocol/snapshots/cache_secret.h"
+#include "protocol/snapshots/seal.h"
 #include "tools/reprise/commands.h"
 #include "tools/reprise/engine_flags.h"
 #include "tools/reprise/snapshot_files.h"

@@ -22,6 +22,7 @@
 #include "models/text/tokenizer_load.h"
 #include "protocol/grammar/compile.h"
 #include "protocol/grammar/mask_maker.h"
+#include "protocol/grammar/vocabulary.h"
 
 namespace {
 
