@@ -2,7 +2,7 @@
 // Tracing by request: GET /admin/trace tells whether a trace is being recorded and into which file; POST
 // /admin/trace/start and /admin/trace/stop, without a body, change that. The file is the operator's (reprise serve
 // --trace), never the client's. Where there are keys, an operator's is needed; pages of other sites may not start or stop
-// one (protocol/http/site_guard.h).
+// one (protocol/http/gate.h).
 //
 // Threading: a pure function; `sessions` must outlive the server.
 

@@ -1,7 +1,6 @@
 #include "protocol/http/exchange.h"
 
-#include "protocol/http/cors.h"
-#include "protocol/http/refusals.h"
+#include "protocol/http/gate.h"
 
 namespace reprise::protocol {
 

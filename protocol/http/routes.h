@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "protocol/api/endpoint.h"
-#include "protocol/http/page_files.h"
+#include "protocol/http/pages.h"
 
 namespace reprise::protocol {
 

@@ -1,5 +1,6 @@
 #pragma once
-// What all connections of a server share.
+// What all connections of a server share, and what a client is told when the server itself, not the engine, cannot take
+// its request now.
 //
 // Threading: the server's loop alone.
 
@@ -8,14 +9,12 @@
 
 #include "protocol/chat/chat_format.h"
 #include "protocol/chat/reasoning_book.h"
-#include "protocol/http/body_budget.h"
-#include "protocol/http/body_parser.h"
+#include "protocol/http/bodies.h"
+#include "protocol/http/connection_lists.h"
 #include "protocol/http/http_options.h"
 #include "protocol/http/metrics.h"
 #include "protocol/http/routes.h"
-#include "protocol/http/sender_list.h"
 #include "protocol/http/tenant_meter.h"
-#include "protocol/http/waiting_list.h"
 #include "protocol/service.h"
 #include "runtime/system.h"
 
@@ -49,5 +48,13 @@ struct ServerContext {
 
 /// 128 random bits in hex: whoever has not been told it cannot guess it, nor how many there were before.
 std::string new_id();
+
+/// No connection, or no memory, is left for what is asked.
+ApiError server_busy(std::string message);
+ApiError too_many_requests(std::uint32_t most);
+/// More at once than there ever can be: trying again would not help.
+ApiError never_fits(std::uint64_t wanted, std::uint32_t most);
+ApiError over_limit(const OverLimit& over, const Tenant& tenant);
+ApiError shutting_down();
 
 }  // namespace reprise::protocol

@@ -1,4 +1,4 @@
-#include "protocol/http/body_parser.h"
+#include "protocol/http/bodies.h"
 
 namespace reprise::protocol {
 

@@ -1,4 +1,4 @@
-#include "protocol/http/sender_list.h"
+#include "protocol/http/connection_lists.h"
 
 #include <algorithm>
 #include <array>

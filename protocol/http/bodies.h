@@ -1,7 +1,8 @@
 #pragma once
-// From the bodies of requests to what they ask for. A small body is read where it is; a large one by an actor
-// with a thread of its own, so that no body keeps the server's loop from its other connections, nor a worker
-// of the pool from the actors that live there.
+// The bodies of requests: how many bytes of them a server holds, and their way to what they ask for.
+//
+// A small body is read where it is; a large one by an actor with a thread of its own, so that no body keeps the server's
+// loop from its other connections, nor a worker of the pool from the actors that live there.
 //
 // There are two such threads, one for bodies of ordinary size and one for the very large: a usual request
 // never waits behind those that take long. Each takes one body at a time; tenants take turns (base/fair_queue.h). Those that
@@ -10,9 +11,11 @@
 //
 // Threading: BodyParsers belongs to the server's loop; parse() within a turn of an actor there.
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/fair_queue.h"
 #include "protocol/api/endpoint.h"
@@ -20,6 +23,51 @@
 #include "runtime/system.h"
 
 namespace reprise::protocol {
+
+/// The bytes of request bodies that a server holds, all connections together: those that came and have not
+/// been parsed yet. A length that a client only declares takes none, so nobody can reserve what he does not
+/// send. Must outlive its leases. The server's loop alone.
+///
+///   BodyLease lease(budget);
+///   if (!lease.grow_to(bytes_so_far)) ...refuse, and keep no more
+///   lease.release();                                  or its end
+class BodyBudget {
+ public:
+  explicit BodyBudget(std::size_t bytes) : bytes_(bytes) {}
+  BodyBudget(const BodyBudget&) = delete;
+  BodyBudget& operator=(const BodyBudget&) = delete;
+
+  bool has_room(std::size_t bytes) const { return bytes <= bytes_ - held_; }
+  std::size_t held() const { return held_; }
+
+ private:
+  friend class BodyLease;
+
+  const std::size_t bytes_;
+  std::size_t held_ = 0;  // at most bytes_
+};
+
+class BodyLease {
+ public:
+  explicit BodyLease(BodyBudget& budget) : budget_(&budget) {}
+  ~BodyLease() { release(); }
+  BodyLease(BodyLease&& other) noexcept : budget_(other.budget_), held_(std::exchange(other.held_, 0)) {}
+  BodyLease& operator=(BodyLease&&) = delete;
+
+  /// False: there is no room, and nothing has changed.
+  bool grow_to(std::size_t bytes) {
+    if (bytes <= held_) return true;
+    if (!budget_->has_room(bytes - held_)) return false;
+    budget_->held_ += bytes - held_;
+    held_ = bytes;
+    return true;
+  }
+  void release() { budget_->held_ -= std::exchange(held_, 0); }
+
+ private:
+  BodyBudget* budget_;
+  std::size_t held_ = 0;
+};
 
 struct ParseCall {
   using Reply = ParsedCall;

@@ -1,9 +1,8 @@
 #pragma once
-// Connections whose request is still being sent, its head or its body, by the network that sends it. When all places are
-// taken, the network with most of them gives one up, the one whose request has come most slowly: so one address that sends
-// many requests and ends none keeps nobody else out.
+// The connections that can be closed when others want to come in: those that wait for a request, and those whose request
+// is still being sent.
 //
-// An entry leaves the list when it is destroyed, at the latest.
+// An entry leaves its list when it is destroyed, at the latest.
 //
 // Threading: the server's loop alone.
 
@@ -18,6 +17,40 @@
 
 namespace reprise::protocol {
 
+/// A connection that waits for a request, or for its client to take the last answer and close. It can be told to make room.
+class Waiting
+    : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+ public:
+  /// Must leave the list at once.
+  virtual void give_way() = 0;
+
+ protected:
+  ~Waiting() = default;
+};
+
+/// Those that wait, the one that waits longest first. No memory is taken for a place in it.
+class WaitingList {
+ public:
+  /// As the one that waits shortest, also where it waited before.
+  void add(Waiting& waiting) {
+    remove(waiting);
+    list_.push_back(waiting);
+  }
+  /// Does nothing where it is in no list.
+  static void remove(Waiting& waiting) {
+    if (waiting.is_linked()) waiting.unlink();
+  }
+  /// Has the one that waits longest make room; false where nobody waits.
+  bool make_room() {
+    if (list_.empty()) return false;
+    list_.front().give_way();
+    return true;
+  }
+
+ private:
+  boost::intrusive::list<Waiting, boost::intrusive::constant_time_size<false>> list_;
+};
+
 /// An IPv4 address, or the first 64 bits of an IPv6 address: what one sender has at least.
 struct SenderNetwork {
   std::uint64_t bits = 0;
@@ -28,6 +61,9 @@ struct SenderNetwork {
 /// An IPv4 address that is written as IPv6 counts as IPv4.
 SenderNetwork network_of(const boost::asio::ip::address& address);
 
+/// Connections whose request is still being sent, its head or its body, by the network that sends it. When all places are
+/// taken, the network with most of them gives one up, the one whose request has come most slowly: so one address that sends
+/// many requests and ends none keeps nobody else out.
 class SenderList {
  public:
   /// One request that is being sent.

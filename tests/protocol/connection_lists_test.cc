@@ -1,6 +1,6 @@
 // Requests that still come, by network: the biggest sender's slowest gives way.
 
-#include "protocol/http/sender_list.h"
+#include "protocol/http/connection_lists.h"
 
 #include <gtest/gtest.h>
 
