@@ -13,7 +13,7 @@
 
 #include "protocol/api/endpoint.h"
 #include "protocol/api/field_rules.h"
-#include "protocol/api/query.h"
+#include "protocol/api/fields.h"
 #include "protocol/chat/call_constraint.h"
 #include "protocol/http/server_context.h"
 #include "protocol/http/tenant_meter.h"

@@ -9,10 +9,7 @@
 #include <iterator>
 #include <optional>
 
-#include "protocol/admin/adapter_api.h"
-#include "protocol/admin/cache_api.h"
-#include "protocol/admin/model_api.h"
-#include "protocol/admin/trace_api.h"
+#include "protocol/admin/admin_api.h"
 #include "protocol/apis.h"
 #include "protocol/http/http_server.h"
 #include "protocol/http/log.h"
