@@ -27,11 +27,14 @@ namespace reprise::protocol {
 /// are answered and nothing else.
 enum class Seat : std::uint8_t { kRegular, kReserve };
 
-/// Everybody is one tenant where there are no keys. Null: no valid key came.
-const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options);
-
-/// Why not; nothing where it is let in.
-std::optional<ApiError> objection(const HttpRequest& request, Seat seat, const ServerContext& context);
+/// What is decided of a request, once.
+struct Admission {
+  const Route& route;  // the table's
+  const Tenant&
+      tenant;  // everybody is one where there are no keys; one without a name where no valid key came
+  std::optional<ApiError> objection{};  // why it is not let in
+};
+Admission admission_of(const HttpRequest& request, Seat seat, const ServerContext& context);
 
 // -- cross-origin requests: which pages of other origins may read our answers
 

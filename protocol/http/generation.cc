@@ -15,6 +15,7 @@
 #include "protocol/api/field_rules.h"
 #include "protocol/api/fields.h"
 #include "protocol/chat/call_constraint.h"
+#include "protocol/chat/chat_format.h"
 #include "protocol/http/server_context.h"
 #include "protocol/http/tenant_meter.h"
 #include "protocol/reply/reply_message.h"
@@ -249,6 +250,8 @@ class Generation {
   void leave();
   /// What the engine is told beside what the client said.
   void complete_request();
+  /// Where one model alone is served, and the request means it by every name, it is named; and how it chats.
+  void find_model();
   /// Counts the field of a reasoning budget as unknown where the model does not reason.
   void note_idle_budget();
 
@@ -277,6 +280,7 @@ class Generation {
   const Tenant& tenant_;
   const std::unique_ptr<GenerationCall> call_;
   ApiRequest& request_;        // the call's
+  ChatFormatPtr chat_;         // of the model that is asked for; null: it does not chat, or there is none
   std::uint32_t counted_ = 0;  // choices of all prompts, among the context's generations
   TokenAccount account_{};
   const TextTime text_time_ = std::make_shared<std::atomic<std::uint64_t>>(0);  // of all prompts
@@ -342,7 +346,7 @@ std::optional<ApiError> Generation::enter() {
 
 void Generation::complete_request() {
   GenerateRequest& generate = request_.generate;
-  if (request_.any_model) generate.model = context_.nearest_model(generate.model);
+  find_model();
   generate.id = exchange_.id();
   if (generate.conversation.empty())
     generate.conversation = session_of(exchange_.request(), context_.options.request.label_bytes);
@@ -358,10 +362,17 @@ void Generation::complete_request() {
   exchange_.record().model = generate.model;
 }
 
+void Generation::find_model() {
+  std::string& name = request_.generate.model;
+  const std::vector<ModelCard> cards = context_.service.models();
+  if (request_.any_model) name = nearest_model(cards, name);
+  const ModelCard* card = card_named(cards, name);
+  if (card != nullptr) chat_ = card->chat;
+}
+
 void Generation::note_idle_budget() {
   if (request_.generate.reasoning_budget.value_or(-1) < 0) return;
-  const ChatFormatPtr chat = context_.chat_of(request_.generate.model);
-  if (chat != nullptr && chat->reply_format().has_reasoning()) return;
+  if (chat_ != nullptr && chat_->reply_format().has_reasoning()) return;
   request_.unknown_fields.push_back(request_.reasoning_budget_field);
 }
 
@@ -400,7 +411,7 @@ Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
   if (chat == nullptr) co_return std::nullopt;
   if (context_.options.reattach_reasoning) reattach_reasoning(*chat);
   const ToolChoice::Mode mode = request_.tool_choice.mode;
-  context.chat = context_.chat_of(request_.generate.model);
+  context.chat = chat_;
   context.parser.tools = chat->tools;
   context.parser.parse_tools = mode != ToolChoice::Mode::kNone;
   context.parser.one_call = request_.one_call;

@@ -97,10 +97,11 @@ class Connection : public runtime::Actor, private Waiting, private SenderList::E
   const SenderNetwork network_;
   Wire wire_;
   RequestReader reader_;
-  std::int64_t head_began_ns_ = 0;   // of the request at hand, when its first byte was seen
-  std::optional<BodyLease> lease_;   // of the body being read
-  std::optional<ApiError> refusal_;  // of the request at hand
-  bool idle_ = true;                 // no request that is to be answered has come
+  std::int64_t head_began_ns_ = 0;      // of the request at hand, when its first byte was seen
+  std::optional<BodyLease> lease_;      // of the body being read
+  std::optional<Admission> admission_;  // of the request at hand, when its head is whole
+  std::optional<ApiError> refusal_;     // of the request at hand
+  bool idle_ = true;                    // no request that is to be answered has come
   bool finishing_ = false;
   bool stopped_sending_ = false;  // the request at hand is not read to its end
 };
@@ -168,7 +169,8 @@ Task<void> Connection::serve() {
     // A request that cannot be read whole leaves bytes behind that are no request: nothing more is read then.
     const bool whole = reader_.state() == State::kDone;
     HttpRequest request = whole ? reader_.take() : reader_.give_up();
-    Exchange exchange(*context_, wire_, std::move(request), std::move(*lease_), head_began_ns_);
+    const Route& route = admission_ ? admission_->route : context_->routes.find(request.path, request.method);
+    Exchange exchange(*context_, wire_, std::move(request), route, std::move(*lease_), head_began_ns_);
     if (!whole || seat_ == Seat::kReserve) exchange.close_after();
     wire_.begin_answer();
     if (refusal_) {
@@ -191,6 +193,7 @@ Task<void> Connection::serve() {
 
 Task<bool> Connection::read_request() {
   lease_.emplace(context_->body_budget);
+  admission_.reset();
   auto reading = read_head_and_body();
   const bool read = co_await reading;
   SenderList::remove(*this);
@@ -202,7 +205,8 @@ Task<bool> Connection::read_head_and_body() {
   const bool head = co_await reading_head;
   WaitingList::remove(*this);
   if (!head || refusal_) co_return head;
-  refusal_ = objection(reader_.request(), seat_, *context_);
+  admission_.emplace(admission_of(reader_.request(), seat_, *context_));
+  refusal_ = std::move(admission_->objection);
   // Without a body the request is whole, and the connection can go on after the refusal; but there is no time
   // for that where it is refused because the server is busy.
   const bool short_body = reader_.request().header("transfer-encoding").empty() &&
@@ -287,9 +291,7 @@ Task<bool> Connection::read_body() {
 
 Task<bool> Connection::answer(Exchange& exchange) {
   const HttpRequest& request = exchange.request();
-  static const Tenant kNobody;  // who asks for what needs no key
-  const Tenant* known = tenant_of(request, context_->options);
-  const Tenant& tenant = known == nullptr ? kNobody : *known;
+  const Tenant& tenant = admission_->tenant;
   exchange.record().tenant = tenant.name;
   bool goes_on = false;
   if (request.method == "OPTIONS") {

@@ -16,16 +16,6 @@ ServerContext::ServerContext(HttpOptions given, ApiTable apis, Service& engine, 
       bodies(actors, options.inline_body_bytes, options.request),
       body_budget(std::max(options.bodies_bytes, options.body_bytes)) {}
 
-ChatFormatPtr ServerContext::chat_of(const std::string& model) const {
-  const std::vector<ModelCard> cards = service.models();
-  const ModelCard* card = card_named(cards, model);
-  return card == nullptr ? nullptr : card->chat;
-}
-
-std::string ServerContext::nearest_model(const std::string& name) const {
-  return protocol::nearest_model(service.models(), name);
-}
-
 std::string new_id() {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::random_device device;  // the system's: no generator whose state a few numbers give away

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string>
 
-#include "protocol/chat/chat_format.h"
 #include "protocol/chat/reasoning_book.h"
 #include "protocol/http/bodies.h"
 #include "protocol/http/connection_lists.h"
@@ -23,11 +22,6 @@ namespace reprise::protocol {
 struct ServerContext {
   ServerContext(HttpOptions given, ApiTable apis, Service& engine, runtime::System& actors,
                 runtime::HomePtr loop);
-
-  /// How the named model (empty: the first) chats; null where it does not, or there is none.
-  ChatFormatPtr chat_of(const std::string& model) const;
-  /// The name itself, or none where one model alone is served and has another.
-  std::string nearest_model(const std::string& name) const;
 
   const HttpOptions options;
   const RouteTable routes;
