@@ -61,7 +61,6 @@ class Engine : public protocol::Service, public protocol::ServerDesk, private pr
   std::vector<protocol::Figure> figures() const override;
   std::shared_ptr<protocol::NamedSnapshots> named_snapshots() override;
 
-  // actors/engine_desk.cc
   runtime::Task<protocol::ServerCache> view_cache(protocol::CacheScope scope,
                                                   std::uint32_t most_nodes) override;
   runtime::Task<protocol::Answer<std::uint64_t>> drop_cache(std::string model) override;
@@ -93,7 +92,7 @@ class Engine : public protocol::Service, public protocol::ServerDesk, private pr
   runtime::Ask<AdapterAnswer> load_adapter(protocol::AdapterWish wish) override;
   runtime::Ask<AdapterAnswer> unload_adapter(protocol::AdapterWish wish) override;
 
-  struct Parts;  // actors/engine_parts.h
+  struct Parts;
   const std::unique_ptr<Parts> parts_;
 };
 

@@ -1,12 +1,10 @@
-// Loading and unloading. What happens when something breaks is in model_supervisor_faults.cc.
-
 #include "actors/model_supervisor.h"
 
 #include <algorithm>
 #include <filesystem>
+#include <stdexcept>
 
 #include "actors/request/chat_tokens.h"
-#include "actors/served/without_folders.h"
 #include "base/machine_memory.h"
 #include "models/device.h"
 #include "models/files/load_error.h"
@@ -18,6 +16,7 @@
 
 namespace reprise::actors {
 
+using protocol::AdapterCard;
 using protocol::ModelCard;
 using protocol::ServiceError;
 using protocol::ServiceErrorCode;
@@ -34,6 +33,66 @@ std::string file_name_of(const std::string& path) {
   std::filesystem::path file(path);
   if (!file.has_filename()) file = file.parent_path();  // "folder/"
   return file.filename().string();
+}
+
+void replace_all(std::string& text, const std::string& what, const std::string& with) {
+  if (what.empty()) return;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) {
+    text.replace(at, what.size(), with);
+  }
+}
+
+/// What may be said to clients of why files cannot be used: `text` with the folder of `path`, as it was given and as it is
+/// without links, left out wherever it stands: "/srv/models/qwen/config.json: is missing" of "/srv/models/qwen" is
+/// "qwen/config.json: is missing".
+std::string without_folders(std::string text, const std::string& path) {
+  std::error_code unknown;
+  for (std::filesystem::path one : {std::filesystem::path(path), std::filesystem::canonical(path, unknown)}) {
+    if (!one.has_filename()) one = one.parent_path();  // "folder/"
+    const std::string folder = one.parent_path().string();
+    replace_all(text, one.string(), one.filename().string());
+    if (folder.size() > 1) replace_all(text, folder + "/", "");  // files beside it
+  }
+  return text;
+}
+
+constexpr std::chrono::minutes kAdapterDeadline{10};
+
+AdapterCard card_of(const std::string& model, const ServedAdapter& adapter) {
+  return {.model = model,
+          .name = adapter.name,
+          .matrices = adapter.loaded.matrices,
+          .rank = adapter.loaded.rank,
+          .bytes = adapter.loaded.bytes,
+          .fingerprint = adapter.loaded.fingerprint};
+}
+
+ServiceErrorCode code_of(protocol::JobFault fault) {
+  switch (fault) {
+    case protocol::JobFault::kBadJob:
+      return ServiceErrorCode::kInvalid;
+    case protocol::JobFault::kNoMemory:
+      return ServiceErrorCode::kOverloaded;
+    default:
+      return ServiceErrorCode::kUnavailable;
+  }
+}
+
+template <class List>
+auto named(List& list, const std::string& name) {
+  return std::find_if(list.begin(), list.end(), [&](const auto& one) { return one.name == name; });
+}
+
+constexpr std::chrono::minutes kWorkerDeadline{10};
+constexpr std::chrono::milliseconds kWatchPeriod{50};
+constexpr std::chrono::milliseconds kLastWords{500};  // for answers to reach their clients
+
+// What a worker that is left behind, or has ended, will not publish any more.
+void forget_what_is_held(WorkerFigures& figures) {
+  figures.step_began_ns.store(0, std::memory_order_relaxed);
+  for (auto* held : {&figures.sequences, &figures.snapshots, &figures.waiting, &figures.used_bytes}) {
+    WorkerFigures::set(*held, 0);
+  }
 }
 
 }  // namespace
@@ -242,7 +301,6 @@ std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed
   served->worker = managed.device->worker;
   served->limits = options_.requests;
   served->kv = managed.spec.kv;
-  served->kv_reuse = managed.spec.kv_reuse;
   served->warn = options_.log;
   ModelCard& card = served->card;
   card.id = managed.spec.name;
@@ -371,6 +429,355 @@ Task<void> ModelSupervisor::drop(Managed& managed) {
   auto asked = managed.device->worker.ask(protocol::DropArch{arch}, kLoadDeadline);
   const Result<protocol::ArchDropped> dropped = co_await asked;
   static_cast<void>(dropped);  // a device that does not answer has nothing any more
+}
+
+// -- adapters
+
+bool is_adapter_name(const std::string& name) {
+  constexpr std::size_t kLongest = 256;
+  return !name.empty() && name.size() <= kLongest && std::none_of(name.begin(), name.end(), [](char c) {
+    return c == ':' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+}
+
+// What cannot be loaded is listed with its reason: the model serves all the same.
+Task<ServedAdapter> ModelSupervisor::bring_adapter(runtime::RefOf<DeviceWorker> worker, protocol::ArchId arch,
+                                                   AdapterSpec spec) {
+  ServedAdapter adapter{.name = spec.name};
+  auto asked = worker.ask(protocol::LoadAdapter{.arch = arch, .path = spec.path}, kAdapterDeadline);
+  const protocol::JobResult<protocol::AdapterLoaded> loaded = protocol::answer_of(co_await asked);
+  if (loaded.ok()) {
+    adapter.loaded = *loaded;
+  } else {
+    adapter.error = without_folders(loaded.error().message, spec.path);
+    log_error("adapter '" + spec.name + "' cannot be used: " + loaded.error().message);
+    adapter.fault = loaded.error().fault;
+  }
+  co_return adapter;
+}
+
+Task<std::vector<ServedAdapter>> ModelSupervisor::bring_adapters(const Managed& managed) {
+  std::vector<ServedAdapter> adapters;
+  const std::vector<AdapterSpec> specs = managed.spec.adapters;
+  for (const AdapterSpec& spec : specs) {
+    Task<ServedAdapter> bringing = bring_adapter(managed.device->worker, managed.arch, spec);
+    ServedAdapter adapter = co_await bringing;
+    if (adapter.ready()) {
+      log("adapter '" + spec.name + "' of model '" + managed.spec.name + "' is loaded: rank " +
+          std::to_string(adapter.loaded.rank) + ", " + std::to_string(adapter.loaded.bytes >> 10) + " KiB");
+    }
+    adapters.push_back(std::move(adapter));
+  }
+  co_return adapters;
+}
+
+Task<LoadModelAdapter::Reply> ModelSupervisor::on(LoadModelAdapter load) {
+  const auto refuse = [](ServiceErrorCode code, std::string why) {
+    return LoadModelAdapter::Reply(ServiceError{code, std::move(why), "name"});
+  };
+  if (!load.refused.empty()) {
+    co_return LoadModelAdapter::Reply(ServiceError{ServiceErrorCode::kInvalid, load.refused, "path"});
+  }
+  const std::string model = load.model;
+  std::optional<ModelDirectory::Entry> entry = directory_->find(model);
+  if (!entry) co_return refuse(ServiceErrorCode::kUnknownModel, "there is no model '" + model + "'");
+  const auto found = models_.find(entry->card.id);
+  if (found == models_.end() || found->second.loading || !entry->model) {
+    co_return refuse(ServiceErrorCode::kUnavailable, "model '" + entry->card.id + "' is not ready");
+  }
+  Managed& managed = found->second;
+  AdapterSpec spec = load.spec;
+  if (!is_adapter_name(spec.name)) {
+    co_return refuse(
+        ServiceErrorCode::kInvalid,
+        "name: an adapter's name must have 1 to 256 characters, without colons and control characters");
+  }
+  const auto known = named(managed.configured, spec.name);
+  if (spec.path.empty()) {
+    if (known == managed.configured.end()) {
+      co_return refuse(ServiceErrorCode::kUnknownModel, "the configuration of model '" + managed.spec.name +
+                                                            "' has no adapter '" + spec.name + "'");
+    }
+    spec.path = known->path;
+  }
+  if (const auto there = named(managed.spec.adapters, spec.name); there != managed.spec.adapters.end()) {
+    const auto served = named(entry->adapters, spec.name);
+    if (there->path != spec.path) {
+      co_return refuse(ServiceErrorCode::kInvalid,
+                       "adapter '" + spec.name + "' is already loaded from another path; unload it first");
+    }
+    if (served != entry->adapters.end() && served->ready()) {
+      co_return LoadModelAdapter::Reply(card_of(managed.spec.name, *served));
+    }
+  }
+  if (!managed.adapters_changing.insert(spec.name).second) {
+    co_return refuse(ServiceErrorCode::kUnavailable,
+                     "adapter '" + spec.name + "' is being loaded or unloaded; try again later");
+  }
+  const std::string name = managed.spec.name;
+  const protocol::ArchId arch = managed.arch;
+  Task<ServedAdapter> bringing = bring_adapter(managed.device->worker, arch, spec);
+  const ServedAdapter adapter = co_await bringing;
+  // The model may have been unloaded meanwhile, or loaded anew without this one.
+  const auto now = models_.find(name);
+  if (now == models_.end()) co_return refuse(ServiceErrorCode::kUnavailable, "the model was unloaded");
+  now->second.adapters_changing.erase(spec.name);
+  if (!adapter.ready()) co_return refuse(code_of(adapter.fault), adapter.error);
+  if (now->second.arch != arch)
+    co_return refuse(ServiceErrorCode::kUnavailable, "the model was reloaded meanwhile; try again");
+  std::vector<AdapterSpec>& specs = now->second.spec.adapters;
+  std::erase_if(specs, [&](const AdapterSpec& one) { return one.name == spec.name; });
+  specs.push_back(spec);
+  directory_->change(name, [&](ModelDirectory::Entry& one) {
+    std::erase_if(one.adapters, [&](const ServedAdapter& other) { return other.name == spec.name; });
+    one.adapters.push_back(adapter);
+    one.spec = now->second.spec;
+  });
+  log("adapter '" + spec.name + "' of model '" + name + "' is loaded");
+  co_return LoadModelAdapter::Reply(card_of(name, adapter));
+}
+
+// Nobody finds it from here on; then its requests are told, and what it held goes.
+Task<UnloadModelAdapter::Reply> ModelSupervisor::on(UnloadModelAdapter unload) {
+  const auto refuse = [](ServiceErrorCode code, std::string why) {
+    return UnloadModelAdapter::Reply(ServiceError{code, std::move(why), "name"});
+  };
+  const std::optional<ModelDirectory::Entry> entry = directory_->find(unload.model);
+  if (!entry) co_return refuse(ServiceErrorCode::kUnknownModel, "there is no model '" + unload.model + "'");
+  const auto found = models_.find(entry->card.id);
+  const auto served = named(entry->adapters, unload.name);
+  if (found == models_.end() || served == entry->adapters.end()) {
+    co_return refuse(ServiceErrorCode::kUnknownModel,
+                     "model '" + entry->card.id + "' has no adapter '" + unload.name + "'");
+  }
+  Managed& managed = found->second;
+  if (managed.loading || !managed.adapters_changing.insert(unload.name).second) {
+    co_return refuse(ServiceErrorCode::kUnavailable,
+                     "adapter '" + unload.name + "' is being loaded or unloaded; try again later");
+  }
+  const ServedAdapter& adapter = *served;
+  const std::string name = managed.spec.name;
+  std::erase_if(managed.spec.adapters, [&](const AdapterSpec& one) { return one.name == unload.name; });
+  directory_->change(name, [&](ModelDirectory::Entry& one) {
+    std::erase_if(one.adapters, [&](const ServedAdapter& other) { return other.name == unload.name; });
+    one.spec = managed.spec;
+  });
+  const runtime::RefOf<PrefixRegistry> registry = managed.registry;
+  if (adapter.ready()) {
+    requests_->tell_all({.why = "adapter '" + unload.name + "' of model '" + name + "' was unloaded",
+                         .worker = managed.device->worker.id(),
+                         .adapter = adapter.loaded.adapter});
+    auto dropping = managed.device->worker.ask(protocol::DropAdapter{.adapter = adapter.loaded.adapter},
+                                               kAdapterDeadline);
+    const Result<protocol::AdapterDropped> dropped = co_await dropping;
+    static_cast<void>(dropped);  // a device that does not answer has nothing any more
+    if (registry) {
+      auto forgetting =
+          registry.ask(protocol::DropNamespaces{.prefix = adapter.name_space()}, kAdapterDeadline);
+      const Result<protocol::Nothing> forgotten = co_await forgetting;
+      static_cast<void>(forgotten);  // one that begins anew has forgotten already
+    }
+  }
+  if (const auto now = models_.find(name); now != models_.end())
+    now->second.adapters_changing.erase(unload.name);
+  log("adapter '" + unload.name + "' of model '" + name + "' is unloaded");
+  co_return UnloadModelAdapter::Reply(card_of(name, adapter));
+}
+
+// -- when something breaks: a model
+
+void ModelSupervisor::on(protocol::ArchFailed failed) {
+  if (failed.device_lost) {
+    const auto device = devices_.find(failed.device);
+    if (device != devices_.end()) launch(lose_device(device->second, failed.why));
+    return;
+  }
+  for (auto& [name, managed] : models_) {
+    if (managed.arch != failed.arch) continue;
+    if (managed.loading) {
+      managed.failed_early = true;
+    } else {
+      managed.loading = true;
+      launch(reload(name, failed.why));
+    }
+  }
+}
+
+Task<void> ModelSupervisor::reload(std::string name, std::string why) {
+  Managed& managed = models_.at(name);
+  Error error;
+  try {
+    Task<Error> reloading = reload_within_limits(managed, why);
+    error = co_await reloading;
+  } catch (const std::exception& failure) {
+    error = ServiceError{ServiceErrorCode::kUnavailable, failure.what()};
+  }
+  if (error) {
+    end_load(managed, error);
+  } else {
+    Task<void> loading = load(name);
+    co_await loading;
+  }
+}
+
+// Clears the way for a load, if there may be one more.
+Task<ModelSupervisor::Error> ModelSupervisor::reload_within_limits(Managed& managed, const std::string& why) {
+  const runtime::TimePoint now = runtime::Clock::now();
+  while (!managed.reloads.empty() && now - managed.reloads.front() > options_.reload_window) {
+    managed.reloads.pop_front();
+  }
+  log_error("model '" + managed.spec.name + "' has failed: " + why);
+  const bool too_often = managed.reloads.size() >= options_.most_reloads;
+  if (!too_often) {
+    managed.reloads.push_back(now);
+    publish_state(managed, ModelCard::State::kLoading, "is being reloaded after a fault: " + why);
+  }
+  Task<void> dropping = drop(managed);
+  co_await dropping;
+  if (too_often) co_return ServiceError{ServiceErrorCode::kUnavailable, "failed too often: " + why};
+  co_return std::nullopt;
+}
+
+Task<void> ModelSupervisor::give_up(std::string name, std::string why) {
+  Managed& managed = models_.at(name);
+  publish_state(managed, ModelCard::State::kFailed, why);
+  Task<void> dropping = drop(managed);
+  co_await dropping;
+  auto asked_meanwhile = std::exchange(managed.waiting, {});
+  end_load(managed, ServiceError{ServiceErrorCode::kUnavailable, why});
+  if (asked_meanwhile.empty()) co_return;
+  managed.waiting = std::move(asked_meanwhile);
+  begin_load(managed, managed.spec);
+}
+
+// -- a registry
+
+void ModelSupervisor::on(RegistryStarted started) {
+  const auto found = models_.find(started.model);
+  if (found == models_.end()) return;
+  Managed& managed = found->second;
+  if (!std::exchange(managed.registry_was_born, true)) return;  // bound when it was made
+  restarts_->registries.note_restart();
+  log("the prefix cache of model '" + started.model + "' has failed and was restarted empty");
+  if (managed.arch) {
+    managed.registry.tell(binding_of(managed));
+  }
+}
+
+void ModelSupervisor::on(runtime::Down down) {
+  for (auto& [name, device] : devices_) {
+    if (device.worker.id() != down.who) continue;
+    if (!device.lost) replace_worker(device, "the device's worker failed: " + down.why);
+    return;
+  }
+  for (auto& [name, managed] : models_) {
+    if (!managed.registry || managed.registry.id() != down.who || managed.loading) continue;
+    managed.loading = true;
+    launch(give_up(name, "its prefix cache failed too often: " + down.why));
+  }
+}
+
+// -- a device
+
+void ModelSupervisor::replace_worker(Device& device, const std::string& why) {
+  log(device.name + ": " + why);
+  requests_->tell_all({.why = why, .worker = device.worker.id()});
+  restarts_->devices.note_restart();
+  device.worker.stop();
+  forget_what_is_held(*device.figures);
+  device.steps.forget();
+  spawn_worker(device);
+  for (auto& [name, managed] : models_) {
+    if (managed.device != &device || managed.loading || !managed.arch) continue;
+    managed.loading = true;
+    launch(reload(name, why));
+  }
+}
+
+// A device that hangs answers nothing, so it is watched from here.
+Task<void> ModelSupervisor::watch_workers() {
+  for (;;) {
+    auto pause = runtime::sleep_for(kWatchPeriod);
+    const Result<void> rested = co_await pause;
+    if (!rested.ok()) co_return;
+    for (auto& [name, device] : devices_) {
+      if (!device.lost) look_at(device);
+    }
+  }
+}
+
+void ModelSupervisor::look_at(Device& device) {
+  device.steps.look(device.figures->step_began_ns.load(std::memory_order_relaxed),
+                    runtime::Clock::now().time_since_epoch());
+  StepPatience patience{.floor = options_.longest_step, .on_gpu = device.is_gpu()};
+  for (const auto& [name, managed] : models_) {
+    if (managed.device == &device) {
+      patience.weight_bytes = std::max(patience.weight_bytes, managed.weight_bytes);
+    }
+  }
+  if (!device.steps.hangs(patience)) return;
+  const auto seen = std::chrono::duration_cast<std::chrono::milliseconds>(device.steps.seen());
+  const std::string why =
+      "the device hangs: the running step has taken " + std::to_string(seen.count()) + " ms";
+  if (device.is_gpu()) {
+    launch(lose_device(device, why));
+  } else {
+    replace_worker(device, why);
+  }
+}
+
+Task<void> ModelSupervisor::lose_device(Device& device, std::string why) {
+  if (std::exchange(device.lost, true)) co_return;
+  log_error(device.name + ": the device is lost: " + why);
+  for (auto& [name, managed] : models_) {
+    if (managed.device != &device) continue;
+    managed.arch = {};
+    publish_state(managed, ModelCard::State::kFailed, "the device is lost: " + why);
+  }
+  requests_->tell_all({.why = why, .worker = device.worker.id()});
+  auto pause = runtime::sleep_for(kLastWords);
+  const Result<void> rested = co_await pause;
+  static_cast<void>(rested);
+  if (options_.device_lost) options_.device_lost(why);
+}
+
+// -- for tests
+
+// As they are now: a device may come, or be replaced, while somebody waits for an answer.
+std::vector<runtime::RefOf<DeviceWorker>> ModelSupervisor::workers(const std::string& wanted) const {
+  std::vector<runtime::RefOf<DeviceWorker>> workers;
+  for (const auto& [name, device] : devices_) {
+    if (wanted.empty() || wanted == name) workers.push_back(device.worker);
+  }
+  return workers;
+}
+
+Task<protocol::Nothing> ModelSupervisor::on(protocol::InjectFault fault) {
+  for (const auto& worker : workers(fault.device)) {
+    auto asked = worker.ask(fault, kWorkerDeadline);
+    const Result<protocol::Nothing> injected = co_await asked;
+    static_cast<void>(injected);
+  }
+  co_return protocol::Nothing{};
+}
+
+Task<protocol::Nothing> ModelSupervisor::on(protocol::InjectCrash crash) {
+  using Where = protocol::InjectCrash::Where;
+  if (!options_.worker.obey_faults) co_return protocol::Nothing{};
+  if (crash.where == Where::kSupervisor) throw std::runtime_error("a crash of the supervisor was injected");
+  if (crash.where == Where::kDevice) {
+    for (const auto& worker : workers("")) worker.stop();  // nobody asked it to: the same as an exception
+  }
+  std::vector<runtime::RefOf<PrefixRegistry>> registries;
+  for (const auto& [name, managed] : models_) {
+    if (crash.where == Where::kRegistries && managed.registry) registries.push_back(managed.registry);
+  }
+  for (const auto& registry : registries) {
+    auto asked = registry.ask(crash, kWorkerDeadline);
+    const Result<protocol::Nothing> failed = co_await asked;
+    static_cast<void>(failed);
+  }
+  co_return protocol::Nothing{};
 }
 
 }  // namespace reprise::actors

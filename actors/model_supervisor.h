@@ -29,21 +29,46 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "actors/engine_options.h"
 #include "actors/request/request_roll.h"
-#include "actors/served/device_board.h"
 #include "actors/served/model_directory.h"
 #include "actors/served/restart_log.h"
 #include "actors/worker/step_watch.h"
+#include "actors/worker/worker_figures.h"
 #include "protocol/server_desk.h"
 #include "runtime/actor.h"
 #include "runtime/system.h"
 
 namespace reprise::actors {
+
+/// The figures of every device that models were brought onto, for everybody to read without asking. A device keeps its
+/// figures for as long as the engine lives, whoever works on it. Any thread; a short lock around a map of pointers.
+class DeviceBoard {
+ public:
+  using Figures = std::shared_ptr<WorkerFigures>;
+
+  /// By the name that models/device.h gives it; made at the first asking.
+  Figures of(const std::string& device) {
+    const std::lock_guard lock(mutex_);
+    Figures& figures = devices_[device];
+    if (!figures) figures = std::make_shared<WorkerFigures>();
+    return figures;
+  }
+
+  std::map<std::string, Figures> all() const {
+    const std::lock_guard lock(mutex_);
+    return devices_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, Figures> devices_;
+};
 
 struct LoadModel {
   using Reply = Outcome<protocol::ModelCard, protocol::ServiceError>;
@@ -125,7 +150,7 @@ class ModelSupervisor : public runtime::Actor {
     std::deque<runtime::TimePoint> reloads;
   };
 
-  // -- model_supervisor.cc
+  // -- loading and unloading
   /// The device that a spec names, with its worker. Throws models::SettingError.
   Device& device_for(const ModelSpec& spec);
   void spawn_worker(Device& device);
@@ -147,12 +172,12 @@ class ModelSupervisor : public runtime::Actor {
   }
   void log_error(const std::string& line) const { options_.log_error ? options_.log_error(line) : log(line); }
 
-  // -- model_supervisor_adapters.cc
+  // -- adapters
   runtime::Task<ServedAdapter> bring_adapter(runtime::RefOf<DeviceWorker> worker, protocol::ArchId arch,
                                              AdapterSpec spec);
   runtime::Task<std::vector<ServedAdapter>> bring_adapters(const Managed& managed);
 
-  // -- model_supervisor_faults.cc
+  // -- when something breaks
   runtime::Task<void> reload(std::string name, std::string why);
   runtime::Task<Error> reload_within_limits(Managed& managed, const std::string& why);
   runtime::Task<void> give_up(std::string name, std::string why);

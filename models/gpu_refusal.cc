@@ -2,8 +2,7 @@
 
 #include <variant>
 
-#include "gpu/latent_sizes.h"
-#include "gpu/scan_sizes.h"
+#include "gpu/gpu_limits.h"
 
 namespace reprise::models {
 namespace {

@@ -16,7 +16,6 @@
 
 #include "gpu/block_memory.h"
 #include "gpu/byte_budget.h"
-#include "gpu/host_memory.h"
 
 namespace reprise::models {
 

@@ -24,9 +24,6 @@
 // Compaction. A sequence that was opened with a budget for its keys and values is compacted when the prefill ends, behind all
 // its checkpoints: what the registry has is exact. From then on it is its request's alone: no canonical snapshot is taken of
 // it, and where it gives way it is saved. Its last `window` tokens must be computed, not restored.
-// Unless the request wants it to be gone on from: then its snapshots have a plan of a namespace of compacted states
-// (protocol/name_space.h), the only one in which they are taken, and are restored by who asks for such. What is prefilled behind
-// one is kept whole.
 //
 // Kinds of snapshots. Canonical: made by prefill at a place of the device's grid (and, where decoding
 // computes the same bits as prefill, by decoding), the same for everybody with these tokens. Raw: at any
@@ -284,7 +281,6 @@ struct RestoreKv {
   SnapshotId snapshot{};
   std::uint32_t at = 0;
   std::uint64_t token_hash = 0;  // of the first `at` tokens of the prompt; a snapshot of others is damaged
-  bool compacted = false;        // an adopted one must be a compacted one; else it must not
 };
 
 /// A state in the host's memory: its pages, the last of them maybe not full, then its slot.
@@ -322,7 +318,6 @@ struct ReadKv {
 struct SnapshotTaken {
   SnapshotId snapshot{};
   std::uint32_t tokens = 0;
-  std::uint32_t places = 0;  // in pages: as many, but where it is compacted
   std::uint64_t exclusive_bytes = 0;
   bool reported = false;  // to the registry
 };
@@ -400,8 +395,7 @@ struct Prefilled {
   std::uint32_t reported = 0;  // checkpoints, to the registry: taken or missed
   std::vector<float>
       hidden{};  // where it was wanted: of the last token, or the sum of all that were computed
-  std::optional<KvKept> kept{};  // the prompt was compacted, or goes on from what was
-  std::uint32_t reused = 0;      // tokens of it that were restored so
+  std::optional<KvKept> kept{};  // the prompt was compacted
 };
 /// Computes tokens[stored, end). The checkpoints of the plan are taken on the way, and the registry is told of
 /// each in order. The logits after the last token stay with the sequence, for Decode.

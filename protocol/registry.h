@@ -5,9 +5,6 @@
 // checkpoints that the prefill takes (CheckpointTaken); the request waits with Settle until they are adopted. From
 // Announced to Settle the prompt is in flight: others that share its beginning wait for its checkpoints instead of
 // computing the same. The registry knows it until EndFlight.
-//
-// In a namespace of compacted states (protocol/name_space.h) nobody waits for another, nothing is cut, and nothing goes to the
-// tiers below or comes from there; Settle waits for all reports that have come.
 
 #include <chrono>
 #include <optional>
@@ -40,7 +37,6 @@ struct LookedUp {
     std::uint32_t at = 0;
     Origin origin = Origin::kSpaced;
     std::uint64_t conversation = 0;
-    std::uint32_t places = 0;  // in pages, of a compacted one
   };
   /// A deeper one that a tier below has brought: to be loaded first; `restore` is what is left where that fails.
   struct Brought {

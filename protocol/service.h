@@ -184,8 +184,6 @@ struct GenerateRequest {
   std::uint32_t min_cache_tokens = 0;  // do not bother to restore fewer
   /// Tokens of keys and values that the reply goes on with (base/kv_budget.h); 0: all. None: as the model is configured.
   std::optional<std::uint32_t> kv_budget{};
-  /// Whether a turn may go on from what an earlier one had compacted. None: as the model is configured.
-  std::optional<bool> kv_reuse{};
   std::chrono::seconds pin{0};   // for so long the state of the prompt is the last to be evicted
   SharedPinTicket pin_ticket{};  // the pin ends when nobody holds it any more; null: when its time is over
   std::uint32_t pin_tokens = UINT32_MAX;  // of the prompt, the most that the pinned state has
@@ -248,15 +246,13 @@ struct Usage {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t completion_tokens = 0;  // of all choices
   CacheReport cache{};
-  std::optional<KvKept> kv{};   // the prompt was compacted; of several prompts together
-  std::uint32_t kv_reused = 0;  // tokens of the prompt whose state an earlier turn had compacted; 0: none
+  std::optional<KvKept> kv{};  // the prompt was compacted; of several prompts together
   Timing timing{};
   std::vector<traces::Mark> timeline{};  // of the request so far, where it was asked for
   std::optional<TextAround>
       miss_text{};  // of a miss: around CacheReport::known_tokens, where it was asked for
   ReasoningEnd reasoning_ended_by = ReasoningEnd::kModel;  // of any choice, where it was not the model
   std::string pin_problem{};                               // why nothing is pinned, where that was asked for
-  std::uint32_t reattached = 0;  // replies of the history that got their reasoning back
   std::uint32_t recognized_calls =
       0;  // tool calls of the history that are in the prompt as they were sampled
   std::vector<std::string>

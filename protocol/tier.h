@@ -3,8 +3,7 @@
 //
 // A tier is an actor. It holds states as bytes in the host's memory or elsewhere, touches no device, and may fail or be
 // slow at any time: that costs hits, never answers. What it brings is the very state that was stored, of exactly these
-// tokens, from an engine with the same arithmetic, or, where the host wants that, one whose states were found to have the
-// same bytes; anything else is a miss with its reason.
+// tokens, from an engine with the same arithmetic; anything else is a miss with its reason.
 
 #include <chrono>
 #include <cstdint>
@@ -26,8 +25,6 @@ struct Fetched {
   MissReason reason = MissReason::kNeverSeen;
   Origin origin = Origin::kSpaced;
   Tier tier = Tier::kDisk;
-  std::uint32_t compare_at =
-      0;  // of the prompt: a snapshot there would tell whether another's states can be used
 };
 /// The deepest state of the prompt's beginning, of more than `more_than` and at most `at_most` tokens.
 struct FetchState {
@@ -43,7 +40,6 @@ struct FetchState {
 struct FoundState {
   std::uint32_t at = 0;  // tokens; 0: there is none, or
   MissReason reason = MissReason::kNeverSeen;
-  std::uint32_t compare_at = 0;  // as Fetched has it
 };
 /// How far FetchState would bring it, as far as it is known without reading the state.
 struct FindState {

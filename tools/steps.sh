@@ -40,14 +40,33 @@ run_tests() {
   say "ctest $preset $*"
   # ThreadSanitizer cannot place its shadow memory under some kernels' address randomisation.
   if [[ $preset == tsan ]] && setarch -R true 2>/dev/null; then unrandomised=(setarch -R); fi
+  local temporary=$root/build-$preset/Testing/Temporary
+  [[ $preset != release ]] || temporary=$root/build/Testing/Temporary
+  log=$temporary/LastTest.log
   (cd "$root" && "${unrandomised[@]}" ctest --preset "$preset" --parallel "$(nproc)" "$@") || failed=$?
-  log=$root/build-$preset/Testing/Temporary/LastTest.log
-  [[ $preset != release ]] || log=$root/build/Testing/Temporary/LastTest.log
+  if ((failed)) && may_run_again "$preset" "$temporary" "$@"; then
+    say "failed beside other tests, and runs once more alone: $(cut -d: -f2 "$temporary/LastTestsFailed.log" | xargs)"
+    cp "$log" "$log.first"
+    (cd "$root" && "${unrandomised[@]}" ctest --preset "$preset" --rerun-failed "$@") && failed=0
+    ((failed)) || say "it passed alone; what it said the first time is above, and worth a look"
+    cat "$log" >>"$log.first" && mv "$log.first" "$log"
+  fi
   if grep -q 'skipped for want of ' "$log" 2>/dev/null; then
     say "skipped (REPRISE_REQUIRE=NAME,... makes the want of a thing a failure)"
     grep -oh 'skipped for want of .*' "$log" | sort | uniq -c >&2
   fi
   return $failed
+}
+
+# may_run_again PRESET TEMPORARY [CTEST ARGUMENT...]: whether what failed is one or two end-to-end programs, which meet clocks,
+# terminals and other processes, and no crash or report of a sanitizer. Any other failure is final.
+may_run_again() {
+  local preset=$1 temporary=$2 failed again
+  shift 2
+  grep -qE 'Sanitizer: |runtime error: |check failed|SEGFAULT|SIGSEGV|SIGABRT' "$temporary/LastTest.log" && return 1
+  failed=$(wc -l <"$temporary/LastTestsFailed.log")
+  again=$(cd "$root" && ctest --preset "$preset" -N --rerun-failed "$@" -L '^e2e$' | awk '/^Total Tests:/ {print $3}')
+  ((failed <= 2 && again == failed))
 }
 
 nvcc_present() { command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; }

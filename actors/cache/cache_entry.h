@@ -1,5 +1,5 @@
 #pragma once
-// A snapshot as the prefix cache knows it.
+// A snapshot as the prefix cache knows it, and what the index of such entries weighs.
 //
 // Threading: the owner of the cache.
 
@@ -25,7 +25,6 @@ struct CacheEntry {
   std::uint64_t id = 0;
   std::uint64_t snapshot = 0;
   std::uint32_t length = 0;
-  std::uint32_t places = 0;  // in pages: fewer where it is compacted
   protocol::Origin origin{};
   std::uint64_t conversation = 0;
   std::uint64_t request = 0;
@@ -43,5 +42,18 @@ struct CacheEntry {
   EntryKind kind{};     // as it was when it was queued last
   bool queued = false;  // in the eviction queue
 };
+
+// What the cache's own index weighs: the tree of prompts and the list of entries, beside the snapshots themselves. It
+// is memory like any other and counts in the budget. Counted, not asked for: nodes and entries have a fixed weight, tokens
+// their own. A test compares the sum with what the allocator gave (tests/actors/cache_bytes_test.cc).
+
+/// A node with its place among its parent's children and, for most, in the order of idle leaves.
+inline constexpr std::uint64_t kNodeBytes = sizeof(PrefixTree::Node) + 96;
+/// An entry with its places in the hash table, the eviction queue and its conversation.
+inline constexpr std::uint64_t kEntryBytes = sizeof(CacheEntry) + 120;
+
+constexpr std::uint64_t index_bytes(std::uint64_t nodes, std::uint64_t tokens, std::uint64_t entries) {
+  return nodes * kNodeBytes + tokens * sizeof(TokenId) + entries * kEntryBytes;
+}
 
 }  // namespace reprise::actors

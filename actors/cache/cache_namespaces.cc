@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "protocol/name_space.h"
 
 namespace reprise::actors {
 
@@ -16,7 +15,6 @@ CacheNamespace& CacheNamespaces::find_or_add(std::string_view name) {
   if (CacheNamespace* known = find(name)) return *known;
   auto space = std::make_unique<CacheNamespace>();
   space->name = name;
-  space->compacted = protocol::is_compacted(name);
   space->root = tree_.add_root();
   CacheNamespace& added = *space;
   by_root_.emplace(added.root, &added);

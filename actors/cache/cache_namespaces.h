@@ -21,7 +21,6 @@ namespace reprise::actors {
 struct CacheNamespace {
   std::string name;
   PrefixTree::Node* root = nullptr;
-  bool compacted = false;        // by its name: states of compacted prompts, which cannot be cut
   std::uint64_t idle_since = 0;  // 0: carries entries or flights
 };
 

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 namespace reprise::actors {
 
@@ -24,13 +23,12 @@ struct PrefixCacheOptions {
   std::uint32_t grid = 1;                 // places at which states can be restored are multiples of it
   bool any_token = false;                 // a state can be cut at every place of the grid
   std::uint32_t worth_waiting = 64;       // tokens that a flight must save to be waited for
-  std::string policy = "lru";             // by name; see eviction_policy.h
 };
 
 /// Of the registry that keeps it (actors/cache/prefix_registry.h).
 struct RegistrySettings {
-  PrefixCacheOptions cache{.policy = "returns"};  // docs/lab/eviction-policies.md says why
-  std::uint64_t budget_bytes = 0;                 // 0: all of the state memory
+  PrefixCacheOptions cache{};
+  std::uint64_t budget_bytes = 0;       // 0: all of the state memory
   std::uint32_t min_insert_tokens = 0;  // places before this are not kept; 0: from the model's sizes
   /// Of models with recurrent state, whose every snapshot is a copy, instead of the cache's own; 0: no others.
   CacheTime recurrent_ttl{0};

@@ -41,7 +41,7 @@ ViewedNode viewed(const NodeToView& candidate, const PrefixCache& cache, CacheTi
                  .in_use = entry->leases > 0,
                  .pinned = entry->pinned,
                  .idle_s = std::chrono::duration<double>(now - entry->last_use).count(),
-                 .bytes = bytes_alone(entry->places, kind)};
+                 .bytes = bytes_alone(entry->length, kind)};
   }
   return out;
 }

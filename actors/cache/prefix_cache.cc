@@ -1,37 +1,153 @@
 #include "actors/cache/prefix_cache.h"
 
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <span>
 #include <stdexcept>
+#include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
-#include "actors/cache/index_bytes.h"
-#include "actors/cache/prefix_cache_parts.h"
+#include "actors/cache/cache_entry.h"
+#include "actors/cache/cache_namespaces.h"
+#include "actors/cache/eviction.h"
+#include "actors/cache/prefix_tree.h"
 #include "base/check.h"
+#include "protocol/pin.h"
 
 namespace reprise::actors {
+
 namespace {
 
-std::unique_ptr<EvictionPolicy> named_policy(const std::string& name) {
-  std::unique_ptr<EvictionPolicy> policy = make_eviction_policy(name);
-  if (policy == nullptr) throw std::invalid_argument("unknown eviction policy: " + name);
-  return policy;
+using Node = PrefixTree::Node;
+using Place = PrefixTree::Place;
+using Tokens = std::span<const TokenId>;
+
+// Those that stand for a conversation as it is now: the next one makes them useless.
+bool moves_on(Origin origin) {
+  return origin == Origin::kHistory || origin == Origin::kPromptEnd || origin == Origin::kTurnEnd ||
+         origin == Origin::kCall;
 }
+
+/// A pin that ends.
+struct TimedPin {
+  EntryId entry = 0;
+  CacheTime until{0};
+  std::string tenant{};
+  std::weak_ptr<const protocol::PinTicket> ticket{};
+  bool has_ticket = false;  // it ends with the ticket, too
+};
 
 }  // namespace
 
+struct PrefixCache::Impl {
+  using Node = PrefixTree::Node;
+  using Place = PrefixTree::Place;
+
+  struct Flight {
+    CacheNamespace* space;
+    Node* node;
+  };
+  /// What a prompt can be restored from. `entry` null: nothing.
+  struct Best {
+    CacheEntry* entry = nullptr;
+    std::uint32_t at = 0;
+  };
+
+  Impl(PrefixCacheOptions given, std::unique_ptr<EvictionPolicy> its_policy);
+
+  CacheEntry& entry_at(const Node* node) { return entries.at(node->entry()); }
+
+  // -- flights and lookups: what a prompt can be restored from, and why not from more
+
+  /// The deepest place on the grid that can be restored if `known` of `length` tokens are: the last token is
+  /// always computed, for its logits.
+  std::uint32_t restorable(std::uint32_t known, std::size_t length) const {
+    const auto last = static_cast<std::uint32_t>(length == 0 ? 0 : length - 1);
+    const std::uint32_t most = std::min(known, last);
+    return most - most % options.grid;
+  }
+  Best best_for(Place place, std::size_t length);
+  MissReason explain(Place place, std::size_t length, std::uint32_t restored) const;
+  /// A prompt that comes back to an entry that was evicted tells as much of the time to return as a hit does.
+  void see_return(Place place, std::size_t length, std::uint32_t restored, CacheTime now);
+  /// The oldest flight at or below the node that began before `self` and is none of `passed`, as far as a
+  /// short search finds it; 0: none.
+  static FlightId older_flight(const Node* node, FlightId self, std::span<const FlightId> passed);
+  /// A hit, and a lease.
+  void use(CacheEntry& entry, CacheTime now);
+
+  // -- what is kept, and what goes
+
+  void enqueue(CacheEntry& entry) {
+    entry.kind = kind_of(entry);
+    policy->queued(entry.kind, entry.last_use);
+    queue.add(entry);
+  }
+  /// Used now: the last in the queue.
+  void refresh(CacheEntry& entry, CacheTime now);
+  void pin(CacheEntry& entry);
+  /// Its place in the queue depends on it.
+  void change_pin(CacheEntry& entry, bool pinned);
+  void end_pins(CacheTime now);
+  bool has_timed_pin(EntryId id) const;
+  /// The entry at this node. If it is a chat's that has the opening of the reply, the one behind the last message, if there
+  /// is one: a next message of another role goes on from that.
+  CacheEntry& before_reply(const Node* node);
+  /// Out of the tree and the queue. What is left is a name, for those who hold a lease.
+  void detach(CacheEntry& entry, MissReason tombstone);
+  void supersede(const CacheEntry& by, std::uint32_t keep, std::vector<std::uint64_t>& dropped);
+  /// Of a conversation that has made too many: those go first that eviction would take first.
+  void cap(const CacheEntry& newest, CacheTime now, std::vector<std::uint64_t>& dropped);
+  /// Of a conversation with too many inside replies: what is left lies as far apart as can be.
+  void thin_replies(const CacheEntry& newest, std::vector<std::uint64_t>& dropped);
+  void give_way(CacheEntry& entry, std::vector<std::uint64_t>& dropped);
+
+  /// After anything that walked in a namespace or took something out of it.
+  void settle(CacheNamespace& space) {
+    namespaces.update(space);
+    trim_paths();
+  }
+  void trim_paths() {
+    while (tree.tokens() > options.max_path_tokens && tree.has_idle_leaf()) {
+      if (const Node* bare = tree.trim()) namespaces.update(namespaces.of(bare));
+    }
+  }
+
+  PrefixCacheOptions options;
+  std::unique_ptr<EvictionPolicy> policy;
+  PrefixTree tree;
+  EvictionQueue queue;
+  CacheNamespaces namespaces;
+  ConversationEntries conversations;
+  std::unordered_map<EntryId, CacheEntry> entries;  // and superseded ones that are leased
+  std::vector<TimedPin> timed_pins;                 // of entries in the tree; at most max_pinned
+  std::unordered_map<FlightId, Flight> flights;
+  std::uint64_t clock = 0;  // of walks and uses
+  std::uint64_t last_id = 0;
+  CacheTime seen_at{0};  // when a victim was last looked for
+  PrefixCacheStats counted;
+};
+
 EntryInfo info_of(const CacheEntry& entry) {
   return {entry.id,       entry.snapshot, entry.length, entry.origin, entry.conversation,
-          entry.last_use, entry.hits,     entry.leases, entry.pinned, entry.places};
+          entry.last_use, entry.hits,     entry.leases, entry.pinned};
 }
 
-PrefixCache::Impl::Impl(PrefixCacheOptions given)
+PrefixCache::Impl::Impl(PrefixCacheOptions given, std::unique_ptr<EvictionPolicy> its_policy)
     : options(std::move(given)),
-      policy(named_policy(options.policy)),
+      policy(std::move(its_policy)),
       queue(options.ttl, *policy),
       namespaces(tree, options.max_namespaces) {
   if (options.grid == 0) throw std::invalid_argument("the grid of a prefix cache cannot be 0");
 }
 
-PrefixCache::PrefixCache(PrefixCacheOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+PrefixCache::PrefixCache(PrefixCacheOptions options)
+    : PrefixCache(std::move(options), make_eviction_policy()) {}
+PrefixCache::PrefixCache(PrefixCacheOptions options, std::unique_ptr<EvictionPolicy> policy)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(policy))) {}
 PrefixCache::~PrefixCache() = default;
 
 // -- looking at it
@@ -78,6 +194,512 @@ void PrefixCache::check() const {
                 "the count of pinned entries is wrong or over its limit");
   REPRISE_CHECK(impl_->tree.tokens() <= impl_->options.max_path_tokens || !impl_->tree.has_idle_leaf(),
                 "the tree's tokens are over the limit although an idle leaf could be removed");
+}
+
+// -- what is kept, and what goes
+
+void PrefixCache::Impl::refresh(CacheEntry& entry, CacheTime now) {
+  queue.remove(entry);
+  entry.last_use = now;
+  entry.use_order = ++clock;
+  if (entry.leases == 0) enqueue(entry);
+  tree.use_entry(entry.node);
+}
+
+void PrefixCache::Impl::pin(CacheEntry& entry) {
+  if (entry.pinned || counted.pinned >= options.max_pinned) return;
+  REPRISE_CHECK(!entry.queued, "an entry was pinned while it was queued for eviction");
+  entry.pinned = true;
+  ++counted.pinned;
+}
+
+void PrefixCache::Impl::change_pin(CacheEntry& entry, bool pinned) {
+  const bool queued = entry.queued;
+  queue.remove(entry);
+  if (pinned) {
+    pin(entry);
+  } else {
+    counted.pinned -= std::exchange(entry.pinned, false) ? 1 : 0;
+  }
+  if (queued) enqueue(entry);
+}
+
+void PrefixCache::Impl::end_pins(CacheTime now) {
+  std::vector<EntryId> ended;
+  std::erase_if(timed_pins, [&](const TimedPin& pin) {
+    const bool ends = pin.until <= now || (pin.has_ticket && pin.ticket.expired());
+    if (ends) ended.push_back(pin.entry);
+    return ends;
+  });
+  for (const EntryId id : ended) {
+    if (!has_timed_pin(id)) change_pin(entries.at(id), false);
+  }
+}
+
+CacheEntry& PrefixCache::Impl::before_reply(const Node* node) {
+  constexpr std::uint32_t kMaxHeader = 32;  // tokens of a template between the last message and the reply
+  CacheEntry& deepest = entry_at(node);
+  if (deepest.origin != Origin::kPromptEnd) return deepest;
+  for (const Node* above = node->parent(); above != nullptr; above = above->parent()) {
+    if (above->depth() + kMaxHeader < node->depth()) break;
+    if (above->entry() == 0) continue;
+    CacheEntry& entry = entry_at(above);
+    if (entry.origin == Origin::kHistory || entry.origin == Origin::kTool) return entry;
+  }
+  return deepest;
+}
+
+bool PrefixCache::Impl::has_timed_pin(EntryId id) const {
+  return std::any_of(timed_pins.begin(), timed_pins.end(),
+                     [id](const TimedPin& pin) { return pin.entry == id; });
+}
+
+void PrefixCache::Impl::detach(CacheEntry& entry, MissReason tombstone) {
+  queue.remove(entry);
+  conversations.remove(entry);
+  tree.clear_entry(entry.node, tombstone,
+                   {.at = counted.lookups,
+                    .last_use = entry.last_use,
+                    .counts = tombstone == MissReason::kEvicted,
+                    .shared = entry.kind.shared,
+                    .hit = entry.kind.hit});
+  entry.node = nullptr;
+  counted.pinned -= std::exchange(entry.pinned, false) ? 1 : 0;
+  std::erase_if(timed_pins, [&](const TimedPin& pin) { return pin.entry == entry.id; });
+  --counted.entries;
+}
+
+void PrefixCache::Impl::supersede(const CacheEntry& by, std::uint32_t keep,
+                                  std::vector<std::uint64_t>& dropped) {
+  const bool cuts = options.any_token;
+  if (by.conversation == 0 || !(cuts || moves_on(by.origin))) return;
+  for (const Node *node = by.node->parent(), *next; node != nullptr; node = next) {
+    next = node->parent();
+    if (node->entry() == 0) continue;
+    CacheEntry& old = entry_at(node);
+    if (old.conversation != by.conversation || old.request == by.request || old.pinned) continue;
+    if (old.length == keep) continue;
+    if (!cuts && !moves_on(old.origin)) continue;
+    detach(old, MissReason::kNone);
+    ++counted.superseded;
+    if (old.leases > 0) continue;
+    dropped.push_back(old.snapshot);
+    entries.erase(old.id);
+  }
+}
+
+void PrefixCache::Impl::cap(const CacheEntry& newest, CacheTime now, std::vector<std::uint64_t>& dropped) {
+  if (options.max_per_conversation == 0) return;
+  while (conversations.count(newest) > options.max_per_conversation) {
+    CacheEntry* old = conversations.least_valuable(newest, now, *policy);
+    if (old == nullptr) return;
+    give_way(*old, dropped);
+  }
+}
+
+void PrefixCache::Impl::thin_replies(const CacheEntry& newest, std::vector<std::uint64_t>& dropped) {
+  if (newest.origin != Origin::kReply || options.max_in_replies == 0) return;
+  // Also where states can be cut: the newest is not the caller's yet, and may never be, if its sequence ends first.
+  while (conversations.count(newest, Origin::kReply) > options.max_in_replies) {
+    CacheEntry* old = conversations.closest_to_others(newest, Origin::kReply);
+    if (old == nullptr) return;
+    give_way(*old, dropped);
+  }
+}
+
+void PrefixCache::Impl::give_way(CacheEntry& entry, std::vector<std::uint64_t>& dropped) {
+  dropped.push_back(entry.snapshot);
+  detach(entry, MissReason::kEvicted);
+  ++counted.capped;
+  entries.erase(entry.id);
+}
+
+// -- entries
+
+Inserted PrefixCache::insert(std::string_view name_space, Tokens tokens, const NewEntry& made,
+                             CacheTime now) {
+  REPRISE_CHECK(made.length > 0 && made.length <= tokens.size(),
+                "the new entry is empty or longer than its prompt");
+  REPRISE_CHECK(made.length % impl_->options.grid == 0,
+                "the new entry's length is not a multiple of the grid");
+  CacheNamespace& space = impl_->namespaces.find_or_add(name_space);
+  Node* node = impl_->tree.walk(space.root, tokens.first(made.length), ++impl_->clock);
+  Inserted inserted;
+  inserted.already_there = node->entry() != 0;
+  inserted.entry = inserted.already_there ? node->entry() : ++impl_->last_id;
+  CacheEntry& entry = impl_->entries[inserted.entry];
+  if (!inserted.already_there) {
+    entry.id = inserted.entry;
+    entry.snapshot = made.snapshot;
+    entry.length = made.length;
+    entry.origin = made.origin;
+    entry.conversation = made.conversation;
+    entry.request = made.request;
+    entry.ttl = made.ttl;
+    entry.home = &space;
+    entry.node = node;
+    const std::uint64_t since = impl_->counted.lookups - node->burial().at;
+    if (node->tombstone() == MissReason::kEvicted && since < kThrashWindow) ++impl_->counted.thrashed;
+    impl_->tree.set_entry(node, entry.id);
+    impl_->conversations.add(entry);
+    ++impl_->counted.entries;
+    ++impl_->counted.inserts_by_origin[static_cast<std::size_t>(made.origin)];
+    impl_->supersede(entry, made.keep, inserted.superseded);
+    impl_->thin_replies(entry, inserted.superseded);
+    impl_->cap(entry, now, inserted.superseded);
+  }
+  impl_->queue.remove(entry);
+  // Of two wishes the longer life counts.
+  if (made.ttl == CacheTime::zero() || (entry.ttl > CacheTime::zero() && made.ttl > entry.ttl))
+    entry.ttl = made.ttl;
+  if (made.pinned) impl_->pin(entry);
+  impl_->refresh(entry, now);
+  impl_->settle(space);
+  return inserted;
+}
+
+void PrefixCache::note_unhealthy(std::string_view name_space, Tokens tokens) {
+  CacheNamespace* space = impl_->namespaces.find(name_space);
+  if (space == nullptr || tokens.empty()) return;
+  const Place place = impl_->tree.match(space->root, tokens);
+  if (place.depth < tokens.size()) return;
+  if (place.depth == place.node->depth() && place.node->entry() != 0) return;
+  impl_->tree.bury(place, MissReason::kUnhealthy, ++impl_->clock);
+  impl_->settle(*space);
+}
+
+std::optional<EntryInfo> PrefixCache::least_valuable(CacheTime now, bool allow_pinned) const {
+  const CacheEntry* entry = impl_->queue.first(now, allow_pinned);
+  if (entry == nullptr) return std::nullopt;
+  impl_->seen_at = now;
+  return info_of(*entry);
+}
+
+bool PrefixCache::remove(EntryId id, MissReason why) {
+  const auto at = impl_->entries.find(id);
+  if (at == impl_->entries.end() || at->second.leases > 0) return false;
+  if (why == MissReason::kEvicted) {
+    ++impl_->counted.evicted;
+    const CacheTime unused = std::max(impl_->seen_at - at->second.last_use, CacheTime::zero());
+    impl_->policy->evicted(at->second.kind, unused);
+  }
+  if (why == MissReason::kExpired) ++impl_->counted.expired;
+  CacheNamespace& space = *at->second.home;
+  impl_->detach(at->second, why);
+  impl_->entries.erase(at);
+  impl_->settle(space);
+  return true;
+}
+
+std::vector<std::uint64_t> PrefixCache::remove_from(std::string_view name_space, Tokens tokens,
+                                                    MissReason why) {
+  std::vector<std::uint64_t> dropped;
+  CacheNamespace* space = impl_->namespaces.find(name_space);
+  if (space == nullptr) return dropped;
+  const Place place = impl_->tree.match(space->root, tokens);
+  if (place.depth < tokens.size()) return dropped;
+  std::vector<EntryId> wrong;
+  std::vector<const Node*> below = {place.node};
+  while (!below.empty()) {
+    const Node* node = below.back();
+    below.pop_back();
+    if (node->entry() != 0) wrong.push_back(node->entry());
+    node->for_each_child([&](const Node* child) {
+      if (child->count(PrefixTree::kEntry) > 0) below.push_back(child);
+    });
+  }
+  std::sort(wrong.begin(), wrong.end());  // so that a replay always gives the same
+  for (const EntryId id : wrong) {
+    CacheEntry& entry = impl_->entries.at(id);
+    impl_->detach(entry, why);
+    if (entry.leases > 0) continue;
+    dropped.push_back(entry.snapshot);
+    impl_->entries.erase(id);
+  }
+  impl_->settle(*space);
+  return dropped;
+}
+
+std::vector<std::uint64_t> PrefixCache::remove_namespaces(std::string_view prefix, MissReason why) {
+  std::vector<std::uint64_t> dropped;
+  for (const std::string& name : impl_->namespaces.names_from(prefix)) {
+    const std::vector<std::uint64_t> of_one = remove_from(name, {}, why);
+    dropped.insert(dropped.end(), of_one.begin(), of_one.end());
+  }
+  return dropped;
+}
+
+protocol::Pinned PrefixCache::pin(std::string_view name_space, Tokens tokens, CacheTime until,
+                                  const protocol::SharedPinTicket& ticket, bool moves) {
+  const auto refused = [](std::string problem) { return protocol::Pinned{.problem = std::move(problem)}; };
+  const auto nothing = [&] { return refused("no snapshot of this prompt was kept"); };
+  std::vector<TimedPin>& pins = impl_->timed_pins;
+  const auto held = std::find_if(pins.begin(), pins.end(), [&](const TimedPin& pin) {
+    return ticket != nullptr && pin.has_ticket && pin.ticket.lock() == ticket;
+  });
+  if (held != pins.end() && !moves) {
+    held->until = std::max(held->until, until);
+    return {.tokens = impl_->entries.at(held->entry).length};
+  }
+  CacheNamespace* space = impl_->namespaces.find(name_space);
+  if (space == nullptr) return nothing();
+  const Place place = impl_->tree.match(space->root, tokens);
+  const Node* node = place.node;
+  while (node != nullptr && (node->depth() > place.depth || node->entry() == 0)) node = node->parent();
+  if (node == nullptr) return nothing();
+  if (held != pins.end()) {
+    const EntryId former = held->entry;
+    pins.erase(held);
+    if (!impl_->has_timed_pin(former)) impl_->change_pin(impl_->entries.at(former), false);
+  }
+  CacheEntry& entry = impl_->before_reply(node);
+  if (entry.pinned && !impl_->has_timed_pin(entry.id)) return {.tokens = entry.length};  // for ever
+  const std::string tenant = ticket == nullptr ? std::string() : ticket->tenant;
+  const auto same = std::find_if(pins.begin(), pins.end(), [&](const TimedPin& pin) {
+    return ticket == nullptr && !pin.has_ticket && pin.entry == entry.id;
+  });
+  if (same != pins.end()) {
+    same->until = std::max(same->until, until);
+    return {.tokens = entry.length};
+  }
+  const auto of_tenant = static_cast<std::size_t>(
+      std::count_if(pins.begin(), pins.end(), [&](const TimedPin& pin) { return pin.tenant == tenant; }));
+  const PrefixCacheOptions& options = impl_->options;
+  if (of_tenant >= options.max_pinned_of_tenant) {
+    return refused("the limit of a tenant is " + std::to_string(options.max_pinned_of_tenant) +
+                   " pinned snapshots of a model, over all its cache_salts");
+  }
+  if (!entry.pinned) impl_->change_pin(entry, true);
+  if (!entry.pinned || pins.size() >= options.max_pinned) {
+    if (entry.pinned && !impl_->has_timed_pin(entry.id)) impl_->change_pin(entry, false);
+    return refused("the limit of all tenants together is " + std::to_string(options.max_pinned) +
+                   " pinned snapshots of a model");
+  }
+  pins.push_back({.entry = entry.id,
+                  .until = until,
+                  .tenant = tenant,
+                  .ticket = ticket,
+                  .has_ticket = ticket != nullptr});
+  return {.tokens = entry.length};
+}
+
+std::vector<std::uint64_t> PrefixCache::expire(CacheTime now) {
+  std::vector<std::uint64_t> dropped;
+  impl_->end_pins(now);
+  while (const CacheEntry* entry = impl_->queue.expired(now, true)) {
+    dropped.push_back(entry->snapshot);
+    remove(entry->id, MissReason::kExpired);
+  }
+  return dropped;
+}
+
+bool PrefixCache::over_entry_limit() const {
+  return impl_->counted.entries > impl_->options.max_entries;
+}
+
+void PrefixCache::clear() {
+  std::map<EntryId, CacheEntry*> in_order;  // so that a replay always gives the same
+  for (auto& [id, entry] : impl_->entries) {
+    if (entry.node != nullptr) in_order.emplace(id, &entry);
+  }
+  std::map<std::uint64_t, CacheNamespace*> touched;  // by last walk, for the oldest may have to go
+  for (const auto& [id, entry] : in_order) {
+    impl_->detach(*entry, MissReason::kLost);
+    touched.emplace(entry->home->root->last_walk(), entry->home);
+  }
+  impl_->entries.clear();
+  impl_->counted.leases = 0;
+  for (const auto& [walk, space] : touched) impl_->namespaces.update(*space);
+  impl_->trim_paths();
+}
+
+// -- what a prompt can be restored from, and why not from more
+
+// -- what is known of a prompt
+
+PrefixCache::Impl::Best PrefixCache::Impl::best_for(Place place, std::size_t length) {
+  if (options.any_token) {
+    const Place covered = PrefixTree::deepest_with(place, PrefixTree::kEntry);
+    const std::uint32_t at = restorable(covered.depth, length);
+    if (at == 0) return {};
+    const Place cut = PrefixTree::above(covered, at);
+    return {&entry_at(PrefixTree::find_below(cut.node, PrefixTree::kEntry)), at};
+  }
+  const std::uint32_t most = restorable(place.depth, length);
+  for (const Node* node = place.node; node != nullptr; node = node->parent()) {
+    if (node->entry() != 0 && node->depth() <= most) return {&entry_at(node), node->depth()};
+  }
+  return {};
+}
+
+MissReason PrefixCache::Impl::explain(Place place, std::size_t length, std::uint32_t restored) const {
+  const std::uint32_t possible = restorable(place.depth, length);
+  if (restored == possible && restored > 0) return MissReason::kNone;
+  if (place.depth < options.grid) return MissReason::kNeverSeen;
+  if (options.any_token) {  // one that went could have been cut
+    const Place buried = PrefixTree::deepest_with(place, PrefixTree::kTombstone);
+    if (restorable(buried.depth, length) <= restored) return MissReason::kNoCheckpoint;
+    return PrefixTree::find_below(buried.node, PrefixTree::kTombstone)->tombstone();
+  }
+  for (const Node* node = place.node; node->depth() > restored; node = node->parent()) {
+    if (node->depth() <= possible && node->tombstone() != MissReason::kNone) return node->tombstone();
+  }
+  return MissReason::kNoCheckpoint;
+}
+
+void PrefixCache::Impl::see_return(Place place, std::size_t length, std::uint32_t restored, CacheTime now) {
+  const std::uint32_t possible = restorable(place.depth, length);
+  for (Node* node = place.node; node != nullptr && node->depth() > restored;
+       node = PrefixTree::parent_of(node)) {
+    if (node->depth() > possible || !node->burial().counts || node->entry() != 0) continue;
+    const EntryBurial& burial = node->burial();
+    policy->returned({.shared = burial.shared, .hit = burial.hit}, now - burial.last_use);
+    PrefixTree::settle_burial(node);
+    return;
+  }
+}
+
+FlightId PrefixCache::Impl::older_flight(const Node* node, FlightId self, std::span<const FlightId> passed) {
+  constexpr int kMostNodes = 256;
+  FlightId oldest = self;
+  std::vector<const Node*> open = {node};
+  for (int looked = 0; !open.empty() && looked < kMostNodes; ++looked) {
+    const Node* next = open.back();
+    open.pop_back();
+    for (const FlightId flight : next->flights()) {
+      const bool known = std::find(passed.begin(), passed.end(), flight) != passed.end();
+      if (!known && flight < oldest) oldest = flight;
+    }
+    next->for_each_child([&](const Node* child) {
+      if (child->count(PrefixTree::kFlight) > 0) open.push_back(child);
+    });
+  }
+  return oldest == self ? 0 : oldest;
+}
+
+void PrefixCache::Impl::use(CacheEntry& entry, CacheTime now) {
+  ++entry.hits;
+  ++entry.leases;
+  ++counted.leases;
+  refresh(entry, now);
+}
+
+// -- flights
+
+FlightId PrefixCache::begin_flight(std::string_view name_space, Tokens prompt, CacheTime) {
+  CacheNamespace& space = impl_->namespaces.find_or_add(name_space);
+  Node* node = impl_->tree.walk(space.root, prompt, ++impl_->clock);
+  const FlightId flight = ++impl_->last_id;
+  impl_->tree.add_flight(node, flight);
+  impl_->flights.emplace(flight, Impl::Flight{&space, node});
+  impl_->settle(space);
+  return flight;
+}
+
+void PrefixCache::end_flight(FlightId flight) {
+  const auto at = impl_->flights.find(flight);
+  REPRISE_CHECK(at != impl_->flights.end(), "a flight ended that is not registered");
+  const Impl::Flight ended = at->second;
+  impl_->flights.erase(at);
+  impl_->tree.remove_flight(ended.node, flight);
+  impl_->settle(*ended.space);
+}
+
+std::optional<Leader> PrefixCache::lead(std::string_view name_space, Tokens prompt) const {
+  return lead(name_space, prompt, 0, {});
+}
+
+std::optional<Leader> PrefixCache::lead(std::string_view name_space, Tokens prompt, FlightId self,
+                                        std::span<const FlightId> passed) const {
+  const CacheNamespace* space = impl_->namespaces.find(name_space);
+  if (space == nullptr) return std::nullopt;
+  Place place = impl_->tree.match(space->root, prompt);
+  const std::uint32_t have = impl_->best_for(place, prompt.size()).at;
+  for (;;) {
+    const Place shared = PrefixTree::deepest_with(place, PrefixTree::kFlight);
+    const std::uint32_t at = impl_->restorable(shared.depth, prompt.size());
+    if (at <= have || at - have < impl_->options.worth_waiting) return std::nullopt;
+    if (self == 0) {
+      return Leader{PrefixTree::find_below(shared.node, PrefixTree::kFlight)->flights().front(), at};
+    }
+    if (const FlightId flight = Impl::older_flight(shared.node, self, passed)) return Leader{flight, at};
+    const Node* parent = shared.node->parent();
+    if (parent == nullptr) return std::nullopt;
+    place = PrefixTree::above(shared, parent->depth());
+  }
+}
+
+// -- lookup
+
+Sighting PrefixCache::peek(std::string_view name_space, Tokens prompt) const {
+  const CacheNamespace* space = impl_->namespaces.find(name_space);
+  if (space == nullptr) return {};
+  const Place place = impl_->tree.match(space->root, prompt);
+  Sighting seen{.known = place.depth, .restorable = impl_->best_for(place, prompt.size()).at, .branch = {}};
+  const std::uint32_t branch = impl_->restorable(place.depth, prompt.size());
+  if (PrefixTree::goes_on(place) && branch > seen.restorable) seen.branch = branch;
+  seen.diverges = PrefixTree::goes_on(place) && place.depth < prompt.size();
+  if (seen.diverges && place.node->count(PrefixTree::kEntry) > 0) {
+    const std::uint32_t depth = PrefixTree::find_below(place.node, PrefixTree::kEntry)->depth();
+    seen.behind = depth - std::min(depth, place.depth);
+  }
+  return seen;
+}
+
+Found PrefixCache::lookup(std::string_view name_space, Tokens prompt, std::uint32_t min_tokens, CacheTime now,
+                          std::uint32_t known, std::uint64_t request) {
+  PrefixCacheStats& counted = impl_->counted;
+  Found found;
+  found.reason = MissReason::kNeverSeen;
+  if (CacheNamespace* space = impl_->namespaces.find(name_space)) {
+    Place place = impl_->tree.match(space->root, prompt);
+    impl_->tree.touch(place, ++impl_->clock);
+    const Impl::Best best = impl_->best_for(place, prompt.size());
+    const bool in_flight = known != UINT32_MAX;
+    known = std::max(known, best.at);  // a flight that led may have gone further since
+    if (known < place.depth) place = PrefixTree::above(place, known);
+    found.known = place.depth;
+    const std::uint32_t branch = impl_->restorable(place.depth, prompt.size());
+    if (!in_flight && PrefixTree::goes_on(place) && branch > best.at) found.branch = branch;
+    if (best.entry != nullptr && best.at < min_tokens) {
+      found.reason = MissReason::kBelowMinimum;
+    } else {
+      found.reason = impl_->explain(place, prompt.size(), best.at);
+      impl_->see_return(place, prompt.size(), best.at, now);
+      if (best.entry != nullptr) {
+        CacheEntry& entry = *best.entry;
+        found.restore = Found::Restore{entry.id, entry.snapshot, best.at, entry.origin, entry.conversation};
+        // One that is cut to serve for its beginning alone has not come back.
+        if (best.at >= entry.length / 2) impl_->policy->returned(entry.kind, now - entry.last_use);
+        impl_->use(entry, now);
+        const auto length = static_cast<std::uint32_t>(prompt.size());
+        if (request != 0 && entry.length == impl_->restorable(length, length)) entry.request = request;
+        counted.restored_tokens += best.at;
+        ++counted.hits_by_origin[static_cast<std::size_t>(entry.origin)];
+      }
+    }
+    impl_->settle(*space);
+  }
+  ++counted.lookups;
+  counted.prompt_tokens += prompt.size();
+  ++counted.by_reason[static_cast<std::size_t>(found.reason)];
+  return found;
+}
+
+std::optional<std::uint64_t> PrefixCache::release(EntryId id) {
+  const auto at = impl_->entries.find(id);
+  if (at == impl_->entries.end()) return std::nullopt;  // clear() ended the lease
+  CacheEntry& entry = at->second;
+  REPRISE_CHECK(entry.leases > 0, "a lease was released more often than it was taken");
+  --impl_->counted.leases;
+  if (--entry.leases > 0) return std::nullopt;
+  if (entry.node != nullptr) {
+    impl_->enqueue(entry);
+    return std::nullopt;
+  }
+  const std::uint64_t snapshot = entry.snapshot;
+  impl_->entries.erase(at);
+  return snapshot;
 }
 
 }  // namespace reprise::actors

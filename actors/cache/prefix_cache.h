@@ -57,6 +57,7 @@
 namespace reprise::actors {
 
 class CacheNamespaces;  // actors/cache/cache_namespaces.h
+class EvictionPolicy;   // actors/cache/eviction.h
 
 using protocol::MissReason;
 using protocol::Origin;
@@ -73,7 +74,6 @@ struct Found {
     std::uint32_t at;  // tokens to restore: the entry's length, or less where states can be cut
     Origin origin;
     Conversation conversation;
-    std::uint32_t places;  // that it has in pages
   };
   std::optional<Restore> restore;
   MissReason reason = MissReason::kNone;
@@ -104,9 +104,8 @@ struct NewEntry {
   Conversation conversation = 0;
   std::uint64_t request = 0;  // whose; entries of one request do not supersede each other
   bool pinned = false;
-  std::uint32_t keep = 0;    // an entry of this length is not superseded: where the last user message ends
-  CacheTime ttl{0};          // its own time to live since the last use, beside the cache's; 0: none
-  std::uint32_t places = 0;  // in pages, where it is compacted; 0: its length
+  std::uint32_t keep = 0;  // an entry of this length is not superseded: where the last user message ends
+  CacheTime ttl{0};        // its own time to live since the last use, beside the cache's; 0: none
 };
 
 struct Inserted {
@@ -126,7 +125,6 @@ struct EntryInfo {
   std::uint32_t hits;
   std::uint32_t leases;
   bool pinned;
-  std::uint32_t places;
 };
 
 /// An entry that is made again within so many lookups of its eviction was evicted too early.
@@ -150,8 +148,10 @@ struct PrefixCacheStats {
 
 class PrefixCache {
  public:
-  /// Throws std::invalid_argument: an unknown policy, a grid of 0.
+  /// With the policy that ships. Throws std::invalid_argument: a grid of 0.
   explicit PrefixCache(PrefixCacheOptions options);
+  /// With another policy, to compare.
+  PrefixCache(PrefixCacheOptions options, std::unique_ptr<EvictionPolicy> policy);
   ~PrefixCache();
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;

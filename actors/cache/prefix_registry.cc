@@ -1,14 +1,14 @@
-// Prompts in flight: who comes, who waits for whom, and when all of it has been dealt with. Lookups are in
-// prefix_registry_lookup.cc, what is kept and what goes in prefix_registry_entries.cc, figures in
-// prefix_registry_figures.cc.
-
 #include "actors/cache/prefix_registry.h"
 
 #include <algorithm>
+#include <deque>
 #include <stdexcept>
+#include <utility>
 
-#include "protocol/name_space.h"
+#include "actors/cache/cache_view.h"
+#include "runtime/names.h"
 #include "runtime/wait.h"
+#include "traces/trace.h"
 
 namespace reprise::actors {
 
@@ -23,6 +23,17 @@ constexpr std::chrono::minutes kLeaderDeadline{10};
 constexpr std::chrono::seconds kExpiryPeriod{5};
 constexpr std::chrono::seconds kUnadmitted{1};
 constexpr int kMostLeaders = 4;  // asked before a prompt computes itself
+
+constexpr std::chrono::seconds kFetchDeadline{20};
+constexpr std::chrono::seconds kTierRests{60};
+
+// For answers of the worker, which may be in the middle of a long step.
+constexpr std::chrono::minutes kAdoptionDeadline{10};
+
+Task<void> wait_for(Task<protocol::Dropped> dropping) {
+  const protocol::Dropped dropped = co_await dropping;
+  static_cast<void>(dropped);
+}
 
 }  // namespace
 
@@ -81,13 +92,8 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
         cache_.peek(announce.name_space, begin_of(prompt, announce.most_tokens)).restorable;
   }
   Flight& flight = flights_[announce.flight];
-  const bool compacted = protocol::is_compacted(announce.name_space);
-  if (compacted) {  // what it computes serves nobody else: nobody is to wait for it
-    flight.landed = true;
-  } else {
-    flight.in_cache = cache_.begin_flight(announce.name_space, prompt, now());
-    numbers_[flight.in_cache] = announce.flight;
-  }
+  flight.in_cache = cache_.begin_flight(announce.name_space, prompt, now());
+  numbers_[flight.in_cache] = announce.flight;
   flight.name_space = announce.name_space;
   flight.prompt = announce.prompt;
   flight.most_tokens = announce.most_tokens;
@@ -95,7 +101,6 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
   flight.diverges = seen.diverges;
   flight.behind = seen.behind;
   publish();
-  if (compacted) co_return announced;
   // One that has passed the place where the two part is no use; another may be on its way to it.
   const FlightId self = flight.in_cache;
   std::vector<FlightId> passed;
@@ -218,6 +223,417 @@ Task<void> PrefixRegistry::expire_now_and_then() {
     expire();
     publish();
   }
+}
+
+// -- lookup
+
+Task<protocol::LookedUp> PrefixRegistry::on(protocol::Lookup lookup) {
+  protocol::LookedUp answer;
+  auto found = flights_.find(lookup.flight);
+  // A leader that is admitted can be asked for checkpoints, also while it waits here.
+  if (found != flights_.end()) found->second.sequence = lookup.sequence;
+  while (found != flights_.end() && found->second.fetching) {
+    auto waiting = found->second.changed.wait();
+    const Result<void> woken = co_await waiting;
+    found = woken.ok() ? flights_.find(lookup.flight) : flights_.end();
+  }
+  if (found == flights_.end() || lookup.sequence.generation != generation_) {
+    answer.reason = MissReason::kLost;
+    co_return answer;
+  }
+  expire();
+  Flight& flight = found->second;
+  answer.wanted = flight.wanted;
+  const Found best = cache_.lookup(flight.name_space, begin_of(*flight.prompt, flight.most_tokens),
+                                   lookup.min_tokens, now(), flight.known, lookup.flight);
+  if (best.restore) {
+    end_lease(flight, MissReason::kNone);
+    flight.lease = latest_ = best.restore->entry;
+    answer.restore = protocol::LookedUp::Restore{.snapshot = id_of(best.restore->snapshot),
+                                                 .at = best.restore->at,
+                                                 .origin = best.restore->origin,
+                                                 .conversation = best.restore->conversation};
+  }
+  flight.looked_up = best.restore ? best.restore->at : 0;
+  const protocol::Fetched below = std::exchange(flight.fetched, {});
+  if (below.state && below.state->stored > flight.looked_up && below.state->stored >= lookup.min_tokens) {
+    answer.brought =
+        protocol::LookedUp::Brought{.state = below.state, .origin = below.origin, .tier = below.tier};
+  }
+  answer.reason = !below.state && below.reason != MissReason::kNeverSeen ? below.reason : best.reason;
+  explain(flight, best, answer);
+  publish();
+  co_return answer;
+}
+
+void PrefixRegistry::explain(Flight& flight, const Found& best, protocol::LookedUp& answer) {
+  if (answer.reason == MissReason::kNoCheckpoint && flight.diverges) answer.reason = MissReason::kDiverged;
+  answer.known = best.known;
+  answer.behind = flight.diverges ? flight.behind : 0;
+  const auto last = std::min(
+      static_cast<std::uint32_t>(flight.prompt->empty() ? 0 : flight.prompt->size() - 1), flight.most_tokens);
+  const std::uint32_t possible = std::min(best.known, last) / options_.cache.grid * options_.cache.grid;
+  answer.lost = possible - std::min(possible, flight.looked_up);
+  flight.lost = answer.lost;
+  flight.why_lost = answer.reason;
+  ++by_reason_[static_cast<std::size_t>(answer.reason)];
+  lost_tokens_[static_cast<std::size_t>(answer.reason)] += answer.lost;
+}
+
+void PrefixRegistry::on(protocol::EndLease end) {
+  const auto found = flights_.find(end.flight);
+  if (found != flights_.end()) {
+    if (end.brought_tokens > 0) {
+      const auto tier = static_cast<std::size_t>(end.tier);
+      options_.figures->brought[tier].fetch_add(1, std::memory_order_relaxed);
+      options_.figures->brought_tokens[tier].fetch_add(end.brought_tokens, std::memory_order_relaxed);
+      const std::uint32_t more = end.brought_tokens - std::min(end.brought_tokens, found->second.looked_up);
+      brought_tokens_ += more;
+      const std::uint32_t found_again = std::min(more, found->second.lost);
+      lost_tokens_[static_cast<std::size_t>(found->second.why_lost)] -= found_again;
+      found->second.lost -= found_again;
+    }
+    end_lease(found->second, end.failed);
+  }
+  publish();
+}
+
+void PrefixRegistry::end_lease(Flight& flight, MissReason failed) {
+  const EntryId lease = std::exchange(flight.lease, 0);
+  if (lease == 0) return;
+  if (const std::optional<std::uint64_t> snapshot = cache_.release(lease)) drop_later(id_of(*snapshot));
+  offer();
+  if (failed == MissReason::kNone || failed == MissReason::kNoMemory) return;
+  if (const std::optional<EntryInfo> entry = cache_.find(lease)) {
+    if (cache_.remove(entry->id, failed)) drop_later(id_of(entry->snapshot));
+  }
+}
+
+// -- the tier below
+
+void PrefixRegistry::begin_fetch(protocol::FlightNumber number, Flight& flight, std::uint32_t restorable) {
+  if (!options_.tier || bound_.kind.page_tokens == 0 || flight.prompt->empty()) return;
+  if (runtime::Clock::now() < tier_rests_until_) return;
+  const std::uint32_t grid = options_.cache.grid;
+  const std::uint32_t most =
+      std::min(static_cast<std::uint32_t>(flight.prompt->size() - 1), flight.most_tokens) / grid * grid;
+  if (most < restorable + kWorthFetching) return;
+  flight.fetching = true;
+  launch(fetch(number, {.kind = bound_.kind,
+                        .name_space = flight.name_space,
+                        .prompt = flight.prompt,
+                        .more_than = restorable,
+                        .at_most = most,
+                        .seconds_per_token = bound_.seconds_per_token ? bound_.seconds_per_token() : 0}));
+}
+
+Task<void> PrefixRegistry::fetch(protocol::FlightNumber number, protocol::FetchState wish) {
+  auto asked = options_.tier.ask(std::move(wish), kFetchDeadline);
+  Result<protocol::Fetched> fetched = co_await asked;
+  if (!fetched.ok()) {
+    tier_rests_until_ = runtime::Clock::now() + kTierRests;
+    if (options_.warn) options_.warn("cache tier: no answer to a lookup: " + fetched.error().describe());
+  }
+  const auto found = flights_.find(number);
+  if (found == flights_.end()) co_return;
+  found->second.fetching = false;
+  if (fetched.ok()) found->second.fetched = std::move(*fetched);
+  found->second.changed.signal();
+}
+
+void PrefixRegistry::offer_below(const protocol::CheckpointTaken& taken, Origin origin) {
+  if (!options_.tier || bound_.kind.page_tokens == 0 || taken.at < kWorthFetching) return;
+  protocol::StoreState store{.kind = bound_.kind,
+                             .name_space = taken.plan->name_space,
+                             .tokens = taken.tokens,
+                             .at = taken.at,
+                             .origin = origin,
+                             .snapshot = taken.snapshot->snapshot,
+                             .worker = worker_};
+  if (origin == Origin::kSpaced || origin == Origin::kReply) {
+    store.device_is_idle = bound_.device_is_idle ? bound_.device_is_idle : [] { return true; };
+  } else {
+    store.retention = taken.plan->disk_retention;
+  }
+  options_.tier.tell(std::move(store));
+}
+
+Task<void> PrefixRegistry::on(protocol::CheckpointTaken taken) {
+  const protocol::FlightNumber number = taken.plan->flight;
+  const std::uint32_t at = taken.at;
+  if (const auto flight = flights_.find(number); flight != flights_.end()) {
+    ++flight->second.reports;
+    flight->second.changed.signal();
+  }
+  bool stands = false;
+  if (taken.sequence.generation == generation_) {
+    if (taken.snapshot) {
+      Task<bool> inserting = insert(std::move(taken));
+      stands = co_await inserting;
+    } else if (!taken.healthy) {
+      cache_.note_unhealthy(taken.plan->name_space, std::span(*taken.tokens).first(at));
+    }
+  }
+  if (const auto flight = flights_.find(number); flight != flights_.end()) {
+    ++flight->second.settled;
+    if (stands && at <= flight->second.prompt->size())
+      flight->second.kept = std::max(flight->second.kept, at);
+    pass(flight->second, at);
+  }
+  publish();
+}
+
+Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
+  expire();
+  const protocol::CheckpointPlan& plan = *taken.plan;
+  const auto planned = std::find_if(plan.places.begin(), plan.places.end(),
+                                    [&](const auto& one) { return one.at == taken.at; });
+  const protocol::SnapshotId snapshot = taken.snapshot->snapshot;
+  const Origin origin = planned == plan.places.end() ? plan.origin_elsewhere : planned->origin;
+  const Inserted inserted = cache_.insert(plan.name_space, *taken.tokens,
+                                          {.snapshot = snapshot.number,
+                                           .length = taken.at,
+                                           .origin = origin,
+                                           .conversation = plan.conversation,
+                                           .request = plan.request,
+                                           .keep = plan.keep,
+                                           .ttl = planned == plan.places.end() ? CacheTime{0} : planned->ttl},
+                                          now());
+  std::vector<protocol::SnapshotId> superseded;
+  for (const std::uint64_t old : inserted.superseded) superseded.push_back(id_of(old));
+  for (const protocol::SnapshotId old : superseded) {
+    Task<protocol::Dropped> dropping = drop(old);
+    const protocol::Dropped dropped = co_await dropping;
+    static_cast<void>(dropped);
+  }
+  if (inserted.already_there) {
+    const std::optional<EntryInfo> there = cache_.find(inserted.entry);
+    if (!there || there->snapshot != snapshot.number) drop_later(snapshot);
+    if (there) latest_ = inserted.entry;
+    co_return there.has_value();
+  }
+  Task<bool> adopting = adopt(snapshot, inserted.entry);
+  const bool adopted = co_await adopting;
+  if (adopted) {
+    latest_ = inserted.entry;  // not before: where it is lost, the one before it should still be there
+    offer_below(taken, origin);
+    relieve_if_full();
+  }  // else its place says why it is not there
+  co_return adopted;
+}
+
+// The index is memory, too; but it never takes more than half.
+std::uint64_t PrefixRegistry::budget_for_snapshots() const {
+  return options_.budget_bytes - std::min(cache_.stats().index_bytes, options_.budget_bytes / 2);
+}
+
+Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {
+  for (;;) {
+    auto asked =
+        worker_.ask(protocol::AdoptKvSnapshot{.snapshot = snapshot, .budget_bytes = budget_for_snapshots()},
+                    kAdoptionDeadline);
+    const protocol::JobResult<protocol::Adopted> adopted = protocol::answer_of(co_await asked);
+    if (!adopted.ok()) {
+      cache_.remove(entry, MissReason::kLost);
+      co_return false;
+    }
+    adopted_bytes_ = adopted->adopted_bytes;
+    if (adopted->done && !cache_.over_entry_limit()) co_return true;
+    const std::optional<EntryInfo> victim = cache_.least_valuable(now(), true);
+    if (!victim) {
+      if (adopted->done) co_return true;  // all are leased: the limit waits
+      cache_.remove(entry, MissReason::kEvicted);
+      co_return false;
+    }
+    cache_.remove(victim->id, MissReason::kEvicted);
+    if (victim->id == entry) {
+      options_.figures->self_evicted.fetch_add(1, std::memory_order_relaxed);
+      if (options_.warn && !std::exchange(warned_, true)) {
+        options_.warn("a snapshot of " + std::to_string(victim->length) +
+                      " tokens does not fit the cache's budget of " +
+                      std::to_string(options_.budget_bytes >> 20) + " MiB; raise cache.budget_mb");
+      }
+    }
+    Task<protocol::Dropped> dropping = drop(id_of(victim->snapshot));
+    const protocol::Dropped dropped = co_await dropping;
+    adopted_bytes_ = dropped.adopted_bytes;
+    if (victim->id == entry) co_return false;
+  }
+}
+
+void PrefixRegistry::relieve_if_full() {
+  if (options_.evict_percent >= 100 || relieving_) return;
+  if (adopted_bytes_ <= budget_for_snapshots() / 100 * options_.evict_percent) return;
+  relieving_ = true;
+  launch(relieve());
+}
+
+Task<void> PrefixRegistry::relieve() {
+  constexpr std::uint32_t kSlack =
+      5;  // percent below the mark, so that one entry more does not begin it again
+  const std::uint64_t enough =
+      budget_for_snapshots() / 100 * (options_.evict_percent - std::min(kSlack, options_.evict_percent));
+  const std::uint32_t generation = generation_;
+  while (generation == generation_ && adopted_bytes_ > enough) {
+    const std::optional<EntryInfo> victim = cache_.least_valuable(now(), false);
+    if (!victim || victim->id == latest_) break;  // whoever came last comes back first
+    cache_.remove(victim->id, MissReason::kEvicted);
+    Task<protocol::Dropped> dropping = drop(id_of(victim->snapshot));
+    const protocol::Dropped dropped = co_await dropping;
+    if (generation == generation_) adopted_bytes_ = dropped.adopted_bytes;
+  }
+  relieving_ = false;
+  publish();
+}
+
+void PrefixRegistry::on(protocol::DropEntry dropped) {
+  const auto wrong = std::span<const TokenId>(*dropped.tokens).first(dropped.length);
+  for (const std::uint64_t snapshot : cache_.remove_from(dropped.name_space, wrong, MissReason::kCorrupt)) {
+    drop_later(id_of(snapshot));
+  }
+  if (options_.tier && bound_.kind.page_tokens != 0) {
+    options_.tier.tell(protocol::ForgetStates{.kind = bound_.kind,
+                                              .name_space = dropped.name_space,
+                                              .tokens = dropped.tokens,
+                                              .length = dropped.length});
+  }
+  publish();
+}
+
+protocol::Nothing PrefixRegistry::on(protocol::DropNamespaces dropped) {
+  for (const std::uint64_t snapshot : cache_.remove_namespaces(dropped.prefix, MissReason::kLost)) {
+    drop_later(id_of(snapshot));
+  }
+  publish();
+  return {};
+}
+
+protocol::CacheView PrefixRegistry::on(protocol::ViewCache view) {
+  return view_of(cache_, view, now(), bound_.kind);
+}
+
+Task<protocol::Dropped> PrefixRegistry::drop(protocol::SnapshotId snapshot) {
+  auto asked = worker_.ask(protocol::DropKvSnapshot{.snapshot = snapshot}, kAdoptionDeadline);
+  const Result<protocol::Dropped> dropped = co_await asked;
+  co_return dropped.ok() ? *dropped : protocol::Dropped{};
+}
+
+void PrefixRegistry::drop_later(protocol::SnapshotId snapshot) {
+  if (worker_) launch(wait_for(drop(snapshot)));
+}
+
+// Those that together should be enough go at once: who waits for them one after the other waits a step for each.
+Task<protocol::Reclaimed> PrefixRegistry::on(protocol::Reclaim reclaim) {
+  protocol::Reclaimed reclaimed;
+  expire();
+  for (bool more = true; more && reclaimed.freed_bytes < reclaim.bytes;) {
+    std::vector<protocol::SnapshotId> going;
+    for (std::size_t most = likely_enough(reclaim.bytes - reclaimed.freed_bytes); going.size() < most;) {
+      const std::optional<EntryInfo> victim = next_for(reclaim, reclaimed.entries > 0 || !going.empty());
+      more = victim.has_value();
+      if (!more) break;
+      cache_.remove(victim->id, MissReason::kEvicted);
+      going.push_back(id_of(victim->snapshot));
+    }
+    Task<std::uint64_t> dropping = drop_all(going);
+    const std::uint64_t freed = co_await dropping;
+    reclaimed.freed_bytes += freed;
+    reclaimed.entries += static_cast<std::uint32_t>(going.size());
+  }
+  publish();
+  co_return reclaimed;
+}
+
+std::optional<EntryInfo> PrefixRegistry::next_for(const protocol::Reclaim& reclaim, bool has_given) {
+  // Pinned ones too, at last: a request matters more.
+  std::optional<EntryInfo> victim = cache_.least_valuable(now(), false);
+  if (!victim && !reclaim.ahead) victim = cache_.least_valuable(now(), true);
+  if (!victim) fell_short_ = fell_short_ || !reclaim.ahead;
+  if (!victim || (victim->last_use.count() > reclaim.not_after && has_given)) return std::nullopt;
+  if (reclaim.ahead && victim->id == latest_) return std::nullopt;  // whoever came last comes back first
+  return victim;
+}
+
+std::size_t PrefixRegistry::likely_enough(std::uint64_t bytes) const {
+  constexpr std::uint64_t kMost = 16;
+  const std::uint64_t entries = std::max<std::uint64_t>(cache_.stats().entries, 1);
+  const std::uint64_t each = std::max<std::uint64_t>(adopted_bytes_ / entries, 1);
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(bytes / each, 1, kMost));
+}
+
+Task<std::uint64_t> PrefixRegistry::drop_all(std::vector<protocol::SnapshotId> snapshots) {
+  struct Drop {
+    Drop(const WorkerRef& worker, protocol::SnapshotId snapshot)
+        : asked(worker.ask(protocol::DropKvSnapshot{.snapshot = snapshot}, kAdoptionDeadline)) {}
+    runtime::Ask<protocol::Dropped> asked;
+  };
+  std::deque<Drop> drops;  // an ask stays where it is
+  for (const protocol::SnapshotId snapshot : snapshots) drops.emplace_back(worker_, snapshot);
+  std::uint64_t freed = 0;
+  for (Drop& drop : drops) {
+    const Result<protocol::Dropped> dropped = co_await drop.asked;
+    if (!dropped.ok()) continue;
+    freed += dropped->freed_bytes;
+    adopted_bytes_ = dropped->adopted_bytes;
+  }
+  co_return freed;
+}
+
+void PrefixRegistry::offer() {
+  if (worker_ && std::exchange(fell_short_, false)) worker_.tell(protocol::MoreToReclaim{arch_});
+}
+
+// -- figures
+
+void PrefixRegistry::plot(const PrefixCacheStats& stats) const {
+  const std::string model = "registry " + options_.model + ": ";
+  const auto show = [&](const char* what, double value) {
+    traces::plot(runtime::intern_name(model + what, what), value);
+  };
+  constexpr double kMb = 1 << 20;
+  if (stats.prompt_tokens > 0) {
+    show("tokens restored, %",
+         100.0 * static_cast<double>(stats.restored_tokens) / static_cast<double>(stats.prompt_tokens));
+  }
+  show("entries", static_cast<double>(stats.entries));
+  show("prompts in flight", static_cast<double>(stats.flights));
+  show("snapshots, MB", static_cast<double>(adopted_bytes_) / kMb);
+  show("budget, MB", static_cast<double>(options_.budget_bytes) / kMb);
+}
+
+void PrefixRegistry::publish() {
+  const PrefixCacheStats stats = cache_.stats();
+  RegistryFigures& figures = *options_.figures;
+  const auto set = [](RegistryFigures::Figure& figure, std::uint64_t value) {
+    figure.store(value, std::memory_order_relaxed);
+  };
+  set(figures.lookups, stats.lookups);
+  set(figures.prompt_tokens, stats.prompt_tokens);
+  set(figures.restored_tokens, stats.restored_tokens + brought_tokens_);
+  for (std::size_t i = 0; i < protocol::kMissReasons; ++i) {
+    set(figures.by_reason[i], by_reason_[i]);
+    set(figures.lost_tokens[i], lost_tokens_[i]);
+  }
+  for (std::size_t i = 0; i < protocol::kOrigins; ++i) {
+    set(figures.hits_by_origin[i], stats.hits_by_origin[i]);
+    set(figures.inserts_by_origin[i], stats.inserts_by_origin[i]);
+  }
+  set(figures.evicted, stats.evicted);
+  set(figures.expired, stats.expired);
+  set(figures.superseded, stats.superseded);
+  set(figures.capped, stats.capped);
+  set(figures.thrashed, stats.thrashed);
+  set(figures.index_bytes, stats.index_bytes);
+  set(figures.entries, stats.entries);
+  set(figures.leases, stats.leases);
+  set(figures.pinned, stats.pinned);
+  set(figures.flights, stats.flights);
+  set(figures.path_tokens, stats.path_tokens);
+  set(figures.namespaces, stats.namespaces);
+  set(figures.adopted_bytes, adopted_bytes_);
+  if (traces::on()) plot(stats);
+  const std::optional<EntryInfo> oldest = cache_.least_valuable(now(), true);
+  figures.oldest_use_ns.store(oldest ? oldest->last_use.count() : INT64_MAX, std::memory_order_relaxed);
 }
 
 }  // namespace reprise::actors

@@ -113,7 +113,7 @@ class PrefixRegistry : public runtime::Actor {
  private:
   struct Flight {
     FlightId in_cache = 0;
-    bool landed = false;  // it is not in the cache, or not any more, and nobody follows it
+    bool landed = false;  // it is not in the cache any more, and nobody follows it
     EntryId lease = 0;    // 0: none
     std::string name_space;
     SharedTokens prompt;

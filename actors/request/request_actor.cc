@@ -81,7 +81,6 @@ Task<void> RequestActor::run() {
   if (main_) {
     main_->sequence.reset();
     main_->flight.reset();
-    main_->turns.flight.reset();
   }
   const bool served = !failure && !client_gone_;
   if (failure && !client_gone_) {
@@ -209,9 +208,7 @@ Task<RequestActor::Failure> RequestActor::serve() {
     protocol::Event restored = progress_at(main_->report.restored_tokens);
     static_cast<void>(job_.out.try_write(restored));
   }
-  // What goes on from a compacted state is not what a cold run computes, and is not said to be.
-  to_verify_ = main_->report.restored_tokens > 0 && main_->writes_cache &&
-               job_.model->limits.verify_share > 0 &&
+  to_verify_ = main_->report.restored_tokens > 0 && job_.model->limits.verify_share > 0 &&
                static_cast<double>(main_->number * 0x9e3779b97f4a7c15ULL >> 11) * 0x1p-53 <
                    job_.model->limits.verify_share;
   Task<Failure> prefilling = prefill(*main_, to_verify_);
@@ -219,8 +216,7 @@ Task<RequestActor::Failure> RequestActor::serve() {
   usage_.timing.prefill_ms = since_arrival_ms() - usage_.timing.queued_ms;
   main_->report.kept_tokens = usage_.cache.kept_tokens;
   usage_.cache = main_->report;
-  usage_.kv_reused = main_->turns.reused;
-  if (main_->reads_cache && (main_->announced || usage_.kv_reused > 0))
+  if (main_->reads_cache && main_->announced)
     job_.model->registry_figures->count_request(main_->report, job_.model->arch.grid);
   usage_.kv = main_->kept;
   if (job_.request->want_progress) {
@@ -272,7 +268,6 @@ RequestActor::Failure RequestActor::settle_budget(Computation& computation) cons
   if (const std::string why = refusal_of(wanted); !why.empty()) return refuse(why);
   if (!wanted.shortens(prompt_.tokens->size())) return std::nullopt;
   computation.kv = wanted;
-  if (caches() && job_.request->kv_reuse.value_or(job_.model->kv_reuse)) allow_reuse(computation, wanted);
   return std::nullopt;
 }
 

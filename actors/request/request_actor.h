@@ -38,7 +38,7 @@
 #include "actors/request/prompt_text.h"
 #include "actors/request/request_meter.h"
 #include "actors/request/text_pool.h"
-#include "actors/served/served_adapter.h"
+#include "actors/served/served_model.h"
 #include "actors/served/served_model.h"
 #include "models/text/text_stream.h"
 #include "protocol/reply/reply_parser.h"
@@ -92,7 +92,6 @@ class RequestActor : public runtime::Actor {
   using Failure = std::optional<protocol::ServiceError>;
   using Restoring = protocol::JobResult<protocol::Restored>;
   struct Choice;
-  struct CompactedTurns;
   class OpenedSequence;
   class FlightGuard;
   struct Computation;
@@ -103,8 +102,7 @@ class RequestActor : public runtime::Actor {
   runtime::Task<Failure> prepare();
   /// Turns of the chat that only a store outside of the process may know.
   runtime::Task<void> fetch_turns();
-  /// What its prompt is compacted to, nothing where that is not wanted, or the prompt is no longer; and whether it goes on from
-  /// compacted states.
+  /// What its prompt is compacted to, nothing where that is not wanted, or the prompt is no longer.
   Failure settle_budget(Computation& computation) const;
   protocol::Progress progress_at(std::uint32_t processed) const;
   /// Tells the client of slices of the prompt that were computed, while that prefill lasts.
@@ -115,10 +113,8 @@ class RequestActor : public runtime::Actor {
   runtime::Task<Failure> announce(Computation& computation);
   runtime::Task<Failure> open(Computation& computation, protocol::Priority priority);
   runtime::Task<Failure> restore(Computation& computation);
-  runtime::Task<Failure> restore_exact(Computation& computation);
-  /// What a lookup of that flight has found. The report has its tokens, or why it has not.
-  runtime::Task<Failure> restore_found(Computation& computation, protocol::FlightNumber flight,
-                                       protocol::LookedUp::Restore from);
+  /// What a lookup has found. The report has its tokens, or why it has not.
+  runtime::Task<Failure> restore_found(Computation& computation, protocol::LookedUp::Restore from);
   /// What a tier below has brought. The report has its tokens, or why it has not.
   runtime::Task<Failure> load(Computation& computation, const protocol::LookedUp& found);
   runtime::Task<Failure> prefill(Computation& computation, bool want_digest);
@@ -128,14 +124,6 @@ class RequestActor : public runtime::Actor {
   runtime::Task<void> settle(protocol::FlightNumber flight, std::uint32_t reported);
   runtime::Task<void> all_settled();
   runtime::Task<void> pin_prompt();
-
-  // -- request_turns.cc: states of compacted prompts, across turns
-  void allow_reuse(Computation& computation, const KvBudget& wanted) const;
-  runtime::Task<Failure> announce_compacted(Computation& computation);
-  runtime::Task<Failure> restore_compacted(Computation& computation);
-  protocol::CheckpointPlan plan_of_compacted(protocol::Origin origin) const;
-  /// The state behind a reply, or the last that was taken inside it.
-  runtime::Task<void> keep_compacted(Choice& choice);
 
   // -- request_decode.cc
   runtime::Task<Failure> decode();

@@ -223,12 +223,6 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
     plan.origin_elsewhere = protocol::Origin::kCall;
     if (call_opener) call_plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
   }
-  std::uint32_t every = model.limits.reply_checkpoint_tokens;
-  if (main_->kept && main_->turns.flight && model.arch.grid > 1) {  // else the one behind the reply is taken
-    reply_plan =
-        std::make_shared<const protocol::CheckpointPlan>(plan_of_compacted(protocol::Origin::kReply));
-    every = 1;  // each place of the grid
-  }
   auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(kTokenWindow);
   choice.in = std::move(reader);
   model.worker.tell(protocol::Decode{.sequence = choice.sequence,
@@ -238,7 +232,7 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
                                      .stop_tokens = prompt_.stop_tokens,
                                      .masks = choice.masks,
                                      .plan = std::move(reply_plan),
-                                     .checkpoint_every = every,
+                                     .checkpoint_every = model.limits.reply_checkpoint_tokens,
                                      .call_plan = std::move(call_plan),
                                      .call_opener = call_opener.value_or(-1),
                                      .out = std::move(writer)});
@@ -405,11 +399,6 @@ Task<bool> RequestActor::send(protocol::Event event) {
 // tokens.
 Task<void> RequestActor::keep_turn_end(Choice& choice) {
   const ServedModel& model = *job_.model;
-  if (main_->kept && main_->turns.flight) {
-    Task<void> keeping = keep_compacted(choice);
-    co_await keeping;
-    co_return;
-  }
   if (!main_->writes_cache || !model.arch.decode_is_canonical || choice.tokens.size() < 2) co_return;
   if (main_->kept) co_return;  // what went on from a compacted prompt is not what a cold run would have
   if (main_->tokens->size() + choice.tokens.size() - 1 < model.least_tokens) co_return;

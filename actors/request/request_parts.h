@@ -62,16 +62,6 @@ class RequestActor::FlightGuard {
   const protocol::FlightNumber number_;
 };
 
-/// Of a request that may go on from what an earlier turn had compacted, and leaves its own behind.
-struct RequestActor::CompactedTurns {
-  std::string name_space{};  // empty: it may not
-  std::unique_ptr<FlightGuard> flight{};
-  std::uint64_t most_places = 0;  // of one that is gone on from, with the rest of the prompt
-  std::uint32_t known = 0;        // tokens of the prompt that such a state is known of
-  std::uint32_t reported = 0;     // snapshots, to the registry
-  std::uint32_t reused = 0;       // tokens of one that was gone on from
-};
-
 /// Tokens on their way into a sequence: the request's prompt, or idle work for it.
 struct RequestActor::Computation {
   SharedTokens tokens;
@@ -95,7 +85,6 @@ struct RequestActor::Computation {
   protocol::Prefill::Hidden wants_hidden = protocol::Prefill::Hidden::kNone;
   std::vector<float> hidden{};
   std::optional<KvKept> kept{};
-  CompactedTurns turns{};
 
   /// Of the prompt, to restore: what compaction looks back from must be computed.
   std::uint32_t most_restored() const {

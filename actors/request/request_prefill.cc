@@ -50,11 +50,7 @@ bool goes_on_from_tool(const protocol::GenerateRequest& request) {
 
 Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protocol::Priority priority) {
   computation.report.prompt_tokens = static_cast<std::uint32_t>(computation.tokens->size());
-  if (!computation.turns.name_space.empty()) {
-    Task<Failure> looking = announce_compacted(computation);
-    if (Failure failure = co_await looking) co_return failure;
-  }
-  if (computation.writes_cache && computation.turns.known == 0) {
+  if (computation.writes_cache) {
     Task<Failure> announcing = announce(computation);
     if (Failure failure = co_await announcing) co_return failure;
   }
@@ -86,8 +82,7 @@ Task<RequestActor::Failure> RequestActor::announce(Computation& computation) {
 Task<RequestActor::Failure> RequestActor::open(Computation& computation, protocol::Priority priority) {
   const ServedModel& model = *job_.model;
   const auto length = static_cast<std::uint32_t>(computation.tokens->size());
-  const std::uint32_t shared =
-      computation.announced ? computation.announced->restorable : computation.turns.known;
+  const std::uint32_t shared = computation.announced ? computation.announced->restorable : 0;
   computation.sequence = std::make_unique<OpenedSequence>(model);
   protocol::OpenSequence open{.arch = model.arch.arch,
                               .adapter = adapter(),
@@ -111,19 +106,6 @@ Task<RequestActor::Failure> RequestActor::open(Computation& computation, protoco
 }
 
 Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
-  if (computation.turns.known > 0) {
-    Task<Failure> restoring = restore_compacted(computation);
-    if (Failure failure = co_await restoring) co_return failure;
-  }
-  if (computation.report.restored_tokens == 0) {
-    Task<Failure> restoring = restore_exact(computation);
-    if (Failure failure = co_await restoring) co_return failure;
-  }
-  if (computation.conversation == 0) computation.conversation = new_conversation();
-  co_return std::nullopt;
-}
-
-Task<RequestActor::Failure> RequestActor::restore_exact(Computation& computation) {
   const ServedModel& model = *job_.model;
   protocol::CacheReport& report = computation.report;
   constexpr int kTries = 3;  // a damaged entry is dropped, and the next best looked for
@@ -148,16 +130,16 @@ Task<RequestActor::Failure> RequestActor::restore_exact(Computation& computation
     }
     if (!found->restore) break;
     const protocol::LookedUp::Restore from = *found->restore;
-    Task<Failure> restoring = restore_found(computation, computation.number, from);
+    Task<Failure> restoring = restore_found(computation, from);
     if (Failure failure = co_await restoring) co_return failure;
     if (report.restored_tokens > 0) break;
     if (report.reason == MissReason::kNoMemory) break;  // a smaller one would not fit either
   }
+  if (computation.conversation == 0) computation.conversation = new_conversation();
   co_return std::nullopt;
 }
 
 Task<RequestActor::Failure> RequestActor::restore_found(Computation& computation,
-                                                        protocol::FlightNumber flight,
                                                         protocol::LookedUp::Restore from) {
   const ServedModel& model = *job_.model;
   protocol::CacheReport& report = computation.report;
@@ -165,8 +147,7 @@ Task<RequestActor::Failure> RequestActor::restore_found(Computation& computation
       protocol::RestoreKv{.sequence = computation.sequence->id,
                           .snapshot = from.snapshot,
                           .at = from.at,
-                          .token_hash = token_hash(std::span(*computation.tokens).first(from.at)),
-                          .compacted = flight != computation.number},
+                          .token_hash = token_hash(std::span(*computation.tokens).first(from.at))},
       model.limits.longest_wait, lost_.token());
   const Restoring restored = protocol::answer_of(co_await restoring);
   using protocol::JobFault;
@@ -178,7 +159,7 @@ Task<RequestActor::Failure> RequestActor::restore_found(Computation& computation
              : fault == JobFault::kNoMemory ? MissReason::kNoMemory
                                             : MissReason::kLost;
   }
-  model.registry.tell(protocol::EndLease{.flight = flight, .failed = failed});
+  model.registry.tell(protocol::EndLease{.flight = computation.number, .failed = failed});
   if (unanswered) co_return failure_of(restored.error());
   if (failed != MissReason::kNone) {
     report.reason = failed;
@@ -288,7 +269,6 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
   computation.digest = prefilled->digest;
   computation.hidden = std::move(prefilled->hidden);
   computation.kept = prefilled->kept;
-  computation.turns.reused = prefilled->reused;
   computation.reported += prefilled->reported;
   if (computation.flight) {
     ++settling_;

@@ -7,7 +7,7 @@
 #endif
 
 #include "actors/request/prompt_text.h"
-#include "actors/served/model_choice.h"
+#include "actors/served/model_directory.h"
 
 namespace reprise::actors {
 

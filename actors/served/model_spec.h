@@ -29,7 +29,6 @@ struct ModelSpec {
   std::string kv_dtype = "auto";
   std::string isa{};
   KvBudget kv{};                        // of requests that do not say; how it is chosen, of all
-  bool kv_reuse = false;                // of requests that do not say: as GenerateRequest's
   std::vector<AdapterSpec> adapters{};  // to be loaded with it
 
   std::vector<std::string> aliases{};  // further names of it

@@ -6,6 +6,7 @@
 // Threading: immutable and shared; may be used from any thread.
 
 #include <chrono>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <span>
@@ -20,9 +21,28 @@
 #include "models/arch/config.h"
 #include "models/text/tokenizer.h"
 #include "protocol/chat/chat_format.h"
+#include "protocol/job.h"
 #include "protocol/service.h"
 
 namespace reprise::actors {
+
+/// An adapter as requests choose it: what it is to the worker, and what sets its states apart.
+struct ServedAdapter {
+  std::string name;
+  protocol::AdapterLoaded loaded{};  // without meaning where it could not be loaded
+  std::string error{};               // why not
+  protocol::JobFault fault{};        // likewise
+
+  bool ready() const { return error.empty(); }
+
+  /// What the namespaces of its snapshots begin with: its fingerprint, which weights and scales are part of.
+  std::string name_space() const {
+    char text[40];
+    std::snprintf(text, sizeof text, "adapter %016llx\n",
+                  static_cast<unsigned long long>(loaded.fingerprint));
+    return text;
+  }
+};
 
 struct ServedModel {
   protocol::ModelCard card;
@@ -38,7 +58,6 @@ struct ServedModel {
   protocol::TurnStoreRef turn_store;          // nobody: turns do not outlast the process
   RequestRules limits;
   KvBudget kv;
-  bool kv_reuse = false;
   std::uint32_t least_tokens = 1;  // that a snapshot must have
   std::function<void(const std::string&)> warn;
 

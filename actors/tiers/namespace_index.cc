@@ -27,9 +27,6 @@ std::optional<NamespaceIndex::Entry> NamespaceIndex::entry_of(const NamespaceKey
   Entry entry{.manifest = id, .length = manifest.stored, .origin = *origin, .bytes = manifest.state_bytes()};
   if (!(manifest.kind == kind)) {
     entry.twin = PrefixNames(keys, kind, manifest.tokens).manifest(manifest.stored);
-    StateKind here = manifest.kind;
-    here.arithmetic = kind.arithmetic;
-    if (here == kind) entry.other = manifest.kind.arithmetic;
   } else if (kind.any_token && kind.page_bytes != 0) {
     entry.pages.assign(manifest.references.begin(),
                        manifest.references.begin() + static_cast<std::ptrdiff_t>(manifest.full_pages()));
@@ -41,7 +38,7 @@ void NamespaceIndex::add(Entry entry) {
   if (entries_.contains(entry.manifest)) return;
   if (entry.twin) {
     ++twin_lengths_[entry.length];
-    twins_[*entry.twin].push_back(entry.manifest);
+    ++twins_[*entry.twin];
   } else {
     ++lengths_[entry.length];
     for (const RecordId& page : entry.pages) {
@@ -61,8 +58,7 @@ void NamespaceIndex::remove(const RecordId& manifest) {
   if (entry.twin) {
     count_down(twin_lengths_, entry.length);
     const auto twins = twins_.find(*entry.twin);
-    std::erase(twins->second, manifest);
-    if (twins->second.empty()) twins_.erase(twins);
+    if (--twins->second == 0) twins_.erase(twins);
     return;
   }
   count_down(lengths_, entry.length);
@@ -97,7 +93,7 @@ std::optional<NamespaceIndex::Match> NamespaceIndex::deepest(const PrefixNames& 
     const auto found = entries_.find(names.manifest(length->first));
     if (found == entries_.end() || found->second.twin) continue;
     const Entry& entry = found->second;
-    best = Match{entry.manifest, entry.length, entry.origin, entry.bytes, kind_.arithmetic};
+    best = Match{entry.manifest, entry.length, entry.origin, entry.bytes};
     break;
   }
   if (pages_.empty()) return best;
@@ -108,7 +104,7 @@ std::optional<NamespaceIndex::Match> NamespaceIndex::deepest(const PrefixNames& 
     const auto found = pages_.find(names.page(pages - 1));
     if (found == pages_.end()) continue;
     const Entry& entry = entries_.at(found->second.manifest);
-    return Match{entry.manifest, at, entry.origin, pages * kind_.page_bytes, kind_.arithmetic};
+    return Match{entry.manifest, at, entry.origin, pages * kind_.page_bytes};
   }
   return best;
 }
@@ -121,30 +117,6 @@ bool NamespaceIndex::elsewhere(const PrefixNames& names, std::uint32_t more_than
     if (twins_.contains(names.manifest(length->first))) return true;
   }
   return false;
-}
-
-std::optional<NamespaceIndex::Match> NamespaceIndex::deepest_twin(const PrefixNames& names,
-                                                                  std::uint32_t more_than,
-                                                                  std::uint32_t at_most,
-                                                                  const Wanted& wanted) const {
-  for (auto length = twin_lengths_.upper_bound(at_most); length != twin_lengths_.begin();) {
-    --length;
-    if (length->first <= more_than) break;
-    if (auto twin = twin_of(names.manifest(length->first), wanted)) return twin;
-  }
-  return std::nullopt;
-}
-
-std::optional<NamespaceIndex::Match> NamespaceIndex::twin_of(const RecordId& manifest,
-                                                             const Wanted& wanted) const {
-  const auto found = twins_.find(manifest);
-  if (found == twins_.end()) return std::nullopt;
-  for (const RecordId& id : found->second) {
-    const Entry& entry = entries_.at(id);
-    if (!entry.other || !wanted(*entry.other, entry.length)) continue;
-    return Match{entry.manifest, entry.length, entry.origin, entry.bytes, *entry.other};
-  }
-  return std::nullopt;
 }
 
 }  // namespace reprise::actors

@@ -8,7 +8,6 @@
 // Threading: one owner.
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -27,20 +26,16 @@ class NamespaceIndex {
     RecordId manifest{};
     std::uint32_t length = 0;
     protocol::Origin origin = protocol::Origin::kSpaced;
-    std::uint64_t bytes = 0;               // of the state
-    std::vector<RecordId> pages{};         // where states can be cut
-    std::optional<RecordId> twin{};        // of another arithmetic: the name that it would have here
-    std::optional<std::uint64_t> other{};  // that arithmetic, where nothing else is another
+    std::uint64_t bytes = 0;         // of the state
+    std::vector<RecordId> pages{};   // where states can be cut
+    std::optional<RecordId> twin{};  // of another arithmetic: the name that it would have here
   };
   struct Match {
     RecordId manifest{};
     std::uint32_t at = 0;  // tokens: its length, or less where it can be cut
     protocol::Origin origin = protocol::Origin::kSpaced;
     std::uint64_t bytes = 0;  // of the state up to there
-    std::uint64_t arithmetic = 0;
   };
-  /// Which states of another arithmetic: by it and by their tokens.
-  using Wanted = std::function<bool(std::uint64_t arithmetic, std::uint32_t length)>;
 
   /// `kind`: of the states that are looked for here.
   explicit NamespaceIndex(const protocol::snapshots::StateKind& kind) : kind_(kind) {}
@@ -62,11 +57,6 @@ class NamespaceIndex {
   /// Whether there is one of another arithmetic.
   bool elsewhere(const protocol::snapshots::PrefixNames& names, std::uint32_t more_than,
                  std::uint32_t at_most) const;
-  /// The deepest of these whose arithmetic alone is another. At its full length: these are not cut.
-  std::optional<Match> deepest_twin(const protocol::snapshots::PrefixNames& names, std::uint32_t more_than,
-                                    std::uint32_t at_most, const Wanted& wanted) const;
-  /// Of the place at which a state has this manifest here: one whose arithmetic alone is another.
-  std::optional<Match> twin_of(const RecordId& manifest, const Wanted& wanted) const;
 
  private:
   struct Page {
@@ -78,8 +68,7 @@ class NamespaceIndex {
   std::unordered_map<RecordId, Entry, protocol::snapshots::RecordIdHash> entries_;
   std::map<std::uint32_t, std::uint32_t> lengths_;  // of states that fit -> how many
   std::map<std::uint32_t, std::uint32_t> twin_lengths_;
-  std::unordered_map<RecordId, std::vector<RecordId>, protocol::snapshots::RecordIdHash>
-      twins_;  // name -> manifests
+  std::unordered_map<RecordId, std::uint32_t, protocol::snapshots::RecordIdHash> twins_;  // name -> how many
   std::unordered_map<RecordId, Page, protocol::snapshots::RecordIdHash> pages_;
 };
 

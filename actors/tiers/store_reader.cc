@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <new>
 
-#include "actors/tiers/arithmetic_verdicts.h"
 #include "base/digest.h"
 #include "traces/trace.h"
 
@@ -176,34 +175,6 @@ Outcome<protocol::SharedHostState, Refused> StoreReader::read_state(const ReadSt
     if (chunk.refused) return *chunk.refused;
   }
   return protocol::SharedHostState(std::move(state));
-}
-
-CompareStates::Reply StoreReader::on(CompareStates job) {
-  static constexpr traces::ZoneSite kSite{"compare states"};
-  const traces::Zone zone(kSite);
-  const auto manifest = read_manifest(job.keys.folder, job.here);
-  if (!manifest.ok()) return std::nullopt;
-  ReadState wish{.keys = job.keys,
-                 .kind = job.kind,
-                 .manifest = job.here,
-                 .prompt = std::make_shared<const TokenList>(manifest->tokens),
-                 .at = manifest->stored};
-  const auto here = read_state(wish);
-  wish.kind.arithmetic = job.other_arithmetic;
-  wish.manifest = job.other;
-  const auto other = read_state(wish);
-  if (!here.ok() || !other.ok()) {
-    if (!other.ok() && !settings_.breaker->is_open()) note(other.error(), job.keys.folder, job.other);
-    return std::nullopt;
-  }
-  const bool same = (*here)->logical == (*other)->logical &&
-                    ArithmeticVerdicts::same_states(job.kind, wish.at, (*here)->bytes, (*other)->bytes);
-  if (!same) {
-    note({Refusal::kArithmetic,
-          "another build or device computed it with different results: none of its snapshots is used"},
-         job.keys.folder, job.other);
-  }
-  return same;
 }
 
 RemoveStates::Reply StoreReader::on(RemoveStates job) {

@@ -50,16 +50,6 @@ struct ReadState {
   std::shared_ptr<void> counted{};
 };
 
-/// Whether a state of another arithmetic is the one that was computed here: both are read, and compared.
-struct CompareStates {
-  using Reply = std::optional<bool>;  // nothing: one of them could not be read
-  protocol::snapshots::NamespaceKeys keys{};
-  protocol::StateKind kind{};            // of what was computed here
-  protocol::snapshots::RecordId here{};  // manifests
-  protocol::snapshots::RecordId other{};
-  std::uint64_t other_arithmetic = 0;
-};
-
 /// Removes the manifests of states whose tokens begin with these, and their chunks.
 struct RemoveStates {
   using Reply = std::vector<protocol::snapshots::RecordId>;  // manifests
@@ -70,8 +60,7 @@ struct RemoveStates {
 
 class StoreReader : public runtime::Actor {
  public:
-  using Accepts =
-      runtime::Messages<ReadManifests, ReadState, CompareStates, RemoveStates, protocol::FetchTurns>;
+  using Accepts = runtime::Messages<ReadManifests, ReadState, RemoveStates, protocol::FetchTurns>;
   static constexpr const char* kName = "tier reader";
 
   StoreReader(TierSettings settings, std::shared_ptr<TierFigures> figures)
@@ -82,7 +71,6 @@ class StoreReader : public runtime::Actor {
   }
   ReadManifests::Reply on(ReadManifests job);
   ReadState::Reply on(ReadState job);
-  CompareStates::Reply on(CompareStates job);
   RemoveStates::Reply on(RemoveStates job);
   protocol::FetchTurns::Reply on(const protocol::FetchTurns& job);
 

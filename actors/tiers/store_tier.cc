@@ -1,7 +1,6 @@
 #include "actors/tiers/store_tier.h"
 
 #include <algorithm>
-#include <tuple>
 
 namespace reprise::actors {
 
@@ -20,8 +19,6 @@ constexpr std::chrono::milliseconds kLookDeadline{50};  // for news of others
 constexpr std::chrono::milliseconds kLookPeriod{500};
 constexpr int kTries = 3;
 constexpr std::size_t kMostSpaces = 4096;
-
-using Standing = ArithmeticVerdicts::Standing;
 
 }  // namespace
 
@@ -91,14 +88,7 @@ Task<void> StoreTier::read_news(SharedSpace space) {
 void StoreTier::on(StateStored stored) {
   const auto found = spaces_.find({stored.folder, stored.kind.arithmetic});
   if (found == spaces_.end() || found->second->changed < 0) return;
-  const SharedSpace& space = found->second;
-  space->index.add(stored.entry);
-  if (!settings_.other_builds || compares_ ||
-      !ArithmeticVerdicts::can_compare(space->kind, stored.entry.length))
-    return;
-  const auto twin =
-      space->index.twin_of(stored.entry.manifest, with_standing(space->kind, Standing::kUntried));
-  if (twin) launch(compare(space, std::move(stored.entry), *twin));
+  found->second->index.add(std::move(stored.entry));
 }
 
 void StoreTier::on(StatesGone gone) {
@@ -110,47 +100,6 @@ void StoreTier::on(StatesGone gone) {
   }
 }
 
-// -- states of another arithmetic
-
-NamespaceIndex::Wanted StoreTier::with_standing(const protocol::StateKind& kind, Standing standing) const {
-  return [this, kind, standing](std::uint64_t other, std::uint32_t length) {
-    return verdicts_.standing(kind, other, length) == standing;
-  };
-}
-
-Task<void> StoreTier::compare(SharedSpace space, NamespaceIndex::Entry here, NamespaceIndex::Match other) {
-  const std::shared_ptr<void> counted =
-      loading_->take(static_cast<std::uint32_t>((here.bytes + other.bytes) >> 20) + 2);
-  if (!counted) co_return;
-  compares_ = true;
-  auto asked = reader_.ask(CompareStates{.keys = space->keys,
-                                         .kind = space->kind,
-                                         .here = here.manifest,
-                                         .other = other.manifest,
-                                         .other_arithmetic = other.arithmetic},
-                           runtime::deadline_after(kReadDeadline));
-  const Result<CompareStates::Reply> compared = co_await asked;
-  compares_ = false;
-  if (!compared.ok() || !compared->has_value()) co_return;
-  verdicts_.note(space->kind, other.arithmetic, here.length, **compared);
-  if (**compared && settings_.log) {
-    settings_.log(
-        "snapshots on " + std::string(name_of(settings_.tier)) +
-        " of another build or device are bitwise identical to this one's: used from now on, up to " +
-        std::to_string(std::uint64_t{here.length} * ArithmeticVerdicts::kTrustedGrowth) + " tokens");
-  }
-}
-
-std::pair<MissReason, std::uint32_t> StoreTier::why_nothing(const protocol::FetchState& job,
-                                                            const Space& space,
-                                                            const PrefixNames& names) const {
-  if (!space.index.elsewhere(names, job.more_than, job.at_most)) return {MissReason::kNeverSeen, 0};
-  if (!settings_.other_builds) return {MissReason::kOtherArithmetic, 0};
-  const auto untried = space.index.deepest_twin(names, job.more_than, job.at_most,
-                                                with_standing(space.kind, Standing::kUntried));
-  return {MissReason::kOtherArithmetic, untried ? untried->at : 0};
-}
-
 // -- states
 
 bool StoreTier::is_slower(const protocol::FetchState& job, const NamespaceIndex::Match& match) const {
@@ -158,22 +107,19 @@ bool StoreTier::is_slower(const protocol::FetchState& job, const NamespaceIndex:
          figures_->would_lose(match.bytes, match.at - job.more_than, job.seconds_per_token);
 }
 
-std::optional<NamespaceIndex::Match> StoreTier::known(const protocol::FetchState& job, const Space& space,
-                                                      const PrefixNames& names) const {
-  std::optional<NamespaceIndex::Match> match = space.index.deepest(names, job.more_than, job.at_most);
-  if (!settings_.other_builds) return match;
-  const auto twin = space.index.deepest_twin(names, match ? match->at : job.more_than, job.at_most,
-                                             with_standing(space.kind, Standing::kTrusted));
-  return twin ? twin : match;
+MissReason StoreTier::why_nothing(const protocol::FetchState& job, const Space& space,
+                                  const PrefixNames& names) {
+  return space.index.elsewhere(names, job.more_than, job.at_most) ? MissReason::kOtherArithmetic
+                                                                  : MissReason::kNeverSeen;
 }
 
 Task<std::optional<NamespaceIndex::Match>> StoreTier::find(const protocol::FetchState& job, SharedSpace space,
                                                            const PrefixNames& names) {
-  std::optional<NamespaceIndex::Match> match = known(job, *space, names);
+  std::optional<NamespaceIndex::Match> match = space->index.deepest(names, job.more_than, job.at_most);
   if (!match && (space->changed < 0 || runtime::Clock::now() - space->looked > kLookPeriod)) {
     Task<void> looking = look(space);
     co_await looking;
-    match = known(job, *space, names);
+    match = space->index.deepest(names, job.more_than, job.at_most);
   }
   co_return match;
 }
@@ -189,7 +135,7 @@ Task<protocol::FoundState> StoreTier::on(protocol::FindState job) {
     found.at = match->at;
     found.reason = MissReason::kNone;
   } else {
-    std::tie(found.reason, found.compare_at) = why_nothing(job.wish, *space, names);
+    found.reason = why_nothing(job.wish, *space, names);
   }
   co_return found;
 }
@@ -214,10 +160,8 @@ Task<Fetched> StoreTier::on(protocol::FetchState job) {
       fetched.reason = MissReason::kNoMemory;
       co_return fetched;
     }
-    protocol::StateKind kind = job.kind;
-    kind.arithmetic = match->arithmetic;
     auto asked = reader_.ask(ReadState{.keys = space->keys,
-                                       .kind = kind,
+                                       .kind = job.kind,
                                        .manifest = match->manifest,
                                        .prompt = job.prompt,
                                        .at = match->at,
@@ -239,9 +183,7 @@ Task<Fetched> StoreTier::on(protocol::FetchState job) {
     }
     space->index.remove(match->manifest);
   }
-  if (fetched.reason == MissReason::kNeverSeen) {
-    std::tie(fetched.reason, fetched.compare_at) = why_nothing(job, *space, names);
-  }
+  if (fetched.reason == MissReason::kNeverSeen) fetched.reason = why_nothing(job, *space, names);
   co_return fetched;
 }
 

@@ -7,9 +7,7 @@
 //
 // While its store is left alone (protocol/snapshots/record_store.h) it knows nothing and says so at once.
 //
-// States of another arithmetic are misses, unless the host has asked for them (TierSettings::other_builds). Then a miss
-// says where one stands; what the device makes of that place is compared with it when it has been written, and the
-// verdict (actors/tiers/arithmetic_verdicts.h) decides on the next one.
+// States of another arithmetic are misses.
 //
 // A state that would be computed sooner than it is read, by more than TierFigures::kMayLose and as far as both speeds are known, is
 // left. One that is refused is forgotten, and the next best is read, kTries in all.
@@ -22,7 +20,6 @@
 #include <memory>
 #include <utility>
 
-#include "actors/tiers/arithmetic_verdicts.h"
 #include "actors/tiers/namespace_index.h"
 #include "actors/tiers/store_reader.h"
 #include "actors/tiers/store_writer.h"
@@ -79,16 +76,9 @@ class StoreTier : public runtime::Actor {
   /// The deepest that is known, after a look for news where nothing is.
   runtime::Task<std::optional<NamespaceIndex::Match>> find(const protocol::FetchState& job, SharedSpace space,
                                                            const protocol::snapshots::PrefixNames& names);
-  std::optional<NamespaceIndex::Match> known(const protocol::FetchState& job, const Space& space,
-                                             const protocol::snapshots::PrefixNames& names) const;
-  /// Why there is nothing to bring, and where something is that wants to be compared first; 0: nowhere.
-  std::pair<protocol::MissReason, std::uint32_t> why_nothing(
-      const protocol::FetchState& job, const Space& space,
-      const protocol::snapshots::PrefixNames& names) const;
-  NamespaceIndex::Wanted with_standing(const protocol::StateKind& kind,
-                                       ArithmeticVerdicts::Standing standing) const;
-  /// Of a state that was written here and that another arithmetic has, too.
-  runtime::Task<void> compare(SharedSpace space, NamespaceIndex::Entry here, NamespaceIndex::Match other);
+  /// Why there is nothing to bring.
+  static protocol::MissReason why_nothing(const protocol::FetchState& job, const Space& space,
+                                          const protocol::snapshots::PrefixNames& names);
   runtime::Task<void> look(SharedSpace space);
   runtime::Task<void> read_news(SharedSpace space);
   bool is_slower(const protocol::FetchState& job, const NamespaceIndex::Match& match) const;
@@ -99,8 +89,6 @@ class StoreTier : public runtime::Actor {
   runtime::RefOf<StoreReader> reader_;
   runtime::RefOf<StoreWriter> writer_;
   std::map<Place, SharedSpace> spaces_;
-  ArithmeticVerdicts verdicts_;
-  bool compares_ = false;  // one at a time
 };
 
 }  // namespace reprise::actors

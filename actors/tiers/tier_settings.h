@@ -17,14 +17,13 @@
 namespace reprise::actors {
 
 struct DiskTierSettings {
-  std::string folder{};                    // empty: there is no such tier
-  protocol::snapshots::Key master_key{};   // of all that lies there (protocol/snapshots/cache_secret.h)
-  std::uint64_t most_bytes = 16ULL << 30;  // of the folder, whoever wrote it
-  std::chrono::seconds ttl{0};             // since the last use; 0: for ever
-  bool even_if_slower = false;             // restore also what would be computed sooner
-  bool other_builds = false;  // restore also what others computed, once it is known to be the same
-  bool pack = false;          // write it smaller, for more work at both ends
-  std::uint64_t loading_bytes = 2ULL << 30;         // of states on their way to a device, at once
+  std::string folder{};                      // empty: there is no such tier
+  protocol::snapshots::Key master_key{};     // of all that lies there (protocol/snapshots/cache_secret.h)
+  std::uint64_t most_bytes = 16ULL << 30;    // of the folder, whoever wrote it
+  std::chrono::seconds ttl{0};               // since the last use; 0: for ever
+  bool even_if_slower = false;               // restore also what would be computed sooner
+  bool pack = false;                         // write it smaller, for more work at both ends
+  std::uint64_t loading_bytes = 2ULL << 30;  // of states on their way to a device, at once
   std::function<void(const std::string&)> log{};    // may be empty
   std::shared_ptr<gpu::TransferBuffers> buffers{};  // for those; null: the heap
 };
@@ -42,7 +41,6 @@ struct RemoteTierSettings {
   std::optional<protocol::snapshots::RedisSettings> redis{};  // nothing: there is no such tier
   protocol::snapshots::Key master_key{};                      // the same for all who share it
   bool even_if_slower = false;
-  bool other_builds = false;
   bool pack = false;                                // write it smaller, for more work at both ends
   std::uint64_t loading_bytes = 512ULL << 20;       // of states on their way to a device, at once
   std::chrono::milliseconds retry{2'000};           // before a store that was gone is tried again
@@ -60,7 +58,6 @@ struct TierSettings {
   std::uint64_t most_bytes = 0;  // there; 0: its own business
   std::chrono::seconds ttl{0};
   bool even_if_slower = false;
-  bool other_builds = false;
   bool pack = false;
   std::uint64_t loading_bytes = 0;
   std::chrono::milliseconds retry{30'000};

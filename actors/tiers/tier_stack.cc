@@ -32,7 +32,6 @@ Task<Fetched> TierStack::on(protocol::FetchState job) {
     if (!found.ok()) continue;
     if (found->at == 0) {
       if (answer.reason == MissReason::kNeverSeen) answer.reason = found->reason;
-      answer.compare_at = std::max(answer.compare_at, found->compare_at);
       continue;
     }
     candidates.push_back({.tier = i, .at = found->at});

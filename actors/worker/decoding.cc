@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "protocol/name_space.h"
-
 namespace reprise::actors {
 
 using protocol::DecodeEnd;
@@ -49,11 +47,9 @@ void Decoding::begin(HeldSequence held, protocol::Decode job) {
   run->reported = 0;
   run->awaits_credit = false;
   const models::ModelRules& rules = table->rules();
-  // A compacted state is what was decoded, by whatever bits, and stands in a namespace of such alone.
-  const bool compacted = job.plan && protocol::is_compacted(job.plan->name_space);
-  const bool checkpoints = compacted == run->compacted() && (compacted || rules.decode_is_canonical);
+  const bool checkpoints = rules.decode_is_canonical && !run->compacted();
   run->reply_plan = checkpoints && job.checkpoint_every > 0 ? std::move(job.plan) : nullptr;
-  run->call_plan = checkpoints && !compacted ? std::move(job.call_plan) : nullptr;
+  run->call_plan = checkpoints ? std::move(job.call_plan) : nullptr;
   run->call_opener = job.call_opener;
   run->reply_checkpoint_every = job.checkpoint_every;
   run->place_next_reply_checkpoint(rules.grid);

@@ -297,14 +297,7 @@ void DeviceStep::end_prefill(StateTable& table, SequenceRun& run) {
         digest_of(std::as_bytes(std::span(run.logits))) ^ table.store().look_at_slot(*run.state).checksum;
   }
   done.hidden = std::move(run.hidden);
-  if (run.reused > 0) {
-    const std::uint64_t whole = (std::uint64_t{run.prompt_end} + gpu::kPageTokens - 1) / gpu::kPageTokens;
-    run.kept = KvKept{.tokens = static_cast<std::uint32_t>(run.state->stored()),
-                      .bytes = run.state->pages().size() * table.page_bytes(),
-                      .full_bytes = whole * table.page_bytes()};
-  }
   done.kept = run.kept;
-  done.reused = run.reused;
   run.answer_prefill(std::move(done));
 }
 

@@ -1,7 +1,7 @@
 // What happens when a step, or anything else on the device, fails.
 
 #include "actors/worker/device_worker.h"
-#include "gpu/device_lost.h"
+#include "gpu/devices.h"
 
 namespace reprise::actors {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "actors/worker/device_worker.h"
-#include "gpu/device_lost.h"
+#include "gpu/devices.h"
 #include "runtime/wait.h"
 
 namespace reprise::actors {

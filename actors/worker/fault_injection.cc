@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "gpu/device_lost.h"
+#include "gpu/devices.h"
 
 namespace reprise::actors {
 

@@ -31,9 +31,7 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
   if (!job.tokens || job.end > job.tokens->size() || job.end <= run.held_tokens()) {
     return bad("a prefill must end after the tokens that the sequence holds, and within its own");
   }
-  if (run.compacted() && (run.reused == 0 || job.plan)) {
-    return bad("a compacted prompt cannot be extended, and one that is continued cannot have checkpoints");
-  }
+  if (run.compacted()) return bad("a compacted prompt cannot be extended");
   if (job.hidden != protocol::Prefill::Hidden::kNone && !table.rules().gives_hidden) {
     return bad("this device cannot return hidden states");
   }
@@ -48,7 +46,7 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
     }
   }
   const std::uint32_t grid = table.rules().grid;
-  if (run.held_tokens() % grid != 0 || (run.state && run.state->stored() % grid != 0)) {
+  if (run.held_tokens() % grid != 0) {
     return bad("a prefill must start at a multiple of the grid");
   }
   std::uint32_t last = 0;
@@ -59,15 +57,6 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
     last = at;
   }
   return std::nullopt;
-}
-
-/// It was admitted as one that computes all of its prompt, and has the places of an earlier turn instead.
-void price_reused(SequenceRun& run, std::uint64_t new_tokens) {
-  constexpr std::uint64_t kPage = gpu::kPageTokens;
-  const std::uint64_t prompt = (run.state->stored() + new_tokens + kPage - 1) / kPage;
-  const std::uint64_t reply =
-      run.priced_compacted - std::min<std::uint64_t>(run.priced_compacted, run.kv.tokens / kPage);
-  run.priced_pages = static_cast<std::uint32_t>(std::min<std::uint64_t>(run.priced_pages, prompt + reply));
 }
 
 }  // namespace
@@ -107,7 +96,6 @@ std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, proto
   run.computed = 0;
   run.shared_pages = 0;
   run.kept.reset();
-  if (run.compacted()) price_reused(run, job.end - run.held_tokens());
   run.phase = Phase::kPrefill;
   return std::nullopt;
 }

@@ -5,8 +5,7 @@
 // decoded token is not in the state yet: feeding it gives the logits of the next. A state that holds fewer
 // tokens than it should (it was preempted) first catches up, and then goes on as if nothing had been.
 //
-// A prompt with a budget is compacted when its prefill has come to its end: its state has fewer places then than tokens. One
-// that was restored so is not compacted again: what it computes is kept behind it.
+// A prompt with a budget is compacted when its prefill has come to its end: its state has fewer places then than tokens.
 //
 // Threading: the worker's. While `in_step` is set, `state` belongs to the step runner.
 
@@ -65,7 +64,6 @@ struct SequenceRun {
   KvBudget kv;                               // of its prompt; 0 tokens: none
   std::unique_ptr<models::PromptTail> tail;  // until it is compacted
   std::optional<KvKept> kept;                // of its prompt
-  std::uint32_t reused = 0;                  // tokens that were restored of an earlier turn, compacted there
 
   // -- restore and snapshot: jobs that may wait for memory
   std::optional<protocol::RestoreKv> restore;

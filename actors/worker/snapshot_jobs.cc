@@ -4,8 +4,7 @@
 
 #include "base/check.h"
 #include "base/token_hash.h"
-#include "gpu/state_transfer.h"
-#include "protocol/name_space.h"
+#include "gpu/state_store.h"
 #include "traces/trace.h"
 
 namespace reprise::actors {
@@ -19,11 +18,6 @@ namespace {
 
 JobError no_memory(const char* what) {
   return JobError{JobFault::kNoMemory, what};
-}
-
-/// Both in tokens and in places: a prefill goes on from either.
-bool stands_on(std::uint32_t grid, const SequenceRun& run) {
-  return run.held_tokens() % grid == 0 && run.state->stored() % grid == 0;
 }
 
 /// The first `stored` of a sequence: the prompt's, where there are no others among them.
@@ -81,7 +75,6 @@ void SnapshotJobs::keep(StateTable& table, SequenceRun& run, std::uint32_t at, g
   WorkerFigures::add(figures_.checkpoints);
   capture.tokens = tokens_of(run, at);
   const std::uint64_t bytes = state.exclusive_bytes();
-  const auto places = static_cast<std::uint32_t>(state.stored());
   run.trace.mark("snapshot", {{"at", at}, {"bytes", bytes}});
   const protocol::SnapshotId id = table.add({.state = std::move(state),
                                              .tokens = capture.tokens,
@@ -91,7 +84,7 @@ void SnapshotJobs::keep(StateTable& table, SequenceRun& run, std::uint32_t at, g
                                              .raw = raw,
                                              .prompt_end = raw ? run.prompt_end : 0,
                                              .logits = raw ? run.logits : std::vector<float>{}});
-  capture.taken = {.snapshot = id, .tokens = at, .places = places, .exclusive_bytes = bytes};
+  capture.taken = {.snapshot = id, .tokens = at, .exclusive_bytes = bytes};
 }
 
 bool SnapshotJobs::is_spared(const SequenceRun& run, std::uint32_t here) {
@@ -160,7 +153,7 @@ void SnapshotJobs::take_checkpoint(StateTable& table, SequenceRun& run) {
 
 void SnapshotJobs::take_reply_checkpoint(StateTable& table, SequenceRun& run,
                                          const protocol::SharedPlan& plan) {
-  if (!stands_on(table.rules().grid, run)) return;
+  if (run.held_tokens() % table.rules().grid != 0) return;
   if (memory_.pressure().choosy()) {
     WorkerFigures::add(figures_.checkpoints_spared);
     return;
@@ -199,13 +192,11 @@ void SnapshotJobs::snapshot(protocol::SnapshotKv job, TakenReply reply) {
   const std::uint32_t stored = run->held_tokens();
   const bool raw = job.kind == Kind::kRaw;
   const models::ModelRules rules = table->rules();
-  const bool compacted = run->compacted();
-  if (!raw && compacted != (job.plan && protocol::is_compacted(job.plan->name_space))) {
-    return refuse(JobFault::kBadJob, compacted ? "a compacted state cannot be saved as an exact one"
-                                               : "an exact state cannot be saved as a compacted one");
+  if (!raw && run->compacted()) {
+    return refuse(JobFault::kBadJob, "a compacted state cannot be saved as an exact one");
   }
-  const bool of_decoding = !compacted && stored > run->prompt_end;
-  if (!raw && (!stands_on(rules.grid, *run) || (of_decoding && !rules.decode_is_canonical))) {
+  const bool of_decoding = stored > run->prompt_end;
+  if (!raw && (stored % rules.grid != 0 || (of_decoding && !rules.decode_is_canonical))) {
     return refuse(JobFault::kBadJob, "the sequence has no canonical state at this position");
   }
   if (raw && (stored != run->prompt_end || run->logits.empty())) {
@@ -254,10 +245,6 @@ void SnapshotJobs::restore(const protocol::RestoreKv& job, RestoredReply reply, 
     return refuse(JobFault::kBadJob, "the sequence is busy");
   }
   const std::size_t length = record->state.logical();
-  if (!record->raw && job.compacted != record->compacted()) {
-    return refuse(JobFault::kBadJob,
-                  job.compacted ? "the snapshot is not a compacted one" : "the snapshot is a compacted one");
-  }
   const bool can_be_cut = table->slot_bytes() == 0 && record->state.stored() == length;
   if (job.at > length || (job.at < length && !can_be_cut)) {
     return refuse(JobFault::kBadJob, "the snapshot cannot be restored at this shorter length");
@@ -280,7 +267,6 @@ void SnapshotJobs::begin_restore(StateTable& table, SequenceRun& run, RestoredRe
     run.state = table.store().open();
     memory_.memory_changed();
   }
-  run.reused = 0;
   run.prompt.reset();
   run.prompt_end = 0;
   run.decoded.clear();
@@ -342,11 +328,6 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
     run.prompt = record->tokens;
     run.prompt_end = record->prompt_end;
     run.logits = record->logits;
-  } else if (record->compacted()) {
-    run.tail.reset();  // it is not compacted again
-    run.reused = job.at;
-    WorkerFigures::add(figures_.compacted_restores);
-    memory_.memory_changed();
   }
   run.shared_pages = 0;
   WorkerFigures::add(figures_.copied_bytes, table.slot_bytes() + tail);

@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "actors/worker/sequence_run.h"
-#include "gpu/snapshot_group.h"
 #include "gpu/state_store.h"
 #include "models/model_rules.h"
 #include "protocol/job.h"
@@ -48,8 +47,6 @@ struct SnapshotRecord {
   bool raw = false;
   std::uint32_t prompt_end = 0;
   std::vector<float> logits{};
-
-  bool compacted() const { return state.stored() != state.logical(); }
 };
 
 class StateTable {

@@ -29,7 +29,6 @@ struct WorkerFigures {
   std::atomic<std::uint64_t> compactions{0};           // of prompts,
   std::atomic<std::uint64_t> compacted_full_bytes{0};  // whose pages had so many bytes before,
   std::atomic<std::uint64_t> compacted_kept_bytes{0};  // and so many after
-  std::atomic<std::uint64_t> compacted_restores{0};    // sequences that go on from one of an earlier turn
   std::atomic<std::uint64_t> checkpoints_spared{0};    // memory was filling
   std::atomic<std::uint64_t> reclaims{0};              // for somebody who was short
   std::atomic<std::uint64_t> reclaims_ahead{0};        // before anybody was

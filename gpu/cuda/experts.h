@@ -15,6 +15,7 @@
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/stream.h"
 #include "gpu/expert_routing.h"
+#include "gpu/gpu_limits.h"
 
 namespace reprise::gpu::cuda {
 

@@ -13,7 +13,7 @@
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/latent_prepare.cuh"
 #include "gpu/cuda/shared_memory.cuh"
-#include "gpu/latent_sizes.h"
+#include "gpu/gpu_limits.h"
 
 namespace reprise::gpu::cuda {
 namespace {

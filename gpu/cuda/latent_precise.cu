@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "gpu/cuda/attention_precise.cuh"
 #include "gpu/cuda/latent_prepare.cuh"
-#include "gpu/latent_sizes.h"
+#include "gpu/gpu_limits.h"
 
 namespace reprise::gpu::cuda {
 namespace {

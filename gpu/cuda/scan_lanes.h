@@ -4,7 +4,7 @@
 //
 // Threading: pure functions.
 
-#include "gpu/scan_sizes.h"
+#include "gpu/gpu_limits.h"
 
 #ifdef __CUDACC__
 #define REPRISE_ANYWHERE __host__ __device__

@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "base/machine_memory.h"
-#include "gpu/host_memory.h"
+#include "gpu/block_memory.h"
 #include "models/memory_plan.h"
 
 namespace reprise::models {

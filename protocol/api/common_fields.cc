@@ -441,7 +441,6 @@ ApiRequest read_common(const Fields& fields, const BodyLimits& limits, Manners m
   if (const auto budget = fields.integer("kv_budget", 0, kMostToken)) {
     generate.kv_budget = static_cast<std::uint32_t>(*budget);
   }
-  generate.kv_reuse = fields.boolean("kv_reuse");
   if (manners != Manners::kAnthropic) {
     generate.stop = read_stop(fields, "stop", limits);
     read_token_limit(fields, "n_predict", limits, generate);

@@ -94,19 +94,11 @@ void append_reprise(std::string& out, const Usage& usage) {
     append_integer(out, static_cast<std::int64_t>(usage.kv->bytes));
     out += ",\"full_bytes\":";
     append_integer(out, static_cast<std::int64_t>(usage.kv->full_bytes));
-    if (usage.kv_reused > 0) {
-      out += ",\"reused_tokens\":";
-      append_integer(out, usage.kv_reused);
-    }
     out += '}';
   }
   if (usage.reasoning_ended_by != ReasoningEnd::kModel) {
     out += ",\"reasoning_ended_by\":";
     append_json_string(out, name_of(usage.reasoning_ended_by));
-  }
-  if (usage.reattached > 0) {
-    out += ",\"reattached\":";
-    append_integer(out, usage.reattached);
   }
   if (usage.recognized_calls > 0) {
     out += ",\"recognized_calls\":";

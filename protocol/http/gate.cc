@@ -173,8 +173,7 @@ std::optional<ApiError> objection_to(const HttpRequest& request, Seat seat, cons
     if (auto objection = operator_site_objection(request, context.options)) return objection;
   }
   if (!context.body_budget.has_room(declared_length(request))) {
-    return server_busy(
-        "the server has reached its limit of unprocessed request bodies (http.max_bodies_bytes)");
+    return server_busy("the server has reached its limit of unprocessed request bodies");
   }
   return std::nullopt;
 }

@@ -18,7 +18,6 @@
 #include "protocol/chat/chat_format.h"
 #include "protocol/http/server_context.h"
 #include "protocol/http/tenant_meter.h"
-#include "protocol/reply/reply_message.h"
 #include "protocol/service.h"
 #include "runtime/actor.h"
 #include "runtime/cancel.h"
@@ -61,7 +60,6 @@ Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
       sum.miss_text = one.miss_text;
     }
     if (sum.reasoning_ended_by == ReasoningEnd::kModel) sum.reasoning_ended_by = one.reasoning_ended_by;
-    sum.kv_reused += one.kv_reused;
     sum.recognized_calls += one.recognized_calls;
     if (one.kv && !sum.kv) sum.kv.emplace();
     if (one.kv) {
@@ -258,9 +256,6 @@ class Generation {
   /// How a chat's reply is to be read; puts the opening of a forced call behind the prompt. Returns an error
   /// where that cannot be done.
   Task<std::optional<ApiError>> prepare_chat(ReplyContext& context);
-  /// Gives the history its reasoning back, and begins to listen to the reply's, where the server does that.
-  void reattach_reasoning(ChatPrompt& chat);
-  void listen(const Event& event);
   Task<std::optional<ApiError>> force_call(ReplyContext& context);
   std::optional<ApiError> keep_calls(const ReplyContext& context);
   StreamReader<Event> generate();
@@ -289,13 +284,6 @@ class Generation {
   std::unique_ptr<Reply> reply_;
   StreamedReply* streamed_ = nullptr;  // the same, where it is one
   bool admitted_ = false;
-
-  // Where reasoning is kept for clients that drop it.
-  std::optional<ReplyContext> listens_;
-  ReasoningBook::Key history_{};
-  std::optional<ReplyParser> heard_parser_;
-  MessageBuilder heard_;
-  std::uint32_t reattached_ = 0;
 
   std::string out_;                  // what is not written yet: events of a stream, or the body
   std::optional<ApiError> failure_;  // to be told with its status
@@ -391,7 +379,6 @@ Task<bool> Generation::run() {
     const bool sent = co_await refusing;
     co_return sent;
   }
-  if (listens_) listens_ = context;
   if (request_.stream) {
     std::unique_ptr<StreamedReply> reply = call_->stream(std::move(context));
     streamed_ = reply.get();
@@ -409,7 +396,6 @@ Task<bool> Generation::run() {
 Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
   auto* chat = std::get_if<ChatPrompt>(&request_.generate.prompt);
   if (chat == nullptr) co_return std::nullopt;
-  if (context_.options.reattach_reasoning) reattach_reasoning(*chat);
   const ToolChoice::Mode mode = request_.tool_choice.mode;
   context.chat = chat_;
   context.parser.tools = chat->tools;
@@ -423,25 +409,6 @@ Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
     impossible = keep_calls(context);
   }
   co_return impossible;
-}
-
-void Generation::reattach_reasoning(ChatPrompt& chat) {
-  const std::string owner =
-      tenant_.name + '\n' + request_.generate.name_space + '\n' + request_.generate.model;
-  reattached_ = context_.reasoning.reattach(owner, chat.messages, history_);
-  if (request_.generate.n == 1) listens_.emplace();
-}
-
-void Generation::listen(const Event& event) {
-  if (const auto* started = std::get_if<Started>(&event)) {
-    heard_parser_.emplace(listens_->parser_of(0, *started));
-  } else if (const auto* delta = std::get_if<Delta>(&event)) {
-    heard_.add(heard_parser_->push(delta->text));
-  } else if (std::holds_alternative<Finished>(event)) {
-    heard_.add(heard_parser_->finish());
-  } else if (std::holds_alternative<Done>(event)) {
-    context_.reasoning.keep(history_, heard_.message());
-  }
 }
 
 Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
@@ -613,7 +580,6 @@ bool Generation::take(Event& event) {
     return true;
   }
   REPRISE_CHECK(admitted_, "the engine answered a request before it admitted it");
-  if (listens_) listen(event);
   if (const auto* started = std::get_if<Started>(&event)) {
     reply_->started(*started, out_);
   } else if (const auto* progress = std::get_if<Progress>(&event)) {
@@ -625,7 +591,6 @@ bool Generation::take(Event& event) {
   } else if (const auto* finished = std::get_if<Finished>(&event)) {
     reply_->finished(*finished, out_);
   } else if (auto* done = std::get_if<Done>(&event)) {
-    done->usage.reattached = reattached_;
     done->usage.unknown_fields = std::move(request_.unknown_fields);
     reply_->done(*done, out_);
     exchange_.record().usage = done->usage;

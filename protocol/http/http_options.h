@@ -42,8 +42,6 @@ struct HttpOptions {
   bool front_page = true;                              // at /
   KeyRing keys{};                                      // empty: everybody is let in
   BodyLimits request{};
-  /// Replies that a client sends back without their reasoning get it back (protocol/chat/reasoning_book.h).
-  bool reattach_reasoning = false;
 };
 
 }  // namespace reprise::protocol

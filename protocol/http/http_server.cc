@@ -261,8 +261,7 @@ Task<bool> Connection::read_body() {
       co_return true;
     }
     if (!lease_->grow_to(reader_.body_bytes_read())) {
-      refusal_ = server_busy(
-          "the server has reached its limit of unprocessed request bodies (http.max_bodies_bytes)");
+      refusal_ = server_busy("the server has reached its limit of unprocessed request bodies");
       co_return true;
     }
     if (reader_.state() == State::kDone) co_return true;
@@ -273,8 +272,7 @@ Task<bool> Connection::read_body() {
     SenderList::note(*this, reader_.body_bytes_read());
     // Half of the bytes are for others; one body is always let in.
     if (context_->senders.bytes_of(network_) > std::max(options.bodies_bytes / 2, options.body_bytes)) {
-      refusal_ = server_busy(
-          "this address has reached its share of unfinished request bodies (half of http.max_bodies_bytes)");
+      refusal_ = server_busy("this address has reached its share of unfinished request bodies");
       co_return true;
     }
     const auto earned = std::chrono::seconds(reader_.body_bytes_read() / kBytesPerSecond);

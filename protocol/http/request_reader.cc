@@ -38,7 +38,7 @@ std::string lower_case(std::string_view text) {
 ApiError to_error(const boost::system::error_code& code) {
   if (code == http::error::header_limit || code == http::error::buffer_overflow) {
     return {.status = 431,
-            .message = "the request's headers are longer than the server accepts (http.max_header_bytes)",
+            .message = "the request's headers are longer than the server accepts",
             .code = "headers_too_long"};
   }
   if (code == http::error::body_limit) {

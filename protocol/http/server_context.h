@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string>
 
-#include "protocol/chat/reasoning_book.h"
 #include "protocol/http/bodies.h"
 #include "protocol/http/connection_lists.h"
 #include "protocol/http/http_options.h"
@@ -35,7 +34,6 @@ struct ServerContext {
   SenderList senders;              // regular connections with an unfinished request
   WaitingList waiting_in_reserve;  // the same of those that only health and metrics are for
   TenantMeter meter;
-  ReasoningBook reasoning;        // empty unless the options say so
   std::uint32_t generations = 0;  // under way: choices of all prompts of all requests
   bool draining = false;          // no further requests on open connections
 };

@@ -1,5 +1,5 @@
 // What the index of the cache weighs, beside what the allocator gave for it.
-#include "actors/cache/index_bytes.h"
+#include "actors/cache/cache_entry.h"
 #include "tests/actors/cache_fixture.h"
 #include "tests/counted_memory.h"
 #include "tests/require.h"

@@ -9,6 +9,7 @@
 
 #include "actors/cache/prefix_cache.h"
 #include "tests/actors/token_lists.h"
+#include "tools/lab/replay_policies.h"
 
 namespace reprise::actors {
 
@@ -21,12 +22,13 @@ inline List run_of(TokenId first, std::size_t count) {
 
 struct CacheFixture : ::testing::Test {
   PrefixCacheOptions options;
+  std::unique_ptr<EvictionPolicy> policy = std::make_unique<tools::LruPolicy>();
   std::unique_ptr<PrefixCache> made;
   int second = 0;
   std::uint64_t last_snapshot = 100;
 
   PrefixCache& cache() {
-    if (!made) made = std::make_unique<PrefixCache>(options);
+    if (!made) made = std::make_unique<PrefixCache>(options, std::move(policy));
     return *made;
   }
   CacheTime now() { return std::chrono::seconds(++second); }

@@ -132,26 +132,5 @@ TEST(NameSpace, WhatWasPutTogetherComesApart) {
   EXPECT_EQ(protocol::parts_of("99999999999999999999999:a").owner, "");
 }
 
-TEST(NameSpace, CompactedStatesHaveOneForEachWayToChoose) {
-  const KvBudget budget{.tokens = 512};
-  for (const std::string of : {"", "1:a:s", "adapter 00\n", "adapter 00\n1:a:"}) {
-    const std::string name = protocol::compacted_name_space(of, budget);
-    EXPECT_TRUE(protocol::is_compacted(name));
-    EXPECT_FALSE(protocol::is_compacted(of));
-    const protocol::NameSpaceParts parts = protocol::parts_of(name);
-    EXPECT_TRUE(parts.compacted);
-    EXPECT_EQ(parts.of_adapter, protocol::parts_of(of).of_adapter) << "it goes with its adapter";
-    EXPECT_EQ(parts.owner, protocol::parts_of(of).owner);
-    EXPECT_EQ(parts.salted, protocol::parts_of(of).salted);
-    std::vector<KvBudget> others(5, budget);
-    others[0].tokens = 513;
-    others[1].window = 31;
-    others[2].sinks = 5;
-    others[3].pooling = KvBudget::Pooling::kMax;
-    others[4].pool_width = 7;
-    for (const KvBudget& other : others) EXPECT_NE(protocol::compacted_name_space(of, other), name);
-  }
-}
-
 }  // namespace
 }  // namespace reprise::actors

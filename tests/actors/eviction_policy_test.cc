@@ -1,9 +1,10 @@
 // How patient the policies are with which entries, and what makes one of them more so.
-#include "actors/cache/eviction_policy.h"
+#include "actors/cache/eviction.h"
 
 #include <gtest/gtest.h>
 
-#include "actors/cache/eviction_queue.h"
+#include "actors/cache/eviction.h"
+#include "tools/lab/replay_policies.h"
 
 namespace reprise::actors {
 namespace {
@@ -12,14 +13,15 @@ using std::chrono::seconds;
 
 constexpr EntryKind kSingle{}, kShared{.shared = true}, kBoth{.shared = true, .hit = true};
 
-TEST(EvictionPolicies, AreKnownByName) {
-  EXPECT_EQ(eviction_policy_names(), (std::vector<std::string>{"lru", "forks", "returns"}));
-  for (const std::string& name : eviction_policy_names()) EXPECT_NE(make_eviction_policy(name), nullptr);
-  EXPECT_EQ(make_eviction_policy("best"), nullptr);
+TEST(EvictionPolicies, OfTheLaboratoryAreKnownByName) {
+  for (const std::string& name : tools::cache_policy_names()) {
+    EXPECT_NE(tools::make_cache_policy(name), nullptr);
+  }
+  EXPECT_EQ(tools::make_cache_policy("best"), nullptr);
 }
 
 TEST(EvictionPolicies, ForksHasFixedFactors) {
-  const auto policy = make_eviction_policy("forks");
+  const auto policy = tools::make_cache_policy("forks");
   for (int i = 0; i < 1000; ++i) policy->evicted(kSingle, seconds(1));
   EXPECT_EQ(policy->patience(kSingle), 1);
   EXPECT_EQ(policy->patience(kShared), 4);
@@ -35,7 +37,7 @@ void see_single(EvictionPolicy& policy, seconds back, seconds stay) {
 }
 
 TEST(EvictionPolicies, ReturnsIsMorePatientWithWhatIsSharedWhereMemoryIsShort) {
-  const auto policy = make_eviction_policy("returns");
+  const auto policy = make_eviction_policy();
   EXPECT_EQ(policy->patience(kShared), 3);
   see_single(*policy, seconds(60), seconds(30));
   EXPECT_NEAR(policy->patience(kShared), 12, 0.5) << "60 over 30, squared, times 3";
@@ -50,7 +52,7 @@ TEST(EvictionPolicies, ReturnsIsMorePatientWithWhatIsSharedWhereMemoryIsShort) {
 }
 
 TEST(EvictionPolicies, ReturnsLearnsFromSingleEntriesAlone) {
-  const auto policy = make_eviction_policy("returns");
+  const auto policy = make_eviction_policy();
   for (int i = 0; i < 1000; ++i) {
     policy->evicted(kShared, seconds(1));
     policy->returned(kShared, seconds(10'000));
@@ -59,7 +61,7 @@ TEST(EvictionPolicies, ReturnsLearnsFromSingleEntriesAlone) {
 }
 
 TEST(EvictionPolicies, ReturnsHoldsOldOnesWhereAllWouldGoTooSoon) {
-  const auto policy = make_eviction_policy("returns");
+  const auto policy = make_eviction_policy();
   for (int i = 0; i < 1000; ++i) {
     policy->queued(kShared, seconds(i));
     policy->returned(kShared, seconds(70));
@@ -73,11 +75,11 @@ TEST(EvictionPolicies, ReturnsHoldsOldOnesWhereAllWouldGoTooSoon) {
   EXPECT_FALSE(policy->spares_oldest(kBoth, 20, seconds(20)));
   for (int i = 0; i < 3000; ++i) policy->returned(kShared, seconds(3));
   EXPECT_FALSE(policy->spares_oldest(kShared, 20, seconds(20))) << "those that come back do so at once";
-  EXPECT_FALSE(make_eviction_policy("forks")->spares_oldest(kShared, 20, seconds(20)));
+  EXPECT_FALSE(tools::make_cache_policy("forks")->spares_oldest(kShared, 20, seconds(20)));
 }
 
 TEST(EvictionPolicies, WithNothingSeenNobodyIsSpared) {
-  EXPECT_FALSE(make_eviction_policy("returns")->spares_oldest(kShared, 20, seconds(20)));
+  EXPECT_FALSE(make_eviction_policy()->spares_oldest(kShared, 20, seconds(20)));
 }
 
 /// Spares the oldest of one kind until it is 100 s old.

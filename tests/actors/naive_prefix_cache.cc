@@ -214,7 +214,7 @@ void NaivePrefixCache::judge(Entry& entry) {
     ways += tokens.size() == entry.tokens.size() + 1 && begins_with(tokens, entry.tokens);
   }
   const bool shared = entry.info.origin == Origin::kBranch || ways > 2;
-  entry.patience = options_.policy == "lru" ? 1 : (shared ? 4 : 1) * (entry.info.hits > 0 ? 2 : 1);
+  entry.patience = forks_ ? (shared ? 4 : 1) * (entry.info.hits > 0 ? 2 : 1) : 1;
 }
 
 Sighting NaivePrefixCache::peek(const std::string& name, const List& prompt) const {
@@ -245,8 +245,7 @@ Found NaivePrefixCache::lookup(const std::string& name, const List& prompt, std:
       found.reason = MissReason::kBelowMinimum;
     } else if (id != 0) {
       Entry& used = *entry(id);
-      found.restore = {
-          id, used.info.snapshot, at, used.info.origin, used.info.conversation, used.info.places};
+      found.restore = {id, used.info.snapshot, at, used.info.origin, used.info.conversation};
       ++used.info.hits;
       ++used.info.leases;
       use(used, now);
@@ -318,13 +317,13 @@ Inserted NaivePrefixCache::insert(const std::string& name, const List& tokens, c
     }
     prefixes.at(own).entry = ++last_id_;
     prefixes.at(own).tombstone = MissReason::kNone;
-    entries_.push_back({{last_id_, made.snapshot, made.length, made.origin, made.conversation, now, 0, 0,
-                         false, made.length},
-                        name,
-                        own,
-                        made.request,
-                        0,
-                        false});
+    entries_.push_back(
+        {{last_id_, made.snapshot, made.length, made.origin, made.conversation, now, 0, 0, false},
+         name,
+         own,
+         made.request,
+         0,
+         false});
   }
   inserted.entry = prefixes.at(own).entry;
   Entry& there = *entry(inserted.entry);

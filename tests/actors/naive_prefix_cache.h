@@ -13,7 +13,8 @@ namespace reprise::actors {
 
 class NaivePrefixCache {
  public:
-  explicit NaivePrefixCache(PrefixCacheOptions options) : options_(std::move(options)) {}
+  /// `forks`: with that policy of tools/lab/replay_policies.h; else with lru.
+  NaivePrefixCache(PrefixCacheOptions options, bool forks) : options_(std::move(options)), forks_(forks) {}
 
   FlightId begin_flight(const std::string& name, const List& prompt);
   void end_flight(FlightId flight);
@@ -82,6 +83,7 @@ class NaivePrefixCache {
   void bury(Prefixes& prefixes, const List& tokens, MissReason why);
 
   PrefixCacheOptions options_;
+  bool forks_;
   std::map<std::string, Prefixes> spaces_;
   std::vector<Entry> entries_;
   std::map<FlightId, std::pair<std::string, List>> flights_;

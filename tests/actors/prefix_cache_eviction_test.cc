@@ -364,7 +364,7 @@ TEST_F(PrefixCacheEviction, SharedTokensAreCoveredOnce) {
 }
 
 TEST_F(PrefixCacheEviction, WherePromptsPartEntriesAgeSlower) {
-  options.policy = "forks";
+  policy = std::make_unique<tools::ForksPolicy>();
   for (const TokenId way : {3, 4, 5}) see({1, 2, way});
   for (const TokenId way : {3, 4}) see({7, 7, way});
   const auto at = [](int seconds) { return CacheTime(std::chrono::seconds(seconds)); };
@@ -386,15 +386,7 @@ TEST_F(PrefixCacheEviction, WherePromptsPartEntriesAgeSlower) {
   EXPECT_EQ(order, (Ids{two_ways, hit, three_ways, branch}));
 }
 
-TEST_F(PrefixCacheEviction, UnknownPoliciesAreNamed) {
-  options.policy = "best";
-  try {
-    cache();
-    FAIL() << "a cache with an unknown policy";
-  } catch (const std::invalid_argument& error) {
-    EXPECT_NE(std::string(error.what()).find("best"), std::string::npos);
-  }
-  options.policy = "lru";
+TEST_F(PrefixCacheEviction, AGridOfZeroIsRefused) {
   options.grid = 0;
   EXPECT_THROW(cache(), std::invalid_argument);
 }

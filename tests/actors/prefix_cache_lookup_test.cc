@@ -1,5 +1,4 @@
 // What a lookup restores, and what it says about the rest.
-#include "protocol/name_space.h"
 #include "tests/actors/cache_fixture.h"
 
 namespace reprise::actors {
@@ -40,22 +39,6 @@ TEST_F(PrefixCacheLookup, AFullMatchRestoresOneBeforeTheEnd) {
   EXPECT_EQ(found.known, 4u);
   EXPECT_EQ(found.reason, MissReason::kNone);
   EXPECT_FALSE(found.branch);
-}
-
-TEST_F(PrefixCacheLookup, CompactedStatesAreNotCut) {
-  options.any_token = true;
-  const std::string compacted = protocol::compacted_name_space("", {.tokens = 100});
-  NewEntry made = entry(6);
-  made.places = 3;
-  for (const std::string& space : {std::string(), compacted}) {
-    EXPECT_FALSE(cache().insert(space, List{1, 2, 3, 4, 5, 6}, made, now()).already_there);
-    const Found shorter = cache().lookup(space, List{1, 2, 3, 4, 9}, 0, now());
-    EXPECT_EQ(shorter.restore.has_value(), space.empty());
-    const Found whole = cache().lookup(space, List{1, 2, 3, 4, 5, 6, 7}, 0, now());
-    ASSERT_TRUE(whole.restore);
-    EXPECT_EQ(whole.restore->at, 6u);
-    EXPECT_EQ(whole.restore->places, 3u);
-  }
 }
 
 TEST_F(PrefixCacheLookup, TheReasonIsTheDeepestTombstone) {

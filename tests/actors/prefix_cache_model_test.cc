@@ -8,6 +8,7 @@
 #include "tests/actors/cache_fixture.h"
 #include "tests/actors/naive_prefix_cache.h"
 #include "tests/sanitized.h"
+#include "tools/lab/replay_policies.h"
 
 namespace reprise::actors {
 namespace {
@@ -17,8 +18,11 @@ constexpr int kOperations = rounds(62'500);
 
 class Duel {
  public:
-  Duel(const PrefixCacheOptions& options, std::uint64_t seed)
-      : options_(options), real_(options), naive_(options), random_(seed) {}
+  Duel(const PrefixCacheOptions& options, bool forks, std::uint64_t seed)
+      : options_(options),
+        real_(options, tools::make_cache_policy(forks ? "forks" : "lru")),
+        naive_(options, forks),
+        random_(seed) {}
 
   void step() {
     now_ += CacheTime(below(3));
@@ -238,9 +242,8 @@ TEST_P(PrefixCacheModel, AgreesWithTheNaiveOne) {
   options.max_pinned = 2;
   options.max_in_replies = 0;  // caps are cache_limits_test's
   options.ttl = CacheTime(setting % 5 == 0 ? 0 : 60);
-  options.policy = setting / 2 % 2 == 0 ? "lru" : "forks";
   options.worth_waiting = std::array{1, 4, 0, 2}[setting / 4];
-  Duel duel(options, 20'261'115 + setting);
+  Duel duel(options, setting / 2 % 2 != 0, 20'261'115 + setting);
   for (int i = 0; i < kOperations; ++i) {
     duel.step();
     if (HasFatalFailure()) FAIL() << "operation " << i;

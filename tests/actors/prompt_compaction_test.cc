@@ -1,7 +1,6 @@
 // A prompt with a budget for its keys and values, as the worker's parts see it: its price, when it is compacted, and what becomes
 // of it then.
 
-#include "protocol/name_space.h"
 #include "tests/actors/worker_parts.h"
 
 namespace reprise::actors {
@@ -156,64 +155,6 @@ TEST_F(PromptCompactionTest, SnapshotsOfItAreItsRequestsOwn) {
   EXPECT_EQ(other.held_tokens(), 300U);
   EXPECT_EQ(other.state->stored(), 100U);
   EXPECT_TRUE(other.compacted());
-}
-
-// kv_reuse: a snapshot of it stands among others of its kind, and who asks for one goes on from it.
-TEST_F(PromptCompactionTest, AnotherTurnGoesOnFromASnapshotOfIt) {
-  WorkerParts parts;
-  SequenceRun& run = open(parts);
-  Prefilled prefilled;
-  begin(parts, run, prefilled, 300);
-  run_all(parts);
-  const auto keep = [&](SequenceRun& of, const std::string& name_space) {
-    AnswerBox<JobResult<protocol::SnapshotTaken>> box;
-    protocol::CheckpointPlan plan{.flight = 1, .name_space = name_space};
-    parts.snapshots.snapshot(
-        {.sequence = of.id, .plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan))},
-        box.reply());
-    return box.answered() && box.answer().ok() ? std::optional(*box.answer()) : std::nullopt;
-  };
-  const std::string compacted = protocol::compacted_name_space("", kBudget);
-  EXPECT_FALSE(keep(run, "").has_value()) << "among exact ones";
-  EXPECT_FALSE(keep(parts.open(64), compacted).has_value()) << "an exact one among these";
-  const auto taken = keep(run, compacted);
-  ASSERT_TRUE(taken.has_value() && taken->reported);
-  EXPECT_EQ(taken->places, 100U);
-  ASSERT_TRUE(parts.table.adopt(taken->snapshot, 1 << 20)->done);
-
-  SequenceRun& next = open(parts);
-  next.priced_pages = 9;
-  const auto restore = [&](bool says_so) {
-    AnswerBox<JobResult<protocol::Restored>> box;
-    parts.snapshots.restore({.sequence = next.id,
-                             .snapshot = taken->snapshot,
-                             .at = 300,
-                             .token_hash = WorkerParts::hash_of(300),
-                             .compacted = says_so},
-                            box.reply(), parts.start);
-    return box.answered() && box.answer().ok();
-  };
-  EXPECT_FALSE(restore(false)) << "by one that wants an exact one";
-  ASSERT_TRUE(restore(true));
-  EXPECT_EQ(next.tail, nullptr) << "it is not compacted again";
-  Prefilled gone_on;
-  protocol::Prefill job{.sequence = next.id, .tokens = WorkerParts::prompt(340), .end = 340};
-  protocol::Prefill with_plan{.sequence = next.id, .tokens = job.tokens, .end = 340};
-  with_plan.plan = WorkerParts::plan({320});
-  auto reply = gone_on.reply();
-  EXPECT_TRUE(begin_prefill(parts.table, next, with_plan, reply).has_value())
-      << "checkpoints of it are exact nowhere";
-  ASSERT_FALSE(begin_prefill(parts.table, next, job, reply).has_value());
-  EXPECT_EQ(next.priced_pages, 3U + 1U) << "140 places, and the reply";
-  run_all(parts);
-  ASSERT_TRUE(gone_on.answered() && gone_on.answer().ok());
-  EXPECT_EQ(parts.compacted, 1U);
-  EXPECT_EQ(next.held_tokens(), 340U);
-  EXPECT_EQ(next.state->stored(), 140U);
-  ASSERT_TRUE(gone_on.answer()->kept.has_value());
-  EXPECT_EQ(gone_on.answer()->reused, 300U);
-  EXPECT_EQ(gone_on.answer()->kept->tokens, 140U);
-  EXPECT_EQ(gone_on.answer()->kept->full_bytes, 6 * kPageBytes);
 }
 
 // Decoding goes on behind the places that it has, at the positions that its tokens have.

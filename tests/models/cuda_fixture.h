@@ -21,7 +21,7 @@
 #include "tests/require.h"
 #include "tests/source_folder.h"
 #include "tests/temp_dir.h"
-#include "tools/random_model/write_gguf.h"
+#include "tools/lab/random_model/write.h"
 
 namespace reprise::models {
 

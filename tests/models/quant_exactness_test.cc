@@ -5,7 +5,7 @@
 
 #include "tests/models/family_runs.h"
 #include "tests/temp_dir.h"
-#include "tools/random_model/write_gguf.h"
+#include "tools/lab/random_model/write.h"
 
 namespace reprise::models::test {
 namespace {

@@ -50,7 +50,7 @@ TEST(OpenAiRequest, EveryFieldArrives) {
       "temperature":0.5,"top_p":0.9,"top_k":40,"min_p":0.05,"seed":-1,"presence_penalty":1,"frequency_penalty":-1.5,
       "repetition_penalty":1.1,"repeat_last_n":64,"logit_bias":{"5":-100,"7":1.5},"logprobs":true,"top_logprobs":3,
       "stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"return_token_ids":true,
-      "cache_salt":"salt","prompt_cache_key":"talk","cache_prompt":false,"min_cache_tokens":100,"kv_budget":512,"kv_reuse":true,
+      "cache_salt":"salt","prompt_cache_key":"talk","cache_prompt":false,"min_cache_tokens":100,"kv_budget":512,
       "chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"low","add_generation_prompt":false)");
   ASSERT_TRUE(request.ok()) << request.error().message;
   const GenerateRequest& generate = request->asked.generate;
@@ -75,7 +75,6 @@ TEST(OpenAiRequest, EveryFieldArrives) {
   EXPECT_FALSE(generate.cache_prompt);
   EXPECT_EQ(generate.min_cache_tokens, 100u);
   EXPECT_EQ(generate.kv_budget, 512u);
-  EXPECT_EQ(generate.kv_reuse, true);
   EXPECT_EQ(request->asked.cache_salt, "salt");
   EXPECT_TRUE(request->asked.stream);
   EXPECT_TRUE(request->reply.include_usage);
@@ -141,7 +140,6 @@ TEST(OpenAiRequest, ChatFieldsAreRefusedByName) {
        "invalid_type"},
       {R"("cache_prompt":1)", "cache_prompt", "invalid_type"},
       {R"("min_cache_tokens":-1)", "min_cache_tokens", "out_of_range"},
-      {R"("kv_reuse":1)", "kv_reuse", "invalid_type"},
       {R"("kv_budget":-1)", "kv_budget", "out_of_range"},
       {R"("kv_budget":1e99)", "kv_budget", "invalid_type"},
       {R"("kv_budget":"all")", "kv_budget", "invalid_type"},

@@ -1,4 +1,4 @@
-#include "tools/lab/bench_engine.h"
+#include "tools/lab/lab.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -11,9 +11,8 @@
 
 #include "models/model.h"
 #include "models/sampling/ranking.h"
-#include "tools/lab/bench_progress.h"
-#include "tools/lab/bench_snapshots.h"
-#include "tools/lab/report_chart.h"
+#include "tools/lab/bench_report.h"
+#include "tools/lab/bench_times.h"
 
 namespace reprise::tools {
 namespace {

@@ -1,11 +1,11 @@
-#include "tools/lab/bench_lookup.h"
+#include "tools/lab/lab.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <span>
 #include <unordered_set>
 
-#include "actors/cache/index_bytes.h"
+#include "actors/cache/cache_entry.h"
 #include "actors/cache/prefix_tree.h"
 #include "base/token.h"
 #include "base/token_hash.h"

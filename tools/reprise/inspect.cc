@@ -1,8 +1,12 @@
-#include "tools/reprise/inspect.h"
+// `reprise inspect`: what a model is and what it costs.
 
+#include <CLI/CLI.hpp>
+#include <cstdint>
 #include <cstdio>
 #include <set>
+#include <vector>
 
+#include "base/kv_budget.h"
 #include "base/machine_memory.h"
 #include "gpu/devices.h"
 #include "gpu/kernels.h"
@@ -11,10 +15,19 @@
 #include "models/gpu_plan.h"
 #include "models/memory_plan.h"
 #include "models/text/chat_template_source.h"
+#include "tools/reprise/commands.h"
+#include "tools/reprise/engine_flags.h"
 
 namespace reprise::tools {
 
 namespace {
+
+struct InspectOptions {
+  EngineFlags engine;
+  double limit_gb = 0;                  // GiB of memory to plan for; 0: what the device has
+  std::vector<std::uint32_t> tokens{};  // of prompts whose state is told
+  KvBudget kv{};                        // that they are compacted to
+};
 
 void print_size(const char* label, std::uint64_t bytes) {
   std::printf("%-22s %s\n", label, models::in_units(bytes).c_str());
@@ -92,8 +105,6 @@ void print_layers(const models::ModelConfig& config, const models::MemoryPlan& p
            ", " + number(part.groups) + (part.groups == 1 ? " group" : " groups");
   });
 }
-
-}  // namespace
 
 namespace {
 
@@ -216,6 +227,28 @@ int inspect(const InspectOptions& inspected) {
   std::printf("%-22s %s\n", "fits", models::verdict(plan, memory, 0).c_str());
   std::printf("%-22s %s\n", "kernels", gpu::name_of(gpu::cpu_kernels(options.isa)).c_str());
   return 0;
+}
+
+}  // namespace
+
+Command add_inspect(CLI::App& program) {
+  const auto options = std::make_shared<InspectOptions>();
+  CLI::App* command = program.add_subcommand("inspect", "Show a model's sizes and the memory it needs");
+  add_engine_flags(*command, options->engine);
+  add_adapter_flag(*command, options->engine);
+  command
+      ->add_option("--limit-gb", options->limit_gb,
+                   "Plan for a device with this much memory, in GiB; a GPU need not be present")
+      ->check(CLI::Range(0.001, 1e6));
+  command
+      ->add_option("--tokens", options->tokens,
+                   "Show the memory of a prompt of this many tokens; several values are allowed")
+      ->check(CLI::Range(1, 100'000'000));
+  command
+      ->add_option("--kv-budget", options->kv.tokens,
+                   "With --tokens: tokens that prompts are compacted to; 0: all are kept")
+      ->check(CLI::Range(0, 100'000'000));
+  return {command, [options] { return inspect(*options); }};
 }
 
 }  // namespace reprise::tools

@@ -12,10 +12,12 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "actors/engine_options.h"
 #include "base/kv_budget.h"
 #include "protocol/http/http_options.h"
 #include "tools/reprise/engine_flags.h"
@@ -37,7 +39,6 @@ struct ModelTable {
   std::vector<std::string> aliases{};  // further names of it
   std::vector<std::string> tags{};
   std::optional<std::uint32_t> kv_budget{};  // as engine.kv_budget; none: that
-  std::optional<bool> kv_reuse{};            // as engine.kv_reuse; none: that
   std::vector<AdapterTable> adapters{};
 };
 
@@ -49,84 +50,58 @@ struct KeyTable {
   std::string place{};        // file and line, for messages
 };
 
+/// What the engine is not told in these words.
 struct CacheConfig {
-  bool enabled = true;
-  std::uint64_t budget_mb = 0;  // 0: from the machine's memory and the model's sizes
   std::uint64_t max_entries = 0;
-  std::chrono::milliseconds ttl{0};             // 0: for ever
-  std::uint64_t recurrent_max_entries = 0;      // of models with recurrent state; 0: the same
-  std::chrono::milliseconds recurrent_ttl{0};   // likewise
-  std::uint64_t max_per_conversation = 64;      // 0: no limit
-  std::uint32_t min_insert_tokens = 0;          // 0: from the model's sizes
-  std::uint32_t reply_checkpoint_tokens = 256;  // 0: none inside replies
-  std::uint32_t max_in_replies = 8;             // of one conversation
-  std::uint32_t choosy_percent = 70;            // of the state memory; 100: never
-  std::uint32_t evict_percent = 85;             // likewise
-  std::string policy = "returns";
+  std::uint32_t choosy_percent = 70;  // of the state memory; 100: never
+  std::uint32_t evict_percent = 85;   // likewise
   std::uint32_t verify_percent = 0;
-  bool verify_inline = false;  // and of all hits, where no percentage is set
-  bool idle_prefill = true;
-  std::uint64_t host_mb = 0;              // of the host's memory; 0: none
   std::string folder{};                   // of snapshots that outlast the process; empty: none
   std::uint64_t disk_mb = 16384;          // of that folder
   std::chrono::milliseconds disk_ttl{0};  // 0: for ever
   bool even_if_slower = false;
-  bool other_builds = false;
-  bool pack = false;                                               // what is written to a folder or a store
   std::string remote{};                                            // store that servers share; empty: none
   std::chrono::milliseconds remote_ttl = std::chrono::hours(168);  // 0: for ever
-  std::string remote_password{};                                   // never shown
   std::string remote_password_file{};
-  std::string secret{};       // that they are sealed with; never shown
   std::string secret_file{};  // where it is kept; empty: the usual place
 };
 
-struct QueueConfig {
-  std::uint64_t length = 256;
-  std::chrono::milliseconds wait{60'000};
-};
-
 struct TraceConfig {
-  std::string file{};           // empty: no traces
-  std::uint64_t size_mb = 256;  // of a trace, at most
-  bool later = false;           // begins when somebody says so, not with the server
+  std::string file{};  // empty: no traces
+  bool later = false;  // begins when somebody says so, not with the server
 };
 
+/// Most settings are fields of what the server and the engine take; the others are made into such when it starts.
 struct ServeConfig {
+  ServeConfig();
+
   protocol::HttpOptions http{};
+  actors::EngineOptions options{};
   std::string key_file{};
   bool share_tenant = false;
   std::vector<KeyTable> keys{};
   std::vector<ModelTable> models{};  // empty: the built-in model alone
   EngineFlags engine{};              // its `model` is not used here
   KvBudget kv{};                     // of requests that do not say
-  bool kv_reuse = false;
-  std::string kv_pooling{name_of(KvBudget::Pooling::kAverage)};
-  std::uint64_t context = 0;   // tokens for all of `parallel` together; 0: what a model has, for each
-  std::uint32_t parallel = 0;  // sequences computed at once; 0: as many as there is memory for
+  std::uint64_t context = 0;         // tokens for all of `parallel` together; 0: what a model has, for each
+  std::uint32_t parallel = 0;        // sequences computed at once; 0: as many as there is memory for
   std::vector<std::string> aliases{"gpt-*", "claude*", "codex*"};  // further names of the first model
-  std::string chat_template{};         // a name, a file, or itself; empty: what comes with a model
-  std::string reasoning = "template";  // of chats that do not say: on, off, or as the template has it
-  std::optional<std::uint32_t> reasoning_budget{};  // tokens, of chats that do not say; none: unlimited
-  std::string system_in_place = "auto";       // of system messages that are not first: auto, user or template
-  std::optional<std::uint32_t> max_tokens{};  // of requests that do not say; none: what the context leaves
-  std::optional<double> temperature{};        // of requests that do not say; none: as the model has it
-  std::optional<std::uint64_t> seed{};        // of requests that do not say; none: another each time
-  bool slots = true;                          // GET /slots tells
-  bool verbose = false;                       // llama-server's replies show the prompt
-  std::string api_keys{};                     // between commas; never shown
-  std::uint64_t state_mb = 0;                 // 0: half of the memory that is free
-  std::string adapter_folder{};               // whose adapters operators may load by path; empty: none
-  std::chrono::milliseconds longest_step{
-      120'000};  // of the device; beyond it hangs (actors/worker/step_watch.h)
+  std::string chat_template{};           // a name, a file, or itself; empty: what comes with a model
+  std::string reasoning = "template";    // of chats that do not say: on, off, or as the template has it
+  std::string system_in_place = "auto";  // of system messages that are not first: auto, user or template
+  bool slots = true;                     // GET /slots tells
+  bool verbose = false;                  // llama-server's replies show the prompt
+  std::string api_keys{};                // between commas; never shown
   CacheConfig cache{};
-  QueueConfig queue{};
   std::string log_level = "info";
   std::string log_format = "text";  // or json
   TraceConfig trace{};
   std::chrono::milliseconds shutdown{8'000};  // how long answers may go on after a signal
   std::vector<std::string> warnings{};        // what the log says of the settings when it is open
 };
+
+/// "http.port" is REPRISE_HTTP_PORT.
+std::string variable_of(std::string_view key);
 
 /// One setting. `set` takes the text of a flag or variable and throws std::invalid_argument with what is
 /// wrong.
@@ -147,21 +122,32 @@ struct Setting {
 
   /// Help and range.
   std::string description() const;
-  /// "http.port" is REPRISE_HTTP_PORT.
-  std::string variable() const;
+  std::string variable() const { return variable_of(key); }
 };
 
 /// All settings of `config`, which must outlive them.
 std::vector<Setting> serve_settings(ServeConfig& config);
 
+/// A setting of an earlier version. Its key, flags and variable have no effect but a warning.
+struct RemovedSetting {
+  std::string_view key;
+  std::string_view flags;      // names between commas; empty: it had none
+  bool has_value = true;       // false: its flags take none
+  std::string_view successor;  // what holds in its place, or what to use
+
+  /// `name`: its key, flag or variable, as it was given.
+  std::string warning(const std::string& name) const;
+};
+std::span<const RemovedSetting> removed_settings();
+
 /// Text as TOML has it.
 std::string toml_string(std::string_view text);
 std::string toml_strings(const std::vector<std::string>& items);
 
-/// Throws UsageError, which names file and line.
+/// Adds a warning for each key that was removed. Throws UsageError, which names file and line.
 void load_config_file(ServeConfig& config, const std::string& path);
 /// Sets what variables of `environment` ("NAME=value") say, and adds a warning for each other REPRISE_* variable that
-/// this program does not know. Those that Kubernetes makes of services (REPRISE_PORT=tcp://..., REPRISE_SERVICE_HOST)
+/// was removed or is not known. Those that Kubernetes makes of services (REPRISE_PORT=tcp://..., REPRISE_SERVICE_HOST)
 /// are left alone, also where a setting has such a name. Throws UsageError, which names the variable.
 void load_config_environment(ServeConfig& config, const std::vector<std::string>& environment);
 /// ": did you mean 'x'?" where a setting's key is near to the given one; else empty.

@@ -57,6 +57,9 @@ class FileReader {
     for (const Setting& setting : settings_) {
       if (setting.key.starts_with(section + ".")) return true;
     }
+    for (const RemovedSetting& removed : removed_settings()) {
+      if (removed.key.starts_with(section + ".")) return true;
+    }
     return false;
   }
 
@@ -71,7 +74,18 @@ class FileReader {
         refuse(value.source(), full + ": " + error.what());
       }
     }
+    if (warns_of_removed(full, key)) return;
     refuse(key.source(), "unknown key '" + full + "'" + nearest_key(settings_, full));
+  }
+
+  /// Adds the warning, if there was a setting of this name.
+  bool warns_of_removed(const std::string& full, const toml::key& key) const {
+    for (const RemovedSetting& removed : removed_settings()) {
+      if (removed.key != full) continue;
+      config_.warnings.push_back(removed.warning(place(key.source()) + ": " + full));
+      return true;
+    }
+    return false;
   }
 
   static std::string text_of(const toml::node& value, Setting::Kind kind) {
@@ -128,12 +142,7 @@ class FileReader {
           model.kv_budget = static_cast<std::uint32_t>(number->get());
           continue;
         }
-        if (key.str() == "kv_reuse") {
-          const auto* on = value.as_boolean();
-          if (on == nullptr) refuse(value.source(), "models.kv_reuse: must be true or false");
-          model.kv_reuse = on->get();
-          continue;
-        }
+        if (warns_of_removed("models." + std::string(key.str()), key)) continue;
         std::string* field = key.str() == "name"            ? &model.name
                              : key.str() == "path"          ? &model.path
                              : key.str() == "device"        ? &model.device

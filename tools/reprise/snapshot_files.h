@@ -45,7 +45,7 @@ struct Collected {
 std::optional<Collected> collect_snapshots(const protocol::snapshots::SnapshotFolder& folder,
                                            std::uint64_t most_bytes, std::int64_t ttl_seconds);
 
-/// A namespace names an adapter first, where states are of a model with one (actors/served/served_adapter.h). That part
+/// A namespace names an adapter first, where states are of a model with one (actors/served/served_model.h). That part
 /// of it, which decides the bits, and the rest, which says whose they are.
 struct NamespaceParts {
   std::string adapter{};

@@ -42,6 +42,7 @@ const CLI::App* command_named(const CLI::App& app, const std::string& name) {
 std::vector<std::string> options_of(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;  // it was removed
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;

@@ -9,8 +9,8 @@
 #include "models/model.h"
 #include "models/weight_tensors.h"
 #include "tests/temp_dir.h"
-#include "tools/random_model/random_blocks.h"
-#include "tools/random_model/write_gguf.h"
+#include "tools/lab/random_model/random_blocks.h"
+#include "tools/lab/random_model/write.h"
 
 namespace reprise::tools {
 namespace {

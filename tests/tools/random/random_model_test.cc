@@ -10,7 +10,7 @@
 #include "models/files/load_error.h"
 #include "models/model.h"
 #include "tests/temp_dir.h"
-#include "tools/random_model/write.h"
+#include "tools/lab/random_model/write.h"
 
 namespace reprise::tools {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "models/model.h"
 #include "tests/temp_dir.h"
-#include "tools/random_model/write_gguf.h"
+#include "tools/lab/random_model/write.h"
 
 namespace reprise::tools {
 namespace {

@@ -1,0 +1,42 @@
+#pragma once
+// Eviction policies that the cache's own was chosen among, in its place inside the cache.
+//
+//   lru      all entries age alike.
+//   forks    a shared one ages four times slower; one that was hit, twice slower; both, eight times. What several prompts
+//            share comes back when a single conversation does not.
+//   returns  the one that ships (actors/cache/eviction.h)
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actors/cache/eviction.h"
+
+namespace reprise::tools {
+
+class LruPolicy : public actors::EvictionPolicy {
+ public:
+  double patience(actors::EntryKind) const override { return 1; }
+};
+
+class ForksPolicy : public actors::EvictionPolicy {
+ public:
+  double patience(actors::EntryKind kind) const override {
+    return (kind.shared ? 4 : 1) * (kind.hit ? 2 : 1);
+  }
+};
+
+inline std::vector<std::string> cache_policy_names() {
+  return {"lru", "forks", "returns"};
+}
+
+/// Null: there is none of this name.
+inline std::unique_ptr<actors::EvictionPolicy> make_cache_policy(std::string_view name) {
+  if (name == "lru") return std::make_unique<LruPolicy>();
+  if (name == "forks") return std::make_unique<ForksPolicy>();
+  if (name == "returns") return actors::make_eviction_policy();
+  return nullptr;
+}
+
+}  // namespace reprise::tools
