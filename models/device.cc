@@ -5,7 +5,6 @@
 #include "gpu/devices.h"
 #include "models/compute_options.h"
 #include "models/cpu/cpu_device.h"
-#include "models/transfer_memory.h"
 #if REPRISE_HAS_CUDA
 #include "gpu/cuda/stream.h"
 #include "models/cuda/device.h"

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "gpu/block_memory.h"
+#include "gpu/transfer_buffers.h"
 #include "models/device_options.h"
 #include "models/model.h"
 
@@ -45,5 +46,9 @@ class Device {
   /// The most rows that a prefill step should have.
   virtual std::uint32_t prefill_rows() const = 0;
 };
+
+/// Memory of the host that copies to and from a device are fast with: pinned, where `device` (as Device::resolve() takes it)
+/// turns out to be a GPU when the first is taken. Null where it cannot be one: any memory will do. For any thread.
+std::shared_ptr<gpu::TransferBuffers> transfer_buffers(const std::string& device, std::uint64_t most_bytes);
 
 }  // namespace reprise::models

@@ -3,20 +3,29 @@
 //
 // A GPU's memory is divided once: an arena of weights and states, and what is left free beside it for activations, logits,
 // cuBLASLt, and the one quantised weight at a time that a prefill has as bf16. Matrices are kept there in their own size or
-// as bf16 (gpu/kept_formats.h), vectors as f32. Experts that stay on the host (models/experts_on_host.h) take the host's
-// memory instead.
+// as bf16 (gpu/kept_formats.h), vectors as f32. Experts that stay on the host take the host's memory instead: those
+// of the first N layers that have any, or of all (models/host_experts.h computes them).
 //
 // Threading: plain values, pure functions.
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "models/arch/config.h"
 #include "models/device_options.h"
 #include "models/memory_plan.h"
 
 namespace reprise::models {
+
+/// What users write: a number of layers, or "all". Throws SettingError, which begins with "cpu-experts".
+std::uint32_t cpu_experts_named(const std::string& text);
+
+/// The names of the mixtures whose experts stay on the host. kAllLayers: all that there are, which may be none. Throws
+/// SettingError where fewer layers have experts than were named.
+std::set<std::string> experts_on_host(const ModelConfig& model, std::uint32_t cpu_experts);
 
 /// Of so many free bytes, those that the arena takes.
 std::uint64_t gpu_arena_bytes(std::uint64_t free_bytes);

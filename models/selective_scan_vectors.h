@@ -13,7 +13,7 @@ struct SelectiveScanSpec;
 struct SelectiveScanVectors {
   std::vector<float> conv;       // [taps, inner]
   std::vector<float> conv_bias;  // [inner]; empty: there is none
-  std::vector<float> a;          // -exp(A_log), as gpu/selective_scan.h has it: [groups, state_size, kLanes]
+  std::vector<float> a;          // -exp(A_log), as gpu/kernels.h has it: [groups, state_size, kLanes]
   std::vector<float> skip;       // D [inner]
   // Weights of the norms; all empty: there are none.
   std::vector<float> dt_norm;  // [step_rank]

@@ -39,7 +39,6 @@
 #include "actors/request/request_meter.h"
 #include "actors/request/text_pool.h"
 #include "actors/served/served_model.h"
-#include "actors/served/served_model.h"
 #include "models/text/text_stream.h"
 #include "protocol/reply/reply_parser.h"
 #include "protocol/service.h"

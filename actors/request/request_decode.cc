@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "actors/request/request_parts.h"
-#include "base/token_hash.h"
+#include "base/token.h"
 
 namespace reprise::actors {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "actors/request/request_parts.h"
-#include "base/token_hash.h"
+#include "base/token.h"
 
 namespace reprise::actors {
 

@@ -19,10 +19,10 @@
 
 #include "base/check.h"
 #include "base/kv_budget.h"
-#include "base/mask_slot.h"
+#include "base/token_mask.h"
 #include "gpu/state_store.h"
+#include "models/compaction.h"
 #include "models/model.h"
-#include "models/prompt_tail.h"
 #include "models/sampling/sampler.h"
 #include "protocol/job.h"
 #include "runtime/reply.h"

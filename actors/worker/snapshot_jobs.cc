@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/token_hash.h"
+#include "base/token.h"
 #include "gpu/state_store.h"
 #include "traces/trace.h"
 

@@ -21,7 +21,7 @@
 
 #include "actors/worker/sequence_run.h"
 #include "gpu/state_store.h"
-#include "models/model_rules.h"
+#include "models/model.h"
 #include "protocol/job.h"
 
 namespace reprise::actors {

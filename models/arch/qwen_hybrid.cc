@@ -1,8 +1,18 @@
-#include "models/arch/qwen_hybrid.h"
+// Three layers of Gated DeltaNet to one of gated attention with partial rope, each followed by a feed-forward part;
+// zero-centred norms. The families:
+//
+//   Qwen3.5      SwiGLU in every layer; also the text part of its multimodal models
+//   Qwen3.5-MoE  experts in every layer; likewise
+//   Qwen3-Next   experts in some layers or all, one axis of positions, and the projections of Gated DeltaNet fused key
+//                head by key head
 
 #include <algorithm>
+#include <cstdint>
 
 #include "models/arch/attention_keys.h"
+#include "models/arch/config.h"
+#include "models/arch/config_source.h"
+#include "models/arch/families.h"
 #include "models/arch/layer_kinds.h"
 #include "models/arch/model_draft.h"
 #include "models/arch/model_keys.h"
@@ -11,6 +21,18 @@
 
 namespace reprise::models {
 namespace {
+
+struct QwenHybrid {
+  enum class FeedForward : std::uint8_t {
+    kDense,
+    kExperts,           // in every layer, their weights normalised
+    kExpertsSomewhere,  // where config.json's keys say so, as they say it
+  };
+
+  FeedForward feed_forward = FeedForward::kDense;
+  bool interleaved_axes = true;    // of rope: positions of pictures have several
+  bool fused_by_key_head = false;  // the projections of DeltaNet (DeltaNetByKeyHead); else DeltaNetInGguf
+};
 
 constexpr std::size_t kAttentionInterval = 4;
 
@@ -89,8 +111,6 @@ class FeedForwards {
   MoeSpec moe_{};
 };
 
-}  // namespace
-
 ModelConfig read_qwen_hybrid(const ConfigSource& source, const QwenHybrid& family) {
   ModelConfig model = read_model_sizes(source);
   const std::vector<LayerKind> kinds = read_layer_kinds(source, read_layer_count(source), kAttentionInterval);
@@ -125,6 +145,43 @@ ModelConfig read_qwen_hybrid(const ConfigSource& source, const QwenHybrid& famil
     }});
   }
   return draft.finish();
+}
+
+ModelConfig read_qwen3_5(const ConfigSource& source) {
+  return read_qwen_hybrid(source, {.feed_forward = QwenHybrid::FeedForward::kDense});
+}
+
+ModelConfig read_qwen3_5_moe(const ConfigSource& source) {
+  return read_qwen_hybrid(source, {.feed_forward = QwenHybrid::FeedForward::kExperts});
+}
+
+ModelConfig read_qwen3_next(const ConfigSource& source) {
+  return read_qwen_hybrid(source, {.feed_forward = QwenHybrid::FeedForward::kExpertsSomewhere,
+                                   .interleaved_axes = false,
+                                   .fused_by_key_head = true});
+}
+
+}  // namespace
+
+Family qwen3_5_family() {
+  return {.name = "qwen3_5_text",
+          .hf_types = {"qwen3_5_text"},
+          .hf_wrapper_types = {"qwen3_5"},
+          .gguf_names = {"qwen35"},
+          .read = read_qwen3_5};
+}
+
+Family qwen3_5_moe_family() {
+  return {.name = "qwen3_5_moe_text",
+          .hf_types = {"qwen3_5_moe_text"},
+          .hf_wrapper_types = {"qwen3_5_moe"},
+          .gguf_names = {"qwen35moe"},
+          .read = read_qwen3_5_moe};
+}
+
+Family qwen3_next_family() {
+  return {
+      .name = "qwen3_next", .hf_types = {"qwen3_next"}, .gguf_names = {"qwen3next"}, .read = read_qwen3_next};
 }
 
 }  // namespace reprise::models

@@ -25,7 +25,7 @@ class CpuDevice : public Device {
   std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options,
                               const LoadProgress& progress) override {
     gpu::Threads packers(threads_.count());  // not its own: a model's step may be using them
-    std::unique_ptr<Model> model = Model::load(path, options, threads_, &packers, progress);
+    std::unique_ptr<Model> model = load_on_cpu(path, options, threads_, &packers, progress);
     in_place_.fetch_add(plan_memory(model->checkpoint(), options).in_place, std::memory_order_relaxed);
     return model;
   }

@@ -14,7 +14,7 @@ constexpr const char* kHeadInAdapters = "lm_head";
 
 }  // namespace
 
-std::unique_ptr<Model> Model::load(const std::filesystem::path& path, const ComputeOptions& options,
+std::unique_ptr<Model> load_on_cpu(const std::filesystem::path& path, const ComputeOptions& options,
                                    gpu::Threads& threads, gpu::Threads* packers,
                                    const LoadProgress& progress) {
   static constexpr traces::ZoneSite kSite{"build layers"};

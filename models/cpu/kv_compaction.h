@@ -16,7 +16,7 @@
 #include "base/kv_budget.h"
 #include "gpu/compute.h"
 #include "gpu/threads.h"
-#include "models/prompt_tail.h"
+#include "models/compaction.h"
 
 namespace reprise::models {
 

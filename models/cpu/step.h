@@ -19,10 +19,10 @@
 #include "gpu/kernels.h"
 #include "gpu/state_store.h"
 #include "gpu/threads.h"
+#include "models/compaction.h"
 #include "models/compute_options.h"
 #include "models/cpu/scratch.h"
 #include "models/layers/rope.h"
-#include "models/prompt_tail.h"
 #include "models/slot_export.h"
 
 namespace reprise::models {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "gpu/cuda/small_copy.h"
+#include "gpu/cuda/device_memory.h"
 
 namespace reprise::models::cuda {
 namespace {

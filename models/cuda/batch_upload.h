@@ -9,7 +9,6 @@
 
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/kv_selection.h"
-#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 #include "models/cuda/step.h"
 #include "models/model.h"

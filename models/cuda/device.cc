@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "gpu/cuda/arena.h"
 #include "gpu/cuda/device_memory.h"
 #include "gpu/cuda/stream.h"
 #include "gpu/devices.h"

@@ -10,7 +10,6 @@
 
 #include "base/kv_budget.h"
 #include "gpu/cuda/attention.h"
-#include "gpu/cuda/block_product.h"
 #include "gpu/cuda/causal_conv.h"
 #include "gpu/cuda/channel_delta.h"
 #include "gpu/cuda/delta_net.h"
@@ -21,6 +20,7 @@
 #include "gpu/cuda/rg_lru.h"
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/selective_scan.h"
+#include "gpu/cuda/small_products.h"
 #include "models/cuda/mixer.h"
 #include "models/cuda/weights.h"
 #include "models/host_experts.h"

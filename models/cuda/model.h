@@ -18,7 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "gpu/cuda/arena.h"
+#include "gpu/cuda/device_memory.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/stream.h"
 #include "models/cuda/adapter.h"

@@ -10,7 +10,6 @@
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/kv_selection.h"
-#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 #include "models/cuda/adapter.h"
 #include "models/cuda/host_staging.h"

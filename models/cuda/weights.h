@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/cuda/arena.h"
+#include "gpu/cuda/device_memory.h"
 #include "gpu/cuda/experts.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/stream.h"

@@ -1,6 +1,6 @@
 #pragma once
 // Kimi Delta Attention, as a model describes it: short causal convolutions of q, k and v, then the delta rule on a
-// matrix of state for each head, with a decay for every channel of the keys (gpu/channel_delta.h). The devices
+// matrix of state for each head, with a decay for every channel of the keys (gpu/kernels.h). The devices
 // build it in models/cpu/kda.h and models/cuda/kda.cc.
 //
 //   q, k, v = silu(conv(proj(x))), q and k of each head to unit length

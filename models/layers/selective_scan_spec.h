@@ -11,7 +11,7 @@
 // 2 state_size, inner], dt_proj [inner, step_rank] with a bias, A_log [inner, state_size], D [inner], out_proj [hidden,
 // inner]; with weighted norms dt_layernorm [step_rank], b_layernorm and c_layernorm [state_size].
 // State of a sequence, f32: the last inputs of the convolution [conv_kernel - 1, inner], and h, a group of channels
-// after the other (gpu/selective_scan.h).
+// after the other (gpu/kernels.h).
 //
 // Threading: plain values.
 

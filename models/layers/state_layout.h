@@ -2,7 +2,7 @@
 // How the layers of a model lay out their state. Each layer declares what it keeps for each token and for
 // each sequence and gets back where it stands; snapshots, pages and slots know the sums alone.
 //
-// What a layer has to remember of a prompt's last tokens alone, until the prompt is compacted (models/prompt_tail.h), is no
+// What a layer has to remember of a prompt's last tokens alone, until the prompt is compacted (models/compaction.h), is no
 // state: no snapshot carries it, and a sequence that goes on from one has it of the tokens that it computes itself.
 //
 // Threading: filled while a model is built, constant afterwards.

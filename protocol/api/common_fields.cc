@@ -63,7 +63,7 @@ std::vector<std::string> read_breakers(const Fields& fields, const BodyLimits& l
   return breakers;
 }
 
-/// typical_p, top_n_sigma, xtc_…, dry_…, mirostat_….
+/// typical_p, top_n_sigma, xtc_…, dry_….
 void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate) {
   SamplingWishes& sampling = generate.sampling;
   sampling.typical_p = fields.number("typical_p", 0, 1);
@@ -71,9 +71,6 @@ void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateReque
   if (sampling.top_n_sigma && *sampling.top_n_sigma < 0) sampling.top_n_sigma = 0;
   sampling.xtc_probability = fields.number("xtc_probability", 0, 1);
   sampling.xtc_threshold = fields.number("xtc_threshold", 0, 1);
-  if (const auto version = fields.integer("mirostat", 0, 2)) sampling.mirostat = static_cast<int>(*version);
-  sampling.mirostat_tau = fields.number("mirostat_tau", 0, 100);
-  sampling.mirostat_eta = fields.number("mirostat_eta", 0, 1);
   sampling.dry_multiplier = fields.number("dry_multiplier", 0, 100);
   sampling.dry_base = fields.number("dry_base", 1, 100);
   sampling.dry_allowed_length = fields.integer("dry_allowed_length", 1, 1'000'000);

@@ -8,7 +8,6 @@
 #include "actors/cache/cache_entry.h"
 #include "actors/cache/prefix_tree.h"
 #include "base/token.h"
-#include "base/token_hash.h"
 #include "tools/lab/bench_times.h"
 
 namespace reprise::tools {

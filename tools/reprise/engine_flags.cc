@@ -5,7 +5,7 @@
 
 #include "models/builtin_model.h"
 #include "models/compute_options.h"
-#include "models/experts_on_host.h"
+#include "models/gpu_plan.h"
 #include "tools/reprise/hub.h"
 
 namespace reprise::tools {

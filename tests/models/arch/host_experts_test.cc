@@ -11,7 +11,7 @@
 
 #include "gpu/kernels.h"
 #include "models/cpu/moe.h"
-#include "models/experts_on_host.h"
+#include "models/gpu_plan.h"
 #include "tests/models/chosen_by_router.h"
 #include "tests/models/tiny_model.h"
 
