@@ -40,7 +40,7 @@
 #include "actors/served/restart_log.h"
 #include "actors/worker/step_watch.h"
 #include "actors/worker/worker_figures.h"
-#include "protocol/adapters.h"
+#include "protocol/server_desk.h"
 #include "runtime/actor.h"
 #include "runtime/system.h"
 

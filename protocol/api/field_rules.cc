@@ -15,7 +15,7 @@ using Fate = FieldRule::Fate;
 constexpr std::string_view kNoBeams = "only of beam search, which is refused";
 constexpr std::string_view kOperators = "the operator decides where and how a model is held";
 constexpr std::string_view kSpeed = "changes how fast an answer comes, not what it says";
-constexpr std::string_view kTemplates = "the model's template says this";
+constexpr std::string_view kByTemplate = "the model's template says this";
 constexpr std::string_view kLabel = "a label for the client's own records";
 constexpr std::string_view kTextOnly = "models here take text";
 constexpr std::string_view kWholePrompt =
@@ -80,7 +80,7 @@ constexpr std::array kRules = {
     FieldRule{"penalize_nl", Fate::kReported, "false", "its servers have dropped it"},
     FieldRule{"penalize_newline", Fate::kReported, "false", "its servers have dropped it"},
     FieldRule{"penalty_prompt", Fate::kReported, "", "its servers have dropped it"},
-    FieldRule{"add_special_tokens", Fate::kReported, "", kTemplates},
+    FieldRule{"add_special_tokens", Fate::kReported, "", kByTemplate},
     FieldRule{"include_reasoning", Fate::kReported, "true", "reasoning is a part of its own in every answer"},
     FieldRule{"separate_reasoning", Fate::kReported, "true",
               "reasoning is a part of its own in every answer"},
@@ -134,10 +134,10 @@ constexpr std::array kRules = {
     FieldRule{"num_keep", Fate::kIgnored, "", kWholePrompt},
     FieldRule{"truncate", Fate::kIgnored, "", kWholePrompt},
     FieldRule{"shift", Fate::kIgnored, "", kWholePrompt},
-    FieldRule{"thinking_forced_open", Fate::kIgnored, "", kTemplates},
-    FieldRule{"chat_format", Fate::kIgnored, "", kTemplates},
-    FieldRule{"generation_prompt", Fate::kIgnored, "", kTemplates},
-    FieldRule{"preserved_tokens", Fate::kIgnored, "", kTemplates},
+    FieldRule{"thinking_forced_open", Fate::kIgnored, "", kByTemplate},
+    FieldRule{"chat_format", Fate::kIgnored, "", kByTemplate},
+    FieldRule{"generation_prompt", Fate::kIgnored, "", kByTemplate},
+    FieldRule{"preserved_tokens", Fate::kIgnored, "", kByTemplate},
     FieldRule{"grammar_triggers", Fate::kIgnored, "", "only of grammar_lazy, which is refused"},
     FieldRule{"keep_alive", Fate::kIgnored, "", kOperators},
     FieldRule{"num_ctx", Fate::kIgnored, "", kOperators},

@@ -1,10 +1,10 @@
 // From JSON to GenerateRequest: every field, and every refusal with the field's name.
 
-#include "protocol/openai/request.h"
+#include "protocol/api/completions_request.h"
 
 #include <gtest/gtest.h>
 
-#include "protocol/openai/error_body.h"
+#include "protocol/api/api_error.h"
 
 namespace reprise::protocol::openai {
 namespace {
@@ -413,7 +413,7 @@ TEST(OpenAiRequest, ErrorsQuoteNoMoreThanAFewWords) {
 TEST(OpenAiRequest, ErrorsComeInOpenAisEnvelope) {
   const auto request = chat(R"("temperature":9000)");
   ASSERT_FALSE(request.ok());
-  EXPECT_EQ(envelope(request.error()).dump(),
+  EXPECT_EQ(error_envelope(request.error()).dump(),
             R"({"error":{"message":"temperature: 9000 is not from 0 to 2","type":"invalid_request_error",)"
             R"("param":"temperature","code":"out_of_range"}})");
   EXPECT_EQ(to_api_error({.code = ServiceErrorCode::kUnknownModel, .message = "m"}).status, 404);

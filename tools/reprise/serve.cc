@@ -23,10 +23,7 @@
 
 #include "actors/engine.h"
 #include "models/memory_plan.h"
-#include "protocol/admin/adapter_api.h"
-#include "protocol/admin/cache_api.h"
-#include "protocol/admin/model_api.h"
-#include "protocol/admin/trace_api.h"
+#include "protocol/admin/admin_api.h"
 #include "protocol/apis.h"
 #include "protocol/chat/named_templates.h"
 #include "protocol/http/http_server.h"
