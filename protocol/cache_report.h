@@ -28,7 +28,6 @@ enum class Origin : std::uint8_t {
 };
 inline constexpr std::size_t kOrigins = 11;
 
-/// Where a state was stored.
 enum class Tier : std::uint8_t {
   kDevice,  // the memory of the computing device
   kHost,    // host memory, for a device with its own memory
@@ -58,12 +57,9 @@ enum class MissReason : std::uint8_t {
 };
 inline constexpr std::size_t kMissReasons = 16;
 
-/// Returns "system", "last_user", ...
 std::string_view name_of(Origin origin);
 std::optional<Origin> origin_named(std::string_view name);
-/// Returns "device", "host", "disk" or "remote".
 std::string_view name_of(Tier tier);
-/// Returns "none", "never_seen", ...
 std::string_view name_of(MissReason reason);
 
 /// The report of one request.

@@ -54,7 +54,6 @@ struct NameChange {
   std::weak_ptr<const NamedSnapshot> snapshot{};  // of an added name
 };
 
-/// A name as an external store keeps it.
 struct StoredName {
   NameOwner owner{};
   NamedSnapshot snapshot{};
@@ -74,7 +73,6 @@ class NamedSnapshots {
   /// Adds or replaces a name. Returns the limit that it would exceed, in which case nothing changes.
   [[nodiscard]] std::optional<std::string> put(const NameOwner& owner, NamedSnapshot snapshot,
                                                std::int64_t now);
-  /// Returns the limit that put() would exceed, if any.
   std::optional<std::string> limit_for(const NameOwner& owner, const NamedSnapshot& snapshot,
                                        std::int64_t now);
   std::optional<NamedSnapshot> find(const NameOwner& owner, const std::string& name, std::int64_t now);

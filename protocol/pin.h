@@ -16,7 +16,7 @@ using SharedPinTicket = std::shared_ptr<const PinTicket>;
 
 struct Pinned {
   std::uint32_t tokens = 0;  // tokens of the pinned entry; 0: nothing is pinned
-  std::string problem{};     // why nothing is pinned
+  std::string problem{};
 };
 
 }  // namespace reprise::protocol

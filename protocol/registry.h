@@ -49,8 +49,8 @@ struct LookedUp {
   std::optional<Brought> brought{};
   MissReason reason = MissReason::kNone;
   std::uint32_t known = 0;
-  std::uint32_t lost = 0;    // known tokens that `restore` does not cover
-  std::uint32_t behind = 0;  // tokens of a kept earlier prompt after `known`, where this prompt diverges
+  std::uint32_t lost = 0;               // known tokens that `restore` does not cover
+  std::uint32_t behind = 0;             // see CacheReport::behind_tokens
   std::vector<std::uint32_t> wanted{};  // positions where other requests wait for a checkpoint of this prompt
 };
 /// Looks up the flight's prompt. The snapshot found is leased to the flight, which protects it from being
@@ -88,8 +88,8 @@ struct Pin {
   FlightNumber flight = 0;
   std::chrono::seconds time{0};
   SharedPinTicket ticket{};           // null: pinned for `time` only
-  std::uint32_t tokens = UINT32_MAX;  // maximum prompt tokens of the pinned state
-  bool moves = false;                 // if the ticket already pins another state, move its pin to this one
+  std::uint32_t tokens = UINT32_MAX;  // see GenerateRequest::pin_tokens
+  bool moves = false;                 // see GenerateRequest::pin_moves
 };
 
 struct EndFlight {
@@ -103,7 +103,7 @@ struct DropEntry {
   std::uint32_t length = 0;
 };
 
-/// Drops all entries of the namespaces with this prefix; none of them is restored any more.
+/// Drops all entries of the namespaces with this prefix.
 struct DropNamespaces {
   using Reply = Nothing;
   std::string prefix{};

@@ -73,7 +73,6 @@ struct AdapterCard {
   std::uint64_t fingerprint = 0;
 };
 
-/// Identifies an adapter of a model.
 struct AdapterWish {
   std::string model{};  // empty: the first model
   std::string name{};

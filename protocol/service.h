@@ -114,8 +114,8 @@ struct ChatPrompt {
   bool opening_is_content = false;
   std::string opening_reasoning{};
   std::vector<ChatBreakpoint> breakpoints{};
-  /// Block boundaries inside strings that follow the assistant's last message. Messages with arrays of parts
-  /// need no entry here.
+  /// Block boundaries inside strings after the assistant's last message. Content that is an array of parts
+  /// needs no entry.
   std::vector<ChatBreakpoint> blocks{};
 };
 
@@ -145,9 +145,9 @@ struct TextBias {
   float bias = 0;
 };
 
-/// How the hidden states of a prompt are reduced to one vector.
+/// How a prompt's hidden states become one vector.
 enum class Pooling : std::uint8_t {
-  kLast,  // the last token's state
+  kLast,  // the last token's
   kMean,  // the mean over all tokens
 };
 
@@ -161,8 +161,8 @@ struct GenerateRequest {
   // id of the reply that the client sees; shared by all prompts of one request. Ids of tool calls derive from
   // it.
   std::string reply_id{};
-  std::string model{};    // a model's name, or "MODEL:ADAPTER"; empty: the first model
-  std::string adapter{};  // name of an adapter of the model; empty: none, or the one that `model` names
+  std::string model{};    // name, or "MODEL:ADAPTER"; empty: the first model
+  std::string adapter{};  // empty: none, or the one that `model` names
   Prompt prompt;
   std::uint32_t n = 1;
   std::optional<std::uint32_t> max_tokens{};  // none: the server's default, or the rest of the context
@@ -340,9 +340,9 @@ struct ModelCard {
   std::vector<std::string> aliases{};  // further names and patterns that requests may use
   std::vector<std::string> tags{};     // labels for people
   std::string file{};                  // name of the model's file or folder, without its path
-  SamplingParams sampling{};           // defaults for requests
+  SamplingParams sampling{};           // for requests that set none
   bool fixed_seed = false;             // requests without a seed use sampling.seed; false: a random seed each
-  std::optional<std::uint32_t> max_tokens{};  // default for requests; none: the rest of the context
+  std::optional<std::uint32_t> max_tokens{};  // for requests that set none; none: the rest of the context
   bool chat_is_assumed = false;               // the model has no template; `chat` is the default format
   std::uint32_t sequences = 0;                // maximum number of sequences computed at once
 
@@ -358,8 +358,8 @@ std::string_view name_of(ModelCard::State state);
 /// precedence over a pattern.
 const ModelCard* card_named(const std::vector<ModelCard>& cards, std::string_view name);
 
-/// Returns an empty name, which selects the only model, if one model is served and no card answers to `name`;
-/// else `name`.
+/// If one model is served and no card answers to `name`, returns the empty name, which selects it; else
+/// `name`.
 std::string nearest_model(const std::vector<ModelCard>& cards, const std::string& name);
 
 /// Returns "there is no model 'x'; served: a, b": the error for an unknown model. It lists a few names; all
@@ -442,7 +442,7 @@ class Service {
   /// used up; the model continues with the answer. Returns false if this tenant has no such reply.
   virtual bool end_reasoning(const std::string& /*reply_id*/, const std::string& /*tenant*/) { return false; }
   virtual std::vector<Figure> figures() const = 0;
-  /// The named snapshots that the service keeps across restarts of the APIs; null: the APIs keep their own.
+  /// Names that live as long as the service; null: none, so names live as long as the APIs.
   virtual std::shared_ptr<NamedSnapshots> named_snapshots() { return nullptr; }
 };
 

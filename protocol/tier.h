@@ -83,10 +83,10 @@ struct FetchTurns {
   std::string name_space{};
   std::vector<std::string> names{};
 };
-/// A store of turns: one durable tier, or all of them together.
+/// One durable tier, or all of them together.
 using TurnStoreRef = runtime::Ref<StoreTurn, FetchTurns>;
 
-/// OneTierRef: a single tier. TierRef: all tiers together.
+/// A single tier; all tiers together.
 using OneTierRef = runtime::Ref<FindState, FetchState, StoreState, ForgetStates>;
 using TierRef = runtime::Ref<FetchState, StoreState, ForgetStates>;
 

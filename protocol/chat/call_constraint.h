@@ -1,6 +1,5 @@
 #pragma once
-// Converts a request's tools to a constraint on the syntax of the model's calls, so that a call names an
-// offered tool and has valid arguments.
+// Converts a request's tools to a constraint on the model's calls: an offered tool with valid arguments.
 
 #include <optional>
 #include <span>

@@ -43,7 +43,7 @@ Outcome<std::shared_ptr<const ChatFormat>, std::string> ChatFormat::make(std::st
       new ChatFormat(std::move(source), std::move(*compiled), std::move(tokens), thinking, system));
 }
 
-// shape_ is last, because learning it uses all other members.
+// Order matters: the functions that learn a member render with the members declared before it.
 ChatFormat::ChatFormat(std::string source, jinja::Template compiled, Tokens tokens,
                        std::optional<bool> thinking, SystemInPlace system)
     : source_(std::move(source)),

@@ -69,7 +69,6 @@ class ChatFormat {
   /// reasoning_effort other than "none".
   bool asks_for_reasoning(const ChatPrompt& chat) const;
 
-  /// Returns the template's original source.
   const std::string& source() const { return source_; }
 
   /// Returns the prompt's text, with the reply's opening appended. Content arrays of text parts are joined,
@@ -80,7 +79,6 @@ class ChatFormat {
   /// Returns the prompt with its tokens. Turns that the template does not show at their position are rendered
   /// from their messages. Requires: a tokenizer.
   Outcome<ShownChat, ServiceError> show(const ChatPrompt& chat, std::vector<RecognizedTurn> turns) const;
-  /// Returns the tokens of a text at the beginning of a prompt.
   TokenList encode(const std::string& text) const { return tokens_.encode(text); }
   /// Returns the index of the first token of the template's header of the turn that a reply to this prompt
   /// belongs to; nothing if unknown.
@@ -89,7 +87,6 @@ class ChatFormat {
   const std::string& bos() const { return tokens_.bos; }
   const std::string& eos() const { return tokens_.eos; }
 
-  /// Returns the message boundaries of a rendered prompt.
   MessageBorders borders(std::span<const TokenId> prompt) const { return find_borders(shape_, prompt); }
   const PromptShape& shape() const { return shape_; }
   /// Returns, for each position in the chat, the number of prompt tokens that end at or before it; 0:
@@ -120,7 +117,6 @@ class ChatFormat {
  private:
   ChatFormat(std::string source, jinja::Template compiled, Tokens tokens, std::optional<bool> thinking,
              SystemInPlace system);
-  /// Returns the template's variables with these messages.
   Json context_of(const ChatPrompt& chat, Json messages) const;
   SystemPlaces learn_places(SystemInPlace system) const;
   std::string learn_header() const;
@@ -139,7 +135,6 @@ class ChatFormat {
   /// Splits the text at the marks of turns. Sets is_shown for the turns found.
   std::vector<ShownPart> cut_at_turns(const std::string& text, std::span<const RecognizedTurn> turns,
                                       std::vector<bool>& is_shown) const;
-  /// Returns the joined text of the parts.
   std::optional<std::string> text_of(const ChatPrompt& chat, const std::vector<RecognizedTurn>& turns) const;
   ReplyFormat learn_reply_format() const;
 

@@ -17,7 +17,7 @@
 namespace reprise::protocol {
 
 struct PromptShape {
-  TokenId opener = -1;             // token that opens every message; -1: unknown
+  TokenId opener = -1;             // opens every message; -1: unknown
   std::vector<TokenId> user_role;  // tokens that follow it in a user message
   bool known() const { return opener >= 0; }
 };

@@ -30,7 +30,6 @@ class ReasoningBudget {
   /// `prompt_tail`: the end of the prompt's text. Requires: `chat` has reasoning marks and an encoder.
   ReasoningBudget(ChatFormatPtr chat, BytesOf bytes_of, std::string_view prompt_tail, std::uint64_t tokens);
 
-  /// Records the reply's next token.
   void note(TokenId token);
   /// Ends the budget at the tokens used so far.
   void end_now();
@@ -40,7 +39,6 @@ class ReasoningBudget {
   /// Returns the number of reply tokens before the first forced one; kUnlimited: none will be forced.
   std::uint64_t free_tokens() const;
 
-  /// Returns what closed the reasoning.
   ReasoningEnd ended_by() const { return ended_by_; }
 
  private:

@@ -1,4 +1,3 @@
-// Parts of a product of automata: patterns, lengths, names, bounds and multiples of numbers.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -61,10 +61,9 @@ struct CharStep {
   CharRange possible2{1, 0};
 };
 
-/// Decodes the next byte of UTF-8 text.
 CharStep utf8_step(CharProgress progress, std::uint8_t byte);
 
-/// Decodes the next byte of a JSON string after its opening quote.
+/// The next byte after the string's opening quote.
 CharStep json_step(CharProgress progress, std::uint8_t byte);
 
 /// Returns the value of a hexadecimal digit of either case; nothing for other characters.

@@ -10,7 +10,6 @@
 
 namespace reprise::protocol::grammar {
 
-/// The required form of a text.
 struct TextRule {
   enum class Kind : std::uint8_t {
     kAny,
@@ -50,12 +49,12 @@ struct CallsConstraint {
 struct Constraint {
   enum class Kind : std::uint8_t {
     kNone,
-    kJsonObject,  // any object
+    kJsonObject,
     kJsonSchema,  // `json` is the schema
     kRegex,       // `text`; matches the whole reply
     kChoice,      // one of `choices`
-    kGbnf,        // `text` is the grammar
-    kLark,        // `text` is the grammar
+    kGbnf,        // `text`
+    kLark,        // `text`
     kCalls,       // `calls` only
   };
   Kind kind = Kind::kNone;

@@ -1,7 +1,7 @@
 #pragma once
 // Endings: short completions of a program's nodes, used to close a reply before its token limit
-// (mask_maker.h). A completion is short but not always minimal: members come in schema order, unconstrained
-// strings are empty.
+// (mask_maker.h). A completion is short but not always minimal: members come in schema order, and strings
+// without a pattern have their minimum length.
 //
 // Costs are computed once per program within a step budget; if it is exceeded, there are no endings. Text
 // between tags (kEmbedded with a mark) has none.
@@ -40,14 +40,13 @@ class Endings {
 
   /// Returns false if computing the costs exceeded the budget. Requires for all other calls: true.
   bool are_known() const { return known_; }
-  /// Returns the approximate memory used.
+  /// approximate
   std::size_t bytes() const { return bytes_; }
   /// Resets the work counter. Called before each ending, so that its budget does not depend on earlier ones.
   void begin_one() const;
 
   /// Returns the bytes needed from the node to the end of its rule or value, or kNone.
   std::uint32_t cost(NodeId node) const { return costs_[node]; }
-  /// Returns the highest cost other than kNone.
   std::uint32_t max_cost() const { return max_cost_; }
   /// Appends the text from the node to the end of its rule or value. Returns false if there is none; `out` is
   /// unspecified then.
@@ -68,9 +67,7 @@ class Endings {
   std::uint32_t member_cost(std::uint32_t object, std::uint32_t label) const;
   /// Returns the highest member_cost() of undeclared keys; 0: none.
   std::uint32_t max_other_cost(std::uint32_t object) const;
-  /// Appends the value of the member with this label.
   bool write_value(std::uint32_t object, std::uint32_t label, Ending& out, std::uint32_t depth = 0) const;
-  /// Appends a colon and the value.
   bool write_after_key(std::uint32_t object, std::uint32_t label, Ending& out, std::uint32_t depth = 0) const;
   /// Appends members and the closing brace; `comma`: also a comma before the first member.
   bool write_members(std::uint32_t object, const std::vector<std::uint32_t>& labels, bool comma, Ending& out,

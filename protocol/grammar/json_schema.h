@@ -155,7 +155,7 @@ class SchemaParts {
 
  private:
   using Names = const std::vector<std::string>*;
-  /// Sets names_of_others_ for a scope.
+  /// Sets names_of_others_ for its lifetime.
   class NamesInForce {
    public:
     NamesInForce(SchemaParts& parts, Names names)
@@ -199,7 +199,6 @@ class SchemaParts {
   std::size_t looked_at_ = 0;
 };
 
-/// Returns the types that a `type` keyword names.
 std::uint32_t types_of(const Json& types);
 
 /// Keys that the schemas of an object do not mention, when none has `additionalProperties`.
@@ -213,7 +212,6 @@ enum class OtherKeys : std::uint8_t {
 NodeId json_schema_value(ProgramBuilder& builder, const Json& schema,
                          OtherKeys other_keys = OtherKeys::kAllowed);
 
-/// Returns the node of any JSON object.
 NodeId any_json_object(ProgramBuilder& builder);
 
 }  // namespace reprise::protocol::grammar

@@ -1,4 +1,3 @@
-// Parser of Lark grammars.
 #include <algorithm>
 #include <array>
 #include <optional>

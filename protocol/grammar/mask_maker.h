@@ -32,7 +32,7 @@ class MaskMaker {
   ~MaskMaker();
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
-  /// Returns the approximate memory of the caches and the program.
+  /// Approximate; caches and program.
   std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
@@ -84,7 +84,6 @@ class ReplyConstraint {
   /// Records a token without checking it. The next call checks it and throws std::logic_error if it was not
   /// allowed.
   void note(TokenId token) { tokens_.push_back(token); }
-  /// Returns whether the reply may end here.
   bool may_end();
   /// Returns whether any mask was restricted because an incomplete reply was near its limit.
   bool is_narrowed() const { return narrowed_; }

@@ -63,7 +63,6 @@ class Matcher {
   /// Steps by a special token, which matches a mark with the same text or is part of free text.
   State step_special(State state, std::string_view text);
 
-  /// Returns whether the reply may end here.
   bool accepts(State state) const { return states_[state].accepts; }
   /// Returns whether all plain tokens (vocabulary.h) may follow.
   bool is_free(State state) const { return states_[state].free; }
@@ -91,7 +90,6 @@ class Matcher {
   /// at another location of the same string.
   State left(const Place& place, std::uint32_t label);
   State moved(Place place, std::uint32_t a, std::uint32_t b);
-  /// Returns the state that has only this location.
   State alone(State state, const Within& one);
 
   /// Returns a short text that completes the reply from this state; nothing if none is known.

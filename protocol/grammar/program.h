@@ -160,11 +160,11 @@ struct Program {
   JsonSpace space{};
   Limits limits{};
 
-  /// Returns the approximate memory used.
+  /// Approximate.
   std::size_t bytes() const;
 };
 
-/// Builds the nodes of a program within the limits of a budget.
+/// Builds a program within a budget.
 class ProgramBuilder {
  public:
   explicit ProgramBuilder(WorkBudget& budget) : budget_(budget) {
@@ -174,7 +174,6 @@ class ProgramBuilder {
 
   WorkBudget& budget() { return budget_; }
   Program& program() { return program_; }
-  /// Returns the shared kReturn node.
   NodeId end() const { return end_; }
 
   NodeId add(Op op, NodeId next, std::uint32_t arg);

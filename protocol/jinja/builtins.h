@@ -60,7 +60,6 @@ Method find_dict_method(std::string_view name);
 bool changes_list(std::string_view name);
 bool changes_dict(std::string_view name);
 
-// Helpers shared by methods and filters.
 enum class Side : unsigned char { kLeft = 1, kRight = 2, kBoth = 3 };
 /// Removes `chars` at the selected ends; null: whitespace.
 std::string_view strip(std::string_view text, const std::string* chars, Side side);

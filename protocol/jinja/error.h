@@ -64,7 +64,6 @@ class Failure : public std::exception {
   TemplateError error_;
 };
 
-/// Returns the concatenation.
 inline std::string cat(std::initializer_list<std::string_view> pieces) {
   std::string out;
   for (const std::string_view piece : pieces) out += piece;

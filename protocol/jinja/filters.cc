@@ -1,4 +1,3 @@
-// Filters for lists, and tests.
 #include <algorithm>
 #include <map>
 #include <set>

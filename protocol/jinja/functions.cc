@@ -1,4 +1,3 @@
-// Global functions, and Parameters.
 #include <array>
 #include <cstdio>
 #include <ctime>

@@ -56,22 +56,19 @@ class Interpreter {
 
   std::string run();
 
-  /// Returns the line of the current statement, for errors.
+  /// The current line, for errors.
   int line() const { return line_; }
 
-  // Callbacks for macros and loops.
   Value call_macro(const MacroDefinition& macro, const std::shared_ptr<Scope>& closure,
                    const Arguments& arguments);
   /// Renders the body of a recursive loop over `items`, one level deeper.
   Value call_loop(const Statement& statement, const std::shared_ptr<Scope>& scope, const Value& items,
                   int depth);
-  /// Returns whether an item passes the loop's condition.
   bool accepts(const Statement& statement, const std::shared_ptr<Scope>& scope, const Value& item);
 
  private:
   enum class Flow : std::uint8_t { kOn, kBreak, kContinue };
 
-  // Opens a nested scope for its lifetime.
   class Inner;
   // Redirects output to a buffer, for a macro or a block.
   class Capture;

@@ -193,7 +193,6 @@ class Lexer {
     return at;
   }
 
-  // Advances and counts lines.
   void advance_to(std::size_t end) {
     line_ += static_cast<int>(std::count(source_.begin() + static_cast<std::ptrdiff_t>(at_),
                                          source_.begin() + static_cast<std::ptrdiff_t>(end), '\n'));

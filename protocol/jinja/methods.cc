@@ -1,4 +1,3 @@
-// Methods of str, list, tuple and dict.
 #include <algorithm>
 #include <string>
 #include <string_view>

@@ -55,7 +55,6 @@ class Loop final : public Object, public std::enable_shared_from_this<Loop> {
   bool is_callable() const override { return true; }
   Value call(Workspace& workspace, const Arguments& arguments) override;  // for recursive loops
 
-  // Methods of the loop variable.
   Value cycle(const Arguments& arguments) const;
   Value changed(Workspace& workspace, const Arguments& arguments);
 

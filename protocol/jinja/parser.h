@@ -119,7 +119,7 @@ class ExpressionParser {
  private:
   ExpressionPtr make(Expression::Kind kind, int line);
   ExpressionPtr make(Expression::Kind kind, int line, ExpressionPtr a, ExpressionPtr b = nullptr);
-  ExpressionPtr finish(ExpressionPtr expression) const;  // sets and checks its depth
+  ExpressionPtr finish(ExpressionPtr expression) const;
   ExpressionPtr constant(int line, Value value);
 
   ExpressionPtr parse_or();

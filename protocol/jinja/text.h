@@ -10,10 +10,10 @@
 
 namespace reprise::protocol::jinja {
 
-/// Returns "str", "int", "NoneType", "dict", ...
+/// "str", "int", "NoneType", "dict", ...
 std::string type_name(const Value& value);
 
-/// Returns the name of a value in Jinja's error messages: "dict object", "None".
+/// The value in the words of Jinja's error messages: "dict object", "None".
 std::string describe(const Value& value);
 
 /// Append or return str(value); an undefined value gives an empty string.
@@ -32,8 +32,6 @@ std::string shown_part(std::string_view text);
 
 /// Replaces & < > " ' by HTML entities.
 std::string escape_html(std::string_view text);
-
-// Python's two formatting operations.
 
 /// Returns format % argument; a tuple is a list of arguments, a dict has named arguments.
 Value format_percent(Workspace& workspace, const Value& format, const Value& argument);
@@ -59,7 +57,7 @@ struct FormatSpec {
 /// Fails for an invalid spec.
 FormatSpec parse_format_spec(Workspace& workspace, std::string_view text);
 
-/// Returns format(value, spec). Fails if the spec does not apply to the value's type.
+/// Fails if the spec does not apply to the value's type.
 std::string format_value(Workspace& workspace, const Value& value, const FormatSpec& spec);
 
 /// Format with the spec's type (d x X o b, e E f F g G %), including the sign, without padding.

@@ -1,4 +1,3 @@
-// Filters for text and numbers.
 #include <algorithm>
 #include <cmath>
 

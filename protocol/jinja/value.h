@@ -174,7 +174,7 @@ class Dict {
   std::size_t size() const { return entries_.size(); }
   int depth() const { return depth_; }
 
-  /// Charges its memory; called once, when it is complete.
+  /// Called once, when it is complete.
   void charge(Workspace& workspace);
 
  private:
@@ -188,7 +188,6 @@ class Dict {
   int depth_ = 1;
 };
 
-/// A value with its own behavior.
 class Object {
  public:
   virtual ~Object() = default;

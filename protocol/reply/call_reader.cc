@@ -119,7 +119,7 @@ class JsonValueScanner {
 // Without marks (bare), an object is a call only if its name is one of the request's tools.
 class JsonCallReader : public CallReader {
  public:
-  /// `close`: the mark after the calls; empty: they end with the JSON. Keeps references to both.
+  /// Keeps references to both.
   JsonCallReader(std::string_view close, bool bare, const ToolSchemas& tools)
       : close_(close), bare_(bare), tools_(tools) {}
 

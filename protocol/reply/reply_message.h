@@ -11,7 +11,6 @@
 
 namespace reprise::protocol {
 
-/// Collects the pieces of one reply.
 class MessageBuilder {
  public:
   void add(const ReplyPiece& piece);
@@ -35,7 +34,6 @@ class MessageBuilder {
   std::vector<Call> calls_;
 };
 
-/// Returns the message of a complete reply.
 Json assistant_message(const ReplyPieces& pieces);
 
 /// Converts a message, or an array of messages, to the form that templates expect:

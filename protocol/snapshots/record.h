@@ -38,9 +38,8 @@ inline constexpr std::uint16_t kFormatVersion = 2;
 inline constexpr std::size_t kRecordHead = 52;  // bytes before the references
 inline constexpr std::size_t kMostReferences = 1u << 20;
 
-/// Why a record cannot be used.
 enum class Refusal : std::uint8_t {
-  kMissing,     // not found; it was collected
+  kMissing,     // not found; may have been collected
   kTruncated,   // shorter than its header says
   kForeign,     // not a record
   kVersion,     // unknown version or member

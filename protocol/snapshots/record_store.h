@@ -47,7 +47,7 @@ class RecordStore {
 
   virtual ~RecordStore() = default;
 
-  /// Returns the location, for messages.
+  /// For messages.
   virtual std::string where() const = 0;
   /// Tests whether the store can be written, regardless of the breaker.
   virtual std::optional<IoTrouble> prepare() = 0;
@@ -94,12 +94,12 @@ class RecordStore {
   /// now.
   virtual std::optional<std::int64_t> changed(const RecordId& folder) = 0;
 
-  // -- all of it
+  // -- maintenance
 
   /// While the result is held, no collection removes chunks without a manifest. Null: a collection is
   /// running.
   virtual std::shared_ptr<void> hold_for_writing() = 0;
-  /// Removes expired and excess records. Returns nothing if another process is writing.
+  /// Removes expired and excess records. Returns nothing if another process is in the way.
   virtual std::optional<Collected> collect(const CollectionRules& rules) = 0;
   /// Returns the bytes in the store, as far as known.
   virtual std::uint64_t bytes() = 0;

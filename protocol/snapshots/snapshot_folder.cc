@@ -59,7 +59,7 @@ bool write_fully(int file, std::span<const std::byte> bytes) {
   return true;
 }
 
-/// Returns the names in a folder; empty if it cannot be read.
+/// Empty if the folder cannot be read.
 std::vector<std::string> names_in(const std::string& path) {
   std::vector<std::string> names;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), &::closedir);
@@ -228,7 +228,7 @@ void SnapshotFolder::remove(const RecordId& folder, FileKind kind, const RecordI
   static_cast<void>(::unlink(file_path(folder, kind, id).c_str()));
 }
 
-// -- all of it
+// -- the whole folder
 
 std::vector<RecordId> SnapshotFolder::records(const RecordId& folder, FileKind kind) const {
   std::vector<RecordId> found;

@@ -67,8 +67,7 @@ class SnapshotFolder {
   /// Tests whether the folder can be written.
   std::optional<IoTrouble> probe() const;
 
-  /// Takes the lock without waiting. Returns nothing if another process holds it or the file cannot be
-  /// locked.
+  /// Do not wait. Return nothing if another process's lock conflicts or the file cannot be locked.
   std::optional<FolderLock> lock_shared() const;
   std::optional<FolderLock> lock_alone() const;
 
@@ -77,7 +76,7 @@ class SnapshotFolder {
   /// Returns a record. A file larger than `most` bytes is refused without being read.
   Outcome<std::vector<std::byte>, Refused> read(const RecordId& folder, FileKind kind, const RecordId& id,
                                                 std::uint64_t most) const;
-  /// Reads a record into `room`, which grows if needed. Returns a view of it.
+  /// Like read(), into `room`, which grows if needed. Returns a view of it.
   Outcome<std::span<const std::byte>, Refused> read_into(const RecordId& folder, FileKind kind,
                                                          const RecordId& id, std::uint64_t most,
                                                          std::vector<std::byte>& room) const;
@@ -90,9 +89,9 @@ class SnapshotFolder {
   void touch(const RecordId& folder, FileKind kind, const RecordId& id, std::chrono::seconds ahead) const;
   void remove(const RecordId& folder, FileKind kind, const RecordId& id) const;
 
-  // -- all of it
+  // -- the whole folder
 
-  /// Returns the names of a namespace's records of a kind.
+  /// Names of a namespace's records.
   std::vector<RecordId> records(const RecordId& folder, FileKind kind) const;
   std::vector<RecordId> manifests(const RecordId& folder) const {
     return records(folder, FileKind::kManifest);

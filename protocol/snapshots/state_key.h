@@ -36,7 +36,6 @@ inline std::size_t slot_pieces(const StateKind& kind) {
   return static_cast<std::size_t>((kind.slot_bytes + kSlotPiece - 1) / kSlotPiece);
 }
 
-/// Returns the name of a turn's record (protocol/sampled_turns.h).
 RecordId turn_record(const NamespaceKeys& keys, std::string_view turn);
 inline constexpr std::size_t kMaxTurnRecord = 16u << 20;
 
@@ -48,7 +47,7 @@ class PrefixNames {
   /// Returns the name of the full page with tokens [index, index + 1) * page_tokens. Requires: index <
   /// pages().
   RecordId page(std::size_t index) const { return id_of(chain_[index + 1]); }
-  /// Returns the number of full pages.
+  /// Number of full pages.
   std::size_t pages() const { return chain_.size() - 1; }
   RecordId manifest(std::uint32_t length) const { return at(length, "manifest"); }
   RecordId tail(std::uint32_t length) const { return at(length, "tail"); }
