@@ -28,7 +28,8 @@
 // Kinds of snapshots
 // - Canonical: taken at a position on the device's grid, by prefill (or by decoding, if decoding gives the
 //   same bits). Depends on the tokens only, so other requests may restore it.
-// - Raw: at any position, with the sampler's state; for the request that took it.
+// - Raw: at the end of a prompt, which need not be on the grid, with its logits; only for the request that
+//   took it, to decode several choices.
 
 #include <atomic>
 #include <chrono>

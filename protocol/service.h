@@ -6,7 +6,7 @@
 //
 //   Admitted  Started  Delta...  Finished (one per choice)  Done     a reply
 //   Admitted  Started  Embedded                             Done     an embedding
-//   Failed ends the stream at any point. Progress may follow Started.
+//   Failed ends the stream at any point. Progress, if requested, is sent between Admitted and Started.
 //
 // Admitted is sent when the request has its memory; before that it is queued. Dropping the reader cancels the
 // request, whether it is queued, in prefill or decoding; its sequence is freed within a step. The stream has
