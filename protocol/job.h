@@ -169,7 +169,7 @@ struct DropArch {
 /// lost. The model stays unusable until DropArch.
 struct ArchFailed {
   ArchId arch{};
-  std::string device{};  // the device that failed
+  std::string device{};
   std::string why{};
   bool device_lost = false;  // this process cannot use the device again
 };
@@ -397,7 +397,7 @@ struct CheckpointTaken {
 // -- computing
 
 struct Prefilled {
-  std::uint32_t computed = 0;  // number of tokens computed
+  std::uint32_t computed = 0;
   std::uint64_t digest = 0;    // digest of logits and state, if requested
   std::uint32_t reported = 0;  // checkpoints reported to the registry, taken or missed
   // if requested: the last token's hidden state, or the sum over the computed tokens

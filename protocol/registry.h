@@ -88,7 +88,7 @@ struct Pin {
   FlightNumber flight = 0;
   std::chrono::seconds time{0};
   SharedPinTicket ticket{};           // null: pinned for `time` only
-  std::uint32_t tokens = UINT32_MAX;  // see GenerateRequest::pin_tokens
+  std::uint32_t tokens = UINT32_MAX;  // maximum tokens; see GenerateRequest::pin_tokens
   bool moves = false;                 // see GenerateRequest::pin_moves
 };
 

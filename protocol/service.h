@@ -133,8 +133,8 @@ struct InfillPrompt {
     std::string name;
     std::string text;
   };
-  std::vector<File> files{};  // context for the model
-  std::string field{};        // request member to name in the error if the model has no infill tokens
+  std::vector<File> files{};
+  std::string field{};  // request member to name in the error if the model has no infill tokens
 };
 
 using Prompt = std::variant<std::string, TokenList, ChatPrompt, PromptParts, InfillPrompt>;
@@ -147,8 +147,8 @@ struct TextBias {
 
 /// How a prompt's hidden states become one vector.
 enum class Pooling : std::uint8_t {
-  kLast,  // the last token's
-  kMean,  // the mean over all tokens
+  kLast,
+  kMean,
 };
 
 struct EmbeddingWish {
@@ -158,15 +158,15 @@ struct EmbeddingWish {
 
 struct GenerateRequest {
   std::string id{};  // for logs; shared by all prompts of one client request
-  // id of the reply that the client sees; shared by all prompts of one request. Ids of tool calls derive from
-  // it.
+  // the reply's id, which the client sees and from which ids of tool calls derive; shared by all prompts of a
+  // request
   std::string reply_id{};
   std::string model{};    // name, or "MODEL:ADAPTER"; empty: the first model
   std::string adapter{};  // empty: none, or the one that `model` names
   Prompt prompt;
   std::uint32_t n = 1;
   std::optional<std::uint32_t> max_tokens{};  // none: the server's default, or the rest of the context
-  bool unlimited = false;  // without max_tokens: ignore the server's default and use the rest of the context
+  bool unlimited = false;  // without max_tokens: use the rest of the context instead of the server's default
   std::vector<std::string> stop{};
   SamplingWishes sampling{};
   grammar::Constraint constraint{};    // grammar of the reply; reasoning before it is not constrained
@@ -197,9 +197,9 @@ struct GenerateRequest {
   /// How long the prompt's states on disk are the last to be evicted there.
   std::chrono::seconds disk_retention{0};
   Priority priority = Priority::kNormal;
-  std::string tenant{};     // the client, for fair shares; empty: clients are not told apart
-  double tenant_share = 0;  // fraction of the state memory for all sequences of the tenant; 0: unlimited
-  TextTime text_time{};     // time of preparing the prompt, the constraint and the masks; null: not counted
+  std::string tenant{};          // the client, for fair shares; empty: clients are not told apart
+  double tenant_share = 0;       // fraction of the state memory for all sequences of the tenant; 0: unlimited
+  TextTime text_time{};          // CPU time of preparing prompt, constraint and masks; null: not counted
   std::string conversation{};    // hint that requests belong together (prompt_cache_key); may be empty
   traces::RequestTrace trace{};  // the trace so far; empty: the engine begins one
   bool want_timeline = false;    // fill Usage::timeline
@@ -263,7 +263,7 @@ struct Usage {
   std::string pin_problem{};  // why a requested pin was not made; empty otherwise
   // tool calls of the history that the prompt has exactly as they were sampled
   std::uint32_t recognized_calls = 0;
-  // request members that are not known here (protocol/api/field_rules.h)
+  // request members that are not known (protocol/api/field_rules.h)
   std::vector<std::string> unknown_fields{};
 };
 
@@ -338,11 +338,11 @@ struct ModelCard {
   std::string problem{};              // why loading failed, without folder names; empty otherwise
 
   std::vector<std::string> aliases{};  // further names and patterns that requests may use
-  std::vector<std::string> tags{};     // labels for people
-  std::string file{};                  // name of the model's file or folder, without its path
-  SamplingParams sampling{};           // for requests that set none
-  bool fixed_seed = false;             // requests without a seed use sampling.seed; false: a random seed each
-  std::optional<std::uint32_t> max_tokens{};  // for requests that set none; none: the rest of the context
+  std::vector<std::string> tags{};
+  std::string file{};         // name of the model's file or folder, without its path
+  SamplingParams sampling{};  // for requests that set none
+  bool fixed_seed = false;    // requests without a seed use sampling.seed; false: a random seed each
+  std::optional<std::uint32_t> max_tokens{};  // default for requests; none: the rest of the context
   bool chat_is_assumed = false;               // the model has no template; `chat` is the default format
   std::uint32_t sequences = 0;                // maximum number of sequences computed at once
 
@@ -371,7 +371,7 @@ struct RunningRequest {
   std::uint64_t number = 0;  // unique id, never reused
   std::string model{};
   std::uint32_t prompt_tokens = 0;  // 0: not known yet
-  std::uint32_t reused_tokens = 0;  // prompt tokens that were restored
+  std::uint32_t reused_tokens = 0;
   std::uint32_t reply_tokens = 0;
   std::uint32_t most_reply_tokens = 0;
 };
@@ -442,7 +442,7 @@ class Service {
   /// used up; the model continues with the answer. Returns false if this tenant has no such reply.
   virtual bool end_reasoning(const std::string& /*reply_id*/, const std::string& /*tenant*/) { return false; }
   virtual std::vector<Figure> figures() const = 0;
-  /// Names that live as long as the service; null: none, so names live as long as the APIs.
+  /// The named snapshots, which live as long as the service; null: it has none, and the APIs keep their own.
   virtual std::shared_ptr<NamedSnapshots> named_snapshots() { return nullptr; }
 };
 

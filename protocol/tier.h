@@ -83,10 +83,10 @@ struct FetchTurns {
   std::string name_space{};
   std::vector<std::string> names{};
 };
-/// One durable tier, or all of them together.
+/// A store of sampled turns: one durable tier, or all of them together.
 using TurnStoreRef = runtime::Ref<StoreTurn, FetchTurns>;
 
-/// A single tier; all tiers together.
+/// OneTierRef: a single tier. TierRef: all tiers together.
 using OneTierRef = runtime::Ref<FindState, FetchState, StoreState, ForgetStates>;
 using TierRef = runtime::Ref<FetchState, StoreState, ForgetStates>;
 

@@ -193,7 +193,6 @@ constexpr char kMark = '\x01';  // not used in normal text, and not whitespace
 constexpr std::size_t kMaxTextMarks = 64;
 constexpr std::size_t kMaxBlocks = 4;  // each costs a state
 
-/// Returns the mark of the i-th position.
 std::string text_mark(std::size_t i) {
   return {kMark, static_cast<char>('0' + i)};
 }
@@ -463,7 +462,6 @@ ChatPrompt marked_chat(ChatPrompt chat, std::span<const RecognizedTurn> turns, b
   return chat;
 }
 
-/// Offsets of one turn's marks in the text.
 struct MarkedTurn {
   std::size_t first = std::string::npos;
   std::size_t last_end = 0;

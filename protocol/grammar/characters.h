@@ -63,7 +63,7 @@ struct CharStep {
 
 CharStep utf8_step(CharProgress progress, std::uint8_t byte);
 
-/// The next byte after the string's opening quote.
+/// Decodes the next byte of a JSON string after its opening quote.
 CharStep json_step(CharProgress progress, std::uint8_t byte);
 
 /// Returns the value of a hexadecimal digit of either case; nothing for other characters.

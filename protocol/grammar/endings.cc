@@ -400,7 +400,7 @@ bool Endings::write_members(std::uint32_t object, const std::vector<std::uint32_
     }
     out.text += key;
     if (!write_after_key(object, label, out, depth)) return false;
-    if (!write_space(space.around_brackets, out.text)) return false;  // whitespace before the comma or brace
+    if (!write_space(space.around_brackets, out.text)) return false;
     comma = true;
   }
   out.text += '}';
@@ -597,7 +597,6 @@ bool PlaceEndings::write_frames(std::uint32_t stack, Ending& out) const {
   return true;
 }
 
-// Appends the members that are still required and the closing brace.
 bool PlaceEndings::write_rest(std::uint32_t object, std::uint32_t members, Ending& out) const {
   std::vector<std::uint32_t> labels;
   const Stacks::Members& so_far = stacks_.members(members);
@@ -665,7 +664,6 @@ bool PlaceEndings::members_after_comma(std::uint32_t object, const Stacks::Membe
   return best != 0 && endings_.members_to_come(object, members.seen, members.count, best, labels);
 }
 
-// Completes a key, its value and the object.
 bool PlaceEndings::write_key(const Place& place, Ending& out) const {
   constexpr std::size_t kMaxPaths = 16;  // nearest labels only, because this runs for every state
   constexpr std::size_t kMaxStates = 4096;

@@ -40,7 +40,7 @@ class Endings {
 
   /// Returns false if computing the costs exceeded the budget. Requires for all other calls: true.
   bool are_known() const { return known_; }
-  /// approximate
+  /// Returns the approximate memory used.
   std::size_t bytes() const { return bytes_; }
   /// Resets the work counter. Called before each ending, so that its budget does not depend on earlier ones.
   void begin_one() const;

@@ -84,7 +84,6 @@ class SchemaSource {
   bool ref_stands_alone_ = false;
 };
 
-/// Returns whether a `type` keyword allows the value.
 bool has_type(const Json& types, const Json& value);
 
 /// Internal keywords produced by negation. They are not valid UTF-8, so no client can send them.

@@ -32,7 +32,7 @@ class MaskMaker {
   ~MaskMaker();
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
-  /// Approximate; caches and program.
+  /// Returns the approximate memory of the caches and the program.
   std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:

@@ -160,7 +160,7 @@ struct Program {
   JsonSpace space{};
   Limits limits{};
 
-  /// Approximate.
+  /// Returns the approximate memory used.
   std::size_t bytes() const;
 };
 
@@ -192,7 +192,7 @@ class ProgramBuilder {
   NodeId text_until(std::string mark, bool may_end, NodeId next);
   std::uint32_t add_dfa(CharDfa dfa);
   std::uint32_t add_mark(std::string mark, bool may_end);  // adds a TextSpec
-  CharDfa automaton_of(const CharSet& set);                // accepts one character of the set
+  CharDfa automaton_of(const CharSet& set);
 
   /// Returns the program that starts at `start`, without nodes that cannot reach the end. Throws if nothing
   /// remains.

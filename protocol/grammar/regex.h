@@ -50,7 +50,7 @@ struct RegexOptions {
 };
 
 Nfa parse_regex(std::string_view pattern, const RegexOptions& options, WorkBudget& budget);
-/// ECMA-262 dialect.
+/// Parses in the ECMA-262 dialect.
 inline Nfa parse_regex(std::string_view pattern, bool anywhere, WorkBudget& budget) {
   return parse_regex(pattern, RegexOptions{.anywhere = anywhere}, budget);
 }

@@ -356,7 +356,7 @@ class GbnfReader {
         if (item.text.empty()) return items;
         const std::size_t behind = at_;
         skip(false);
-        if (take("::=")) {  // the name of the next rule
+        if (take("::=")) {
           at_ = before;
           return items;
         }

@@ -20,7 +20,7 @@ class Cursor {
   Cursor(Workspace& workspace, Value value);
 
   bool next(Value& out);
-  /// Nothing for iterators, which do not know it.
+  /// Returns the number of items; nothing for iterators, which do not know it.
   std::optional<std::size_t> size() const;
 
  private:
@@ -31,13 +31,13 @@ class Cursor {
 
 std::vector<Value> to_vector(Workspace& workspace, const Value& value);
 
-/// Nothing if it has none.
+/// Returns len(value); nothing if it has none.
 std::optional<std::size_t> length_of(const Value& value);
 
-/// value[index]; nothing if out of range.
+/// Returns value[index]; nothing if it is out of range.
 std::optional<Value> item_at(Workspace& workspace, const Value& value, std::int64_t index);
 
-/// value[start:stop:step]; None leaves a bound open.
+/// Returns value[start:stop:step]; None leaves a bound open.
 Value slice(Workspace& workspace, const Value& value, const Value& start, const Value& stop,
             const Value& step);
 

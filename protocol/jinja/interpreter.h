@@ -56,7 +56,7 @@ class Interpreter {
 
   std::string run();
 
-  /// The current line, for errors.
+  /// Returns the current line, for errors.
   int line() const { return line_; }
 
   Value call_macro(const MacroDefinition& macro, const std::shared_ptr<Scope>& closure,

@@ -33,7 +33,7 @@ struct Token {
   bool is_name(std::string_view name) const { return type == Type::kName && text == name; }
   bool is_operator(std::string_view sign) const { return type == Type::kOperator && text == sign; }
 
-  /// For messages.
+  /// Describes the token for error messages.
   std::string describe() const;
 };
 

@@ -27,13 +27,13 @@ Value posit(const Value& value);
 bool is_true(const Value& value);
 bool equals(Workspace& workspace, const Value& a, const Value& b);
 
-/// Fails if the types have no order, as in Python.
+/// Returns a < b; fails if the types have no order, as in Python.
 bool less(Workspace& workspace, const Value& a, const Value& b);
 
 /// Evaluates <, <=, > or >= for ordered types; `sign` is for the error message.
 bool compare_order(Workspace& workspace, const Value& a, const Value& b, std::string_view sign);
 
-/// item in container
+/// Returns whether `item in container`.
 bool contains(Workspace& workspace, const Value& container, const Value& item);
 
 /// Returns whether both are the same object, or the same small value.
@@ -48,16 +48,16 @@ void check_hashable(Workspace& workspace, const Value& key);
 /// Charges the work of comparing a value.
 void charge_key(Workspace& workspace, const Value& key);
 
-/// int(text, base); nothing if Python raises ValueError. Fails on overflow of 64 bits.
+/// Returns int(text, base); nothing if Python raises ValueError. Fails on overflow of 64 bits.
 std::optional<std::int64_t> parse_integer(std::string_view text, std::int64_t base);
 
-/// float(text); nothing if Python raises ValueError.
+/// Returns float(text); nothing if Python raises ValueError.
 std::optional<double> parse_float(std::string_view text);
 
-/// int(value); nothing for infinity and NaN. Fails on overflow of 64 bits.
+/// Returns int(value); nothing for infinity and NaN. Fails on overflow of 64 bits.
 std::optional<std::int64_t> truncate_to_integer(double value);
 
-/// round(value, digits), with ties to even.
+/// Returns round(value, digits), with ties to even.
 double round_to(double value, std::int64_t digits);
 
 }  // namespace reprise::protocol::jinja

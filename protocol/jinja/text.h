@@ -10,10 +10,10 @@
 
 namespace reprise::protocol::jinja {
 
-/// "str", "int", "NoneType", "dict", ...
+/// Returns "str", "int", "NoneType", "dict", ...
 std::string type_name(const Value& value);
 
-/// The value in the words of Jinja's error messages: "dict object", "None".
+/// Returns how Jinja's error messages name the value: "dict object", "None".
 std::string describe(const Value& value);
 
 /// Append or return str(value); an undefined value gives an empty string.
@@ -57,7 +57,7 @@ struct FormatSpec {
 /// Fails for an invalid spec.
 FormatSpec parse_format_spec(Workspace& workspace, std::string_view text);
 
-/// Fails if the spec does not apply to the value's type.
+/// Returns format(value, spec). Fails if the spec does not apply to the value's type.
 std::string format_value(Workspace& workspace, const Value& value, const FormatSpec& spec);
 
 /// Format with the spec's type (d x X o b, e E f F g G %), including the sign, without padding.

@@ -10,7 +10,7 @@
 
 namespace reprise::protocol::jinja {
 
-/// From the character's first byte.
+/// Returns a character's length from its first byte.
 inline std::size_t character_bytes(char lead) {
   const auto byte = static_cast<unsigned char>(lead);
   return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
@@ -31,7 +31,7 @@ std::size_t byte_offset(std::string_view text, std::size_t code_point);
 std::u32string to_code_points(std::string_view text);
 std::string to_utf8(std::u32string_view code_points);
 
-// Python's str methods for one character.
+// Python's str methods, for one character.
 bool is_space(char32_t c);
 bool is_alpha(char32_t c);
 bool is_decimal(char32_t c);

@@ -174,7 +174,7 @@ class Dict {
   std::size_t size() const { return entries_.size(); }
   int depth() const { return depth_; }
 
-  /// Called once, when it is complete.
+  /// Charges its memory; called once, when it is complete.
   void charge(Workspace& workspace);
 
  private:

@@ -40,7 +40,7 @@ std::string json_of_bare_value(std::string_view text, ToolSchemas::Kind kind) {
 // passed on as they arrive, other values when they are complete.
 class XmlCallReader : public CallReader {
  public:
-  /// Keeps references to both.
+  /// Keeps references to the arguments.
   XmlCallReader(std::string_view close, const ToolSchemas& tools) : close_(close), tools_(tools) {}
 
   Step put(char c, CallSink& out) override;
@@ -332,7 +332,7 @@ PythonLiteral::Step PythonLiteral::in_string(char c, std::string& json) {
 // object, passed on as it grows. Also accepts JSON calls between the same marks, which some prompts request.
 class PythonCallReader : public CallReader {
  public:
-  /// Keeps references to both.
+  /// Keeps references to the arguments.
   PythonCallReader(std::string_view close, const ToolSchemas& tools)
       : close_(close), json_(make_json_call_reader(close, false, tools)) {}
 

@@ -119,7 +119,7 @@ class JsonValueScanner {
 // Without marks (bare), an object is a call only if its name is one of the request's tools.
 class JsonCallReader : public CallReader {
  public:
-  /// Keeps references to both.
+  /// Keeps references to the arguments.
   JsonCallReader(std::string_view close, bool bare, const ToolSchemas& tools)
       : close_(close), bare_(bare), tools_(tools) {}
 
@@ -367,7 +367,7 @@ void JsonCallReader::stop(CallSink& out) {
 //   Mistral    f[ARGS]{...}
 class NamedCallReader : public CallReader {
  public:
-  /// Keeps a reference.
+  /// Keeps a reference to `format`.
   explicit NamedCallReader(const ReplyFormat& format);
 
   Step put(char c, CallSink& out) override;

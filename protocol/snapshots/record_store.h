@@ -47,7 +47,7 @@ class RecordStore {
 
   virtual ~RecordStore() = default;
 
-  /// For messages.
+  /// Returns the location for messages.
   virtual std::string where() const = 0;
   /// Tests whether the store can be written, regardless of the breaker.
   virtual std::optional<IoTrouble> prepare() = 0;

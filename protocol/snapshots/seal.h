@@ -55,7 +55,7 @@ NamespaceKeys keys_of(const Key& master, std::uint64_t model, std::string_view n
 /// Returns the same keys when only the folder's name is known.
 NamespaceKeys keys_of_folder(const Key& master, const RecordId& folder);
 
-/// For one use.
+/// Returns a random nonce, to be used once.
 Nonce new_nonce();
 /// Encrypts `plain` to `sealed`, which has the same size and may be the same memory. `open_too` is
 /// authenticated, not encrypted.

@@ -59,7 +59,7 @@ bool write_fully(int file, std::span<const std::byte> bytes) {
   return true;
 }
 
-/// Empty if the folder cannot be read.
+/// Returns the names in a folder; empty if it cannot be read.
 std::vector<std::string> names_in(const std::string& path) {
   std::vector<std::string> names;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), &::closedir);

@@ -37,8 +37,8 @@ enum class FileKind : char { kManifest = 'm', kChunk = 'c', kTurn = 'r', kName =
 struct FolderFile {
   RecordId folder{};
   FileKind kind{};
-  RecordId id{};       // unspecified for temporary files
-  std::string name{};  // file name
+  RecordId id{};  // unspecified for temporary files
+  std::string name{};
   std::uint64_t bytes = 0;
   std::int64_t used = 0;               // seconds since 1970
   std::vector<RecordId> references{};  // of a manifest with a readable header
@@ -91,14 +91,14 @@ class SnapshotFolder {
 
   // -- the whole folder
 
-  /// Names of a namespace's records.
+  /// Returns the names of a namespace's records.
   std::vector<RecordId> records(const RecordId& folder, FileKind kind) const;
   std::vector<RecordId> manifests(const RecordId& folder) const {
     return records(folder, FileKind::kManifest);
   }
-  /// Returns the time of the last addition or removal; 0: the folder does not exist.
+  /// Returns the time of the last addition or removal, in ns since 1970; 0: the folder does not exist.
   std::int64_t changed(const RecordId& folder) const;
-  /// Returns all records in unspecified order. Skips files that are not records.
+  /// Returns all records and temporary files in unspecified order. Skips other files.
   std::vector<FolderFile> scan() const;
   void remove(const FolderFile& file) const;
 

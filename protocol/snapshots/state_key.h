@@ -47,7 +47,7 @@ class PrefixNames {
   /// Returns the name of the full page with tokens [index, index + 1) * page_tokens. Requires: index <
   /// pages().
   RecordId page(std::size_t index) const { return id_of(chain_[index + 1]); }
-  /// Number of full pages.
+  /// Returns the number of full pages.
   std::size_t pages() const { return chain_.size() - 1; }
   RecordId manifest(std::uint32_t length) const { return at(length, "manifest"); }
   RecordId tail(std::uint32_t length) const { return at(length, "tail"); }
