@@ -69,13 +69,13 @@ struct CacheReport {
   std::uint32_t prefilled_tokens = 0;  // prompt tokens computed by this request
   MissReason reason = MissReason::kNone;
   std::uint32_t known_tokens = 0;  // leading tokens that an earlier prompt had
-  std::uint32_t lost_tokens = 0;   // of the known tokens on the grid: those not restored
+  std::uint32_t lost_tokens = 0;   // known tokens on the grid that were not restored
   // tokens of a kept earlier prompt after the position where this prompt diverges
   std::uint32_t behind_tokens = 0;
   /// Position of the prompt's deepest checkpoint that was kept; known at the end of the request.
   std::uint32_t kept_tokens = 0;
   std::uint32_t pinned_tokens = 0;  // prompt tokens that a pin holds; known at the end of the request
-  std::optional<Origin> origin{};   // of the restored checkpoint
+  std::optional<Origin> origin{};   // none: nothing was restored
   std::optional<Tier> tier{};       // where the restored checkpoint was stored
   bool waited_for_other = false;    // waited for another request that was computing the same prefix
 };

@@ -59,7 +59,7 @@ namespace reprise::protocol {
 
 template <class Tag>
 struct JobId {
-  std::uint32_t generation = 0;  // of the loaded model; 0: no id
+  std::uint32_t generation = 0;  // generation of the loaded model; 0: no id
   std::uint64_t number = 0;      // never reused within a generation
 
   auto operator<=>(const JobId&) const = default;
@@ -181,7 +181,7 @@ struct AdapterLoaded {
   std::uint32_t matrices = 0;     // number of matrices it changes
   std::uint32_t rank = 0;         // the largest rank
   std::uint64_t bytes = 0;        // taken from the device's state memory
-  std::uint64_t fingerprint = 0;  // of the model with this adapter, like ArchLoaded::fingerprint
+  std::uint64_t fingerprint = 0;  // fingerprint of the model with this adapter
 };
 /// The file is read while steps run; the adapter is added between two steps when there is memory for it.
 struct LoadAdapter {
@@ -286,7 +286,7 @@ struct RestoreKv {
   SequenceId sequence{};
   SnapshotId snapshot{};
   std::uint32_t at = 0;
-  // of the prompt's first `at` tokens; if the snapshot's differs, it is damaged
+  // hash of the prompt's first `at` tokens; if the snapshot's differs, it is damaged
   std::uint64_t token_hash = 0;
 };
 
@@ -439,7 +439,7 @@ enum class DecodeEnd : std::uint8_t { kStopToken, kLength, kFault };
 struct DecodeEvent {
   std::optional<DecodedToken> token{};
   std::optional<DecodeEnd> end{};  // set in the last event
-  JobError error{};                // kFault
+  JobError error{};                // set for kFault
   std::uint32_t reported = 0;      // checkpoints of this decoding reported to the registry so far
 };
 /// Decodes from the logits that the prefill left, as fast as the stream's credit permits. With a plan, and if

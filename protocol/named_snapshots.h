@@ -39,7 +39,7 @@ struct NamedSnapshot {
   std::string name{};
   std::string model{};       // id of the model, as the engine reported it
   Json beginning{};          // body members that make the prompt: messages, tools, ... or prompt
-  std::uint32_t tokens = 0;  // of the prompt, when it was named
+  std::uint32_t tokens = 0;  // prompt tokens when it was named
   std::int64_t created = 0;  // seconds since 1970
   std::int64_t expires = 0;
   bool pinned = true;        // the states are pinned while the entry lives
@@ -51,7 +51,7 @@ struct NameChange {
   NameOwner owner{};
   std::string name{};
   bool went = false;
-  std::weak_ptr<const NamedSnapshot> snapshot{};  // of an added name
+  std::weak_ptr<const NamedSnapshot> snapshot{};  // null for a removed name
 };
 
 struct StoredName {

@@ -60,8 +60,8 @@ class TurnBook {
 
   explicit TurnBook(std::size_t max_bytes = kMaxBytes) : max_bytes_(max_bytes) {}
 
-  /// Stores a turn. `model` is the fingerprint of the model that sampled it. Turns larger than a quarter of
-  /// the bound are not stored.
+  /// Stores a turn. `model` is the ArchLoaded::identity of the model that sampled it. Turns larger than a
+  /// quarter of the bound are not stored.
   void keep(std::string_view tenant, std::uint64_t model, const std::string& name_space, SharedTurn turn);
   /// Returns null if the turn is unknown.
   SharedTurn find(std::uint64_t model, const std::string& name_space, const std::string& name);

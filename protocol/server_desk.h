@@ -31,7 +31,7 @@ struct CacheCounts {
 
 struct ModelCache {
   std::string model;
-  std::string state;    // of the model: name_of(ModelCard::State), or "unloaded"
+  std::string state;    // the model's state: name_of(ModelCard::State), or "unloaded"
   bool cached = false;  // false: the model has no cache, and the other members are empty
   CacheView view{};
   std::optional<CacheCounts> counts{};  // only for callers who may see all owners

@@ -72,7 +72,7 @@ struct ForgetStates {
 
 /// Stores a sampled turn, so that it outlasts a restart. Nothing waits for the result.
 struct StoreTurn {
-  std::uint64_t model = 0;  // fingerprint
+  std::uint64_t model = 0;  // ArchLoaded::identity
   std::string name_space{};
   SharedTurn turn{};
 };

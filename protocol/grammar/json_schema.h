@@ -79,7 +79,7 @@ class SchemaSource {
   std::map<std::string, Schema> ids_;
   std::map<std::string, Schema> resolved_;
   std::map<std::string, CharDfa> patterns_;
-  // of large objects
+  // members of large objects by name
   std::unordered_map<const Json*, std::unordered_map<std::string_view, const Json*>> members_;
   bool ref_stands_alone_ = false;
 };

@@ -26,9 +26,9 @@ class GrammarError : public std::runtime_error {
 /// Limits of a grammar. Everything that a client can make large has a bound that the error names. A step is
 /// 10 to 30 ns on a slow x86 core.
 struct Limits {
-  std::size_t text_bytes = 1u << 20;        // of a pattern, a grammar, or a serialized schema
+  std::size_t text_bytes = 1u << 20;        // bytes of a pattern, a grammar, or a serialized schema
   std::size_t depth = 256;                  // nesting of brackets and repetitions; of schemas
-  std::size_t nodes = 400'000;              // of a compiled grammar
+  std::size_t nodes = 400'000;              // nodes of a compiled grammar
   std::size_t schemas = 60'000;             // combinations of subschemas examined
   std::size_t char_states = 120'000;        // states of one automaton
   std::size_t all_char_states = 1'000'000;  // states of all automata of a grammar

@@ -34,8 +34,9 @@ enum class CompareOperator : std::uint8_t {
 };
 
 struct Expression {
+  // The comments name the members that each kind uses.
   enum class Kind : std::uint8_t {
-    kConstant,       // constant
+    kConstant,
     kName,           // name
     kNamespaceName,  // name.text as an assignment target
     kTuple,          // operands
@@ -82,7 +83,7 @@ struct MacroDefinition {
   std::string name;
   std::vector<NameId> parameters;
   std::vector<std::string> parameter_names;
-  std::vector<ExpressionPtr> defaults;  // for the last parameters
+  std::vector<ExpressionPtr> defaults;  // defaults of the last parameters
   bool takes_caller = false;
   bool takes_varargs = false;
   bool takes_kwargs = false;
@@ -90,14 +91,15 @@ struct MacroDefinition {
 };
 
 struct Statement {
+  // The comments name the members that each kind uses.
   enum class Kind : std::uint8_t {
-    kText,         // data
-    kPrint,        // expression
-    kIf,           // branches; the last has no condition if it is else
-    kFor,          // target in expression if condition; body, otherwise
-    kSet,          // target = expression
-    kSetBlock,     // target = body, filtered by expression if there is one
-    kMacro,        // macro
+    kText,
+    kPrint,     // expression
+    kIf,        // branches; the last has no condition if it is else
+    kFor,       // target in expression if condition; body, otherwise
+    kSet,       // target = expression
+    kSetBlock,  // target = body, filtered by expression if there is one
+    kMacro,
     kCallBlock,    // expression (a call) with macro as its caller
     kFilterBlock,  // body filtered by expression
     kWith,         // targets = values; body

@@ -20,8 +20,8 @@ struct RenderLimits {
   std::uint64_t steps = 50'000'000;
   std::size_t depth = 1000;               // nesting of expressions, blocks and macro calls
   std::size_t output_bytes = 64u << 20;   // result plus the captured output of blocks and macros
-  std::size_t text_bytes = 64u << 20;     // of one string
-  std::size_t items = 1'000'000;          // of one list, tuple or dict
+  std::size_t text_bytes = 64u << 20;     // bytes of one string
+  std::size_t items = 1'000'000;          // items of one list, tuple or dict
   std::size_t memory_bytes = 512u << 20;  // all live strings, lists and dicts
 };
 

@@ -16,9 +16,9 @@ struct Token {
     kBlockBegin,     // {%
     kBlockEnd,       // %}
     kName,
-    kString,   // value with escapes resolved
-    kInteger,  // `integer`
-    kFloat,    // `number`
+    kString,   // `text` is the value with escapes resolved
+    kInteger,  // value in `integer`
+    kFloat,    // value in `number`
     kOperator,
     kEnd,
   };

@@ -334,7 +334,7 @@ class ReplyParser::Machine : public CallSink {
 
   bool in_reasoning_ = false;
   bool at_start_ = true;         // only whitespace and reasoning so far
-  bool drops_newlines_ = false;  // after a mark
+  bool drops_newlines_ = false;  // set after a mark
   std::string spaces_{};         // whitespace before held_; dropped if a mark follows
   std::string held_{};           // may begin a mark
 

@@ -24,7 +24,7 @@ struct Manifest {
   std::uint32_t logical = 0;  // positions
   std::string origin{};
   std::int64_t created = 0;  // seconds since 1970
-  TokenList tokens{};        // `stored` of them
+  TokenList tokens{};        // size: `stored`
   std::vector<RecordId> references{};
   std::vector<std::uint64_t> sums{};  // digests of the references' contents (base/digest.h)
 

@@ -40,7 +40,7 @@ class RecordStore {
  public:
   struct Collected {
     std::uint64_t bytes_left = 0;
-    std::uint32_t expired = 0;  // manifests
+    std::uint32_t expired = 0;  // number of expired manifests
     std::uint32_t evicted = 0;
     std::vector<std::pair<RecordId, RecordId>> manifests{};  // removed manifests, each after its folder
   };

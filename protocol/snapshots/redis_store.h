@@ -45,7 +45,7 @@ struct RedisAnswer {
   Kind kind = Kind::kNothing;
   std::string text{};  // text, or the error message
   std::int64_t number = 0;
-  std::vector<std::string> list{};  // of texts
+  std::vector<std::string> list{};
 };
 
 /// A connection to a Redis server, with time and size limits.

@@ -41,7 +41,7 @@ struct FolderFile {
   std::string name{};
   std::uint64_t bytes = 0;
   std::int64_t used = 0;               // seconds since 1970
-  std::vector<RecordId> references{};  // of a manifest with a readable header
+  std::vector<RecordId> references{};  // set for manifests with a readable header
 };
 
 /// A file lock, held until it is destroyed or the process ends.
@@ -119,7 +119,7 @@ struct CollectionRules {
 struct Collection {
   std::vector<FolderFile> going{};  // files to remove, manifests before their chunks
   std::uint64_t bytes_left = 0;
-  std::uint32_t expired = 0;  // manifests
+  std::uint32_t expired = 0;  // number of expired manifests
   std::uint32_t evicted = 0;
 };
 

@@ -19,7 +19,7 @@ namespace reprise::protocol::snapshots {
 struct StateKind {
   std::uint64_t model = 0;       // digest of weights, layers, layout and settings
   std::uint64_t arithmetic = 0;  // digest of build and device
-  std::uint64_t page_bytes = 0;  // per page_tokens tokens
+  std::uint64_t page_bytes = 0;  // bytes of a page of page_tokens tokens
   std::uint64_t slot_bytes = 0;
   std::uint32_t page_tokens = 0;
   std::uint32_t grid = 1;
