@@ -295,7 +295,7 @@ struct HostState {
   std::span<const std::byte> bytes{};
   std::shared_ptr<const void> memory{};  // owns `bytes`
   std::uint32_t stored = 0;              // KV entries in the pages
-  std::uint32_t logical = 0;             // positions
+  std::uint32_t logical = 0;             // RoPE positions; equals `stored` unless compacted
   std::shared_ptr<void> counted{};       // reservation against the limit on states in flight
 };
 using SharedHostState = std::shared_ptr<const HostState>;

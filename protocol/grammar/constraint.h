@@ -50,12 +50,12 @@ struct Constraint {
   enum class Kind : std::uint8_t {
     kNone,
     kJsonObject,
-    kJsonSchema,  // `json` is the schema
-    kRegex,       // `text`; matches the whole reply
+    kJsonSchema,  // JSON Schema in `json`
+    kRegex,       // regular expression in `text`, for the whole reply
     kChoice,      // one of `choices`
-    kGbnf,        // `text`
-    kLark,        // `text`
-    kCalls,       // `calls` only
+    kGbnf,        // GBNF grammar in `text`
+    kLark,        // Lark grammar in `text`
+    kCalls,       // tool calls as in `calls`
   };
   Kind kind = Kind::kNone;
   Json json{};

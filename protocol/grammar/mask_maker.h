@@ -59,7 +59,7 @@ class MaskMaker {
   const std::shared_ptr<const Vocabulary> vocabulary_;
   const std::size_t program_bytes_;
   std::mutex lock_;
-  mutable WorkBudget budget_;  // for the current mask
+  mutable WorkBudget budget_;  // budget of the mask being computed
   std::unique_ptr<Known> known_;
   std::uint64_t epoch_ = 1;                 // version of known_; changes when the caches are dropped
   std::unique_ptr<const Closing> closing_;  // created when a reply first comes near its limit

@@ -50,9 +50,9 @@ class XmlCallReader : public CallReader {
  private:
   enum class State : std::uint8_t {
     kBetween,     // expects <function= or the closing mark
-    kName,        // until >
+    kName,        // text up to '>'
     kParameters,  // expects <parameter= or </function>
-    kKey,         // until >
+    kKey,         // text up to '>'
     kValue,
   };
 
@@ -343,9 +343,9 @@ class PythonCallReader : public CallReader {
  private:
   enum class State : std::uint8_t {
     kBetween,  // expects a call or the closing mark
-    kName,     // until (
+    kName,     // name up to '('
     kKeyOrEnd,
-    kKey,  // until =
+    kKey,  // key up to '='
     kValue,
     kJson,  // the reply uses JSON instead
   };

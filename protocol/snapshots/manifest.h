@@ -21,7 +21,7 @@ struct Manifest {
   std::string name_space{};
   StateKind kind{};
   std::uint32_t stored = 0;   // KV entries in the pages
-  std::uint32_t logical = 0;  // positions
+  std::uint32_t logical = 0;  // RoPE positions; equals `stored` unless compacted
   std::string origin{};
   std::int64_t created = 0;  // seconds since 1970
   TokenList tokens{};        // size: `stored`
