@@ -14,8 +14,7 @@
 namespace reprise::protocol::grammar {
 namespace {
 
-// The tokens that stay within a JSON string from a given location, and the trie nodes at which others leave
-// it.
+// The tokens that stay within a JSON string from a location, and the trie nodes at which others leave it.
 //
 // This depends only on the string's rule, not on the context, so it is computed once per location of a rule
 // and cached. MaskMaker handles what follows the closing quote, as it knows the full state. Most tokens stay
@@ -23,7 +22,7 @@ namespace {
 struct ContentMask {
   explicit ContentMask(TokenMask stay) : tokens(std::move(stay)) {}
 
-  TokenMask tokens;  // tokens that stay within
+  TokenMask tokens;
   /// A closing quote: its trie node, and the automaton's label there (1 without an automaton).
   struct Leave {
     std::uint32_t node = 0;
@@ -294,8 +293,8 @@ class Closing {
   const Vocabulary& vocabulary_;
   const Endings endings_;
   const std::uint32_t window_;
-  std::array<std::uint32_t, 256> first_nodes_{};               // trie node by first byte; 0: none
-  std::map<std::string, std::vector<TokenId>> special_texts_;  // special tokens by text
+  std::array<std::uint32_t, 256> first_nodes_{};  // trie node by first byte; 0: none
+  std::map<std::string, std::vector<TokenId>> special_texts_;
 };
 
 Closing::Closing(const Program& program, const Vocabulary& vocabulary)
@@ -398,8 +397,7 @@ struct MaskMaker::Known {
   std::unordered_map<Matcher::State, SharedMask> masks{};
   std::unordered_multimap<std::uint64_t, SharedMask> by_content{};
   std::unordered_map<Matcher::State, std::uint32_t> tokens_to_end{};  // upper bound; may be Closing::kNever
-  // upper bound after the state's worst token
-  std::unordered_map<Matcher::State, std::uint32_t> worst_next{};
+  std::unordered_map<Matcher::State, std::uint32_t> worst_next{};     // upper bound after the worst token
   std::size_t mask_bytes = 0;
 
   std::size_t bytes() const { return matcher.bytes() + contents.bytes() + mask_bytes; }
@@ -534,8 +532,7 @@ void MaskMaker::add_below(Matcher& matcher, std::uint32_t node, Matcher::State s
   if (at.end > node + 1) walk(matcher, node, state, false, mask);
 }
 
-// Adds all tokens below a trie node, from the state after its bytes. `has_plain`: the mask already has the
-// plain ones.
+// Adds all tokens below a trie node, reached in `state`. `has_plain`: the mask has the plain ones.
 void MaskMaker::walk(Matcher& matcher, std::uint32_t parent, Matcher::State state, bool has_plain,
                      TokenMask& mask) const {
   const auto nodes = vocabulary_->nodes();
@@ -708,8 +705,7 @@ MaskMaker::Closable MaskMaker::closable(Known& known, Matcher::State state, std:
   return found;
 }
 
-// Restricts the mask near the limit. If that exceeds the budget, the mask is unchanged and the reply may be
-// cut off.
+// Restricts the mask near the limit. Unchanged if that exceeds the budget; the reply may be cut off then.
 SharedMask ReplyConstraint::within_limit(SharedMask mask) {
   try {
     return find_within_limit(mask);
@@ -765,8 +761,7 @@ SharedMask ReplyConstraint::find_within_limit(const SharedMask& mask) {
   return closing_mask(left, mask);
 }
 
-// Returns `mask` if the reply has deviated from the closing text: reasoning that is ended from outside does
-// not use masks.
+// Returns `mask` if the reply left the closing text, as when reasoning is ended from outside.
 SharedMask ReplyConstraint::closing_mask(std::size_t left, const SharedMask& mask) {
   const std::string_view text = closing_->ending.text;
   std::size_t offset = 0;

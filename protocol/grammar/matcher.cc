@@ -633,7 +633,7 @@ std::optional<Ending> Matcher::ending(State state, const Endings& endings) {
     if (accepts(state)) return Ending{.text = std::move(begun)};
     const std::vector<Place> places = states_[state].places;
     if (places.size() > kMaxPlaces) return std::nullopt;
-    // Of two with equal length take the lesser, because the order of locations depends on history.
+    // Prefer the lexicographically lesser of equally long ones, as the order of locations depends on history.
     std::optional<Ending> best;
     for (std::size_t i = 0; i < places.size(); ++i) {
       if (places[i].b != 0) continue;
