@@ -7,7 +7,6 @@
 namespace reprise::protocol {
 
 ApiTable all_apis(const ApiSettings& settings) {
-  // One row for each.
   constexpr std::vector<ApiRoute> (*kApis[])(const ApiSettings&) = {
       openai::routes, ollama::routes, anthropic::routes, responses::routes, llama::routes,
   };

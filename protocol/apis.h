@@ -1,7 +1,8 @@
 #pragma once
-// The APIs that are served: the one place that knows them all. Each has a folder, with a line here and a row in apis.cc.
+// The table of all APIs that the server offers. Each API has a folder, a declaration here and a row in
+// apis.cc.
 //
-// Threading: pure functions; what routes keep is guarded.
+// Threading: any thread; state that routes share is locked.
 
 #include <memory>
 #include <vector>
@@ -14,16 +15,17 @@ namespace reprise::protocol {
 class SlotBook;
 
 struct ApiSettings {
-  bool slots = true;     // GET /slots tells how long the requests are that run
-  bool verbose = false;  // llama-server's chats are answered with their prompt beside them
-  std::shared_ptr<NamedSnapshots>
-      names{};                            // of from_snapshot and /v1/snapshots; null: the APIs make their own
-  std::shared_ptr<SlotBook> slot_book{};  // where replies are noted (protocol/api/slot_book.h); null: as well
+  bool slots = true;     // GET /slots lists running requests
+  bool verbose = false;  // replies of llama-server chats include their prompt
+  // names for from_snapshot and /v1/snapshots; null: the APIs make their own
+  std::shared_ptr<NamedSnapshots> names{};
+  // running replies (protocol/api/slot_book.h); null: the APIs make their own
+  std::shared_ptr<SlotBook> slot_book{};
 };
 
 ApiTable all_apis(const ApiSettings& settings = {});
 
-// Each API's own; names and book must be there.
+// The routes of each API. `settings` must have names and slot_book.
 namespace openai {
 std::vector<ApiRoute> routes(const ApiSettings& settings);
 }

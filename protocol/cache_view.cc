@@ -8,7 +8,7 @@ bool CacheScope::sees(std::string_view name_space) const {
   if (all) return true;
   const NameSpaceParts parts = parts_of(name_space);
   if (parts.owner != cache_owner) return false;
-  // Where tenants share what is cached, a salt is what keeps one apart from the others.
+  // In a cache that tenants share, only the salt separates them.
   return !cache_owner.empty() || !parts.salted;
 }
 

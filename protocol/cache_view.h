@@ -1,8 +1,6 @@
 #pragma once
-// What a model's cache looks like to people: the tree of prompts with lengths, places and ages, and never a token of
-// what they say.
-//
-// Threading: plain values; a message to the registry of prefixes.
+// CacheView: a description of a model's prefix cache for operators and tenants: the tree of prompts with
+// lengths, positions and ages, without any token or text. The registry answers ViewCache with it.
 
 #include <cstdint>
 #include <optional>
@@ -14,12 +12,12 @@
 
 namespace reprise::protocol {
 
-/// Whose prompts may be seen.
+/// Selects whose prompts may be shown.
 struct CacheScope {
-  bool all = false;           // everybody's
-  std::string cache_owner{};  // else this one's (protocol/http/key_ring.h); where it is empty, what all share
+  bool all = false;           // all owners
+  std::string cache_owner{};  // otherwise this owner (protocol/http/key_ring.h); empty: the shared cache
 
-  /// Of a namespace, as requests have them: protocol/http/key_ring.h's, behind that of an adapter.
+  /// Returns whether the scope includes a request's namespace (name_space.h).
   bool sees(std::string_view name_space) const;
 };
 
@@ -29,42 +27,41 @@ struct ViewedEntry {
   std::uint32_t hits = 0;
   bool in_use = false;
   bool pinned = false;
-  double idle_s = 0;  // since its last use; its making counts as one
-  std::uint64_t bytes =
-      0;  // that it would take alone; pages are shared, so that the sum is more than all take
+  double idle_s = 0;        // since the last use or the creation
+  std::uint64_t bytes = 0;  // size without sharing; as snapshots share pages, the sum exceeds the memory used
 };
 
-/// A stretch of prompts that nothing parts.
+/// A run of tokens without a branch.
 struct ViewedNode {
   static constexpr std::uint32_t kNoParent = UINT32_MAX;
 
-  std::uint32_t parent = kNoParent;  // an earlier one of the list
-  std::uint32_t depth = 0;           // tokens from the beginning to its end
-  std::uint32_t tokens = 0;          // of its own
+  std::uint32_t parent = kNoParent;  // index of an earlier node of the list
+  std::uint32_t depth = 0;           // tokens from the root to the end of the node
+  std::uint32_t tokens = 0;          // tokens of this node alone
   std::optional<ViewedEntry> entry{};
-  MissReason gone = MissReason::kNone;  // how the last snapshot here went; kNone: none has
-  std::uint32_t flights = 0;            // prompts that end here and are being computed
+  MissReason gone = MissReason::kNone;  // why the last snapshot here was removed; kNone: there was none
+  std::uint32_t flights = 0;            // prompts being computed that end here
 };
 
 struct ViewedSpace {
-  std::string owner{};  // as name spaces have it; empty: nobody's, or everybody's
-  bool salted = false;  // with a cache_salt, which is not told
+  std::string owner{};  // cache owner of the namespace; empty: none, or shared
+  bool salted = false;  // has a cache_salt, whose value is not shown
   bool of_adapter = false;
   std::uint32_t entries = 0;
-  std::vector<ViewedNode> nodes{};  // parents before their children
+  std::vector<ViewedNode> nodes{};  // parents before children
 };
 
 struct CacheView {
   std::vector<ViewedSpace> spaces{};
-  std::uint32_t spaces_in_all = 0;  // in the scope
-  bool cut = false;                 // there is more than was asked for at most
+  std::uint32_t spaces_in_all = 0;  // number of namespaces in the scope
+  bool cut = false;                 // true: nodes were left out
 };
 
-/// To a registry (actors/cache/prefix_registry.h).
+/// A message to a registry (actors/cache/prefix_registry.h).
 struct ViewCache {
   using Reply = CacheView;
   CacheScope scope{};
-  std::uint32_t most_nodes = 0;  // those that were walked last
+  std::uint32_t most_nodes = 0;  // maximum; the most recently used are returned
 };
 
 }  // namespace reprise::protocol

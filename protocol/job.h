@@ -1,33 +1,35 @@
 #pragma once
-// The jobs of a device worker, and what it asks of others. All that crosses between the deciding actors and
-// the owner of the memory: ids, tokens, counts and bytes, never memory itself.
+// The messages between a device worker, which owns a device's memory, and the actors that decide what it
+// computes. They carry ids, tokens, counts and bytes, never references to device memory. A state that moves
+// to or from a tier is an immutable copy in host memory.
 //
-// (A state that comes from, or goes to, a tier below the device is a copy in the host's memory, which nobody changes.)
+// Ids contain the generation of the loaded model. DropArch ends a generation, so unloading and recovery
+// invalidate all ids that other actors still hold.
 //
-// Ids carry the generation of the loaded model that they belong to. DropArch ends a generation: every id of
-// it is unknown afterwards, so unloading and recovery invalidate all that anybody still holds.
+// Lifetimes (they do not depend on the order of messages from different senders)
+// - A sequence lives from Opened to CloseSequence.
+// - A snapshot belongs to its sequence and is freed with it, until AdoptKvSnapshot has been answered. It then
+//   belongs to the registry until DropKvSnapshot or DropAdopted.
+// - Drops are idempotent and are answered even after a fault.
 //
-// Lifetimes, without relying on any order between senders
-//   A sequence lives from Opened to CloseSequence.
-//   A snapshot belongs to the sequence it was taken of and goes with it, until AdoptKvSnapshot has answered;
-//   from then on until DropKvSnapshot, or DropAdopted, it belongs to the registry.
-//   Drops are idempotent and answer after a fault too.
+// Adapters belong to a loaded model. A sequence has the same adapter, or none, for all its life; its
+// snapshots are restored only into sequences with that adapter. DropAdapter ends the adapter's sequences and
+// drops its snapshots.
 //
-// Adapters belong to a loaded model. A sequence has one, or none, for all its life; a snapshot has that of the sequence
-// it was taken of, and is restored into no other. DropAdapter ends its sequences and drops its snapshots.
+// Checkpoints: a prefill carries a plan of checkpoints. The worker reports each to the registry as it is
+// taken, with the plan, and the registry adopts it. The request is told how many were reported, and waits
+// with Settle (protocol/registry.h) until the registry has handled that many before it closes the sequence.
 //
-// Checkpoints go one way. A prefill carries the plan of its checkpoints; the worker tells the registry of each
-// as it is taken, plan and all; the registry adopts it. Who computes is told how many were reported, and waits
-// with the registry (protocol/registry.h: Settle) until that many have been dealt with before it closes the
-// sequence.
+// Compaction: a sequence opened with a KV budget is compacted at the end of its prefill, after all
+// checkpoints, so the registry has exact states only. After that the worker takes no canonical snapshot of
+// it, and saves it on preemption instead of computing it again. Its last `window` tokens must be computed,
+// not restored.
 //
-// Compaction. A sequence that was opened with a budget for its keys and values is compacted when the prefill ends, behind all
-// its checkpoints: what the registry has is exact. From then on it is its request's alone: no canonical snapshot is taken of
-// it, and where it gives way it is saved. Its last `window` tokens must be computed, not restored.
-//
-// Kinds of snapshots. Canonical: made by prefill at a place of the device's grid (and, where decoding
-// computes the same bits as prefill, by decoding), the same for everybody with these tokens. Raw: at any
-// place, with what sampling needs to go on; for one request's own use.
+// Kinds of snapshots
+// - Canonical: taken at a position on the device's grid, by prefill (or by decoding, if decoding gives the
+//   same bits). Depends on the tokens only, so other requests may restore it.
+// - Raw: at the end of a prompt, which need not be on the grid, with its logits; only for the request that
+//   took it, to decode several choices.
 
 #include <atomic>
 #include <chrono>
@@ -57,8 +59,8 @@ namespace reprise::protocol {
 
 template <class Tag>
 struct JobId {
-  std::uint32_t generation = 0;  // of the loaded model; 0: no id
-  std::uint64_t number = 0;      // never used twice in a generation
+  std::uint32_t generation = 0;  // generation of the loaded model; 0: no id
+  std::uint64_t number = 0;      // never reused within a generation
 
   auto operator<=>(const JobId&) const = default;
   explicit operator bool() const { return generation != 0; }
@@ -69,32 +71,32 @@ using SnapshotId = JobId<struct SnapshotTag>;
 using AdapterId = JobId<struct AdapterTag>;
 
 enum class JobFault : std::uint8_t {
-  kUnknown,       // no such model, sequence or snapshot (any more)
-  kBadJob,        // the job makes no sense: a token outside the vocabulary, a place beyond the tokens
-  kNeverFits,     // more bytes than the device has for sequences
-  kNoMemory,      // the memory is taken, and nothing more can be freed now
-  kBusy,          // too many wait already
-  kDamaged,       // a snapshot failed its check; it has been dropped
+  kUnknown,       // no such model, sequence or snapshot, or no longer
+  kBadJob,        // invalid job, such as a token outside the vocabulary or a position beyond the tokens
+  kNeverFits,     // needs more bytes than the device has for sequences
+  kNoMemory,      // the memory is in use and no more can be freed
+  kBusy,          // too many jobs are waiting
+  kDamaged,       // a snapshot failed its checksum and was dropped
   kUnhealthy,     // the state or the logits are not finite
-  kCannotSample,  // the request's own biases leave no token
+  kCannotSample,  // the request's biases exclude every token
   kCancelled,
-  kDeviceFailed,  // a step failed; the model has to be loaded anew
-  kNoAnswer,      // the worker did not say: it has gone, or the wait for it ended first
+  kDeviceFailed,  // a step failed; the model must be loaded again
+  kNoAnswer,      // the worker is gone, or the wait timed out
 };
 std::string_view name_of(JobFault fault);
 
 struct JobError {
   JobFault fault = JobFault::kUnknown;
   std::string message{};
-  std::uint64_t bytes = 0;                                      // kNeverFits, kNoMemory: the price
-  runtime::ErrorCode no_answer = runtime::ErrorCode::kStopped;  // kNoAnswer: why
+  std::uint64_t bytes = 0;                                      // kNeverFits, kNoMemory: the bytes needed
+  runtime::ErrorCode no_answer = runtime::ErrorCode::kStopped;  // kNoAnswer: the cause
 };
 
 template <class T>
 using JobResult = Outcome<T, JobError>;
 
-/// Of a job that was asked for: what the worker said, or kNoAnswer.
-///   const JobResult<Opened> opened = answer_of(co_await asked);
+/// Returns the worker's answer to a job, or kNoAnswer: const JobResult<Opened> opened = answer_of(co_await
+/// asked);
 template <class T>
 JobResult<T> answer_of(runtime::Result<JobResult<T>> asked) {
   if (asked.ok()) return std::move(*asked);
@@ -113,26 +115,26 @@ struct ArchLoaded {
   std::uint32_t context = 0;  // tokens
   std::uint32_t layers = 0;
   std::uint64_t weight_bytes = 0;
-  std::uint64_t token_bytes = 0;  // of state, for each token
-  std::uint64_t slot_bytes = 0;   // of state, for each sequence and snapshot
-  std::uint64_t state_bytes = 0;  // for all sequences and snapshots of the device
+  std::uint64_t token_bytes = 0;  // state bytes per token
+  std::uint64_t slot_bytes = 0;   // state bytes per sequence and per snapshot
+  std::uint64_t state_bytes = 0;  // limit for all sequences and snapshots of the device
   std::uint32_t page_tokens = 0;
-  std::uint32_t grid = 1;            // canonical snapshots stand at its multiples
-  bool any_token = false;            // snapshots can be cut at any place of the grid
-  bool decode_is_canonical = false;  // decoded states may enter the registry
+  std::uint32_t grid = 1;            // canonical snapshots are taken at multiples of this
+  bool any_token = false;            // snapshots can be truncated to any multiple of the grid
+  bool decode_is_canonical = false;  // states made by decoding may enter the registry
   std::string no_compaction{};       // why prompts cannot be compacted (base/kv_budget.h); empty: they can
-  std::uint32_t hidden = 0;       // values of a hidden state that a prefill can give; 0: it gives none here
-  std::uint64_t fingerprint = 0;  // of weights, settings and arithmetic: snapshots of another never fit
-  std::uint64_t arithmetic = 0;   // its part that is this build on this device
-  std::uint64_t identity = 0;     // its part that is weights and settings, wherever they are computed with
+  std::uint32_t hidden = 0;          // size of the hidden state that a prefill can return; 0: not supported
+  std::uint64_t fingerprint = 0;  // digest of weights, settings and arithmetic; snapshots need the same one
+  std::uint64_t arithmetic = 0;   // the part of the fingerprint for build and device
+  std::uint64_t identity = 0;     // the part of the fingerprint for weights and settings
 };
 
 struct Reclaim;
 struct CheckpointTaken;
 
-/// How far a load has come: written by who loads, read by anybody.
+/// Progress of loading a model. The loading thread writes it, any thread reads it.
 struct LoadMeter {
-  std::atomic<std::uint32_t> permille{0};  // relaxed: a figure, nothing is published with it
+  std::atomic<std::uint32_t> permille{0};  // relaxed: only shown to users, publishes no other data
 };
 
 struct LoadArch {
@@ -141,11 +143,12 @@ struct LoadArch {
   std::string compute = "auto";
   std::string kv_dtype = "auto";
   std::string isa{};
-  std::shared_ptr<LoadMeter> meter{};  // null: nobody looks
+  std::shared_ptr<LoadMeter> meter{};  // null: no progress wanted
 };
 
-/// Whom to tell of checkpoints, and to ask for bytes when they are short. `oldest_use` is read without asking:
-/// the time of the entry that would go first, in nanoseconds of the steady clock.
+/// Sets the registry that receives the model's checkpoints and is asked for memory. `oldest_use` may be
+/// called at any time without a message: it returns the last use of the entry that would be evicted first, in
+/// nanoseconds of the steady clock.
 struct AttachRegistry {
   ArchId arch{};
   runtime::Ref<Reclaim, CheckpointTaken> registry{};
@@ -162,11 +165,11 @@ struct DropArch {
   ArchId arch{};
 };
 
-/// Told to whom the worker was given as supervisor, once for each fault. The model's sequences have failed
-/// and its snapshots are gone; it stays so until DropArch.
+/// Sent to the worker's supervisor, once per fault. The model's sequences have failed and its snapshots are
+/// lost. The model stays unusable until DropArch.
 struct ArchFailed {
   ArchId arch{};
-  std::string device{};  // where it was
+  std::string device{};
   std::string why{};
   bool device_lost = false;  // this process cannot use the device again
 };
@@ -175,12 +178,12 @@ struct ArchFailed {
 
 struct AdapterLoaded {
   AdapterId adapter{};
-  std::uint32_t matrices = 0;     // that it changes
-  std::uint32_t rank = 0;         // the largest
-  std::uint64_t bytes = 0;        // of the device's budget
-  std::uint64_t fingerprint = 0;  // of the model with this adapter: as ArchLoaded's
+  std::uint32_t matrices = 0;     // number of matrices it changes
+  std::uint32_t rank = 0;         // the largest rank
+  std::uint64_t bytes = 0;        // taken from the device's state memory
+  std::uint64_t fingerprint = 0;  // fingerprint of the model with this adapter
 };
-/// Read beside the steps, and taken in between two of them when there is memory for it.
+/// The file is read while steps run; the adapter is added between two steps when there is memory for it.
 struct LoadAdapter {
   using Reply = JobResult<AdapterLoaded>;
   ArchId arch{};
@@ -203,66 +206,69 @@ struct Opened {
   SequenceId sequence{};
   std::uint64_t price_bytes = 0;
 };
-/// Answered when there is memory for it, in the order of actors/worker/admission_order.h; idle ones only while
-/// nobody else waits.
+/// Answered when memory for the sequence is available, in the order of actors/worker/admission_order.h. Idle
+/// sequences are admitted only while no other waits.
 struct OpenSequence {
   using Reply = JobResult<Opened>;
   ArchId arch{};
-  AdapterId adapter{};       // of the arch; none: the model as it is
-  std::uint64_t ticket = 0;  // the sender's, never used twice: to close what it has no id of yet
+  AdapterId adapter{};  // an adapter of `arch`; none: the base model
+  // chosen by the sender, never reused: identifies the sequence before its id is known
+  std::uint64_t ticket = 0;
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t max_tokens = 0;     // to be decoded
-  std::uint32_t shared_tokens = 0;  // of the prompt, expected to come from a snapshot
-  KvBudget kv{};                    // the prompt is compacted where it has more tokens; only where models can
-  bool keeps_prompt = false;        // a raw snapshot will be taken behind the prompt: it is priced, too
+  std::uint32_t max_tokens = 0;     // maximum to decode
+  std::uint32_t shared_tokens = 0;  // prompt tokens expected to be restored from a snapshot
+  KvBudget kv{};  // the prompt is compacted if it has more tokens; requires a model that supports it
+  bool keeps_prompt = false;  // reserve memory for a raw snapshot at the end of the prompt
   Priority priority = Priority::kNormal;
-  std::uint64_t tenant = 0;      // whose it is; 0: nobody's in particular
-  std::uint64_t group = 0;       // the client's request that it belongs to; 0: none
-  double tenant_share = 0;       // of the memory that the tenant's sequences may hold; 0: all
-  traces::RequestTrace trace{};  // whose marks the worker adds to
+  std::uint64_t tenant = 0;      // 0: no tenant
+  std::uint64_t group = 0;       // the client request it belongs to; 0: none
+  double tenant_share = 0;       // fraction of the memory that the tenant's sequences may hold; 0: all
+  traces::RequestTrace trace{};  // the worker adds its marks to it
 };
 
-/// Also ends what the sequence is doing. What was not adopted of its snapshots goes with it. By its ticket,
-/// for a sender that gave up waiting and cannot know whether it was opened.
+/// Closes a sequence, ends its current work and frees its snapshots that were not adopted. Names the sequence
+/// by ticket, because a sender that stopped waiting cannot know whether it was opened.
 struct CloseSequence {
   ArchId arch{};
   std::uint64_t ticket = 0;
 };
-/// Ends the prefill or decoding in progress with kCancelled; the sequence stays.
+/// Ends the prefill or decoding in progress with kCancelled; the sequence stays open.
 struct Cancel {
   SequenceId sequence{};
 };
 
-/// The prefill in progress, if it has a plan, ends at the next place of the grid as if that were its end, with a
-/// checkpoint there; else it ends as with Cancel.
+/// Ends a prefill that has a plan at the next grid position, as if that were its end, with a checkpoint
+/// there. A prefill without a plan is ended like Cancel.
 struct LeaveOff {
   SequenceId sequence{};
 };
 
 // -- checkpoints: canonical snapshots for the registry
 
-using FlightNumber = std::uint64_t;  // of a prompt in flight (protocol/registry.h), never used twice; 0: none
+// identifies a prompt in flight (protocol/registry.h), never reused; 0: none
+using FlightNumber = std::uint64_t;
 
 struct PlannedCheckpoint {
-  std::uint32_t at = 0;  // tokens, on the grid
+  std::uint32_t at = 0;  // position in tokens, on the grid
   Origin origin = Origin::kSpaced;
   std::chrono::seconds ttl{
-      0};  // since its last use, where that is less than the cache's own; 0: the cache's own
+      0};  // maximum time since the last use, if shorter than the cache's; 0: the cache's
 
   bool operator==(const PlannedCheckpoint&) const = default;
 };
 
-/// What the registry must know of the checkpoints of a computation. The worker looks at the places alone, and
-/// sends the plan on with each checkpoint.
+/// The registry's data on the checkpoints of one computation. The worker reads only the positions, and sends
+/// the plan along with each checkpoint.
 struct CheckpointPlan {
-  FlightNumber flight = 0;   // whose they are
-  FlightNumber request = 0;  // the flight of the request that it serves: what one request made stays together
+  FlightNumber flight = 0;  // the flight that takes the checkpoints
+  // the flight of the request's own prompt: groups the entries that one request made
+  FlightNumber request = 0;
   std::string name_space{};
   std::uint64_t conversation = 0;
   std::uint32_t keep = 0;                     // do not supersede an entry of this length
-  std::chrono::seconds disk_retention{0};     // as GenerateRequest has it
-  std::vector<PlannedCheckpoint> places{};    // ascending
-  Origin origin_elsewhere = Origin::kBranch;  // of a checkpoint at none of these places
+  std::chrono::seconds disk_retention{0};     // see GenerateRequest::disk_retention
+  std::vector<PlannedCheckpoint> places{};    // ascending positions
+  Origin origin_elsewhere = Origin::kBranch;  // origin of a checkpoint that is not in `places`
 };
 using SharedPlan = std::shared_ptr<const CheckpointPlan>;
 
@@ -272,29 +278,30 @@ struct Restored {
   std::uint32_t tokens = 0;
   std::uint64_t shared_bytes = 0;
 };
-/// Into a sequence that is at rest; what it held goes. `at`: fewer tokens than the snapshot has, where it can
-/// be cut. Where memory is short it is looked for: a raw snapshot waits until there is some, another for a
-/// while only, since what it holds can be computed.
+/// Restores a snapshot into a sequence without work in progress and replaces its state. `at` may be less than
+/// the snapshot's tokens if it can be truncated. If memory is short, a raw snapshot waits without limit; a
+/// canonical one waits for a bounded time, because its state can be computed instead.
 struct RestoreKv {
   using Reply = JobResult<Restored>;
   SequenceId sequence{};
   SnapshotId snapshot{};
   std::uint32_t at = 0;
-  std::uint64_t token_hash = 0;  // of the first `at` tokens of the prompt; a snapshot of others is damaged
+  // hash of the prompt's first `at` tokens; if the snapshot's differs, it is damaged
+  std::uint64_t token_hash = 0;
 };
 
-/// A state in the host's memory: its pages, the last of them maybe not full, then its slot.
+/// A state in host memory: its pages (the last may be partly filled), then its slot.
 struct HostState {
   std::span<const std::byte> bytes{};
-  std::shared_ptr<const void> memory{};  // that they lie in
-  std::uint32_t stored = 0;              // tokens in pages
-  std::uint32_t logical = 0;             // positions
-  std::shared_ptr<void> counted{};       // a place among those that there may be at once
+  std::shared_ptr<const void> memory{};  // owns `bytes`
+  std::uint32_t stored = 0;              // KV entries in the pages
+  std::uint32_t logical = 0;             // RoPE positions; equals `stored` unless compacted
+  std::shared_ptr<void> counted{};       // reservation against the limit on states in flight
 };
 using SharedHostState = std::shared_ptr<const HostState>;
 
-/// As RestoreKv, from the host's memory. The sequence then holds the first `state->stored` of the tokens, as if it had
-/// computed them.
+/// Restores a state from host memory, with RestoreKv's rules. The sequence then holds the first
+/// `state->stored` of the tokens, as if it had computed them.
 struct LoadKv {
   using Reply = JobResult<Restored>;
   SequenceId sequence{};
@@ -302,9 +309,9 @@ struct LoadKv {
   SharedTokens tokens{};
 };
 
-/// Pages [first_page, first_page + pages) of an adopted snapshot, then its slot if that is wanted, are copied into `to`,
-/// which has exactly so many bytes and is the worker's until it has answered. The worker computes nothing meanwhile:
-/// whoever wants much asks for a part at a time, and gives it memory that its device copies fast to.
+/// Copies pages [first_page, first_page + pages) of an adopted snapshot, then its slot if `slot`, to `to`,
+/// whose size must match exactly. The worker owns `to` until it answers. It computes nothing during the copy,
+/// so callers read large snapshots in parts, into pinned memory.
 struct ReadKv {
   using Reply = JobResult<Nothing>;
   SnapshotId snapshot{};
@@ -312,18 +319,18 @@ struct ReadKv {
   std::uint32_t pages = 0;
   bool slot = false;
   std::span<std::byte> to{};
-  std::shared_ptr<void> memory{};  // that `to` lies in
+  std::shared_ptr<void> memory{};  // owns `to`
 };
 
 struct SnapshotTaken {
   SnapshotId snapshot{};
   std::uint32_t tokens = 0;
   std::uint64_t exclusive_bytes = 0;
-  bool reported = false;  // to the registry
+  bool reported = false;  // sent to the registry
 };
-/// Of a sequence that is at rest. Where memory is short a raw one waits until there is some; a canonical one
-/// waits for what the registries give back, and is refused where that is nothing. A canonical one with a plan is
-/// a checkpoint: the registry is told of it before the answer.
+/// Takes a snapshot of a sequence without work in progress. If memory is short, a raw snapshot waits; a
+/// canonical one waits for memory that the registries free, and fails if they free none. A canonical snapshot
+/// with a plan is a checkpoint: the registry is told before the answer.
 struct SnapshotKv {
   using Reply = JobResult<SnapshotTaken>;
   enum class Kind : std::uint8_t { kCanonical, kRaw };
@@ -334,10 +341,10 @@ struct SnapshotKv {
 
 struct Adopted {
   bool done = false;
-  std::uint64_t short_bytes = 0;    // not done: to be freed first to stay within the budget
-  std::uint64_t adopted_bytes = 0;  // of all adopted snapshots of the model; shared pages once
+  std::uint64_t short_bytes = 0;    // if not done: bytes to free first, to stay within the budget
+  std::uint64_t adopted_bytes = 0;  // total of the model's adopted snapshots, shared pages counted once
 };
-/// The registry takes a snapshot over, unless all that it holds would then be over `budget_bytes`.
+/// Transfers a snapshot to the registry, unless its total would then exceed `budget_bytes`.
 struct AdoptKvSnapshot {
   using Reply = JobResult<Adopted>;
   SnapshotId snapshot{};
@@ -345,15 +352,15 @@ struct AdoptKvSnapshot {
 };
 
 struct Dropped {
-  std::uint64_t freed_bytes = 0;    // really: pages that others share are not
-  std::uint64_t adopted_bytes = 0;  // what is left
+  std::uint64_t freed_bytes = 0;    // excludes pages that other snapshots or sequences share
+  std::uint64_t adopted_bytes = 0;  // total after the drop
 };
 struct DropKvSnapshot {
   using Reply = Dropped;
   SnapshotId snapshot{};
 };
 
-/// From a registry that begins with nothing: all that was adopted of this model goes.
+/// Drops all adopted snapshots of the model; sent by a registry that starts empty.
 struct DropAdopted {
   using Reply = Dropped;
   ArchId arch{};
@@ -363,59 +370,60 @@ struct Reclaimed {
   std::uint64_t freed_bytes = 0;
   std::uint32_t entries = 0;
 };
-/// From a worker to a registry: drop the least valuable entries, none used after `not_after`, until so many
-/// bytes have come free.
+/// Sent by a worker to a registry: drop the least valuable entries, none last used after `not_after`, until
+/// this many bytes are freed.
 struct Reclaim {
   using Reply = Reclaimed;
   std::uint64_t bytes = 0;
   std::int64_t not_after = INT64_MAX;  // nanoseconds of the steady clock
-  bool ahead = false;                  // nobody needs them yet: what was used last stays, and what is pinned
+  bool ahead = false;                  // freed in advance of need: keep recently used and pinned entries
 };
 
-/// From a registry that had less to give than it was asked for: it has more now.
+/// Sent by a registry that freed less than it was asked for, when more can be freed.
 struct MoreToReclaim {
   ArchId arch{};
 };
 
-/// From a worker to the registry of the sequence's model, once for each checkpoint of a plan.
+/// Sent by a worker to the registry of the sequence's model, once for each planned checkpoint.
 struct CheckpointTaken {
   SequenceId sequence{};
   SharedPlan plan{};
-  SharedTokens tokens{};  // of the sequence, at least `at`
+  SharedTokens tokens{};  // tokens of the sequence, at least `at`
   std::uint32_t at = 0;
-  std::optional<SnapshotTaken> snapshot{};  // none: there was no memory for it, or
-  bool healthy = true;                      // the state was not finite
+  std::optional<SnapshotTaken> snapshot{};  // none: no memory for it, or `healthy` is false
+  bool healthy = true;                      // false: the state was not finite
 };
 
 // -- computing
 
 struct Prefilled {
-  std::uint32_t computed = 0;  // tokens
-  std::uint64_t digest = 0;    // of logits and state, where it was wanted
-  std::uint32_t reported = 0;  // checkpoints, to the registry: taken or missed
-  std::vector<float>
-      hidden{};  // where it was wanted: of the last token, or the sum of all that were computed
-  std::optional<KvKept> kept{};  // the prompt was compacted
+  std::uint32_t computed = 0;
+  std::uint64_t digest = 0;    // digest of logits and state, if requested
+  std::uint32_t reported = 0;  // checkpoints reported to the registry, taken or missed
+  // if requested: the last token's hidden state, or the sum over the computed tokens
+  std::vector<float> hidden{};
+  std::optional<KvKept> kept{};  // set if the prompt was compacted
 };
-/// Computes tokens[stored, end). The checkpoints of the plan are taken on the way, and the registry is told of
-/// each in order. The logits after the last token stay with the sequence, for Decode.
+/// Computes tokens[stored, end) and takes the planned checkpoints on the way, reporting each to the registry
+/// in order. The logits of the last token stay with the sequence for Decode.
 struct Prefill {
   using Reply = JobResult<Prefilled>;
   SequenceId sequence{};
-  SharedTokens tokens{};  // from the very beginning
+  SharedTokens tokens{};  // from position 0
   std::uint32_t end = 0;
   SharedPlan plan{};  // none: no checkpoints
   bool want_digest = false;
   enum class Hidden : std::uint8_t { kNone, kLast, kSum } hidden = Hidden::kNone;
-  /// Of the Decode that will follow, with choice 0 and no mask for its first token, and nothing else will: the step that
-  /// ends the prefill may draw that token.
+  /// The parameters of the Decode that will follow. Set only if that is the next job, with choice 0 and no
+  /// mask for its first token: the last step of the prefill may then sample it.
   std::optional<SamplingParams> sampling{};
-  /// Gets the tokens that the sequence holds after each slice, where it has credit; ends with the prefill. May be null.
+  /// Receives the number of tokens that the sequence holds after each slice, as credit permits; closed when
+  /// the prefill ends. May be null.
   runtime::StreamWriter<std::uint32_t> progress{};
 };
 
-/// One more checkpoint for a prefill under way that has a plan, which is hurried if it was an idle one. False:
-/// that place has been passed, or there is no such prefill.
+/// Adds a checkpoint to a running prefill that has a plan; an idle prefill is given normal urgency. Returns
+/// false if the position has been passed or no such prefill runs.
 struct AddCheckpoint {
   using Reply = bool;
   SequenceId sequence{};
@@ -430,34 +438,34 @@ struct DecodedToken {
 enum class DecodeEnd : std::uint8_t { kStopToken, kLength, kFault };
 struct DecodeEvent {
   std::optional<DecodedToken> token{};
-  std::optional<DecodeEnd> end{};  // with the last event
-  JobError error{};                // kFault
-  std::uint32_t reported = 0;      // the decoding's checkpoints so far, to the registry
+  std::optional<DecodeEnd> end{};  // set in the last event
+  JobError error{};                // set for kFault
+  std::uint32_t reported = 0;      // checkpoints of this decoding reported to the registry so far
 };
-/// Decodes from the logits that the prefill left. The stream's credit is the pace. Where decoding is canonical and there
-/// is a plan, a checkpoint is taken every so many tokens. The last event counts all of them.
+/// Decodes from the logits that the prefill left, as fast as the stream's credit permits. With a plan, and if
+/// decoding is canonical, takes a checkpoint every `checkpoint_every` tokens.
 struct Decode {
   SequenceId sequence{};
   SamplingParams sampling{};
   std::uint32_t choice = 0;
   std::uint32_t max_tokens = 1;
-  std::vector<TokenId> stop_tokens{};  // decoding ends with one of these, which is reported
-  /// Where the sender leaves the mask of each masked step; null: no step is masked. A masked step whose mask is not
-  /// there yet waits for it alone; MaskReady tells that the mask has come, or that the step is not masked any more.
+  std::vector<TokenId> stop_tokens{};  // a stop token ends the decoding and is reported
+  /// Slot in which the sender puts the mask of each masked step; null: no step is masked. A sequence whose
+  /// mask is missing waits without delaying others; MaskReady says that the slot has changed.
   std::shared_ptr<const MaskSlot> masks{};
   SharedPlan plan{};                   // none: no checkpoints
-  std::uint32_t checkpoint_every = 0;  // tokens; 0: none
-  SharedPlan call_plan{};  // of one checkpoint before the first `call_opener`; none: it is not taken
+  std::uint32_t checkpoint_every = 0;  // in tokens; 0: none
+  SharedPlan call_plan{};  // plan of one checkpoint before the first `call_opener`; null: not taken
   TokenId call_opener = -1;
   runtime::StreamWriter<DecodeEvent> out{};
 };
 
-/// The slot of a decoding with masks has changed: the next step's mask is there, or it needs none.
+/// The mask slot of a decoding has changed: the next step's mask is available, or that step is not masked.
 struct MaskReady {
   SequenceId sequence{};
 };
 
-// -- looking at it
+// -- status
 
 struct Memory {
   std::uint64_t limit_bytes = 0;
@@ -465,7 +473,7 @@ struct Memory {
   std::uint64_t adopted_bytes = 0;
   std::uint32_t sequences = 0;
   std::uint32_t snapshots = 0;
-  std::uint32_t waiting = 0;  // OpenSequence jobs
+  std::uint32_t waiting = 0;  // waiting OpenSequence jobs
 };
 struct QueryMemory {
   using Reply = Memory;

@@ -12,7 +12,7 @@ constexpr std::string_view kOfAdapter = "adapter ";
 
 std::string name_space_of(std::string_view owner, std::string_view cache_salt) {
   if (owner.empty() && cache_salt.empty()) return {};
-  // The length makes it clear where the owner ends.
+  // The length marks where the owner ends.
   return std::to_string(owner.size()) + ":" + std::string(owner) + ":" + std::string(cache_salt);
 }
 

@@ -1,16 +1,15 @@
 #pragma once
-// Who shares snapshots, as one string: the owner of what is cached, and a salt; before both, the adapter that it was
-// computed with (actors/served/served_model.h). Different pairs give different strings, and what a string says can be
-// read back.
-//
-// Threading: pure functions.
+// Namespaces of the cache: the owner of cached prompts and a salt in one string, after a prefix for the
+// adapter (actors/served/served_model.h). Different pairs give different strings, and the parts can be read
+// back.
 
 #include <string>
 #include <string_view>
 
 namespace reprise::protocol {
 
-/// Of a tenant's cache_owner (protocol/http/key_ring.h) and a request's cache_salt; both may be empty.
+/// Returns the namespace of a tenant's cache_owner (protocol/http/key_ring.h) and a request's cache_salt;
+/// either may be empty.
 std::string name_space_of(std::string_view owner, std::string_view cache_salt);
 
 struct NameSpaceParts {
@@ -18,7 +17,7 @@ struct NameSpaceParts {
   std::string_view owner{};
   bool salted = false;
 };
-/// Parts of `name_space`, which must outlive them.
+/// Returns the parts of `name_space`, which must outlive them.
 NameSpaceParts parts_of(std::string_view name_space);
 
 }  // namespace reprise::protocol

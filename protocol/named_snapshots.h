@@ -1,13 +1,13 @@
 #pragma once
-// NamedSnapshots: snapshots that clients have named, to go on from them again and again (from_snapshot). A name keeps the
-// members of a body that make its prompt, and the ticket that pins the states computed for it (protocol/pin.h). Deleting a
-// name drops the ticket, and with it the pin.
+// NamedSnapshots: snapshots that clients have named, so that later requests can continue from them
+// (from_snapshot). An entry keeps the members of a request body that make its prompt, and the ticket that
+// pins its states (protocol/pin.h). Deleting the name drops the ticket, which ends the pin.
 //
-// A name is found under its tenant and cache_salt alone. It lives until it expires or is deleted; where a listener stores
-// changes outside of the process (actors/tiers/store_writer.h), load() brings it back after a restart.
+// Names are scoped by tenant and cache_salt, and live until they expire or are deleted. If a listener stores
+// changes outside the process (actors/tiers/store_writer.h), load() restores them after a restart.
 //
-// Bounds: kMaxNames and kMaxTenantBytes of a tenant, whatever its salts; kMaxBytes of all tenants. More are refused.
-// Threading: any thread.
+// Bounds: kMaxNames and kMaxTenantBytes per tenant over all salts, kMaxBytes over all tenants; more is
+// refused. Threading: any thread.
 
 #include <chrono>
 #include <cstddef>
@@ -27,40 +27,39 @@
 
 namespace reprise::protocol {
 
-/// Who may see a name.
+/// Scope of a name.
 struct NameOwner {
   std::string tenant{};  // empty: the server has no keys
-  std::string salt{};    // the cache_salt of its request; empty: none
+  std::string salt{};    // cache_salt of the request; empty: none
 
   auto operator<=>(const NameOwner&) const = default;
 };
 
 struct NamedSnapshot {
   std::string name{};
-  std::string model{};       // as the engine called it
-  Json beginning{};          // the members of a body that make its prompt: messages, tools, ... or prompt
-  std::uint32_t tokens = 0;  // of its prompt, when it was named
+  std::string model{};       // id of the model, as the engine reported it
+  Json beginning{};          // body members that make the prompt: messages, tools, ... or prompt
+  std::uint32_t tokens = 0;  // prompt tokens when it was named
   std::int64_t created = 0;  // seconds since 1970
   std::int64_t expires = 0;
-  bool pinned = true;        // its states are pinned while it lasts
-  SharedPinTicket ticket{};  // null: not pinned. Not stored
+  bool pinned = true;        // the states are pinned while the entry lives
+  SharedPinTicket ticket{};  // null: not pinned; not stored
 };
 
-/// A name that came, or one that went. It may have been replaced or deleted since: then another change follows.
+/// An added or removed name. The name may have changed again since, in which case another change follows.
 struct NameChange {
   NameOwner owner{};
   std::string name{};
   bool went = false;
-  std::weak_ptr<const NamedSnapshot> snapshot{};  // of one that came
+  std::weak_ptr<const NamedSnapshot> snapshot{};  // null for a removed name
 };
 
-/// A name as a store outside of the process keeps it.
 struct StoredName {
   NameOwner owner{};
   NamedSnapshot snapshot{};
 };
 std::vector<std::byte> to_bytes(const NameOwner& owner, const NamedSnapshot& snapshot);
-/// Refuses what is not whole.
+/// Returns nothing if `bytes` are incomplete or malformed.
 std::optional<StoredName> stored_name_of(std::span<const std::byte> bytes);
 
 class NamedSnapshots {
@@ -71,21 +70,21 @@ class NamedSnapshots {
   static constexpr std::chrono::seconds kMaxLife{7 * 24 * 3600};
   using Listener = std::function<void(NameChange)>;
 
-  /// Replaces one of the same name. Returns the limit that it would exceed; nothing is kept then.
+  /// Adds or replaces a name. Returns the limit that it would exceed, in which case nothing changes.
   [[nodiscard]] std::optional<std::string> put(const NameOwner& owner, NamedSnapshot snapshot,
                                                std::int64_t now);
-  /// The limit that put() would return.
   std::optional<std::string> limit_for(const NameOwner& owner, const NamedSnapshot& snapshot,
                                        std::int64_t now);
   std::optional<NamedSnapshot> find(const NameOwner& owner, const std::string& name, std::int64_t now);
-  /// By name.
+  /// Returns the owner's snapshots, sorted by name.
   std::vector<NamedSnapshot> all(const NameOwner& owner, std::int64_t now);
-  /// Returns false if there is none.
+  /// Returns false if there is no such name.
   bool drop(const NameOwner& owner, const std::string& name, std::int64_t now);
 
-  /// Adds what a store kept, with a ticket of its own. What exceeds a limit, or exists already, is left out.
+  /// Adds names from a store and gives each a new ticket. Skips names that exist or would exceed a limit.
   void load(std::vector<StoredName> kept, std::int64_t now);
-  /// Is told of each put() and drop() from then on, in their order, by the thread that made it. It must not call back.
+  /// Sets the function that is called for each later put() and drop(), in order, on the calling thread. It
+  /// must not call back.
   void set_listener(Listener listener);
 
  private:
@@ -93,7 +92,7 @@ class NamedSnapshots {
     std::shared_ptr<const NamedSnapshot> snapshot;
     std::size_t bytes = 0;
   };
-  using Names = std::map<std::pair<std::string, std::string>, Kept>;  // by salt and name
+  using Names = std::map<std::pair<std::string, std::string>, Kept>;  // keyed by salt and name
   struct Tenant {
     Names names{};
     std::size_t bytes = 0;
@@ -106,7 +105,7 @@ class NamedSnapshots {
   void add(const NameOwner& owner, std::shared_ptr<const NamedSnapshot> snapshot, std::size_t bytes);
 
   mutable std::mutex mutex_;
-  std::map<std::string, Tenant> tenants_{};  // guarded by mutex_; those with names
+  std::map<std::string, Tenant> tenants_{};  // tenants with at least one name; guarded by mutex_
   std::size_t bytes_ = 0;                    // guarded by mutex_
   Listener listener_{};                      // guarded by mutex_
 };

@@ -1,7 +1,5 @@
 #pragma once
-// A pin: an entry of the prefix cache that is evicted last, for a time and as long as its ticket is held.
-//
-// Threading: plain values.
+// Pin: makes an entry of the prefix cache the last to be evicted, for a time and while its ticket is held.
 
 #include <cstdint>
 #include <memory>
@@ -9,15 +7,16 @@
 
 namespace reprise::protocol {
 
-/// Held by what wants a pin to last, such as a name (protocol/named_snapshots.h). Its pin ends soon after nobody holds it.
+/// Held by the owner of a pin, such as a named snapshot (protocol/named_snapshots.h). The pin ends soon after
+/// the last reference is dropped.
 struct PinTicket {
-  std::string tenant{};  // whose share of the pins it counts against
+  std::string tenant{};  // the pin counts against this tenant's share of pins
 };
 using SharedPinTicket = std::shared_ptr<const PinTicket>;
 
 struct Pinned {
-  std::uint32_t tokens = 0;  // that the pinned entry has; 0: nothing is pinned
-  std::string problem{};     // why nothing is
+  std::uint32_t tokens = 0;  // tokens of the pinned entry; 0: nothing is pinned
+  std::string problem{};
 };
 
 }  // namespace reprise::protocol

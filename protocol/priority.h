@@ -1,9 +1,7 @@
 #pragma once
-// How urgent work is. Among those that wait a higher one goes first, but nobody waits for ever: who has
-// waited long counts as higher (actors/worker/admission_order.h). Idle work is for what nobody asked for yet, and
-// gives way to everything.
-//
-// Threading: a plain value.
+// Priority: urgency of work. Waiting work of higher priority goes first, but waiting raises the effective
+// priority, so nothing starves (actors/worker/admission_order.h). Idle work serves no current request and
+// yields to all other work.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +12,7 @@ namespace reprise::protocol {
 
 enum class Priority : std::uint8_t { kIdle, kLow, kNormal, kHigh };
 
-/// "low", "normal" or "high", as clients and configurations say it; nothing for other words.
+/// Parses "low", "normal" or "high"; nullopt for other words.
 inline std::optional<Priority> priority_of(std::string_view name) {
   if (name == "low") return Priority::kLow;
   if (name == "normal") return Priority::kNormal;

@@ -1,10 +1,10 @@
 #pragma once
-// What requests ask of the registry of prefixes, one for each model.
+// Messages of requests to the prefix registry of a model.
 //
-// A request announces its prompt, and looks it up when it has a sequence. The worker tells the registry of the
-// checkpoints that the prefill takes (CheckpointTaken); the request waits with Settle until they are adopted. From
-// Announced to Settle the prompt is in flight: others that share its beginning wait for its checkpoints instead of
-// computing the same. The registry knows it until EndFlight.
+// A request announces its prompt, and looks it up once it has a sequence. During prefill the worker reports
+// checkpoints to the registry (CheckpointTaken); the request then waits with Settle until they are adopted.
+// From Announce to Settle the prompt is in flight: requests with the same beginning wait for its checkpoints
+// instead of computing them. EndFlight makes the registry forget the flight.
 
 #include <chrono>
 #include <optional>
@@ -18,17 +18,18 @@
 namespace reprise::protocol {
 
 struct Announced {
-  std::uint32_t known = 0;                // tokens of the prompt that were seen before
-  std::uint32_t restorable = 0;           // what a lookup would have found just now
-  std::optional<std::uint32_t> branch{};  // take a checkpoint here: others may leave at this place, too
-  bool waited = false;                    // for a prompt in flight
+  std::uint32_t known = 0;       // leading tokens that earlier prompts had
+  std::uint32_t restorable = 0;  // tokens that a lookup would have restored at this moment
+  // take a checkpoint at this position, because other prompts may diverge here too
+  std::optional<std::uint32_t> branch{};
+  bool waited = false;  // the request waited for a prompt in flight
 };
 struct Announce {
   using Reply = Announced;
   FlightNumber flight = 0;
   std::string name_space{};
   SharedTokens prompt{};
-  std::uint32_t most_tokens = UINT32_MAX;  // to restore: those behind must be computed
+  std::uint32_t most_tokens = UINT32_MAX;  // maximum to restore; the rest must be computed
 };
 
 struct LookedUp {
@@ -38,7 +39,7 @@ struct LookedUp {
     Origin origin = Origin::kSpaced;
     std::uint64_t conversation = 0;
   };
-  /// A deeper one that a tier below has brought: to be loaded first; `restore` is what is left where that fails.
+  /// A deeper state that a lower tier has delivered. It is loaded first; `restore` is the fallback.
   struct Brought {
     SharedHostState state;
     Origin origin = Origin::kSpaced;
@@ -48,35 +49,32 @@ struct LookedUp {
   std::optional<Brought> brought{};
   MissReason reason = MissReason::kNone;
   std::uint32_t known = 0;
-  std::uint32_t lost = 0;  // of these, that `restore` does not bring
-  std::uint32_t behind =
-      0;  // tokens of a kept earlier prompt, behind `known`, where this one takes another way
-  std::vector<std::uint32_t> wanted{};  // places where others wait for a checkpoint of this prompt
+  std::uint32_t lost = 0;               // known tokens that `restore` does not cover
+  std::uint32_t behind = 0;             // see CacheReport::behind_tokens
+  std::vector<std::uint32_t> wanted{};  // positions where other requests wait for a checkpoint of this prompt
 };
-/// What it finds to restore is leased to the flight until EndLease, at the latest until EndFlight: nothing
-/// that is leased is dropped.
+/// Looks up the flight's prompt. The snapshot found is leased to the flight, which protects it from being
+/// dropped until EndLease or EndFlight.
 struct Lookup {
   using Reply = LookedUp;
   FlightNumber flight = 0;
-  SequenceId sequence{};  // that is going to compute it
+  SequenceId sequence{};  // the sequence that will compute the prompt
   std::uint32_t min_tokens = 0;
 };
 
-/// RestoreKv has answered.
+/// Ends the lease of a lookup, after RestoreKv was answered.
 struct EndLease {
   FlightNumber flight = 0;
-  MissReason failed = MissReason::kNone;  // kCorrupt, kLost: the entry goes; kNoMemory: it stays
-  std::uint32_t brought_tokens = 0;       // that came from `tier` instead
+  MissReason failed = MissReason::kNone;  // kCorrupt, kLost: the entry is dropped; kNoMemory: it stays
+  std::uint32_t brought_tokens = 0;       // restored from `tier` instead
   Tier tier = Tier::kDevice;
 };
 
-/// All that was to be computed of this flight has been: nobody follows it any more. Answered when as many of
-/// its checkpoints as the worker has reported so far, `reported`, have been adopted or given up; until then its
-/// sequences must stay open. May be asked again after later checkpoints. An unknown flight is answered at once:
-/// nobody will adopt anything of it.
+/// Says that the flight has computed everything: other requests no longer wait for it. Answered when the
+/// registry has adopted or rejected the `reported` checkpoints; the flight's sequences must stay open until
+/// then. May be sent again after later checkpoints. An unknown flight is answered at once.
 struct FlightSettled {
-  std::uint32_t kept =
-      0;  // tokens of the prompt up to the deepest checkpoint of it that was adopted, or stood there
+  std::uint32_t kept = 0;  // position of the prompt's deepest checkpoint that is in the registry
 };
 struct Settle {
   using Reply = FlightSettled;
@@ -84,30 +82,28 @@ struct Settle {
   std::uint32_t reported = 0;
 };
 
-/// The deepest state of the flight's prompt is the last to go, for so long and as long as somebody holds the ticket. Asked
-/// when the flight has settled.
+/// Pins the deepest state of the flight's prompt for `time`, and while `ticket` is held. Sent after Settle.
 struct Pin {
   using Reply = Pinned;
   FlightNumber flight = 0;
   std::chrono::seconds time{0};
-  SharedPinTicket ticket{};           // null: for that time alone
-  std::uint32_t tokens = UINT32_MAX;  // of the prompt, the most that the pinned state has
-  bool moves = false;                 // a ticket that pins another state already pins this one instead
+  SharedPinTicket ticket{};           // null: pinned for `time` only
+  std::uint32_t tokens = UINT32_MAX;  // maximum tokens; see GenerateRequest::pin_tokens
+  bool moves = false;                 // see GenerateRequest::pin_moves
 };
 
 struct EndFlight {
   FlightNumber flight = 0;
 };
 
-/// The state at this place turned out to be wrong: its entry goes, and all that may have been computed from
-/// it.
+/// Drops the entry at this position, whose state is wrong, and all entries that may derive from it.
 struct DropEntry {
   std::string name_space{};
   SharedTokens tokens{};
   std::uint32_t length = 0;
 };
 
-/// All entries of the namespaces that begin so go: nothing will be restored from them any more.
+/// Drops all entries of the namespaces with this prefix.
 struct DropNamespaces {
   using Reply = Nothing;
   std::string prefix{};

@@ -8,7 +8,7 @@ namespace {
 
 std::size_t size_of(const SampledTurn& turn) {
   return 3 * turn.text.size() + sizeof(TokenId) * turn.tokens.size() +
-         1024;  // the message says what the text says
+         1024;  // factor 3: the message repeats the text
 }
 
 void append(std::vector<std::byte>& to, const void* from, std::size_t bytes) {

@@ -1,10 +1,12 @@
 #pragma once
-// Turns of the assistant as the model sampled them, for clients that send them back. A client returns a tool call as parsed
-// JSON. Rendered again it has other blanks and another order of keys, and the prompt leaves the tokens whose state is cached. A
-// turn that comes back with the same meaning is put into the prompt as it was sampled (ChatFormat::show).
+// Assistant turns as the model sampled them, kept for clients that send them back.
 //
-// A turn is found within the namespace of its request, by a name that was told to that client alone: the id of its first
-// call or, where it has no calls, the id that its reasoning was signed with.
+// A client returns a tool call as parsed JSON. Rendering that again changes whitespace and key order, so the
+// prompt would diverge from the tokens whose state is cached. A turn that comes back with the same meaning is
+// therefore put into the prompt as it was sampled (ChatFormat::show).
+//
+// Turns are looked up within the request's namespace, by a name that only that client was told: the id of its
+// first call or, without calls, the id with which its reasoning was signed.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,29 +28,30 @@ namespace reprise::protocol {
 
 struct SampledTurn {
   std::string name{};
-  Json message{};      // as the client was sent it: content, reasoning_content, tool_calls
-  std::string text{};  // bytes of the tokens
-  TokenList
-      tokens{};  // the template's header of the turn, what it opens behind that, and the reply without its end token
+  Json message{};      // as sent to the client: content, reasoning_content, tool_calls
+  std::string text{};  // decoded tokens
+  // the template's header of the turn, what the template opens after it, and the reply without its end token
+  TokenList tokens{};
 };
 using SharedTurn = std::shared_ptr<const SampledTurn>;
 
-/// The member of a message that names its turn where it has no calls: set by the APIs that sign reasoning.
+/// The message member that names a turn without calls. Set by the APIs that sign reasoning.
 inline constexpr const char* kTurnMember = "reprise_turn";
 
-/// The name by which the turn of an assistant's message is found; empty: it has none.
+/// Returns the name under which an assistant message's turn is stored; empty: none.
 std::string turn_name(const Json& message);
 
-/// The id of a choice's turn, which ids of its calls begin with.
+/// Returns the id of a choice's turn; the ids of its calls begin with it.
 inline std::string turn_id(const std::string& reply_id, std::uint32_t choice) {
   return reply_id + '_' + std::to_string(choice);
 }
 
-/// For a store outside of the process. Reading refuses what is not whole.
+/// Serialization for external stores. Reading returns nothing for malformed bytes.
 std::vector<std::byte> to_bytes(const SampledTurn& turn);
 std::optional<SampledTurn> sampled_turn_of(std::span<const std::byte> bytes);
 
-/// Turns in memory. Bound: `max_bytes`; over it the tenant that holds most loses its least recently used turn.
+/// Sampled turns in memory. Bound: `max_bytes`. When it is exceeded, the tenant that uses most memory loses
+/// its least recently used turn.
 ///
 /// Threading: any thread.
 class TurnBook {
@@ -57,9 +60,10 @@ class TurnBook {
 
   explicit TurnBook(std::size_t max_bytes = kMaxBytes) : max_bytes_(max_bytes) {}
 
-  /// `model`: fingerprint of the model that the tokens are for. A turn larger than a quarter of the bound is not kept.
+  /// Stores a turn. `model` is the ArchLoaded::identity of the model that sampled it. Turns larger than a
+  /// quarter of the bound are not stored.
   void keep(std::string_view tenant, std::uint64_t model, const std::string& name_space, SharedTurn turn);
-  /// Null: it is not known.
+  /// Returns null if the turn is unknown.
   SharedTurn find(std::uint64_t model, const std::string& name_space, const std::string& name);
 
   std::size_t bytes() const;
@@ -84,7 +88,7 @@ class TurnBook {
   const std::size_t max_bytes_;
   mutable std::mutex mutex_;
   std::map<Key, Entry> entries_;                        // guarded by mutex_
-  std::map<std::string, Tenant, std::less<>> tenants_;  // guarded by mutex_; those that hold something
+  std::map<std::string, Tenant, std::less<>> tenants_;  // guarded by mutex_; tenants with at least one turn
   std::size_t bytes_ = 0;                               // guarded by mutex_
 };
 

@@ -1,8 +1,9 @@
 #pragma once
-// What whoever operates a server can see of it and do to it, beside what clients ask of it (protocol/service.h): its
-// caches, the models of its configuration, and their adapters, which come and go while it runs.
+// Interfaces for the server's operator, besides the requests of clients (protocol/service.h): ServerDesk
+// inspects and clears caches and loads configured models; AdapterDesk loads and drops adapters while the
+// server runs.
 //
-// Threading: its tasks and asks belong to an actor's turn, as all asks do.
+// Threading: call within an actor's turn.
 
 #include <array>
 #include <cstdint>
@@ -16,9 +17,9 @@
 
 namespace reprise::protocol {
 
-/// Of all who use the cache; counted since the model was loaded first.
+/// Counters over all tenants since the model was first loaded.
 struct CacheCounts {
-  std::uint64_t bytes = 0, budget_bytes = 0;  // that its snapshots hold now, and may hold
+  std::uint64_t bytes = 0, budget_bytes = 0;  // current size of the snapshots, and its limit
   std::uint64_t entries = 0, path_tokens = 0, computing = 0;
   std::uint64_t lookups = 0, prompt_tokens = 0, restored_tokens = 0;
   std::uint64_t evicted = 0, expired = 0, superseded = 0;
@@ -30,21 +31,21 @@ struct CacheCounts {
 
 struct ModelCache {
   std::string model;
-  std::string state;    // of the model: as name_of(ModelCard::State), or "unloaded"
-  bool cached = false;  // it has a cache; else the rest says nothing
+  std::string state;    // the model's state: name_of(ModelCard::State), or "unloaded"
+  bool cached = false;  // false: the model has no cache, and the other members are empty
   CacheView view{};
-  std::optional<CacheCounts> counts{};  // for who may see everybody's
+  std::optional<CacheCounts> counts{};  // only for callers who may see all owners
 };
 
 struct TierState {
   Tier tier{};
-  bool off = false;  // it takes nothing at present
+  bool off = false;  // the tier accepts no states at present
   std::uint64_t bytes = 0, budget_bytes = 0, stored = 0, loaded = 0, evicted = 0;
 };
 
 struct ServerCache {
-  std::vector<ModelCache> models{};  // those that are served, then those of the configuration that are not
-  std::vector<TierState> tiers{};    // below the devices; for who may see everybody's
+  std::vector<ModelCache> models{};  // loaded models, then configured models that are not loaded
+  std::vector<TierState> tiers{};    // tiers below the devices; only for callers who may see all owners
 };
 
 class ServerDesk {
@@ -52,11 +53,12 @@ class ServerDesk {
   virtual ~ServerDesk() = default;
 
   virtual runtime::Task<ServerCache> view_cache(CacheScope scope, std::uint32_t most_nodes) = 0;
-  /// All snapshots of a model that its device holds, by its name; answers how many. Tiers below keep theirs.
+  /// Drops all snapshots of the named model from its device and returns their number. Lower tiers keep
+  /// theirs.
   virtual runtime::Task<Answer<std::uint64_t>> drop_cache(std::string model) = 0;
-  /// A model of the configuration, by its name. Answered when it is ready; one that is there is answered at once.
+  /// Loads a configured model by name. Answered when it is ready; at once if it is loaded.
   virtual runtime::Task<Answer<ModelCard>> load_model(std::string name) = 0;
-  /// Answered when its memory is free. Requests that use it fail.
+  /// Unloads a model. Answered when its memory is free. Requests that use it fail.
   virtual runtime::Task<Answer<std::string>> unload_model(std::string name) = 0;
 };
 
@@ -65,17 +67,16 @@ class ServerDesk {
 struct AdapterCard {
   std::string model{};
   std::string name{};
-  std::uint32_t matrices = 0;  // that it changes
-  std::uint32_t rank = 0;      // the largest
-  std::uint64_t bytes = 0;     // of the device's state memory
+  std::uint32_t matrices = 0;  // number of matrices it changes
+  std::uint32_t rank = 0;      // the largest rank
+  std::uint64_t bytes = 0;     // taken from the device's state memory
   std::uint64_t fingerprint = 0;
 };
 
-/// An adapter of one model, as a client of the server may name it.
 struct AdapterWish {
-  std::string model{};  // empty: the first
+  std::string model{};  // empty: the first model
   std::string name{};
-  /// Within the folder that the server was given for it; empty: where the configuration says.
+  /// Path within the server's adapter folder; empty: the path from the configuration.
   std::string path{};
 };
 
@@ -83,9 +84,9 @@ class AdapterDesk {
  public:
   virtual ~AdapterDesk() = default;
 
-  /// Answered when requests may choose it. One that is there already is answered at once.
+  /// Loads an adapter. Answered when requests may use it; at once if it is loaded.
   virtual runtime::Ask<Answer<AdapterCard>> load_adapter(AdapterWish wish) = 0;
-  /// Answered when its memory is free. Requests that use it fail, and say why.
+  /// Unloads an adapter. Answered when its memory is free. Requests that use it fail with the reason.
   virtual runtime::Ask<Answer<AdapterCard>> unload_adapter(AdapterWish wish) = 0;
 };
 

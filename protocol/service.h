@@ -1,18 +1,19 @@
 #pragma once
-// Service: what the outside (HTTP, a terminal, a host application) can ask of the engine. The engine's actors
-// implement it; nothing here knows how.
+// Service: the requests that a front end (HTTP server, terminal, host application) can make of the engine.
+// The engine's actors implement it.
 //
-// generate() gives a stream of events at once; whatever goes wrong comes in it. The order of events:
+// generate() returns a stream of events at once and reports every error in that stream. The order of events:
 //
-//   Admitted  Started  Delta...  Finished (one for each choice)  Done        or, at any place:  Failed
-//   Admitted  Started  Embedded                                  Done        where an embedding is wanted
+//   Admitted  Started  Delta...  Finished (one per choice)  Done     a reply
+//   Admitted  Started  Embedded                             Done     an embedding
+//   Failed ends the stream at any point. Progress, if requested, is sent between Admitted and Started.
 //
-// Admitted comes when the request has its memory, so a client that sees nothing is still in the queue.
-// Letting the reader go cancels the request: its sequence is freed within a step, also while it is queued or
-// in prefill. The stream has credit: a reader that does not take its events pauses its own request alone.
+// Admitted is sent when the request has its memory; before that it is queued. Dropping the reader cancels the
+// request, whether it is queued, in prefill or decoding; its sequence is freed within a step. The stream has
+// credit: a reader that does not take its events pauses its own request only.
 //
-// Threading: generate(), models(), health() and figures() from any thread, without waiting for the engine.
-// The asks belong to an actor's turn, as all asks do.
+// Threading: generate(), models(), health(), running(), end_reasoning() and figures() may be called from any
+// thread and do not wait for the engine. The functions that return an Ask are called within an actor's turn.
 
 #include <atomic>
 #include <chrono>
@@ -38,20 +39,20 @@
 
 namespace reprise::protocol {
 
-class AdapterDesk;  // protocol/server_desk.h
-class ChatFormat;   // protocol/chat/chat_format.h
+class AdapterDesk;  // defined in protocol/server_desk.h
+class ChatFormat;   // defined in protocol/chat/chat_format.h
 
-// -- what goes wrong
+// -- errors
 
 enum class ServiceErrorCode : std::uint8_t {
-  kInvalid,  // the request makes no sense; `field` names what
+  kInvalid,  // malformed request; `field` names the offending member
   kUnknownModel,
-  kTooLong,      // prompt and reply do not fit the model's context or the memory; the message has the figures
-  kUnsupported,  // would change the answer and cannot be done; `field` names it
-  kOverloaded,   // the queue is full, or the wait was too long; try again later
-  kUnavailable,  // the model is loading, or its device has failed and is being recovered
-  kInternal,     // the engine's own fault
-  kCancelled,    // by the client or by shutdown
+  kTooLong,      // prompt and reply exceed the model's context or the memory; the message has the numbers
+  kUnsupported,  // an option that would change the answer and is not implemented; `field` names it
+  kOverloaded,   // queue full, or queued for too long; the client may retry
+  kUnavailable,  // the model is loading, or its device failed and is being recovered
+  kInternal,     // a defect of the engine
+  kCancelled,    // by the client, or by shutdown
 };
 
 std::string_view name_of(ServiceErrorCode code);
@@ -59,9 +60,9 @@ std::string_view name_of(ServiceErrorCode code);
 struct ServiceError {
   ServiceErrorCode code = ServiceErrorCode::kInternal;
   std::string message;
-  std::string field{};  // of the request, as the client spells it; may be empty
+  std::string field{};  // name of the offending request member, as the client spelled it; may be empty
   std::optional<std::chrono::seconds> retry_after{};
-  /// kTooLong: the tokens of the prompt, and those that fit.
+  /// kTooLong: tokens of the prompt, and the maximum.
   struct Lengths {
     std::uint64_t prompt = 0;
     std::uint64_t context = 0;
@@ -72,26 +73,29 @@ struct ServiceError {
 template <class T>
 using Answer = std::variant<T, ServiceError>;
 
-// -- what is asked for
+// -- requests
 
-/// What the text work of one request has cost: microseconds of the threads that did it. Added to by them, from any thread.
+/// Microseconds of CPU time spent on the text work of one request (templates, tokenizer, grammars). Worker
+/// threads add to it concurrently.
 using TextTime = std::shared_ptr<std::atomic<std::uint64_t>>;
 
-/// Who asks for work on texts. Threads for it are shared fairly by tenant.
+/// The client on whose behalf text work is done. The text threads are shared fairly by tenant.
 struct TextCaller {
   std::string tenant{};  // empty: clients are not told apart
-  TextTime time{};       // null: nobody counts it
+  TextTime time{};       // null: the time is not counted
 };
 
-/// A place of a chat up to which the client wishes its prompt to be kept.
+/// A position in a chat up to which the client asks for its prompt to be cached.
 struct ChatBreakpoint {
   enum class In : std::uint8_t { kTool, kContent, kCall } in = In::kContent;
-  std::uint32_t index = 0;        // of the tool, or of the message
-  std::size_t at = 0;             // kContent: bytes of its text, which must be a string; kCall: which call
-  std::chrono::seconds ttl{300};  // it need not be kept for longer
+  std::uint32_t index = 0;  // index of the tool, or of the message
+  // kContent: byte offset in the message's text, which must be a string; kCall: index of the call
+  std::size_t at = 0;
+  std::chrono::seconds ttl{300};  // how long the client needs the entry
 };
 
-/// A tool that takes a text, and is shown to the model as a function with that one parameter (grammar::kInputName).
+/// A tool whose input is free text. The model sees a function with one string parameter
+/// (grammar::kInputName).
 struct TextTool {
   std::string name;
   grammar::TextRule input{};
@@ -100,115 +104,118 @@ struct TextTool {
 struct ChatPrompt {
   Json messages;                       // array of objects, as the client sent them
   Json tools{};                        // array, or null
-  std::vector<TextTool> text_tools{};  // of `tools`
-  Json template_extra{};  // object with further names for the template (chat_template_kwargs), or null
+  std::vector<TextTool> text_tools{};  // those of `tools` that take text
+  Json template_extra{};  // object with further variables for the template (chat_template_kwargs), or null
   bool add_generation_prompt = true;
-  /// Put behind the rendered prompt: the reply goes on from it, and its deltas do not repeat it.
+  /// Text appended to the rendered prompt: the reply continues it, and its deltas do not repeat it.
   std::string reply_opening{};
-  /// The opening is the beginning of what the assistant says: behind its reasoning, also where the template has opened
-  /// that.
+  /// The opening starts the assistant's answer: it follows the reasoning, even if the template has opened a
+  /// reasoning block.
   bool opening_is_content = false;
   std::string opening_reasoning{};
   std::vector<ChatBreakpoint> breakpoints{};
-  /// Where two blocks meet in what stands behind the assistant's last message and is one text already; parts of content show
-  /// it themselves.
+  /// Block boundaries inside strings after the assistant's last message. Content that is an array of parts
+  /// needs no entry.
   std::vector<ChatBreakpoint> blocks{};
 };
 
-/// Texts and token ids in a row: a BOS comes in front of a text that stands first, and nowhere else.
+/// A sequence of texts and token ids. BOS is added only before a text that comes first.
 struct PromptParts {
   std::vector<std::variant<std::string, TokenList>> parts;
 };
 
-/// What stands before and behind a gap that the reply is to fill. For models that were made for it: others have no marks
-/// for the places.
+/// The text before and after a gap that the reply fills. Only models with infill tokens support it.
 struct InfillPrompt {
   std::string prefix;
   std::string suffix;
-  std::string opening{};  // of what fills the gap
+  std::string opening{};  // the beginning of the text that fills the gap
   struct File {
     std::string name;
     std::string text;
   };
-  std::vector<File> files{};  // for the model to know
-  std::string field{};        // of the request, that a model without marks is told of
+  std::vector<File> files{};
+  std::string field{};  // request member to name in the error if the model has no infill tokens
 };
 
 using Prompt = std::variant<std::string, TokenList, ChatPrompt, PromptParts, InfillPrompt>;
 
-/// A bias of every token that a text consists of.
+/// A bias that is applied to every token of a text.
 struct TextBias {
   std::string text;
   float bias = 0;
 };
 
-/// How the hidden states of a prompt become one.
+/// How a prompt's hidden states become one vector.
 enum class Pooling : std::uint8_t {
-  kLast,  // the last token's
-  kMean,  // the mean of all
+  kLast,
+  kMean,
 };
 
 struct EmbeddingWish {
   Pooling pooling = Pooling::kLast;
-  std::uint32_t dimensions = 0;  // that will be used of it; 0: all
+  std::uint32_t dimensions = 0;  // leading values to return; 0: all
 };
 
 struct GenerateRequest {
-  std::string id{};  // for logs; prompts of one client's request have it in common
-  std::string
-      reply_id{};  // of the reply, to its client; replies to its prompts have it in common, and ids of calls are made of it
-  std::string model{};    // by name, also "MODEL:ADAPTER"; empty: the only one, or the first
-  std::string adapter{};  // of the model, by name; empty: none, or what `model` says
+  std::string id{};  // for logs; shared by all prompts of one client request
+  // the reply's id, which the client sees and from which ids of tool calls derive; shared by all prompts of a
+  // request
+  std::string reply_id{};
+  std::string model{};    // name, or "MODEL:ADAPTER"; empty: the first model
+  std::string adapter{};  // empty: none, or the one that `model` names
   Prompt prompt;
   std::uint32_t n = 1;
-  std::optional<std::uint32_t> max_tokens{};  // none: what the server gives, or what the context leaves
-  bool unlimited = false;                     // none: what the context leaves, whatever the server gives
+  std::optional<std::uint32_t> max_tokens{};  // none: the server's default, or the rest of the context
+  bool unlimited = false;  // without max_tokens: use the rest of the context instead of the server's default
   std::vector<std::string> stop{};
   SamplingWishes sampling{};
-  grammar::Constraint constraint{};    // what the reply must be; reasoning may stand before it
-  std::vector<TextBias> text_bias{};   // beside sampling.logit_bias
-  std::vector<TokenId> stop_tokens{};  // further ones that end the reply
-  std::uint32_t min_tokens = 0;        // before anything that ends the reply by itself may be chosen
-  bool keep_stop = false;              // the stop string that ends a reply is part of it
-  std::optional<std::uint32_t>
-      prompt_tail_tokens{};  // no more of the prompt than its last ones; 0: what the context has
-  std::vector<std::string> dry_breakers{};  // texts that no repetition goes across, for sampling.dry_…
-  bool logprobs_of_draw = false;            // those that are told must be of what the token was drawn from
+  grammar::Constraint constraint{};    // grammar of the reply; reasoning before it is not constrained
+  std::vector<TextBias> text_bias{};   // added to sampling.logit_bias
+  std::vector<TokenId> stop_tokens{};  // further tokens that end the reply
+  std::uint32_t min_tokens = 0;        // tokens to generate before an end token may be sampled
+  bool keep_stop = false;              // the reply includes the stop string that ends it
+  // keep only the last tokens of the prompt, at most this many; 0: as many as the context holds
+  std::optional<std::uint32_t> prompt_tail_tokens{};
+  std::vector<std::string> dry_breakers{};  // texts that end a repetition, for sampling.dry_*
+  bool logprobs_of_draw = false;  // report log probabilities after the samplers, not those of the raw logits
   bool ignore_eos = false;
-  /// Tokens after which the reply's reasoning is closed; -1: unlimited. None: as the server is configured, for chats.
+  /// Maximum tokens of reasoning, after which it is closed; -1: unlimited. None: the server's setting, for
+  /// chats.
   std::optional<std::int32_t> reasoning_budget{};
-  bool ban_eos = false;  // what ends a reply is never chosen, but where a constraint leaves nothing else
-  /// Who may share snapshots: nothing is ever restored across different values.
+  bool ban_eos = false;  // mask end tokens, unless a constraint leaves no other token
+  /// Namespace of the cache: no snapshot is ever restored in another one.
   std::string name_space{};
-  bool cache_prompt = true;            // false: neither read nor write the cache
-  std::uint32_t min_cache_tokens = 0;  // do not bother to restore fewer
-  /// Tokens of keys and values that the reply goes on with (base/kv_budget.h); 0: all. None: as the model is configured.
+  bool cache_prompt = true;            // false: do not read or write the cache
+  std::uint32_t min_cache_tokens = 0;  // do not restore fewer tokens than this
+  /// KV entries to keep of the prompt (base/kv_budget.h); 0: all. None: the model's setting.
   std::optional<std::uint32_t> kv_budget{};
-  std::chrono::seconds pin{0};   // for so long the state of the prompt is the last to be evicted
-  SharedPinTicket pin_ticket{};  // the pin ends when nobody holds it any more; null: when its time is over
-  std::uint32_t pin_tokens = UINT32_MAX;  // of the prompt, the most that the pinned state has
-  bool pin_moves = false;                 // a ticket that pins another state already pins this one instead
-  /// For so long the prompt's states on disk are the last to be evicted there.
+  std::chrono::seconds pin{0};  // how long the prompt's state is the last to be evicted; 0: no pin
+  // the pin ends when the last reference to the ticket is dropped; null: when `pin` has passed
+  SharedPinTicket pin_ticket{};
+  std::uint32_t pin_tokens = UINT32_MAX;  // maximum prompt tokens of the pinned state
+  bool pin_moves = false;  // if the ticket already pins another state, move its pin to this one
+  /// How long the prompt's states on disk are the last to be evicted there.
   std::chrono::seconds disk_retention{0};
   Priority priority = Priority::kNormal;
-  std::string tenant{};     // who asks, where clients are told apart: they get fair shares
-  double tenant_share = 0;  // of the state memory, for all sequences of the tenant; 0: no limit
-  TextTime text_time{};  // of preparing its prompt and its constraint, and of masks; null: nobody counts it
-  std::string conversation{};    // a hint that requests belong together (prompt_cache_key); may be empty
-  traces::RequestTrace trace{};  // its way so far; nobody's: the engine begins one
-  bool want_timeline = false;    // in Usage
-  bool want_explained = false;   // Usage::miss_text
-  bool want_settled = false;     // Started::settled
-  bool want_progress = false;    // Progress
-  /// Set: no text is wanted, but the prompt's last hidden state. max_tokens and sampling say nothing then.
+  std::string tenant{};          // the client, for fair shares; empty: clients are not told apart
+  double tenant_share = 0;       // fraction of the state memory for all sequences of the tenant; 0: unlimited
+  TextTime text_time{};          // CPU time of preparing prompt, constraint and masks; null: not counted
+  std::string conversation{};    // hint that requests belong together (prompt_cache_key); may be empty
+  traces::RequestTrace trace{};  // the trace so far; empty: the engine begins one
+  bool want_timeline = false;    // fill Usage::timeline
+  bool want_explained = false;   // fill Usage::miss_text
+  bool want_settled = false;     // fill Started::settled
+  bool want_progress = false;    // send Progress events
+  /// If set, the reply is the prompt's pooled hidden state instead of text; max_tokens and sampling are
+  /// ignored.
   std::optional<EmbeddingWish> embedding{};
 };
 
-// -- what comes back
+// -- replies
 
 struct ReplyToken {
   TokenId id = 0;
-  std::string bytes;  // what it decodes to, perhaps not whole characters
+  std::string bytes;  // decoded bytes; may end inside a UTF-8 character
   std::optional<double> logprob{};
   struct Alternative {
     TokenId id;
@@ -221,7 +228,7 @@ struct ReplyToken {
 enum class FinishReason : std::uint8_t { kStop, kLength };
 std::string_view name_of(FinishReason reason);
 
-/// What closed a reply's reasoning.
+/// What closed the reasoning part of a reply.
 enum class ReasoningEnd : std::uint8_t {
   kModel,
   kBudget,
@@ -230,13 +237,13 @@ enum class ReasoningEnd : std::uint8_t {
 std::string_view name_of(ReasoningEnd end);
 
 struct Timing {
-  double queued_ms = 0;       // until admission
+  double queued_ms = 0;       // from arrival to admission
   double prefill_ms = 0;      // lookup, restore and prefill
-  double first_token_ms = 0;  // from arrival
+  double first_token_ms = 0;  // from arrival to the first token
   double decode_ms = 0;       // from the first token to the last
 };
 
-/// A prompt's text on both sides of a position.
+/// The prompt's text before and after a position.
 struct TextAround {
   std::string before;
   std::string after;
@@ -244,62 +251,63 @@ struct TextAround {
 
 struct Usage {
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t completion_tokens = 0;  // of all choices
+  std::uint32_t completion_tokens = 0;  // sum over all choices
   CacheReport cache{};
-  std::optional<KvKept> kv{};  // the prompt was compacted; of several prompts together
+  std::optional<KvKept> kv{};  // present if a prompt was compacted; summed over the prompts
   Timing timing{};
-  std::vector<traces::Mark> timeline{};  // of the request so far, where it was asked for
-  std::optional<TextAround>
-      miss_text{};  // of a miss: around CacheReport::known_tokens, where it was asked for
-  ReasoningEnd reasoning_ended_by = ReasoningEnd::kModel;  // of any choice, where it was not the model
-  std::string pin_problem{};                               // why nothing is pinned, where that was asked for
-  std::uint32_t recognized_calls =
-      0;  // tool calls of the history that are in the prompt as they were sampled
-  std::vector<std::string>
-      unknown_fields{};  // of the request, that mean nothing here (protocol/api/field_rules.h)
+  std::vector<traces::Mark> timeline{};  // marks of the request so far, if requested
+  // the text around CacheReport::known_tokens after a miss, if requested
+  std::optional<TextAround> miss_text{};
+  // kModel unless some choice's reasoning was closed otherwise
+  ReasoningEnd reasoning_ended_by = ReasoningEnd::kModel;
+  std::string pin_problem{};  // why a requested pin was not made; empty otherwise
+  // tool calls of the history that the prompt has exactly as they were sampled
+  std::uint32_t recognized_calls = 0;
+  // request members that are not known (protocol/api/field_rules.h)
+  std::vector<std::string> unknown_fields{};
 };
 
 struct Admitted {
   std::string model;
   std::uint32_t prompt_tokens;
-  std::uint32_t context = 0;  // tokens that prompt and reply may have together
+  std::uint32_t context = 0;  // maximum tokens of prompt and reply together
 };
-/// How far the prompt has come, where it was asked for: once when its beginning is restored, after slices of it that
-/// are computed, at most ten times a second, and once at its end.
+/// Prefill progress, if requested: sent after the restore, after computed slices (at most ten times a
+/// second), and at the end of the prompt.
 struct Progress {
   std::uint32_t total = 0;
   std::uint32_t restored = 0;
-  std::uint32_t processed = 0;  // restored ones with them
-  double ms = 0;                // since it was admitted
+  std::uint32_t processed = 0;  // including restored tokens
+  double ms = 0;                // since admission
   std::uint32_t prompt_index = 0;
 };
-/// What a request came to.
+/// The effective values of a request's options.
 struct Settled {
   SamplingParams sampling;
   std::uint32_t max_tokens = 0;
-  std::string prompt_text;  // of its tokens, special ones as they are written
+  std::string prompt_text;  // detokenized prompt, with special tokens written out
 };
 struct Started {
   CacheReport cache;
-  std::string
-      prompt_tail;        // the last bytes of the prompt's text: a template may have opened a thinking block
-  SharedTokens prompt{};  // rendered and tokenised
-  std::uint32_t prompt_index = 0;            // where the replies to several prompts come as one
-  std::shared_ptr<const Settled> settled{};  // where it was asked for
+  // last bytes of the prompt's text, which show whether the template opened a reasoning block
+  std::string prompt_tail;
+  SharedTokens prompt{};                     // rendered and tokenized prompt
+  std::uint32_t prompt_index = 0;            // index of the prompt in a request with several prompts
+  std::shared_ptr<const Settled> settled{};  // null unless requested
 };
 struct Delta {
   std::uint32_t choice = 0;
-  std::string text;                // whole UTF-8 characters; may be empty while one is unfinished
-  std::vector<ReplyToken> tokens;  // those that came since the last delta
+  std::string text;                // whole UTF-8 characters; empty while a character is incomplete
+  std::vector<ReplyToken> tokens;  // tokens since the last delta
 };
 struct Finished {
   std::uint32_t choice = 0;
   FinishReason reason = FinishReason::kStop;
-  std::string stop{};  // the stop string that ended it, if one did
+  std::string stop{};  // the stop string that ended the reply; empty: another cause
 };
-/// In the place of deltas and Finished, where an embedding was asked for.
+/// Replaces deltas and Finished if an embedding was requested.
 struct Embedded {
-  std::vector<float> values;  // as the model computed them: not normalised
+  std::vector<float> values;  // as computed by the model, not normalized
   std::uint32_t prompt_index = 0;
 };
 struct Done {
@@ -311,69 +319,72 @@ struct Failed {
 
 using Event = std::variant<Admitted, Started, Delta, Finished, Done, Failed, Progress, Embedded>;
 
-/// Events that may wait for a reader.
+/// Maximum number of events that wait for the reader.
 inline constexpr std::uint32_t kEventWindow = 32;
 
-// -- looking at the engine
+// -- status of the engine
 
 struct ModelCard {
-  std::string id;            // of a model with an adapter "MODEL:ADAPTER"
-  std::string parent{};      // the model that it is an adapter to; empty: none, it is a model
+  std::string id;            // "MODEL:ADAPTER" for an adapter
+  std::string parent{};      // for an adapter, the model it belongs to; empty for a model
   std::int64_t created = 0;  // seconds since 1970
   std::string architecture;
   std::uint32_t context = 0;  // tokens
   std::uint32_t vocab = 0;
-  bool takes_text = false;                   // has a tokenizer
-  std::shared_ptr<const ChatFormat> chat{};  // null: no chat
+  bool takes_text = false;                   // the model has a tokenizer
+  std::shared_ptr<const ChatFormat> chat{};  // null: the model cannot chat
   enum class State : std::uint8_t { kLoading, kReady, kFailed } state = State::kLoading;
-  std::uint32_t loaded_permille = 0;  // while it is loading
-  std::string problem{};              // why it failed, without the folders of its files; empty otherwise
+  std::uint32_t loaded_permille = 0;  // progress of loading
+  std::string problem{};              // why loading failed, without folder names; empty otherwise
 
-  std::vector<std::string> aliases{};         // further names that requests may use
-  std::vector<std::string> tags{};            // words for people
-  std::string file{};                         // the name of its file or folder, without the way there
-  SamplingParams sampling{};                  // of a request that says nothing
-  bool fixed_seed = false;                    // of such a request: sampling.seed; else another each time
-  std::optional<std::uint32_t> max_tokens{};  // of a request that says nothing; none: what the context leaves
-  bool chat_is_assumed = false;  // it came without a template, and `chat` is what most models understand
-  std::uint32_t sequences = 0;   // that may be computed at once
+  std::vector<std::string> aliases{};  // further names and patterns that requests may use
+  std::vector<std::string> tags{};
+  std::string file{};         // name of the model's file or folder, without its path
+  SamplingParams sampling{};  // for requests that set none
+  bool fixed_seed = false;    // requests without a seed use sampling.seed; false: a random seed each
+  std::optional<std::uint32_t> max_tokens{};  // default for requests; none: the rest of the context
+  bool chat_is_assumed = false;               // the model has no template; `chat` is the default format
+  std::uint32_t sequences = 0;                // maximum number of sequences computed at once
 
-  /// By its id or an alias, letter by letter.
+  /// Returns whether `name` equals the id or an alias exactly.
   bool is_called(std::string_view name) const;
-  /// The same, and by an alias such as "gpt-*", whose star stands for any letters but a colon.
+  /// Returns is_called(name), or whether `name` matches an alias pattern such as "gpt-*", whose star matches
+  /// any characters but a colon.
   bool answers_to(std::string_view name) const;
 };
 std::string_view name_of(ModelCard::State state);
 
-/// The card of a model of this name (empty: the first); null: there is none. A name comes before another model's pattern.
+/// Returns the card of the model called `name` (empty: the first card), or null. An exact name takes
+/// precedence over a pattern.
 const ModelCard* card_named(const std::vector<ModelCard>& cards, std::string_view name);
 
-/// Where one model alone is served and no card answers to the name: empty, which means that one. Else the name.
+/// If one model is served and no card answers to `name`, returns the empty name, which selects it; else
+/// `name`.
 std::string nearest_model(const std::vector<ModelCard>& cards, const std::string& name);
 
-/// "there is no model 'x'; served: a, b": what a client is told that asks for another, with a few of the names. All
-/// tenants are served all models.
+/// Returns "there is no model 'x'; served: a, b": the error for an unknown model. It lists a few names; all
+/// tenants may see all models.
 std::string no_such_model(std::string_view name, const std::vector<std::string>& served);
 
-/// One that is being answered, or waits for it. Lengths alone: what it says is nobody else's.
+/// A request that is queued or running. Has no prompt or reply text, so that any tenant may see it.
 struct RunningRequest {
-  std::uint64_t number = 0;  // never used twice
+  std::uint64_t number = 0;  // unique id, never reused
   std::string model{};
   std::uint32_t prompt_tokens = 0;  // 0: not known yet
-  std::uint32_t reused_tokens = 0;  // of them, restored
+  std::uint32_t reused_tokens = 0;
   std::uint32_t reply_tokens = 0;
   std::uint32_t most_reply_tokens = 0;
 };
 
 struct Health {
   bool ready = false;
-  std::string detail{};  // why not
+  std::string detail{};  // why the engine is not ready
 };
 
-/// One number about the engine, as Prometheus names such things.
+/// A metric with its Prometheus name.
 struct Figure {
   enum class Kind : std::uint8_t { kCounter, kGauge } kind = Kind::kGauge;
-  std::string name;  // reprise_restored_tokens_total
+  std::string name;  // such as reprise_restored_tokens_total
   std::string help;
   std::vector<std::pair<std::string, std::string>> labels{};
   double value = 0;
@@ -384,7 +395,7 @@ struct Detokenized {
 };
 struct Tokenized {
   TokenList tokens;
-  std::vector<std::string> pieces;  // bytes of each, where asked for
+  std::vector<std::string> pieces;  // bytes of each token, if requested
 };
 struct TokenizeRequest {
   std::string model{};
@@ -407,7 +418,7 @@ struct RenderRequest {
 };
 struct Rendered {
   std::string prompt;
-  TokenList tokens{};  // as a request with this chat would have them, where asked for
+  TokenList tokens{};  // the tokens that a request with this chat would have, if requested
 };
 
 class NamedSnapshots;
@@ -421,18 +432,17 @@ class Service {
   virtual runtime::Ask<Answer<Detokenized>> detokenize(DetokenizeRequest request) = 0;
   virtual runtime::Ask<Answer<Rendered>> render(RenderRequest request) = 0;
 
-  /// Each model, with its adapters behind it.
+  /// Returns the card of each model, followed by those of its adapters.
   virtual std::vector<ModelCard> models() const = 0;
-  /// Null: adapters neither come nor go here.
+  /// Null: adapters cannot be loaded or dropped at run time.
   virtual AdapterDesk* adapter_desk() { return nullptr; }
   virtual Health health() const = 0;
   virtual std::vector<RunningRequest> running() const { return {}; }
-  /// Closes the reasoning of the reply with this id (GenerateRequest::reply_id) as if its budget were used up; its other
-  /// tokens are the model's. Returns false if that tenant has no such reply under way. Any thread.
+  /// Closes the reasoning of the running reply `reply_id` (GenerateRequest::reply_id) as if its budget were
+  /// used up; the model continues with the answer. Returns false if this tenant has no such reply.
   virtual bool end_reasoning(const std::string& /*reply_id*/, const std::string& /*tenant*/) { return false; }
   virtual std::vector<Figure> figures() const = 0;
-  /// The names of snapshots that last as long as the service keeps them; null: it keeps none, and they last as long as
-  /// the APIs.
+  /// The named snapshots, which live as long as the service; null: it has none, and the APIs keep their own.
   virtual std::shared_ptr<NamedSnapshots> named_snapshots() { return nullptr; }
 };
 

@@ -1,9 +1,9 @@
 #pragma once
-// What a registry asks of the tier below the device's memory: to bring a state, to keep one, to forget some.
+// Messages of a registry to a tier below the device's memory: find, fetch, store and forget states.
 //
-// A tier is an actor. It holds states as bytes in the host's memory or elsewhere, touches no device, and may fail or be
-// slow at any time: that costs hits, never answers. What it brings is the very state that was stored, of exactly these
-// tokens, from an engine with the same arithmetic; anything else is a miss with its reason.
+// A tier is an actor that holds states as bytes in host memory or elsewhere, and does not access the device.
+// It may be slow or fail at any time, which costs hits but never changes answers: it returns the state that
+// was stored for exactly these tokens by an engine with the same arithmetic, or a miss with its reason.
 
 #include <chrono>
 #include <cstdint>
@@ -21,12 +21,13 @@ namespace reprise::protocol {
 using snapshots::StateKind;
 
 struct Fetched {
-  SharedHostState state{};  // null: there is none, or
+  SharedHostState state{};  // null: a miss, explained by `reason`
   MissReason reason = MissReason::kNeverSeen;
   Origin origin = Origin::kSpaced;
   Tier tier = Tier::kDisk;
 };
-/// The deepest state of the prompt's beginning, of more than `more_than` and at most `at_most` tokens.
+/// Fetches the deepest stored state of a prefix of the prompt with more than `more_than` and at most
+/// `at_most` tokens.
 struct FetchState {
   using Reply = Fetched;
   StateKind kind{};
@@ -34,33 +35,34 @@ struct FetchState {
   SharedTokens prompt{};
   std::uint32_t more_than = 0;
   std::uint32_t at_most = 0;
-  double seconds_per_token = 0;  // that the device computes in; 0: not known yet
+  double seconds_per_token = 0;  // prefill speed of the device; 0: not known yet
 };
 
 struct FoundState {
-  std::uint32_t at = 0;  // tokens; 0: there is none, or
+  std::uint32_t at = 0;  // tokens; 0: a miss, explained by `reason`
   MissReason reason = MissReason::kNeverSeen;
 };
-/// How far FetchState would bring it, as far as it is known without reading the state.
+/// Returns how deep a state FetchState would deliver, as far as that is known without reading the state.
 struct FindState {
   using Reply = FoundState;
   FetchState wish{};
 };
 
-/// Keep a snapshot of the device, when there is time for it. It may be gone by then: nobody waits for a tier.
+/// Asks the tier to store a snapshot when there is time. The snapshot may be gone by then. Nothing waits for
+/// the result.
 struct StoreState {
   StateKind kind{};
   std::string name_space{};
   SharedTokens tokens{};
-  std::uint32_t at = 0;  // of the tokens, that the snapshot is of
+  std::uint32_t at = 0;  // number of tokens that the snapshot covers
   Origin origin = Origin::kSpaced;
   SnapshotId snapshot{};
   runtime::Ref<ReadKv> worker{};
-  std::chrono::seconds retention{0};       // on disk: for so long it is evicted after those without
-  std::function<bool()> device_is_idle{};  // set: not before it is
+  std::chrono::seconds retention{0};  // on disk: evicted after all entries without retention for this long
+  std::function<bool()> device_is_idle{};  // if set: wait until it returns true
 };
 
-/// States of tokens that begin with these turned out to be wrong.
+/// Drops states whose tokens begin with the first `length` of these, because they are wrong.
 struct ForgetStates {
   StateKind kind{};
   std::string name_space{};
@@ -68,23 +70,23 @@ struct ForgetStates {
   std::uint32_t length = 0;
 };
 
-/// Keep a turn as it was sampled, for after a restart. Nobody waits for it.
+/// Stores a sampled turn, so that it outlasts a restart. Nothing waits for the result.
 struct StoreTurn {
-  std::uint64_t model = 0;  // fingerprint
+  std::uint64_t model = 0;  // ArchLoaded::identity
   std::string name_space{};
   SharedTurn turn{};
 };
-/// The turns of these names that the store has, in any order.
+/// Returns the stored turns with these names, in any order.
 struct FetchTurns {
   using Reply = std::vector<SharedTurn>;
   std::uint64_t model = 0;
   std::string name_space{};
   std::vector<std::string> names{};
 };
-/// A store of turns: a tier that outlasts the process, or all of these together.
+/// A store of sampled turns: one durable tier, or all of them together.
 using TurnStoreRef = runtime::Ref<StoreTurn, FetchTurns>;
 
-/// One tier, and all of them together.
+/// OneTierRef: a single tier. TierRef: all tiers together.
 using OneTierRef = runtime::Ref<FindState, FetchState, StoreState, ForgetStates>;
 using TierRef = runtime::Ref<FetchState, StoreState, ForgetStates>;
 

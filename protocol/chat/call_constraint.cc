@@ -23,7 +23,7 @@ void add_text(std::vector<std::string>& pieces, std::string text) {
   if (!text.empty()) pieces.push_back(std::move(text));
 }
 
-// From behind the format's mark to the tool's name.
+// Appends the text from the format's mark to the tool's name.
 void add_opening(const ReplyFormat& format, std::vector<std::string>& before) {
   switch (format.calls) {
     case Calls::kJson:
@@ -46,7 +46,7 @@ void add_opening(const ReplyFormat& format, std::vector<std::string>& before) {
   }
 }
 
-// The name, and what stands between it and the arguments.
+// Appends the name and the text between it and the arguments.
 void add_name(const ReplyFormat& format, const std::string& name, std::vector<std::string>& before) {
   switch (format.calls) {
     case Calls::kJson:
@@ -121,7 +121,7 @@ CallsConstraint constraint_of(const ReplyFormat& format, const Json& tools, std:
 std::optional<CallsConstraint> forced_call(const ReplyFormat& format, const Json& tools,
                                            std::string_view name, std::span<const TextTool> text_tools) {
   if (!format.has_calls() || !tools.is_array()) return std::nullopt;
-  // With a name the opening goes on to the arguments.
+  // With a name the opening includes it.
   return constraint_of(format, tools, name, text_tools,
                        [&](const std::string& tool, std::vector<std::string>& before) {
                          if (name.empty()) add_name(format, tool, before);
@@ -131,7 +131,7 @@ std::optional<CallsConstraint> forced_call(const ReplyFormat& format, const Json
 std::optional<CallsConstraint> free_calls(const ReplyFormat& format, const Json& tools,
                                           std::span<const TextTool> text_tools) {
   if (!format.has_calls() || !tools.is_array() || format.call_open.empty()) return std::nullopt;
-  if (format.calls == Calls::kBareJson) return std::nullopt;  // a call may also begin without its mark
+  if (format.calls == Calls::kBareJson) return std::nullopt;  // a call may also begin without the mark
   CallsConstraint calls = constraint_of(format, tools, {}, text_tools,
                                         [&](const std::string& tool, std::vector<std::string>& before) {
                                           add_opening(format, before);

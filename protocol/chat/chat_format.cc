@@ -9,7 +9,7 @@
 namespace reprise::protocol {
 namespace {
 
-/// Whatever reasoning is open, or was given, ends here.
+/// Closes reasoning that is open, or that was given.
 void close_reasoning(const ReplyFormat& format, const std::string& reasoning, std::string& prompt) {
   const bool open = format.has_reasoning() && opens_thinking(format, prompt);
   if (!open && (reasoning.empty() || !format.has_reasoning())) return;
@@ -43,7 +43,7 @@ Outcome<std::shared_ptr<const ChatFormat>, std::string> ChatFormat::make(std::st
       new ChatFormat(std::move(source), std::move(*compiled), std::move(tokens), thinking, system));
 }
 
-// The shape is learnt last: that renders with all that stands before it.
+// Order matters: the functions that learn a member render with the members declared before it.
 ChatFormat::ChatFormat(std::string source, jinja::Template compiled, Tokens tokens,
                        std::optional<bool> thinking, SystemInPlace system)
     : source_(std::move(source)),
@@ -57,7 +57,7 @@ ChatFormat::ChatFormat(std::string source, jinja::Template compiled, Tokens toke
       shows_calls_(learn_shows_calls()),
       call_opener_(learn_call_opener()) {}
 
-// Beside what its text shows: how it closes reasoning, by a reply that it renders.
+// Adds to the detected format how the template closes reasoning, from a rendered reply.
 ReplyFormat ChatFormat::learn_reply_format() const {
   ReplyFormat format = detect_reply_format(source_);
   if (!format.has_reasoning()) return format;
@@ -151,7 +151,7 @@ Json ChatFormat::message_of(const ChatPrompt& chat, std::string_view reply, cons
   return assistant_message(pieces);
 }
 
-// Two different next messages are rendered: their common tokens are those that come before either.
+// Renders two different next messages: their common tokens do not depend on the message.
 TokenList ChatFormat::history_after(const ChatPrompt& chat, const Json& reply_message,
                                     std::vector<RecognizedTurn> turns, SharedTurn reply_turn) const {
   if (!tokens_.encode || !tokens_.is_special || !chat.messages.is_array()) return {};
@@ -183,22 +183,22 @@ TokenList ChatFormat::history_after(const ChatPrompt& chat, const Json& reply_me
 
 // -- breakpoints
 //
-// Where breakpoints and ends of blocks are in a chat's prompt. No template is known by name: the chat is rendered once more
-// with marks in its texts, and the two renderings are compared. A breakpoint in a tool or in a call takes a rendering of its
-// own: what the two have in common ends there.
+// Finds breakpoints and block boundaries in a prompt: the chat is rendered a second time with marks in its
+// texts, and the renderings are compared. A breakpoint in a tool or a call needs a rendering of its own: it
+// is where the two begin to differ.
 
 namespace {
 
-constexpr char kMark = '\x01';  // stands in no text that people write, and is no white space
+constexpr char kMark = '\x01';  // not used in normal text, and not whitespace
 constexpr std::size_t kMaxTextMarks = 64;
-constexpr std::size_t kMaxBlocks = 4;  // a state each
+constexpr std::size_t kMaxBlocks = 4;  // each costs a state
 
-/// What stands at the i-th place of a text.
 std::string text_mark(std::size_t i) {
   return {kMark, static_cast<char>('0' + i)};
 }
 
-/// The content of a message as one text; null where the chat has no such message or text, or the place is behind its end.
+/// Returns the content of a message if it is one string; null if the chat has no such message or text, or the
+/// position is beyond its end.
 std::string* text_at(ChatPrompt& chat, const ChatBreakpoint& place) {
   if (!chat.messages.is_array() || place.index >= chat.messages.size()) return nullptr;
   Json* content = chat.messages.as_array()[place.index].find("content");
@@ -206,7 +206,7 @@ std::string* text_at(ChatPrompt& chat, const ChatBreakpoint& place) {
   return &content->as_string();
 }
 
-/// Puts a member at the place; false where the chat has no such place.
+/// Inserts a member at the position; returns false if the chat has no such position.
 bool mark(ChatPrompt& chat, const ChatBreakpoint& place) {
   const std::string name(1, kMark);
   if (place.in == ChatBreakpoint::In::kTool) {
@@ -228,8 +228,8 @@ bool is_space(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/// Where the marks of `marked` are in `text`, by their numbers. White space beside a mark may be trimmed away in the text
-/// alone; where the two differ in more than that the rest is not looked at.
+/// Finds the positions in `text` that correspond to the marks in `marked`, by mark number. Tolerates
+/// whitespace that was trimmed next to a mark; stops at any other difference.
 void find_marks(const std::string& text, const std::string& marked, std::vector<std::size_t>& found) {
   std::size_t at = 0;
   for (std::size_t i = 0; i < marked.size(); ++i) {
@@ -250,7 +250,7 @@ std::vector<ChatBreakpoint> last_blocks(const ChatPrompt& chat) {
   std::vector<ChatBreakpoint> blocks;
   if (!chat.messages.is_array()) return blocks;
   const Json::Array& messages = chat.messages.as_array();
-  bool before_result = false;  // the message behind is a tool's
+  bool before_result = false;  // the following message is a tool result
   for (std::size_t i = messages.size(); i > 0 && blocks.size() < kMaxBlocks; --i) {
     const Json& message = messages[i - 1];
     const std::string* role = message.find_string("role");
@@ -262,7 +262,7 @@ std::vector<ChatBreakpoint> last_blocks(const ChatPrompt& chat) {
     if (const Json::Array* parts = message.find_array("content")) {
       for (const Json& part : *parts) {
         const std::string* text = part.find_string("text");
-        const std::size_t begin = ends.empty() ? 0 : ends.back() + 1;  // a line break is between two
+        const std::size_t begin = ends.empty() ? 0 : ends.back() + 1;  // +1: the line break between parts
         ends.push_back(begin + (text == nullptr ? 0 : text->size()));
       }
       if (!ends.empty() && !before_result) ends.pop_back();
@@ -295,11 +295,11 @@ std::vector<std::uint32_t> ChatFormat::breakpoints(const ChatPrompt& chat,
   std::vector<std::uint32_t> tokens(places.size(), 0);
   if (!tokens_.encode || !tokens_.is_special || places.empty()) return tokens;
   constexpr std::size_t kNowhere = std::string::npos;
-  std::vector<std::size_t> found(places.size(), kNowhere);  // in bytes of the text
+  std::vector<std::size_t> found(places.size(), kNowhere);  // byte offsets in the text
 
   ChatPrompt texts = chat;
   texts.messages = template_form(std::move(texts.messages), reply_.null_content);
-  std::vector<std::size_t> order;  // of those in a text, the last place of a message first
+  std::vector<std::size_t> order;  // positions in texts, the last of a message first
   for (std::size_t i = 0; i < std::min(places.size(), kMaxTextMarks); ++i) {
     if (places[i].in == ChatBreakpoint::In::kContent && text_at(texts, places[i]) != nullptr)
       order.push_back(i);
@@ -320,8 +320,9 @@ std::vector<std::uint32_t> ChatFormat::breakpoints(const ChatPrompt& chat,
         std::mismatch(text.begin(), text.end(), rendered->begin(), rendered->end()).first - text.begin());
   }
 
-  // Where the tokens are the text's bytes in order, one walk finds all places; else the text before each is tokenised.
-  std::vector<std::size_t> ends;  // of each token, in bytes of the text
+  // If the tokens are exactly the text's bytes, one pass finds all positions; otherwise the text before each
+  // is tokenized.
+  std::vector<std::size_t> ends;  // byte offset of the end of each token
   if (tokens_.bytes) {
     ends.reserve(prompt.tokens.size());
     for (const TokenId id : prompt.tokens)
@@ -329,7 +330,7 @@ std::vector<std::uint32_t> ChatFormat::breakpoints(const ChatPrompt& chat,
     if (ends.empty() || ends.back() != text.size()) ends.clear();
   }
   for (std::size_t i = 0; i < places.size(); ++i) {
-    if (found[i] >= text.size()) continue;  // the template does not show it
+    if (found[i] >= text.size()) continue;  // not shown by the template
     if (!ends.empty()) {
       tokens[i] =
           static_cast<std::uint32_t>(std::upper_bound(ends.begin(), ends.end(), found[i]) - ends.begin());
@@ -343,15 +344,16 @@ std::vector<std::uint32_t> ChatFormat::breakpoints(const ChatPrompt& chat,
   return tokens;
 }
 
-// -- turns as they were sampled
+// -- sampled turns
 //
-// Turns that come back from a client, as they were sampled (protocol/sampled_turns.h). No template is known by name: the chat is
-// rendered with marks in the place of what the turns say, and what the template wrote around the marks shows where each turn
-// begins and ends and whether its reasoning is shown. A turn that cannot be told apart so is rendered as any other message.
+// Puts turns that a client sent back into the prompt as they were sampled (protocol/sampled_turns.h). The
+// chat is rendered with marks instead of the turns' texts; the output around the marks shows where each turn
+// begins and ends and whether its reasoning is shown. A turn that cannot be located is rendered like other
+// messages.
 
 namespace {
 
-constexpr std::size_t kMaxClosing = 512;  // bytes that a template writes behind a turn's last argument
+constexpr std::size_t kMaxClosing = 512;  // maximum bytes that a template writes after a turn's last argument
 constexpr int kMaxPasses = 3;             // renderings to find out which turns the template shows
 constexpr JsonReading kLongIntegers{.python = true};
 
@@ -375,7 +377,7 @@ bool is_same_value(const Json& a, const Json& b) {
          });
 }
 
-/// As a value; nothing where there are none, or their text is none.
+/// Returns the arguments as a value; nothing if they are missing or not JSON.
 std::optional<Json> arguments_of(const Json& function) {
   const Json* arguments = function.find("arguments");
   if (arguments == nullptr) return std::nullopt;
@@ -397,7 +399,8 @@ bool is_same_call(const Json& a, const Json& b) {
          is_same_value(*arguments, *other_arguments);
 }
 
-/// Returns whether the client's message is the turn: the same content and calls, and the same reasoning or none.
+/// Returns whether the client's message equals the turn: the same content and calls, and the same reasoning
+/// or none.
 bool is_same_turn(const Json& client_message, const SampledTurn& turn) {
   const Json message = template_form(client_message);
   const Json sampled = template_form(turn.message);
@@ -417,8 +420,8 @@ std::size_t calls_of(const SampledTurn& turn) {
   return calls == nullptr ? 0 : calls->size();
 }
 
-/// Marks are letters and digits, which no template escapes. Their first half is drawn anew by each process: no message can
-/// hold one.
+/// Marks are letters and digits, which templates do not escape. A random part per process ensures that no
+/// message contains one.
 const std::string& mark_head() {
   static const std::string head = [] {
     std::random_device device;
@@ -435,7 +438,8 @@ std::string mark(std::size_t turn, MarkOf of) {
   return mark_head() + std::to_string(turn) + static_cast<char>(of);
 }
 
-/// The chat with marks for all that its recognized turns say. Where the template shows no calls, a turn is a content.
+/// Replaces the texts of all recognized turns by marks. If the template shows no calls, the whole turn is one
+/// content mark.
 ChatPrompt marked_chat(ChatPrompt chat, std::span<const RecognizedTurn> turns, bool shows_calls) {
   for (std::size_t i = 0; i < turns.size(); ++i) {
     const Json& sampled = turns[i].turn->message;
@@ -458,7 +462,6 @@ ChatPrompt marked_chat(ChatPrompt chat, std::span<const RecognizedTurn> turns, b
   return chat;
 }
 
-/// Where the marks of one turn are in the text.
 struct MarkedTurn {
   std::size_t first = std::string::npos;
   std::size_t last_end = 0;
@@ -487,8 +490,8 @@ std::vector<MarkedTurn> find_turns(const std::string& text, std::size_t count) {
   return turns;
 }
 
-/// The end of a block of reasoning at that position of a text, with the newlines behind it; the position itself where there is
-/// none, npos where it does not end.
+/// Returns the end of a reasoning block that begins at `at`, including trailing newlines; `at` if there is
+/// none, npos if it is not closed.
 std::size_t behind_reasoning(const ReplyFormat& format, std::string_view text, std::size_t at) {
   if (!format.has_reasoning()) return at;
   const std::size_t begin = text.find_first_not_of(" \n", at);
@@ -516,7 +519,7 @@ std::vector<RecognizedTurn> recognize_turns(const Json& messages, const FindTurn
   return found;
 }
 
-// The header is the text that a reply's opening adds to a conversation, up to the reasoning that it opens.
+// The header is what add_generation_prompt adds to a conversation, without an opened thinking block.
 std::string ChatFormat::learn_header() const {
   if (!tokens_.encode || !tokens_.encode_rest || !tokens_.is_special || !tokens_.bytes) return {};
   ChatPrompt chat{.messages = Json::array(), .add_generation_prompt = false};
@@ -559,8 +562,8 @@ std::optional<std::size_t> ChatFormat::turn_begin(const std::string& prompt,
   return first;
 }
 
-// The template ends a turn with a special token, which is not always the one that ended the reply: the first that the turn has
-// not itself, as it has marks of calls.
+// Returns the offset after the special token that ends a turn in the template, which may differ from the one
+// that ended the reply: the first that does not occur in the turn itself, as marks of calls do.
 std::size_t ChatFormat::end_of_turn(const std::string& text, std::size_t behind,
                                     const SampledTurn& turn) const {
   for (const TokenId token : tokens_.encode_rest(text.substr(behind, kMaxClosing))) {
@@ -593,7 +596,7 @@ std::vector<ChatFormat::ShownPart> ChatFormat::cut_at_turns(const std::string& t
                         : behind_reasoning(reply_, std::string_view(text).substr(0, at.first), body);
     if (opened == std::string::npos) continue;
     const std::string_view before = std::string_view(text).substr(begin, opened - begin);
-    std::size_t from = 0;  // bytes of the turn that are left out
+    std::size_t from = 0;  // bytes of the turn to omit
     if (!turn.text.starts_with(before) || (before.size() == header_.size() && !shows_reasoning)) {
       from = behind_reasoning(reply_, turn.text, header_.size());
       if (shows_reasoning || from == std::string::npos) continue;

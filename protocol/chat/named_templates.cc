@@ -10,7 +10,7 @@ struct NamedTemplate {
   std::string_view source;
 };
 
-// Where a format has no place for a system message it goes in front of the first message of the user: `text` then.
+// For formats without system messages: the macro `text` prepends the system text to the first user message.
 constexpr std::string_view kSystemFirst =
     "{%- set ns = namespace(system='') -%}"
     "{%- macro text(message) -%}"

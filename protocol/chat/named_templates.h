@@ -1,8 +1,6 @@
 #pragma once
-// Chat templates by the names that people know their formats by: for models that came without one, or with one that is
-// wrong. They write no BOS; whoever tokenises puts it in front where the model was made with one.
-//
-// Threading: pure functions.
+// Chat templates by common names, for models without a template or with a wrong one. They write no BOS; the
+// tokenizer adds it if the model needs it.
 
 #include <optional>
 #include <string>
@@ -10,10 +8,10 @@
 
 namespace reprise::protocol {
 
-/// Nothing where there is none of this name.
+/// Returns nothing for an unknown name.
 std::optional<std::string> named_template(std::string_view name);
 
-/// "chatml, command-r, …"
+/// Returns "chatml, command-r, ...".
 std::string template_names();
 
 }  // namespace reprise::protocol

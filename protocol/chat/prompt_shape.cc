@@ -16,8 +16,8 @@ std::size_t common_suffix(const Tokens& a, const Tokens& b) {
                                   a.rbegin());
 }
 
-/// The tokens that lead to the last text of a conversation, from its beginning: what two conversations with
-/// different last texts have in common.
+/// Returns the tokens before the last text of a conversation: the common prefix of two renderings with
+/// different last texts.
 std::optional<Tokens> lead_in(const RenderProbe& render, std::vector<const char*> texts) {
   texts.push_back("7");
   const std::optional<Tokens> one = render(texts);
@@ -30,13 +30,13 @@ std::optional<Tokens> lead_in(const RenderProbe& render, std::vector<const char*
 }  // namespace
 
 PromptShape learn_shape(const RenderProbe& render, const std::function<bool(TokenId)>& is_special) {
-  // What stands before the text of a user's and of an assistant's message, behind some message.
+  // The tokens before a user's, an assistant's and the first message's text.
   const std::optional<Tokens> to_user = lead_in(render, {"7", "7"});
   const std::optional<Tokens> to_assistant = lead_in(render, {"7"});
   const std::optional<Tokens> to_first = lead_in(render, {});
   if (!to_user || !to_first) return {};
   PromptShape shape;
-  // From the end of the user's lead-in back to the special token from which on it differs from an
+  // Search backward from the end of the user's prefix for the special token from which it differs from an
   // assistant's.
   const std::size_t same_end = common_suffix(*to_user, *to_first);
   const std::size_t same_as_assistant = to_assistant ? common_suffix(*to_user, *to_assistant) : 0;

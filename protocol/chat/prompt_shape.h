@@ -1,12 +1,10 @@
 #pragma once
-// Where messages begin in a rendered prompt, by tokens alone.
+// Finds message boundaries in the tokens of a rendered prompt.
 //
-// Only special tokens are stable cuts: text on either side of them is tokenised apart. A chat template opens
-// every message with one (<|im_start|>, <|start_header_id|>, <start_of_turn> ...), and what follows up to the
-// message's own text tells a user's message from others. Both are learnt by rendering a small conversation
-// twice with different texts (learn_shape); no template is known by name.
-//
-// Threading: a plain value; pure functions.
+// Only special tokens are stable cuts, because text on either side of them is tokenized separately. Chat
+// templates open every message with one (<|im_start|>, <|start_header_id|>, <start_of_turn> ...), and the
+// following tokens identify the role. learn_shape() finds both by rendering a small conversation twice with
+// different texts.
 
 #include <cstdint>
 #include <functional>
@@ -19,23 +17,24 @@
 namespace reprise::protocol {
 
 struct PromptShape {
-  TokenId opener = -1;             // begins every message; -1: not known
-  std::vector<TokenId> user_role;  // what follows it in a user's message
+  TokenId opener = -1;             // opens every message; -1: unknown
+  std::vector<TokenId> user_role;  // tokens that follow it in a user message
   bool known() const { return opener >= 0; }
 };
 
-/// Messages of a conversation that a template can render: user, assistant, user, ...
+/// Renders a conversation of user, assistant, user, ... and returns its tokens; nothing if the template
+/// fails.
 using RenderProbe = std::function<std::optional<std::vector<TokenId>>(const std::vector<const char*>& texts)>;
 
-/// Nothing is known if the template does not render, or opens messages with no special token.
+/// The shape is unknown if the template fails or opens messages without a special token.
 PromptShape learn_shape(const RenderProbe& render, const std::function<bool(TokenId)>& is_special);
 
 struct MessageBorders {
-  std::optional<std::uint32_t> first_user;       // just past the opener of the first user message
-  std::optional<std::uint32_t> last_user;        // of the last
-  std::optional<std::uint32_t> after_last_user;  // just past the opener that follows it
-  std::optional<std::uint32_t> last_opener;      // just past the last opener of all
-  bool behind_tool = false;                      // a result of a tool stands before that; not seen in tokens
+  std::optional<std::uint32_t> first_user;       // after the opener of the first user message
+  std::optional<std::uint32_t> last_user;        // after the opener of the last user message
+  std::optional<std::uint32_t> after_last_user;  // after the next opener
+  std::optional<std::uint32_t> last_opener;      // after the last opener of any message
+  bool behind_tool = false;  // a tool result precedes it; set by callers, not visible in tokens
 };
 
 MessageBorders find_borders(const PromptShape& shape, std::span<const TokenId> prompt);

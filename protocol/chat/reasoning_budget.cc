@@ -49,7 +49,7 @@ void ReasoningBudget::end_now() {
 std::optional<TokenId> ReasoningBudget::forced() {
   if (closing_.empty() && parser_.in_reasoning() && used_ >= limit_) {
     closing_ = closing_tokens();
-    if (closing_.empty()) limit_ = kUnlimited;  // the vocabulary cannot write the mark
+    if (closing_.empty()) limit_ = kUnlimited;  // the vocabulary cannot express the mark
   }
   if (closing_.empty()) return std::nullopt;
   return closing_.front();
@@ -63,7 +63,7 @@ std::uint64_t ReasoningBudget::free_tokens() const {
   return parser_.may_begin_reasoning() ? seen_ + 1 + left : kUnlimited;  // the next token may open it
 }
 
-// Without what an encoder puts before a text that it takes for a beginning: a BOS, a space.
+// Encodes the closing text without what an encoder adds at the beginning of a text, such as BOS or a space.
 TokenList ReasoningBudget::closing_tokens() const {
   const std::string text = reasoning_end(chat_->reply_format(), tail_);
   TokenList tokens;

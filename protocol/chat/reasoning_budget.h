@@ -1,12 +1,12 @@
 #pragma once
-// ReasoningBudget: limits the reasoning of one reply. It follows the reply token by token, and when the budget is used up, or
-// after end_now(), it names the tokens that close the reasoning: those must come next, one after the other.
+// ReasoningBudget: limits the reasoning tokens of one reply. It follows the reply token by token. When the
+// budget is used up, or after end_now(), forced() returns the tokens that close the reasoning, one by one.
 //
-// Reasoning is what ReplyParser takes for it. Its tokens count up to the close mark, whoever opened it, over all blocks of
-// a reply; marks that one token completes do not count, nor do tokens that were forced.
+// Reasoning is what ReplyParser recognizes. All tokens up to the close mark count, over all blocks of a
+// reply, except marks that one token completes and forced tokens.
 //
-// Callers that run behind the sampling may note tokens that came before they could be forced: the tokens that close the
-// reasoning are then found anew, behind those.
+// A caller that runs behind the sampling may note tokens that were sampled before they could be forced; the
+// closing tokens are then recomputed from there.
 //
 // Threading: one thread at a time.
 
@@ -27,20 +27,18 @@ class ReasoningBudget {
   using BytesOf = std::function<std::string(TokenId)>;
   static constexpr std::uint64_t kUnlimited = UINT64_MAX;
 
-  /// `chat` must have reasoning marks and an encoder. `prompt_tail`: the last bytes of the prompt's text.
+  /// `prompt_tail`: the end of the prompt's text. Requires: `chat` has reasoning marks and an encoder.
   ReasoningBudget(ChatFormatPtr chat, BytesOf bytes_of, std::string_view prompt_tail, std::uint64_t tokens);
 
-  /// Takes note of the reply's next token.
   void note(TokenId token);
-  /// Makes the tokens used so far the budget.
+  /// Ends the budget at the tokens used so far.
   void end_now();
 
-  /// The token that must come next; none: any token may.
+  /// Returns the token that must come next; none: any.
   std::optional<TokenId> forced();
-  /// How many tokens of the reply come before the first that may be forced; kUnlimited: none will be.
+  /// Returns the number of reply tokens before the first forced one; kUnlimited: none will be forced.
   std::uint64_t free_tokens() const;
 
-  /// The cause that closed the reasoning.
   ReasoningEnd ended_by() const { return ended_by_; }
 
  private:
@@ -49,11 +47,11 @@ class ReasoningBudget {
   const ChatFormatPtr chat_;
   const BytesOf bytes_of_;
   ReplyParser parser_;
-  std::string tail_;  // the last bytes of prompt and reply
+  std::string tail_;  // the end of prompt and reply
   std::uint64_t limit_;
   bool limit_is_clients_ = false;
   std::uint64_t seen_ = 0;  // tokens of the reply
-  std::uint64_t used_ = 0;  // of these, reasoning
+  std::uint64_t used_ = 0;  // reasoning tokens
   TokenList closing_;       // tokens still to be forced
   ReasoningEnd ended_by_ = ReasoningEnd::kModel;
 };

@@ -5,20 +5,21 @@
 namespace reprise::protocol {
 namespace {
 
-constexpr const char* kProbeText = "q7x9z";  // no template has this in its own text
+constexpr const char* kProbeText = "q7x9z";  // occurs in no template
 
 Json message(const char* role, std::string text) {
   return Json{{"role", role}, {"content", std::move(text)}};
 }
 
-/// Renders conversations that begin alike.
+/// Renders conversations with the same beginning.
 class Probe {
  public:
   explicit Probe(const RenderMessages& render) : render_(render) {
     if (render_({message("system", "s"), message("user", "a")})) lead_.push_back(message("system", "s"));
   }
 
-  /// Whether the marked message is shown after `before`, which is shown as without it, and also once `after` follow.
+  /// Returns whether a probe message is shown after `before`, with the output for `before` unchanged, and is
+  /// still shown once `after` follows.
   bool shows(Json::Array before, Json::Array after, const char* role) const {
     const std::optional<std::string> without = rendered(before);
     if (!without) return false;
@@ -41,10 +42,10 @@ class Probe {
   }
 
   const RenderMessages& render_;
-  Json::Array lead_;  // a system message where the template takes one at all
+  Json::Array lead_;  // a system message, if the template accepts one
 };
 
-/// A call with reasoning before it, and its result.
+/// Returns a call with reasoning, and its result.
 Json::Array tool_loop() {
   Json function{{"name", "f"}, {"arguments", Json{{"a", "b"}}}};
   Json calls = Json::array();
@@ -62,7 +63,7 @@ bool is_system(const std::string& role) {
   return role == "system" || role == "developer";
 }
 
-/// Puts messages where the template can show them, one after the other.
+/// Processes messages in order and puts each where the template shows it.
 class Placing {
  public:
   explicit Placing(const SystemPlaces& places) : places_(places) {}
@@ -75,7 +76,7 @@ class Placing {
       return late_.push_back(std::move(given));
     }
     begins_ = false;
-    // A result stays behind its call.
+    // Tool results directly follow their call.
     if (*role != "tool") flush();
     if (*role == "user" && reminded_ && !places_.user_after_user) {
       if (const std::string* text = given.find_string("content")) return append(*text);
@@ -88,7 +89,8 @@ class Placing {
   }
 
  private:
-  /// Before anybody else has spoken. Templates that show one system message alone get one.
+  /// Adds a message before any user or assistant message. Merges it with the first for templates that show
+  /// only one system message.
   void begin(Json given) {
     if (out_.size() > 0 && !places_.shows_system) {
       Json* text = out_.as_array().front().find("content");
@@ -143,8 +145,8 @@ class Placing {
 
   const SystemPlaces& places_;
   Json out_ = Json::array();
-  Json::Array late_;       // seen since the last message that no result can follow
-  bool begins_ = true;     // system messages alone so far
+  Json::Array late_;       // messages since the last position that no tool result can follow
+  bool begins_ = true;     // only system messages so far
   bool reminded_ = false;  // the last message is a reminder, or ends with one
 };
 

@@ -10,16 +10,16 @@
 namespace reprise::protocol::grammar {
 namespace {
 
-// Characters that no part tells apart, as the ranges that they are.
+// A class of characters that no part distinguishes.
 struct CharClass {
   std::vector<CharRange> ranges{};
 };
 
-// From the lowest character to the highest, with the sets that have it at each place.
+// Sweeps over all set boundaries in ascending order and groups ranges that are in the same sets.
 std::vector<CharClass> classes_of(const std::vector<CharSet>& sets, WorkBudget& budget) {
   struct Border {
     std::uint32_t at;
-    std::uint32_t set;  // begins or ends there
+    std::uint32_t set;  // the set that begins or ends at `at`
     auto operator<=>(const Border&) const = default;
   };
   WorkBudget::Held held(budget);
@@ -33,7 +33,7 @@ std::vector<CharClass> classes_of(const std::vector<CharSet>& sets, WorkBudget& 
   }
   std::sort(borders.begin(), borders.end());
   std::map<std::vector<std::uint32_t>, CharClass> by_sets;
-  std::vector<std::uint32_t> in;  // ascending
+  std::vector<std::uint32_t> in;  // sets that contain the current range, ascending
   const auto add = [&](std::uint32_t low, std::uint32_t end) {
     if (low >= end) return;
     budget.charge(2 + in.size());
@@ -65,7 +65,7 @@ std::vector<CharClass> classes_of(const std::vector<CharSet>& sets, WorkBudget& 
   return classes;
 }
 
-// The automaton as it is explored: states may turn out to lead nowhere.
+// The automaton before trimming; may have states that reach no accepting state.
 struct Explored {
   struct Step {
     std::uint32_t by_class;
@@ -240,24 +240,26 @@ CharDfa CharProduct::build(const Label& label) {
       }
       if (!dead) steps.push_back({c, number_of(std::move(next))});
     }
-    // With the ways back, as live_states() and find_free() look at them.
+    // includes the reverse edges of live_states() and find_free()
     held.add(steps.size() * (sizeof(Explored::Step) + 2 * sizeof(std::uint32_t)));
   }
   budget_.add_char_states(tuples.size());
   return trimmed(explored, classes, budget_);
 }
 
-// -- states of an automaton that no text of so many characters tells apart, and those that no plain text leaves.
+// -- states that no text of bounded length distinguishes (alike), and states that plain text does not leave
+// (free)
 
 namespace {
 
 constexpr std::size_t kMostStates = 20'000;
 
-// Characters that stand in a JSON string as they are; but for the two line ends that '.' of a pattern leaves out.
+// Characters that need no escape in a JSON string, except the two line separators that '.' of a pattern
+// excludes.
 constexpr CharRange kPlainChars[] = {
     {0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x2027}, {0x202A, 0xD7FF}, {0xE000, kMostCodePoint}};
 
-// All of them lead on, and to a state of which `good` is true.
+// Returns whether every plain character leads from `state` to a state with good[target].
 bool leads_on_to(const CharDfa& dfa, const CharDfa::State& state, const std::vector<bool>& good) {
   std::uint32_t e = state.edges;
   for (const CharRange& range : kPlainChars) {
@@ -270,7 +272,7 @@ bool leads_on_to(const CharDfa& dfa, const CharDfa::State& state, const std::vec
   return true;
 }
 
-// The classes that are told apart by one character more.
+// Partition refinement: each round distinguishes states by one more character.
 class Refiner {
  public:
   Refiner(const CharDfa& dfa, WorkBudget& budget)
@@ -280,7 +282,7 @@ class Refiner {
     for (std::size_t s = 0; s < classes_.size(); ++s) classes_[s] = dfa.states[s].label;
   }
 
-  /// Returns how many classes there are.
+  /// Runs one round. Returns the number of classes.
   std::size_t refine() {
     budget_.charge(2 * dfa_.states.size() + dfa_.edges.size() / 4);
     for (std::uint32_t s = 0; s < hashes_.size(); ++s) hashes_[s] = hash_of(s);
@@ -290,7 +292,7 @@ class Refiner {
     std::vector<std::uint32_t> next(classes_.size());
     std::size_t count = 0;
     for (std::size_t i = 0; i < order_.size(); ++i) {
-      // Like one of those with the same hash: nearly always the one before.
+      // Compare with states of the same hash; nearly always the previous one matches.
       const std::uint32_t state = order_[i];
       std::size_t other = i;
       while (other > 0 && hashes_[order_[other - 1]] == hashes_[state]) {
@@ -342,7 +344,7 @@ class Refiner {
 
 }  // namespace
 
-// All that could be, less those that lead out of these, and so on.
+// Greatest fixed point: starts with all candidates and removes states that lead outside the set.
 void CharDfa::find_free(const std::function<bool(std::uint32_t)>& usable, WorkBudget& budget) {
   std::vector<bool> good(states.size());
   std::vector<std::vector<std::uint32_t>> sources(states.size());
@@ -367,8 +369,8 @@ void CharDfa::find_free(const std::function<bool(std::uint32_t)>& usable, WorkBu
   for (std::uint32_t s = 0; s < states.size(); ++s) states[s].free = good[s];
 }
 
-// Edges are compared as they are: where one state has a range in two pieces and another in one, they stay apart, which
-// costs time and nothing else.
+// Edges are compared literally: states whose equal ranges are split differently are not merged, which costs
+// only time.
 void CharDfa::find_alike(WorkBudget& budget) {
   for (std::uint32_t s = 0; s < states.size(); ++s) states[s].alike = s;
   if (states.size() > kMostStates) return;

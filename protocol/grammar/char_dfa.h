@@ -1,12 +1,12 @@
 #pragma once
-// CharDfa: a deterministic automaton over code points, with a label at each state where a text may end. From every
-// state an accepted text can still be reached: what could not is left out when it is built.
+// CharDfa: a deterministic automaton over code points, with a label on each accepting state. States from
+// which no accepting state can be reached are removed during construction.
 //
-// CharProduct builds one from several parts that read the same text side by side: patterns, lengths, bounds of
-// numbers, names. A function of what the parts say at the end of a text gives the label; so intersection,
-// complement and telling names apart are all one thing.
+// CharProduct builds a CharDfa as the product of several parts that read the same text: patterns, length
+// limits, numeric bounds, names. A function maps the parts' verdicts at the end of a text to its label, which
+// covers intersection, complement and telling names apart.
 //
-// Threading: a CharDfa is immutable and may be shared; a CharProduct belongs to one thread.
+// Threading: a CharDfa is immutable and may be shared; a CharProduct is used by one thread.
 
 #include <cstdint>
 #include <functional>
@@ -37,76 +37,78 @@ struct CharDfa {
     std::uint32_t target = 0;
   };
   struct State {
-    std::uint32_t edges = 0;      // the first of its edges
-    std::uint32_t edges_end = 0;  // ascending, and without overlap
-    std::uint32_t label = 0;      // 0: a text may not end here
-    std::uint32_t alike = 0;  // a state from which texts of up to kFarthest characters have the same labels
-    bool free = false;        // texts of plain tokens (vocabulary.h) lead to no other than free states
+    std::uint32_t edges = 0;      // index of its first edge
+    std::uint32_t edges_end = 0;  // index after its last edge; edges are sorted and do not overlap
+    std::uint32_t label = 0;      // 0: not accepting
+    std::uint32_t alike = 0;  // a state that gives the same labels to all texts of up to kFarthest characters
+    bool free = false;        // plain tokens (vocabulary.h) lead from here to free states only
   };
 
-  std::vector<State> states{};  // begins with 0; empty: no text is accepted
+  std::vector<State> states{};  // state 0 is the start; empty: no text is accepted
   std::vector<Edge> edges{};
 
   bool empty() const { return states.empty(); }
-  /// Fills in State::alike; states that count far from a bound are one. Too large automata are left as they are.
+  /// Sets State::alike, which merges states that are far from a counter's bound. Does nothing for automata
+  /// above a size limit.
   void find_alike(WorkBudget& budget);
-  /// Fills in State::free, for states that are `usable` alone.
+  /// Sets State::free, considering only states for which `usable` returns true.
   void find_free(const std::function<bool(std::uint32_t)>& usable, WorkBudget& budget);
   std::uint32_t step(std::uint32_t state, std::uint32_t code_point) const;
-  /// Whether one of the characters low to high leads on.
+  /// Returns whether an edge accepts some character in [low, high].
   bool leads_on(std::uint32_t state, std::uint32_t low, std::uint32_t high) const;
   bool leads_on(std::uint32_t state) const { return states[state].edges != states[state].edges_end; }
-  bool accepts(std::string_view text) const;  // of valid UTF-8
+  bool accepts(std::string_view text) const;  // Requires: `text` is valid UTF-8.
 };
 
-/// What a part of a product says at the end of a text: 0 is no.
+/// Result of a part at the end of a text; 0: does not match.
 using Verdict = std::uint32_t;
 
 class CharPart {
  public:
-  using State = std::vector<std::uint32_t>;  // empty: nothing can be said any more but 0
+  using State = std::vector<std::uint32_t>;  // empty: the verdict is 0 whatever follows
 
   virtual ~CharPart() = default;
-  /// The sets of characters that it tells apart.
+  /// Returns the character sets that the part distinguishes.
   virtual std::vector<CharSet> alphabet() const = 0;
   virtual State start() const = 0;
-  /// `c`: any character of a class that no set of the alphabet divides.
+  /// `c` represents a class of characters that no set of the alphabet divides.
   virtual State step(const State& state, std::uint32_t c) const = 0;
   virtual Verdict verdict(const State& state) const = 0;
 };
 
-/// Patterns and names charge `budget`, which must outlive them.
+/// Pattern and names parts charge `budget`, which must outlive them.
 std::unique_ptr<CharPart> pattern_part(Nfa nfa, WorkBudget& budget);
-std::unique_ptr<CharPart> length_part(std::uint32_t least, std::uint32_t most);  // UINT32_MAX: no bound
-/// The verdict is 1 + the index of the name. Names are distinct.
+// limits in characters; UINT32_MAX: none
+std::unique_ptr<CharPart> length_part(std::uint32_t least, std::uint32_t most);
+/// The verdict is 1 + the index of the matching name. Requires: names are distinct.
 std::unique_ptr<CharPart> names_part(const std::vector<std::string>& names, WorkBudget& budget);
 
-/// A decimal number: digits * 10^-places, with its sign apart.
+/// A decimal number as digits: [-]digits.fraction.
 struct Decimal {
   bool negative = false;
-  std::string digits{};    // of the whole part, without zeros in front but one
-  std::string fraction{};  // without zeros at its end
+  std::string digits{};    // integer part without leading zeros; "0" if zero
+  std::string fraction{};  // without trailing zeros
 
-  /// Nothing for what has too many digits to be written out.
+  /// Returns nothing if the number has too many digits.
   static std::optional<Decimal> of(const Json& number);
 };
 
-// Of numbers in decimal: the text is a JSON number without an exponent.
+// Parts for numbers. The text is a JSON number without an exponent.
 
-/// The verdict: 1 below the bound, 2 equal, 3 above it.
+/// Verdict: 1 below the bound, 2 equal, 3 above.
 std::unique_ptr<CharPart> compared_to(const Decimal& bound);
 
-/// Yes for multiples of it. Throws GrammarError for a divisor of too many digits.
+/// Verdict: 1 for multiples. Throws GrammarError if the divisor has too many digits.
 std::unique_ptr<CharPart> multiple_of(const Decimal& divisor);
 
-/// Yes where it says no.
+/// Verdict: 1 where the part's is 0, and 0 otherwise.
 std::unique_ptr<CharPart> negated_part(std::unique_ptr<CharPart> part);
 
 class CharProduct {
  public:
   explicit CharProduct(WorkBudget& budget) : budget_(budget) {}
 
-  /// `needed`: a text of which this part says 0 has no label.
+  /// `needed`: texts that this part does not match are rejected.
   void add(std::unique_ptr<CharPart> part, bool needed = true) {
     parts_.push_back(std::move(part));
     needed_.push_back(needed);
@@ -115,7 +117,7 @@ class CharProduct {
 
   using Label = std::function<std::uint32_t(std::span<const Verdict>)>;
   CharDfa build(const Label& label);
-  /// Label 1 where every part says yes.
+  /// Gives label 1 to texts that all parts match.
   CharDfa build();
 
  private:

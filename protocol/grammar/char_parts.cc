@@ -1,4 +1,3 @@
-// Parts of a product of automata: patterns, lengths, names, bounds and multiples of numbers.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -12,7 +11,7 @@
 namespace reprise::protocol::grammar {
 namespace {
 
-constexpr std::uint32_t kForever = UINT32_MAX;  // a match was found, and whatever follows leaves it one
+constexpr std::uint32_t kForever = UINT32_MAX;  // a match was found that any continuation preserves
 
 class PatternPart : public CharPart {
  public:
@@ -85,7 +84,7 @@ class PatternPart : public CharPart {
   const Nfa nfa_;
   WorkBudget& budget_;
   WorkBudget::Held held_;
-  mutable std::vector<std::uint32_t> seen_;  // the round in which a node was last met
+  mutable std::vector<std::uint32_t> seen_;  // round in which each node was last visited
   mutable std::uint32_t round_ = 0;
 };
 
@@ -156,7 +155,8 @@ class NamesPart : public CharPart {
   CharSet chars_;
 };
 
-// A mark before the state of the other, so that one that can say nothing any more is none.
+// Negates another part. The state has a leading marker, so that the other part's empty state (no match
+// possible) is not mistaken for this part's.
 class NegatedPart : public CharPart {
  public:
   explicit NegatedPart(std::unique_ptr<CharPart> part) : part_(std::move(part)) {}
@@ -208,7 +208,8 @@ std::vector<CharSet> digit_alphabet() {
 
 enum Order : std::uint32_t { kLess = 1, kEqual = 2, kGreater = 3 };
 
-// State: {negative, whole digits so far, order of the digits so far, 0 before the point or 1 + fraction digits}.
+// State: {negative, integer digits so far, comparison of the digits so far, 0 before the point or 1 +
+// fraction digits}.
 class ComparePart : public CharPart {
  public:
   explicit ComparePart(Decimal bound) : bound_(std::move(bound)) {
@@ -247,7 +248,7 @@ class ComparePart : public CharPart {
     if (state[1] != bound_.digits.size()) {
       order = state[1] < bound_.digits.size() ? kLess : kGreater;
     } else if (order == kEqual && state[3] < bound_.fraction.size() + 1 && !bound_.fraction.empty()) {
-      order = kLess;  // the fraction that is missing is above zero
+      order = kLess;  // the missing fraction digits are greater than zero
     }
     const bool negative = state[0] != 0;
     if (zero_) return order == kEqual ? kEqual : negative ? kLess : kGreater;
@@ -306,7 +307,7 @@ std::optional<Decimal> Decimal::of(const Json& number) {
   } else {
     const double value = number.as_double();
     if (!std::isfinite(value) || std::abs(value) > 1e40) return std::nullopt;
-    // The shortest digits that give the same value, moved to where they belong.
+    // Find the shortest decimal that converts to the same double.
     char buffer[64];
     for (int precision = 0; precision <= 17; ++precision) {
       std::snprintf(buffer, sizeof buffer, "%.*e", precision, value);

@@ -25,7 +25,7 @@ CharSet CharSet::all() {
 
 void CharSet::add(std::uint32_t low, std::uint32_t high) {
   if (low > high) return;
-  if (low <= kLastSurrogate && high >= kFirstSurrogate) {  // in two pieces
+  if (low <= kLastSurrogate && high >= kFirstSurrogate) {  // add the parts below and above
     if (low < kFirstSurrogate) add(low, kFirstSurrogate - 1);
     if (high > kLastSurrogate) add(kLastSurrogate + 1, high);
     return;
@@ -65,8 +65,8 @@ bool CharSet::has(std::uint32_t code_point) const {
 
 namespace {
 
-// Kind in the highest four bits. kRaw: length 2 bits, bytes to come 2 bits, value 21 bits. kHex, kLowHex: digits so far
-// in 2 bits, high surrogate (without 0xD800) 10 bits, value 16 bits.
+// Layout: kind in the top 4 bits. kRaw: length 2 bits, bytes left 2 bits, value 21 bits. kHex, kLowHex:
+// digits so far 2 bits, high surrogate minus 0xD800 10 bits, value 16 bits.
 enum PartKind : std::uint32_t { kBetween, kRaw, kBackslash, kHex, kPairBackslash, kPairU, kLowHex };
 
 constexpr CharProgress pack(PartKind kind, std::uint32_t rest) {
@@ -84,7 +84,7 @@ CharStep part(CharProgress progress, CharRange possible, CharRange possible2 = {
   return {.kind = CharStep::Kind::kPart, .progress = progress, .possible = possible, .possible2 = possible2};
 }
 
-// `value` of a character of `length` bytes, `left` of which are to come.
+// `value` holds the bits so far of a character of `length` bytes, of which `left` are missing.
 CharStep raw_step(std::uint32_t length, std::uint32_t left, std::uint32_t value) {
   constexpr std::uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
   std::uint32_t low = value << (6 * left);
@@ -112,7 +112,7 @@ int hex_value(std::uint8_t byte) {
   return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
 
-// Behind \u: `digits` of four, of which `value` is known.
+// After \u with `digits` of four read, giving `value`.
 CharStep hex_step(std::uint32_t digits, std::uint32_t value) {
   const std::uint32_t shift = 4 * (4 - digits);
   const std::uint32_t low = value << shift;
@@ -123,7 +123,7 @@ CharStep hex_step(std::uint32_t digits, std::uint32_t value) {
     const std::uint32_t from = 0x10000 + ((value - 0xD800) << 10);
     return part(pack(kPairBackslash, (value - 0xD800) << 16), {from, from | 0x3FF});
   }
-  CharRange single{low, high};  // but for surrogates
+  CharRange single{low, high};  // excluding surrogates
   if (single.low >= 0xD800 && single.low <= 0xDFFF) single.low = 0xE000;
   if (single.high >= 0xD800 && single.high <= 0xDFFF) single.high = 0xD7FF;
   CharRange pair{std::max(low, 0xD800U), std::min(high, 0xDBFFU)};

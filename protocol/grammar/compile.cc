@@ -12,16 +12,16 @@ namespace {
 using Arguments = CallsConstraint::Arguments;
 
 constexpr const char* kValueEnd = "\n</parameter>\n";
-constexpr const char* kValueMark = "</parameter>";  // where readers see the end of a value
+constexpr const char* kValueMark = "</parameter>";  // parsers of replies end a value here
 
-// A schema for an object, whatever a tool says of its parameters.
+// Returns the tool's parameter schema as a schema for an object.
 Json object_schema(const Json& parameters) {
   Json schema = parameters.is_object() ? parameters : Json::object();
   if (schema.find("type") == nullptr) schema["type"] = "object";
   return schema;
 }
 
-// What reply readers take for text as it is: strings, and those only.
+// Returns whether the reply parser takes a value with this schema as unquoted text: only for type string.
 bool is_text(const Json& schema) {
   const std::string* type = schema.find_string("type");
   return type != nullptr && *type == "string";
@@ -40,7 +40,7 @@ class CallBuilder {
     return listed(schema, next);
   }
 
-  /// One text and nothing else: the bytes that a reader of calls decodes to a text that fits.
+  /// A single text argument: accepts the bytes that the reply parser decodes to a matching text.
   NodeId input(const TextRule& rule, NodeId next) {
     const std::string name = kInputName;
     if (form_ == Arguments::kXml) {
@@ -67,7 +67,7 @@ class CallBuilder {
     return builder_.call(lark_start(builder_, rule.text, form), next);
   }
 
-  // Each parameter in its turn, in the order of the schema: required ones must come, others may.
+  // Parameters in schema order: required ones must be present, others are optional.
   NodeId listed(const Json& schema, NodeId next) {
     for (const char* keyword :
          {"patternProperties", "minProperties", "maxProperties", "propertyNames", "anyOf", "oneOf", "allOf",
@@ -95,7 +95,7 @@ class CallBuilder {
     }
     if (properties == nullptr) return next;
     const auto& list = properties->as_object();
-    // Two ways through the rest: with a parameter before it, and without, for the comma of Python's form.
+    // Two paths through the rest, with and without a previous parameter, because Python syntax needs commas.
     NodeId after = next;
     NodeId first = next;
     for (std::size_t i = list.size(); i-- > 0;) {
@@ -120,14 +120,14 @@ class CallBuilder {
     return builder_.literal(open, text(property.value, next));
   }
 
-  // A property's value by a schema of its own, which may speak of the whole schema's definitions.
+  // Compiles a property's schema, together with the definitions of the whole schema.
   NodeId value(const Json& whole, const Json& schema) {
     WorkBudget::Held held(builder_.budget());
     Json own = schema.is_object() ? schema : Json::object();
     for (const char* keyword : {"$defs", "definitions"}) {
       const Json* definitions = whole.find(keyword);
       if (definitions == nullptr || own.find(keyword) != nullptr) continue;
-      held.add(bytes_of(*definitions, builder_.budget()));  // a copy for each parameter
+      held.add(bytes_of(*definitions, builder_.budget()));  // one copy per parameter
       own[keyword] = *definitions;
     }
     return json_schema_value(builder_, own, OtherKeys::kIfDeclared);
@@ -157,7 +157,7 @@ class CallBuilder {
   const Arguments form_;
 };
 
-// One call without the mark before it. Throws as below.
+// Compiles one call without its mark. Throws GrammarError for a strict or text tool that cannot be compiled.
 NodeId one_call(ProgramBuilder& builder, const CallsConstraint& calls, NodeId next) {
   const auto pieces = [&](const std::vector<std::string>& texts, NodeId node) {
     for (std::size_t i = texts.size(); i-- > 0;) node = builder.mark(texts[i], node);
@@ -185,7 +185,7 @@ NodeId one_call(ProgramBuilder& builder, const CallsConstraint& calls, NodeId ne
 
 NodeId calls_start(ProgramBuilder& builder, const CallsConstraint& calls) {
   if (calls.mark.empty()) return one_call(builder, calls, builder.end());
-  // Behind a call text goes on: the text's node is needed before its calls are there.
+  // Text follows a call, so the text's node is created before the calls.
   const auto list = static_cast<std::uint32_t>(builder.program().lists.size());
   builder.program().lists.emplace_back();
   const NodeId text = builder.text_until(calls.mark, true, builder.add(Op::kSplit, 0, list));
@@ -231,7 +231,7 @@ NodeId value_or_call(ProgramBuilder& builder, const Constraint& constraint) {
 constexpr const char* kJsonBlanks = " \t\n\r";
 constexpr std::size_t kMaxSpaceStates = 4096;
 
-// The pattern takes the place of what may stand between tokens by default.
+// Replaces the default whitespace between JSON tokens by the pattern.
 void set_whitespace(ProgramBuilder& builder, const std::string& pattern) {
   try {
     CharProduct product(builder.budget());
@@ -259,7 +259,7 @@ void set_whitespace(ProgramBuilder& builder, const std::string& pattern) {
   }
 }
 
-// Thinking first, where the reply may have any; the value behind it may begin on a line of its own.
+// Adds optional reasoning before the value, separated by up to two line breaks.
 NodeId behind_thinking(ProgramBuilder& builder, const Constraint& constraint, NodeId value) {
   if (constraint.think_close.empty()) return value;
   const NodeId lines = builder.pattern("\n{0,2}", value);

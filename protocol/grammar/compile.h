@@ -1,7 +1,5 @@
 #pragma once
-// From what a reply must be to a program.
-//
-// Threading: pure functions.
+// Compiles a constraint on a reply to a Program.
 
 #include <memory>
 #include <string>
@@ -12,12 +10,12 @@
 
 namespace reprise::protocol::grammar {
 
-/// `wanted`: whether the client still waits for it. The error says what is wrong, and begins with the keyword where a
-/// schema has it; or it names the limit that was exceeded.
+/// `wanted` is polled and stops the compilation when it returns false, e.g. after a disconnect. The error
+/// says what is wrong, and begins with the keyword if a schema causes it; or it names the exceeded limit.
 Outcome<std::shared_ptr<const Program>, std::string> compile(const Constraint& constraint,
                                                              const Limits& limits = {}, IsWanted wanted = {});
 
-/// The same by a budget of the caller's, made by compile_budget(), which tells afterwards what it took.
+/// Compiles with the caller's budget (from compile_budget()), which records the work done.
 Outcome<std::shared_ptr<const Program>, std::string> compile(const Constraint& constraint,
                                                              WorkBudget& budget);
 WorkBudget compile_budget(const Limits& limits);

@@ -1,7 +1,5 @@
 #pragma once
-// Constraint: what a reply must be, as a client says it (compile.h makes a program of it).
-//
-// Threading: plain values.
+// Constraint: the required form of a reply, as the client specified it. compile.h compiles it.
 
 #include <cstdint>
 #include <optional>
@@ -12,70 +10,69 @@
 
 namespace reprise::protocol::grammar {
 
-/// What a text must be.
 struct TextRule {
   enum class Kind : std::uint8_t {
     kAny,
-    kRegex,  // all of it matches; of Python's dialect
+    kRegex,  // matches the whole text; Python dialect
     kLark,
   } kind = Kind::kAny;
   std::string text{};
 };
 
-/// The one parameter of a tool that takes a text instead of arguments.
+/// The one parameter of a tool that takes text instead of JSON arguments.
 inline constexpr const char* kInputName = "input";
 
-/// Calls of tools, in the form that a model writes them.
+/// Tool calls, in the syntax that the model writes.
 struct CallsConstraint {
   enum class Arguments : std::uint8_t {
-    kJson,    // an object
-    kXml,     // <parameter=key>\nvalue\n</parameter>\n for each, strings as they are
+    kJson,    // a JSON object
+    kXml,     // <parameter=key>\nvalue\n</parameter>\n per argument; strings are not quoted
     kPython,  // key=value, …
   };
   struct Tool {
-    std::string name{};  // for errors
-    /// What stands in front of the arguments and behind them; a piece that is a special token's text may come as that.
+    std::string name{};  // for error messages
+    /// Text around the arguments. A piece that equals a special token's text may be written as that token.
     std::vector<std::string> before{};
     std::vector<std::string> behind{};
-    Json parameters{};    // their schema; null: none is known
-    bool strict = false;  // false: where the schema cannot be kept, any arguments will do
-    /// Not kAny: the arguments are one text, `kInputName`, that this holds for, whatever `parameters` say.
+    Json parameters{};    // JSON schema; null: unknown
+    bool strict = false;  // false: if the schema is not supported, arguments are not constrained
+    /// If not kAny, the arguments are a single text, `kInputName`, with this form; `parameters` is ignored.
     TextRule input{};
   };
   Arguments arguments = Arguments::kJson;
-  std::vector<Tool> tools{};  // one of these is called
-  /// The reply is text, and whenever this mark comes in it a call follows; empty: the reply is one call. Beside a
-  /// constraint of another kind: the reply is that, or a call behind this mark.
+  std::vector<Tool> tools{};  // the tools that may be called
+  /// Text that starts a call. Empty: the reply is one call. Set: the reply is free text in which each mark
+  /// starts a call, or, with a constraint of another kind, either a value of that kind or a call.
   std::string mark{};
 };
 
 struct Constraint {
   enum class Kind : std::uint8_t {
     kNone,
-    kJsonObject,  // any
-    kJsonSchema,  // json
-    kRegex,       // text: all of the reply
-    kChoice,      // choices: one of these
-    kGbnf,        // text
-    kLark,        // text
-    kCalls,       // calls, and nothing else of this
+    kJsonObject,
+    kJsonSchema,  // JSON Schema in `json`
+    kRegex,       // regular expression in `text`, for the whole reply
+    kChoice,      // one of `choices`
+    kGbnf,        // GBNF grammar in `text`
+    kLark,        // Lark grammar in `text`
+    kCalls,       // tool calls as in `calls`
   };
   Kind kind = Kind::kNone;
   Json json{};
   std::string text{};
   std::vector<std::string> choices{};
   CallsConstraint calls{};
-  /// A pattern for the whitespace between the tokens of JSON, also in arguments of tools. None: a blank may follow a comma
-  /// or a colon, and nothing else may come.
+  /// Pattern of the whitespace between JSON tokens, also in arguments. None: one optional space after commas
+  /// and colons.
   std::optional<std::string> whitespace{};
-  /// What the client calls it, for errors.
+  /// name of the request member, for errors
   std::string field{};
-  /// Reasoning may stand before it: free text up to think_close, and blank lines behind. Empty: none.
-  std::string think_open{};  // may stand at the beginning; empty: the prompt has opened it
+  /// If set, reasoning may precede the reply: free text up to think_close, then blank lines.
+  std::string think_open{};  // optional opening tag; empty: the prompt has opened it
   std::string think_close{};
 
   explicit operator bool() const { return kind != Kind::kNone; }
-  /// The same for the same constraint: to compile each once.
+  /// Returns a string that identifies the constraint, for caching compiled programs.
   std::string key() const;
 };
 

@@ -11,10 +11,10 @@ namespace reprise::protocol::grammar {
 namespace {
 
 constexpr std::uint64_t kSteps = 4'000'000;
-constexpr std::uint64_t kStepsOfOne = 200'000;  // of one ending
+constexpr std::uint64_t kStepsOfOne = 200'000;  // per ending
 constexpr std::uint32_t kMaxSweeps = 256;
 constexpr std::uint32_t kMaxDepth = 128;
-constexpr std::size_t kMaxKeyStates = 200'000;  // of one object, that are looked at for its keys
+constexpr std::size_t kMaxKeyStates = 200'000;  // states examined for the keys of one object
 
 std::uint32_t sum(std::uint32_t a, std::uint32_t b) {
   if (a == Endings::kNone || b == Endings::kNone) return Endings::kNone;
@@ -33,7 +33,7 @@ bool is_plain_ascii(std::uint32_t c, bool json) {
   return c >= 0x20 && c < 0x7F && !(json && (c == '"' || c == '\\'));
 }
 
-/// The character of an edge that is written with the fewest bytes; nothing where it has surrogates alone.
+/// Returns the character of an edge with the shortest encoding; empty if the edge has only surrogates.
 std::string char_of(const CharDfa::Edge& edge, bool json) {
   for (const std::uint32_t c : {'a', '0', ' '}) {
     if (c >= edge.low && c <= edge.high) return std::string(1, static_cast<char>(c));
@@ -323,7 +323,7 @@ std::vector<Endings::Path> Endings::paths(std::uint32_t dfa, std::uint32_t state
   const CharDfa& of = program_.dfas[dfa];
   struct Step {
     std::uint32_t state = 0;
-    std::uint32_t from = 0;  // a step
+    std::uint32_t from = 0;  // index of the previous step
     std::uint32_t edge = kNowhere;
   };
   std::vector<Path> found;
@@ -400,7 +400,7 @@ bool Endings::write_members(std::uint32_t object, const std::vector<std::uint32_
     }
     out.text += key;
     if (!write_after_key(object, label, out, depth)) return false;
-    if (!write_space(space.around_brackets, out.text)) return false;  // before the comma or brace
+    if (!write_space(space.around_brackets, out.text)) return false;
     comma = true;
   }
   out.text += '}';
@@ -428,7 +428,7 @@ bool Endings::write_items(const ArraySpec& spec, std::uint32_t index, bool comma
 bool Endings::write(NodeId node, Ending& out, std::uint32_t depth) const {
   if (depth > kMaxDepth) return false;
   for (std::uint32_t guard = 0; guard < 4 * kMaxBytes; ++guard) {
-    budget_.charge();  // parts without a text can be repeated more often than the text is long
+    budget_.charge();  // parts with empty text may repeat more often than the text is long
     if (costs_[node] == kNone || out.text.size() > kMaxBytes) return false;
     const Node& at = program_.nodes[node];
     switch (at.op) {
@@ -510,7 +510,7 @@ bool Endings::write(NodeId node, Ending& out, std::uint32_t depth) const {
   return false;
 }
 
-// -- from a place
+// -- from a location
 
 bool PlaceEndings::write(const Place& place, Ending& out) const {
   const Node& node = program_.nodes[place.node];
@@ -562,7 +562,7 @@ bool PlaceEndings::write(const Place& place, Ending& out) const {
   return endings_.write(node.next, out) && write_frames(place.stack, out);
 }
 
-// What the values and rules that are open come to, the innermost first.
+// Completes all enclosing values and rules, innermost first.
 bool PlaceEndings::write_frames(std::uint32_t stack, Ending& out) const {
   const JsonSpace& space = program_.space;
   while (stack != 0) {
@@ -597,7 +597,6 @@ bool PlaceEndings::write_frames(std::uint32_t stack, Ending& out) const {
   return true;
 }
 
-// Stacks::Members that must come yet after another one, and the brace.
 bool PlaceEndings::write_rest(std::uint32_t object, std::uint32_t members, Ending& out) const {
   std::vector<std::uint32_t> labels;
   const Stacks::Members& so_far = stacks_.members(members);
@@ -644,7 +643,7 @@ bool PlaceEndings::write_object(const Place& place, Ending& out) const {
   return written && endings_.write(node.next, out) && write_frames(top.below, out);
 }
 
-// At least one.
+// Sets `labels` to the members after a comma, at least one.
 bool PlaceEndings::members_after_comma(std::uint32_t object, const Stacks::Members& members,
                                        std::vector<std::uint32_t>& labels) const {
   if (!endings_.members_to_come(object, members.seen, members.count, 0, labels)) return false;
@@ -665,9 +664,8 @@ bool PlaceEndings::members_after_comma(std::uint32_t object, const Stacks::Membe
   return best != 0 && endings_.members_to_come(object, members.seen, members.count, best, labels);
 }
 
-// The rest of a key, its value, the other members that must come, and the brace.
 bool PlaceEndings::write_key(const Place& place, Ending& out) const {
-  constexpr std::size_t kMaxPaths = 16;  // the nearest ones; a walk that is made for each state
+  constexpr std::size_t kMaxPaths = 16;  // nearest labels only, because this runs for every state
   constexpr std::size_t kMaxStates = 4096;
   const std::uint32_t object = program_.nodes[place.node].arg;
   const ObjectSpec& spec = program_.objects[object];
@@ -681,7 +679,7 @@ bool PlaceEndings::write_key(const Place& place, Ending& out) const {
   std::optional<Endings::Path> best;
   std::uint64_t least = 0;
   for (Endings::Path& path : endings_.paths(spec.keys, place.a, is_usable, kMaxPaths, kMaxStates)) {
-    // A required one is no more than what must come anyway.
+    // A required property costs nothing extra.
     const bool required = path.label <= properties && spec.properties[path.label - 1].required;
     const std::uint64_t cost = path.text.size() + (required ? 0 : endings_.member_cost(object, path.label));
     if (best && cost >= least) continue;

@@ -12,8 +12,8 @@
 namespace reprise::protocol::grammar {
 namespace {
 
-// Forty digits and an exponent of two are enough, and whatever reads them can hold the number. Multiples, whose
-// automata are large already, have any number of digits.
+// 40 digits and a two-digit exponent suffice, and every reader can represent the number. Multiples, whose
+// automata are large, may have any number of digits.
 constexpr const char* kIntegerPattern = "-?(?:0|[1-9][0-9]{0,39})";
 constexpr const char* kDecimalPattern = "-?(?:0|[1-9][0-9]{0,39})(?:\\.[0-9]+)?";
 constexpr const char* kNumberPattern = "-?(?:0|[1-9][0-9]{0,39})(?:\\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?";
@@ -23,7 +23,7 @@ constexpr const char* kLongDecimalPattern = "-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?";
 
 constexpr std::size_t kMostFirstItems = 4096;
 
-// Values are nodes by the set of schemas that they must fit, so that recursion leads back to the same node.
+// Caches the node of each set of schemas, so that recursive schemas refer back to the same node.
 class SchemaCompiler {
  public:
   SchemaCompiler(ProgramBuilder& builder, const Json& document, OtherKeys other_keys)
@@ -119,8 +119,7 @@ class SchemaCompiler {
     }
     if (value.is_double() && std::abs(value.as_double()) < 1e15 &&
         value.as_double() == std::floor(value.as_double())) {
-      const auto whole =
-          std::to_string(static_cast<std::int64_t>(value.as_double()));  // as short as it can be said
+      const auto whole = std::to_string(static_cast<std::int64_t>(value.as_double()));  // shortest spelling
       return builder_.split(
           {builder_.literal(value.dump(), builder_.end()), builder_.literal(whole, builder_.end())});
     }
@@ -165,7 +164,7 @@ class SchemaCompiler {
     struct Bound {
       bool low;
       bool strict;
-      bool excludes = false;  // the number itself, and nothing else
+      bool excludes = false;  // excludes exactly this number
     };
     CharProduct product(builder_.budget());
     std::vector<Bound> bounds;
@@ -257,7 +256,7 @@ class SchemaCompiler {
   std::vector<Decimal> multiples_;
 };
 
-// All names that the schemas speak of, in order.
+// Returns all names that the schemas mention, sorted.
 std::vector<std::string> SchemaCompiler::names_of(const Alternative& part) const {
   std::vector<std::string> names;
   const auto add_list = [&](const Json& list, const char* keyword) {
@@ -311,7 +310,7 @@ void SchemaCompiler::add_needs(const Alternative& part, const std::vector<std::s
   }
 }
 
-/// Whether keys that no schema speaks of are left out although none says so.
+/// Returns whether unmentioned keys are excluded although no schema says so.
 bool SchemaCompiler::is_closed(const Alternative& part, std::size_t names, std::uint32_t least) const {
   if (other_keys_ != OtherKeys::kIfDeclared || names < least) return false;
   bool declares = false;
@@ -320,11 +319,11 @@ bool SchemaCompiler::is_closed(const Alternative& part, std::size_t names, std::
     const Json* properties = base->find_object("properties");
     if (properties == nullptr) continue;
     builder_.budget().charge(properties->size());
-    declares =
-        declares || std::any_of(properties->as_object().begin(), properties->as_object().end(),
-                                [](const Json::Member& property) {  // what `not` leaves out declares nothing
-                                  return !property.value.is_bool() || property.value.as_bool();
-                                });
+    declares = declares || std::any_of(properties->as_object().begin(), properties->as_object().end(),
+                                       // properties excluded by `not` do not count as declared
+                                       [](const Json::Member& property) {
+                                         return !property.value.is_bool() || property.value.as_bool();
+                                       });
   }
   return declares;
 }
@@ -341,7 +340,7 @@ NodeId SchemaCompiler::object(const Alternative& part) {
   }
   add_needs(part, names, spec);
 
-  // Keys that are no property's: which patterns they match tells what their values must fit.
+  // Undeclared keys: the patterns that they match determine the schemas of their values.
   CharProduct keys(builder_.budget());
   keys.add(names_part(names, builder_.budget()), false);
   struct Pattern {
@@ -371,11 +370,13 @@ NodeId SchemaCompiler::object(const Alternative& part) {
     std::sort(texts.begin(), texts.end());
     texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
     if (has) keys.add(names_part(texts, builder_.budget()));
-    if ((rules[0].types & kStringType) == 0) keys.add(length_part(1, 0));  // no name is no string
+    // a type other than string allows no name
+    if ((rules[0].types & kStringType) == 0) keys.add(length_part(1, 0));
     static_cast<void>(parts_.add_string_parts(rules[0], keys));
   }
   const bool closed = is_closed(part, names.size(), spec.least);
-  std::map<std::vector<bool>, std::uint32_t> groups;  // by patterns: its number, kNowhere where no value fits
+  // group number by matched patterns; kNowhere: no value is valid
+  std::map<std::vector<bool>, std::uint32_t> groups;
   CharDfa dfa = keys.build([&](std::span<const Verdict> verdicts) -> std::uint32_t {
     if (verdicts[0] != 0) return verdicts[0];
     std::vector<bool> matched;

@@ -1,13 +1,13 @@
 #pragma once
-// JSON Schema to a program whose texts are the values that fit.
+// Compiles JSON Schema to a program that accepts the JSON texts of valid values.
 //
-// Every keyword that says which values fit is kept, or the schema is refused with a GrammarError that begins with the
-// keyword: never ignored. Keywords that are annotations to the specification say nothing, `format`s that it does
-// not define among them.
+// Every keyword that restricts values is enforced, or the schema is rejected with a GrammarError that begins
+// with the keyword. Annotations, including `format`s that the specification does not define, have no effect.
 //
-// SchemaSource reads the document, SchemaParts takes sets of its schemas apart, json_schema_value() makes nodes of them.
+// SchemaSource resolves references, SchemaParts splits sets of schemas into alternatives, json_schema_value()
+// creates nodes.
 //
-// Threading: one thread, for one compilation.
+// Threading: used by one thread, for one compilation.
 
 #include <cstdint>
 #include <deque>
@@ -28,19 +28,18 @@ namespace reprise::protocol::grammar {
 
 using Schema = const Json*;  // true, false, or an object
 
-/// A GrammarError that begins with the keyword.
+/// Throws a GrammarError that begins with the keyword.
 [[noreturn]] void fail_at(std::string_view keyword, const std::string& what);
 
-/// The value of a keyword that must have that kind.
+/// Return the value as a list or object; throw if it is of another type.
 const Json::Array& list_at(std::string_view keyword, const Json& value);
 const Json::Object& object_at(std::string_view keyword, const Json& value);
 
-/// Of the value with all that is in it, about.
+/// Returns the approximate memory of a value and everything in it.
 std::size_t bytes_of(const Json& value, WorkBudget& budget);
 
-/// A JSON Schema document, where its `$ref`s lead within it, and what its keywords are called. Nothing is
-/// ever fetched: a reference that leads out of the document is an error. Schemas are pointers into the
-/// document, or into what was made for it.
+/// A JSON Schema document with its `$ref`s and keywords. References outside the document are an error;
+/// nothing is fetched. A Schema points into the document or to a schema that make() created.
 class SchemaSource {
  public:
   /// `document` must outlive it.
@@ -48,20 +47,21 @@ class SchemaSource {
 
   Schema root() const { return &document_; }
   Schema resolve(const std::string& reference);
-  /// A schema of our own that says something in the words of schemas.
+  /// Stores a derived schema and returns a pointer to it.
   Schema make(Json schema);
-  /// For what is made.
+  /// Copies a value for use in a derived schema, and charges the budget.
   Json copy(const Json& value);
-  /// As Json::find(), and as fast in large objects. `object` belongs to the document, or was made.
+  /// Like Json::find(), but fast for large objects. Requires: `object` is in the document or was made by
+  /// make().
   const Json* member(const Json& object, std::string_view key);
-  /// Before 2019 whatever stands beside a $ref is ignored.
+  /// Returns whether `$ref` overrides its siblings, as in drafts before 2019.
   bool ref_stands_alone() const { return ref_stands_alone_; }
   WorkBudget& budget() { return budget_; }
 
-  /// Whether a value fits, for the constants of a schema. Throws for what is not supported.
+  /// Returns whether a value is valid; used for a schema's constants. Throws for unsupported keywords.
   bool fits(Schema schema, const Json& value);
   bool pattern_fits(const std::string& pattern, std::string_view text);
-  /// As JSON Schema compares: 1 and 1.0 are equal, and the order of members does not matter.
+  /// Compares as JSON Schema does: 1 equals 1.0, and member order does not matter.
   bool same_value(const Json& a, const Json& b);
 
  private:
@@ -79,37 +79,37 @@ class SchemaSource {
   std::map<std::string, Schema> ids_;
   std::map<std::string, Schema> resolved_;
   std::map<std::string, CharDfa> patterns_;
-  std::unordered_map<const Json*, std::unordered_map<std::string_view, const Json*>>
-      members_;  // of large ones
+  // members of large objects by name
+  std::unordered_map<const Json*, std::unordered_map<std::string_view, const Json*>> members_;
   bool ref_stands_alone_ = false;
 };
 
-/// Names of types in a `type` keyword that fit the value.
 bool has_type(const Json& types, const Json& value);
 
-/// Of the internal keywords that negation makes. They are not UTF-8, so that no client can write them.
+/// Internal keywords produced by negation. They are not valid UTF-8, so no client can send them.
 inline constexpr const char* kNotEnum = "\xFFnot enum";
 inline constexpr const char* kNotPattern = "\xFFnot pattern";
 inline constexpr const char* kFraction =
     "\xFF"
-    "fraction";  // a type: numbers that are no integers
+    "fraction";  // a type: numbers that are not integers
 
-// The values of `format` for strings, as regular expressions.
+// String formats as regular expressions.
 
-/// A regular expression of the whole text; null: no such format is known here.
+/// Returns a regular expression of the whole text; null: unknown format.
 const char* pattern_of_format(std::string_view format);
 
-/// The specification defines it, so that ignoring it would be wrong. Others are annotations to it.
+/// Returns whether the specification defines the format, so that it must be enforced. Other formats are
+/// annotations.
 bool is_defined_format(std::string_view format);
 
-/// Sorted, each once; empty: any value fits.
+/// Schemas that a value must all satisfy, sorted without duplicates; empty: any value.
 using SchemaSet = std::vector<Schema>;
 
 enum ValueType : std::uint32_t {
   kNullType = 1,
   kBoolType = 2,
   kIntegerType = 4,
-  kFractionType = 8,  // numbers that are no integers; with kIntegerType: numbers
+  kFractionType = 8,  // numbers that are not integers; with kIntegerType: all numbers
   kStringType = 16,
   kArrayType = 32,
   kObjectType = 64,
@@ -117,42 +117,44 @@ enum ValueType : std::uint32_t {
 };
 
 struct Alternative {
-  std::vector<Schema> bases{};  // their keywords but those about choices are all to be kept
+  std::vector<Schema> bases{};  // all their keywords apply, except those that express choices
   std::uint32_t types = kAnyType;
 };
 
-/// What a set of schemas says together, taken apart into alternatives without choices.
+/// Splits a set of schemas into alternatives without choices.
 ///
-/// Schemas that a value must all fit are one set; their allOf and $ref members join it, and each anyOf, oneOf, not and
-/// if divides it into alternatives. What is left in an alternative are keywords about one value, whose limits are
-/// simply all to be kept. oneOf's alternatives must be shown to exclude each other, or are made to by negation.
+/// A value must satisfy all schemas of a set. Members of allOf and targets of $ref join the set; each anyOf,
+/// oneOf, not and if splits it into alternatives. The remaining keywords of an alternative are simply
+/// combined. The options of oneOf must be provably disjoint, or are made disjoint by negation.
 class SchemaParts {
  public:
   explicit SchemaParts(SchemaSource& source) : source_(source) {}
 
   std::vector<Alternative> alternatives(const SchemaSet& set);
-  /// They may have more values than fit: `oneOf` is taken for `anyOf`, and `not` and conditions say nothing.
+  /// Returns a superset of the valid values: `oneOf` is treated as `anyOf`, `not` and conditions are ignored.
   std::vector<Alternative> loose_alternatives(const SchemaSet& set);
 
-  /// A bound over all schemas of an alternative; `found` where there is none.
-  std::uint32_t most_of(const Alternative& part, const char* keyword) const;   // the smallest
-  std::uint32_t least_of(const Alternative& part, const char* keyword) const;  // the largest, else 0
+  /// Limits combined over all schemas of an alternative.
+  // the smallest; kUnbounded if absent
+  std::uint32_t most_of(const Alternative& part, const char* keyword) const;
+  std::uint32_t least_of(const Alternative& part, const char* keyword) const;  // the largest; 0 if absent
 
-  /// What a property's value must fit.
+  /// Returns the schemas that apply to a property's value.
   SchemaSet of_property(const Alternative& part, const std::string& name);
   SchemaSet of_item(const Alternative& part, std::size_t index) const;
   std::size_t first_items(const Alternative& part) const;
-  /// Names that must be there, sorted.
+  /// Returns the required names, sorted.
   std::vector<std::string> required(const Alternative& part) const;
-  /// Constants that fit all of it; `has` where it has any enum or const.
+  /// Returns the enum or const values that satisfy the whole alternative; `has`: it has an enum or const.
   std::vector<Json> constants(const Alternative& part, bool& has);
 
-  /// Patterns, lengths, formats and excluded texts, into a product. False: nothing is said of strings.
+  /// Adds patterns, lengths, formats and excluded texts to the product. Returns false if strings are not
+  /// restricted.
   bool add_string_parts(const Alternative& part, CharProduct& product);
 
  private:
   using Names = const std::vector<std::string>*;
-  /// names_of_others_ for a while.
+  /// Sets names_of_others_ for its lifetime.
   class NamesInForce {
    public:
     NamesInForce(SchemaParts& parts, Names names)
@@ -190,25 +192,25 @@ class SchemaParts {
   bool only_empty_lists_in_common(const std::vector<Alternative>& a, const std::vector<Alternative>& b);
 
   SchemaSource& source_;
-  /// While something is negated for values whose members can have these names alone; null: that is not known.
+  /// Set while negating a schema for values whose members can only have these names; null: names are not
+  /// limited.
   Names names_of_others_ = nullptr;
   std::size_t looked_at_ = 0;
 };
 
-/// The types that a `type` keyword names.
 std::uint32_t types_of(const Json& types);
 
-/// Keys that an object's schemas do not speak of, where none of them has `additionalProperties`.
+/// Keys that the schemas of an object do not mention, when none has `additionalProperties`.
 enum class OtherKeys : std::uint8_t {
-  kAllowed,     // as the specification has it
-  kIfDeclared,  // only where no schema declares a property: arguments of tools have no invented ones
+  kAllowed,  // allowed, as in the specification
+  // allowed only if no schema declares properties; for tool arguments, so that the model invents none
+  kIfDeclared,
 };
 
-/// The value that fits the schema, ending at `builder.end()`.
+/// Returns the node of a valid value, which ends at `builder.end()`.
 NodeId json_schema_value(ProgramBuilder& builder, const Json& schema,
                          OtherKeys other_keys = OtherKeys::kAllowed);
 
-/// Any JSON object.
 NodeId any_json_object(ProgramBuilder& builder);
 
 }  // namespace reprise::protocol::grammar

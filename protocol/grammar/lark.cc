@@ -1,4 +1,3 @@
-// Lark's language.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -13,11 +12,11 @@
 namespace reprise::protocol::grammar {
 namespace {
 
-// No rule of a grammar's text can have these names.
+// Names that a grammar cannot define itself.
 constexpr const char* kIgnored = "%ignore";
 constexpr const char* kWhole = "%whole";
 
-/// common.lark's terminals as regular expressions.
+/// Terminals of common.lark as regular expressions.
 struct CommonTerminal {
   std::string_view name;
   std::string_view regex;
@@ -63,11 +62,11 @@ bool is_terminal(std::string_view name) {
 
 class LarkReader {
  public:
-  /// `held`: what its rules take.
+  /// `held` is charged for the rules.
   LarkReader(std::string_view text, WorkBudget& budget, WorkBudget::Held& held)
       : text_(text), budget_(budget), held_(held) {}
 
-  /// The rule `kWhole` is the text.
+  /// Parses the grammar; the rule `kWhole` is its start.
   Rules read() {
     for (skip(true); more(); skip(true)) {
       if (peek() == '%') {
@@ -117,7 +116,7 @@ class LarkReader {
     at_ += wanted.size();
     return true;
   }
-  /// What stands here, for errors.
+  /// Returns the text at the current offset, for errors.
   std::string here() const {
     std::size_t end = at_;
     while (end < text_.size() && end < at_ + 16 && text_[end] >= ' ' && text_[end] <= '~') ++end;
@@ -130,7 +129,7 @@ class LarkReader {
         while (more() && peek() != '\n') ++at_;
       } else if (more() && (c == ' ' || c == '\t' || c == '\r' || c == '\f' || (lines && c == '\n'))) {
         ++at_;
-      } else if (!take("\\\n") && !take("\\\r\n")) {  // a line that goes on
+      } else if (!take("\\\n") && !take("\\\r\n")) {  // line continuation
         return;
       }
     }
@@ -221,9 +220,9 @@ class LarkReader {
     add(as, {.choice = {{std::move(item)}}, .line = line()});
   }
 
-  // -- what stands behind a name
+  // -- right-hand sides
 
-  // Within brackets alternatives may go over lines; elsewhere a line ends a rule unless a '|' goes on with it.
+  // Inside brackets alternatives may span lines; elsewhere a line break ends a rule unless '|' follows.
   RuleChoice choice(std::size_t depth) {
     if (depth > budget_.limits().depth) {
       fail("more than " + std::to_string(budget_.limits().depth) + " brackets within each other");
@@ -250,7 +249,7 @@ class LarkReader {
       const std::size_t begin = at_;
       std::optional<RuleItem> item = atom(depth);
       if (!item || (first && depth == 0 && begins_definition(begin))) {
-        at_ = before;  // nothing follows on this line, and perhaps another definition below
+        at_ = before;  // the rule ends here; a definition may follow on the next line
         skip(false);
         break;
       }
@@ -266,7 +265,7 @@ class LarkReader {
     return items;
   }
 
-  // Behind a word that was read as an item: whether it is the name of the next definition.
+  // Returns whether the word just read as an item is the name of the next definition.
   bool begins_definition(std::size_t word_at) const {
     if (!is_word(text_[word_at])) return false;
     std::size_t at = at_;
@@ -371,7 +370,7 @@ class LarkReader {
     return c.code_point;
   }
 
-  // With its quotes.
+  // Returns the string with its quotes.
   std::string string() {
     std::string text;
     for (++at_; peek() != '"';) {
@@ -444,9 +443,9 @@ class LarkReader {
     return {.kind = Kind::kPattern, .number = number};
   }
 
-  // -- when all is read
+  // -- after parsing
 
-  // A terminal that leads to itself; each chain of terminals counts as brackets do.
+  // Rejects terminals that refer to themselves; each level counts towards the nesting limit.
   void refuse_circle(const std::string& name) {
     bool& open = open_[name];
     if (open)
@@ -468,7 +467,7 @@ class LarkReader {
     }
   }
 
-  // a: a "x" | "y"  is the same as  a: ("y") ("x")*
+  // Rewrites direct left recursion: a: a "x" | "y" becomes a: ("y") ("x")*
   static void rewrite_left_recursion(const std::string& name, RuleChoice& choice) {
     const auto begins_with_itself = [&](const std::vector<RuleItem>& items) {
       return !items.empty() && items[0].kind == Kind::kRule && items[0].text == name && items[0].least == 1 &&
@@ -497,7 +496,7 @@ class LarkReader {
     return item;
   }
 
-  // What is ignored may stand before every terminal of a rule.
+  // Allows ignored text before every terminal of a rule.
   void let_ignore(RuleChoice& choice) {
     for (std::vector<RuleItem>& items : choice) {
       for (RuleItem& item : items) {
@@ -525,7 +524,7 @@ class LarkReader {
   std::set<std::string> met_{};
   bool in_terminal_ = false;
   std::size_t at_ = 0;
-  std::size_t counted_ = 0;  // bytes of which line_ knows
+  std::size_t counted_ = 0;  // bytes whose line breaks are counted in line_
   std::uint32_t line_ = 1;
 };
 

@@ -14,23 +14,23 @@
 namespace reprise::protocol::grammar {
 namespace {
 
-// The tokens that stay within a JSON string, from a place in it, and where in the trie others leave it.
+// The tokens that stay within a JSON string from a location, and the trie nodes at which others leave it.
 //
-// What may stand in a string does not depend on what the string stands in: so this is found once for each place of a
-// rule and kept, while what follows the closing quote is looked at by MaskMaker, which knows the whole state.
-// Most tokens stay within: the rest of a mask is little work.
+// This depends only on the string's rule, not on the context, so it is computed once per location of a rule
+// and cached. MaskMaker handles what follows the closing quote, as it knows the full state. Most tokens stay
+// within the string, so little work remains per mask.
 struct ContentMask {
   explicit ContentMask(TokenMask stay) : tokens(std::move(stay)) {}
 
-  TokenMask tokens;  // that stay within
-  /// The closing quote: a node of the trie, and the label of the automaton there (1 without one).
+  TokenMask tokens;
+  /// A closing quote: its trie node, and the automaton's label there (1 without an automaton).
   struct Leave {
     std::uint32_t node = 0;
     std::uint32_t label = 0;
   };
   std::vector<Leave> leaves{};
-  /// Keys alone: by the byte of this node it can only become a property's name, and which of these are there already
-  /// decides. a, b: the place before that byte.
+  /// For keys: from this node's byte on the key can only become a declared property, so it depends on the
+  /// members so far. a, b: the location before that byte.
   struct Branch {
     std::uint32_t node = 0;
     std::uint32_t a = 0;
@@ -49,12 +49,12 @@ class ContentMasks {
   ContentMasks(const Program& program, const Vocabulary& vocabulary, WorkBudget& budget)
       : program_(program), vocabulary_(vocabulary), budget_(budget) {}
 
-  /// a: state of the automaton, or characters so far; b: CharProgress. Valid until another is asked for.
+  /// a: automaton state or character count; b: CharProgress. The reference is valid until the next call.
   const ContentMask& of(const ContentRule& rule, std::uint32_t a, std::uint32_t b);
   std::size_t bytes() const { return bytes_; }
 
  private:
-  using Local = std::int32_t;  // a place within the string, by number
+  using Local = std::int32_t;  // index of a location within the string
   static constexpr Local kUnknown = -1;
   static constexpr Local kOut = -2;
   static constexpr Local kLeaves = -3;
@@ -84,12 +84,12 @@ void forbid(TokenMask& mask, TokenId token) {
   mask.bits[t / 32] &= ~(std::uint32_t{1} << (t % 32));
 }
 
-// A rule as a machine that reads bytes: places are numbered and steps found as they are met.
+// A ContentRule as a lazily built automaton over bytes.
 struct ContentMasks::Machine {
   struct Place {
     std::uint32_t a = 0;
     std::uint32_t b = 0;
-    bool branches = false;  // other places decide what follows
+    bool branches = false;  // what follows depends on the context
     bool free = false;      // every plain character leads back here
     std::unique_ptr<std::array<Local, 256>> next{};
   };
@@ -105,7 +105,7 @@ struct ContentMasks::Machine {
 struct ContentMasks::Walk {
   Machine& machine;
   ContentMask& mask;
-  bool counted = false;  // plain tokens are in the mask as far as they may be, and not looked at
+  bool counted = false;  // the mask already has the plain tokens that the count allows
 };
 
 ContentMasks::Machine& ContentMasks::machine_of(const ContentRule& rule) {
@@ -172,7 +172,7 @@ ContentMasks::Local ContentMasks::find_step(Machine& machine, Local from, std::u
   return leads_on ? number_of(machine, a, step.progress, !to_others) : kOut;
 }
 
-// The tokens below a node of the trie. `has_plain`: the plain ones are in the mask.
+// Adds the tokens below a trie node. `has_plain`: the mask already has the plain ones.
 void ContentMasks::walk(Walk& walk, std::uint32_t parent, Local at, bool has_plain) {
   const auto nodes = vocabulary_.nodes();
   Machine& machine = walk.machine;
@@ -186,7 +186,7 @@ void ContentMasks::walk(Walk& walk, std::uint32_t parent, Local at, bool has_pla
   for (std::uint32_t child = parent + 1; child < nodes[parent].end; child = nodes[child].end) {
     const Vocabulary::TrieNode& node = nodes[child];
     budget_.charge();
-    if ((free || walk.counted) && node.only_plain) return;  // and so are all behind it
+    if ((free || walk.counted) && node.only_plain) return;  // all following siblings are plain too
     auto& table = machine.at(at).next;
     if (table == nullptr) {
       table = std::make_unique<std::array<Local, 256>>();
@@ -222,7 +222,7 @@ void ContentMasks::walk(Walk& walk, std::uint32_t parent, Local at, bool has_pla
   }
 }
 
-// Whether nearly all characters lead where all plain tokens may follow.
+// Samples a few characters to see whether most lead to a free location.
 bool ContentMasks::mostly_free(Machine& machine, Local at) {
   std::size_t free = 0;
   constexpr std::uint8_t kSome[] = {' ', 'q', 'K', '7', ')', 'z'};
@@ -251,39 +251,39 @@ const ContentMask& ContentMasks::of(const ContentRule& rule, std::uint32_t a, st
 
 }  // namespace
 
-/// A text that the rest of a reply becomes.
+/// The text that completes a reply.
 struct ClosingText {
   Ending ending{};
-  std::vector<std::uint32_t> tokens_left{};  // from each offset to the end, at least
+  std::vector<std::uint32_t> tokens_left{};  // by offset: minimum tokens from there to the end
 };
 
-/// How many tokens a reply needs to come to its end, and masks that bring it there before its limit.
+/// Computes how many tokens a reply needs to end, and masks that make it end before its limit.
 ///
-/// A state's ending is a short text (endings.h), spelled with the fewest tokens. Near the limit a mask has the tokens alone
-/// behind which what is left suffices for the ending of the next state; where it just suffices for one text the reply
-/// becomes that text. Masks depend on the tokens of the reply and on its limit, and on nothing else.
+/// A state's ending is a short text (endings.h), spelled with the fewest tokens. Near the limit a mask has
+/// only tokens after which the remaining limit suffices for the next state's ending. When it just suffices
+/// for one text, the reply becomes that text. Masks depend only on the reply's tokens and limit.
 class Closing {
  public:
   static constexpr std::uint32_t kNever = UINT32_MAX;  // tokens
-  static constexpr std::uint32_t kMaxTokens = 256;     // longer endings are not looked for
+  static constexpr std::uint32_t kMaxTokens = 256;     // longer endings are ignored
   static constexpr std::uint32_t kMaxWindow = 256;
-  /// From the limit: nothing is done earlier.
+  /// Distance to the limit, in tokens, above which masks are not restricted.
   static constexpr std::size_t kFarthest = kMaxTokens + kMaxWindow;
 
   Closing(const Program& program, const Vocabulary& vocabulary);
 
-  /// The state's ending; nothing: none is known, or not of these tokens.
+  /// Returns the state's ending; nothing if none is known or the vocabulary cannot spell it.
   std::optional<ClosingText> text(Matcher& matcher, Matcher::State state) const;
-  /// Its tokens, or kNever.
+  /// Returns the ending's token count, or kNever.
   std::uint32_t tokens_to_end(Matcher& matcher, Matcher::State state) const;
-  /// An upper bound of tokens_to_end() behind any token that stays in this string or key.
+  /// Returns an upper bound of tokens_to_end() after any token that stays within this string or key.
   std::uint32_t tokens_within(Matcher& matcher, Matcher::State state, const Matcher::Within& within) const;
-  /// By how much one token can bring the end farther away, about.
+  /// Returns approximately how many tokens one token can add to the distance to the end.
   std::uint32_t window() const { return window_; }
 
   std::size_t bytes() const { return sizeof *this + endings_.bytes(); }
 
-  /// The tokens that go on with the text from an offset and leave enough of `left` for the rest of it.
+  /// Returns the tokens that continue the text at an offset and leave enough of `left` for the rest.
   SharedMask mask(const ClosingText& text, std::size_t offset, std::size_t left) const;
 
  private:
@@ -293,8 +293,8 @@ class Closing {
   const Vocabulary& vocabulary_;
   const Endings endings_;
   const std::uint32_t window_;
-  std::array<std::uint32_t, 256> first_nodes_{};               // of the trie, by byte; 0: none
-  std::map<std::string, std::vector<TokenId>> special_texts_;  // special tokens by their bytes
+  std::array<std::uint32_t, 256> first_nodes_{};  // trie node by first byte; 0: none
+  std::map<std::string, std::vector<TokenId>> special_texts_;
 };
 
 Closing::Closing(const Program& program, const Vocabulary& vocabulary)
@@ -309,7 +309,7 @@ Closing::Closing(const Program& program, const Vocabulary& vocabulary)
   for (const TokenId id : vocabulary.specials()) special_texts_[vocabulary.token(id).bytes].push_back(id);
 }
 
-// Calls visit(token, its bytes) for each token that the text goes on with from an offset.
+// Calls visit(token, its bytes) for each token that continues the text at an offset.
 template <class Visit>
 void Closing::for_each_token(const Ending& ending, std::size_t offset, const Visit& visit) const {
   const std::string_view rest = std::string_view(ending.text).substr(offset);
@@ -363,7 +363,7 @@ std::uint32_t Closing::tokens_within(Matcher& matcher, Matcher::State state,
                                      const Matcher::Within& within) const {
   const std::uint32_t here = tokens_to_end(matcher, matcher.alone(state, within));
   if (here == kNever) return kNever;
-  std::uint32_t more = 8;  // tokens that a character may need to become whole: \ud8 does
+  std::uint32_t more = 8;  // tokens that may be needed to complete a character: \ud8 needs that many
   if (within.rule.dfa != kNowhere) more += endings_.max_chars_cost(within.rule.dfa);
   if (within.rule.object != kNowhere) more += endings_.max_other_cost(within.rule.object);
   return here + more;
@@ -388,7 +388,7 @@ SharedMask Closing::mask(const ClosingText& text, std::size_t offset, std::size_
   return mask;
 }
 
-// What is known until memory is let go.
+// The caches, which are dropped as a whole when memory is exceeded.
 struct MaskMaker::Known {
   Known(const std::shared_ptr<const Program>& program, const Vocabulary& vocabulary, WorkBudget& budget)
       : matcher(program, budget), contents(*program, vocabulary, budget) {}
@@ -396,8 +396,8 @@ struct MaskMaker::Known {
   ContentMasks contents;
   std::unordered_map<Matcher::State, SharedMask> masks{};
   std::unordered_multimap<std::uint64_t, SharedMask> by_content{};
-  std::unordered_map<Matcher::State, std::uint32_t> tokens_to_end{};  // at most; Closing::kNever
-  std::unordered_map<Matcher::State, std::uint32_t> worst_next{};     // the same behind its worst token
+  std::unordered_map<Matcher::State, std::uint32_t> tokens_to_end{};  // upper bound; may be Closing::kNever
+  std::unordered_map<Matcher::State, std::uint32_t> worst_next{};     // upper bound after the worst token
   std::size_t mask_bytes = 0;
 
   std::size_t bytes() const { return matcher.bytes() + contents.bytes() + mask_bytes; }
@@ -449,7 +449,7 @@ SharedMask MaskMaker::mask_at(Known& known, Matcher::State state) const {
   return mask;
 }
 
-// Long tokens tell states apart that are alike to others.
+// Corrects the mask for tokens that are too long for merged states.
 SharedMask MaskMaker::with_long_tokens(Known& known, Matcher::State state, const SharedMask& mask) const {
   std::shared_ptr<TokenMask> other;
   for (const TokenId id : vocabulary_->long_tokens()) {
@@ -483,7 +483,7 @@ SharedMask MaskMaker::made(Known& known, Matcher::State state) const {
   return kept(known, std::move(mask));
 }
 
-// One of those that were made before, where it is the same.
+// Returns an equal mask from the cache, if there is one.
 SharedMask MaskMaker::kept(Known& known, std::shared_ptr<TokenMask> mask) const {
   std::uint64_t hash = 0;
   for (const std::uint32_t word : mask->bits) {
@@ -500,7 +500,7 @@ SharedMask MaskMaker::kept(Known& known, std::shared_ptr<TokenMask> mask) const 
   return mask;
 }
 
-// The tokens from places within strings. Returns the state of the other places.
+// Adds the tokens from locations within strings. Returns the state of the other locations.
 Matcher::State MaskMaker::add_contents(Known& known, Matcher::State state, TokenMask& mask) const {
   Matcher& matcher = known.matcher;
   const std::vector<Matcher::Within> strings = matcher.within(state);
@@ -525,14 +525,14 @@ Matcher::State MaskMaker::add_contents(Known& known, Matcher::State state, Token
   return matcher.without(state, strings);
 }
 
-// The tokens at a node and below it, from the state that it led to.
+// Adds the tokens at and below a node, from the state after its bytes.
 void MaskMaker::add_below(Matcher& matcher, std::uint32_t node, Matcher::State state, TokenMask& mask) const {
   const Vocabulary::TrieNode& at = vocabulary_->nodes()[node];
   for (TokenId id = at.token; id >= 0; id = vocabulary_->same_as(id)) mask.allow(id);
   if (at.end > node + 1) walk(matcher, node, state, false, mask);
 }
 
-// All tokens below a node of the trie, from the state that it led to. `has_plain`: plain ones are in the mask.
+// Adds all tokens below a trie node, reached in `state`. `has_plain`: the mask has the plain ones.
 void MaskMaker::walk(Matcher& matcher, std::uint32_t parent, Matcher::State state, bool has_plain,
                      TokenMask& mask) const {
   const auto nodes = vocabulary_->nodes();
@@ -544,7 +544,7 @@ void MaskMaker::walk(Matcher& matcher, std::uint32_t parent, Matcher::State stat
   for (std::uint32_t child = parent + 1; child < nodes[parent].end; child = nodes[child].end) {
     const Vocabulary::TrieNode& node = nodes[child];
     budget_.charge();
-    if (has_plain && node.only_plain) return;  // and so are all behind it
+    if (has_plain && node.only_plain) return;  // all following siblings are plain too
     const Matcher::State next = matcher.step(state, node.byte);
     if (next == Matcher::kDead) continue;
     for (TokenId id = node.token; id >= 0; id = vocabulary_->same_as(id)) mask.allow(id);
@@ -558,7 +558,7 @@ void MaskMaker::let_go() {
   count_bytes();
 }
 
-// The place in what is known now, behind all tokens.
+// Advances state_ over all tokens, from the beginning if the caches were dropped.
 void ReplyConstraint::find_place() {
   if (epoch_ != maker_->epoch_) {
     state_ = maker_->known_->matcher.start();
@@ -594,14 +594,14 @@ SharedMask ReplyConstraint::mask(IsWanted wanted) {
 
 SharedMask ReplyConstraint::mask_if_known() {
   const std::unique_lock<std::mutex> held(maker_->lock_, std::try_to_lock);
-  constexpr std::size_t kFew = 8;  // tokens, that are soon read again
+  constexpr std::size_t kFew = 8;  // number of tokens that are quickly read again
   if (!held.owns_lock() || (epoch_ != maker_->epoch_ && tokens_.size() > kFew)) return nullptr;
-  constexpr std::uint64_t kFewSteps = 50'000;  // about a millisecond
+  constexpr std::uint64_t kFewSteps = 50'000;  // about 1 ms
   maker_->budget_.begin({}, kFewSteps);
   try {
     find_place();
   } catch (const GrammarError&) {
-    return nullptr;  // mask() says so, or takes its time
+    return nullptr;  // mask() repeats the error, or takes longer
   }
   const auto found = maker_->known_->masks.find(state_);
   return found == maker_->known_->masks.end() ? nullptr : within_limit_if_known(found->second);
@@ -635,8 +635,8 @@ std::uint32_t MaskMaker::tokens_to_end(Known& known, Matcher::State state) const
   return tokens;
 }
 
-// As made(), but of the tokens behind which the reply can end with `left` more tokens; and the tokens that the worst of the
-// others would need.
+// Like made(), restricted to tokens after which the reply can end within `left` more tokens. Also returns how
+// many tokens the worst excluded token would need.
 MaskMaker::Closable MaskMaker::closable(Known& known, Matcher::State state, std::size_t left) const {
   Matcher& matcher = known.matcher;
   Closable found{.mask = std::make_shared<TokenMask>(vocabulary_->size()), .worst = 0};
@@ -648,7 +648,7 @@ MaskMaker::Closable MaskMaker::closable(Known& known, Matcher::State state, std:
   const auto walk = [&](const auto& self, std::uint32_t parent, Matcher::State at, bool has_plain) -> void {
     if (!has_plain && matcher.is_free(at)) {
       const std::uint32_t here = tokens_to_end(known, at);
-      if (fits(here == Closing::kNever ? here : here + 3)) {  // the rest of a character
+      if (fits(here == Closing::kNever ? here : here + 3)) {  // tokens to complete a character
         const auto plain = vocabulary_->plain_tokens();
         for (std::uint32_t i = nodes[parent].plain; i < nodes[parent].plain_end; ++i)
           found.mask->allow(plain[i]);
@@ -705,7 +705,7 @@ MaskMaker::Closable MaskMaker::closable(Known& known, Matcher::State state, std:
   return found;
 }
 
-// `mask`: of the state, whatever is left. What takes too much is not done, and the reply may be cut.
+// Restricts the mask near the limit. Unchanged if that exceeds the budget; the reply may be cut off then.
 SharedMask ReplyConstraint::within_limit(SharedMask mask) {
   try {
     return find_within_limit(mask);
@@ -735,7 +735,7 @@ SharedMask ReplyConstraint::find_within_limit(const SharedMask& mask) {
     known.mask_bytes += 48;
     known.worst_next[state_] = closable.worst;
     if (closable.worst < left) return mask;
-    // Tokens that were too long for the trie are left out.
+    // Long tokens are not in the trie and are left out.
     TokenMask& fewer = *closable.mask;
     if (known.matcher.accepts(state_)) {
       for (const TokenId id : maker.vocabulary_->stops()) fewer.allow(id);
@@ -746,7 +746,7 @@ SharedMask ReplyConstraint::find_within_limit(const SharedMask& mask) {
       fewer.count += static_cast<std::uint32_t>(std::popcount(fewer.bits[i]));
     }
     if (fewer.count > 0) {
-      // Where the reply could end as it is, nothing of it is lost.
+      // If the reply could end here anyway, nothing of it is lost.
       narrowed_ = narrowed_ || (needed > 0 && fewer.count < mask->count);
       return std::move(closable.mask);
     }
@@ -761,7 +761,7 @@ SharedMask ReplyConstraint::find_within_limit(const SharedMask& mask) {
   return closing_mask(left, mask);
 }
 
-// `mask` where the reply has left the text: reasoning that is ended from outside does not ask for masks.
+// Returns `mask` if the reply left the closing text, as when reasoning is ended from outside.
 SharedMask ReplyConstraint::closing_mask(std::size_t left, const SharedMask& mask) {
   const std::string_view text = closing_->ending.text;
   std::size_t offset = 0;
@@ -780,7 +780,7 @@ SharedMask ReplyConstraint::closing_mask(std::size_t left, const SharedMask& mas
   return closing;
 }
 
-// Without work; null: within_limit() has some.
+// Like within_limit(), but does no work; null: work is needed.
 SharedMask ReplyConstraint::within_limit_if_known(SharedMask mask) const {
   if (max_tokens_ <= tokens_.size() || mask->ends || gave_up_) return mask;
   const std::size_t left = max_tokens_ - tokens_.size();

@@ -1,16 +1,15 @@
 #pragma once
-// MaskMaker: the masks of one grammar over one vocabulary; ReplyConstraint: where one reply stands in it.
+// MaskMaker computes the token masks of one grammar for one vocabulary. ReplyConstraint tracks one reply.
 //
-// A mask is made by walking the vocabulary's trie along with the matcher, and kept by the matcher's state: whoever
-// comes to the same place again, in this reply or in another with the same grammar, finds it. Within strings most of
-// it does not depend on the state, and is kept apart (ContentMasks): what is walked then are tokens that end the string.
+// A mask is computed by walking the vocabulary's trie with the matcher, and cached by matcher state for all
+// replies with this grammar. Inside strings most of a mask does not depend on the state and is cached
+// separately (ContentMasks); only tokens that end the string are walked.
 //
-// Memory is bounded (Limits::matcher_bytes): when states and masks are more, all are let go, and each reply finds
-// its place again from the tokens that it has. One mask is bounded as well (Limits::mask_steps, mask_bytes): what takes
-// more is a GrammarError, and leaves nothing behind.
+// Memory is bounded (Limits::matcher_bytes): above the limit all states and masks are dropped, and each reply
+// recomputes its state from its tokens. Each mask is bounded too (Limits::mask_steps, mask_bytes): exceeding
+// them throws a GrammarError and leaves the cache unchanged.
 //
-// Threading: a MaskMaker may be shared, and does one thing at a time behind its lock. A ReplyConstraint belongs to
-// one reply.
+// Threading: a MaskMaker may be shared and is locked internally. A ReplyConstraint is used by one reply.
 
 #include <atomic>
 #include <memory>
@@ -28,12 +27,12 @@ struct ClosingText;
 
 class MaskMaker {
  public:
-  /// Throws GrammarError where already the grammar's beginning takes too much.
+  /// Throws GrammarError if the grammar's first mask exceeds the limits.
   MaskMaker(std::shared_ptr<const Program> program, std::shared_ptr<const Vocabulary> vocabulary);
   ~MaskMaker();
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
-  /// What is kept, about; of the program itself as well.
+  /// Returns the approximate memory of the caches and the program.
   std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
@@ -60,10 +59,10 @@ class MaskMaker {
   const std::shared_ptr<const Vocabulary> vocabulary_;
   const std::size_t program_bytes_;
   std::mutex lock_;
-  mutable WorkBudget budget_;  // of the mask that is being made
+  mutable WorkBudget budget_;  // budget of the mask being computed
   std::unique_ptr<Known> known_;
-  std::uint64_t epoch_ = 1;                 // of known_
-  std::unique_ptr<const Closing> closing_;  // made when a reply first comes near its limit
+  std::uint64_t epoch_ = 1;                 // version of known_; changes when the caches are dropped
+  std::unique_ptr<const Closing> closing_;  // created when a reply first comes near its limit
   std::atomic<std::size_t> bytes_{0};
 };
 
@@ -71,21 +70,22 @@ class ReplyConstraint {
  public:
   static constexpr std::size_t kUnlimited = SIZE_MAX;
 
-  /// `max_tokens`: of the reply. Where the grammar allows, its last masks bring it to its end before that.
+  /// `max_tokens`: limit of the reply. If the grammar allows, the last masks complete the reply within it.
   explicit ReplyConstraint(std::shared_ptr<MaskMaker> maker, std::size_t max_tokens = kUnlimited)
       : maker_(std::move(maker)), max_tokens_(max_tokens) {}
 
-  /// Of the next token. Throws GrammarError where it takes too much, or is not `wanted` any more.
+  /// Returns the mask of the next token. Throws GrammarError if that exceeds the limits or `wanted` returns
+  /// false.
   SharedMask mask(IsWanted wanted = {});
-  /// The same, if it is known and nobody else is at work on the grammar: it never takes long. Null: mask() makes it.
+  /// Returns the mask if it is cached and no other thread uses the grammar; never blocks. Null: call mask().
   SharedMask mask_if_known();
-  /// The token that came. False: it was not allowed.
+  /// Advances by the generated token. Returns false if the mask did not allow it.
   bool accept(TokenId token);
-  /// The same, but that it is only noted; the next call looks at it, and throws std::logic_error where it was not allowed.
+  /// Records a token without checking it. The next call checks it and throws std::logic_error if it was not
+  /// allowed.
   void note(TokenId token) { tokens_.push_back(token); }
-  /// The reply could end here.
   bool may_end();
-  /// A mask had fewer tokens than the grammar allows, since the reply was near its limit and not whole.
+  /// Returns whether any mask was restricted because an incomplete reply was near its limit.
   bool is_narrowed() const { return narrowed_; }
 
  private:
@@ -98,14 +98,14 @@ class ReplyConstraint {
 
   std::shared_ptr<MaskMaker> maker_;
   std::uint64_t epoch_ = 0;
-  Matcher::State state_ = Matcher::kDead;  // behind the first `placed_` tokens
+  Matcher::State state_ = Matcher::kDead;  // after the first `placed_` tokens
   std::size_t placed_ = 0;
   TokenList tokens_;
   std::size_t max_tokens_ = kUnlimited;
-  std::shared_ptr<const ClosingText> closing_;  // what the reply becomes; null: that is open
-  std::size_t closed_at_ = 0;                   // tokens before it
+  std::shared_ptr<const ClosingText> closing_;  // the text that completes the reply; null: not decided
+  std::size_t closed_at_ = 0;                   // number of tokens before that text
   bool narrowed_ = false;
-  bool gave_up_ = false;  // the reply cannot be closed
+  bool gave_up_ = false;  // the reply cannot be completed within the limit
 };
 
 }  // namespace reprise::protocol::grammar

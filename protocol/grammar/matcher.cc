@@ -9,12 +9,13 @@
 namespace reprise::protocol::grammar {
 namespace {
 
-/// Nodes that stand between two automata of one embedded text, and these.
+/// Returns whether the node may connect two automata of one embedded text, or is one.
 bool is_of_text(Op op) {
   return op == Op::kEmbedded || op == Op::kReturn || op == Op::kSplit || op == Op::kCall || op == Op::kRepeat;
 }
 
-/// How much of the mark has been read behind another byte; all of it: the mark ends there.
+/// Returns the bytes of the mark that match after another byte (Knuth-Morris-Pratt); its length: the mark is
+/// complete.
 std::uint32_t read_of_mark(const TextSpec& spec, std::uint32_t read, std::uint8_t byte) {
   while (read > 0 && static_cast<std::uint8_t>(spec.mark[read]) != byte) read = spec.borders[read];
   return static_cast<std::uint8_t>(spec.mark[read]) == byte ? read + 1 : read;
@@ -24,7 +25,7 @@ std::uint32_t one_more(std::uint32_t count, std::uint32_t enough, std::uint32_t 
   return most == kUnbounded ? std::min(count + 1, enough) : count + 1;
 }
 
-// The count that stands for `count`: one that is as far from both bounds, or so far that no token can tell.
+// Returns the representative of `count`: equally far from both bounds, or farther than any token is long.
 std::uint32_t typical_count(const JsonStringSpec& spec, std::uint32_t count) {
   constexpr std::uint32_t kFar = Matcher::kManyChars;
   const std::uint32_t room = spec.most == kUnbounded ? kUnbounded : spec.most - count;
@@ -32,10 +33,10 @@ std::uint32_t typical_count(const JsonStringSpec& spec, std::uint32_t count) {
   return spec.least - count >= kFar ? spec.least - kFar : count;
 }
 
-constexpr std::size_t kMaxPlaces = 256;    // of a state; with more of them no ending is looked for
-constexpr std::size_t kMaxCharBytes = 12;  // of an escaped pair of surrogates
+constexpr std::size_t kMaxPlaces = 256;    // locations; states with more get no ending
+constexpr std::size_t kMaxCharBytes = 12;  // bytes of an escaped surrogate pair
 
-// Bytes that may go on in a character, those of short ones first.
+// Bytes that may continue a character, shortest continuations first.
 constexpr std::string_view kInCharacter = "n\"\\/0123456789abcdefDCu";
 
 }  // namespace
@@ -136,7 +137,7 @@ Matcher::State Matcher::intern(std::vector<Place> open, bool accepts) {
   return state;
 }
 
-// From places that have just been reached to those that wait for a byte.
+// Expands newly reached locations (epsilon closure) to those that wait for a byte.
 void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& accepts) {
   met_.clear();
   while (!open.empty()) {
@@ -162,7 +163,7 @@ void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& 
         break;
       case Op::kCall:
         if (program_->nodes[node.next].op == Op::kReturn) {
-          enter(node.arg, place.stack, open);  // nothing to come back to
+          enter(node.arg, place.stack, open);  // tail call
         } else {
           enter(node.arg, stacks_.push(place.node, 0, place.stack), open);
         }
@@ -223,7 +224,7 @@ void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& 
   }
 }
 
-// Few are compared one by one; the rest has a table of open addresses.
+// Returns true once per location. Few are compared linearly; more use an open-addressing table.
 bool Matcher::first_met(const Place& place) {
   constexpr std::size_t kFew = 16;
   if (met_.size() < kFew) {
@@ -254,7 +255,7 @@ void Matcher::enter(NodeId node, std::uint32_t stack, std::vector<Place>& open) 
   open.push_back({.node = node, .stack = stack});
 }
 
-// A rule or value has ended: what it stood in goes on.
+// Ends a rule or value and continues in the enclosing frame.
 void Matcher::leave(std::uint32_t stack, std::vector<Place>& open, bool& accepts) {
   if (stack == 0) {
     accepts = true;
@@ -336,7 +337,7 @@ void Matcher::advance_dfa(const Place& place, std::uint8_t byte, std::vector<Pla
   }
 }
 
-// A quote that ends a JSON string is no part of its text: the program has it as a literal.
+// The quote that ends a JSON string is not part of the embedded text; the program has it as a literal.
 void Matcher::advance_embedded(const Place& place, std::uint8_t byte, std::vector<Place>& open) {
   const EmbeddedSpec& spec = program_->embedded[program_->nodes[place.node].arg];
   const CharDfa& dfa = program_->dfas[spec.dfa];
@@ -452,7 +453,7 @@ void Matcher::advance_key(const Place& place, std::uint8_t byte, std::vector<Pla
       if (next.a == CharDfa::kDead || !possible(next.a)) return;
       break;
     case CharStep::Kind::kPart: {
-      // One of the characters that it may become must lead to a key.
+      // Some character that it may become must lead to a key.
       const CharDfa::State& state = keys.states[place.a];
       bool leads_on = false;
       for (std::uint32_t e = state.edges; e < state.edges_end && !leads_on; ++e) {
@@ -473,7 +474,7 @@ void Matcher::advance_key(const Place& place, std::uint8_t byte, std::vector<Pla
   open.push_back(next);
 }
 
-// By the quote behind a key, where the automaton has that label.
+// Handles the quote after a key, if the automaton accepts with that label.
 void Matcher::leave_key(const Place& place, std::uint32_t label, std::vector<Place>& open) {
   if (label == 0) return;
   const ObjectSpec& spec = program_->objects[program_->nodes[place.node].arg];
@@ -521,7 +522,7 @@ void Matcher::advance_array(const Place& place, std::uint8_t byte, std::vector<P
   }
 }
 
-// -- places within strings, apart from what the strings stand in; and counts, as far as a token can tell them apart
+// -- locations within strings, and merging of counts
 
 Matcher::State Matcher::typical(State state) {
   const StateData& data = states_[state];
@@ -542,7 +543,7 @@ Matcher::State Matcher::typical(State state) {
   return places == data.places ? state : intern(std::move(places), data.accepts);
 }
 
-// All plain tokens may follow.
+// Returns whether all plain tokens may follow.
 bool Matcher::leads_to_free(const Place& place) const {
   const Node& node = program_->nodes[place.node];
   if (place.b != 0) return false;
@@ -570,7 +571,7 @@ std::vector<Matcher::Within> Matcher::within(State state) const {
       const JsonStringSpec& spec = program_->strings[node.arg];
       Within one{.rule = {.dfa = spec.dfa}, .place = place, .index = i};
       if (spec.dfa == kNowhere) {
-        // As if the string began here.
+        // Shift the counts as if the string began here.
         one.rule.least = spec.least > place.a ? std::min(spec.least - place.a, kManyChars) : 0;
         if (spec.most != kUnbounded && spec.most - place.a < kManyChars) one.rule.most = spec.most - place.a;
         one.place.a = 0;
@@ -590,7 +591,7 @@ std::vector<Matcher::Within> Matcher::within(State state) const {
 Matcher::State Matcher::without(State state, const std::vector<Within>& these) {
   std::vector<Place> rest;
   const std::vector<Place>& places = states_[state].places;
-  auto next = these.begin();  // in the order of the places
+  auto next = these.begin();  // ordered like the locations
   for (std::uint32_t i = 0; i < places.size(); ++i) {
     if (next != these.end() && next->index == i) {
       ++next;
@@ -632,7 +633,7 @@ std::optional<Ending> Matcher::ending(State state, const Endings& endings) {
     if (accepts(state)) return Ending{.text = std::move(begun)};
     const std::vector<Place> places = states_[state].places;
     if (places.size() > kMaxPlaces) return std::nullopt;
-    // Of two of the same length the lesser one: the order of places depends on what was met before.
+    // Prefer the lexicographically lesser of equally long ones, as the order of locations depends on history.
     std::optional<Ending> best;
     for (std::size_t i = 0; i < places.size(); ++i) {
       if (places[i].b != 0) continue;
@@ -649,7 +650,7 @@ std::optional<Ending> Matcher::ending(State state, const Endings& endings) {
       if (better) best = std::move(one);
     }
     if (best) return best;
-    // All are within a character: it becomes whole.
+    // All locations are within a character: complete it first.
     State next = kDead;
     std::uint8_t byte = 0;
     for (std::uint32_t i = 0; i < kInCharacter.size() + 0x40 && next == kDead; ++i) {

@@ -1,12 +1,13 @@
 #pragma once
-// Matcher: which bytes may follow, for a compiled grammar. It is made deterministic as far as it is walked: a state
-// is the set of all places in the grammar that the bytes so far may have led to, each with its stack; states and
-// transitions are kept, so that a place that was met before costs one look into a table.
+// Matcher: a lazily built deterministic automaton over bytes for a compiled grammar. A state is the set of
+// all program locations, each with its stack, that the bytes so far may have led to. States and transitions
+// are cached, so a repeated step is one table lookup.
 //
-// From every state but kDead some text leads to the end: what could not come to an end was taken out of the program,
-// and what depends on the members of an object so far is looked at before a byte is let in.
+// Every state except kDead can reach the end of the grammar: dead ends were removed from the program, and a
+// byte that would make an object impossible to complete is rejected.
 //
-// Memory: bytes() tells what is kept. A matcher is thrown away and begun anew when that is over its bound (mask_maker.h).
+// Memory: bytes() is the size of the caches, which are never trimmed; the owner replaces the matcher when it
+// grows too large (mask_maker.h).
 //
 // Threading: one thread at a time.
 
@@ -26,12 +27,12 @@
 
 namespace reprise::protocol::grammar {
 
-/// What the characters of a JSON string or key must be, whatever it stands in.
+/// The rule for the characters of a JSON string or key, independent of the context.
 struct ContentRule {
-  std::uint32_t dfa = kNowhere;     // kNowhere: any characters, and
-  std::uint32_t least = 0;          // so many of them
-  std::uint32_t most = kUnbounded;  // no higher than can matter to a token
-  std::uint32_t object = kNowhere;  // keys: its ObjectSpec, which has room for keys that are no property's
+  std::uint32_t dfa = kNowhere;     // kNowhere: any characters, within the counts below
+  std::uint32_t least = 0;          // minimum characters
+  std::uint32_t most = kUnbounded;  // maximum characters, capped where no token can tell the difference
+  std::uint32_t object = kNowhere;  // for keys: the ObjectSpec, if it allows undeclared keys
 
   auto operator<=>(const ContentRule&) const = default;
 };
@@ -41,11 +42,12 @@ class Matcher {
   using State = std::uint32_t;
   static constexpr State kDead = 0;
 
-  /// `budget` is charged for all of its work, and must outlive it.
+  /// All work is charged to `budget`, which must outlive the matcher.
   Matcher(std::shared_ptr<const Program> program, WorkBudget& budget);
 
   State start() const { return start_; }
-  /// Throws GrammarError where a state would have too many places, or the budget is used up.
+  /// Returns the next state, or kDead. Throws GrammarError if a state has too many locations or the budget is
+  /// exceeded.
   State step(State state, std::uint8_t byte) {
     const StateData& data = states_[state];
     if (data.next != nullptr) {
@@ -58,38 +60,39 @@ class Matcher {
     return find_step(state, byte);
   }
   State step(State state, std::string_view bytes);
-  /// By a special token: stands for a mark of the same text, or is part of free text.
+  /// Steps by a special token, which matches a mark with the same text or is part of free text.
   State step_special(State state, std::string_view text);
 
-  /// The reply may end here.
   bool accepts(State state) const { return states_[state].accepts; }
-  /// All plain tokens (vocabulary.h) may follow, whatever else may.
+  /// Returns whether all plain tokens (vocabulary.h) may follow.
   bool is_free(State state) const { return states_[state].free; }
-  /// A special token may follow: there is a mark or free text.
+  /// Returns whether a special token may follow, as a mark or in free text.
   bool takes_special(State state) const { return states_[state].takes_special; }
   std::size_t bytes() const { return bytes_ + stacks_.bytes(); }
 
-  /// A state with the same tokens of up to kManyChars characters: counts that are far from their bounds are as one.
+  /// Returns a representative state that allows the same tokens of up to kManyChars characters: counts far
+  /// from their bounds are merged.
   State typical(State state);
   static constexpr std::uint32_t kManyChars = CharDfa::kFarthest;
 
-  /// A place within a string or key; what may stand there until it is left is the same in every state.
+  /// A location within a string or key. The characters allowed until the string ends do not depend on the
+  /// state.
   struct Within {
     ContentRule rule{};
     Place place{};
-    std::uint32_t index = 0;  // among the state's places
+    std::uint32_t index = 0;  // index among the state's locations
   };
-  /// All places of the state that are within strings, as far as that can be said for each alone.
+  /// Returns the state's locations within strings that can be treated independently.
   std::vector<Within> within(State state) const;
-  /// The state without these.
+  /// Returns the state without these locations.
   State without(State state, const std::vector<Within>& these);
-  /// From there by the closing quote, where the automaton has that label; and to another place of the same string.
+  /// left(): the state after the closing quote, if the automaton accepts with that label. moved(): the state
+  /// at another location of the same string.
   State left(const Place& place, std::uint32_t label);
   State moved(Place place, std::uint32_t a, std::uint32_t b);
-  /// One of the state's places alone.
   State alone(State state, const Within& one);
 
-  /// A short text by which the reply ends from there; nothing: none is known.
+  /// Returns a short text that completes the reply from this state; nothing if none is known.
   std::optional<Ending> ending(State state, const Endings& endings);
 
  private:
@@ -99,7 +102,7 @@ class Matcher {
 
   struct StateData {
     std::vector<Place> places{};
-    std::unique_ptr<Transitions> next{};  // null: they are few
+    std::unique_ptr<Transitions> next{};  // null: the transitions are in few
     std::array<State, kFew> few{};
     std::array<std::uint8_t, kFew> few_bytes{};
     std::uint8_t few_count = 0;
@@ -132,8 +135,8 @@ class Matcher {
   const std::shared_ptr<const Program> program_;
   WorkBudget& budget_;
   Stacks stacks_;
-  std::vector<Place> met_;                // by close(), in the order of their coming
-  std::vector<std::uint32_t> met_table_;  // where these are many: 1 + an index of met_, by hash
+  std::vector<Place> met_;                // locations seen by close(), in order
+  std::vector<std::uint32_t> met_table_;  // hash table for many locations: 1 + index into met_
   std::vector<StateData> states_;
   std::unordered_multimap<std::uint64_t, State> state_index_;
   std::size_t bytes_ = 0;

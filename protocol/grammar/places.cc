@@ -50,7 +50,7 @@ std::uint32_t Stacks::intern_members(Members members) {
   return id;
 }
 
-// Members that must still come if `property` does (kNowhere: as it is).
+// Returns how many members are still required after adding `property` (kNowhere: none).
 std::uint32_t Stacks::missing(const ObjectSpec& spec, const Members& members, std::uint32_t property) const {
   budget_.charge(1 + spec.properties.size() / 2);
   std::vector<std::uint64_t> wanted = members.seen;

@@ -7,7 +7,7 @@
 namespace reprise::protocol::grammar {
 namespace {
 
-// Which nodes can come to an end, from those that surely do to those that rest on them.
+// Finds the nodes that can reach the end, propagating from nodes that surely do to nodes that depend on them.
 class EndFinder {
  public:
   EndFinder(const Program& program, WorkBudget& budget)
@@ -20,7 +20,8 @@ class EndFinder {
       found.push_back(node);
     };
     for (NodeId i = 0; i < program.nodes.size(); ++i) look_at(i);
-    for (std::size_t at = 0; at < found.size(); ++at) {  // the first first: an object follows its last member
+    // first in, first out: an object comes after its last member
+    for (std::size_t at = 0; at < found.size(); ++at) {
       const NodeId node = found[at];
       for (std::uint32_t i = first_user_[node]; i < first_user_[node + 1]; ++i) look_at(users_[i]);
     }
@@ -64,7 +65,7 @@ class EndFinder {
     visit(node.next);
   }
 
-  // users_: by the node that they use, behind each other.
+  // Fills users_ with the users of each node, grouped by node.
   void find_users() {
     first_user_.resize(program_.nodes.size() + 1);
     std::size_t count = 0;
@@ -137,7 +138,7 @@ class EndFinder {
     budget_.charge(spec.first.size() / 4);
     for (std::uint32_t i = 0; i < spec.least; ++i) {
       if (!(*this)(spec.item(i))) return false;
-      if (i >= spec.first.size()) break;  // the rest is all the same
+      if (i >= spec.first.size()) break;  // further items are all the same
     }
     return true;
   }
@@ -275,7 +276,7 @@ NodeId ProgramBuilder::text_until(std::string mark, bool may_end, NodeId next) {
   return add(Op::kText, next, add_mark(std::move(mark), may_end));
 }
 
-// What a required property needs is required, too.
+// Makes properties that a required property needs required too.
 void ProgramBuilder::spread_required() {
   for (ObjectSpec& spec : program_.objects) {
     for (bool changed = true; changed;) {
@@ -292,8 +293,8 @@ void ProgramBuilder::spread_required() {
   }
 }
 
-// What cannot come to an end is not begun: where a choice remains it is left out, elsewhere nothing leads to it.
-// True: something more may have become impossible by that.
+// Removes alternatives and members that cannot be completed. Returns true if that may have made others
+// impossible.
 bool ProgramBuilder::prune() {
   const EndFinder ends(program_, budget_);
   if (!ends(program_.start)) throw GrammarError("nothing fits it");
@@ -314,7 +315,7 @@ bool ProgramBuilder::prune() {
     for (ObjectSpec::Property& property : spec.properties) {
       if (!ends(property.value)) property.value = kNowhere;
     }
-    // Who needs what cannot be there cannot be there.
+    // A property that needs an impossible one is impossible too.
     for (bool changed = true; changed;) {
       changed = false;
       for (const ObjectSpec::Need& need : spec.needs) {
@@ -334,7 +335,7 @@ bool ProgramBuilder::prune() {
     const auto properties = static_cast<std::uint32_t>(spec.properties.size());
     if (spec.keys == kNowhere) continue;
     const CharDfa& keys = program_.dfas[spec.keys];
-    // Which keys each state leads to: known where it ends, and handed back along the edges.
+    // Propagate the keys that each state reaches backward along the edges.
     if (spec.reach.empty()) budget_.take(keys.states.size() * sizeof(ObjectSpec::Reach));
     spec.reach.assign(keys.states.size(), {properties, 0, false});
     for (bool changed = true; changed;) {

@@ -1,12 +1,13 @@
 #pragma once
-// Program: a compiled grammar, as a machine reads it (matcher.h). It knows no vocabulary.
+// Program: a compiled grammar in the form that the matcher (matcher.h) executes. It is independent of the
+// vocabulary.
 //
-// Nodes consume bytes and lead on; a value (of a JSON schema), a rule (of a grammar) is a node to begin with, and
-// ends at kReturn. What is within what is a stack of frames: calls, repetitions, objects, arrays. Objects take their
-// members in any order, each declared one once.
+// A node consumes bytes and continues at its next node. Each JSON schema value and each grammar rule is a
+// start node, and ends at kReturn. Nesting is a stack of frames: calls, repetitions, objects, arrays. Objects
+// accept their members in any order, declared ones once.
 //
-// Whitespace in JSON is read by a small automaton (JsonSpace). By default a blank may follow a comma or a colon, and
-// nothing else may come: a reply cannot go on for ever with blanks.
+// Whitespace in JSON is described by a small automaton (JsonSpace). By default it is one optional space after
+// commas and colons, so a reply cannot continue forever with whitespace.
 //
 // Threading: built by one thread, then immutable and shared.
 
@@ -24,14 +25,14 @@ inline constexpr NodeId kNowhere = UINT32_MAX;
 inline constexpr std::uint32_t kUnbounded = UINT32_MAX;
 
 enum class Op : std::uint8_t {
-  kReturn,    // the rule or value has ended
-  kFail,      // nothing fits
-  kSplit,     // arg: a list of nodes, one of which
+  kReturn,    // end of the rule or value
+  kFail,      // matches nothing
+  kSplit,     // arg: a list of alternative nodes
   kLiteral,   // arg: a text
-  kMark,      // arg: a text; a special token of the same bytes may stand for it
-  kDfa,       // arg: an automaton over characters, in UTF-8
-  kString,    // arg: a JsonStringSpec, with its quotes
-  kCall,      // arg: a node: a rule
+  kMark,      // arg: a text; also matched by a special token with the same bytes
+  kDfa,       // arg: an automaton over UTF-8 characters
+  kString,    // arg: a JsonStringSpec, including its quotes
+  kCall,      // arg: start node of a rule
   kRepeat,    // arg: a RepeatSpec
   kObject,    // arg: an ObjectSpec
   kArray,     // arg: an ArraySpec
@@ -46,8 +47,9 @@ struct Node {
 };
 
 struct JsonStringSpec {
-  std::uint32_t dfa = kNowhere;  // over its characters, not as they are escaped; kNowhere: all are fine, and
-  std::uint32_t least = 0;       // so many
+  // over the unescaped characters; kNowhere: any characters, limited by the counts
+  std::uint32_t dfa = kNowhere;
+  std::uint32_t least = 0;  // minimum characters
   std::uint32_t most = kUnbounded;
 };
 
@@ -59,23 +61,24 @@ struct RepeatSpec {
 
 struct ObjectSpec {
   struct Property {
-    NodeId value = kNowhere;  // kNowhere: must not be there
+    NodeId value = kNowhere;  // kNowhere: must be absent
     bool required = false;
   };
-  /// Labels of its keys: 1 + the number of a property, or behind those 1 + the number of one of `others`.
-  std::uint32_t keys = kNowhere;  // automaton
+  /// Labels of the automaton `keys`: 1 + index into properties, then 1 + properties.size() + index into
+  /// others.
+  std::uint32_t keys = kNowhere;
   std::vector<Property> properties{};
-  std::vector<NodeId> others{};  // values of keys that are no property's
-  /// Of each state of `keys`: the properties that can still be meant, and whether another key can.
+  std::vector<NodeId> others{};  // values of undeclared keys
+  /// By state of `keys`: the range of properties that are reachable, and whether an undeclared key is.
   struct Reach {
     std::uint32_t low = 0;
-    std::uint32_t high = 0;  // behind the last
+    std::uint32_t high = 0;  // exclusive
     bool others = false;
   };
   std::vector<Reach> reach{};
-  std::uint32_t least = 0;  // members
+  std::uint32_t least = 0;  // minimum members
   std::uint32_t most = kUnbounded;
-  /// Who is there needs others to be there.
+  /// If `property` is present, `needs` must be too.
   struct Need {
     std::uint32_t property = 0;
     std::vector<std::uint32_t> needs{};
@@ -84,8 +87,8 @@ struct ObjectSpec {
 };
 
 struct ArraySpec {
-  std::vector<NodeId> first{};  // of the first items
-  NodeId rest = kNowhere;       // kNowhere: there are no further ones
+  std::vector<NodeId> first{};  // nodes of the first items
+  NodeId rest = kNowhere;       // node of the further items; kNowhere: none
   std::uint32_t least = 0;
   std::uint32_t most = kUnbounded;
 
@@ -95,34 +98,37 @@ struct ArraySpec {
   }
 };
 
-/// Any text up to the first `mark`, and that.
+/// Any text up to and including the first `mark`.
 struct TextSpec {
   std::string mark{};
-  bool may_end = false;                  // the whole reply, without a mark
-  std::vector<std::uint32_t> borders{};  // [bytes of the mark + 1]: of Knuth, Morris and Pratt
+  bool may_end = false;  // the text may also be the rest of the reply, without a mark
+  // Knuth-Morris-Pratt failure table of the mark, one entry per byte plus one
+  std::vector<std::uint32_t> borders{};
 };
 
-/// An automaton over the characters of a text that is part of another format.
+/// An automaton over the characters of a text within another format.
 struct EmbeddedSpec {
   std::uint32_t dfa = kNowhere;
-  /// Of Program::free_texts: the text is as it is, and has no such mark in it, whatever automata follow each other.
-  /// kNowhere: it is escaped as in a JSON string.
+  /// Index into Program::free_texts: the text is not escaped and must not contain that mark, even across
+  /// consecutive automata. kNowhere: escaped as in a JSON string.
   std::uint32_t mark = kNowhere;
 };
 
-/// A state of JsonSpace: the whitespace since the last token.
+/// A state of JsonSpace: whitespace since the last token.
 struct SpaceState {
-  std::array<std::uint32_t, 4> next{kNowhere, kNowhere, kNowhere, kNowhere};  // by a blank, tab, \n, \r
-  bool may_end = true;                                                        // a token may follow
+  // next state for space, tab, \n, \r
+  std::array<std::uint32_t, 4> next{kNowhere, kNowhere, kNowhere, kNowhere};
+  bool may_end = true;  // a token may follow
 };
 
-/// Whitespace between the tokens of JSON values.
+/// Automaton of the whitespace between JSON tokens.
 struct JsonSpace {
   std::vector<SpaceState> states{{}, {.next = {0, kNowhere, kNowhere, kNowhere}}};
-  std::uint32_t after_separator = 1;  // after a comma or colon: none, or one blank
-  std::uint32_t around_brackets = 0;  // after an opening bracket, before a comma or closing bracket: none
+  std::uint32_t after_separator = 1;  // start state after a comma or colon; default: one optional space
+  // start state after an opening bracket and before a comma or closing bracket; default: none
+  std::uint32_t around_brackets = 0;
 
-  /// The state after one more byte; kNowhere: it is no whitespace, or more than may come.
+  /// Returns the next state; kNowhere: the byte is not allowed whitespace.
   std::uint32_t step(std::uint32_t state, std::uint8_t byte) const {
     switch (byte) {
       case ' ':
@@ -154,11 +160,11 @@ struct Program {
   JsonSpace space{};
   Limits limits{};
 
-  /// That it holds, about.
+  /// Returns the approximate memory used.
   std::size_t bytes() const;
 };
 
-/// Builds nodes, and bounds them.
+/// Builds a program within a budget.
 class ProgramBuilder {
  public:
   explicit ProgramBuilder(WorkBudget& budget) : budget_(budget) {
@@ -168,7 +174,6 @@ class ProgramBuilder {
 
   WorkBudget& budget() { return budget_; }
   Program& program() { return program_; }
-  /// The kReturn that all share.
   NodeId end() const { return end_; }
 
   NodeId add(Op op, NodeId next, std::uint32_t arg);
@@ -176,20 +181,21 @@ class ProgramBuilder {
   NodeId mark(std::string text, NodeId next);
   NodeId split(std::vector<NodeId> choices);
   NodeId call(NodeId rule, NodeId next) { return add(Op::kCall, next, rule); }
-  NodeId dfa(CharDfa dfa, NodeId next);  // kFail for one that accepts nothing
+  NodeId dfa(CharDfa dfa, NodeId next);  // kFail if the automaton is empty
   NodeId pattern(std::string_view regex, NodeId next);
   NodeId chars(const CharSet& set, NodeId next);
-  NodeId embedded(CharDfa dfa, std::uint32_t mark, NodeId next);  // as dfa()
+  NodeId embedded(CharDfa dfa, std::uint32_t mark, NodeId next);  // kFail if the automaton is empty
   NodeId string(JsonStringSpec spec, NodeId next);
   NodeId repeat(RepeatSpec spec, NodeId next);
   NodeId object(ObjectSpec spec, NodeId next);
   NodeId array(ArraySpec spec, NodeId next);
   NodeId text_until(std::string mark, bool may_end, NodeId next);
   std::uint32_t add_dfa(CharDfa dfa);
-  std::uint32_t add_mark(std::string mark, bool may_end);  // a TextSpec
-  CharDfa automaton_of(const CharSet& set);                // accepts one of the characters
+  std::uint32_t add_mark(std::string mark, bool may_end);  // adds a TextSpec
+  CharDfa automaton_of(const CharSet& set);
 
-  /// The program that begins there, without what could never come to an end. Throws where nothing is left.
+  /// Returns the program that starts at `start`, without nodes that cannot reach the end. Throws if nothing
+  /// remains.
   Program finish(NodeId start);
 
  private:

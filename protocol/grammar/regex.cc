@@ -11,7 +11,7 @@
 namespace reprise::protocol::grammar {
 namespace {
 
-constexpr std::uint32_t kMostRepeats = 20'000;  // each is nodes of its own
+constexpr std::uint32_t kMostRepeats = 20'000;  // each is a copy of its nodes
 constexpr std::uint32_t kNoBound = UINT32_MAX;
 
 const CharSet& digits() {
@@ -38,24 +38,24 @@ const CharSet& no_line_feed() {
   return set;
 }
 
-// What a pattern says, before it becomes nodes: repetitions make several copies of a part.
+// Syntax tree of a pattern. Repetitions copy a part several times when nodes are made.
 struct RegexTree {
   enum class Kind : std::uint8_t { kNothing, kChars, kSequence, kChoice, kRepeat, kBegin, kEnd };
   Kind kind = Kind::kNothing;
-  std::uint32_t set = 0;   // kChars
-  std::size_t height = 0;  // of groups and repetitions within it
+  std::uint32_t set = 0;   // kChars: index of the set
+  std::size_t height = 0;  // nesting of groups and repetitions
   std::vector<RegexTree> parts{};
-  std::uint32_t low = 0;  // kRepeat
+  std::uint32_t low = 0;  // kRepeat: minimum
   std::uint32_t high = kNoBound;
 };
 
 class RegexParser {
  public:
-  /// `held`: what its tree takes.
+  /// `held` is charged for the tree.
   RegexParser(std::string_view text, const RegexOptions& options, WorkBudget& budget, WorkBudget::Held& held)
       : text_(text), options_(options), budget_(budget), held_(held) {}
 
-  /// The sets that its tree speaks of go to `sets`.
+  /// Parses the pattern; the character sets of the tree go to `sets`.
   RegexTree parse(std::vector<CharSet>& sets) {
     RegexTree tree = choice(0);
     if (at_ < text_.size()) fail("a ')' without '('");
@@ -127,7 +127,7 @@ class RegexParser {
       } else if (peek() != '{' || !counts(low, high)) {
         return part;
       }
-      static_cast<void>(take('?'));  // lazy: which text matches does not change
+      static_cast<void>(take('?'));  // lazy: does not change which texts match
       if (peek() == '+') fail("a possessive repetition");
       if (part.height >= budget_.limits().depth) fail_depth();
       RegexTree repeat{.kind = Kind::kRepeat, .low = low, .high = high};
@@ -137,7 +137,7 @@ class RegexParser {
     }
   }
 
-  // {m}, {m,}, {m,n}; else a brace that means itself.
+  // Parses {m}, {m,}, {m,n}; returns false for a literal brace.
   bool counts(std::uint32_t& low, std::uint32_t& high) {
     const std::size_t begin = at_;
     ++at_;
@@ -209,7 +209,7 @@ class RegexParser {
     return {.kind = kind};
   }
 
-  // What is written: a character, or a range of them. Classes have both cases already.
+  // Adds the other case to a single character or range. Classes have both cases already.
   CharSet in_both_cases(CharSet set) const {
     constexpr std::uint32_t kCase = 'a' - 'A';
     if (!options_.ignores_case || set.ranges().size() != 1) return set;
@@ -243,7 +243,7 @@ class RegexParser {
     return value;
   }
 
-  // Behind the backslash: one character, or a class.
+  // Parses one character or class after a backslash.
   CharSet class_escape() {
     if (!more()) fail("a backslash at its end");
     if (take('d')) return digits();
@@ -299,7 +299,7 @@ class RegexParser {
     };
     bool first = true;
     while (first ? more() : (more() && peek() != ']')) {
-      if (first && peek() == ']' && !is_python()) break;  // [] is nothing, [^] everything
+      if (first && peek() == ']' && !is_python()) break;  // ECMA-262: [] matches nothing, [^] everything
       first = false;
       if (take("[:")) fail("a POSIX class, which is not supported,");
       CharSet low = member();
@@ -347,7 +347,7 @@ class RegexParser {
   std::map<CharSet, std::uint32_t> numbers_;
 };
 
-// Nodes from the end to the beginning: each part is told what follows it.
+// Builds nodes from the end of the pattern backward, so that each part knows its successor.
 class NfaBuilder {
  public:
   NfaBuilder(Nfa& nfa, WorkBudget& budget) : nfa_(nfa), budget_(budget) {}
@@ -363,7 +363,7 @@ class NfaBuilder {
 
   std::uint32_t build(const RegexTree& tree, std::uint32_t next) {
     using Kind = RegexTree::Kind;
-    budget_.charge();  // for parts without nodes as well, of which there may be any number of copies
+    budget_.charge();  // also for parts without nodes, which may be copied any number of times
     switch (tree.kind) {
       case Kind::kNothing:
         return next;

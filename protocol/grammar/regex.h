@@ -1,12 +1,10 @@
 #pragma once
-// Regular expressions as JSON Schema's `pattern` and the `regex` of a request have them: the regular part of
-// ECMA-262's (and Python's) syntax, over code points. Those of Lark grammars and of tools follow Python's re where the two
-// differ, but that \d, \w and \s are ASCII's.
+// Regular expressions of JSON Schema's `pattern` and of `regex` requests: the regular subset of ECMA-262 (and
+// Python) syntax, over code points. Those of Lark grammars and tools follow Python where the dialects differ,
+// except that \d, \w and \s are ASCII.
 //
-// A pattern becomes an Nfa: nodes with the characters that lead on. What is not regular (back references) or not
-// known here (look around, \b) is a GrammarError that names it.
-//
-// Threading: pure functions.
+// A pattern is parsed to an Nfa. Constructs that are not regular (back references) or not supported
+// (lookaround, \b) throw a GrammarError that names them.
 
 #include <cstdint>
 #include <string_view>
@@ -19,40 +17,40 @@ namespace reprise::protocol::grammar {
 
 struct NfaNode {
   enum class Kind : std::uint8_t {
-    kChars,  // a character of `set`, then `next`
+    kChars,  // one character of `set`, then `next`
     kSplit,  // `next` or `other`
-    kBegin,  // `next`, at the beginning of the text alone
-    kEnd,    // `next`, at its end alone
+    kBegin,  // `next`, only at the beginning of the text
+    kEnd,    // `next`, only at the end of the text
     kMatch,
   };
   Kind kind = Kind::kMatch;
   std::uint32_t next = 0;
   std::uint32_t other = 0;
-  std::uint32_t set = 0;  // kChars: of Nfa::sets
+  std::uint32_t set = 0;  // kChars: index into Nfa::sets
 };
 
 struct Nfa {
   std::vector<NfaNode> nodes{};
-  std::vector<CharSet> sets{};  // each once
+  std::vector<CharSet> sets{};  // without duplicates
   std::uint32_t start = 0;
-  bool anywhere = false;  // a match may begin and end within the text
+  bool anywhere = false;  // matches may begin and end anywhere in the text
 };
 
 enum class RegexDialect : std::uint8_t {
   kEcma,
-  kPython,  // '.' is all but a line feed, a first ']' in a class means itself, unknown escapes of letters are refused
+  kPython,  // '.' excludes only \n, a leading ']' in a class is literal, unknown letter escapes are an error
 };
 
 struct RegexOptions {
-  bool anywhere = false;  // as patterns are searched for; else the whole text must match
+  bool anywhere = false;  // search semantics; false: the whole text must match
   RegexDialect dialect = RegexDialect::kEcma;
-  bool ignores_case = false;  // of ASCII's letters; other characters beyond ASCII are refused beside it
-  bool dot_is_any = false;    // '.' is a line feed, too
-  bool refuses_ends = false;  // '^' and '$', where the pattern is a part of a text
+  bool ignores_case = false;  // ASCII letters only; other non-ASCII characters are an error then
+  bool dot_is_any = false;    // '.' matches \n too
+  bool refuses_ends = false;  // reject '^' and '$', for patterns of a part of a text
 };
 
 Nfa parse_regex(std::string_view pattern, const RegexOptions& options, WorkBudget& budget);
-/// In ECMA-262's dialect.
+/// Parses in the ECMA-262 dialect.
 inline Nfa parse_regex(std::string_view pattern, bool anywhere, WorkBudget& budget) {
   return parse_regex(pattern, RegexOptions{.anywhere = anywhere}, budget);
 }

@@ -11,7 +11,7 @@
 namespace reprise::protocol::grammar {
 namespace {
 
-/// An automaton that accepts this text alone.
+/// Returns an automaton that accepts only this text.
 CharDfa automaton_of(std::string_view text, WorkBudget& budget) {
   CharDfa dfa;
   const auto end_state = [&](std::uint32_t label) {
@@ -34,7 +34,7 @@ CharDfa automaton_of(std::string_view text, WorkBudget& budget) {
   return dfa;
 }
 
-/// Literals, characters and automata of a text, in the form that it has in the reply.
+/// Nodes for literals, characters and automata, in the given text form.
 class TextNodes {
  public:
   TextNodes(ProgramBuilder& builder, const TextForm& form) : builder_(builder), form_(form) {
@@ -59,7 +59,7 @@ class TextNodes {
  private:
   ProgramBuilder& builder_;
   const TextForm& form_;
-  std::uint32_t mark_ = kNowhere;  // of Program::free_texts
+  std::uint32_t mark_ = kNowhere;  // index into Program::free_texts
 };
 
 class RuleBuilder {
@@ -72,7 +72,7 @@ class RuleBuilder {
 
   NodeId build(const std::string& start) {
     if (rules_.find(start) == rules_.end()) throw GrammarError("the grammar has no rule '" + start + "'");
-    // Each rule is a node first, whose alternatives come when all names are known.
+    // Create a node for each rule first; alternatives follow when all names are known.
     for (const auto& [name, rule] : rules_) {
       lists_[name] = static_cast<std::uint32_t>(builder_.program().lists.size());
       builder_.program().lists.emplace_back();
@@ -142,7 +142,7 @@ class RuleBuilder {
     });
   }
 
-  // Rules that the choice speaks of; `at_begin`: those that it can begin with.
+  // Adds the rules that the choice refers to; `at_begin`: only those it can begin with.
   void add_rules(const RuleChoice& choice, bool at_begin, std::vector<std::uint32_t>& found) const {
     for (const auto& items : choice) {
       for (const RuleItem& item : items) {
@@ -163,7 +163,7 @@ class RuleBuilder {
     return found->second;
   }
 
-  // From rules that are surely nullable to those that rest on them.
+  // Finds nullable rules by propagating from rules that surely are.
   void find_nullable(const std::vector<const RuleChoice*>& choices) {
     std::vector<std::vector<std::uint32_t>> users(choices.size());
     for (std::uint32_t rule = 0; rule < choices.size(); ++rule) {
@@ -184,7 +184,7 @@ class RuleBuilder {
     }
   }
 
-  // A circle among the rules that rules can begin with.
+  // Rejects cycles among the rules that rules can begin with.
   void refuse_left_recursion() {
     std::vector<const RuleChoice*> choices;
     std::vector<const std::string*> names;
@@ -233,7 +233,7 @@ class RuleBuilder {
   std::map<std::string, NodeId> nodes_;
   std::map<std::string, std::uint32_t> lists_;
   std::map<std::string, std::uint32_t> numbers_;
-  std::vector<bool> nullable_;  // by number
+  std::vector<bool> nullable_;  // by rule number
 };
 
 }  // namespace
@@ -259,7 +259,7 @@ namespace {
 
 class GbnfReader {
  public:
-  /// `held`: what its rules take.
+  /// `held` is charged for the rules.
   GbnfReader(std::string_view text, WorkBudget& budget, WorkBudget::Held& held)
       : text_(text), limits_(budget.limits()), held_(held) {}
 
@@ -310,7 +310,7 @@ class GbnfReader {
     return std::string(text_.substr(begin, at_ - begin));
   }
 
-  // Within brackets alternatives may go over lines; elsewhere a line ends a rule unless a '|' goes on with it.
+  // Inside brackets alternatives may span lines; elsewhere a line break ends a rule unless '|' follows.
   RuleChoice choice(std::size_t depth) {
     if (depth > limits_.depth) fail("brackets are nested too deeply");
     RuleChoice all;
@@ -356,7 +356,7 @@ class GbnfReader {
         if (item.text.empty()) return items;
         const std::size_t behind = at_;
         skip(false);
-        if (take("::=")) {  // it is the next rule's
+        if (take("::=")) {
           at_ = before;
           return items;
         }

@@ -12,7 +12,8 @@
 namespace reprise::protocol::grammar {
 namespace {
 
-// What would change which values fit, and cannot be kept. (`false` and such are harmless.)
+// Rejects keywords that would restrict values and are not supported. Harmless values such as `false` are
+// accepted.
 void refuse_unsupported(const Json& schema) {
   constexpr auto kRefused = std::to_array<const char*>(
       {"contains", "minContains", "maxContains", "unevaluatedProperties", "unevaluatedItems", "$dynamicRef",
@@ -52,16 +53,15 @@ std::uint32_t types_of(const Json& types) {
   return found->second;
 }
 
-// An alternative that is still being taken apart.
+// An alternative that is not completely expanded.
 struct SchemaParts::Open {
   Alternative part{};
   std::set<Schema> met{};
-  std::vector<std::vector<SchemaSet>> choices{};  // each: of the sets, one
-  std::vector<const Json*> exclusive{};           // oneOf, to be looked at when all else is known
+  std::vector<std::vector<SchemaSet>> choices{};  // for each choice, its options
+  std::vector<const Json*> exclusive{};           // oneOf, expanded after all else
   bool impossible = false;
   std::size_t bytes() const;
-  bool loose =
-      false;  // alternatives may have values that do not fit: good enough to show that two have none in common
+  bool loose = false;  // may allow invalid values, which is sufficient for proving disjointness
 };
 
 std::vector<Alternative> SchemaParts::alternatives(const SchemaSet& set) {
@@ -89,7 +89,7 @@ void SchemaParts::expand(Schema schema, Open& open) {
   }
   if (!schema->is_object()) throw GrammarError("a schema must be an object, true or false");
   if (!open.met.insert(schema).second) return;
-  budget.charge(8 + 16 * schema->size());  // its keywords are looked for one by one
+  budget.charge(8 + 16 * schema->size());  // keywords are looked up one by one
   if (const Json* reference = schema->find("$ref"); reference != nullptr && reference->is_string()) {
     expand(source_.resolve(reference->as_string()), open);
     if (source_.ref_stands_alone()) return;
@@ -145,7 +145,7 @@ void SchemaParts::expand_choices(Schema schema, Open& open) {
     const Json* needs = schema->find_object(keyword);
     if (needs == nullptr) continue;
     for (const Json::Member& need : needs->as_object()) {
-      if (need.value.is_array()) continue;  // names: the object keeps them
+      if (need.value.is_array()) continue;  // lists of names are handled with the object
       Json absent = Json::object();
       absent["properties"] = Json::object();
       absent["properties"][need.key] = false;
@@ -199,7 +199,7 @@ void SchemaParts::divide(Open open, std::vector<Alternative>& found) {
 
 namespace {
 
-// All names that members can have; nothing: others may be there.
+// Returns all names that members can have; nothing: other names are allowed.
 std::optional<std::vector<std::string>> closed_names(const std::vector<Alternative>& parts,
                                                      WorkBudget& budget) {
   std::vector<std::string> names;
@@ -223,7 +223,7 @@ std::optional<std::vector<std::string>> closed_names(const std::vector<Alternati
 
 }  // namespace
 
-// Each option, without what another fits as well.
+// Returns each option minus the values that other options accept.
 std::vector<SchemaSet> SchemaParts::exclusive(const Json& options, const Open& open) {
   const std::size_t count = options.size();
   WorkBudget& budget = source_.budget();
@@ -270,7 +270,7 @@ std::vector<SchemaSet> SchemaParts::exclusive(const Json& options, const Open& o
   return sets;
 }
 
-// -- what an alternative says
+// -- properties of an alternative
 
 std::uint32_t SchemaParts::most_of(const Alternative& part, const char* keyword) const {
   std::uint32_t most = kUnbounded;
@@ -378,7 +378,7 @@ std::vector<Json> SchemaParts::constants(const Alternative& part, bool& has) {
   }
   has = giver != nullptr;
   if (!has) return values;
-  // Choices have been made: of each schema its own keywords count.
+  // Choices are resolved: check each schema's own keywords.
   for (const Schema base : part.bases) {
     Json::Object own;
     for (const Json::Member& member : base->as_object()) {
@@ -430,9 +430,8 @@ bool SchemaParts::add_string_parts(const Alternative& part, CharProduct& product
   return !product.empty();
 }
 
-// -- negation
-//
-// What does not fit a schema, said in the words of schemas: alternatives, one for each way to break a keyword.
+// -- negation: schemas for the values that a schema rejects, one alternative for each way to violate a
+// keyword
 
 namespace {
 
@@ -453,7 +452,7 @@ Json list_of(Json item) {
   return list;
 }
 
-// Keywords that say nothing about which values fit.
+// Returns whether the keyword does not restrict values.
 bool is_annotation(const std::string& keyword) {
   constexpr auto kMeaning = std::to_array<const char*>({"type",
                                                         "enum",
@@ -576,7 +575,7 @@ void SchemaParts::negate_keyword(const Json& schema, const Json::Member& keyword
       add(with(of_type("string"), kNotPattern, "^(?:" + std::string(pattern) + ")$"));
     } else if (value.is_string() && is_defined_format(value.as_string())) {
       fail_at("not", "the format '" + value.as_string() + "' cannot be negated");
-    }  // else an annotation: everything fits
+    }  // other formats are annotations, which accept everything
   } else if (name == "minimum") {
     add(with(of_type("number"), is_strict("exclusiveMinimum") ? "maximum" : "exclusiveMaximum", value));
   } else if (name == "maximum") {
@@ -606,7 +605,7 @@ void SchemaParts::negate_keyword(const Json& schema, const Json::Member& keyword
     for (const Json& one : list_at(name, value)) {
       Json any = Json::array();
       for (const Schema other : negated(&one)) any.push_back(source_.copy(*other));
-      if (any.size() == 0) return;  // one of them always fits
+      if (any.size() == 0) return;  // one of them always accepts
       all.push_back(with(Json::object(), "anyOf", std::move(any)));
     }
     add(with(Json::object(), "allOf", std::move(all)));
@@ -623,7 +622,7 @@ void SchemaParts::negate_keyword(const Json& schema, const Json::Member& keyword
   }
 }
 
-// None of the options fits, or two do.
+// Negates oneOf: no option accepts, or two do.
 void SchemaParts::negate_one_of(const Json& options, std::vector<Schema>& found) {
   constexpr std::size_t kMostOptions = 12;
   if (!options.is_array() || options.size() > kMostOptions) fail_at("not", "'oneOf' has too many options");
@@ -645,8 +644,8 @@ void SchemaParts::negate_one_of(const Json& options, std::vector<Schema>& found)
   }
 }
 
-// What is said of members that are no declared property's, where it is known what names members can have at all: one of
-// these is there, and its value does not fit.
+// Negates rules for undeclared members, if the possible member names are known: one of them is present with
+// an invalid value.
 void SchemaParts::negate_for_names(const Json& schema, const std::string& keyword,
                                    std::vector<Schema>& found) {
   const Json* properties = schema.find_object("properties");
@@ -671,9 +670,7 @@ void SchemaParts::negate_for_names(const Json& schema, const std::string& keywor
   }
 }
 
-// -- disjointness
-//
-// Whether two alternatives surely have no value in common. False: perhaps they have.
+// -- disjointness: true if two alternatives provably have no common value; false if that is not known
 
 namespace {
 
@@ -752,7 +749,7 @@ bool SchemaParts::disjoint_numbers(const Alternative& a, const Alternative& b) c
   return range.low > range.high || (range.low == range.high && (range.low_strict || range.high_strict));
 }
 
-// Some property is there, and no value of it fits both.
+// Some required property has no value that both accept.
 bool SchemaParts::disjoint_objects(const Alternative& a, const Alternative& b, std::size_t depth) {
   if (depth >= kDeepest) return false;
   const std::vector<std::string> names = required(both(a, b));

@@ -35,7 +35,7 @@ std::string pointer_part(std::string_view part) {
   return plain;
 }
 
-// Whether the count is within the bounds that these keywords give.
+// Returns whether the count is within the bounds of two keywords.
 bool within(const Json& schema, const char* least, double count, const char* most) {
   const auto bound = [&](const char* keyword) -> const Json* {
     const Json* found = schema.find(keyword);
@@ -168,7 +168,7 @@ Schema SchemaSource::resolve(const std::string& reference) {
   return known->second = usable(at_pointer(*from, pointer));
 }
 
-// -- whether a value fits
+// -- validation of values
 
 bool SchemaSource::same_value(const Json& a, const Json& b) {
   if (a.is_number() && b.is_number()) return a.as_double() == b.as_double();
@@ -363,7 +363,7 @@ bool SchemaSource::fits_object(const Json& schema, const Json& value) {
 
 namespace {
 
-// Days that there are, leap years included.
+// Valid dates, including leap years.
 #define REPRISE_DATE                                                                                       \
   "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|"    \
   "02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])" \
@@ -411,7 +411,7 @@ constexpr auto kPatterns = std::to_array<std::pair<const char*, const char*>>({
     {"relative-json-pointer", "(?:0|[1-9][0-9]*)(?:#|(?:/(?:[^~/]|~[01])*)*)"},
 });
 
-// Of the specification, and not known here.
+// Formats that the specification defines and that are not supported.
 constexpr auto kOther = std::to_array<const char*>(
     {"idn-email", "idn-hostname", "iri", "iri-reference", "uri-template", "regex"});
 

@@ -7,7 +7,7 @@
 namespace reprise::protocol::grammar {
 namespace {
 
-// Characters of a plain token, one that is not whole yet at its end among them; 0: it is none.
+// Returns the number of characters of a plain token, including an incomplete last one; 0: not plain.
 std::uint32_t plain_chars(std::string_view bytes) {
   std::uint32_t count = 0;
   CharProgress progress = 0;
@@ -30,7 +30,7 @@ bool is_long(std::string_view bytes) {
          }) >= static_cast<std::ptrdiff_t>(Vocabulary::kMostChars);
 }
 
-// Before it is laid out in one row: children in order of bytes.
+// A trie node before the layout in one array, with children in byte order.
 struct BuildNode {
   std::vector<std::pair<std::uint8_t, std::uint32_t>> children{};
   TokenId token = -1;
@@ -64,7 +64,7 @@ Vocabulary::Vocabulary(std::vector<Token> tokens, std::vector<TokenId> stops, st
                    [&](TokenId a, TokenId b) { return bytes_of(a) < bytes_of(b); });
 
   std::vector<BuildNode> built(1);
-  std::vector<std::uint32_t> path = {0};  // nodes of the token before
+  std::vector<std::uint32_t> path = {0};  // trie nodes of the previous token
   const std::string* before = nullptr;
   for (const TokenId id : order) {
     const std::string& bytes = bytes_of(id);

@@ -1,12 +1,13 @@
 #pragma once
-// Vocabulary: the tokens of a model as a trie of their bytes, whatever tokenizer they are of.
+// Vocabulary: a model's tokens as a trie of their bytes, independent of the tokenizer.
 //
-// A token is *plain* if it is characters that may stand in a JSON string as they are, the last perhaps not whole, and
-// none of the line ends U+2028 and U+2029. Most tokens are. Where any such character may follow, plain tokens need not be looked at one by one: the
-// children of a node whose tokens are all plain come last, and masks of plain tokens up to each length are ready.
+// A token is *plain* if it consists of characters that need no escape in a JSON string (the last may be
+// incomplete) and has no U+2028 or U+2029. Most tokens are plain. Where any such character may follow, plain
+// tokens need no individual check: children of a trie node whose subtrees are all plain come last, and masks
+// of the plain tokens up to each length are precomputed.
 //
-// Tokens of more than kMostChars characters, of which there are hardly any, stand beside the trie: what is in it cannot
-// tell two counts apart that are both higher.
+// Tokens longer than kMostChars characters, which are rare, are not in the trie, because states with counts
+// above that are merged.
 //
 // Threading: immutable and shared.
 
@@ -24,23 +25,23 @@ namespace reprise::protocol::grammar {
 class Vocabulary {
  public:
   struct Token {
-    std::string bytes{};   // empty: it is never chosen
-    bool special = false;  // stands for its text as a whole, and only where a grammar says so
+    std::string bytes{};   // empty: never allowed
+    bool special = false;  // matches its text as a whole, only where a grammar says so
   };
-  /// `stops`: tokens that end a reply. `size`: of the model's logits; at least the tokens.
+  /// `stops`: tokens that end a reply. `size`: number of logits, at least tokens.size().
   Vocabulary(std::vector<Token> tokens, std::vector<TokenId> stops, std::size_t size);
 
   struct TrieNode {
-    std::uint32_t end = 0;    // behind the last node below it; its first child is the next node
-    TokenId token = -1;       // that ends here; `same` has others of the same bytes
-    std::uint32_t plain = 0;  // its plain tokens are these of plain_tokens()
+    std::uint32_t end = 0;    // index after its subtree; the first child is the next node
+    TokenId token = -1;       // token that ends here; same_as() lists others with the same bytes
+    std::uint32_t plain = 0;  // range of plain_tokens() in its subtree
     std::uint32_t plain_end = 0;
     std::uint8_t byte = 0;
-    bool only_plain = false;  // all tokens here and below are
+    bool only_plain = false;  // all tokens in its subtree are plain
   };
   std::span<const TrieNode> nodes() const { return nodes_; }
   std::span<const TokenId> plain_tokens() const { return plain_tokens_; }
-  /// Plain tokens of at most so many characters.
+  /// Returns the mask of plain tokens with at most `chars` characters.
   const TokenMask& plain_up_to(std::uint32_t chars) const { return plain_masks_[chars]; }
   TokenId same_as(TokenId token) const { return same_[static_cast<std::size_t>(token)]; }
 
@@ -50,7 +51,7 @@ class Vocabulary {
   std::size_t token_count() const { return tokens_.size(); }
   std::size_t size() const { return size_; }
 
-  /// Tokens that are not in the trie.
+  /// Returns the tokens that are not in the trie.
   std::span<const TokenId> long_tokens() const { return long_tokens_; }
 
   static constexpr std::uint32_t kMostChars = Matcher::kManyChars;

@@ -1,8 +1,8 @@
 #pragma once
-// WorkBudget: what compiling one grammar, or making one mask, has used of its limits. Every loop and every recursive
-// function over what a client sent charges it. Exceeding a limit throws a GrammarError that names the limit; once the
-// steps or the time are used up, every further charge throws as well, so that a caller that catches the error for
-// another attempt gets no further.
+// WorkBudget: counts the work of compiling one grammar or computing one mask against its limits. Every loop
+// and recursion over client input charges it. Exceeding a limit throws a GrammarError that names it. After
+// the steps or the time are used up, every further charge throws too, so retrying in an error handler makes
+// no progress.
 //
 // Threading: one thread, for one piece of work.
 
@@ -17,32 +17,32 @@
 
 namespace reprise::protocol::grammar {
 
-/// Why there is no grammar for what was asked. compile.h turns it into a value.
+/// A constraint cannot be compiled or a mask cannot be computed. compile.h converts it to a value.
 class GrammarError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What a grammar may take at most: of everything that a client can make large there is a bound, and the error
-/// names it. A step is 10 to 30 ns of work on a slow x86 core.
+/// Limits of a grammar. Everything that a client can make large has a bound that the error names. A step is
+/// 10 to 30 ns on a slow x86 core.
 struct Limits {
-  std::size_t text_bytes = 1u << 20;  // of a pattern, a grammar, a schema as text
-  std::size_t depth = 256;            // of brackets and repetitions in a text; of schemas within schemas
-  std::size_t nodes = 400'000;        // of a compiled grammar
-  std::size_t schemas = 60'000;       // combinations of subschemas that are looked at
-  std::size_t char_states = 120'000;  // of one automaton over characters
-  std::size_t all_char_states = 1'000'000;  // of all that a grammar has
-  std::size_t repetitions = 1'000'000;      // the highest count in {m,n}, maxItems, maxLength
+  std::size_t text_bytes = 1u << 20;        // bytes of a pattern, a grammar, or a serialized schema
+  std::size_t depth = 256;                  // nesting of brackets and repetitions; of schemas
+  std::size_t nodes = 400'000;              // nodes of a compiled grammar
+  std::size_t schemas = 60'000;             // combinations of subschemas examined
+  std::size_t char_states = 120'000;        // states of one automaton
+  std::size_t all_char_states = 1'000'000;  // states of all automata of a grammar
+  std::size_t repetitions = 1'000'000;      // largest count in {m,n}, maxItems, maxLength
   std::uint64_t compile_steps = 100'000'000;
-  std::size_t compile_bytes = 192u << 20;  // at once, about
-  double compile_seconds = 5;              // of its thread
-  std::uint64_t mask_steps = 50'000'000;   // of one mask, and of finding its position in the reply
-  std::size_t mask_bytes = 64u << 20;      // that one mask may add to what is kept
-  std::size_t matcher_bytes = 48u << 20;   // of states, transitions and masks that are kept
-  std::size_t configurations = 20'000;     // of one state
+  std::size_t compile_bytes = 192u << 20;  // peak, approximate
+  double compile_seconds = 5;              // CPU time of the thread
+  std::uint64_t mask_steps = 50'000'000;   // for one mask, including finding the reply's state
+  std::size_t mask_bytes = 64u << 20;      // cache growth for one mask
+  std::size_t matcher_bytes = 48u << 20;   // cached states, transitions and masks
+  std::size_t configurations = 20'000;     // locations in one matcher state
 };
 
-/// Whether the result is still wanted; asked every few milliseconds. Empty: always.
+/// Returns whether the result is still needed; polled every few milliseconds. Empty: always.
 using IsWanted = std::function<bool()>;
 
 class WorkBudget {
@@ -50,10 +50,10 @@ class WorkBudget {
   struct Most {
     std::uint64_t steps = 0;
     std::size_t bytes = 0;
-    double seconds = 0;  // of the thread, whatever else the machine does; 0: any
+    double seconds = 0;  // CPU time of the thread; 0: unlimited
   };
 
-  /// `work` names it in errors: "compiling it".
+  /// `work` is its name in errors, such as "compiling it".
   WorkBudget(const char* work, const Limits& limits, const Most& most)
       : limits_(limits), work_(work), most_(most) {
     begin({});
@@ -61,7 +61,7 @@ class WorkBudget {
   WorkBudget(const WorkBudget&) = delete;
   WorkBudget& operator=(const WorkBudget&) = delete;
 
-  /// Another piece of the same kind of work, with nothing used yet; of `most_steps` where these are fewer.
+  /// Starts a new piece of work with all counters reset and at most `most_steps` steps.
   void begin(IsWanted wanted, std::uint64_t most_steps = UINT64_MAX) {
     wanted_ = std::move(wanted);
     most_steps_ = std::min(most_.steps, most_steps);
@@ -81,14 +81,14 @@ class WorkBudget {
     if (steps_ >= next_look_) look();
   }
 
-  /// Memory for the rest of the work; Held for less.
+  /// Charges memory until the work ends; use Held for temporary memory.
   void take(std::size_t bytes) {
     bytes_ += bytes;
     if (bytes_ > most_.bytes) fail_bytes();
     charge(1 + bytes / kBytesPerStep);
   }
 
-  /// Memory until its end of life.
+  /// Charges memory for the lifetime of the object.
   class Held {
    public:
     explicit Held(WorkBudget& budget) : budget_(budget) {}
@@ -105,7 +105,7 @@ class WorkBudget {
     std::size_t bytes_ = 0;
   };
 
-  /// One level of recursion, whatever recurses.
+  /// Charges one level of recursion for its lifetime.
   class Level {
    public:
     explicit Level(WorkBudget& budget) : budget_(budget) {
@@ -140,7 +140,7 @@ class WorkBudget {
   }
 
   void look() {
-    next_look_ = steps_;  // stays so where it throws
+    next_look_ = steps_;  // unchanged if an exception follows, so that the next charge throws too
     if (steps_ > most_steps_)
       throw GrammarError(std::string(work_) + " takes more than " + std::to_string(most_steps_) + " steps");
     if (wanted_ && !wanted_()) throw GrammarError("the client has disconnected");

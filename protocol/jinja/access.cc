@@ -40,7 +40,7 @@ Bounds bounds_of(std::int64_t length, const Value& start, const Value& stop, con
   b.start = clamp(bound(start), back ? high : low);
   b.stop = clamp(bound(stop), back ? low : high);
   const std::int64_t span = back ? b.start - b.stop : b.stop - b.start;
-  // A step past the length takes one item; this also keeps -INT64_MIN out.
+  // Clamping a step beyond the length does not change the result, and avoids negating INT64_MIN.
   const std::int64_t stride = b.step < -length - 1 || b.step > length + 1 ? length + 1
                               : back                                      ? -b.step
                                                                           : b.step;
@@ -223,7 +223,7 @@ bool is_forbidden(const Value& value, std::string_view name) {
   return value.is_dict() && changes_dict(name);
 }
 
-// The names that every Python object has; they exist, and are all unsafe.
+// Attributes of every Python object; they exist, and are all unsafe.
 bool is_dunder(std::string_view name) {
   for (const std::string_view known : {"__class__", "__init__", "__doc__", "__dir__", "__eq__", "__hash__",
                                        "__module__", "__repr__", "__str__", "__subclasshook__", "__new__",
@@ -245,7 +245,7 @@ std::optional<Value> real_attribute(Workspace& workspace, const Value& value, st
   return find_method(workspace, value, name);
 }
 
-// value[key] where it is there.
+// Returns value[key] if it exists.
 std::optional<Value> real_item(Workspace& workspace, const Value& value, const Value& key) {
   if (value.is_dict()) {
     const bool is_key = !key.is_dict() && (!key.is_list() || key.list().is_tuple());

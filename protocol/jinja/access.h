@@ -1,8 +1,6 @@
 #pragma once
-// Reaching into values: iteration, length, indices and slices, value[key] and value.name, as Jinja's immutable
-// sandbox has them.
-//
-// Threading: values of one rendering.
+// Access to parts of values as in Jinja's immutable sandbox: iteration, length, indices, slices, value[key]
+// and value.name.
 
 #include <cstddef>
 #include <optional>
@@ -15,14 +13,14 @@ namespace reprise::protocol::jinja {
 
 bool is_iterable(const Value& value);
 
-/// One pass over a value: the items of a list, the keys of a dict, the characters of a string. Fails on
-/// construction where there is nothing to go through. The value stays alive with the cursor.
+/// Iterates over the items of a list, the keys of a dict or the characters of a string. The constructor fails
+/// if the value is not iterable. Keeps the value alive.
 class Cursor {
  public:
   Cursor(Workspace& workspace, Value value);
 
   bool next(Value& out);
-  /// How many items the value has in all; nothing for iterators, which do not know.
+  /// Returns the number of items; nothing for iterators, which do not know it.
   std::optional<std::size_t> size() const;
 
  private:
@@ -33,23 +31,23 @@ class Cursor {
 
 std::vector<Value> to_vector(Workspace& workspace, const Value& value);
 
-/// len(value); nothing where it has none.
+/// Returns len(value); nothing if it has none.
 std::optional<std::size_t> length_of(const Value& value);
 
-/// value[index] of a list or string; nothing when it lies outside.
+/// Returns value[index]; nothing if it is out of range.
 std::optional<Value> item_at(Workspace& workspace, const Value& value, std::int64_t index);
 
-/// value[start:stop:step], where None leaves a bound open.
+/// Returns value[start:stop:step]; None leaves a bound open.
 Value slice(Workspace& workspace, const Value& value, const Value& start, const Value& stop,
             const Value& step);
 
-// `value.name` looks for a method of the type first and a member of a dict second; `value['name']` the other
-// way round. What is not there is undefined, which fails only when it is used. So does what the sandbox
-// forbids: methods that change a list or dict, and names that begin with an underscore.
+// `value.name` looks up methods of the type before members of a dict, `value['name']` the other way round. A
+// missing name gives an undefined value, which fails when it is used. So does what the sandbox forbids:
+// methods that modify a list or dict, and names that begin with an underscore.
 Value get_attribute(Workspace& workspace, const Value& value, std::string_view name);
 Value get_item(Workspace& workspace, const Value& value, const Value& key);
 
-/// A method of the value's type, bound to it; nothing if the type has none of that name.
+/// Returns a bound method of the value's type; nothing if the type has none of that name.
 std::optional<Value> find_method(Workspace& workspace, const Value& value, std::string_view name);
 
 }  // namespace reprise::protocol::jinja

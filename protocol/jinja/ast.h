@@ -1,8 +1,8 @@
 #pragma once
-// A parsed template: expressions, statements and the names they use.
+// Syntax tree of a parsed template: expressions, statements and the variable names they use. Variables are
+// numbered; Program::names has the names.
 //
-// Built once by the parser and never changed. Names of variables are numbers, places in Program::names.
-// Threading: const access from any thread.
+// Threading: immutable after parsing.
 
 #include <cstdint>
 #include <memory>
@@ -34,34 +34,35 @@ enum class CompareOperator : std::uint8_t {
 };
 
 struct Expression {
+  // The comments name the members that each kind uses.
   enum class Kind : std::uint8_t {
-    kConstant,       // constant
+    kConstant,
     kName,           // name
-    kNamespaceName,  // name.text, to be assigned to
+    kNamespaceName,  // name.text as an assignment target
     kTuple,          // operands
     kList,           // operands
-    kDict,           // operands: key, value, key, value…
+    kDict,           // operands: key, value, key, value...
     kAttribute,      // operands[0].text
     kItem,           // operands[0][operands[1]]
-    kSlice,          // operands[0][operands[1]:operands[2]:operands[3]], null where left open
-    kCall,           // operands[0](operands[1…], keywords, *star, **star_star)
-    kFilter,         // operands[0] | text(…), as a call; operands[0] is null in a filter block
-    kTest,           // operands[0] is text(…)
+    kSlice,          // operands[0][operands[1]:operands[2]:operands[3]]; null: open bound
+    kCall,           // operands[0](operands[1...], keywords, *star, **star_star)
+    kFilter,         // operands[0] | text(...), stored like a call; operands[0] is null in a filter block
+    kTest,           // operands[0] is text(...)
     kBinary,         // operands[0] op operands[1]
     kNegative,       // -operands[0]
     kPositive,       // +operands[0]
     kNot,            // not operands[0]
     kAnd,            // operands[0] and operands[1]
     kOr,             // operands[0] or operands[1]
-    kCompare,        // operands[0] comparisons[0] operands[1] comparisons[1] …
-    kConcat,         // operands[0] ~ operands[1] ~ …
-    kCondition,      // operands[0] if operands[1] else operands[2], null without else
+    kCompare,        // operands[0] comparisons[0] operands[1] comparisons[1] ...
+    kConcat,         // operands[0] ~ operands[1] ~ ...
+    kCondition,      // operands[0] if operands[1] else operands[2]; null: no else
   };
 
   Kind kind = Kind::kConstant;
   BinaryOperator op = BinaryOperator::kAdd;
   int line = 0;
-  int depth = 1;  // of the tree below, this included
+  int depth = 1;  // height of this subtree
   NameId name = -1;
   Value constant{};
   std::string text{};
@@ -77,12 +78,12 @@ struct Expression {
 struct Statement;
 using Block = std::vector<std::unique_ptr<Statement>>;
 
-/// What a macro is, or the body that a call block hands over.
+/// A macro, or the body of a call block.
 struct MacroDefinition {
   std::string name;
   std::vector<NameId> parameters;
   std::vector<std::string> parameter_names;
-  std::vector<ExpressionPtr> defaults;  // of the last parameters
+  std::vector<ExpressionPtr> defaults;  // defaults of the last parameters
   bool takes_caller = false;
   bool takes_varargs = false;
   bool takes_kwargs = false;
@@ -90,21 +91,22 @@ struct MacroDefinition {
 };
 
 struct Statement {
+  // The comments name the members that each kind uses.
   enum class Kind : std::uint8_t {
-    kText,         // data
-    kPrint,        // expression
-    kIf,           // branches, the last without condition for else
-    kFor,          // target in expression if condition; body, otherwise
-    kSet,          // target = expression
-    kSetBlock,     // target = body, through expression if there is a filter
-    kMacro,        // macro
-    kCallBlock,    // expression, a call, with macro as caller
-    kFilterBlock,  // body through expression
+    kText,
+    kPrint,     // expression
+    kIf,        // branches; the last has no condition if it is else
+    kFor,       // target in expression if condition; body, otherwise
+    kSet,       // target = expression
+    kSetBlock,  // target = body, filtered by expression if there is one
+    kMacro,
+    kCallBlock,    // expression (a call) with macro as its caller
+    kFilterBlock,  // body filtered by expression
     kWith,         // targets = values; body
-    kScope,        // body with names of its own
+    kScope,        // body in its own scope
     kBreak,
     kContinue,
-    kRefused,  // data: why it does not work here
+    kRefused,  // unsupported statement; data: error message
   };
 
   struct Branch {
@@ -130,8 +132,8 @@ struct Statement {
 struct Program {
   Block body;
   std::vector<std::string> names;  // by NameId
-  std::vector<Value> undefined;    // what each name is when nothing defines it
-  std::vector<Value> globals;      // the builtin function of that name, or undefined
+  std::vector<Value> undefined;    // the undefined value of each name
+  std::vector<Value> globals;      // the builtin function of each name, or undefined
   NameId loop = -1;
   NameId caller = -1;
   NameId varargs = -1;

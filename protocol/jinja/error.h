@@ -1,12 +1,9 @@
 #pragma once
-// How a template fails: at compile time, by its own raise_exception, by an operation that does not work, or
-// at a limit; and the limits.
+// Errors and limits of templates.
 //
-// Inside the engine a failure is an exception, Failure, that ends the compilation or rendering; Template
-// catches it and hands out a TemplateError. Templates and conversations come from outside, so every limit is
-// enforced, and the error of a template that exceeds one names it.
-//
-// Threading: plain values.
+// Internally an error is a Failure exception, which ends the compilation or rendering; Template catches it
+// and returns a TemplateError. Templates and conversations are untrusted input, so all limits are enforced,
+// and the error names the limit exceeded.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,33 +16,35 @@
 namespace reprise::protocol::jinja {
 
 struct RenderLimits {
-  std::uint64_t steps = 50'000'000;       // evaluated nodes, and work on long values by its length
-  std::size_t depth = 1000;               // nested evaluation: expressions, blocks, macro calls
-  std::size_t output_bytes = 64u << 20;   // of the result and of what blocks and macros hold back
-  std::size_t text_bytes = 64u << 20;     // of one string
-  std::size_t items = 1'000'000;          // of one list, tuple or dict
-  std::size_t memory_bytes = 512u << 20;  // of all strings, lists and dicts alive
+  // evaluated nodes, plus work on long values in proportion to their length
+  std::uint64_t steps = 50'000'000;
+  std::size_t depth = 1000;               // nesting of expressions, blocks and macro calls
+  std::size_t output_bytes = 64u << 20;   // result plus the captured output of blocks and macros
+  std::size_t text_bytes = 64u << 20;     // bytes of one string
+  std::size_t items = 1'000'000;          // items of one list, tuple or dict
+  std::size_t memory_bytes = 512u << 20;  // all live strings, lists and dicts
 };
 
-/// Of the source.
+/// Limits of the source.
 inline constexpr std::size_t kMaxSourceBytes = 1u << 20;
-inline constexpr int kMaxNesting = 200;          // brackets, blocks, operators in front of operators
-inline constexpr int kMaxExpressionDepth = 400;  // of the tree, which chains such as a + b + … make deep
-inline constexpr int kMaxValueDepth = 200;       // lists in lists
+inline constexpr int kMaxNesting = 200;  // brackets, blocks, unary operators
+// height of the syntax tree, which chains such as a + b + ... increase
+inline constexpr int kMaxExpressionDepth = 400;
+inline constexpr int kMaxValueDepth = 200;  // nested lists
 
 struct TemplateError {
   enum class Kind : std::uint8_t {
-    kSyntax,   // the source is no template
-    kRaised,   // the template called raise_exception: the conversation is not one that it takes
-    kRuntime,  // an operation that does not work on the values it met
-    kLimit,    // the rendering went past one of its limits, which the reason names
+    kSyntax,   // invalid template
+    kRaised,   // the template called raise_exception to reject the conversation
+    kRuntime,  // an invalid operation on values
+    kLimit,    // a limit was exceeded; the reason names it
   };
 
   Kind kind = Kind::kRuntime;
-  int line = 0;  // in the template, from 1; 0 where there is none
+  int line = 0;  // in the template, from 1; 0: unknown
   std::string reason;
 
-  /// "line 12: 'foo' is undefined"
+  /// Returns for example "line 12: 'foo' is undefined".
   std::string describe() const {
     std::string place = line > 0 ? "line " : "";
     if (line > 0) place.append(std::to_string(line)).append(": ");
@@ -65,7 +64,6 @@ class Failure : public std::exception {
   TemplateError error_;
 };
 
-/// The pieces, one behind the other.
 inline std::string cat(std::initializer_list<std::string_view> pieces) {
   std::string out;
   for (const std::string_view piece : pieces) out += piece;

@@ -1,4 +1,3 @@
-// Class ExpressionParser.
 #include <algorithm>
 #include <optional>
 
@@ -388,7 +387,7 @@ ExpressionPtr ExpressionParser::parse_subscript(ExpressionPtr operand) {
     return attribute;
   }
   stream_.expect_operator("[");
-  // start:stop:step, of which every part may be missing.
+  // start:stop:step, each optional
   ExpressionPtr parts[3];
   int colons = 0;
   if (stream_.current().is_operator("]")) {

@@ -1,4 +1,3 @@
-// Filters of lists and items, and tests.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -15,13 +14,13 @@
 namespace reprise::protocol::jinja {
 namespace {
 
-// The attribute argument of filters: 'function.name' or 'parts.0', looked up part by part.
+// The attribute argument of filters, such as 'function.name' or 'parts.0'.
 class AttributePath {
  public:
-  /// None, or null, is the path to the value itself.
+  /// None or null selects the value itself.
   AttributePath(Workspace& workspace, const Value* attribute);
 
-  /// `fallback`, if not null, takes the place of what is undefined on the way.
+  /// `fallback`, if not null, replaces undefined values on the path.
   Value get(Workspace& workspace, Value item, const Value* fallback = nullptr) const;
 
  private:
@@ -186,7 +185,7 @@ Value fold_case(Workspace& workspace, Value value, bool case_sensitive) {
   return workspace.text(to_lower(value.as_string()));
 }
 
-// Stable, and of no surprise when the order is none, as with NaN: a merge sort of our own.
+// A stable merge sort. Unlike std::sort it is well-defined for inconsistent orders, as with NaN.
 void sort_keyed(Workspace& workspace, std::vector<Keyed>& items, bool backwards) {
   const auto goes_before = [&](const Keyed& a, const Keyed& b) {
     return backwards ? less(workspace, b.key, a.key) : less(workspace, a.key, b.key);
@@ -210,7 +209,7 @@ void sort_keyed(Workspace& workspace, std::vector<Keyed>& items, bool backwards)
   items = std::move(from);
 }
 
-// The key of `sort` may have several parts: 'a,b.c'.
+// A sort key with one or more attributes: 'a,b.c'.
 class SortKey {
  public:
   SortKey(Workspace& workspace, const Value* attribute, bool case_sensitive)
@@ -304,7 +303,7 @@ Value groupby(Workspace& workspace, const Value& input, const Arguments& argumen
     while (at < keyed.size() && equals(workspace, keyed[at].key, keyed[start].key)) {
       members.push_back(keyed[at++].item);
     }
-    if (at == start) members.push_back(keyed[at++].item);  // NaN, which equals nothing
+    if (at == start) members.push_back(keyed[at++].item);  // NaN equals nothing, not even itself
     const Value name = case_sensitive ? keyed[start].key : path.get(workspace, keyed[start].item, p.find(1));
     groups.push_back(workspace.list({name, workspace.list(std::move(members))}, List::Flavor::kGroup));
   }
@@ -338,7 +337,7 @@ const std::string& name_of(const Value& value, const char* what) {
 }
 
 Value map(Workspace& workspace, const Value& input, const Arguments& arguments) {
-  const Workspace::Level level(workspace);  // map('map', 'map', …)
+  const Workspace::Level level(workspace);  // bounds recursion: map('map', 'map', ...)
   std::vector<Value> out;
   if (arguments.positional.empty()) {
     const Parameters p("map", arguments, {"attribute", "default"});

@@ -1,4 +1,3 @@
-// The global functions, and the arguments of all that a template calls.
 #include <array>
 #include <cstdio>
 #include <ctime>
@@ -99,7 +98,7 @@ Value range(Workspace& workspace, const Arguments& arguments) {
   }
   const auto [start, stop, step] = bounds;
   if (step == 0) fail("range() arg 3 must not be zero");
-  // Unsigned, because the span of two 64-bit bounds may need all 64 bits.
+  // Unsigned: the distance of two int64 may need 64 bits.
   const auto distance = [](std::int64_t low, std::int64_t high) {
     return low < high ? static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low) : 0;
   };
@@ -117,12 +116,12 @@ Value range(Workspace& workspace, const Arguments& arguments) {
   std::int64_t value = start;
   for (std::uint64_t i = 0; i < count; ++i) {
     items.emplace_back(value);
-    if (i + 1 < count) value += step;  // never past the bounds
+    if (i + 1 < count) value += step;  // never steps beyond the bounds
   }
   return workspace.list(std::move(items), List::Flavor::kRange);
 }
 
-// What dict() and namespace() are made from: a dict or pairs, and keywords.
+// Collects the arguments of dict() and namespace(): a dict or pairs, and keywords.
 std::shared_ptr<Dict> collect(Workspace& workspace, const Arguments& arguments, const char* name) {
   auto dict = std::make_shared<Dict>();
   if (arguments.positional.size() > 1) {
@@ -190,7 +189,7 @@ class CyclerMethod final : public Object {
   }
 
  private:
-  Cycler& cycler_;  // kept by the workspace
+  Cycler& cycler_;  // kept alive by the workspace
   bool resets_;
 };
 
@@ -250,7 +249,7 @@ std::string number(int value, int width, char flag) {
   return digits;
 }
 
-// Week of the year, the first being the one that holds a Thursday.
+// Returns the ISO week number; week 1 has the year's first Thursday.
 int iso_week(const std::tm& time, int& year) {
   const int weekday = (time.tm_wday + 6) % 7;  // Monday is 0
   int week = (time.tm_yday - weekday + 10) / 7;
@@ -354,8 +353,8 @@ std::string directive(char c, char flag, const std::tm& t, std::int64_t seconds)
   }
 }
 
-// As Python's datetime.strftime of a time without zone, in UTC and English; %Z and %z are empty. Fails for
-// unknown directives.
+// Python's datetime.strftime for a naive UTC time in English; %Z and %z are empty. Fails for unknown
+// directives.
 std::string format_time(std::string_view format, std::int64_t seconds) {
   const auto time = static_cast<std::time_t>(seconds);
   std::tm parts{};

@@ -15,7 +15,8 @@ namespace {
 
 using Node = Expression::Kind;
 
-// The method that `value.name(…)` calls, if it is one of a builtin type: then no bound method need be made.
+// Returns the builtin method that `value.name(...)` calls, which avoids creating a bound method; null if
+// there is none.
 Method direct_method(const Value& value, std::string_view name) {
   if (value.is_string()) return find_string_method(name);
   if (value.is_dict()) return find_dict_method(name);
@@ -211,7 +212,7 @@ Interpreter::Flow Interpreter::run_if(const Statement& statement) {
 
 void Interpreter::run_for(const Statement& statement, const Value& items, int depth) {
   const auto loop = std::make_shared<Loop>(*this, workspace_, statement, scope_, items, depth);
-  // A loop and what its body keeps of it may hold each other; when it has ended it holds nothing.
+  // Clear the loop at its end, because it and values of its body may form a cycle.
   struct End {
     Loop& loop;
     ~End() { loop.clear(); }
@@ -224,7 +225,7 @@ void Interpreter::run_for(const Statement& statement, const Value& items, int de
     while (loop->advance()) {
       any = true;
       if (body == nullptr || body.use_count() > 1) {
-        body = std::make_shared<Scope>(around);  // a macro of the last round keeps its scope
+        body = std::make_shared<Scope>(around);  // a macro has captured the previous iteration's scope
       } else {
         body->clear();
       }
@@ -532,13 +533,14 @@ Value Interpreter::call(const Value& callee, const Arguments& arguments) {
   if (!callee.is_object() || !callee.object().is_callable()) {
     fail({"'", type_name(callee), "' object is not callable"});
   }
-  const std::shared_ptr<Object> held = callee.shared_object();  // its name may be set anew meanwhile
+  // keeps the callee alive if the call reassigns its name
+  const std::shared_ptr<Object> held = callee.shared_object();
   return held->call(workspace_, arguments);
 }
 
 Value Interpreter::evaluate_filter(const Expression& expression, const Value* block_text) {
   const ExpressionPtr& source = expression.operands[0];
-  // In a filter block the innermost filter has no operand: it takes the text of the block.
+  // In a filter block the innermost filter has no operand; its input is the block's text.
   const Value input = source == nullptr       ? *block_text
                       : block_text == nullptr ? evaluate(*source)
                                               : evaluate_filter(*source, block_text);
@@ -586,7 +588,7 @@ Value Interpreter::evaluate_compare(const Expression& expression) {
   return Value(true);
 }
 
-// Without autoescape `~` joins plain strings, whatever is marked safe; `+` does not, and minds.
+// Without autoescape `~` ignores the safe mark of strings; `+` respects it.
 Value Interpreter::evaluate_concat(const Expression& expression) {
   std::string out;
   for (const ExpressionPtr& operand : expression.operands) {

@@ -1,8 +1,8 @@
 #pragma once
-// Runs a Program: statements write to the output, expressions give values.
+// Interpreter: executes a Program. Statements write to the output, expressions return values. Each node
+// counts as a step and each nesting as a level of the workspace's limits.
 //
-// Every statement and expression is a step, every nesting a level, of the workspace's limits.
-// Threading: one rendering, one thread; the Program is only read.
+// Threading: one thread per rendering; the Program is read-only.
 
 #include <memory>
 #include <string>
@@ -17,12 +17,12 @@
 
 namespace reprise::protocol::jinja {
 
-/// The variables of one block of a template, with the block around it behind them.
+/// The variables of a block, linked to the enclosing scope.
 class Scope {
  public:
   explicit Scope(std::shared_ptr<Scope> parent) : parent_(std::move(parent)) {}
 
-  /// Here or in a block around; null where the name is not set.
+  /// Returns the variable from the innermost scope that has it; null if it is not set.
   const Value* find(NameId name) const {
     for (const Scope* scope = this; scope != nullptr; scope = scope->parent_.get()) {
       for (const auto& [known, value] : scope->values_) {
@@ -46,34 +46,31 @@ class Scope {
 
  private:
   std::shared_ptr<Scope> parent_;
-  std::vector<std::pair<NameId, Value>> values_;  // few
+  std::vector<std::pair<NameId, Value>> values_;  // few, searched linearly
 };
 
 class Interpreter {
  public:
-  /// `context` is an object and must outlive the interpreter.
+  /// `context` must be an object and outlive the interpreter.
   Interpreter(Workspace& workspace, const Program& program, const Json& context);
 
   std::string run();
 
-  /// Where it was when it failed.
+  /// Returns the current line, for errors.
   int line() const { return line_; }
 
-  // For macros and loops, which call back.
   Value call_macro(const MacroDefinition& macro, const std::shared_ptr<Scope>& closure,
                    const Arguments& arguments);
-  /// Renders the body of `loop` over `items` again, one level deeper.
+  /// Renders the body of a recursive loop over `items`, one level deeper.
   Value call_loop(const Statement& statement, const std::shared_ptr<Scope>& scope, const Value& items,
                   int depth);
-  /// Whether the condition of a loop lets an item pass.
   bool accepts(const Statement& statement, const std::shared_ptr<Scope>& scope, const Value& item);
 
  private:
   enum class Flow : std::uint8_t { kOn, kBreak, kContinue };
 
-  // A scope of its own for a block, and the one before it afterwards.
   class Inner;
-  // Output that is held back, for a macro or a block.
+  // Redirects output to a buffer, for a macro or a block.
   class Capture;
 
   Flow run_block(const Block& block);
@@ -82,8 +79,8 @@ class Interpreter {
   void run_for(const Statement& statement, const Value& items, int depth);
   void run_set_block(const Statement& statement);
   void run_call_block(const Statement& statement);
-  /// Sets the parameters of a macro in the scope of its call, defaults evaluated there one after the other.
-  /// Fails for arguments that it does not take.
+  /// Sets a macro's parameters in the scope of the call; defaults are evaluated there in order. Fails for
+  /// surplus or unknown arguments.
   void bind_arguments(const MacroDefinition& macro, const Arguments& arguments);
   void assign(const Expression& target, const Value& value);
   void unpack(const Expression& target, const Value& value);
@@ -105,11 +102,11 @@ class Interpreter {
 
   Workspace& workspace_;
   const Program& program_;
-  std::vector<const Json*> context_;          // by NameId; null where the context has no such name
-  std::vector<std::optional<Value>> loaded_;  // the context's values that have been used
+  std::vector<const Json*> context_;          // by NameId; null: not in the context
+  std::vector<std::optional<Value>> loaded_;  // context values converted so far
   std::shared_ptr<Scope> scope_;
   std::string* out_ = nullptr;
-  std::size_t held_ = 0;  // bytes in all outputs
+  std::size_t held_ = 0;  // total bytes of all output buffers
   int line_ = 0;
 };
 

@@ -22,7 +22,8 @@ int digit_of(char c) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : 99;
 }
 
-// Digits of a base from `at` on, single underscores between them; `leading` allows one in front.
+// Returns the offset after digits of the base with single underscores between them; `leading`: also one
+// before.
 std::size_t behind_digits(std::string_view text, std::size_t at, int base, bool leading) {
   const std::size_t start = at;
   while (at < text.size()) {
@@ -115,7 +116,7 @@ bool unescape(std::string_view literal, std::string& out, std::string& error) {
     if (const std::size_t known = kNames.find(c); known != kNames.npos) {
       out += kMeanings[known];
     } else if (c == '\n') {
-      // a line that goes on
+      // line continuation
     } else if (c == 'x' || c == 'u' || c == 'U') {
       const std::size_t count = c == 'x' ? 2 : c == 'u' ? 4 : 8;
       char32_t value = 0;
@@ -150,7 +151,7 @@ constexpr std::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "
                                            "/",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                            ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
 
-// All line ends become \n, and one at the very end goes.
+// Converts line breaks to \n and removes one at the end.
 std::string normalize_lines(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -192,7 +193,6 @@ class Lexer {
     return at;
   }
 
-  // Moves on, counting lines.
   void advance_to(std::size_t end) {
     line_ += static_cast<int>(std::count(source_.begin() + static_cast<std::ptrdiff_t>(at_),
                                          source_.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
@@ -204,7 +204,7 @@ class Lexer {
     advance_to(end);
   }
 
-  // Text up to the next tag, then the whole tag.
+  // Reads text up to the next tag, then the tag.
   void read_root() {
     std::size_t tag = at_;
     for (;; ++tag) {
@@ -244,7 +244,7 @@ class Lexer {
     return at < source_.size() && (source_[at] == '-' || source_[at] == '+') ? source_[at] : '\0';
   }
 
-  // What is left of the text in front of a tag.
+  // Returns the text before a tag after whitespace control.
   std::string_view before_tag(std::string_view text, char sign, bool is_variable) const {
     if (sign == '-') return strip(text, nullptr, Side::kRight);
     if (sign == '+' || is_variable) return text;
@@ -259,7 +259,7 @@ class Lexer {
     advance_to(end);
   }
 
-  // Behind `{% raw %}` if that is the tag.
+  // Returns the offset after `{% raw %}`; nothing for other tags.
   std::optional<std::size_t> raw_begin(std::size_t tag) const {
     std::size_t at = behind_space(tag + 2 + (sign_at(tag + 2) != 0));
     if (!source_.substr(at).starts_with("raw")) return std::nullopt;
@@ -296,7 +296,7 @@ class Lexer {
     consume_tag_part(end);
   }
 
-  // Behind the end of a block if one is at `at`.
+  // Returns the offset after the end of a block tag at `at`, if there is one.
   std::optional<std::size_t> block_end(std::size_t at) const {
     const std::string_view rest = source_.substr(at);
     if (rest.starts_with("+%}")) return at + 3;
@@ -314,10 +314,10 @@ class Lexer {
   }
 
   void read_tag(bool is_variable) {
-    std::string open;  // the closing brackets that are awaited
+    std::string open;  // closing brackets that are expected
     for (;;) {
       advance_to(behind_space(at_));
-      if (at_ >= source_.size()) return;  // the parser tells what is missing
+      if (at_ >= source_.size()) return;  // the parser reports what is missing
       if (open.empty()) {
         if (const auto end = is_variable ? variable_end(at_) : block_end(at_)) {
           tokens_.push_back({is_variable ? Token::Type::kVariableEnd : Token::Type::kBlockEnd, line_});
@@ -404,7 +404,7 @@ class Lexer {
   const std::string_view source_;
   std::size_t at_ = 0;
   int line_ = 1;
-  bool line_starting_ = true;  // the last tag ended with its line
+  bool line_starting_ = true;  // the last tag was followed by a line break
   std::vector<Token> tokens_;
 };
 

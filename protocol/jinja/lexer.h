@@ -1,5 +1,5 @@
 #pragma once
-// The tokens of a template: text between tags, and names, literals and operators inside them.
+// Lexer: splits a template into text and the tokens inside tags.
 
 #include <cstdint>
 #include <string>
@@ -10,15 +10,15 @@ namespace reprise::protocol::jinja {
 
 struct Token {
   enum class Type : std::uint8_t {
-    kData,           // text outside of tags
+    kData,           // text outside tags
     kVariableBegin,  // {{
     kVariableEnd,    // }}
     kBlockBegin,     // {%
     kBlockEnd,       // %}
     kName,
-    kString,   // its value, escapes resolved
-    kInteger,  // `integer`
-    kFloat,    // `number`
+    kString,   // `text` is the value with escapes resolved
+    kInteger,  // value in `integer`
+    kFloat,    // value in `number`
     kOperator,
     kEnd,
   };
@@ -33,12 +33,12 @@ struct Token {
   bool is_name(std::string_view name) const { return type == Type::kName && text == name; }
   bool is_operator(std::string_view sign) const { return type == Type::kOperator && text == sign; }
 
-  /// For messages.
+  /// Describes the token for error messages.
   std::string describe() const;
 };
 
-/// Cuts a template into tokens; the last is kEnd. White space around tags is handled as transformers set it
-/// up: trim_blocks and lstrip_blocks. Fails with a line for what is no token.
+/// Returns the tokens; the last is kEnd. Handles whitespace around tags like transformers (trim_blocks,
+/// lstrip_blocks). Fails with the line for invalid tokens.
 std::vector<Token> tokenize(std::string_view source);
 
 }  // namespace reprise::protocol::jinja

@@ -1,4 +1,3 @@
-// Methods of str, list, tuple and dict.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -35,7 +34,7 @@ std::vector<std::string_view> split_at(Workspace& workspace, std::string_view te
   return parts;
 }
 
-// Length of the run of characters at one end that are white space, or that are not.
+// Returns the length of the run of whitespace (or non-whitespace) at one end.
 std::size_t run(std::string_view text, bool spaces, bool from_right) {
   if (!from_right) {
     std::size_t at = 0;
@@ -70,7 +69,7 @@ std::vector<std::string_view> split_words(Workspace& workspace, std::string_view
     if (text.empty()) break;
     workspace.step();
     workspace.check_items(parts.size() + 1);
-    if (most >= 0 && static_cast<std::int64_t>(parts.size()) >= most) {  // the rest stays whole
+    if (most >= 0 && static_cast<std::int64_t>(parts.size()) >= most) {  // do not split the rest
       parts.push_back(strip(text, nullptr, from_right ? Side::kRight : Side::kLeft));
       break;
     }
@@ -161,11 +160,11 @@ Value strip_method(Workspace& workspace, const Value& self, const Arguments& arg
   return like(workspace, self, std::string(stripped));
 }
 
-// The part of the string that [start, end) selects, as bytes.
+// The part of a string between [start, end), in bytes.
 struct Window {
   std::size_t from = 0;
   std::size_t to = 0;
-  bool is_empty_past_end = false;  // start lies behind the end: not even "" is found there
+  bool is_empty_past_end = false;  // start is beyond the end, so not even "" is found
 };
 
 Window window_of(Workspace& workspace, const Value& self, const Parameters& p, std::size_t first) {
@@ -283,7 +282,7 @@ Value justify(Workspace& workspace, const Value& self, const Arguments& argument
   if (fill.size() != 1) fail("The fill character must be exactly one character long");
   const auto width = static_cast<std::size_t>(std::max<std::int64_t>(p.integer(0, 0), 0));
   workspace.check_text(width);
-  if (align == '^') {  // Python puts the odd one on the left only for an odd width
+  if (align == '^') {  // As Python: an odd space goes to the left only if the width is odd.
     const std::size_t length = self.text().code_points;
     const std::size_t missing = width > length ? width - length : 0;
     FormatSpec left{fill[0], '>', '-', false, false, 0};
@@ -325,7 +324,7 @@ Value expandtabs_method(Workspace& workspace, const Value& self, const Arguments
   return like(workspace, self, std::move(out));
 }
 
-// isalpha and its like: every character has the property, and there is one.
+// isalpha and similar: at least one character, and all have the property.
 template <bool (*property)(char32_t)>
 Value all_are(Workspace& workspace, const Value& self, const Arguments& arguments) {
   none("str method", arguments);
@@ -337,7 +336,7 @@ Value all_are(Workspace& workspace, const Value& self, const Arguments& argument
   return Value(!text.empty());
 }
 
-// islower and isupper: there is a cased character, and all of them are of that case.
+// islower and isupper: at least one cased character, and all cased ones match.
 template <bool (*wanted)(char32_t)>
 Value case_is(Workspace& workspace, const Value& self, const Arguments& arguments) {
   none("str method", arguments);
@@ -486,7 +485,7 @@ Value list_index(Workspace& workspace, const Value& self, const Arguments& argum
 
 Value list_copy(Workspace&, const Value& self, const Arguments& arguments) {
   const Parameters p("copy", arguments, {});
-  return self;  // nothing changes a list, so it is as good as a copy
+  return self;  // lists are immutable
 }
 
 Value dict_get(Workspace& workspace, const Value& self, const Arguments& arguments) {
@@ -564,7 +563,7 @@ std::string replace_all(Workspace& workspace, std::string_view text, std::string
   std::string out;
   std::size_t at = 0;
   const auto more = [&] { return count < 0 || count-- > 0; };
-  if (from.empty()) {  // before every character and at the end
+  if (from.empty()) {  // insert before every character and at the end
     while (at <= text.size() && more()) {
       out += to;
       if (at == text.size()) return out;

@@ -1,7 +1,5 @@
 #pragma once
-// Values with behavior of their own that a template makes: namespaces, loops and macros.
-//
-// Threading: one rendering.
+// Objects that templates create: namespaces, loops and macros.
 
 #include <memory>
 #include <optional>
@@ -20,7 +18,7 @@ class Scope;
 struct MacroDefinition;
 struct Statement;
 
-/// namespace(): the one thing that a template can change, so that a loop can tell what it found.
+/// namespace(): the only mutable object, so that a loop can pass results out.
 class Namespace final : public Object {
  public:
   std::string type_name() const override { return "Namespace"; }
@@ -31,33 +29,32 @@ class Namespace final : public Object {
   void set(std::string_view name, Value value);
 
  private:
-  std::vector<std::pair<std::string, Value>> members_;  // few, in the order they came
+  std::vector<std::pair<std::string, Value>> members_;  // few, in insertion order
 };
 
-/// A running for loop, and the variable `loop` that its body sees.
+/// A running for loop, and the variable `loop` in its body.
 ///
-/// Items are drawn one at a time, because the loop's condition may look at what its body has changed; one
-/// more is drawn ahead where the body asks for loop.last or loop.nextitem.
+/// Items are fetched one at a time, because the loop's condition may depend on what the body changed. One
+/// more is fetched ahead if the body uses loop.last or loop.nextitem.
 class Loop final : public Object, public std::enable_shared_from_this<Loop> {
  public:
   Loop(Interpreter& interpreter, Workspace& workspace, const Statement& statement,
        std::shared_ptr<Scope> scope, Value items, int depth);
 
-  /// Moves to the next item; false at the end.
+  /// Moves to the next item; returns false at the end.
   bool advance();
   const Value& item() const { return current_; }
   std::size_t index() const { return index_; }  // from 0
 
-  /// The loop has ended: it draws no more and holds nothing.
+  /// Ends the loop and releases all values.
   void clear() override;
 
   std::string type_name() const override { return "LoopContext"; }
   std::string repr(Workspace& workspace) const override;
   std::optional<Value> attribute(Workspace& workspace, std::string_view name) override;
   bool is_callable() const override { return true; }
-  Value call(Workspace& workspace, const Arguments& arguments) override;  // of a recursive loop
+  Value call(Workspace& workspace, const Arguments& arguments) override;  // for recursive loops
 
-  // For its methods.
   Value cycle(const Arguments& arguments) const;
   Value changed(Workspace& workspace, const Arguments& arguments);
 
@@ -76,13 +73,13 @@ class Loop final : public Object, public std::enable_shared_from_this<Loop> {
   bool started_ = false;
   Value previous_;
   Value current_;
-  std::vector<Value> ahead_;  // drawn already
+  std::vector<Value> ahead_;  // items already fetched
   std::size_t ahead_at_ = 0;
   std::optional<std::size_t> length_;
   std::optional<Value> last_changed_;
 };
 
-/// A macro, or the caller of a call block: a piece of template that is called like a function.
+/// A macro, or the caller of a call block.
 class Macro final : public Object {
  public:
   Macro(Interpreter& interpreter, const MacroDefinition& definition, std::shared_ptr<Scope> closure)

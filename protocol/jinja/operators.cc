@@ -211,8 +211,8 @@ Value posit(const Value& value) {
 
 namespace {
 
-// long double holds every int64 and every double on the machines we know; where it does not, only integers
-// past 2^53 beside floats lose.
+// long double represents every int64 and double on x86-64 and AArch64 Linux. Elsewhere comparisons of
+// integers above 2^53 with floats may be inexact.
 int number_order(const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral()) {
     return a.as_int() < b.as_int() ? -1 : a.as_int() > b.as_int();
@@ -243,7 +243,7 @@ bool compare(Workspace& workspace, const Value& a, const Value& b, std::string_v
     const int order = number_order(a, b);
     return sign == "<" ? order < 0 : sign == "<=" ? order <= 0 : sign == ">" ? order > 0 : order >= 0;
   }
-  if (a.is_string()) {  // UTF-8 sorts as its code points do
+  if (a.is_string()) {  // byte order of UTF-8 is code point order
     workspace.work(std::min(a.as_string().size(), b.as_string().size()));
     const int order = a.as_string().compare(b.as_string());
     return sign == "<" ? order < 0 : sign == "<=" ? order <= 0 : sign == ">" ? order > 0 : order >= 0;
@@ -446,7 +446,7 @@ void charge_key(Workspace& workspace, const Value& key) {
 
 namespace {
 
-// Without the underscores between digits; nothing if one stands elsewhere.
+// Removes underscores between digits; nothing if one is elsewhere.
 std::optional<std::string> digits_without_underscores(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -518,7 +518,7 @@ std::optional<double> parse_float(std::string_view text) {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (end != digits.data() + digits.size()) return std::nullopt;
     if (error == std::errc::result_out_of_range) {
-      value = std::strtod(std::string(digits).c_str(), nullptr);  // infinity or zero, whichever is nearer
+      value = std::strtod(std::string(digits).c_str(), nullptr);  // overflow gives infinity, underflow zero
     } else if (error != std::errc()) {
       return std::nullopt;
     }
@@ -541,7 +541,7 @@ double round_to(double value, std::int64_t digits) {
     const double unit = std::pow(10.0, static_cast<double>(-digits));
     return std::nearbyint(value / unit) * unit;
   }
-  // printf rounds the exact binary value, ties to even, as Python does.
+  // printf rounds the exact binary value with ties to even, like Python.
   char buffer[700];
   std::snprintf(buffer, sizeof buffer, "%.*f", static_cast<int>(digits), value);
   return std::strtod(buffer, nullptr);

@@ -33,7 +33,7 @@ class Parser {
   }
 
  private:
-  // Statements up to a tag with one of the names, which stays current; or, without names, to the end.
+  // Parses statements up to a tag with one of the names, which becomes current; without names, to the end.
   Block parse_body(std::initializer_list<std::string_view> ends) {
     const Nesting nesting(expressions_.nesting(), stream_);
     Block body;
@@ -74,7 +74,7 @@ class Parser {
         cat({"Unexpected end of template. Jinja was looking for the following tags: ", wanted, "."}));
   }
 
-  // The rest of an opening tag and the body behind it, without its end tag.
+  // Parses the rest of an opening tag, the body and the name of its end tag.
   Block parse_block(std::string_view end) {
     Block body = parse_block_until({end});
     stream_.take();
@@ -173,7 +173,7 @@ class Parser {
     stream_.expect_operator(")");
   }
 
-  // The body of a macro, and which of the special names it reads.
+  // Parses a macro's body and records which special names it reads.
   void parse_macro_body(MacroDefinition& macro, std::string_view end) {
     const auto outside = std::exchange(expressions_.special, {});
     const int loops_outside = std::exchange(loops_, 0);
@@ -244,7 +244,7 @@ class Parser {
     return statement;
   }
 
-  // Marks what the model says, for training; the text is what it is.
+  // Parses a generation block, which marks assistant text for training; it is rendered like its body.
   StatementPtr parse_generation() {
     StatementPtr statement = make(Kind::kScope);
     stream_.take();
@@ -285,7 +285,7 @@ class Parser {
     return statement;
   }
 
-  // Fails when it is rendered, not when it is read: it may stand in a branch that is never taken.
+  // Fails when rendered, not when parsed: it may be in a branch that is never taken.
   StatementPtr parse_other_file() {
     StatementPtr statement = make(Kind::kRefused);
     statement->data =
@@ -298,7 +298,7 @@ class Parser {
   TokenStream stream_;
   NameTable names_;
   ExpressionParser expressions_;
-  int loops_ = 0;  // that a break here would leave
+  int loops_ = 0;  // enclosing loops that a break can leave
 };
 
 }  // namespace

@@ -1,8 +1,6 @@
 #pragma once
-// From source to Program: the grammar of Jinja with transformers' extensions, break, continue and generation.
-//
-// Recursion is bounded by kMaxNesting, the depth of expressions by kMaxExpressionDepth.
-// Threading: one parse.
+// Parses a template's source to a Program: Jinja's grammar with transformers' extensions (break, continue,
+// generation). Recursion is bounded by kMaxNesting, the height of expressions by kMaxExpressionDepth.
 
 #include <map>
 #include <memory>
@@ -17,7 +15,7 @@
 
 namespace reprise::protocol::jinja {
 
-/// The tokens of a template, the parser's place in them, and its errors.
+/// The tokens of a template with a cursor, and syntax errors.
 class TokenStream {
  public:
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
@@ -25,7 +23,7 @@ class TokenStream {
   const Token& current() const { return tokens_[at_]; }
   const Token& look() const { return tokens_[at_ + 1 < tokens_.size() ? at_ + 1 : at_]; }
 
-  /// The current token; moves behind it, but never behind the end.
+  /// Returns the current token and advances, except at the end.
   const Token& take() {
     const Token& token = tokens_[at_];
     if (at_ + 1 < tokens_.size()) ++at_;
@@ -59,7 +57,7 @@ class TokenStream {
   std::size_t at_ = 0;
 };
 
-/// Gives every variable name its number.
+/// Numbers the variable names.
 class NameTable {
  public:
   NameId id(const std::string& name) {
@@ -74,7 +72,7 @@ class NameTable {
   std::vector<std::string> names_;
 };
 
-/// Counts a level of nesting for as long as it lives; fails beyond kMaxNesting.
+/// Counts a nesting level for its lifetime; fails above kMaxNesting.
 class Nesting {
  public:
   Nesting(int& depth, const TokenStream& stream) : depth_(depth) {
@@ -91,24 +89,24 @@ class Nesting {
   int& depth_;
 };
 
-/// Parses the expressions of a template.
 class ExpressionParser {
  public:
   ExpressionParser(TokenStream& stream, NameTable& names) : stream_(stream), names_(names) {}
 
   ExpressionPtr parse_expression(bool with_condition = true);
 
-  /// An expression, or several with commas between them. `end_name` may follow instead of another item.
+  /// Parses an expression, or several separated by commas. `end_name` may replace a further item.
   ExpressionPtr parse_tuple(bool with_condition = true, std::string_view end_name = {},
                             bool in_parentheses = false);
 
-  /// What can be assigned to: names, tuples of them and, if allowed, attributes of a namespace.
+  /// Parses an assignment target: names, tuples of names and, if allowed, attributes of a namespace.
   ExpressionPtr parse_target(std::string_view end_name = {}, bool with_namespace = false);
 
-  /// A chain of filters over `input`, which is null in a filter block. `at_name`: the first has no bar.
+  /// Parses a chain of filters over `input`, which is null in a filter block. `at_name`: the first filter has
+  /// no '|'.
   ExpressionPtr parse_filters(ExpressionPtr input, bool at_name);
 
-  /// The names among caller, varargs and kwargs that have been read since this was cleared.
+  /// Which of these names were read since the last reset.
   struct SpecialNames {
     bool caller = false;
     bool varargs = false;
@@ -121,7 +119,7 @@ class ExpressionParser {
  private:
   ExpressionPtr make(Expression::Kind kind, int line);
   ExpressionPtr make(Expression::Kind kind, int line, ExpressionPtr a, ExpressionPtr b = nullptr);
-  ExpressionPtr finish(ExpressionPtr expression) const;  // measures and checks its depth
+  ExpressionPtr finish(ExpressionPtr expression) const;
   ExpressionPtr constant(int line, Value value);
 
   ExpressionPtr parse_or();
@@ -148,7 +146,7 @@ class ExpressionParser {
   int nesting_ = 0;
 };
 
-/// Throws a Failure of kind kSyntax with the line.
+/// Throws a kSyntax Failure with the line.
 std::shared_ptr<const Program> parse_template(std::string_view source);
 
 }  // namespace reprise::protocol::jinja

@@ -1,16 +1,16 @@
 #pragma once
-// Chat templates: Jinja as Hugging Face's transformers render it.
+// Template: a chat template in Jinja, rendered as Hugging Face's transformers does. Compiled once, rendered
+// for each prompt.
 //
-// A Template is compiled once and rendered as often as there are prompts. What it renders and the template
-// itself may come from outside: rendering is bounded in time, memory, depth and output (RenderLimits), reaches
-// nothing but its context, and changes nothing. Settings and extensions are those of transformers:
-// trim_blocks, lstrip_blocks, break and continue, the generation tag, tojson without HTML escapes,
-// raise_exception, strftime_now, and the immutable sandbox, in which lists and dicts cannot be changed.
+// Templates and contexts are untrusted: rendering is bounded in time, memory, depth and output
+// (RenderLimits), can access only its context, and has no side effects. Settings and extensions are those of
+// transformers: trim_blocks, lstrip_blocks, break and continue, the generation tag, tojson without HTML
+// escapes, raise_exception, strftime_now, and the immutable sandbox, which forbids changing lists and dicts.
 //
-// Beside Jinja: integers have 64 bits, and a result beyond them is an error; include, import and extends are
-// errors when they are reached.
+// Differences to Jinja: integers have 64 bits, and overflow is an error; include, import and extends are
+// errors when executed.
 //
-// Threading: immutable; any number of threads may render one Template at the same time.
+// Threading: immutable; any number of threads may render one Template at once.
 
 #include <chrono>
 #include <memory>
@@ -27,7 +27,7 @@ namespace reprise::protocol::jinja {
 struct Program;
 
 struct RenderOptions {
-  std::optional<std::chrono::system_clock::time_point> now{};  // for strftime_now; unset: the clock
+  std::optional<std::chrono::system_clock::time_point> now{};  // for strftime_now; unset: the current time
   RenderLimits limits{};
 };
 
@@ -35,7 +35,7 @@ class Template {
  public:
   static Outcome<Template, TemplateError> compile(std::string_view source);
 
-  /// `context` holds the variables: messages, tools, add_generation_prompt, bos_token… It must be an object.
+  /// `context` must be an object with the variables: messages, tools, add_generation_prompt, bos_token...
   Outcome<std::string, TemplateError> render(const Json& context, const RenderOptions& options = {}) const;
 
  private:

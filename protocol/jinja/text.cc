@@ -280,7 +280,7 @@ std::string digits_in_base(std::uint64_t value, unsigned base, bool upper) {
   return out;
 }
 
-// Puts a separator between groups of the digits in front of the point.
+// Inserts a separator between groups of the integer digits.
 std::string grouped(std::string text, char separator, std::size_t group) {
   std::size_t end = 0;
   while (end < text.size() && std::isxdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
@@ -296,7 +296,7 @@ std::string with_sign(bool negative, char sign, std::string text) {
   return sign == '-' ? text : std::string(1, sign) + text;
 }
 
-// Python keeps ".0" on a float that looks like an integer when no type is asked for.
+// Python keeps ".0" on an integral float if no type is given.
 std::string general_digits(double value, int precision, bool alternate, bool upper, bool keep_point) {
   char buffer[kMaxPrecision + 400];
   const char* form = alternate ? (upper ? "%#.*G" : "%#.*g") : (upper ? "%.*G" : "%.*g");
@@ -459,7 +459,7 @@ std::string format_value(Workspace& workspace, const Value& value, const FormatS
 
 namespace {
 
-// The arguments of one % operation, taken one after the other or by name.
+// The arguments of one % operation, taken in order or by name.
 class PercentArguments {
  public:
   explicit PercentArguments(const Value& argument) : argument_(argument) {}

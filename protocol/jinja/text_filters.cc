@@ -1,4 +1,3 @@
-// Filters of text and numbers.
 #include <algorithm>
 #include <cmath>
 
@@ -109,8 +108,8 @@ class Writer {
   const JsonStyle& style_;
 };
 
-// As Python's json.dumps: tuples are arrays, keys that are numbers, booleans or None become strings. Fails
-// for what JSON cannot say, undefined values among it.
+// Python's json.dumps: tuples become arrays; keys that are numbers, booleans or None become strings. Fails
+// for values that JSON cannot express, including undefined ones.
 std::string to_json(Workspace& workspace, const Value& value, const JsonStyle& style) {
   std::string out;
   Writer(workspace, out, style).value(value, 0);
@@ -322,7 +321,7 @@ Value tojson(Workspace& workspace, const Value& input, const Arguments& argument
       workspace.check_text(static_cast<std::size_t>(width));
       style.indent.emplace(static_cast<std::size_t>(width), ' ');
     }
-    style.item_separator.pop_back();  // without the space
+    style.item_separator.pop_back();  // drop the space
   }
   if (const Value* separators = p.find(2); separators != nullptr && !separators->is_none()) {
     if (!separators->is_list() || separators->items().size() != 2 || !separators->items()[0].is_string() ||

@@ -9,7 +9,7 @@ utf8proc_category_t category(char32_t c) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(c));
 }
 
-// Upper-case forms that are longer than one character, of letters that text really holds.
+// Multi-character upper-case forms of letters that occur in practice.
 std::string_view long_upper(char32_t c) {
   switch (c) {
     case 0xDF:

@@ -9,7 +9,7 @@
 namespace reprise::protocol::jinja {
 namespace {
 
-constexpr std::size_t kScanned = 8;  // members of a dict that are found by scanning
+constexpr std::size_t kScanned = 8;  // larger dicts use a map
 
 int depth_over(const std::vector<Value>& items) {
   int depth = 0;
@@ -138,7 +138,7 @@ const Value* Dict::find(std::string_view key) const {
 }
 
 void Dict::charge(Workspace& workspace) {
-  constexpr std::size_t kPlaceBytes = 80;  // of a node of the map
+  constexpr std::size_t kPlaceBytes = 80;  // per map node
   charge_.emplace(workspace,
                   sizeof(Dict) + entries_.capacity() * sizeof(Entry) + places_.size() * kPlaceBytes);
 }
@@ -152,7 +152,7 @@ Value Object::call(Workspace&, const Arguments&) {
 }
 
 Workspace::~Workspace() {
-  // Nothing is freed in a long chain: all objects are alive until the last of them has let go.
+  // All objects stay alive until each is cleared, so destruction never recurses deeply.
   for (const auto& object : kept_) object->clear();
 }
 
@@ -205,7 +205,7 @@ Value Workspace::iterator(std::vector<Value> items) {
 }
 
 Value Workspace::keep(std::shared_ptr<Object> object) {
-  constexpr std::size_t kObjectBytes = 256;  // roughly
+  constexpr std::size_t kObjectBytes = 256;  // estimate
   take_memory(kObjectBytes);
   kept_.push_back(object);
   return Value(std::move(object));
@@ -216,7 +216,7 @@ void Workspace::fail_steps() const {
 }
 
 void Workspace::fail_depth() {
-  --depth_;  // no Level is made that would give it back
+  --depth_;  // the constructor throws, so no destructor decrements it
   fail_limit("evaluation is nested deeper than " + std::to_string(limits_.depth) + " levels");
 }
 

@@ -1,13 +1,12 @@
 #pragma once
-// The values that templates work with, as Python has them.
+// Value: a Python value in a template.
 //
-// Strings, lists and dicts never change once they are made (the sandbox that templates are written for
-// forbids it), so a Value is copied by sharing. What does change, a namespace or a loop, is an Object. Values
-// are made in the Workspace of a rendering, which counts what they and the work on them cost against the limits
-// and throws a Failure that names the one exceeded. Constants of a template are made without one, once, and
-// shared between renderings.
+// Strings, lists and dicts are immutable (as in the sandbox), so copies of a Value share them. Mutable
+// values, such as namespaces and loops, are Objects. Values are created by a rendering's Workspace, which
+// charges memory and work against the limits and throws a Failure that names the limit exceeded. Constants of
+// a template are created once without a Workspace and shared by renderings.
 //
-// Threading: constants may be read by any thread; all other values belong to one rendering and its thread,
+// Threading: constants may be read by any thread. All other values belong to one rendering and its thread,
 // and must not outlive its Workspace.
 
 #include <cstddef>
@@ -32,7 +31,7 @@ struct Arguments;
 struct List;
 struct Text;
 
-/// Why a value is undefined, for the error of who uses it.
+/// Why a value is undefined, for error messages.
 struct UndefinedNote {
   std::string message;
 };
@@ -61,7 +60,7 @@ class Value {
   explicit Value(std::shared_ptr<Object> object) : kind_(ValueKind::kObject), shared_(std::move(object)) {}
   static Value undefined(std::string message);
 
-  /// A string that belongs to no rendering.
+  /// Creates a string that is shared between renderings.
   static Value constant(std::string text);
 
   ValueKind kind() const { return kind_; }
@@ -70,20 +69,20 @@ class Value {
   bool is_bool() const { return kind() == ValueKind::kBool; }
   bool is_int() const { return kind() == ValueKind::kInt; }
   bool is_float() const { return kind() == ValueKind::kFloat; }
-  bool is_integral() const { return is_int() || is_bool(); }  // True is an int in Python
+  bool is_integral() const { return is_int() || is_bool(); }  // bool is an int in Python
   bool is_number() const { return is_integral() || is_float(); }
   bool is_string() const { return kind() == ValueKind::kString; }
-  bool is_list() const { return kind() == ValueKind::kList; }  // of any flavor
+  bool is_list() const { return kind() == ValueKind::kList; }  // any flavor
   bool is_dict() const { return kind() == ValueKind::kDict; }
   bool is_object() const { return kind() == ValueKind::kObject; }
 
-  // Need the kind.
+  // Require the matching kind.
   bool as_bool() const { return number_.boolean; }
   std::int64_t as_int() const { return is_bool() ? as_bool() : number_.integer; }
   double as_double() const { return is_float() ? number_.real : static_cast<double>(as_int()); }
   const Text& text() const { return *static_cast<const Text*>(shared_.get()); }
   inline const std::string& as_string() const;
-  inline bool is_safe() const;  // a string marked as HTML already
+  inline bool is_safe() const;  // already escaped for HTML
   const List& list() const { return *static_cast<const List*>(shared_.get()); }
   inline const std::vector<Value>& items() const;
   const Dict& dict() const { return *static_cast<const Dict*>(shared_.get()); }
@@ -93,10 +92,10 @@ class Value {
     return static_cast<const UndefinedNote*>(shared_.get())->message;
   }
 
-  /// The address of what is shared, null for values that are copied.
+  /// Returns the address of the shared data; null for values without.
   const void* identity() const;
 
-  /// Lists in lists in lists: 3.
+  /// Returns the nesting of lists; 3 for lists in lists in lists.
   int depth() const;
 
  private:
@@ -106,10 +105,10 @@ class Value {
     std::int64_t integer = 0;
     double real;
   } number_;
-  std::shared_ptr<const void> shared_;  // a Text, List, Dict, Object or UndefinedNote, as the kind says
+  std::shared_ptr<const void> shared_;  // Text, List, Dict, Object or UndefinedNote, according to kind_
 };
 
-/// Bytes on a workspace's account for as long as this lives.
+/// Charges memory to a workspace for its lifetime.
 class Charge {
  public:
   Charge() = default;
@@ -137,7 +136,7 @@ struct Text {
   Charge charge_;
 };
 
-/// All that has a fixed row of items.
+/// All immutable sequences.
 struct List {
   enum class Flavor : std::uint8_t { kList, kTuple, kGroup, kKeys, kValues, kItems, kRange };
 
@@ -157,7 +156,7 @@ struct List {
   Charge charge_;
 };
 
-/// Keeps the order in which keys came. Changed only while it is built.
+/// A dict in insertion order. Modified only while it is built.
 class Dict {
  public:
   struct Entry {
@@ -167,7 +166,7 @@ class Dict {
 
   Dict() = default;
 
-  /// Needs a hashable key.
+  /// Requires: the key is hashable.
   void set(Value key, Value value);
   const Value* find(const Value& key) const;
   const Value* find(std::string_view key) const;
@@ -175,7 +174,7 @@ class Dict {
   std::size_t size() const { return entries_.size(); }
   int depth() const { return depth_; }
 
-  /// To be called once when it is built.
+  /// Charges its memory; called once, when it is complete.
   void charge(Workspace& workspace);
 
  private:
@@ -184,12 +183,11 @@ class Dict {
   };
 
   std::vector<Entry> entries_;
-  std::map<Value, std::size_t, Before> places_;  // empty while a scan does
+  std::map<Value, std::size_t, Before> places_;  // empty for small dicts, which are scanned
   std::optional<Charge> charge_;
   int depth_ = 1;
 };
 
-/// What has behaviour of its own.
 class Object {
  public:
   virtual ~Object() = default;
@@ -204,7 +202,7 @@ class Object {
   virtual std::optional<std::size_t> length() const { return std::nullopt; }
   virtual int depth() const { return 0; }
 
-  /// Lets go of other values, at the end of a rendering: objects may hold each other in a ring.
+  /// Drops references to other values at the end of a rendering, because objects may form cycles.
   virtual void clear() {}
 };
 
@@ -220,7 +218,7 @@ inline const std::vector<Value>& Value::items() const {
   return list().items;
 }
 
-/// Makes the values of one rendering and counts what they cost.
+/// Creates the values of one rendering and charges their cost.
 class Workspace {
  public:
   explicit Workspace(const RenderLimits& limits, std::int64_t now = 0) : limits_(limits), now_(now) {}
@@ -229,9 +227,9 @@ class Workspace {
   ~Workspace();
 
   const RenderLimits& limits() const { return limits_; }
-  std::int64_t now() const { return now_; }  // in seconds since 1970
+  std::int64_t now() const { return now_; }  // seconds since 1970
 
-  // Work. Long values cost by their length.
+  // Charge work; long values in proportion to their length.
   void step() {
     if (++steps_ > limits_.steps) fail_steps();
   }
@@ -240,7 +238,7 @@ class Workspace {
     step();
   }
 
-  /// Before something of this size is made; nothing over the limit is ever allocated.
+  /// Called before allocating something of this size; fails if it exceeds the limit.
   void check_text(std::size_t bytes) const;
   void check_items(std::size_t count) const;
 
@@ -252,13 +250,13 @@ class Workspace {
   Value tuple(std::vector<Value> items) { return list(std::move(items), List::Flavor::kTuple); }
   Value dict(std::shared_ptr<Dict> built);
 
-  /// An iterator over these, which a Python generator would be: it can be read once.
+  /// Returns a one-pass iterator, like a Python generator.
   Value iterator(std::vector<Value> items);
 
-  /// Keeps the object, and clears it when the rendering ends.
+  /// Keeps the object alive until the rendering ends, and then clears it.
   Value keep(std::shared_ptr<Object> object);
 
-  /// Nested evaluation.
+  /// Counts a level of nested evaluation for its lifetime.
   class Level {
    public:
     explicit Level(Workspace& workspace) : workspace_(workspace) {
@@ -273,7 +271,7 @@ class Workspace {
   };
 
  private:
-  static constexpr std::size_t kBytesPerStep = 16;  // changing the case of a byte takes about 15 ns
+  static constexpr std::size_t kBytesPerStep = 16;  // case conversion takes about 15 ns per byte
 
   [[noreturn]] void fail_steps() const;
   [[noreturn]] void fail_depth();

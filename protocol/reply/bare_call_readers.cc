@@ -1,4 +1,4 @@
-// Calls whose values are not JSON: in tags, and as Python writes them.
+// Readers of calls whose values are not JSON: XML tags and Python syntax.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,8 +13,8 @@
 namespace reprise::protocol {
 namespace {
 
-// The JSON text of a value that a model wrote as bare text. Text that is no JSON becomes a string; True,
-// False and None, as Python writes them, are understood.
+// Returns the JSON of a value written as plain text. Text that is not JSON becomes a string; Python's True,
+// False and None are converted.
 std::string json_of_bare_value(std::string_view text, ToolSchemas::Kind kind) {
   const std::string_view bare = trimmed(text);
   if (kind != ToolSchemas::Kind::kText && (bare == "null" || bare == "None")) return "null";
@@ -28,7 +28,7 @@ std::string json_of_bare_value(std::string_view text, ToolSchemas::Kind kind) {
   return quoted;
 }
 
-// Calls in tags, with parameters as bare text:
+// Reads calls in tags, with parameters as plain text:
 //
 //   <function=f>
 //   <parameter=key>
@@ -37,10 +37,10 @@ std::string json_of_bare_value(std::string_view text, ToolSchemas::Kind kind) {
 //   </function>
 //
 // The parameters become one JSON object. One newline at each end of a value belongs to the tags. Strings are
-// given out as they come; other values when they are whole.
+// passed on as they arrive, other values when they are complete.
 class XmlCallReader : public CallReader {
  public:
-  /// `close`: the mark behind the calls. Keeps references to both.
+  /// Keeps references to the arguments.
   XmlCallReader(std::string_view close, const ToolSchemas& tools) : close_(close), tools_(tools) {}
 
   Step put(char c, CallSink& out) override;
@@ -49,10 +49,10 @@ class XmlCallReader : public CallReader {
 
  private:
   enum class State : std::uint8_t {
-    kBetween,     // <function= or the closing mark comes
-    kName,        // up to >
-    kParameters,  // <parameter= or </function> comes
-    kKey,         // up to >
+    kBetween,     // expects <function= or the closing mark
+    kName,        // text up to '>'
+    kParameters,  // expects <parameter= or </function>
+    kKey,         // text up to '>'
     kValue,
   };
 
@@ -68,7 +68,7 @@ class XmlCallReader : public CallReader {
 
   State state_ = State::kBetween;
   std::size_t calls_ = 0;
-  std::string tag_{};  // as far as it has come
+  std::string tag_{};  // the part read so far
   std::string text_{};
   std::string function_{};
   bool has_parameters_ = false;
@@ -120,7 +120,7 @@ CallReader::Step XmlCallReader::tag_read(CallSink& out) {
   } else if (read == kFunctionEnd) {
     end_call(out);
   } else {
-    if (state_ == State::kParameters) end_call(out);  // </function> was forgotten
+    if (state_ == State::kParameters) end_call(out);  // </function> is missing
     return calls_ > 0 ? Step::kDone : broken(read.size());
   }
   return Step::kMore;
@@ -191,20 +191,20 @@ void XmlCallReader::stop(CallSink& out) {
   out.arguments(kind_ == ToolSchemas::Kind::kText ? json_escaped(text_) : text_);
 }
 
-// Turns a Python literal, character by character, into JSON: strings in either quotes,
-// numbers, True, False and None, lists, tuples and dictionaries.
+// Converts a Python literal to JSON, character by character: strings in either quotes, numbers, True, False,
+// None, lists, tuples and dictionaries.
 class PythonLiteral {
  public:
   enum class Step : std::uint8_t {
     kInside,
-    kEnded,  // before this character, which is a comma or a closing parenthesis
-    kBad,    // this character can be no part of it
+    kEnded,  // before this character, a comma or a closing parenthesis
+    kBad,    // this character cannot be part of a literal
   };
 
-  /// Appends to `json` what is known now.
+  /// Appends the JSON that is known so far to `json`.
   Step put(char c, std::string& json);
 
-  /// What is read and not yet in the JSON, as it stands.
+  /// Returns input that is not in the JSON yet.
   const std::string& unfinished() const { return word_; }
 
  private:
@@ -213,9 +213,9 @@ class PythonLiteral {
   void before_item(std::string& json);
 
   std::size_t depth_ = 0;
-  bool whole_ = false;  // at depth 0: nothing more may come
-  bool comma_ = false;  // to be written if an item follows
-  char quote_ = 0;      // inside a string
+  bool whole_ = false;  // depth 0: the value is complete
+  bool comma_ = false;  // write it if another item follows
+  char quote_ = 0;      // quote character of the current string
   std::string escape_{};
   std::string word_{};
 };
@@ -311,7 +311,7 @@ PythonLiteral::Step PythonLiteral::in_string(char c, std::string& json) {
       json += escape;
     } else if (escape[1] == '\'') {
       json += '\'';
-    } else if (escape[1] != '\n') {  // which goes on with the string in the next line
+    } else if (escape[1] != '\n') {  // backslash-newline continues the string
       json += json_escaped(escape);
     }
     return Step::kInside;
@@ -328,11 +328,11 @@ PythonLiteral::Step PythonLiteral::in_string(char c, std::string& json) {
   return Step::kInside;
 }
 
-// Calls as Python writes them: [f(key="value", other=1), g()]. Keyword arguments only; they become one JSON
-// object, given out as they come. The same marks may hold JSON calls instead, if the prompt asked for them.
+// Reads calls in Python syntax: [f(key="value", other=1), g()]. Keyword arguments only; they become one JSON
+// object, passed on as it grows. Also accepts JSON calls between the same marks, which some prompts request.
 class PythonCallReader : public CallReader {
  public:
-  /// `close`: the mark behind the calls. Keeps references to both.
+  /// Keeps references to the arguments.
   PythonCallReader(std::string_view close, const ToolSchemas& tools)
       : close_(close), json_(make_json_call_reader(close, false, tools)) {}
 
@@ -342,12 +342,12 @@ class PythonCallReader : public CallReader {
 
  private:
   enum class State : std::uint8_t {
-    kBetween,  // a call, or the closing mark, comes
-    kName,     // up to (
+    kBetween,  // expects a call or the closing mark
+    kName,     // name up to '('
     kKeyOrEnd,
-    kKey,  // up to =
+    kKey,  // key up to '='
     kValue,
-    kJson,  // the other form
+    kJson,  // the reply uses JSON instead
   };
 
   Step between(char c, CallSink& out);
@@ -357,13 +357,13 @@ class PythonCallReader : public CallReader {
   Step call_ended(CallSink& out);
 
   const std::string_view close_;
-  const std::unique_ptr<CallReader> json_;  // of the other form
+  const std::unique_ptr<CallReader> json_;  // reader of the JSON form
 
   State state_ = State::kBetween;
   bool list_ = false;
   std::size_t calls_ = 0;
   std::size_t close_matched_ = 0;
-  std::string word_{};  // a name or a key
+  std::string word_{};  // a name or key
   bool has_arguments_ = false;
   PythonLiteral literal_{};
 };

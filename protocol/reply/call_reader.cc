@@ -43,16 +43,16 @@ void collect(const Json& schema, Types& types, int depth) {
   }
 }
 
-// Finds where a JSON value ends, character by character. It counts brackets and knows
-// strings; it does not judge what is between them, so that arguments a model got wrong still reach the
-// client, but characters that JSON has nowhere outside of strings end the value.
+// Finds the end of a JSON value, character by character. It counts brackets and tracks strings but does not
+// validate, so that malformed arguments still reach the client; only characters that JSON never has outside
+// strings are an error.
 class JsonValueScanner {
  public:
   enum class Step : std::uint8_t {
     kInside,
     kLast,  // the value ends with this character
-    kPast,  // the value ended before it
-    kBad,   // it can be no part of JSON
+    kPast,  // the value ended before this character
+    kBad,   // not possible in JSON
   };
 
   bool in_string() const { return in_string_; }
@@ -105,21 +105,21 @@ class JsonValueScanner {
   std::size_t depth_ = 0;
   bool in_string_ = false;
   bool escaped_ = false;
-  bool in_word_ = false;  // a number or a word that is the whole value
+  bool in_word_ = false;  // the value is a number or a word
 };
 
-// Calls as JSON objects with a name and arguments, one or a list of them:
+// Reads calls as JSON objects, single or in a list:
 //
-//   {"name": "f", "arguments": {…}}        [{"name": "f", "arguments": {…}}, …]
+//   {"name": "f", "arguments": {...}}        [{"name": "f", "arguments": {...}}, ...]
 //
-// Members come in any order; others than the two are skipped. Arguments are given out as they come once the
-// name is known. Arguments in a string that holds an object are unpacked; none, or null, are {}. Line breaks
-// inside strings, which JSON forbids and models write, are escaped.
+// Members may be in any order; unknown members are skipped. Arguments are passed on as they arrive once the
+// name is known. Arguments given as a string with an object are unpacked; missing or null arguments become
+// {}. Raw line breaks inside strings are escaped.
 //
-// Without marks around it (bare), an object is a call only if its name is one of the request's tools.
+// Without marks (bare), an object is a call only if its name is one of the request's tools.
 class JsonCallReader : public CallReader {
  public:
-  /// `close`: the mark behind the calls; empty: they end where the JSON ends. Keeps references to both.
+  /// Keeps references to the arguments.
   JsonCallReader(std::string_view close, bool bare, const ToolSchemas& tools)
       : close_(close), bare_(bare), tools_(tools) {}
 
@@ -129,13 +129,13 @@ class JsonCallReader : public CallReader {
 
  private:
   enum class State : std::uint8_t {
-    kBetween,     // before an object, or behind all of them
-    kKeyOrEnd,    // behind { or ,
+    kBetween,     // before an object, or after all objects
+    kKeyOrEnd,    // after { or ,
     kKey,         // inside the quotes
-    kColon,       // behind a key
-    kValueStart,  // behind the colon
+    kColon,       // after a key
+    kValueStart,  // after the colon
     kValue,
-    kAfterValue,  // , or } comes
+    kAfterValue,  // expects , or }
   };
   enum class Role : std::uint8_t { kName, kArguments, kWrapper, kOther };
 
@@ -158,15 +158,15 @@ class JsonCallReader : public CallReader {
   std::size_t calls_ = 0;
   std::size_t close_matched_ = 0;
 
-  // Of the object being read.
-  bool wrapped_ = false;  // inside {"function": {…}}
+  // State of the current object.
+  bool wrapped_ = false;  // inside {"function": {...}}
   Role role_ = Role::kOther;
   std::string key_{};
   std::string name_{};
   bool begun_ = false;
-  bool arguments_seen_ = false;  // whole, or being read
-  bool streams_ = false;         // these arguments can be given out as they come
-  std::string kept_{};           // a name, or arguments that cannot be given out yet
+  bool arguments_seen_ = false;  // complete, or being read
+  bool streams_ = false;         // the arguments are passed on as they arrive
+  std::string kept_{};           // a name, or arguments that cannot be passed on yet
   std::string kept_arguments_{};
   JsonValueScanner scanner_{};
 };
@@ -183,7 +183,7 @@ CallReader::Step JsonCallReader::put(char c, CallSink& out) {
         state_ = State::kKeyOrEnd;
         return Step::kMore;
       }
-      // A model that forgets the last brace still closes the call.
+      // Tolerates a missing last brace before the closing mark.
       if (state_ == State::kAfterValue && begun_ && !close_.empty() && c == close_[0]) {
         wrapped_ = false;
         object_ended(out, 1);
@@ -249,7 +249,7 @@ CallReader::Step JsonCallReader::between(char c) {
     return close_.empty() ? Step::kDone : Step::kMore;
   }
   const bool separates = c == ',' || (bare_ && c == ';');
-  const bool superfluous = c == '}' && !bare_;  // one brace too many is a usual slip
+  const bool superfluous = c == '}' && !bare_;  // tolerates one extra brace, a common mistake
   return separates || superfluous ? Step::kMore : broken(1);
 }
 
@@ -263,7 +263,7 @@ CallReader::Step JsonCallReader::key_ended() {
     role_ = Role::kWrapper;
   } else {
     role_ = Role::kOther;
-    // A reply that is some other JSON should not have to wait for its end.
+    // Some other JSON: reject it early instead of withholding it to its end.
     if (bare_ && key_ != "type" && key_ != "id") return broken(1);
   }
   return Step::kMore;
@@ -274,7 +274,7 @@ CallReader::Step JsonCallReader::value(char c, CallSink& out) {
   const JsonValueScanner::Step step = scanner_.put(c);
   if (step == JsonValueScanner::Step::kBad) {
     if (!begun_ || close_.empty() || c != close_[0]) return broken(1);
-    give_kept_arguments(out, 1);  // closed in the middle of its arguments
+    give_kept_arguments(out, 1);  // closed within its arguments
     out.end(1);
     ++calls_;
     state_ = State::kBetween;
@@ -360,27 +360,27 @@ void JsonCallReader::stop(CallSink& out) {
   if (state_ == State::kValue && role_ == Role::kArguments && !kept_.empty()) out.arguments(kept_);
 }
 
-// Calls as a name, a separator and JSON arguments, between marks of their own:
+// Reads calls as a name, a separator and JSON arguments between marks:
 //
-//   <|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{…}<|tool_call_end|>      Kimi
-//   <｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{…}\n```<｜tool▁call▁end｜>         DeepSeek
-//   f[ARGS]{…}                                                                           Mistral
+//   Kimi       <|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{...}<|tool_call_end|>
+//   DeepSeek   <｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{...}\n```<｜tool▁call▁end｜>
+//   Mistral    f[ARGS]{...}
 class NamedCallReader : public CallReader {
  public:
-  /// Keeps a reference.
+  /// Keeps a reference to `format`.
   explicit NamedCallReader(const ReplyFormat& format);
 
   Step put(char c, CallSink& out) override;
-  void stop(CallSink&) override {}  // arguments never wait
+  void stop(CallSink&) override {}  // arguments are never withheld
   bool between_calls() const override {
     return calls_ > 0 && (state_ == State::kBetween || state_ == State::kItemEnd);
   }
 
  private:
   enum class State : std::uint8_t {
-    kBetween,         // the mark of an item, or the closing one, comes
-    kHeader,          // up to the separator
-    kTypedName,       // a line
+    kBetween,         // expects an item's mark or the closing mark
+    kHeader,          // until the separator
+    kTypedName,       // one line
     kArgumentsStart,  // spaces and a fence
     kArguments,
     kItemEnd,
@@ -396,8 +396,8 @@ class NamedCallReader : public CallReader {
 
   State state_;
   std::size_t calls_ = 0;
-  std::string mark_{};    // as far as it has come
-  std::string header_{};  // the text before the arguments
+  std::string mark_{};    // the part read so far
+  std::string header_{};  // text before the arguments
   MarkFinder separator_;
   JsonValueScanner scanner_{};
 };
@@ -454,7 +454,7 @@ CallReader::Step NamedCallReader::between(char c) {
 }
 
 CallReader::Step NamedCallReader::header(char c, CallSink& out) {
-  // The separator is a special token, which not every way of decoding shows.
+  // The separator is a special token, which some decoders do not show.
   if (c == '{' && format_.header == ReplyFormat::Header::kPlain) {
     header_ += separator_.held();
     separator_.clear();
@@ -496,7 +496,7 @@ CallReader::Step NamedCallReader::arguments(char c, CallSink& out) {
   const JsonValueScanner::Step step = scanner_.put(c);
   if (step == JsonValueScanner::Step::kBad) {
     if (format_.item_close.empty() || c != format_.item_close[0]) return broken(1);
-    out.end(1);  // closed in the middle of its arguments
+    out.end(1);  // closed within its arguments
     ++calls_;
     state_ = State::kItemEnd;
     return item_end(c);

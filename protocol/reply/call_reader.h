@@ -1,10 +1,9 @@
 #pragma once
-// CallReader: reads the tool calls of one family, character by character, from behind the mark that opens
-// them; and what readers share.
+// CallReader: parses the tool calls of one format, character by character, after the mark that opens them.
+// Also the helpers that the readers share.
 //
-// What has been read and not yet given out can always be taken back: whoever drives the reader keeps the text
-// since the last thing given out, and where the reader finds that this is no call after all, that text is
-// content.
+// Input that has not been passed on can be taken back: the caller keeps the text since the reader's last
+// output, and treats it as content if the reader reports that it is not a call.
 //
 // Threading: one thread at a time.
 
@@ -21,17 +20,17 @@
 
 namespace reprise::protocol {
 
-/// What a request's tools say about names and parameters. Calls in tags carry values as bare text; the schema
-/// says which of them are strings and which are JSON. Const after construction.
+/// The parameter types of a request's tools. Calls in XML or Python syntax carry values as plain text, and
+/// the schema says which of them are strings. Immutable.
 class ToolSchemas {
  public:
   enum class Kind : std::uint8_t {
-    kText,   // a string and nothing else
-    kMixed,  // a string or null
-    kJson,   // anything else, or not described
+    kText,   // strings only
+    kMixed,  // string or null
+    kJson,   // other types, or unknown
   };
 
-  /// An array of tools as OpenAI has them, or of bare functions; null: none.
+  /// `tools`: an array of tools in OpenAI's form or of bare functions, or null.
   explicit ToolSchemas(Json tools) : tools_(std::move(tools)) {}
 
   bool has(std::string_view tool) const { return find(tool) != nullptr; }
@@ -43,14 +42,15 @@ class ToolSchemas {
   Json tools_;
 };
 
-/// Names and keys longer than this are no names and keys.
+/// Maximum bytes of a name or key; longer text is not accepted as one.
 inline constexpr std::size_t kLongestCallName = 256;
 
-/// Takes what a reader finds. `held`: so many of the last characters are not in what was given out.
+/// Receives the output of a reader. `held`: how many of the last input characters the output does not
+/// include.
 class CallSink {
  public:
   virtual ~CallSink() = default;
-  /// `id` as the model wrote it; may be empty.
+  /// `id` is the model's; may be empty.
   virtual void begin(std::string name, std::string id, std::size_t held = 0) = 0;
   virtual void arguments(std::string_view json, std::size_t held = 0) = 0;
   virtual void end(std::size_t held = 0) = 0;
@@ -60,19 +60,19 @@ class CallReader {
  public:
   enum class Step : std::uint8_t {
     kMore,
-    kDone,    // the character was the last one of the calls
-    kBroken,  // this is no call, or no longer; the last unread() characters belong to what follows
+    kDone,    // the character ended the calls
+    kBroken,  // not a call, or no longer; the last unread() characters follow it
   };
 
   virtual ~CallReader() = default;
 
   virtual Step put(char c, CallSink& out) = 0;
 
-  /// The reply ends here. Arguments of an open call that were kept for later are given out as they stand.
+  /// Called at the end of the reply. Passes on withheld arguments of an incomplete call.
   virtual void stop(CallSink& out) = 0;
 
-  /// All calls read are whole, and no other has been started: behind them came at most part of a closing
-  /// mark.
+  /// Returns whether all calls so far are complete and no other has begun; at most part of a closing mark was
+  /// read after them.
   virtual bool between_calls() const = 0;
 
   std::size_t unread() const { return unread_; }
@@ -87,8 +87,8 @@ class CallReader {
   std::size_t unread_ = 0;
 };
 
-/// Finds the first of a few marks in text that comes character by character. Keeps the characters that may be
-/// the start of a mark, fewer than the longest one has. No mark may be the start of another one.
+/// Searches a character stream for the first of several marks. Withholds characters that may begin a mark,
+/// fewer than the longest mark has. Requires: no mark is a prefix of another.
 class MarkFinder {
  public:
   static constexpr int kNone = -1;
@@ -96,7 +96,8 @@ class MarkFinder {
   MarkFinder() = default;
   explicit MarkFinder(std::vector<std::string> marks) : marks_(std::move(marks)) {}
 
-  /// The mark that `c` completes, or kNone. Appends to `passed` what is now known to be part of no mark.
+  /// Returns the index of the mark that `c` completes, or kNone. Appends to `passed` the characters that
+  /// cannot belong to a mark.
   int put(char c, std::string& passed) {
     held_ += c;
     while (!held_.empty()) {
@@ -124,13 +125,13 @@ class MarkFinder {
   std::string held_;
 };
 
-/// Requires format.has_calls(). Keeps references to both.
+/// Requires: format.has_calls(). Keeps references to the arguments.
 std::unique_ptr<CallReader> make_call_reader(const ReplyFormat& format, const ToolSchemas& tools);
 
-// The reader of one form. `close`: the mark behind the calls, empty where they end with their JSON. They keep
-// references to it and to the tools.
+// Readers of the formats. `close`: the mark after the calls; empty: they end with their JSON. Keep references
+// to both arguments.
 
-/// `bare`: JSON without marks around it, where an object is a call only if its name is one of the tools.
+/// `bare`: JSON without marks, where an object is a call only if it names one of the tools.
 std::unique_ptr<CallReader> make_json_call_reader(std::string_view close, bool bare,
                                                   const ToolSchemas& tools);
 std::unique_ptr<CallReader> make_xml_call_reader(std::string_view close, const ToolSchemas& tools);

@@ -1,7 +1,5 @@
 #pragma once
-// Text in calls: the white space of JSON, and the inside of a JSON string.
-//
-// Threading: pure functions.
+// Text helpers for calls: JSON whitespace and string escapes.
 
 #include <string>
 #include <string_view>
@@ -20,15 +18,15 @@ inline std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// As a JSON string has it, without the quotes.
+/// Returns `text` escaped for a JSON string, without quotes.
 inline std::string json_escaped(std::string_view text) {
   std::string quoted;
   append_json_string(quoted, text);
   return quoted.substr(1, quoted.size() - 2);
 }
 
-/// A character of JSON that a model wrote, inside a string or not: line breaks that JSON forbids in strings
-/// are escaped.
+/// Returns a character of the model's JSON, escaped if it is a control character inside a string, which JSON
+/// forbids.
 inline std::string json_mended(char c, bool in_string) {
   if (in_string && static_cast<unsigned char>(c) < 0x20) return json_escaped({&c, 1});
   return std::string(1, c);

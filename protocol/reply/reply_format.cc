@@ -16,7 +16,7 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// Newlines at the start of a piece of template, as characters or as \n in a string literal.
+// Returns the leading newlines of template source, as characters or as \n in a string literal.
 std::string leading_newlines(std::string_view source, std::size_t& length) {
   std::string newlines;
   length = 0;
@@ -33,7 +33,7 @@ std::string leading_newlines(std::string_view source, std::size_t& length) {
   }
 }
 
-// The empty thinking block as the template writes it to switch thinking off.
+// Finds the empty thinking block that the template writes to disable thinking.
 std::string find_thinking_nothing(std::string_view source, const ReplyFormat& format) {
   for (std::size_t at = source.find(format.think_open); at != std::string_view::npos;
        at = source.find(format.think_open, at + 1)) {
@@ -80,7 +80,7 @@ void set_items(ReplyFormat& format, std::string_view open, std::string_view sepa
   format.header = header;
 }
 
-// From the marks that only one family has to those that several share.
+// Tests marks of a single family first, shared marks last.
 void detect_calls(std::string_view source, ReplyFormat& format) {
   const auto shows = [source](std::string_view part) { return contains(source, part); };
   if (shows("<|tool_calls_section_begin|>")) {
@@ -92,7 +92,7 @@ void detect_calls(std::string_view source, ReplyFormat& format) {
     set_items(format, "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
               shows("```json") ? Header::kTyped : Header::kPlain);
   } else if (shows("<arg_key>") || shows("<longcat_arg_key>")) {
-    // Shares its marks with others and has arguments of a form that is not known here.
+    // Shares marks with other families but has an unsupported argument syntax.
   } else if (shows("<seed:tool_call>")) {
     set_calls(format, Calls::kXml, "<seed:tool_call>", "</seed:tool_call>");
   } else if (shows("<longcat_tool_call>")) {
@@ -135,7 +135,7 @@ bool detect_null_content(std::string_view source) {
   return false;
 }
 
-// Where the open thinking block starts.
+// Returns the offset of an unclosed thinking block; npos: none.
 std::size_t find_open_thinking(const ReplyFormat& format, std::string_view tail) {
   if (!format.has_reasoning()) return std::string_view::npos;
   const std::size_t at = tail.rfind(format.think_open);
@@ -146,7 +146,7 @@ std::size_t find_open_thinking(const ReplyFormat& format, std::string_view tail)
 
 std::string json_opening(const ReplyFormat& format, std::string_view name) {
   std::string text = "{\"name\": \"";
-  // No space behind the colon: models have it in one token with the brace.
+  // No space after the colon: models have a single token for colon and brace.
   if (!name.empty()) text += std::string(name) + "\", \"" + format.arguments_key + "\":";
   return text;
 }

@@ -1,11 +1,7 @@
 #pragma once
-// ReplyFormat: how a family of models marks reasoning and tool calls in what it writes, found from the text
-// of its chat template, which writes the same marks into the history.
-//
-// A format is data: marks and the grammar between them. Where the template shows no form that is known here,
-// the format has none, and replies are plain text.
-//
-// Threading: plain values and pure functions.
+// ReplyFormat: the marks of reasoning and tool calls in a model's replies. They are found in the source of
+// the chat template, which writes the same marks for the history. If the template has no known format,
+// replies are plain text.
 
 #include <cstdint>
 #include <optional>
@@ -15,43 +11,43 @@
 namespace reprise::protocol {
 
 struct ReplyFormat {
-  /// What stands between call_open and call_close.
+  /// The syntax between call_open and call_close.
   enum class Calls : std::uint8_t {
     kNone,
-    kJson,      // {"name": "f", "arguments": {…}}, or a list of such objects
-    kBareJson,  // {"name": "f", "parameters": {…}} as the reply itself; call_open may stand before it
+    kJson,      // {"name": "f", "arguments": {...}}, or a list of such objects
+    kBareJson,  // {"name": "f", "parameters": {...}} as the whole reply; call_open is optional
     kXml,       // <function=f>\n<parameter=key>\nvalue\n</parameter>\n</function>
-    kNamed,     // name, separator, JSON arguments: the marks below
+    kNamed,     // name, separator, JSON arguments; uses the marks below
     kPython,    // [f(key="value", other=1)]
   };
 
   std::string think_open{};   // "<think>"; empty: no reasoning
   std::string think_close{};  // "</think>"
-  /// A thinking block with nothing in it as the template writes it, with the newlines behind; may be empty.
+  /// An empty thinking block as the template writes it, with its trailing newlines; may be empty.
   std::string think_nothing{};
-  /// What the template writes between reasoning and think_close, and behind that.
+  /// What the template writes between reasoning and think_close, and after think_close.
   std::string before_think_close = "\n";
   std::string after_think_close = "\n\n";
 
   Calls calls = Calls::kNone;
   std::string call_open{};
-  std::string call_close{};  // empty: a call ends where its JSON ends
+  std::string call_close{};  // empty: a call ends with its JSON
   bool list = false;         // kJson: the template writes a list
   std::string arguments_key = "arguments";
 
   std::string item_open{};       // kNamed: before each name; may be empty
   std::string name_separator{};  // kNamed: between the name and the arguments
-  std::string item_close{};      // kNamed: behind the arguments; may be empty
+  std::string item_close{};      // kNamed: after the arguments; may be empty
   enum class Header : std::uint8_t {
     kPlain,  // the text before the separator is the name
-    kKimi,   // functions.NAME:INDEX, which is the id of the call as well
-    kTyped,  // function, separator, NAME, and the arguments in a fenced block
+    kKimi,   // functions.NAME:INDEX, which is also the call's id
+    kTyped,  // "function", separator, NAME, then the arguments in a fenced block
   } header = Header::kPlain;
 
-  /// The family's templates take no other ids than nine letters and digits.
+  /// The templates accept only ids of nine letters and digits.
   bool short_ids = false;
 
-  /// The template looks whether a message's content is none, so that beside calls it should stay null.
+  /// The template tests whether content is null, so it must stay null in messages with calls.
   bool null_content = false;
 
   bool has_reasoning() const { return !think_open.empty(); }
@@ -60,16 +56,16 @@ struct ReplyFormat {
 
 ReplyFormat detect_reply_format(std::string_view chat_template_source);
 
-/// Whether a prompt with this end leaves the reply inside a thinking block.
+/// Returns whether a prompt with this end leaves the reply inside a thinking block.
 bool opens_thinking(const ReplyFormat& format, std::string_view prompt_tail);
 
-/// What to put behind a text that ends inside a thinking block, so that the block is closed as the template closes it.
-/// Completes a close mark that the text has begun.
+/// Returns the text that closes the thinking block at the end of `text` as the template does. Completes a
+/// partial close mark.
 std::string reasoning_end(const ReplyFormat& format, std::string_view text);
 
-/// What to put behind the prompt so that the reply can only be a call: of the named tool, or of any where the
-/// name is empty. Closes the thinking block that the prompt leaves open. Nothing where the format has no
-/// calls, or where the name cannot be written in it.
+/// Returns the text to append to a prompt so that the reply must be a call of the named tool (empty: any
+/// tool). Closes a thinking block that the prompt leaves open. Returns nothing if the format has no calls or
+/// cannot express the name.
 std::optional<std::string> tool_opening(const ReplyFormat& format, std::string_view tool_name,
                                         std::string_view prompt_tail);
 

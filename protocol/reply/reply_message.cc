@@ -7,7 +7,7 @@
 namespace reprise::protocol {
 namespace {
 
-/// The words of a part of a message's content; null where it is a part of another kind.
+/// Returns the text of a content part; null for other kinds of parts.
 const std::string* words_of(const Json& part) {
   const std::string* type = part.find_string("type");
   if (type != nullptr && *type == "refusal") return part.find_string("refusal");
@@ -85,7 +85,7 @@ Json template_form(Json message_or_messages, bool null_content) {
     Json* function = call.find("function");
     Json* arguments = function != nullptr ? function->find("arguments") : nullptr;
     if (arguments == nullptr || !arguments->is_string()) continue;
-    // No arguments at all are sent as an empty text by some clients.
+    // Some clients send empty text for no arguments.
     auto parsed = arguments->as_string().empty() ? Json::object() : Json::parse(arguments->as_string());
     if (parsed.ok() && parsed->is_object()) *arguments = std::move(*parsed);
   }

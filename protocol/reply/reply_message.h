@@ -1,7 +1,6 @@
 #pragma once
-// From the pieces of a reply to the assistant's message, as clients get it and send it back.
-//
-// Threading: plain values and pure functions.
+// Converts the pieces of a reply to an assistant message in OpenAI's form, and such messages to the form that
+// templates expect.
 
 #include <cstdint>
 #include <string>
@@ -12,7 +11,6 @@
 
 namespace reprise::protocol {
 
-/// Collects the pieces of one reply.
 class MessageBuilder {
  public:
   void add(const ReplyPiece& piece);
@@ -22,8 +20,8 @@ class MessageBuilder {
   const std::string& reasoning() const { return reasoning_; }
   bool has_calls() const { return !calls_.empty(); }
 
-  /// {"role": "assistant", "content": …, "reasoning_content"?: …, "tool_calls"?: […]} as OpenAI has it, with
-  /// arguments as a string. Content is null where there are calls and no text.
+  /// Returns {"role": "assistant", "content": ..., "reasoning_content"?: ..., "tool_calls"?: [...]} in
+  /// OpenAI's form, with arguments as strings. Content is null if there are calls and no text.
   Json message() const;
 
  private:
@@ -36,15 +34,14 @@ class MessageBuilder {
   std::vector<Call> calls_;
 };
 
-/// All pieces of a reply to its message.
 Json assistant_message(const ReplyPieces& pieces);
 
-/// A message, or an array of messages, for a template: content that is an array of texts and refusals becomes
-/// one text, with a line break between two of them as other servers have it; what stands in `reasoning` alone comes as
-/// `reasoning_content`, too; arguments of calls that are text
-/// of a JSON object become that object; and a missing or null content beside calls becomes "", as most
-/// templates want them, unless `null_content` (ReplyFormat) says that this one knows null. All else stays as
-/// it is, also arguments that are no JSON, and content with a part of another kind.
+/// Converts a message, or an array of messages, to the form that templates expect:
+/// - Content that is an array of texts and refusals is joined with line breaks, as other servers do.
+/// - `reasoning` is copied to `reasoning_content` if that is missing.
+/// - Call arguments that are the text of a JSON object become the object.
+/// - Missing or null content next to calls becomes "", unless `null_content` (ReplyFormat).
+/// Everything else is unchanged, including arguments that are not JSON and content with other parts.
 Json template_form(Json message_or_messages, bool null_content = false);
 
 }  // namespace reprise::protocol

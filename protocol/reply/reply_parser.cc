@@ -14,13 +14,13 @@
 namespace reprise::protocol {
 namespace {
 
-// Ids of the calls of one reply: the same for the same seed and place.
+// Generates the ids of a reply's calls, determined by seed and index.
 class CallIds {
  public:
-  /// `short_ids`: nine letters and digits, which some templates insist on.
+  /// `short_ids`: nine letters and digits, which some templates require.
   CallIds(std::string seed, bool short_ids) : seed_(std::move(seed)), short_ids_(short_ids) {}
 
-  /// The id of the next call: the model's own, where it wrote one that can be used.
+  /// Returns the id of the next call: the model's own if it is usable.
   std::string next(std::string from_model) {
     const std::uint32_t index = next_++;
     if (!from_model.empty() && (!short_ids_ || is_short_id(from_model))) return from_model;
@@ -68,7 +68,7 @@ class ReplyParser::Machine : public CallSink {
         shows_reasoning_(options.parse_reasoning) {
     std::string_view tail = options.prompt_tail;
     if (tail.ends_with(options.reply_opening)) tail.remove_suffix(options.reply_opening.size());
-    // Without calls, reasoning that stays in the content needs no reading at all.
+    // If calls are not parsed either, reasoning marks need no parsing.
     const bool reads_reasoning = format_.has_reasoning() && (shows_reasoning_ || reads_calls_);
     if (!reads_reasoning) format_.think_open.clear();
     if (opens_thinking(format_, tail)) enter_reasoning();
@@ -99,13 +99,13 @@ class ReplyParser::Machine : public CallSink {
     if (reader_ != nullptr) end_reader();
     give_all(std::exchange(held_, {}));
     if (!draft_.empty()) read_draft();
-    // Newlines at the end of reasoning are dropped, those at the end of content are the model's.
+    // Drop newlines at the end of reasoning, but not of content.
     if (!(in_reasoning_ && shows_reasoning_)) give(std::exchange(spaces_, {}));
   }
 
   ReplyPieces take() { return std::exchange(pieces_, {}); }
 
-  // CallSink: what the reader finds.
+  // CallSink: output of the reader.
 
   void begin(std::string name, std::string id, std::size_t held) override {
     drop_draft();
@@ -145,7 +145,7 @@ class ReplyParser::Machine : public CallSink {
 
   enum class Mark { kNone, kPossible, kThinkOpen, kThinkClose, kCallOpen, kBareOpen };
 
-  // How much of the start of `text` can be given out as it is.
+  // Returns how many leading characters of `text` can be passed on unchanged.
   std::size_t plain_start(std::string_view text) const {
     if (reads_nothing_) return text.size();
     if (reader_ != nullptr || at_start_ || drops_newlines_ || !held_.empty() || !spaces_.empty()) return 0;
@@ -222,7 +222,7 @@ class ReplyParser::Machine : public CallSink {
   }
 
   void enter_reasoning() {
-    drop_draft();  // a call in the reasoning before this one: the model went on after it
+    drop_draft();  // reasoning follows, so a call before it was not a call
     in_reasoning_ = true;
     drops_newlines_ = shows_reasoning_;
     at_start_ = false;
@@ -253,13 +253,13 @@ class ReplyParser::Machine : public CallSink {
     feed(behind);
   }
 
-  // Of what the reader has read, all but the last `held` characters have come out.
+  // The reader has output all but the last `held` characters.
   void given(std::size_t held) {
     REPRISE_CHECK(held <= raw_.size(), "the call reader keeps more bytes than it was given");
     raw_.erase(0, raw_.size() - held);
   }
 
-  // Text that is part of no mark, with the newlines kept that the next mark may swallow.
+  // Passes on a character that is not part of a mark; withholds newlines that a following mark would remove.
   void give_held_back(char c) {
     const bool newline = c == '\n' || c == '\r';
     if (newline && drops_newlines_ && spaces_.empty()) return;
@@ -296,13 +296,13 @@ class ReplyParser::Machine : public CallSink {
     }
   }
 
-  // What looked like a call inside reasoning was a thought.
+  // Treats a call inside reasoning as reasoning.
   void drop_draft() {
     drafting_ = false;
     if (!draft_.empty()) append_text(std::exchange(draft_, {}), true);
   }
 
-  // The model has said nothing else: a call in it is one. What is no call of it is reasoning.
+  // Nothing followed the reasoning: parses calls in the draft. The rest of it is reasoning.
   void read_draft() {
     const std::string draft = std::exchange(draft_, {}) + (shows_reasoning_ ? std::string() : spaces_);
     in_reasoning_ = drafting_ = at_start_ = drops_newlines_ = false;
@@ -311,7 +311,7 @@ class ReplyParser::Machine : public CallSink {
     feed(draft);
     if (reader_ != nullptr) end_reader();
     give_all(std::exchange(held_, {}));
-    if (shows_reasoning_) spaces_.clear();  // else they are given as the end of the content
+    if (shows_reasoning_) spaces_.clear();  // otherwise they end the content
   }
 
   template <class Piece>
@@ -333,20 +333,20 @@ class ReplyParser::Machine : public CallSink {
   bool reads_nothing_ = false;
 
   bool in_reasoning_ = false;
-  bool at_start_ = true;         // nothing but white space and reasoning so far
-  bool drops_newlines_ = false;  // behind a mark
-  std::string spaces_{};         // before held_: dropped if a mark follows
-  std::string held_{};           // may be the start of a mark
+  bool at_start_ = true;         // only whitespace and reasoning so far
+  bool drops_newlines_ = false;  // set after a mark
+  std::string spaces_{};         // whitespace before held_; dropped if a mark follows
+  std::string held_{};           // may begin a mark
 
-  bool drafting_ = false;     // a call has begun in reasoning that has not ended
-  std::string draft_{};       // from that call on, to the end of the reasoning
-  bool reads_draft_ = false;  // at the end of the reply
+  bool drafting_ = false;     // a call has begun inside open reasoning
+  std::string draft_{};       // text from that call to the end of the reasoning
+  bool reads_draft_ = false;  // parsing the draft at the end of the reply
 
-  std::unique_ptr<CallReader> reader_{};  // while inside calls
-  std::string raw_{};                     // read there since the last thing it gave out
+  std::unique_ptr<CallReader> reader_{};  // null outside calls
+  std::string raw_{};                     // input since its last output
   bool call_open_ = false;
   std::uint32_t calls_ = 0;
-  std::uint32_t calls_before_ = 0;  // those that the reader did not find
+  std::uint32_t calls_before_ = 0;  // number of calls before reader_ was created
 
   ReplyPieces pieces_{};
   bool finished_ = false;

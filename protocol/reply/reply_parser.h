@@ -1,19 +1,19 @@
 #pragma once
-// ReplyParser: turns the text of a reply, as it streams, into content, reasoning and tool calls.
+// ReplyParser: splits the text of a reply, while it streams, into content, reasoning and tool calls.
 //
-// The pieces, joined, are the same however the text was cut into pushes. Text that may be the start of a mark
-// is held back until it is known, at most the length of a mark; newlines that a mark behind them would
-// swallow are held back too, at most kMostNewlinesHeld.
+// The joined pieces do not depend on how the text was split into pushes. Text that may begin a mark is
+// withheld until that is decided, at most the length of a mark; so are newlines that a following mark would
+// remove, at most kMostNewlinesHeld.
 //
-// Reasoning is recognised at the start of the reply only, or where the prompt has opened it. A call inside it is a
-// thought where the model says something behind its reasoning, or calls there; else it is what the model had to say,
-// and counts as a call. Which of the two it is shows at the end: from the call's mark on reasoning is held back until
-// then, or until it has ended and something follows. Of a call, Begin comes as soon as the name is known and the arguments follow as
-// the model writes them. Nothing is lost: a call that breaks before its Begin comes out as content, marks and
-// all. One that breaks or stops behind it gets its End as it stands, with arguments that are perhaps not
-// whole JSON, and the text behind the break is content.
+// Reasoning is recognized only at the start of the reply, or if the prompt has opened it. A call inside
+// reasoning is part of the reasoning if content or calls follow it; otherwise it counts as a call. So from
+// such a call on, reasoning is withheld until it is clear what follows.
 //
-// Newlines at both ends of reasoning, behind it, and around calls are dropped: the templates write their own.
+// ToolCallBegin is sent once the name is known, and arguments follow as they are generated. No text is lost:
+// a call that turns out invalid before its Begin becomes content, including its marks. A call that ends or
+// breaks later gets its End, possibly with incomplete JSON, and the text after the break is content.
+//
+// Newlines around reasoning and calls are removed, because templates write their own.
 //
 // Threading: one thread at a time. Time is linear in the text; memory is bounded by kMostCallHeld.
 
@@ -39,14 +39,14 @@ struct ReplyReasoning {
   friend bool operator==(const ReplyReasoning&, const ReplyReasoning&) = default;
 };
 struct ToolCallBegin {
-  std::uint32_t index = 0;  // 0, 1, … within the reply
+  std::uint32_t index = 0;  // 0, 1, ... within the reply
   std::string id;
   std::string name;
   friend bool operator==(const ToolCallBegin&, const ToolCallBegin&) = default;
 };
 struct ToolCallArguments {
   std::uint32_t index = 0;
-  std::string json;  // a fragment; all of them joined are the arguments
+  std::string json;  // a fragment; the fragments joined are the arguments
   friend bool operator==(const ToolCallArguments&, const ToolCallArguments&) = default;
 };
 struct ToolCallEnd {
@@ -54,29 +54,28 @@ struct ToolCallEnd {
   friend bool operator==(const ToolCallEnd&, const ToolCallEnd&) = default;
 };
 
-/// No piece has an empty text. Between a Begin and its End there are only Arguments of that call, at least
-/// one unless the call stopped before them.
+/// No piece is empty. Between a Begin and its End there are only Arguments of that call, at least one unless
+/// the call was cut off before them.
 using ReplyPiece = std::variant<ReplyContent, ReplyReasoning, ToolCallBegin, ToolCallArguments, ToolCallEnd>;
 using ReplyPieces = std::vector<ReplyPiece>;
 
 struct ReplyParserOptions {
-  Json tools{};  // the request's, an array of {"type": "function", "function": {…}}, or null
-  /// The last bytes of the rendered prompt. Where they leave a thinking block open, the reply begins inside
-  /// it.
+  Json tools{};  // the request's tools: an array of {"type": "function", "function": {...}}, or null
+  /// The end of the rendered prompt. If it leaves a thinking block open, the reply begins inside it.
   std::string prompt_tail{};
-  /// What was put behind the prompt to force a call (tool_opening): parsed as the reply's own start, its
-  /// pieces come with the first push. prompt_tail may end with it or not.
+  /// Text appended to the prompt to force a call (tool_opening()). It is parsed as the start of the reply.
+  /// prompt_tail may include it or not.
   std::string reply_opening{};
   bool parse_tools = true;
-  bool one_call = false;        // what comes behind the first is left out
-  bool parse_reasoning = true;  // false: reasoning stays in the content, marks and all
-  /// Ids of calls are "call_" + id_seed + "_" + index, unless the family has rules of its own: give different
-  /// seeds to different replies.
+  bool one_call = false;        // drop everything after the first call
+  bool parse_reasoning = true;  // false: reasoning is part of the content, including marks
+  /// Ids of calls are "call_" + id_seed + "_" + index, unless the format requires others. Use a different
+  /// seed for each reply.
   std::string id_seed{};
 };
 
-/// Text of a call held back until it can be told, as long as the name is not known or a value is not
-/// complete. A call over it comes out as content.
+/// Maximum bytes of a call that are withheld while its name is unknown or a value is incomplete. A longer
+/// call becomes content.
 inline constexpr std::size_t kMostCallHeld = std::size_t{1} << 20;
 inline constexpr std::size_t kMostNewlinesHeld = 64;
 
@@ -88,14 +87,14 @@ class ReplyParser {
   ReplyParser& operator=(ReplyParser&&) noexcept;
 
   ReplyPieces push(std::string_view text);
-  /// The reply has ended. No push may follow.
+  /// Ends the reply and returns the remaining pieces. No push() may follow.
   ReplyPieces finish();
 
-  /// Calls begun so far: with any, the reply's finish_reason is "tool_calls".
+  /// Returns the number of calls begun; if not 0, the finish_reason is "tool_calls".
   std::uint32_t calls() const;
-  /// What comes next is reasoning, as far as it is known.
+  /// Returns whether the next text is reasoning, as far as known.
   bool in_reasoning() const;
-  /// Outside of reasoning: a block of it may still begin.
+  /// Returns whether reasoning may still begin; false within reasoning.
   bool may_begin_reasoning() const;
 
  private:
@@ -103,7 +102,7 @@ class ReplyParser {
   ReplyPieces up_to_first_call(ReplyPieces pieces);
 
   bool one_call_;
-  bool has_call_ = false;  // a whole one
+  bool has_call_ = false;  // a complete call
   std::unique_ptr<Machine> machine_;
 };
 

@@ -13,12 +13,12 @@ namespace reprise::protocol::snapshots {
 namespace {
 
 constexpr std::size_t kMostPlain = 1u << 30;
-constexpr std::size_t kSampled = 64u << 10;  // bytes by which the width of a number is guessed
+constexpr std::size_t kSampled = 64u << 10;  // bytes examined to guess the width of a value
 constexpr std::uint32_t kAsItIs = 1u << 31;
 constexpr int kLevel = 1;
-constexpr double kWorthBits = 7.6;  // of a byte: above it a plane is left as it is
+constexpr double kWorthBits = 7.6;  // entropy in bits per byte above which a plane is not compressed
 
-/// Bits that a byte of the plane tells, by how often each value is there.
+/// Returns the entropy of a byte plane in bits per byte, from the histogram of its values.
 double bits_of_plane(std::span<const std::byte> plain, std::size_t width, std::size_t plane) {
   std::array<std::uint32_t, 256> counts{};
   std::size_t total = 0;
@@ -31,7 +31,7 @@ double bits_of_plane(std::span<const std::byte> plain, std::size_t width, std::s
   return total == 0 ? 0 : bits / static_cast<double>(total);
 }
 
-/// From the middle, which is more like the rest than the beginning.
+/// Returns bytes from the middle, which represent the data better than the beginning.
 std::span<const std::byte> sample_of(std::span<const std::byte> plain) {
   if (plain.size() <= kSampled) return plain;
   return plain.subspan((plain.size() - kSampled) / 2 & ~std::size_t{3}, kSampled);

@@ -1,16 +1,13 @@
 #pragma once
-// Numbers made smaller without loss: their bytes are sorted into planes (all first bytes, then all second ones, ...) and
-// each plane is compressed by zstd. Neighbouring numbers of a state have like exponents and unlike fractions: the planes
-// of the former shrink, those of the latter are left as they are.
+// Lossless compression of tensor values. The bytes of the values are sorted into planes (all first bytes,
+// then all second bytes, ...), and each plane is compressed with zstd. Neighboring values have similar
+// exponents and dissimilar mantissas: the exponent planes shrink, the others are stored unchanged.
 //
-//   byte 0          bytes of a number: 1, 2 or 4
-//   then each plane: 4 bytes, its length here; the highest bit is set where it lies there as it is; then its bytes
-//   at the end the bytes behind the last whole number, as they are
-// Numbers are little-endian.
-//
-// Whoever unpacks says how much is to come out; nothing is allocated by what packed bytes say.
-//
-// Threading: pure functions.
+//   byte 0       bytes per value: 1, 2 or 4
+//   each plane   4 bytes: stored length, highest bit set if the plane is not compressed; then its bytes
+//   end          bytes after the last complete value, unchanged
+// Integers are little-endian. The caller of unpack_numbers() gives the size of the output; nothing is
+// allocated from sizes in the packed data.
 
 #include <cstddef>
 #include <optional>
@@ -19,10 +16,11 @@
 
 namespace reprise::protocol::snapshots {
 
-/// Nothing where it would not be smaller by a twentieth, or is over 1 GiB.
+/// Returns nothing if the result would not be at least 5 % smaller, or if `plain` is larger than 1 GiB.
 std::optional<std::vector<std::byte>> pack_numbers(std::span<const std::byte> plain);
 
-/// False: it is nothing that was packed, or not of that size. What `plain` holds then is anything.
+/// Returns false if `packed` is malformed or does not give exactly plain.size() bytes; `plain` is unspecified
+/// then.
 bool unpack_numbers(std::span<const std::byte> packed, std::span<std::byte> plain);
 
 }  // namespace reprise::protocol::snapshots

@@ -32,7 +32,7 @@ std::string bytes_in_hex(std::string_view bytes) {
   return text;
 }
 
-/// Reads members one by one, and remembers the first thing that is wrong.
+/// Reads JSON members one by one and records the first error.
 class Members {
  public:
   explicit Members(const Json& json) : json_(json) {}

@@ -25,7 +25,8 @@ T get(std::span<const std::byte> from, std::size_t at) {
   return value;
 }
 
-/// The folder's name is sealed with every record: one from another folder does not open.
+/// Returns the authenticated data: the folder's name and the header, so that a record moved to another folder
+/// fails.
 std::vector<std::byte> sealed_openly(const NamespaceKeys& keys, std::span<const std::byte> head) {
   std::vector<std::byte> both(keys.folder.bytes.begin(), keys.folder.bytes.end());
   both.insert(both.end(), head.begin(), head.end());

@@ -8,7 +8,7 @@
 namespace reprise::protocol::snapshots {
 namespace {
 
-constexpr std::uint64_t kWorthAThread = 1u << 20;  // bytes
+constexpr std::uint64_t kWorthAThread = 1u << 20;  // bytes to read per additional thread
 
 }  // namespace
 
@@ -27,10 +27,10 @@ void FolderStore::read_each(const RecordId& folder, FileKind kind, std::span<con
   std::uint64_t bytes = 0;
   for (const Wanted& one : wanted) bytes += one.most;
   const std::size_t lanes = threads_for(std::min<std::uint64_t>(wanted.size(), bytes / kWorthAThread), 1);
-  // relaxed: both hand out and compare numbers; what was read is its thread's own.
+  // relaxed: both are counters; each thread uses only what it has read itself
   std::atomic<std::size_t> next{0}, last_wanted{wanted.size()};
   const auto read_some = [&](std::size_t) {
-    std::vector<std::byte> room;  // one record behind the other
+    std::vector<std::byte> room;  // reused for each record
     for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < wanted.size();) {
       if (i > last_wanted.load(std::memory_order_relaxed)) return;
       if (take(i, folder_.read_into(folder, kind, wanted[i].id, wanted[i].most, room))) continue;

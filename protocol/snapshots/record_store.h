@@ -1,18 +1,14 @@
 #pragma once
-// RecordStore: where records lie that leave the process: a folder, or a store that several machines share. What is
-// sealed in them, and who may open it, is no business of a store (protocol/snapshots/record.h). Another store is one
-// more class behind this interface.
-// FolderStore is a folder of this machine.
+// RecordStore: storage of records outside the process: a local folder (FolderStore) or a store that several
+// machines share (RedisStore). Stores do not interpret or decrypt records (protocol/snapshots/record.h).
 //
-// A record is found under its name when all of it was written, or not at all; it may be gone again at any time.
+// A record becomes visible only when it was written completely, and may disappear at any time.
 //
-// StoreBreaker: whether a store is left alone. Whoever finds it gone says so, and nobody asks it any more until
-// somebody, apart from all requests, has found it well again: a store that is gone costs one wait, not every
-// request's.
+// StoreBreaker: a circuit breaker for a store. A failing call opens it, and no request uses the store until a
+// background probe has closed it, so an unreachable store costs one timeout instead of one per request.
 //
-// Threading: of a store, one thread; it blocks. A store may let threads of its own help while a call lasts, which then
-// call back as that call says. Several stores may stand for the same place and share a breaker, which
-// any thread may use.
+// Threading: a store is used by one thread at a time and blocks. It may use threads of its own during a call.
+// Several stores for the same location may share a breaker, which any thread may use.
 
 #include <atomic>
 #include <chrono>
@@ -31,7 +27,8 @@ namespace reprise::protocol::snapshots {
 
 class StoreBreaker {
  public:
-  bool is_open() const { return open_.load(std::memory_order_relaxed); }  // relaxed: a hint
+  // relaxed: a hint, publishes no other data
+  bool is_open() const { return open_.load(std::memory_order_relaxed); }
   void open() { open_.store(true, std::memory_order_relaxed); }
   void close() { open_.store(false, std::memory_order_relaxed); }
 
@@ -43,32 +40,33 @@ class RecordStore {
  public:
   struct Collected {
     std::uint64_t bytes_left = 0;
-    std::uint32_t expired = 0;  // manifests
+    std::uint32_t expired = 0;  // number of expired manifests
     std::uint32_t evicted = 0;
-    std::vector<std::pair<RecordId, RecordId>> manifests{};  // that went, behind their folders
+    std::vector<std::pair<RecordId, RecordId>> manifests{};  // removed manifests, each after its folder
   };
 
   virtual ~RecordStore() = default;
 
-  /// For messages.
+  /// Returns the location for messages.
   virtual std::string where() const = 0;
-  /// Whether something can be written now; asks, whatever the breaker says.
+  /// Tests whether the store can be written, regardless of the breaker.
   virtual std::optional<IoTrouble> prepare() = 0;
 
   // -- records
 
-  /// At most `most` bytes of record; one that is larger is refused unread. It counts as used.
+  /// Returns a record, which counts as used. A record larger than `most` bytes is refused without being read.
   virtual Outcome<std::vector<std::byte>, Refused> read(const RecordId& folder, FileKind kind,
                                                         const RecordId& id, std::uint64_t most) = 0;
   struct Wanted {
     RecordId id{};
-    std::uint64_t most = 0;  // bytes of record
+    std::uint64_t most = 0;  // maximum size of the record
   };
-  /// False: those behind it are not wanted any more.
+  /// Called with each record; returns false to skip the records after it.
   using TakeRecord =
       std::function<bool(std::size_t which, Outcome<std::span<const std::byte>, Refused> record)>;
-  /// As read(), of many, begun in their order. Each is given to `take` as it comes, maybe by several threads at once, and
-  /// is there until that returns. `take` must not throw. All calls of it have returned when this does.
+  /// Reads many records, starting them in order. `take` is called with each as it arrives, possibly by
+  /// several threads at once; the bytes are valid until it returns. It must not throw. All calls have
+  /// returned when read_each() returns.
   virtual void read_each(const RecordId& folder, FileKind kind, std::span<const Wanted> wanted,
                          const TakeRecord& take) {
     for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -78,34 +76,36 @@ class RecordStore {
   }
   virtual std::optional<IoTrouble> write(const RecordId& folder, FileKind kind, const RecordId& id,
                                          std::span<const std::byte> bytes) = 0;
-  /// What was written so far outlasts what may happen now.
+  /// Makes all writes so far durable.
   virtual std::optional<IoTrouble> sync(const RecordId& folder) = 0;
-  /// All of it. It counts as used.
+  /// Returns whether the complete record is present. It counts as used.
   virtual bool exists(const RecordId& folder, FileKind kind, const RecordId& id) = 0;
-  /// It counts as used `ahead` from now, unless it does so later already: a folder's eviction goes by that. A store that
-  /// evicts by rules of its own takes any for now.
+  /// Sets the time of last use to `ahead` from now, unless it is later already; a folder evicts by it. A
+  /// store with its own eviction treats any `ahead` as 0.
   virtual void touch(const RecordId& folder, FileKind kind, const RecordId& id,
                      std::chrono::seconds ahead) = 0;
   virtual void remove(const RecordId& folder, FileKind kind, const RecordId& id) = 0;
 
-  /// Names of a namespace's manifests; nothing where that cannot be known now.
+  /// Returns the names of the manifests in a namespace; nothing if that cannot be determined now.
   virtual std::optional<std::vector<RecordId>> manifests(const RecordId& folder) = 0;
-  /// Names of a namespace's records of another kind; none where the store does not list them.
+  /// Returns the names of a namespace's records of another kind; empty if the store cannot list them.
   virtual std::vector<RecordId> records(const RecordId& /*folder*/, FileKind /*kind*/) { return {}; }
-  /// Another number when manifests came or went. Nothing: it cannot be known now.
+  /// Returns a number that changes when manifests are added or removed; nothing if that cannot be determined
+  /// now.
   virtual std::optional<std::int64_t> changed(const RecordId& folder) = 0;
 
-  // -- all of it
+  // -- maintenance
 
-  /// Nobody collects chunks that no manifest refers to yet while it is held. Null: somebody does just now.
+  /// While the result is held, no collection removes chunks without a manifest. Null: a collection is
+  /// running.
   virtual std::shared_ptr<void> hold_for_writing() = 0;
-  /// Nothing: others are in the way.
+  /// Removes expired and excess records. Returns nothing if another process is in the way.
   virtual std::optional<Collected> collect(const CollectionRules& rules) = 0;
-  /// As far as it can be counted.
+  /// Returns the bytes in the store, as far as known.
   virtual std::uint64_t bytes() = 0;
 };
 
-/// A folder of this machine. Many records are read by a few threads, and taken by them.
+/// A folder of this machine. read_each() uses several threads, which also call `take`.
 class FolderStore : public RecordStore {
  public:
   explicit FolderStore(std::string path) : folder_(std::move(path)) {}

@@ -26,7 +26,7 @@ IoTrouble wire_trouble(const std::string& what, int code) {
   return {code, what + (code != 0 ? std::string(": ") + std::strerror(code) : std::string())};
 }
 
-/// Whether the socket is ready for `events` by then; 0, or an error.
+/// Waits until the socket is ready for `events`. Returns 0, or an errno (ETIMEDOUT at the deadline).
 int wait_for_socket(int socket, short events, SteadyClock::time_point deadline) {
   for (;;) {
     const auto left =
@@ -39,7 +39,7 @@ int wait_for_socket(int socket, short events, SteadyClock::time_point deadline) 
   }
 }
 
-/// Without a signal where the other side has gone.
+/// Sends all bytes. MSG_NOSIGNAL: a closed connection is an error, not a signal.
 int send_fully(int socket, std::span<const char> bytes, SteadyClock::time_point deadline) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -176,7 +176,7 @@ Outcome<std::vector<RedisAnswer>, IoTrouble> RedisConnection::ask(std::span<cons
     if (auto trouble = connect()) return *trouble;
   }
   auto answers = exchange(commands);
-  // One that the server has closed in the meantime: it may have been started anew.
+  // The server closed an idle connection, perhaps because it was restarted: reconnect once.
   if (answers.ok() || !was_connected || answers.error().code == ETIMEDOUT) return answers;
   if (auto trouble = connect()) return *trouble;
   return exchange(commands);
@@ -353,7 +353,7 @@ void RedisStore::note_manifest(const RecordId& folder, const RecordId& id, Comma
 }
 
 std::optional<IoTrouble> RedisStore::sync(const RecordId&) {
-  return std::nullopt;  // how long a server keeps what it has taken is its own business
+  return std::nullopt;  // durability is the Redis server's configuration
 }
 
 bool RedisStore::exists(const RecordId& folder, FileKind kind, const RecordId& id) {
@@ -406,7 +406,7 @@ std::optional<std::int64_t> RedisStore::changed(const RecordId& folder) {
   return std::max<std::int64_t>(count, 0);
 }
 
-// -- all of it: nobody collects here but the server
+// -- maintenance: the server expires and evicts keys itself
 
 std::shared_ptr<void> RedisStore::hold_for_writing() {
   return breaker_;

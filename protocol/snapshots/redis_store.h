@@ -1,18 +1,19 @@
 #pragma once
-// RedisStore: a Redis server as a RecordStore, for servers that share their snapshots.
+// RedisStore: a Redis server as a RecordStore, shared by several servers.
 //
-//   reprise:<folder>:m<name>     a manifest's record
-//   reprise:<folder>:c<name>     a chunk's record. Its first kPiece bytes, where it is longer; then comes .1, .2, ...
-//   reprise:<folder>:manifests   sorted set: names of manifests, by the time of their last use
-//   reprise:<folder>:changes     counts manifests that came or went
-// All of it lives for `ttl` since its last use. How much there may be is for the server to say (maxmemory).
-// Pieces are written from the last to the first, and the manifest when its chunks are there.
+//   reprise:<folder>:m<name>     record of a manifest
+//   reprise:<folder>:c<name>     record of a chunk, or its first kPiece bytes; the rest is in <key>.1, .2,
+//   ...
+//   reprise:<folder>:manifests   sorted set: names of manifests, by time of last use
+//   reprise:<folder>:changes     counter of added and removed manifests
+// All keys expire `ttl` after their last use. The server limits the total size (maxmemory). Pieces are
+// written from last to first, and a manifest after its chunks.
 //
-// A failure of the connection opens the breaker; while it is open nothing is asked. An answer that refuses, because the
-// server is full or still loading, does not.
+// A connection error opens the breaker, which stops all commands. A refusal by the server, because it is full
+// or still loading, does not.
 //
-// hiredis connects, writes commands and reads answers; it stays inside redis_store.cc.
-// Threading: as protocol/snapshots/record_store.h.
+// hiredis connects, writes commands and parses answers; only redis_store.cc uses it. Threading: as
+// RecordStore.
 
 #include <chrono>
 #include <cstdint>
@@ -32,33 +33,34 @@ struct RedisAddress {
   std::string host{};
   std::uint16_t port = 6379;
   std::uint32_t database = 0;
-  std::string user{};  // empty: the default one
+  std::string user{};  // empty: the default user
 };
-/// redis://[user@]host[:port][/database]; an IPv6 address in brackets. The error says what is wrong.
+/// Parses redis://[user@]host[:port][/database]; IPv6 addresses are in brackets. The error says what is
+/// wrong.
 Outcome<RedisAddress, std::string> parse_redis_address(std::string_view url);
 std::string name_of(const RedisAddress& address);
 
 struct RedisAnswer {
   enum class Kind : std::uint8_t { kNothing, kText, kNumber, kList, kError };
   Kind kind = Kind::kNothing;
-  std::string text{};  // or what went wrong
+  std::string text{};  // text, or the error message
   std::int64_t number = 0;
-  std::vector<std::string> list{};  // of texts
+  std::vector<std::string> list{};
 };
 
-/// Commands to a Redis server, and its answers, within a time and a size.
+/// A connection to a Redis server, with time and size limits.
 ///
-/// It connects when it is needed, and again when the server had closed it. A server that does not answer in time, that
-/// sends more than kMostAnswer, or what is no answer, is given up: the connection is closed.
+/// Connects on first use, and reconnects if the server has closed the connection. On a timeout, an answer
+/// above kMostAnswer or a malformed answer, the connection is closed.
 ///
-/// One thread; it blocks, for `connect` and `answer` at most.
+/// Threading: one thread; blocks for `connect` plus `answer` at most.
 class RedisConnection {
  public:
   struct Limits {
     std::chrono::milliseconds connect{1000};
-    std::chrono::milliseconds answer{3000};  // to all commands that are sent together
+    std::chrono::milliseconds answer{3000};  // for all commands sent together
   };
-  static constexpr std::size_t kMostAnswer = 16u << 20;  // bytes that wait to be understood
+  static constexpr std::size_t kMostAnswer = 16u << 20;  // maximum unparsed bytes
   using Command = std::vector<std::string_view>;
 
   RedisConnection(RedisAddress address, std::string password, Limits limits);
@@ -68,7 +70,8 @@ class RedisConnection {
 
   const RedisAddress& address() const { return address_; }
 
-  /// One answer for each command, in their order. What the server itself refuses is an answer of Kind::kError.
+  /// Sends the commands and returns one answer for each, in order. Errors reported by the server are answers
+  /// of Kind::kError.
   Outcome<std::vector<RedisAnswer>, IoTrouble> ask(std::span<const Command> commands);
 
  private:
@@ -86,14 +89,15 @@ class RedisConnection {
 struct RedisSettings {
   RedisAddress address{};
   std::string password{};
-  std::chrono::seconds ttl{0};  // 0: for ever
+  std::chrono::seconds ttl{0};  // 0: unlimited
   RedisConnection::Limits limits{};
 };
 
 class RedisStore : public RecordStore {
  public:
-  static constexpr std::size_t kPiece = 4u << 20;      // bytes of a value
-  static constexpr std::size_t kMostManifests = 4096;  // of a namespace, that are known: the latest used
+  static constexpr std::size_t kPiece = 4u << 20;  // maximum bytes per value
+  // per namespace; beyond it the least recently used are forgotten
+  static constexpr std::size_t kMostManifests = 4096;
 
   RedisStore(RedisSettings settings, std::shared_ptr<StoreBreaker> breaker);
 
@@ -116,10 +120,10 @@ class RedisStore : public RecordStore {
  private:
   using Commands = std::vector<std::vector<std::string>>;
 
-  /// Answers that are none of the errors; otherwise what the first one said.
+  /// Returns the answers, or the first error among them.
   Outcome<std::vector<RedisAnswer>, IoTrouble> ask(const Commands& commands);
   std::string key_of(const RecordId& folder, FileKind kind, const RecordId& id, std::size_t piece) const;
-  /// A command that lets a key live for another ttl, and answers 1 if it is there.
+  /// Returns a command that renews the key's ttl and answers 1 if the key exists.
   std::vector<std::string> keep(const std::string& key) const;
   void note_manifest(const RecordId& folder, const RecordId& id, Commands& commands) const;
 

@@ -24,7 +24,7 @@ namespace {
 
 using Cipher = std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)>;
 
-constexpr std::size_t kMostAtOnce = 1u << 30;  // OpenSSL counts in int
+constexpr std::size_t kMostAtOnce = 1u << 30;  // OpenSSL's lengths are int
 
 Cipher new_cipher() {
   Cipher cipher(EVP_CIPHER_CTX_new(), &EVP_CIPHER_CTX_free);
@@ -39,7 +39,7 @@ unsigned char* raw(std::byte* bytes) {
   return reinterpret_cast<unsigned char*>(bytes);
 }
 
-/// All of `from` through the cipher; `to` null: it is authenticated alone.
+/// Passes all of `from` through the cipher; `to` null: authenticates only.
 bool feed(EVP_CIPHER_CTX* cipher, std::span<const std::byte> from, std::byte* to) {
   while (!from.empty()) {
     const std::size_t count = std::min(from.size(), kMostAtOnce);
@@ -84,7 +84,7 @@ std::optional<RecordId> RecordId::from_hex(std::string_view text) {
 }
 
 std::size_t RecordIdHash::operator()(const RecordId& id) const {
-  std::size_t hash = 0;  // ids are as good as random
+  std::size_t hash = 0;  // ids are uniformly distributed
   std::memcpy(&hash, id.bytes.data(), sizeof hash);
   return hash;
 }
@@ -170,7 +170,7 @@ namespace {
 
 constexpr std::size_t kMostSecret = 4096;
 
-/// 64 hex digits: 256 bits of chance.
+/// Returns 64 hex digits: 256 random bits.
 std::string new_secret() {
   std::string text;
   while (text.size() < 64) {
@@ -182,7 +182,7 @@ std::string new_secret() {
   return text.substr(0, 64);
 }
 
-/// Whole under its name, or not at all; whoever is first counts.
+/// Creates the file atomically. If several processes do so at once, the first one wins.
 bool make_secret(const std::string& path) {
   const std::string temporary = path + "." + std::to_string(::getpid());
   const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);

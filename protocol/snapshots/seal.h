@@ -1,13 +1,12 @@
 #pragma once
-// Keys, names and seals of snapshots that leave the process (docs/formats/snapshot.md).
+// Keys, names and encryption of snapshots outside the process (docs/formats/snapshot.md).
 //
-// All of it comes from one secret. A namespace of a model has a folder, whose name tells nothing without the secret,
-// and two keys of its own: one seals contents (AES-256-GCM), one makes names (HMAC-SHA-256). Who knows a name knows
-// neither the tokens behind it nor another namespace's names; who changes, swaps or moves what is sealed is found out
-// when it is opened.
+// All keys derive from one secret. Each namespace of a model has a folder name, which reveals nothing without
+// the secret, and two keys: one encrypts contents (AES-256-GCM), one derives record names (HMAC-SHA-256). A
+// name reveals neither its tokens nor names in other namespaces. Modified, swapped or moved records fail
+// authentication.
 //
-// OpenSSL stays inside seal.cc.
-// Threading: pure functions and plain values.
+// Only seal.cc uses OpenSSL.
 
 #include <array>
 #include <compare>
@@ -26,7 +25,7 @@ using Key = std::array<std::byte, 32>;
 using Nonce = std::array<std::byte, 12>;
 using Tag = std::array<std::byte, 16>;
 
-/// A name without meaning: of a file, or of a namespace's folder.
+/// An opaque name of a file or a namespace's folder.
 struct RecordId {
   std::array<std::byte, 16> bytes{};
 
@@ -38,11 +37,11 @@ struct RecordIdHash {
   std::size_t operator()(const RecordId& id) const;
 };
 
-/// Keyed digest of a label and what follows it. Different labels never give the same but by chance.
+/// Returns the HMAC of a label and `data`. Different labels give independent digests.
 Key keyed_digest(const Key& key, std::string_view label, std::span<const std::byte> data);
 RecordId id_of(const Key& digest);
 
-/// From what an operator wrote, or a file holds: at least kLeastSecret bytes, as hard to guess as it is to be.
+/// Derives the master key from a secret of at least kLeastSecret bytes. The secret must be hard to guess.
 inline constexpr std::size_t kLeastSecret = 16;
 Key master_key(std::string_view secret);
 
@@ -51,30 +50,32 @@ struct NamespaceKeys {
   Key seal{};
   Key names{};
 };
-/// `model`: of weights and settings, whatever computes with them.
+/// Returns the keys of a namespace. `model` is the digest of weights and settings, independent of the device.
 NamespaceKeys keys_of(const Key& master, std::uint64_t model, std::string_view name_space);
-/// The same, for who knows the folder alone.
+/// Returns the same keys when only the folder's name is known.
 NamespaceKeys keys_of_folder(const Key& master, const RecordId& folder);
 
-/// Random, for one use.
+/// Returns a random nonce, to be used once.
 Nonce new_nonce();
-/// `sealed` has as many bytes as `plain`, and may be the same place. `open_too`: what is not hidden, but sealed too.
+/// Encrypts `plain` to `sealed`, which has the same size and may be the same memory. `open_too` is
+/// authenticated, not encrypted.
 Tag seal(const Key& key, const Nonce& nonce, std::span<const std::byte> open_too,
          std::span<const std::byte> plain, std::span<std::byte> sealed);
-/// False: not what was sealed, or by another key. `plain` means nothing then.
+/// Decrypts. Returns false if the data was modified or sealed with another key; `plain` is invalid then.
 [[nodiscard]] bool unseal(const Key& key, const Nonce& nonce, std::span<const std::byte> open_too,
                           std::span<const std::byte> sealed, const Tag& tag, std::span<std::byte> plain);
 
-// The secret: given, read from a file, or made once and kept. These functions block; of processes that make one at
-// once, all get the same.
+// Sources of the secret: given, read from a file, or created once and kept. These functions block. If several
+// processes create one at once, all get the same.
 
-/// Where a secret is kept that nobody has named a place for, apart from what it seals: $XDG_STATE_HOME/reprise or
-/// ~/.local/state/reprise. Empty: there is no such place.
+/// Returns the default file for the secret, outside the snapshot folder: $XDG_STATE_HOME/reprise or
+/// ~/.local/state/reprise. Empty: neither is defined.
 std::string usual_secret_file();
 
-/// The error says what is wrong with it.
+/// Returns the master key, or what is wrong with the secret.
 Outcome<Key, std::string> key_of_secret(std::string_view secret);
-/// Of a file that others cannot read; made, with its folder, where it is not there. The error says what to do.
+/// Reads the key from a file that other users cannot read; creates the file and its folder if missing. The
+/// error says what to do.
 Outcome<Key, std::string> key_from_file(const std::string& path);
 
 }  // namespace reprise::protocol::snapshots

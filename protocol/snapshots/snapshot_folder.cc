@@ -21,7 +21,7 @@ IoTrouble trouble(const std::string& what) {
   return {code, what + ": " + std::strerror(code)};
 }
 
-/// A file descriptor, closed with its end.
+/// A file descriptor that is closed on destruction.
 class OpenFile {
  public:
   explicit OpenFile(int number) : number_(number) {}
@@ -59,7 +59,7 @@ bool write_fully(int file, std::span<const std::byte> bytes) {
   return true;
 }
 
-/// Names in a folder; none where it cannot be read.
+/// Returns the names in a folder; empty if it cannot be read.
 std::vector<std::string> names_in(const std::string& path) {
   std::vector<std::string> names;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), &::closedir);
@@ -164,7 +164,7 @@ Outcome<std::span<const std::byte>, Refused> SnapshotFolder::read_into(const Rec
   const auto bytes = static_cast<std::uint64_t>(about.st_size);
   if (bytes > most) return Refused{Refusal::kSize, path + " is larger than a record can be"};
   if (room.size() < bytes) {
-    room.clear();  // nothing of it is to be moved
+    room.clear();  // so that resize() copies nothing
     try {
       room.resize(bytes);
     } catch (const std::bad_alloc&) {
@@ -179,7 +179,7 @@ Outcome<std::span<const std::byte>, Refused> SnapshotFolder::read_into(const Rec
 
 std::optional<IoTrouble> SnapshotFolder::write(const RecordId& folder, FileKind kind, const RecordId& id,
                                                std::span<const std::byte> bytes) const {
-  static std::atomic<std::uint64_t> last{0};  // relaxed: hands out numbers
+  static std::atomic<std::uint64_t> last{0};  // relaxed: only makes names unique
   const std::string within = folder_path(folder);
   if (auto failed = make_folder(within)) return failed;
   const std::string temporary = within + "/t" + std::to_string(::getpid()) + "-" +
@@ -228,7 +228,7 @@ void SnapshotFolder::remove(const RecordId& folder, FileKind kind, const RecordI
   static_cast<void>(::unlink(file_path(folder, kind, id).c_str()));
 }
 
-// -- all of it
+// -- the whole folder
 
 std::vector<RecordId> SnapshotFolder::records(const RecordId& folder, FileKind kind) const {
   std::vector<RecordId> found;
@@ -277,16 +277,17 @@ void SnapshotFolder::remove(const FolderFile& file) const {
 
 namespace {
 
-constexpr std::int64_t kLongestWrite = 600;  // seconds that a file may take to get its name, or its time
+// seconds a writer may take until its file is renamed or its mtime set
+constexpr std::int64_t kLongestWrite = 600;
 
 }  // namespace
 
 Collection plan_collection(std::vector<FolderFile> files, const CollectionRules& rules) {
-  using Place = std::pair<RecordId, RecordId>;  // folder, name
+  using Place = std::pair<RecordId, RecordId>;  // folder, record name
   Collection plan;
   std::map<Place, std::uint32_t> holders;
   std::map<Place, FolderFile*> chunks;
-  std::vector<FolderFile*> roots;  // manifests, and turns, which refer to nothing
+  std::vector<FolderFile*> roots;  // manifests and turns
   for (FolderFile& file : files) {
     plan.bytes_left += file.bytes;
     if (file.kind == FileKind::kManifest || file.kind == FileKind::kTurn) roots.push_back(&file);

@@ -1,18 +1,18 @@
 #pragma once
-// A folder of records: a sub-folder for each namespace of a model, a file for each record. Several processes may use
-// it at once, and any of them may be killed at any moment.
+// SnapshotFolder: a folder of records, with a subfolder for each namespace of a model and a file for each
+// record. Several processes may use it at once, and each may be killed at any time.
 //
-//   DIR/lock                 who writes a snapshot shares it, who collects has it alone
-//   DIR/<32 hex>/m<32 hex>   a manifest; its time of change is that of its last use
+//   DIR/lock                 held shared by writers of snapshots, exclusively by collection
+//   DIR/<32 hex>/m<32 hex>   a manifest; mtime is the time of last use
 //   DIR/<32 hex>/c<32 hex>   a chunk
-//   DIR/<32 hex>/r<32 hex>   a turn as it was sampled (protocol/sampled_turns.h); its time of change as a manifest's
-//   DIR/<32 hex>/n<32 hex>   a named snapshot (protocol/named_snapshots.h); its time of change is when it expires
-//   DIR/<32 hex>/t...        on its way; what a killed process left is removed by who collects
-// Folders are 0700, files 0600. A record is written under another name, synced and renamed: under its own it is whole.
-// A manifest is written when all that it refers to is there, so nothing that is found leads nowhere, unless it was
-// collected.
+//   DIR/<32 hex>/r<32 hex>   a sampled turn (protocol/sampled_turns.h); mtime is the time of last use
+//   DIR/<32 hex>/n<32 hex>   a named snapshot (protocol/named_snapshots.h); mtime is its expiry
+//   DIR/<32 hex>/t...        a temporary file; collection removes those of killed processes
+// Folders have mode 0700, files 0600. A record is written to a temporary file, synced and renamed, so it is
+// complete under its name. A manifest is written after all records it refers to, so its references exist
+// unless they were collected.
 //
-// Threading: const functions from any thread; they block. plan_collection() is a pure function.
+// Threading: const functions may be called from any thread and block.
 
 #include <chrono>
 #include <cstdint>
@@ -26,7 +26,7 @@
 
 namespace reprise::protocol::snapshots {
 
-/// What the system refused.
+/// A failed system call.
 struct IoTrouble {
   int code = 0;  // errno
   std::string message{};
@@ -37,14 +37,14 @@ enum class FileKind : char { kManifest = 'm', kChunk = 'c', kTurn = 'r', kName =
 struct FolderFile {
   RecordId folder{};
   FileKind kind{};
-  RecordId id{};       // without meaning for a temporary one
-  std::string name{};  // of the file
+  RecordId id{};  // unspecified for temporary files
+  std::string name{};
   std::uint64_t bytes = 0;
   std::int64_t used = 0;               // seconds since 1970
-  std::vector<RecordId> references{};  // of a manifest whose head can be read
+  std::vector<RecordId> references{};  // set for manifests with a readable header
 };
 
-/// Held until its end, or the process's.
+/// A file lock, held until it is destroyed or the process ends.
 class FolderLock {
  public:
   explicit FolderLock(int file) : file_(file) {}
@@ -61,44 +61,44 @@ class SnapshotFolder {
   explicit SnapshotFolder(std::string path) : path_(std::move(path)) {}
   const std::string& path() const { return path_; }
 
-  /// Makes the folder where it is not there.
+  /// Creates the folder if it does not exist.
   std::optional<IoTrouble> prepare() const;
 
-  /// Whether something can be written now.
+  /// Tests whether the folder can be written.
   std::optional<IoTrouble> probe() const;
 
-  /// Without waiting: nothing where another process is in the way, or there is no lock to be had.
+  /// Do not wait. Return nothing if another process's lock conflicts or the file cannot be locked.
   std::optional<FolderLock> lock_shared() const;
   std::optional<FolderLock> lock_alone() const;
 
   // -- records
 
-  /// At most `most` bytes of file; one that is larger is refused unread.
+  /// Returns a record. A file larger than `most` bytes is refused without being read.
   Outcome<std::vector<std::byte>, Refused> read(const RecordId& folder, FileKind kind, const RecordId& id,
                                                 std::uint64_t most) const;
-  /// The same, into `room`, which grows where it must.
+  /// Like read(), into `room`, which grows if needed. Returns a view of it.
   Outcome<std::span<const std::byte>, Refused> read_into(const RecordId& folder, FileKind kind,
                                                          const RecordId& id, std::uint64_t most,
                                                          std::vector<std::byte>& room) const;
-  /// Whole and synced, or not at all. Its name lasts when sync() has been called.
+  /// Writes and syncs a record atomically. Its name is durable after sync().
   std::optional<IoTrouble> write(const RecordId& folder, FileKind kind, const RecordId& id,
                                  std::span<const std::byte> bytes) const;
   std::optional<IoTrouble> sync(const RecordId& folder) const;
   bool exists(const RecordId& folder, FileKind kind, const RecordId& id) const;
-  /// It counts as used `ahead` from now, unless it does so later already.
+  /// Sets the time of last use to `ahead` from now, unless it is later already.
   void touch(const RecordId& folder, FileKind kind, const RecordId& id, std::chrono::seconds ahead) const;
   void remove(const RecordId& folder, FileKind kind, const RecordId& id) const;
 
-  // -- all of it
+  // -- the whole folder
 
-  /// Names of a namespace's records of that kind.
+  /// Returns the names of a namespace's records.
   std::vector<RecordId> records(const RecordId& folder, FileKind kind) const;
   std::vector<RecordId> manifests(const RecordId& folder) const {
     return records(folder, FileKind::kManifest);
   }
-  /// When something was added to it or removed from it last; 0: it is not there.
+  /// Returns the time of the last addition or removal, in ns since 1970; 0: the folder does not exist.
   std::int64_t changed(const RecordId& folder) const;
-  /// Everything, in no order. What is no record of ours is left out.
+  /// Returns all records and temporary files in unspecified order. Skips other files.
   std::vector<FolderFile> scan() const;
   void remove(const FolderFile& file) const;
 
@@ -112,22 +112,23 @@ class SnapshotFolder {
 
 struct CollectionRules {
   std::uint64_t most_bytes = UINT64_MAX;
-  std::chrono::seconds ttl{0};  // since the last use; 0: for ever
+  std::chrono::seconds ttl{0};  // since the last use; 0: unlimited
   std::int64_t now = 0;         // seconds since 1970
 };
 
 struct Collection {
-  std::vector<FolderFile> going{};  // manifests before their chunks
+  std::vector<FolderFile> going{};  // files to remove, manifests before their chunks
   std::uint64_t bytes_left = 0;
-  std::uint32_t expired = 0;  // manifests
+  std::uint32_t expired = 0;  // number of expired manifests
   std::uint32_t evicted = 0;
 };
 
-/// What of a folder goes: what outlived its time, what nothing refers to, and the least recently used manifests, with
-/// the chunks that are theirs alone, and turns, until the rest stays within a bound. Names of snapshots go when they have
-/// expired, and not before: their writers bound them.
+/// Decides which files to remove: those past their time to live, chunks without a manifest, and then the
+/// least recently used manifests (with chunks that no other manifest uses) and turns, until the rest fits.
+/// Named snapshots are removed only when they have expired, because their writers bound their number.
 ///
-/// Of all files there are, while nobody writes: chunks that no manifest refers to are of no use then.
+/// Requires: `files` are all files, and no process is writing; otherwise chunks without a manifest may be in
+/// use.
 Collection plan_collection(std::vector<FolderFile> files, const CollectionRules& rules);
 
 }  // namespace reprise::protocol::snapshots
