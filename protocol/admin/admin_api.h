@@ -5,14 +5,15 @@
 //   GET  /admin/adapters         loaded adapters, and those that failed to load
 //   POST /admin/adapters/load    {"name": NAME, "model": MODEL, "path": PATH}
 //   POST /admin/adapters/unload  {"name": NAME, "model": MODEL}
-//                                `model` defaults to the first one, `path` to the configured adapter of that name
-//   GET  /v1/cache               the tree of prompts with its snapshots, their sizes, and why others were missed:
-//                                lengths and positions, never text. A tenant sees its own, an operator all.
+//                                Defaults: the first model; the path of the configured adapter of that name.
+//   GET  /v1/cache               the tree of prompts with its snapshots, their sizes, and why others were
+//                                missed: lengths and positions, never text. A tenant sees its own, an
+//                                operator all.
 //   POST /v1/cache/drop          {"model": NAME}: drops its snapshots on the device
 //   POST /v1/models/load         {"model": NAME}: a configured name; requests cannot pass paths
 //   POST /v1/models/unload       {"model": NAME}
-//   GET  /admin/trace            whether a trace is being recorded, and its file, which the operator chooses (reprise serve
-//                                --trace), never the client
+//   GET  /admin/trace            whether a trace is being recorded, and its file, which the operator chooses
+//                                (reprise serve --trace), never the client
 //   POST /admin/trace/start      no body; refused for pages of other sites (protocol/http/gate.h)
 //   POST /admin/trace/stop       likewise
 //

@@ -123,7 +123,8 @@ void append_opening(std::string& out, const std::string& id, std::string_view mo
 
 /// A streamed answer of named events:
 ///
-///   message_start  content_block_start  content_block_delta...  content_block_stop  ...  message_delta  message_stop
+///   message_start  content_block_start  content_block_delta...  content_block_stop  ...
+///   message_delta  message_stop
 ///
 /// A block is a text, a thinking block or a call. message_start is sent after the prefill, so that it can
 /// report the restored tokens; if that exceeds the keep-alive interval, it is sent earlier with only the

@@ -2,10 +2,10 @@
 // Parses the JSON body of POST /v1/messages and of count_tokens into a chat: system message, messages and
 // tools.
 //
-//   system               one system message, blocks joined by line breaks, without Claude Code's billing header, which
-//                        differs in every request
-//   user message         a user message for the content between tool results, and a tool message for each result; two
-//                        consecutive user messages are merged
+//   system               one system message, blocks joined by line breaks, without Claude Code's billing
+//                        header, which differs in every request
+//   user message         a user message for the content between tool results, and a tool message for each
+//                        result; two consecutive user messages are merged
 //   assistant message    content, reasoning_content and tool_calls of one message
 //   system message       unchanged, at its position
 //   cache_control        a breakpoint after the block; at most four

@@ -16,8 +16,8 @@
 //
 // The tools become those of a chat:
 //   function   unchanged
-//   custom     a function with one text parameter, `input`; a grammar in its `format` is shown to the model there and
-//              constrains what the model writes
+//   custom     a function with one text parameter, `input`; a grammar in its `format` is shown to the
+//              model there and constrains its output
 //   namespace  each of its tools, prefixed with the namespace's name
 //   others     skipped; the model does not see them
 //
