@@ -32,15 +32,15 @@ struct CacheEntry {
   std::chrono::nanoseconds ttl{0};  // since the last use, beside the cache's; 0: none
 
   std::chrono::nanoseconds last_use{0};  // creation counts as a use
-  std::uint64_t use_order = 0;           // orders uses at the same time
+  std::uint64_t use_order = 0;
   std::uint32_t hits = 0;
   std::uint32_t leases = 0;
 
   CacheNamespace* home = nullptr;
   PrefixTree::Node* node = nullptr;  // null: superseded, no longer in the tree, but leased
 
-  EntryKind kind{};     // when it was last queued
-  bool queued = false;  // in the eviction queue
+  EntryKind kind{};  // when it was last queued
+  bool queued = false;
 };
 
 // The cache's index, i.e. the tree of prompts and the entries, counts in the memory budget beside the

@@ -29,10 +29,9 @@ class CacheNamespaces {
   CacheNamespaces(PrefixTree& tree, std::size_t limit) : tree_(tree), limit_(limit) {}
 
   std::size_t size() const { return by_root_.size(); }
-  /// Returns null if the name is unknown.
   CacheNamespace* find(std::string_view name) const;
   CacheNamespace& find_or_add(std::string_view name);
-  /// Returns the names with this prefix, sorted.
+  /// Sorted.
   std::vector<std::string> names_from(std::string_view prefix) const;
   CacheNamespace& of(const PrefixTree::Node* root) const;
 

@@ -23,14 +23,12 @@ namespace {
 /// Bounds: kBins numbers.
 class ReturnTimes {
  public:
-  /// Records that an entry was created or used.
   void queued(std::chrono::nanoseconds at) {
     const double now = std::chrono::duration<double>(at).count();
     if (any_queued_) seconds_between_ += kWeight * (std::max(0.0, now - last_queued_) - seconds_between_);
     any_queued_ = true;
     last_queued_ = now;
   }
-  /// Records that a prompt returned to an entry after this idle time.
   void returned(double seconds) {
     for (double& count : returns_) count *= kLeft;
     ++returns_[bin_of(seconds)];
@@ -55,7 +53,7 @@ class ReturnTimes {
   static constexpr std::size_t kBins = 24;  // bin ends at 1, 2, 4, ... seconds, beyond a month
   static constexpr double kLeft = 0.998;    // decay of the counts per return
   static constexpr double kWeight = 0.05;   // of the last interval in the moving average
-  static constexpr double kShortest = 0.5;  // seconds
+  static constexpr double kShortest = 0.5;  // s
 
   static double begin_of(std::size_t bin) {
     return bin == 0 ? 0 : std::ldexp(1.0, static_cast<int>(bin) - 1);

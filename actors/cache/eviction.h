@@ -38,12 +38,10 @@ class EvictionPolicy {
 
   /// Returns the patience with this kind, at least 1.
   virtual double patience(EntryKind kind) const = 0;
-  /// Called when an entry of this kind is created or used at the given time.
+  /// An entry of this kind was created or used at this time.
   virtual void queued(EntryKind, Time) {}
-  /// Called when a prompt returns to an entry after this idle time, whether the entry is still present or
-  /// evicted.
+  /// A prompt returned to an entry after this idle time, whether it was still present or evicted.
   virtual void returned(EntryKind, Time) {}
-  /// Called when an entry is evicted after this idle time.
   virtual void evicted(EntryKind, Time) {}
   /// Given `count` entries of this kind, the oldest idle for this time: returns true if a young one should be
   /// evicted instead.
@@ -56,10 +54,8 @@ inline EvictionPolicy::Time felt_age(EvictionPolicy::Time unused, double patienc
   return EvictionPolicy::Time(felt > 0 ? static_cast<std::int64_t>(felt) : 0);
 }
 
-/// Returns the entry's current kind.
 EntryKind kind_of(const CacheEntry& entry);
 
-/// Returns the default policy.
 std::unique_ptr<EvictionPolicy> make_eviction_policy();
 
 /// The evictable entries in order of eviction; leased entries are not in it.
@@ -78,9 +74,9 @@ class EvictionQueue {
 
   /// The entry's last use, kind, TTL and pin must not change while it is queued.
   void add(CacheEntry& entry);
-  void remove(CacheEntry& entry);  // does nothing unless it is queued
+  void remove(CacheEntry& entry);
 
-  /// Returns the next entry to evict, or null.
+  /// Null: none.
   CacheEntry* first(Time now, bool allow_pinned) const;
   /// Returns an expired entry, or null; those beyond the cache's TTL come first.
   CacheEntry* expired(Time now, bool allow_pinned) const;
@@ -93,7 +89,7 @@ class EvictionQueue {
     bool operator()(const CacheEntry* a, const CacheEntry* b) const;
   };
   using ByAge = std::set<CacheEntry*, LessRecent>;
-  using ByKind = std::map<EntryKind, ByAge>;  // no empty sets
+  using ByKind = std::map<EntryKind, ByAge>;
 
   static CacheEntry* oldest(const ByKind& queues);
   CacheEntry* least_valuable(const ByKind& queues, Time now) const;
@@ -112,14 +108,11 @@ class ConversationEntries {
   void remove(const CacheEntry& entry);
   /// Returns how many entries the entry's conversation has created.
   std::size_t count(const CacheEntry& entry) const;
-  /// Returns how many of them have this origin.
   std::size_t count(const CacheEntry& entry, protocol::Origin origin) const;
-  /// Of the evictable entries of this origin except `newest`, returns the one whose removal leaves the
-  /// smallest gap between its neighbors' lengths; among equals the least recently used. Null if there is
-  /// none.
+  /// Returns the evictable entry of this origin, other than `newest`, whose removal leaves the smallest gap
+  /// between its neighbors' lengths; among equals the least recently used. Null: none.
   CacheEntry* closest_to_others(const CacheEntry& newest, protocol::Origin origin) const;
-  /// Of the evictable entries except `newest`, returns the one with the largest idle time over patience, or
-  /// null.
+  /// Returns the evictable entry, other than `newest`, with the largest idle time over patience. Null: none.
   CacheEntry* least_valuable(const CacheEntry& newest, std::chrono::nanoseconds now,
                              const EvictionPolicy& policy) const;
 
@@ -127,10 +120,9 @@ class ConversationEntries {
   // Conversation names are chosen by clients and thus only unique within a namespace.
   using Key = std::pair<const CacheNamespace*, std::uint64_t>;
   static Key key_of(const CacheEntry& entry) { return {entry.home, entry.conversation}; }
-  /// Empty if it has created none.
   const std::vector<CacheEntry*>& made_by(const CacheEntry& entry) const;
 
-  std::map<Key, std::vector<CacheEntry*>> made_;  // no empty vectors
+  std::map<Key, std::vector<CacheEntry*>> made_;
 };
 
 }  // namespace reprise::actors

@@ -32,7 +32,6 @@ bool moves_on(Origin origin) {
          origin == Origin::kCall;
 }
 
-/// A pin with an end.
 struct TimedPin {
   EntryId entry = 0;
   CacheTime until{0};
@@ -77,7 +76,6 @@ struct PrefixCache::Impl {
   /// Returns the oldest flight at or below the node that is older than `self` and not in `passed`, as far as
   /// a short search finds it; 0: none.
   static FlightId older_flight(const Node* node, FlightId self, std::span<const FlightId> passed);
-  /// Counts a hit and takes a lease.
   void use(CacheEntry& entry, CacheTime now);
 
   // -- retention
@@ -87,10 +85,8 @@ struct PrefixCache::Impl {
     policy->queued(entry.kind, entry.last_use);
     queue.add(entry);
   }
-  /// Marks the entry as used and requeues it last.
   void refresh(CacheEntry& entry, CacheTime now);
   void pin(CacheEntry& entry);
-  /// Requeues the entry, whose order depends on the pin.
   void change_pin(CacheEntry& entry, bool pinned);
   void end_pins(CacheTime now);
   bool has_timed_pin(EntryId id) const;

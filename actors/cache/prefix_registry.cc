@@ -67,7 +67,7 @@ void PrefixRegistry::on(BindRegistry bind) {
   adopted_bytes_ = 0;
   cache_.clear();
   for (auto& [number, flight] : flights_) {
-    flight.lease = 0;  // ended by clear()
+    flight.lease = 0;
     flight.cut_off = !first;
     pass(flight, UINT32_MAX);
     // A flight that was announced before the binding, or has yet to look up, may be served by the tier below.

@@ -55,7 +55,7 @@ class ChildMap {
     return nullptr;
   }
 
-  /// Returns any child. Requires: there is one.
+  /// Requires: not empty.
   Node* any() const { return many_ ? many_->begin()->second : few_.front().second; }
 
   /// Adds a child, or replaces the one with this token.
@@ -126,13 +126,12 @@ class PrefixTree {
 
   class Node {
    public:
-    std::uint32_t depth() const { return depth_; }                 // tokens from the root
-    const Node* parent() const { return parent_; }                 // null: a root
-    std::uint64_t entry() const { return entry_; }                 // 0: none
+    std::uint32_t depth() const { return depth_; }  // tokens from the root
+    const Node* parent() const { return parent_; }  // null: a root
+    std::uint64_t entry() const { return entry_; }
     protocol::MissReason tombstone() const { return tombstone_; }  // kNone: none
     const EntryBurial& burial() const { return burial_; }          // attached with the tombstone
     const std::vector<std::uint64_t>& flights() const { return flights_; }
-    /// Returns how many nodes of this subtree carry `kind`.
     std::uint32_t count(Kind kind) const { return below_[kind].count; }
     bool leaf() const { return children_.empty(); }
     std::size_t children() const { return children_.size(); }
@@ -151,7 +150,7 @@ class PrefixTree {
       std::uint32_t count = 0;
       Node* first = nullptr;
       Node* last = nullptr;
-      Node* previous = nullptr;  // sibling
+      Node* previous = nullptr;
       Node* next = nullptr;
     };
 
@@ -184,11 +183,10 @@ class PrefixTree {
 
   // -- positions
 
-  /// Returns the end of the longest known prefix of the tokens.
+  /// Returns the end of the longest known prefix.
   Place match(Node* root, Tokens tokens) const;
   /// Returns the position at `depth` on the path from the root to `place`.
   static Place above(Place place, std::uint32_t depth);
-  /// Returns true if a path continues beyond the position.
   static bool goes_on(Place place) { return place.depth < place.node->depth_ || !place.node->leaf(); }
   /// Returns the deepest position up to this one at or below which a node carries `kind`; a root's if there
   /// is none.
@@ -203,7 +201,6 @@ class PrefixTree {
   /// Returns the node at the end of the tokens, adding what is missing, and stamps the nodes on the path. The
   /// caller must give it an entry or a flight; otherwise it may violate the first invariant.
   Node* walk(Node* root, Tokens tokens, Stamp stamp);
-  /// Stamps the nodes up to the position.
   void touch(Place place, Stamp stamp);
   /// Attaches a tombstone at the position, adding a node if needed. Requires: not at a root.
   void bury(Place place, protocol::MissReason tombstone, Stamp stamp);

@@ -16,20 +16,18 @@ namespace reprise::protocol {
 struct ApiError {
   int status = 400;
   std::string message;  // may quote client input, even invalid UTF-8
-  std::string code;     // e.g. "invalid_type", "model_not_found"
+  std::string code;
   std::string param{};  // the field as the client spells it, e.g. "messages[2].role"; may be empty
   std::optional<std::chrono::seconds> retry_after{};
   std::optional<ServiceError::Lengths> lengths{};  // of a prompt that is too long
 };
 
 ApiError to_api_error(const ServiceError& error);
-/// The error for an ask that the engine did not answer.
 ApiError to_api_error(const runtime::Error& error);
 
 /// Returns OpenAI's envelope: {"error":{"message":…,"type":…,"param":…,"code":…}}. Invalid UTF-8 in the
 /// message is replaced by U+FFFD.
 Json error_envelope(const ApiError& error);
-/// Returns OpenAI's error type for the status.
 std::string_view error_type(const ApiError& error);
 
 class BadRequest : public std::exception {

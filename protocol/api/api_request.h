@@ -14,10 +14,10 @@
 
 namespace reprise::protocol {
 
-/// Whether the model may, must or must not call tools.
+/// Restricts the tool calls of a reply.
 struct ToolChoice {
   enum class Mode : std::uint8_t { kNone, kAuto, kRequired, kNamed } mode = Mode::kNone;
-  std::string name{};  // for kNamed
+  std::string name{};
 };
 
 struct ApiRequest {

@@ -18,14 +18,12 @@
 
 namespace reprise::protocol {
 
-/// Limits the text in all messages of a request together (BodyLimits::prompt_bytes).
+/// Limits the text in all messages of a request (BodyLimits::prompt_bytes). `field` names it in errors.
 class TextBudget {
  public:
-  /// `field` names it in errors, e.g. "messages".
   TextBudget(const BodyLimits& limits, std::string field)
       : most_(limits.prompt_bytes), field_(std::move(field)) {}
 
-  /// Throws BadRequest if the limit is exceeded.
   void count(std::string_view text) {
     bytes_ += text.size();
     if (bytes_ > most_) {

@@ -63,7 +63,6 @@ std::vector<std::string> read_breakers(const Fields& fields, const BodyLimits& l
   return breakers;
 }
 
-/// Reads typical_p, top_n_sigma, xtc_… and dry_….
 void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate) {
   SamplingWishes& sampling = generate.sampling;
   sampling.typical_p = fields.number("typical_p", 0, 1);
@@ -81,7 +80,6 @@ void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateReque
 
 // -- where a reply ends
 
-/// Reads stop_token_ids, min_tokens and include_stop_str_in_output.
 void read_ends(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate) {
   if (const Json::Array* ids = fields.array("stop_token_ids")) {
     if (ids->size() > kMostStopTokens) {

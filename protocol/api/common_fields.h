@@ -27,17 +27,16 @@ void read_basics(const Fields& fields, const BodyLimits& limits, ApiRequest& ask
 /// biases, constraints, stop conditions and the token limit.
 ApiRequest read_common(const Fields& fields, const BodyLimits& limits, Manners manners);
 
-/// Reads stop strings from the field of that name: a string or an array.
+/// A string or an array of strings.
 std::vector<std::string> read_stop(const Fields& fields, const std::string& name, const BodyLimits& limits);
-/// Reads the maximum tokens of a reply from the field of that name; -1: as many as fit.
+/// -1: as many as fit.
 void read_token_limit(const Fields& fields, const char* name, const BodyLimits& limits,
                       GenerateRequest& generate);
-/// Reads the limit on reasoning tokens from the field of that name; -1: unlimited.
+/// -1: unlimited.
 void read_reasoning_budget(const Fields& fields, const char* name, ApiRequest& asked);
 /// Reads the object `reasoning`: OpenAI's effort, OpenRouter's max_tokens and enabled. `extra` gets template
 /// variables.
 void read_reasoning(const Fields& fields, ApiRequest& asked, Json& extra);
-/// Reads llama-server's return_progress and timings_per_token.
 void read_progress(const Fields& fields, ApiRequest& asked, bool& timings_per_token);
 
 }  // namespace reprise::protocol

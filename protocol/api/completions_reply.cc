@@ -79,7 +79,6 @@ void append_usage(std::string& out, const Usage& usage, std::uint32_t reasoning_
   out += "}}";
 }
 
-/// Returns the prompt's text for echo.
 std::string echo_of(const ReplyOptions& options, const Started& started) {
   const std::string& sent = options.prompt_texts.at(started.prompt_index);
   return sent.empty() && started.settled ? started.settled->prompt_text : sent;
@@ -101,7 +100,6 @@ void append_llama_account(std::string& out, const Usage& usage, const ReplyOptio
   out += '}';
 }
 
-/// Appends e.g. [1,2,3].
 void append_token_ids(std::string& out, const std::vector<ReplyToken>& tokens) {
   append_list(out, tokens, [&](const ReplyToken& token) { append_integer(out, token.id); });
 }
@@ -123,7 +121,6 @@ std::string chunk_prefix(const ReplyHead& head, const ReplyOptions& options) {
   return prefix;
 }
 
-/// Appends the delta of a chat chunk.
 void append_delta(std::string& out, const ReplyPiece& piece) {
   if (const auto* content = std::get_if<ReplyContent>(&piece)) {
     out += "{\"content\":";
@@ -441,7 +438,7 @@ void WholeReply::finished(const Finished& event, std::string&) {
 }
 
 void WholeReply::done(const Done& event, std::string& out) {
-  constexpr std::size_t kUsualBytes = 1024;  // of a short answer
+  constexpr std::size_t kUsualBytes = 1024;
   out.reserve(kUsualBytes);
   append_opening(out, head_, options_.kind == TextKind::kChat ? "chat.completion" : "text_completion");
   if (options_.manners == Manners::kLlamaServer) append_fingerprint(out);

@@ -21,7 +21,6 @@
 
 namespace reprise::protocol {
 
-/// Common leading members of all objects of one answer.
 struct ReplyHead {
   std::string id;  // e.g. "chatcmpl-…"
   std::int64_t created = 0;
@@ -46,7 +45,6 @@ void append_completion_logprobs(std::string& out, const std::vector<ReplyToken>&
 /// Each call appends whole events to `out` and keeps only what later events need.
 class StreamReply final : public StreamedReply {
  public:
-  /// A completion's text is passed through; a chat's text is parsed for tags.
   StreamReply(const ReplyOptions& options, ReplyContext context);
 
   std::string_view content_type() const override;
@@ -78,10 +76,10 @@ class StreamReply final : public StreamedReply {
 
   const ReplyOptions options_;
   const ReplyContext context_;
-  std::string prefix_;  // beginning of every chunk
+  std::string prefix_;
   std::vector<Choice> choices_;
   std::uint32_t unfinished_;
-  std::uint32_t reasoning_tokens_ = 0;  // of all choices
+  std::uint32_t reasoning_tokens_ = 0;
   std::optional<std::uint32_t> held_finish_;
   LiveTimings timings_;
   bool role_told_ = false;
@@ -92,7 +90,6 @@ class StreamReply final : public StreamedReply {
 /// max_tokens and the model's context bound.
 class WholeReply final : public Reply {
  public:
-  /// A completion's text is passed through; a chat's text is parsed for tags.
   WholeReply(const ReplyOptions& options, ReplyContext context);
 
   void admitted(const Admitted& event, std::int64_t now, std::string& out) override;
@@ -121,8 +118,8 @@ class WholeReply final : public Reply {
   const ReplyContext context_;
   ReplyHead head_{};
   std::vector<Choice> choices_;
-  std::string prompt_text_;             // if it was requested
-  std::uint32_t reasoning_tokens_ = 0;  // of all choices
+  std::string prompt_text_;
+  std::uint32_t reasoning_tokens_ = 0;
 };
 
 /// The generation call for the request; its replies are recorded in the slot.

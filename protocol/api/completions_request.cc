@@ -9,9 +9,8 @@
 namespace reprise::protocol {
 namespace {
 
-constexpr std::uint32_t kDefaultCompletionTokens = 16;  // OpenAI's default for completions
+constexpr std::uint32_t kDefaultCompletionTokens = 16;  // OpenAI's default
 
-/// Reads the fields that shape the reply to a chat or a completion.
 void read_reply_options(const Fields& fields, TextRequest& request) {
   request.reply.return_token_ids = fields.boolean_or("return_token_ids", false);
   if (const auto options = fields.within("stream_options")) {

@@ -19,10 +19,9 @@ namespace reprise::protocol {
 
 enum class TextKind : std::uint8_t { kChat, kCompletion };
 
-/// The client's choices for the format of the reply.
 struct ReplyOptions {
   TextKind kind = TextKind::kChat;
-  bool include_usage = false;  // for streams
+  bool include_usage = false;
   bool return_token_ids = false;
   bool logprobs = false;
   std::uint32_t n = 1;  // choices per prompt
@@ -50,7 +49,6 @@ std::vector<Prompt> read_prompts(const Json& given, const std::string& field, co
 /// Reads all known fields; does not yet judge unread ones (unknown_fields_of()).
 TextRequest read_text_fields(TextKind kind, const Fields& fields, const BodyLimits& limits,
                              Manners manners = Manners::kOpenAi);
-/// Parses a whole request.
 TextRequest read_text_request(TextKind kind, const Json& body, const BodyLimits& limits,
                               Manners manners = Manners::kOpenAi);
 

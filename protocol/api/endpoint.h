@@ -79,7 +79,6 @@ class StreamedReply : public Reply {
   virtual void failed(const ApiError& error, std::string& out) = 0;
 };
 
-/// The inputs for creating a reply.
 struct ReplyContext {
   std::string id{};             // 32 random hex digits, unique per request
   ChatFormatPtr chat{};         // the model's; null: it has none, and replies are plain text
@@ -89,7 +88,6 @@ struct ReplyContext {
   ReplyParser parser_of(std::uint32_t choice, const Started& started) const;
 };
 
-/// A parsed request for text, and the reply format its client asked for.
 class GenerationCall {
  public:
   explicit GenerationCall(ApiRequest asked) : request(std::move(asked)) {}
@@ -117,7 +115,7 @@ class Question {
   /// Call once, within an actor's turn (it uses asks).
   virtual runtime::Task<Answered> answer(Service& service) = 0;
 
-  std::vector<std::string> unknown_fields{};  // of the body; added to the answer (field_rules.h)
+  std::vector<std::string> unknown_fields{};  // added to the answer (field_rules.h)
   /// Returns true for text work (tokenizing, rendering), which counts towards the tenant's limits.
   virtual bool is_text_work() const { return false; }
 
@@ -151,12 +149,11 @@ struct ApiRoute {
   HttpMethod method = HttpMethod::kPost;
   std::string path;  // e.g. "/v1/models/{id}"; {…}: one or more characters, at the end only
   std::shared_ptr<const Endpoint> endpoint;
-  bool generates = false;      // counts as a running request, and is logged
-  bool is_public = false;      // needs no key
+  bool generates = false;  // counts as a running request, and is logged
+  bool is_public = false;
   bool for_operators = false;  // needs an operator's key, if there are keys
 };
 
-/// All API routes of a server.
 struct ApiTable {
   std::vector<ApiRoute> routes{};
   const Dialect* elsewhere = nullptr;  // formats errors at unknown paths; outlives the table

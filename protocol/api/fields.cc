@@ -59,7 +59,7 @@ void refuse_kind(const std::string& field, std::string_view wanted, const Json& 
 
 std::string in_quotes(std::string_view text) {
   std::size_t end = std::min(text.size(), kQuotedBytes);
-  if (end < text.size()) {  // at a character boundary
+  if (end < text.size()) {
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   }
   std::string out(1, '\'');

@@ -27,7 +27,7 @@
 
 namespace reprise::protocol {
 
-/// Whether the limit on values excludes token ids, of which a body may hold many.
+/// kTokenIds raises the limit on values by BodyLimits::prompt_tokens.
 enum class BodyHolds : std::uint8_t { kText, kTokenIds };
 
 /// Parses a body; throws BadRequest unless it is an object within the limits.

@@ -24,7 +24,6 @@ using Parse = std::function<ParsedCall(const ApiInput& input, const BodyLimits& 
 /// `parse` is called as Endpoint::parse(). The dialect must outlive the endpoint.
 std::shared_ptr<const Endpoint> endpoint_of(const Dialect& dialect, Parse parse);
 
-/// Called once, in the actor's turn.
 using AnswerNow = std::function<Question::Answered(Service& service)>;
 std::unique_ptr<Question> answered_by(AnswerNow answer, std::vector<std::string> unknown_fields = {});
 /// Called once, in the actor's turn. Must not be a coroutine with captures, but may call a coroutine.

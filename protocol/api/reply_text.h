@@ -74,7 +74,6 @@ struct Timings {
 };
 
 Timings timings_of(const Usage& usage);
-/// Appends {"cache_n":…,"prompt_n":…,"prompt_ms":…,…}.
 void append_timings(std::string& out, const Timings& timings);
 
 /// Timings of a running reply, for one choice or all.

@@ -42,7 +42,7 @@ class NotedReply final : public StreamedReply {
 
  private:
   const std::unique_ptr<Reply> reply_;
-  StreamedReply* const streamed_;  // reply_ as a stream; null: not streamed
+  StreamedReply* const streamed_;  // null: not streamed
   const SlotNote note_;
   SharedTokens prompt_;
   SlotContents contents_;

@@ -32,8 +32,8 @@ struct SlotKey {
   auto operator<=>(const SlotKey&) const = default;
 };
 struct SlotContents {
-  std::string model{};  // the engine's name
-  TokenList tokens{};   // of the prompt, and of the first choice of its reply
+  std::string model{};
+  TokenList tokens{};  // of the prompt, and of the first choice of its reply
 };
 
 class SlotBook {

@@ -78,7 +78,7 @@ void keep_pin(const NamedSnapshot& from, GenerateRequest& request) {
 
 Continued with_beginning(Json body, TextKind kind, NamedSnapshots& names, std::string_view tenant) {
   if (!body.is_object() || body.find("from_snapshot") == nullptr) return {std::move(body)};
-  const Json sent = body;  // `body` is modified below
+  const Json sent = body;
   const Fields fields(sent);
   if (fields.find("from_snapshot") == nullptr) return {std::move(body)};  // it is null
   const std::string name = read_snapshot_name(fields, "from_snapshot");
@@ -106,7 +106,7 @@ Continued with_beginning(Json body, TextKind kind, NamedSnapshots& names, std::s
   }
   const bool has_key = fields.find("prompt_cache_key") != nullptr;
   body[text] = std::move(whole);
-  body.erase("from_snapshot");  // consumed
+  body.erase("from_snapshot");
   if (!has_key) body["prompt_cache_key"] = new_conversation(name);
   return {.body = std::move(body), .from = std::move(from)};
 }

@@ -22,7 +22,6 @@ inline constexpr const char* kBeginningMembers[] = {"messages",         "tools",
 
 /// Throws BadRequest unless `name` is valid; `field` names its source.
 void check_snapshot_name(std::string_view field, std::string_view name);
-/// Reads the name from that field; throws BadRequest.
 std::string read_snapshot_name(const Fields& fields, const char* field);
 ApiError no_such_snapshot(std::string_view name);
 

@@ -47,7 +47,7 @@ ParsedCall parse_call(const ParseCall& job, const BodyLimits& limits) {
                                limits);
   } catch (const BadRequest& refused) {
     return refused.error();
-  } catch (const std::exception& failure) {  // most likely out of memory; costs only this request
+  } catch (const std::exception& failure) {  // usually out of memory; costs only this request
     return ApiError{.status = 500,
                     .message = std::string("the body could not be parsed: ") + failure.what(),
                     .code = "internal_error"};

@@ -117,7 +117,7 @@ class BodyParsers {
   BodyParsers(const BodyParsers&) = delete;
   BodyParsers& operator=(const BodyParsers&) = delete;
 
-  /// Returns nullopt if `gone` was cancelled meanwhile.
+  /// Returns nullopt if `gone` was cancelled.
   runtime::Task<std::optional<ParsedCall>> parse(ParseCall job, runtime::CancelToken gone);
 
  private:

@@ -15,8 +15,7 @@
 
 namespace reprise::protocol {
 
-/// A connection without a request in progress: idle, or waiting for its client to close. It can be closed for
-/// a newcomer.
+/// An idle connection: no request in progress.
 class Waiting
     : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
  public:
@@ -27,10 +26,9 @@ class Waiting
   ~Waiting() = default;
 };
 
-/// Idle connections, longest idle first. Allocates no memory per entry.
 class WaitingList {
  public:
-  /// Appends `waiting` as the most recently idle connection; moves it there if it is already in the list.
+  /// Makes `waiting` the most recently idle connection, even if it is in the list already.
   void add(Waiting& waiting) {
     remove(waiting);
     list_.push_back(waiting);
@@ -50,15 +48,13 @@ class WaitingList {
   boost::intrusive::list<Waiting, boost::intrusive::constant_time_size<false>> list_;
 };
 
-/// The network a client is attributed to: an IPv4 address, or the first 64 bits of an IPv6 address, the least
-/// that one client controls.
+/// A client's network: its IPv4 address (also if mapped to IPv6), or the first 64 bits of its IPv6 address.
 struct SenderNetwork {
   std::uint64_t bits = 0;
   bool is_v6 = false;
 
   auto operator<=>(const SenderNetwork&) const = default;
 };
-/// Treats an IPv4-mapped IPv6 address as IPv4.
 SenderNetwork network_of(const boost::asio::ip::address& address);
 
 /// Connections whose request head or body is still arriving, grouped by client network. When all connections
@@ -81,7 +77,7 @@ class SenderList {
 
    private:
     friend class SenderList;
-    SenderList* list_ = nullptr;  // null: in no list
+    SenderList* list_ = nullptr;
     SenderNetwork network_{};
     runtime::TimePoint began_{};
     std::size_t bytes_ = 0;
@@ -94,8 +90,7 @@ class SenderList {
 
   /// Does nothing if the entry is already in the list.
   void add(Entry& entry, const SenderNetwork& network, runtime::TimePoint now);
-  /// Records that `bytes` of the entry's body have arrived in total; must not decrease. Does nothing if it is
-  /// in no list.
+  /// Sets the received bytes of the body; must not decrease. Does nothing if the entry is in no list.
   static void note(Entry& entry, std::size_t bytes);
   /// Does nothing if the entry is in no list.
   static void remove(Entry& entry);
@@ -106,7 +101,6 @@ class SenderList {
 
   std::size_t size() const { return size_; }
   std::size_t size_of(const SenderNetwork& network) const;
-  /// Returns the bytes received of all unfinished bodies from the network.
   std::size_t bytes_of(const SenderNetwork& network) const;
 
  private:

@@ -38,12 +38,10 @@ class Exchange {
   const std::string& id() const { return record_.id; }
   ServerContext& context() { return context_; }
   Wire& wire() { return wire_; }
-  /// The record for the log line at the end.
   RequestRecord& record() { return record_; }
   const traces::RequestTrace& trace() const { return trace_; }
 
   runtime::Task<bool> respond(HttpResponse response);
-  /// Sends the error in the format of the route's API.
   runtime::Task<bool> refuse(ApiError error);
 
   enum class Last : bool { kNo, kYes };
@@ -51,10 +49,8 @@ class Exchange {
   void open_stream(std::string_view content_type);
   bool stream_open() const { return stream_open_; }
   runtime::Task<bool> send(std::string data, Last last = Last::kNo);
-  /// Returns true while the stream's head has not been sent.
   bool head_unsent() const { return !unsent_.empty(); }
 
-  /// Closes the connection after this response.
   void close_after() { keep_alive_ = false; }
   bool keep_alive() const { return keep_alive_; }
   bool answered() const { return record_.status != 0; }
@@ -83,7 +79,7 @@ class Exchange {
   const std::uint64_t written_before_;
   bool keep_alive_;
   bool stream_open_ = false;
-  bool streamed_ = false;       // bytes of the stream have been sent
+  bool streamed_ = false;
   traces::RequestTrace trace_;  // API calls only
   std::string unsent_;          // head of a stream, not sent yet
 };

@@ -7,7 +7,7 @@ namespace reprise::protocol {
 
 namespace {
 
-/// Matches http or https, a loopback name or address, and any port or none.
+/// Accepts any port or none.
 bool is_of_this_machine(std::string_view origin) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (!origin.starts_with(scheme)) continue;
@@ -76,7 +76,6 @@ ApiError another_site(std::string message) {
   return {.status = 403, .message = std::move(message), .code = "another_site"};
 }
 
-/// Returns the error for a request from another site's page, or nullopt.
 std::optional<ApiError> site_objection(const HttpRequest& request, const HttpOptions& options) {
   if (!options.keys.empty()) return std::nullopt;
   const std::string_view host = request.header("host");  // optional in HTTP/1.0, which no browser speaks
@@ -122,7 +121,6 @@ std::size_t declared_length(const HttpRequest& request) {
   return length;
 }
 
-/// Returns null if there is no valid key.
 const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options) {
   static const Tenant kEverybody;
   if (options.keys.empty()) return &kEverybody;
@@ -135,7 +133,6 @@ const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options) 
   return key.empty() ? nullptr : options.keys.tenant_of(key);
 }
 
-/// Returns the error to send, or nullopt to admit the request.
 std::optional<ApiError> objection_to(const HttpRequest& request, Seat seat, const Route& route,
                                      const Tenant* tenant, const ServerContext& context) {
   if (seat == Seat::kReserve && !route.is_public && route.page != Page::kMetrics) {
@@ -212,7 +209,7 @@ HttpResponse preflight_response(const HttpRequest& request, const std::string& a
 }
 
 Admission admission_of(const HttpRequest& request, Seat seat, const ServerContext& context) {
-  static const Tenant kNobody;  // for public routes
+  static const Tenant kNobody;
   const Route& route = context.routes.find(request.path, request.method);
   const Tenant* tenant = tenant_of(request, context.options);
   return {.route = route,

@@ -28,7 +28,6 @@ namespace reprise::protocol {
 /// and metrics.
 enum class Seat : std::uint8_t { kRegular, kReserve };
 
-/// The decision about one request.
 struct Admission {
   const Route& route;    // owned by the route table
   const Tenant& tenant;  // without keys: the anonymous tenant; without a valid key: one with an empty name
@@ -41,7 +40,6 @@ Admission admission_of(const HttpRequest& request, Seat seat, const ServerContex
 /// Returns the CORS headers for the response to this request; empty if its origin is not allowed.
 Headers cors_headers(const HttpRequest& request, const std::vector<std::string>& allowed_origins);
 
-/// Returns true for a CORS preflight request.
 bool is_preflight(const HttpRequest& request);
 /// Returns the answer to a preflight; cors_headers() adds the headers for its origin.
 HttpResponse preflight_response(const HttpRequest& request, const std::string& allowed_methods);

@@ -112,7 +112,7 @@ class PromptMerge : public runtime::Actor {
   std::deque<Arrival> arrived_;
   std::optional<runtime::CancelSource> arrival_wanted_;  // ends the wait for the reader's end
   std::vector<runtime::Event> taken_;                    // by prompt: its event was taken from arrived_
-  std::vector<std::optional<Usage>> accounts_;           // by prompt
+  std::vector<std::optional<Usage>> accounts_;
   bool admitted_ = false;
 };
 
@@ -156,7 +156,7 @@ Task<void> PromptMerge::write() {
     Arrival arrival = std::move(arrived_.front());
     arrived_.pop_front();
     taken_[arrival.prompt].signal();
-    if (!arrival.event.ok()) {  // broken off
+    if (!arrival.event.ok()) {
       merged_.fail(arrival.event.error());
       break;
     }
@@ -230,13 +230,12 @@ std::string_view session_of(const HttpRequest& request, std::size_t most_bytes) 
 /// earlier. An error before that is a plain response with its status; a later one is sent in the stream.
 class Generation {
  public:
-  /// The tenant must outlive it.
+  /// `tenant` must outlive this.
   Generation(Exchange& exchange, const Tenant& tenant, std::unique_ptr<GenerationCall> call);
   ~Generation();
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
 
-  /// Returns false if the connection must be closed.
   Task<bool> run();
 
  private:
@@ -262,10 +261,9 @@ class Generation {
   Task<bool> run_stream();
   Task<bool> run_whole();
 
-  /// Appends one event to `out_`; returns false if it was the last.
+  /// Appends one event to `out_`; returns false after the last.
   bool take(Event& event);
   void fail(ApiError error);
-  /// The error for a stream that ended without Done or Failed.
   ApiError broken_off(const runtime::Error& error) const;
   /// Ends the request when the client has left or the server stops. Returns false if the connection must be
   /// closed.
@@ -275,7 +273,7 @@ class Generation {
   ServerContext& context_;
   const Tenant& tenant_;
   const std::unique_ptr<GenerationCall> call_;
-  ApiRequest& request_;        // of the call
+  ApiRequest& request_;
   ChatFormatPtr chat_;         // of the requested model; null: no chat, or unknown model
   std::uint32_t counted_ = 0;  // choices of all prompts counted in the context
   TokenAccount account_{};
@@ -286,8 +284,8 @@ class Generation {
   StreamedReply* streamed_ = nullptr;  // reply_ as a stream; null: not streamed
   bool admitted_ = false;
 
-  std::string out_;                  // unwritten events of a stream, or the body
-  std::optional<ApiError> failure_;  // to be sent with its status
+  std::string out_;  // unwritten events of a stream, or the body
+  std::optional<ApiError> failure_;
 };
 
 Generation::Generation(Exchange& exchange, const Tenant& tenant, std::unique_ptr<GenerationCall> call)
@@ -546,7 +544,7 @@ Task<bool> Generation::run_whole() {
     Result<Event> event = co_await reading;
     if (event.ok()) {
       goes_on = take(*event);
-      for (std::uint32_t i = 1; i < kEventWindow && goes_on; ++i) {  // events already queued
+      for (std::uint32_t i = 1; i < kEventWindow && goes_on; ++i) {
         std::optional<Result<Event>> next = events_.try_next();
         if (!next || !next->ok()) break;  // next() returns the error again
         goes_on = take(**next);

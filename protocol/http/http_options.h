@@ -13,12 +13,12 @@
 namespace reprise::protocol {
 
 struct HttpOptions {
-  std::string host = "127.0.0.1";       // address or host name
-  std::uint16_t port = 8080;            // 0: chosen by the system
-  std::string server_name = "reprise";  // value of the Server header
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8080;  // 0: chosen by the system
+  std::string server_name = "reprise";
 
   std::size_t header_bytes = 16u << 10;
-  std::size_t body_bytes = 32u << 20;         // per request
+  std::size_t body_bytes = 32u << 20;
   std::size_t bodies_bytes = 256u << 20;      // all bodies not parsed yet; at least one body
   std::size_t inline_body_bytes = 64u << 10;  // larger bodies are parsed off the server's loop
   std::size_t pipelined_bytes = 64u << 10;    // buffered of further requests while one is answered

@@ -84,7 +84,6 @@ class Connection : public runtime::Actor, private Waiting, private SenderList::E
   Task<bool> read_head_and_body();
   Task<bool> read_head();
   Task<bool> read_body();
-  /// Returns false if the connection must be closed.
   Task<bool> answer(Exchange& exchange);
   void give_way() override;
   void stop_sending() override;
@@ -97,11 +96,11 @@ class Connection : public runtime::Actor, private Waiting, private SenderList::E
   const SenderNetwork network_;
   Wire wire_;
   RequestReader reader_;
-  std::int64_t head_began_ns_ = 0;      // of the current request: when its first byte arrived
-  std::optional<BodyLease> lease_;      // of the body being read
+  std::int64_t head_began_ns_ = 0;  // of the current request: when its first byte arrived
+  std::optional<BodyLease> lease_;
   std::optional<Admission> admission_;  // of the current request, once its head is complete
-  std::optional<ApiError> refusal_;     // of the current request
-  bool idle_ = true;                    // no request to answer has arrived
+  std::optional<ApiError> refusal_;
+  bool idle_ = true;  // no request to answer has arrived
   bool finishing_ = false;
   bool stopped_sending_ = false;  // the current request is not read to its end
 };
@@ -220,7 +219,7 @@ Task<bool> Connection::read_head_and_body() {
 }
 
 Task<bool> Connection::read_head() {
-  std::optional<TimePoint> deadline;  // set at the first wait
+  std::optional<TimePoint> deadline;
   bool begun = false;
   idle_ = true;
   while (true) {
@@ -253,7 +252,7 @@ Task<bool> Connection::read_body() {
     if (!written) co_return false;
   }
   reader_.read_body();
-  std::optional<TimePoint> begin;  // of the first wait
+  std::optional<TimePoint> begin;
   while (true) {
     wire_.consume(reader_.feed(wire_.inflow()));
     if (reader_.state() == State::kFailed) {
@@ -357,7 +356,7 @@ class Listener : public runtime::Actor {
   tcp::acceptor acceptor_;
   const std::shared_ptr<ServerContext> context_;
   std::unordered_map<runtime::ActorId, Open> open_;
-  std::uint32_t in_reserve_ = 0;  // open reserve connections
+  std::uint32_t in_reserve_ = 0;
   bool closing_ = false;
   runtime::Event change_;  // a connection has closed, or the server is closing
 };
@@ -454,7 +453,7 @@ Task<bool> Listener::on(CloseServer close) {
 
 // -- the server
 
-constexpr std::chrono::seconds kGrace{3};  // for the listener itself
+constexpr std::chrono::seconds kGrace{3};
 
 tcp::acceptor listen(boost::asio::io_context& context, const HttpOptions& options) {
   try {

@@ -33,7 +33,6 @@ namespace reprise::protocol {
 class IoLoop {
  public:
   IoLoop();
-  /// Stops the loop and joins its thread.
   ~IoLoop();
   IoLoop(const IoLoop&) = delete;
   IoLoop& operator=(const IoLoop&) = delete;
@@ -59,7 +58,6 @@ class HttpServer {
   ~HttpServer();  // stop() without patience, unless already stopped
 
   std::uint16_t port() const { return port_; }
-  /// "http://127.0.0.1:8080/"
   const std::string& url() const { return url_; }
 
   /// Stops accepting, lets running answers continue for `patience`, then aborts them. Returns true if all

@@ -35,9 +35,8 @@ struct Tenant {
 
 class KeyRing {
  public:
-  /// Adds the keys of a text. Returns an empty string, or an error that names the line.
+  /// Adds the keys of a text, or one key. Returns an empty string, or an error (with the line).
   std::string add(std::string_view text);
-  /// Adds one key; the tenant's name may be empty. Returns an empty string or an error.
   std::string add_key(std::string_view secret, std::string_view tenant);
   /// Replaces the settings of the tenant with that name, except `cache_owner`. Returns an empty string, or an
   /// error if no key belongs to that tenant.
@@ -47,15 +46,14 @@ class KeyRing {
 
   bool empty() const { return keys_.empty(); }
   std::size_t size() const { return keys_.size(); }
-  /// Returns the tenant of a key, or null if the key is unknown. Valid until the ring is changed.
+  /// Both return null if unknown. The tenant is valid until the ring is changed.
   const Tenant* tenant_of(std::string_view key) const;
-  /// Returns the tenant of that name, or null. Valid until the ring is changed.
   const Tenant* tenant_named(std::string_view name) const;
 
  private:
   struct Key {
     std::string secret;
-    std::size_t tenant;  // index into tenants_
+    std::size_t tenant;
   };
   std::vector<Key> keys_;
   std::vector<Tenant> tenants_;

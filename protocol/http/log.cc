@@ -27,12 +27,10 @@ namespace {
 
 constexpr std::size_t kBytesOfALine = 64;  // approximate overhead beside its text
 
-/// Writes lines to a file descriptor and tracks whether the output ends within a line.
 class Lines {
  public:
   explicit Lines(int file) : file_(file) {}
 
-  /// Returns false unless the whole line was written.
   bool write(const std::string& line) {
     if (torn_ && put("\n") == 1) torn_ = false;
     if (torn_) return false;
@@ -42,7 +40,6 @@ class Lines {
   }
 
  private:
-  /// Returns the number of bytes written.
   std::size_t put(std::string_view text) {
     std::size_t done = 0;
     while (done < text.size()) {
@@ -82,11 +79,9 @@ class LineWriter {
   LineWriter(const LineWriter&) = delete;
   LineWriter& operator=(const LineWriter&) = delete;
 
-  /// `line` includes its newline.
   void put(std::string line);
   /// Waits until all lines so far are written or dropped; returns false on timeout.
   bool flush(std::chrono::milliseconds limit);
-  /// Returns the number of lines dropped.
   std::uint64_t dropped() const;
 
  private:
@@ -266,7 +261,6 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   return spdlog::level::info;
 }
 
-/// Assembles the line of a request, as text or JSON.
 class RequestLine {
  public:
   /// For values that clients do not control: quoted only in JSON.

@@ -16,7 +16,6 @@
 namespace reprise::protocol {
 
 enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarning, kError, kOff };
-/// Parses "debug", "info", "warning", "error" or "off".
 std::optional<LogLevel> log_level_named(std::string_view name);
 
 void set_log_level(LogLevel level);
@@ -26,20 +25,18 @@ void set_log_json();
 void log_line(LogLevel level, std::string_view text);
 /// Waits up to 0.5 s until all logged lines are written. exit() calls it; _exit() does not.
 void flush_log();
-/// Returns the number of lines dropped so far.
 std::uint64_t dropped_log_lines();
 
-/// The fields of the log line of an answered request.
 struct RequestRecord {
   std::string id;
   std::string tenant{};
   std::string method{};
-  std::string_view path{};  // the route's path: a literal, or owned by the route table
+  std::string_view path{};  // owned by the route table
   bool generates = false;
   int status = 0;
-  std::uint64_t bytes = 0;  // bytes sent
+  std::uint64_t bytes = 0;  // sent
   double ms = 0;
-  std::string outcome = "done";  // "done", "client_left" or an error code
+  std::string outcome = "done";  // or "client_left", or an error code
   std::string model{};
   bool stream = false;
   std::vector<std::string> unknown_fields{};

@@ -17,7 +17,7 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 bool same_name(std::string_view text, std::string_view lower);
 
 struct HttpRequest {
-  std::string method;   // e.g. "GET"
+  std::string method;
   std::string path;     // target without the query
   std::string query{};  // after '?'
   unsigned minor_version = 1;
@@ -26,7 +26,7 @@ struct HttpRequest {
   Headers headers{};  // names in lower case, in order of arrival
   std::string body{};
 
-  /// Returns the value of the first header with that name (lower case), or empty.
+  /// Returns the first header with that name (lower case), or empty.
   std::string_view header(std::string_view name) const;
 };
 
@@ -41,7 +41,6 @@ HttpResponse json_response(std::string body, int status = 200);
 /// Returns the error in the dialect's format, with a Retry-After header if the error has one.
 HttpResponse error_response(const ApiError& error, const Dialect& dialect);
 
-/// How a body is delimited.
 enum class Framing : std::uint8_t {
   kLength,   // Content-Length: body.size()
   kChunked,  // chunks, up to an empty one

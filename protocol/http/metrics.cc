@@ -38,7 +38,6 @@ prometheus::MetricFamily family_of(const Figure& figure) {
   return family;
 }
 
-/// Groups figures into families by name, in order of first appearance.
 std::vector<prometheus::MetricFamily> families_of(const std::vector<Figure>& figures) {
   std::vector<prometheus::MetricFamily> families;
   std::map<std::string_view, std::size_t> places;
@@ -152,7 +151,7 @@ struct HttpMetrics::Families {
           .Register(registry);
   // Caches the metric of each label set: a lookup by labels costs more than counting.
   std::map<std::pair<std::string_view, int>, prometheus::Counter*> counts;  // by path and status
-  std::map<std::string_view, prometheus::Histogram*> times;                 // by path
+  std::map<std::string_view, prometheus::Histogram*> times;
   prometheus::Family<prometheus::Histogram>& first_token =
       prometheus::BuildHistogram()
           .Name("reprise_first_token_seconds")

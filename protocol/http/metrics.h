@@ -21,15 +21,12 @@ class HttpMetrics {
 
   void connections_changed(int by);
   void generations_changed(int by);
-  /// An idle connection was closed for a newcomer.
   void gave_way();
-  /// Sets the bytes that all request bodies hold.
   void set_body_bytes(std::size_t bytes);
   /// `path` is the route's and must outlive this.
   void request_done(std::string_view path, int status, double seconds);
   /// Records the reply to all prompts of a request with `choices` choices.
   void reply_done(const std::string& model, std::uint32_t choices, const Usage& usage);
-  /// The client disconnected before its answer was complete.
   void client_left();
 
   /// Returns the metrics page, including the process's build, memory and uptime.

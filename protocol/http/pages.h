@@ -18,7 +18,7 @@ struct Route;
 struct ServerContext;
 
 struct PageFile {
-  std::string_view path;  // e.g. "/", "/page/main.js"
+  std::string_view path;
   std::string_view content_type;
   std::string_view content;
 };

@@ -164,7 +164,7 @@ class RequestReader::Parser {
         take_head();
       } else if (state_ == State::kBody && parser_->is_done()) {
         finish();
-      } else if (error || count == 0) {  // needs more input
+      } else if (error || count == 0) {
         if (count == 0 && rest.size() > limits_.header_bytes) {
           fail({.status = 431, .message = "a header or chunk line is too long", .code = "headers_too_long"});
         }

@@ -42,7 +42,7 @@ class HeadCheck {
   void see_request_line(std::string_view line);
   void see_field(std::string_view line);
 
-  std::string_view problem_{};  // a literal
+  std::string_view problem_{};
   bool begun_ = false;
   bool one_zero_ = false;
   bool has_coding_ = false;

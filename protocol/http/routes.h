@@ -17,9 +17,9 @@ enum class Page : std::uint8_t { kNone, kFile, kHealth, kLive, kMetrics };
 
 struct Route {
   HttpMethod method = HttpMethod::kGet;
-  std::string path;                // also the label in logs and metrics, which must not be client-chosen
-  Page page = Page::kNone;         // kNone: an API's endpoint, or nothing at this path
-  const PageFile* file = nullptr;  // for kFile
+  std::string path;         // also the label in logs and metrics, which must not be client-chosen
+  Page page = Page::kNone;  // kNone: an API's endpoint, or nothing at this path
+  const PageFile* file = nullptr;
   std::shared_ptr<const Endpoint> endpoint{};  // null: a page, or nothing at this path
   const Dialect* elsewhere = nullptr;          // format of errors if there is no endpoint
   bool generates = false;

@@ -26,7 +26,7 @@ struct ServerContext {
   const RouteTable routes;
   Service& service;
   runtime::System& system;
-  const runtime::HomePtr home;  // home of connections: the server's loop
+  const runtime::HomePtr home;  // the server's loop
   BodyParsers bodies;
   HttpMetrics metrics;
   BodyBudget body_budget;
@@ -43,7 +43,6 @@ std::string new_id();
 
 /// All connections or all body memory is in use.
 ApiError server_busy(std::string message);
-/// The server's limit on concurrent requests is reached.
 ApiError too_many_requests(std::uint32_t most);
 /// The request alone exceeds the limit, so a retry cannot succeed.
 ApiError never_fits(std::uint64_t wanted, std::uint32_t most);

@@ -42,7 +42,6 @@ std::optional<OverLimit> TenantMeter::enter(const Tenant& tenant, std::uint32_t 
     return OverLimit{OverLimit::Of::kRequests, kShortWait};
   }
   if (tenant.tokens_per_minute > 0 && account.tokens <= 0) {
-    // Time until the bucket holds one token.
     const double wait = (1 - account.tokens) * kMinute / static_cast<double>(tenant.tokens_per_minute);
     return OverLimit{OverLimit::Of::kTokens, std::chrono::seconds(std::llround(std::ceil(wait)))};
   }

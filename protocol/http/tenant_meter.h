@@ -27,7 +27,6 @@ struct OverLimit {
   std::chrono::seconds retry_after;
 };
 
-/// Returns the cost of that much text work.
 inline std::uint64_t tokens_of(const TextTime& time) {
   return time ? time->load(std::memory_order_relaxed) / 1000 : 0;
 }
@@ -48,7 +47,7 @@ class TenantMeter {
   /// Returns the account, filled up to `now`. Requires: the tenant has limits.
   Account& account_of(const Tenant& tenant, runtime::TimePoint now);
 
-  std::unordered_map<std::string, Account> accounts_;  // by tenant name
+  std::unordered_map<std::string, Account> accounts_;
 };
 
 /// The tokens one request has cost so far, computed from its reply's events: prefilled and generated. Done

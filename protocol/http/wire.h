@@ -44,7 +44,6 @@ class Wire {
   void consume(std::size_t bytes);
   /// Waits for more input. Returns false if none will come, at the deadline, or on interrupt().
   runtime::Task<bool> more(runtime::TimePoint deadline);
-  /// Ends a pending more().
   void interrupt();
 
   /// From here to end_answer(), consume() must not be called.
@@ -78,13 +77,13 @@ class Wire {
   std::string inflow_;
   bool ended_ = false;
   bool answering_ = false;
-  bool closing_ = false;  // close_gently() discards input
+  bool closing_ = false;
   bool hurried_ = false;
   std::uint64_t discarded_ = 0;
   std::uint64_t written_ = 0;
   runtime::CancelSource gone_;
   runtime::Event input_;  // input arrived or ended, or a wait is interrupted
-  runtime::Event room_;   // the pump may continue
+  runtime::Event room_;
 };
 
 }  // namespace reprise::protocol
