@@ -162,7 +162,7 @@ Engine::Engine(runtime::System& system, EngineOptions options)
 Engine::~Engine() {
   parts_->names->set_listener({});
   parts_->requests->tell_all({.why = "the engine is shutting down"});
-  parts_->supervisor.stop();  // stops the devices and registries too
+  parts_->supervisor.stop();  // stops devices and registries, too
   if (parts_->all_tiers) parts_->all_tiers.stop();
   for (const Parts::LowerTier& lower : parts_->tiers) lower.actor.stop();
 }

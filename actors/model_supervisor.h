@@ -194,7 +194,7 @@ class ModelSupervisor : public runtime::Actor {
   const protocol::TierRef tier_;  // below the devices; may be null
   const protocol::TurnStoreRef turn_store_;
   const std::shared_ptr<protocol::TurnBook> turns_ = std::make_shared<protocol::TurnBook>();
-  std::map<std::string, Device> devices_;  // by name; never removed
+  std::map<std::string, Device> devices_;  // never removed
   std::map<std::string, Managed> models_;
 };
 

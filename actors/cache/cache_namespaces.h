@@ -29,7 +29,7 @@ class CacheNamespaces {
   CacheNamespaces(PrefixTree& tree, std::size_t limit) : tree_(tree), limit_(limit) {}
 
   std::size_t size() const { return by_root_.size(); }
-  CacheNamespace* find(std::string_view name) const;
+  CacheNamespace* find(std::string_view name) const;  // null: unknown
   CacheNamespace& find_or_add(std::string_view name);
   /// Sorted.
   std::vector<std::string> names_from(std::string_view prefix) const;

@@ -126,9 +126,9 @@ class PrefixTree {
 
   class Node {
    public:
-    std::uint32_t depth() const { return depth_; }  // tokens from the root
-    const Node* parent() const { return parent_; }  // null: a root
-    std::uint64_t entry() const { return entry_; }
+    std::uint32_t depth() const { return depth_; }                 // tokens from the root
+    const Node* parent() const { return parent_; }                 // null: a root
+    std::uint64_t entry() const { return entry_; }                 // 0: none
     protocol::MissReason tombstone() const { return tombstone_; }  // kNone: none
     const EntryBurial& burial() const { return burial_; }          // attached with the tombstone
     const std::vector<std::uint64_t>& flights() const { return flights_; }

@@ -162,7 +162,7 @@ class MessageStream final : public StreamedReply {
   bool begun_ = false;
   std::optional<ReplyParser> parser_;
   Block open_ = Block::kNone;
-  std::uint32_t blocks_ = 0;  // opened so far
+  std::uint32_t blocks_ = 0;
   Finished finished_{};
 };
 
@@ -334,8 +334,8 @@ class MessageWhole final : public Reply {
   const ReplyContext context_;
   std::string model_;
   std::optional<ReplyParser> parser_;
-  ReplyPieces blocks_;                  // texts, reasoning and calls in order, each merged
-  std::vector<std::string> arguments_;  // of the calls
+  ReplyPieces blocks_;  // texts, reasoning and calls in order, each merged
+  std::vector<std::string> arguments_;
   Finished finished_{};
 };
 

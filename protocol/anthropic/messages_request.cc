@@ -49,7 +49,7 @@ struct BlockText {
   };
   std::string text{};
   std::vector<Cut> cuts{};
-  std::vector<std::size_t> borders{};  // offsets where two blocks meet
+  std::vector<std::size_t> borders{};  // block boundaries
   bool begun = false;
 
   void add(std::string_view more, std::string_view between) {
@@ -183,7 +183,7 @@ class ChatReader {
       content += '\n';
       for (BlockText::Cut& cut : words.cuts) cut.at += content.size();
       for (std::size_t& border : words.borders) border += content.size();
-      --words.borders.front();  // before the line break
+      --words.borders.front();
       content += words.text;
       add_places(words);
     } else {
@@ -335,7 +335,7 @@ ChatPrompt read_chat(const Fields& fields, const BodyLimits& limits) {
       reader.read_tool((*tools)[i], item_of("tools", i), fields);
   }
   if (const Json* system = fields.find("system")) reader.read_system(*system);
-  std::size_t asked = messages->size();  // index after the user's last message
+  std::size_t asked = messages->size();  // after the user's last message
   const auto is_users = [](const Json& message) {
     const std::string* role = message.find_string("role");
     return role != nullptr && *role == "user";
@@ -408,7 +408,6 @@ grammar::Constraint read_output(const Fields& fields, Json& extra) {
   return {.kind = grammar::Constraint::Kind::kJsonSchema, .json = *schema, .field = wish.path_of("schema")};
 }
 
-/// Reads the chat and the tool choice.
 ChatPrompt read_prompt(const Fields& fields, const BodyLimits& limits, ApiRequest& asked) {
   ChatPrompt chat = read_chat(fields, limits);
   asked.tool_choice = read_tool_choice(fields, chat.tools, asked.one_call);

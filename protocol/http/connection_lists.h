@@ -77,7 +77,7 @@ class SenderList {
 
    private:
     friend class SenderList;
-    SenderList* list_ = nullptr;
+    SenderList* list_ = nullptr;  // null: in no list
     SenderNetwork network_{};
     runtime::TimePoint began_{};
     std::size_t bytes_ = 0;

@@ -121,6 +121,7 @@ std::size_t declared_length(const HttpRequest& request) {
   return length;
 }
 
+/// Null: no valid key.
 const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options) {
   static const Tenant kEverybody;
   if (options.keys.empty()) return &kEverybody;

@@ -236,6 +236,7 @@ class Generation {
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
 
+  /// Returns false if the connection must be closed.
   Task<bool> run();
 
  private:

@@ -84,6 +84,7 @@ class Connection : public runtime::Actor, private Waiting, private SenderList::E
   Task<bool> read_head_and_body();
   Task<bool> read_head();
   Task<bool> read_body();
+  /// Returns false if the connection must be closed.
   Task<bool> answer(Exchange& exchange);
   void give_way() override;
   void stop_sending() override;

@@ -276,7 +276,6 @@ Json chosen_fields(Json whole, const std::vector<std::string>& paths) {
   return chosen;
 }
 
-/// State shared by whole and streamed replies.
 class CompletionParts {
  public:
   explicit CompletionParts(const CompletionOptions& options);

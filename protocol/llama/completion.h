@@ -21,7 +21,6 @@
 
 namespace reprise::protocol::llama {
 
-/// The client's choices for the format of the reply.
 struct CompletionOptions {
   std::uint32_t n = 1;  // choices per prompt
   std::uint32_t prompts = 1;

@@ -171,7 +171,7 @@ Json slot_of(std::uint32_t id, const ModelCard& card, const RunningRequest* runn
   return slot;
 }
 
-/// Returns the properties of the first model.
+/// Answers for the first model.
 Question::Answered props(Service& service, bool has_slots) {
   const std::vector<ModelCard> cards = service.models();
   if (cards.empty()) return nothing_served();
@@ -215,7 +215,7 @@ Question::Answered model_list(Service& service) {
 //   erase    clears the slot; a saved name stays
 
 struct SlotTask {
-  bool saves = false;  // otherwise it restores
+  bool saves = false;  // false: restore
   std::shared_ptr<NamedSnapshots> names{};
   std::shared_ptr<SlotBook> slots{};
   SlotKey key{};
@@ -300,7 +300,6 @@ ApiRequest request_for(const NamedSnapshot& snapshot, const BodyLimits& limits) 
   return asked;
 }
 
-/// State shared by the functions below.
 struct Slots {
   std::shared_ptr<NamedSnapshots> names{};
   std::shared_ptr<SlotBook> book{};

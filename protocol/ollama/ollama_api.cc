@@ -241,7 +241,6 @@ class OllamaText {
 
   /// Returns {"model":…,"created_at":…} with the text as "message" or "response".
   Json line(const std::string& text, const std::string& thinking, Json calls) const;
-  /// Adds the members of the last line.
   void add_account(Json& line, const Usage& usage) const;
 
  private:
@@ -254,7 +253,6 @@ class OllamaText {
   FinishReason reason_ = FinishReason::kStop;
 };
 
-/// A reply in one JSON object.
 class OllamaWhole final : public Reply {
  public:
   OllamaWhole(OllamaKind kind, bool is_chat, ReplyContext context);
@@ -287,8 +285,8 @@ class OllamaStream final : public StreamedReply {
   void write(const ReplyPieces& pieces, std::string& out);
 
   OllamaText text_;
-  std::string call_name_;       // of the call being written
-  std::string call_arguments_;  // bounded like the reply
+  std::string call_name_;
+  std::string call_arguments_;  // bounded by max_tokens
 };
 
 std::int64_t nanoseconds(double ms) {
@@ -512,7 +510,7 @@ Json capabilities_of(const ModelCard& card) {
   return list;
 }
 
-/// /api/tags and /api/ps; served models are always loaded.
+/// /api/tags lists all models, /api/ps those that are ready.
 Question::Answered model_tags(Service& service, bool only_loaded) {
   Json list = Json::array();
   for (const ModelCard& card : service.models()) {
@@ -540,7 +538,6 @@ Question::Answered shown_model(Service& service, const std::string& model) {
       .dump();
 }
 
-/// Reads {"model": …}.
 ParsedCall parse_show(const ApiInput& input, const BodyLimits& limits) {
   const Json json = parse_body(input.body, limits, BodyHolds::kText);
   const Fields fields(json);

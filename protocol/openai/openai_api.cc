@@ -29,7 +29,6 @@ namespace {
 
 // -- chats and completions
 
-/// `kind`: determined by the path.
 ParsedCall parse_text(TextKind kind, NamedSnapshots& names, const std::shared_ptr<SlotBook>& slots,
                       const ApiInput& input, const BodyLimits& limits) {
   const BodyHolds holds = kind == TextKind::kChat ? BodyHolds::kText : BodyHolds::kTokenIds;
@@ -131,7 +130,7 @@ class EmbeddingCall final : public GenerationCall {
   EmbeddingCall(ApiRequest asked, const EmbeddingForm& form)
       : GenerationCall(std::move(asked)), form_(form) {}
 
-  std::unique_ptr<StreamedReply> stream(ReplyContext) override { return nullptr; }  // stream is refused
+  std::unique_ptr<StreamedReply> stream(ReplyContext) override { return nullptr; }  // parsing refuses it
   std::unique_ptr<Reply> whole(ReplyContext) override { return std::make_unique<EmbeddingReply>(form_); }
 
  private:
@@ -258,7 +257,6 @@ Json shown(const NamedSnapshot& snapshot) {
               {"pin", snapshot.pinned}};
 }
 
-/// A name and its store.
 struct Naming {
   std::shared_ptr<NamedSnapshots> names{};
   NameOwner owner{};

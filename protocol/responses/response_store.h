@@ -21,15 +21,14 @@ namespace reprise::protocol::responses {
 struct StoreLimits {
   std::size_t responses = 1024;          // per tenant
   std::size_t tenant_bytes = 64u << 20;  // per tenant
-  std::size_t bytes = 256u << 20;        // in total
+  std::size_t bytes = 256u << 20;
 };
 
 struct StoredResponse {
-  std::string body;      // the response as JSON
+  std::string body;      // JSON
   std::string messages;  // the conversation including the reply, without instructions, as JSON
 };
 
-/// The tenant and salt that may access a response.
 struct ResponseOwner {
   std::string tenant{};  // empty: the server has no keys
   std::string salt{};    // cache_salt of its request; empty: none
@@ -58,7 +57,7 @@ class ResponseStore {
   };
   struct Entry {
     StoredResponse response;
-    std::list<Key>::iterator place;      // in order_
+    std::list<Key>::iterator place;
     std::list<Key>::iterator own_place;  // in its tenant's order
   };
   struct Held {

@@ -26,11 +26,10 @@ using StorePtr = std::shared_ptr<ResponseStore>;
 
 // -- the reply
 
-/// The parts of a request that its reply needs.
 struct ResponsePlan {
   ResponseKind kind = ResponseKind::kResponse;
   std::vector<ResponseTool> tools{};
-  Json kept{};  // as in ResponseRequest
+  Json kept{};
   bool stream = false;
   Json frame{};     // repeated fields of the request
   Json messages{};  // the conversation so far; null: do not store
@@ -86,7 +85,6 @@ class ResponseReply final : public StreamedReply {
     bool is_call() const { return kind == Kind::kCall || kind == Kind::kCustomCall; }
     bool has_parts() const { return kind == Kind::kReasoning || kind == Kind::kMessage; }
   };
-  /// An item kind's ID prefix and event names.
   struct KindNames {
     const char* id;
     std::string_view delta;
@@ -106,7 +104,6 @@ class ResponseReply final : public StreamedReply {
 
   Json item_json(const Item& item, std::string_view status) const;
   static Json part_json(const Item& item);
-  /// Returns the whole response in its current state.
   Json response_json(std::string_view status, const Usage* usage) const;
 
   /// Writes a numbered event with `members`, a JSON object. Does nothing without a stream.
@@ -120,8 +117,8 @@ class ResponseReply final : public StreamedReply {
   std::int64_t created_ = 0;
   std::optional<ReplyParser> parser_;
   std::vector<Item> items_;
-  bool open_ = false;  // of the last item
-  CustomInput input_;  // of the open call
+  bool open_ = false;
+  CustomInput input_;
   MessageBuilder said_;
   Finished finished_{};
   std::uint32_t reasoning_tokens_ = 0;

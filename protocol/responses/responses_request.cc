@@ -28,7 +28,6 @@ std::string shown_name(std::string_view name_space, std::string_view name) {
   return shown.append(name);
 }
 
-/// Returns the arguments of a custom tool's call as JSON.
 std::string arguments_of(const std::string& input) {
   Json arguments = Json::object();
   arguments[grammar::kInputName] = input;
@@ -412,7 +411,7 @@ class InputReader {
   Json messages_;
   std::vector<ChatBreakpoint> blocks_;
   bool said_ = false;  // the last message is the assistant's and came from these items
-  bool last_ = false;  // this is the last item
+  bool last_ = false;
 };
 
 bool is_system(const std::string& role) {
@@ -454,7 +453,6 @@ bool includes(const Fields& fields, std::string_view what) {
   return found;
 }
 
-/// Returns the messages of previous turns, or null.
 Json earlier_messages(const Fields& fields, const BodyLimits& limits, ResponseStore& store,
                       const ResponseOwner& owner) {
   const std::string* id = fields.string("previous_response_id", limits.label_bytes);

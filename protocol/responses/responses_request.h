@@ -51,7 +51,7 @@ enum class ResponseKind : std::uint8_t {
 struct ResponseRequest {
   ApiRequest asked;
   ResponseKind kind = ResponseKind::kResponse;
-  std::vector<ResponseTool> tools{};  // tools shown to the model
+  std::vector<ResponseTool> tools{};  // as shown to the model
   Json kept{};                        // kCompaction: items returned unchanged
   Json frame = Json::object();        // request fields repeated in the response: instructions, tools, …
   Json messages{};                    // of the conversation, without instructions; null: not to be stored
@@ -69,10 +69,9 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
 /// The result includes ChatPrompt::blocks.
 ChatPrompt read_input(const Json& input, Json before, const BodyLimits& limits);
 
-/// Prepends the instructions, which may be empty.
+/// Prepends the instructions as a system message, unless they are empty.
 ChatPrompt with_instructions(const std::string& instructions, ChatPrompt chat);
 
-/// Returns true if the input ends with a compaction_trigger.
 bool asks_for_compaction(const Json& input);
 /// Appends a user message that asks for a summary, as a compaction_trigger does.
 void ask_for_summary(Json& messages);

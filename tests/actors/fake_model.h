@@ -32,7 +32,6 @@ class FakeControl {
     ++let_go_;
     changed_.notify_all();
   }
-  /// Returns the number of steps begun.
   std::uint32_t steps() const { return steps_; }
   /// Returns the tokens of each slice, for each of the first kRecorded steps.
   std::vector<std::vector<std::size_t>> recorded() {
@@ -106,7 +105,6 @@ class FakeModel : public models::Model {
   models::ModelRules rules() const override { return {}; }
   std::string arithmetic() const override { return "fake"; }
 
-  /// Returns the model's reply to a prompt.
   static TokenList reply_to(const TokenList& prompt, std::size_t count) {
     float sum = 0;
     for (const TokenId token : prompt) sum = next(sum, token);
@@ -136,7 +134,6 @@ class FakeModel : public models::Model {
   std::vector<float> logits_;
 };
 
-/// For WorkerOptions::make_model.
 inline auto fake_models(const std::shared_ptr<FakeControl>& control) {
   return [control](const std::string&) -> std::unique_ptr<models::Model> {
     ++control->loads;

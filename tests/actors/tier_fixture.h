@@ -20,7 +20,6 @@ class TierFixture : public testing::Test {
  protected:
   static constexpr const char* kSecret = "a secret for the tests";
 
-  /// The device's cache keeps a single entry.
   static EngineOptions host_options(const OnDevice& on, std::uint64_t most_bytes = 64ULL << 20) {
     EngineOptions options = EngineHarness::defaults(on.device, on.model);
     options.registry.cache.max_entries = 1;

@@ -1,5 +1,4 @@
 #pragma once
-// Lists of tokens: random ones, prefixes, concatenation.
 
 #include <cstddef>
 #include <cstdint>

@@ -208,15 +208,15 @@ class WorkerParts {
   }
 
   WorkerFigures figures;
-  std::vector<std::uint64_t> reclaims;             // started
-  std::vector<std::uint64_t> ahead_of_need;        // started ahead of need
-  std::vector<protocol::CheckpointTaken> reports;  // to the registry
-  std::vector<protocol::DecodeEvent> uncredited;   // waiting for the reader's credit
+  std::vector<std::uint64_t> reclaims;
+  std::vector<std::uint64_t> ahead_of_need;  // started ahead of need
+  std::vector<protocol::CheckpointTaken> reports;
+  std::vector<protocol::DecodeEvent> uncredited;  // waiting for the reader's credit
   DeviceState state;
   MemorySearch memory;
   Admission admission;
   SnapshotJobs snapshots;
-  std::uint32_t compacted = 0;  // prompts compacted
+  std::uint32_t compacted = 0;
   PromptCompaction compaction;
   Decoding decoding;
   DeviceStep step;

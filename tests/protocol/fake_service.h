@@ -42,17 +42,15 @@ class FakeService : public Service {
   /// Ends all present and future holds.
   void release() { released_ = true; }
   void set_health(Health health);
-  /// Initially there is none. The source must compile.
+  /// The source must compile.
   void set_chat_template(std::string source);
   /// Makes tokenize(), detokenize() and render() fail with this error; nullopt: they succeed.
   void set_ask_failure(std::optional<runtime::ErrorCode> failure);
 
   std::vector<GenerateRequest> requests() const;
-  /// Returns the number of running requests.
   int live() const { return live_; }
   /// Returns the number of requests whose reader left before the end.
   int left() const { return left_; }
-  /// Returns the number of events written.
   int written() const { return written_; }
 
   runtime::StreamReader<Event> generate(GenerateRequest request) override;

@@ -105,8 +105,8 @@ inline ReplyPieces parsed(const ReplyFormat& format, const ReplyParserOptions& o
 }
 
 struct Sample {
-  std::string_view source;  // template source
-  std::string_view tail;    // end of the prompt
+  std::string_view source;
+  std::string_view tail;
   std::string_view reply;
   std::string_view pieces;  // in shown()'s format
 };
