@@ -69,7 +69,7 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
 /// The result includes ChatPrompt::blocks.
 ChatPrompt read_input(const Json& input, Json before, const BodyLimits& limits);
 
-/// Prepends the instructions as a system message, unless they are empty.
+/// Merges the instructions (may be empty) and the leading system messages into one system message.
 ChatPrompt with_instructions(const std::string& instructions, ChatPrompt chat);
 
 bool asks_for_compaction(const Json& input);
