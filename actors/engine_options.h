@@ -16,8 +16,8 @@ namespace reprise::actors {
 
 struct EngineOptions {
   std::vector<ModelSpec> models{};
-  WorkerSettings worker{};       // of every device; `device` is the default for models
-  std::string adapter_folder{};  // for adapters that clients load by path; empty: none
+  WorkerSettings worker{};       // every device's; `device`: the models' default
+  std::string adapter_folder{};  // folder of the adapters that clients may load; empty: none
   bool cache = true;
   RegistrySettings registry{};
   HostTierSettings host{};      // snapshots in host memory, for devices with their own
@@ -27,7 +27,7 @@ struct EngineOptions {
   std::uint32_t most_requests = 1024;
   std::uint32_t most_idle = 4;                      // requests doing idle work
   std::chrono::milliseconds longest_step{120'000};  // minimum of the hang limit (step_watch.h)
-  std::uint32_t most_reloads = 3;                   // of a model, within reload_window
+  std::uint32_t most_reloads = 3;                   // per model, within reload_window
   std::chrono::minutes reload_window{10};
   std::function<void(const std::string&)> log{};        // may be empty; called from any thread
   std::function<void(const std::string&)> log_error{};  // errors that need an operator; empty: `log`

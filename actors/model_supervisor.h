@@ -125,25 +125,25 @@ class ModelSupervisor : public runtime::Actor {
     std::string name;
     runtime::RefOf<DeviceWorker> worker;
     DeviceBoard::Figures figures;
-    StepWatch steps{};  // of the current worker
+    StepWatch steps{};  // the current worker's
     bool lost = false;  // unusable in this process
 
     bool is_gpu() const { return name.starts_with("cuda"); }
   };
   struct Managed {
-    ModelSpec spec;                           // with the current adapters
+    ModelSpec spec;                           // includes the current adapters
     std::vector<AdapterSpec> configured;      // adapters of the original spec
     std::set<std::string> adapters_changing;  // names being loaded or unloaded
     Device* device = nullptr;                 // current or last device
     protocol::ArchId arch{};
     std::uint64_t weight_bytes = 0;
-    protocol::StateKind kind{};  // of its states
+    protocol::StateKind kind{};  // format of its states
     runtime::RefOf<PrefixRegistry> registry;
     bool registry_was_born = false;  // its first start was reported
     std::shared_ptr<RegistryFigures> figures = std::make_shared<RegistryFigures>();
     bool loading = false;
     bool failed_early = false;                   // its arch failed while adapters were loading
-    std::shared_ptr<protocol::LoadMeter> meter;  // of the current or last load
+    std::shared_ptr<protocol::LoadMeter> meter;  // the current or last load
     std::vector<runtime::ReplyTo<LoadModel::Reply>> waiting;
     std::deque<runtime::TimePoint> reloads;
   };

@@ -52,7 +52,7 @@ class ReturnTimes {
  private:
   static constexpr std::size_t kBins = 24;  // bin ends at 1, 2, 4, ... seconds, beyond a month
   static constexpr double kLeft = 0.998;    // decay of the counts per return
-  static constexpr double kWeight = 0.05;   // of the last interval in the moving average
+  static constexpr double kWeight = 0.05;   // moving average: weight of the last interval
   static constexpr double kShortest = 0.5;  // s
 
   static double begin_of(std::size_t bin) {
@@ -106,7 +106,7 @@ class Returns : public EvictionPolicy {
   static constexpr double kPatience = 3, kLeast = 2, kMost = 64;
   static constexpr double kEarly = 0.3;  // quantile of return times
   static constexpr double kQuantileStep = 0.05;
-  static constexpr double kWeight = 0.02;  // of the last observation in the moving average
+  static constexpr double kWeight = 0.02;  // moving average: weight of the last observation
 
   void decide() {
     const double shortage = std::exp(log_early_return_) / std::max(1.0, stay_seconds_);

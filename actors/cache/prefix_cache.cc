@@ -120,9 +120,9 @@ struct PrefixCache::Impl {
   CacheNamespaces namespaces;
   ConversationEntries conversations;
   std::unordered_map<EntryId, CacheEntry> entries;  // including superseded ones that are leased
-  std::vector<TimedPin> timed_pins;                 // of entries in the tree; at most max_pinned
+  std::vector<TimedPin> timed_pins;                 // at most max_pinned; their entries are in the tree
   std::unordered_map<FlightId, Flight> flights;
-  std::uint64_t clock = 0;  // of walks and uses
+  std::uint64_t clock = 0;  // logical time: counts walks and uses
   std::uint64_t last_id = 0;
   CacheTime seen_at{0};  // last search for a victim
   PrefixCacheStats counted;
@@ -499,7 +499,7 @@ void PrefixCache::clear() {
   for (auto& [id, entry] : impl_->entries) {
     if (entry.node != nullptr) in_order.emplace(id, &entry);
   }
-  std::map<std::uint64_t, CacheNamespace*> touched;  // by last walk, as the oldest may have to go
+  std::map<std::uint64_t, CacheNamespace*> touched;  // ordered by last walk, as the oldest may be dropped
   for (const auto& [id, entry] : in_order) {
     impl_->detach(*entry, MissReason::kLost);
     touched.emplace(entry->home->root->last_walk(), entry->home);

@@ -76,7 +76,7 @@ struct RegistryOptions : RegistrySettings {
 struct BindRegistry {
   WorkerRef worker;
   protocol::ArchId arch;
-  protocol::StateKind kind{};                   // of the model's states, for lower tiers
+  protocol::StateKind kind{};                   // format of the model's states, for lower tiers
   std::function<double()> seconds_per_token{};  // prefill time; 0: unknown. May be empty
   std::function<bool()> device_is_idle{};       // may be empty
 };
@@ -120,7 +120,7 @@ class PrefixRegistry : public runtime::Actor {
     SharedTokens prompt;
     std::uint32_t most_tokens = UINT32_MAX;  // maximum to restore
     std::uint32_t known = 0;
-    bool diverges = false;     // from a known path
+    bool diverges = false;     // the prompt diverges from a known path
     std::uint32_t behind = 0;  // tokens of an entry beyond `known`
     std::uint32_t lost = 0;    // tokens that the last lookup reported as lost
     protocol::MissReason why_lost = protocol::MissReason::kNone;
@@ -128,7 +128,7 @@ class PrefixRegistry : public runtime::Actor {
     std::vector<std::uint32_t> wanted;
     std::uint32_t passed = 0;     // position of its last checkpoint, taken or missed
     std::uint32_t reports = 0;    // checkpoint reports received
-    std::uint32_t settled = 0;    // of these, adopted or given up
+    std::uint32_t settled = 0;    // reports handled: adopted or given up
     std::uint32_t kept = 0;       // prompt tokens up to the deepest adopted checkpoint
     bool cut_off = false;         // its worker is gone: no report will come
     bool fetching = false;        // the tier below was asked
@@ -191,7 +191,7 @@ class PrefixRegistry : public runtime::Actor {
   bool relieving_ = false;   // relieve() is running
   std::uint64_t adopted_bytes_ = 0;
   std::unordered_map<protocol::FlightNumber, Flight> flights_;
-  std::unordered_map<FlightId, protocol::FlightNumber> numbers_;  // of flights in the cache
+  std::unordered_map<FlightId, protocol::FlightNumber> numbers_;  // flights in the cache
   runtime::TimePoint tier_rests_until_{};
   std::uint64_t brought_tokens_ = 0;  // not found by lookups here
   std::array<std::uint64_t, protocol::kMissReasons> by_reason_{};

@@ -117,10 +117,10 @@ struct EntryBurial {
 
 class PrefixTree {
  public:
-  using Stamp = std::uint64_t;  // of a walk; grows from walk to walk
+  using Stamp = std::uint64_t;  // identifies a walk; increasing
   using Tokens = std::span<const TokenId>;
 
-  /// What a node may carry.
+  /// The kinds of items that a node may carry.
   enum Kind : std::uint8_t { kEntry, kFlight, kTombstone };
   static constexpr std::size_t kKinds = 3;
 

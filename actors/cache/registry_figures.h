@@ -28,7 +28,7 @@ struct RegistryFigures {
   Figure entries{0}, leases{0}, pinned{0}, flights{0}, path_tokens{0}, namespaces{0}, adopted_bytes{0},
       budget_bytes{0}, index_bytes{0};
   Figure verified{0}, mismatches{0}, unverified{0};    // shadow verification; `unverified`: could not be done
-  std::atomic<std::int64_t> oldest_use_ns{INT64_MAX};  // of the next entry to be evicted
+  std::atomic<std::int64_t> oldest_use_ns{INT64_MAX};  // last use of the next entry to be evicted
 
   /// Call once per request that may read the cache.
   void count_request(const protocol::CacheReport& report, std::uint32_t grid) {

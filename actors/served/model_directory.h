@@ -23,7 +23,7 @@ class ModelDirectory {
     protocol::ModelCard card;
     std::shared_ptr<const ServedModel> model;            // null: loading or failed
     std::string detail;                                  // the reason for the state
-    ModelSpec spec;                                      // what it is loaded from
+    ModelSpec spec;                                      // its settings
     std::vector<ServedAdapter> adapters{};               // loaded ones and those that failed
     std::shared_ptr<const protocol::LoadMeter> meter{};  // while loading
   };

@@ -36,10 +36,10 @@ struct ModelSpec {
 };
 
 struct RequestRules {
-  std::chrono::milliseconds longest_wait{60'000};  // for admission
+  std::chrono::milliseconds longest_wait{60'000};  // maximum wait for admission
   std::uint32_t most_choices = 16;
   double verify_share = 0;                      // share of hits recomputed cold and compared
-  bool verify_inline = false;                   // before the answer ends; otherwise in idle time, if any
+  bool verify_inline = false;                   // verify before the answer ends; false: in idle time, if any
   bool prefill_history = true;                  // prefill the next turn's history in idle time
   std::uint32_t reply_checkpoint_tokens = 256;  // tokens between checkpoints inside a long reply; 0: none
   std::uint32_t reply_checkpoints = 8;          // maximum per reply prefilled in idle time

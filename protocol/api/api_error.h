@@ -19,7 +19,7 @@ struct ApiError {
   std::string code;
   std::string param{};  // the field as the client spells it, e.g. "messages[2].role"; may be empty
   std::optional<std::chrono::seconds> retry_after{};
-  std::optional<ServiceError::Lengths> lengths{};  // of a prompt that is too long
+  std::optional<ServiceError::Lengths> lengths{};  // set if the prompt is too long
 };
 
 ApiError to_api_error(const ServiceError& error);

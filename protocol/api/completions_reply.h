@@ -61,9 +61,9 @@ class StreamReply final : public StreamedReply {
   struct Choice {
     std::optional<ReplyParser> parser{};
     std::vector<ReplyToken> tokens{};  // not yet in a chunk
-    std::uint64_t text_offset = 0;     // of the next token, for completions
+    std::uint64_t text_offset = 0;     // offset of the next token, for completions
     std::optional<FinishReason> finish{};
-    SharedTokens prompt{};  // to be sent with the next chunk
+    SharedTokens prompt{};  // sent with the next chunk
   };
 
   Choice& choice(std::uint32_t index);
@@ -83,7 +83,7 @@ class StreamReply final : public StreamedReply {
   std::optional<std::uint32_t> held_finish_;
   LiveTimings timings_;
   bool role_told_ = false;
-  std::string prompt_text_;  // to be sent with the last chunk
+  std::string prompt_text_;  // sent with the last chunk
 };
 
 /// A whole answer: converts the engine's events to one JSON object. Memory grows with the reply, which

@@ -126,8 +126,8 @@ using ParsedCall = std::variant<ApiError, std::unique_ptr<GenerationCall>, std::
 
 struct ApiInput {
   std::string_view body;
-  std::string_view path_end{};    // what matched {…} in the route's path, percent-decoded
-  std::string_view query{};       // of the request target; see query_value()
+  std::string_view path_end{};    // the part that matched {…} in the route's path, percent-decoded
+  std::string_view query{};       // see query_value()
   std::string_view cache_salt{};  // from query or header, for methods without a body
   std::string_view tenant{};      // empty: the server has no keys
   bool deletes = false;           // the method was DELETE, on a kGetDelete route

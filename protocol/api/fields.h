@@ -75,7 +75,7 @@ class Fields {
   const Json& object_;
   const std::string path_;
   std::vector<const Json::Member*> by_name_;  // empty for small objects, which are scanned
-  std::shared_ptr<Reading> reading_;          // of the whole body; null: lookups are not recorded
+  std::shared_ptr<Reading> reading_;          // shared by the whole body; null: lookups are not recorded
   ReadObject* read_ = nullptr;                // this object's record in reading_
 };
 

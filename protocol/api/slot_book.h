@@ -33,7 +33,7 @@ struct SlotKey {
 };
 struct SlotContents {
   std::string model{};
-  TokenList tokens{};  // of the prompt, and of the first choice of its reply
+  TokenList tokens{};  // prompt and first choice of the reply
 };
 
 class SlotBook {

@@ -111,7 +111,7 @@ class PromptMerge : public runtime::Actor {
   StreamWriter<Event> merged_;
   std::deque<Arrival> arrived_;
   std::optional<runtime::CancelSource> arrival_wanted_;  // ends the wait for the reader's end
-  std::vector<runtime::Event> taken_;                    // by prompt: its event was taken from arrived_
+  std::vector<runtime::Event> taken_;                    // by prompt; signaled when its event leaves arrived_
   std::vector<std::optional<Usage>> accounts_;
   bool admitted_ = false;
 };
@@ -275,7 +275,7 @@ class Generation {
   const Tenant& tenant_;
   const std::unique_ptr<GenerationCall> call_;
   ApiRequest& request_;
-  ChatFormatPtr chat_;         // of the requested model; null: no chat, or unknown model
+  ChatFormatPtr chat_;         // the requested model's; null: no chat, or unknown model
   std::uint32_t counted_ = 0;  // choices of all prompts counted in the context
   TokenAccount account_{};
   const TextTime text_time_ = std::make_shared<std::atomic<std::uint64_t>>(0);  // summed over all prompts

@@ -97,9 +97,9 @@ class Connection : public runtime::Actor, private Waiting, private SenderList::E
   const SenderNetwork network_;
   Wire wire_;
   RequestReader reader_;
-  std::int64_t head_began_ns_ = 0;  // of the current request: when its first byte arrived
+  std::int64_t head_began_ns_ = 0;  // arrival of the current request's first byte
   std::optional<BodyLease> lease_;
-  std::optional<Admission> admission_;  // of the current request, once its head is complete
+  std::optional<Admission> admission_;  // set once the current request's head is complete
   std::optional<ApiError> refusal_;
   bool idle_ = true;  // no request to answer has arrived
   bool finishing_ = false;

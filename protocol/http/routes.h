@@ -28,7 +28,7 @@ struct Route {
 
   bool exists() const { return page != Page::kNone || endpoint != nullptr; }
   const Dialect& dialect() const { return endpoint == nullptr ? *elsewhere : endpoint->dialect(); }
-  std::string methods{};  // of all routes at its path, comma-separated
+  std::string methods{};  // methods of all routes at its path, comma-separated
   std::string_view allowed_methods() const { return methods; }
   bool allows(std::string_view method_name) const;
   /// Returns the part of `asked` that matched {…}, percent-decoded. Requires: `asked` led to this route.

@@ -41,7 +41,7 @@ class TenantMeter {
  private:
   struct Account {
     std::uint32_t requests = 0;
-    double tokens = 0;  // in the bucket; negative: owed
+    double tokens = 0;  // bucket level; negative: debt
     runtime::TimePoint filled_at{};
   };
   /// Returns the account, filled up to `now`. Requires: the tenant has limits.

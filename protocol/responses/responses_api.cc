@@ -80,7 +80,7 @@ class ResponseReply final : public StreamedReply {
     std::string text{};  // call: arguments or input; compaction: sealed text
     std::string call_id{};
     std::string name{};
-    std::string name_space{};  // of a call; empty: none
+    std::string name_space{};  // calls only; empty: none
 
     bool is_call() const { return kind == Kind::kCall || kind == Kind::kCustomCall; }
     bool has_parts() const { return kind == Kind::kReasoning || kind == Kind::kMessage; }

@@ -45,7 +45,7 @@ struct ResponseTool {
 enum class ResponseKind : std::uint8_t {
   kResponse,
   kCompactionItem,  // the input ends with a compaction_trigger: the response is one compaction item
-  kCompaction,      // for /v1/responses/compact
+  kCompaction,      // /v1/responses/compact
 };
 
 struct ResponseRequest {
@@ -54,7 +54,7 @@ struct ResponseRequest {
   std::vector<ResponseTool> tools{};  // as shown to the model
   Json kept{};                        // kCompaction: items returned unchanged
   Json frame = Json::object();        // request fields repeated in the response: instructions, tools, …
-  Json messages{};                    // of the conversation, without instructions; null: not to be stored
+  Json messages{};                    // the conversation without instructions; null: do not store
   bool store = true;
   bool seals_reasoning = false;  // include has "reasoning.encrypted_content"
 };

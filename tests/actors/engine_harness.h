@@ -65,7 +65,7 @@ struct Reply {
   struct Choice {
     TokenList tokens;
     std::string text;
-    std::vector<double> logprobs;  // of each token and its best alternatives, concatenated
+    std::vector<double> logprobs;  // each token's and its best alternatives', concatenated
     std::optional<protocol::Finished> finished;
 
     bool operator==(const Choice& other) const {

@@ -103,7 +103,7 @@ inline std::string random_reply(const std::shared_ptr<MaskMaker>& maker, std::mt
   ReplyConstraint reply(maker);
   const Vocabulary& vocabulary = maker->vocabulary();
   std::string text;
-  std::string name;  // of a member that may be required
+  std::string name;  // name of a member that may be required
   for (std::size_t step = 0; step < 5000; ++step) {
     const SharedMask mask = reply.mask();
     if (mask->ends) return text;
