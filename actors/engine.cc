@@ -32,7 +32,7 @@ using runtime::Task;
 struct Engine::Parts {
   Parts(runtime::System& host, EngineOptions wishes);
   void spawn_tiers();
-  /// Names come from that tier's store, and go to it.
+  /// Loads the snapshot names from that tier's store, and stores changes there.
   void keep_names(const TierSettings& settings, const runtime::RefOf<StoreTier>& tier) const;
 
   runtime::System& system;
@@ -40,13 +40,13 @@ struct Engine::Parts {
   const std::shared_ptr<ModelDirectory> directory = std::make_shared<ModelDirectory>();
   const std::shared_ptr<DeviceBoard> board = std::make_shared<DeviceBoard>();
   const std::shared_ptr<RequestRoll> requests = std::make_shared<RequestRoll>();
-  std::atomic<std::uint64_t> requests_begun{0};  // hands out numbers
+  std::atomic<std::uint64_t> requests_begun{0};  // source of request numbers
   const std::shared_ptr<BoundedCount> running;
   const std::shared_ptr<BoundedCount> idle;
   const std::shared_ptr<Restarts> restarts;
   const std::shared_ptr<const TextPool> texts;
   const std::shared_ptr<const TextPool> mask_makers;
-  /// Below the devices, from the nearest to the farthest.
+  /// Lower tiers, from nearest to farthest.
   struct LowerTier {
     protocol::Tier tier{};
     std::shared_ptr<TierFigures> figures{};
@@ -54,7 +54,7 @@ struct Engine::Parts {
   };
   std::vector<LowerTier> tiers{};
   const std::shared_ptr<protocol::NamedSnapshots> names = std::make_shared<protocol::NamedSnapshots>();
-  runtime::RefOf<TierStack> all_tiers;  // nobody, where there are none
+  runtime::RefOf<TierStack> all_tiers;  // null: none
   runtime::RefOf<ModelSupervisor> supervisor;
 };
 
@@ -62,13 +62,13 @@ namespace {
 
 constexpr std::chrono::minutes kAdapterTime{10};
 constexpr std::chrono::seconds kViewTime{10};
-constexpr std::chrono::minutes kDeskTime{30};  // for a model to come or go
+constexpr std::chrono::minutes kDeskTime{30};  // for loading or unloading a model
 
 std::uint64_t read(const std::atomic<std::uint64_t>& figure) {
   return figure.load(std::memory_order_relaxed);
 }
 
-/// Of the device that most models are on, or of one that a model names: GPUs share what is pinned.
+/// Returns the pinned transfer buffers of the default device, or of a model's; GPUs share them.
 std::shared_ptr<gpu::TransferBuffers> buffers_for(const EngineOptions& options) {
   const std::uint64_t most = std::max(options.host.most_bytes > 0 ? options.host.loading_bytes : 0,
                                       options.disk.folder.empty() ? 0 : options.disk.loading_bytes);
@@ -100,7 +100,7 @@ Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
     directory->set({std::move(card), nullptr, "is being loaded", spec});
   }
   if (options.cache) spawn_tiers();
-  // It loads what stands in the directory.
+  // It loads the models in the directory.
   supervisor =
       system.spawn<ModelSupervisor>({.placement = runtime::Placement::own_thread(),
                                      .on_failure = runtime::OnFailure::restart(
@@ -162,14 +162,14 @@ Engine::Engine(runtime::System& system, EngineOptions options)
 Engine::~Engine() {
   parts_->names->set_listener({});
   parts_->requests->tell_all({.why = "the engine is shutting down"});
-  parts_->supervisor.stop();  // and with it the device and the registries
+  parts_->supervisor.stop();  // stops devices and registries, too
   if (parts_->all_tiers) parts_->all_tiers.stop();
   for (const Parts::LowerTier& lower : parts_->tiers) lower.actor.stop();
 }
 
 runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request) {
   auto [writer, reader] = runtime::make_stream<Event>(protocol::kEventWindow);
-  const bool ends_trace = !request.trace;  // nobody follows it outside
+  const bool ends_trace = !request.trace;  // no caller ends it
   if (ends_trace) request.trace = traces::RequestTrace(request.id.empty() ? "nameless" : request.id, "asked");
   const auto refuse = [&writer = writer](ServiceError error) {
     Event event = protocol::Failed{std::move(error)};
@@ -216,7 +216,7 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
                              .reply_id = std::move(reply_id),
                              .tenant = std::move(tenant_name)});
     } catch (const std::exception& error) {
-      // The job, and with it the writer, went with the actor that could not be made: the stream has ended.
+      // The job, including the writer, was destroyed with the failed actor, so the stream has ended.
     }
   }
   return std::move(reader);
@@ -233,7 +233,7 @@ runtime::Ask<protocol::Answer<protocol::Rendered>> Engine::render(protocol::Rend
   return parts_->texts->ask(RenderJob{std::move(request)});
 }
 
-// -- looking at it
+// -- inspection
 
 std::vector<protocol::ModelCard> Engine::models() const {
   std::vector<protocol::ModelCard> cards;
@@ -350,8 +350,7 @@ Engine::AdapterAnswer Engine::unload_adapter(const std::string& model, const std
   return ServiceError{ServiceErrorCode::kUnavailable, unloaded.error().describe()};
 }
 
-// What comes from outside may name files in one folder alone; that is checked here, for the supervisor trusts its
-// senders.
+// Checks that a path from outside is inside the adapter folder, because the supervisor trusts its senders.
 runtime::Ask<Engine::AdapterAnswer> Engine::load_adapter(protocol::AdapterWish wish) {
   LoadModelAdapter load{.model = std::move(wish.model), .spec = {.name = std::move(wish.name), .path = {}}};
   if (!wish.path.empty()) {
@@ -388,7 +387,7 @@ std::optional<ServiceError> Engine::wait_until_ready(std::chrono::milliseconds t
   return std::nullopt;
 }
 
-// -- what the operator of a server asks (protocol/server_desk.h)
+// -- operator requests (protocol/server_desk.h)
 
 namespace {
 
@@ -490,7 +489,7 @@ Task<protocol::Answer<std::string>> Engine::unload_model(std::string name) {
   if (name.empty() || !entry) {
     const auto spec = std::ranges::find(parts_->options.models, name, &ModelSpec::name);
     if (spec == parts_->options.models.end()) co_return no_such_model(name, parts_->options);
-    co_return name;  // it is not there, which is what was wanted
+    co_return name;  // already unloaded
   }
   auto asked = parts_->supervisor.ask(UnloadModel{name}, kDeskTime);
   const Result<bool> unloaded = co_await asked;
@@ -501,7 +500,7 @@ Task<protocol::Answer<std::string>> Engine::unload_model(std::string name) {
   co_return name;
 }
 
-// -- figures, as Prometheus names such things
+// -- figures, with Prometheus names
 
 namespace {
 
@@ -528,7 +527,7 @@ class Listing {
   std::vector<Figure> figures_;
 };
 
-/// Of all devices together.
+/// Sums figures over all devices.
 class Together {
  public:
   explicit Together(const std::map<std::string, DeviceBoard::Figures>& devices) : devices_(devices) {}

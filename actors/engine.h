@@ -1,5 +1,6 @@
 #pragma once
-// Engine: all of it as a library. Load models, submit requests, read their streams; no HTTP needed.
+// Engine: the inference engine as a library: load models, submit requests, read their event streams. Needs no
+// HTTP.
 //
 //   runtime::System system;                              // runtime/system.h
 //   actors::Engine engine(system, {.models = {{.name = "m", .path = "model-folder"}}});
@@ -11,15 +12,14 @@
 //     ...
 //   }
 //
-// The system must outlive the engine. Destroying the engine stops its actors; requests that run end with a
-// Failed event or their stream's end.
+// The system must outlive the engine. Destroying the engine stops its actors; running requests end with a
+// Failed event or the end of their stream.
 //
-// Failure: every actor of the engine has its own rule, in its header; docs/dev/failure-model.md lists them. None of
-// them takes the engine with it: what cannot be mended fails a model, or all, and health() says which and
-// why.
+// Failure: each actor's header has its rule; docs/dev/failure-model.md lists them. No failure ends the
+// engine: an unrecoverable one fails a model, or all models, as health() reports with the reason.
 //
-// Threading: as protocol/service.h says; ask_load() within an actor's turn; load(), unload(), those of adapters and
-// wait_until_ready() block, and are for threads that are no actor's.
+// Threading: as in protocol/service.h; ask_load() within an actor's turn; load(), unload(), the adapter
+// functions and wait_until_ready() block and must not be called by actors.
 
 #include <chrono>
 #include <memory>
@@ -43,7 +43,7 @@ struct WorkerFigures;
 
 class Engine : public protocol::Service, public protocol::ServerDesk, private protocol::AdapterDesk {
  public:
-  /// Begins to load the models; they are there when health() says so.
+  /// Starts loading the models; health() tells when they are ready.
   Engine(runtime::System& system, EngineOptions options);
   ~Engine() override;
 
@@ -68,24 +68,26 @@ class Engine : public protocol::Service, public protocol::ServerDesk, private pr
   runtime::Task<protocol::Answer<std::string>> unload_model(std::string name) override;
 
   using Loaded = Outcome<protocol::ModelCard, protocol::ServiceError>;
+  /// Loads a model and waits; returns an error on failure or timeout.
   Loaded load(ModelSpec spec, std::chrono::milliseconds timeout);
-  /// The same for an actor, which awaits it.
+  /// The asynchronous variant of load(), for actors.
   runtime::Ask<Loaded> ask_load(ModelSpec spec, std::chrono::milliseconds timeout);
   bool unload(const std::string& name, std::chrono::milliseconds timeout);
   using AdapterAnswer = protocol::Answer<protocol::AdapterCard>;
-  /// To a model that is loaded, by name; empty: the first.
+  /// Loads an adapter of a loaded model; empty `model`: the first.
   AdapterAnswer load_adapter(const std::string& model, AdapterSpec spec, std::chrono::milliseconds timeout);
   AdapterAnswer unload_adapter(const std::string& model, const std::string& name,
                                std::chrono::milliseconds timeout);
-  /// Until every model, with its adapters, is loaded or has failed; the error of the first that failed.
+  /// Waits until every model and its adapters are loaded or have failed; returns the first error, if any.
   std::optional<protocol::ServiceError> wait_until_ready(std::chrono::milliseconds timeout);
 
-  /// For tests, where the worker was made to obey. Returns when the worker knows.
+  /// For tests: injects a fault, if the worker was configured to allow it. Returns when the worker has
+  /// received it.
   void inject(protocol::InjectFault fault);
-  /// Returns when the crash has happened.
+  /// For tests: returns after the crash.
   void inject(protocol::InjectCrash crash);
   std::size_t running_requests() const;
-  /// Of a device, by its name.
+  /// `device`: its name.
   const WorkerFigures& device_figures(const std::string& device) const;
 
  private:

@@ -1,7 +1,5 @@
 #pragma once
-// What a host says of its engine.
-//
-// Threading: a plain value; its functions are called from any thread.
+// The options of an engine. Its functions are called from any thread.
 
 #include <chrono>
 #include <cstdint>
@@ -18,24 +16,23 @@ namespace reprise::actors {
 
 struct EngineOptions {
   std::vector<ModelSpec> models{};
-  WorkerSettings worker{};  // of every device; its `device` is where models go that name none
-  std::string
-      adapter_folder{};  // where those lie that clients of the server may have loaded by path; empty: none
+  WorkerSettings worker{};       // every device's; `device`: the models' default
+  std::string adapter_folder{};  // folder of the adapters that clients may load; empty: none
   bool cache = true;
   RegistrySettings registry{};
-  HostTierSettings host{};  // snapshots beside those in the devices' own memory; its `log`, too
-  DiskTierSettings disk{};  // snapshots that outlast the process; its `log` is the engine's where it has none
-  RemoteTierSettings remote{};  // snapshots that servers share; its `log`, too
+  HostTierSettings host{};      // snapshots in host memory, for devices with their own
+  DiskTierSettings disk{};      // snapshots that outlast the process; `log` defaults to the engine's
+  RemoteTierSettings remote{};  // snapshots shared by servers
   RequestRules requests{};
   std::uint32_t most_requests = 1024;
-  std::uint32_t most_idle = 4;                      // requests that do idle work
-  std::chrono::milliseconds longest_step{120'000};  // at least; large models may take longer (step_watch.h)
-  std::uint32_t most_reloads = 3;                   // of a model, within reload_window
+  std::uint32_t most_idle = 4;                      // requests doing idle work
+  std::chrono::milliseconds longest_step{120'000};  // minimum of the hang limit (step_watch.h)
+  std::uint32_t most_reloads = 3;                   // per model, within reload_window
   std::chrono::minutes reload_window{10};
   std::function<void(const std::string&)> log{};        // may be empty; called from any thread
-  std::function<void(const std::string&)> log_error{};  // what somebody has to mend; empty: `log`
-  /// The device cannot be used again in this process: its requests have been told, its models have failed.
-  /// May be empty; a server ends itself here, for its service manager to start it anew.
+  std::function<void(const std::string&)> log_error{};  // errors that need an operator; empty: `log`
+  /// Called when this process cannot use a device any more, after its requests were told and its models have
+  /// failed. May be empty; a server exits here so that its service manager restarts it.
   std::function<void(const std::string& why)> device_lost{};
 };
 

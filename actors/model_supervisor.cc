@@ -26,8 +26,8 @@ using runtime::Task;
 namespace {
 
 constexpr std::chrono::hours kLoadDeadline{1};
-constexpr std::chrono::milliseconds kDeviceChange{500};  // for a device that ended to be replaced
-constexpr int kMostDevices = 3;                          // tried by one load
+constexpr std::chrono::milliseconds kDeviceChange{500};  // for a failed device to be replaced
+constexpr int kMostDevices = 3;                          // attempts per load
 
 std::string file_name_of(const std::string& path) {
   std::filesystem::path file(path);
@@ -42,9 +42,8 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
   }
 }
 
-/// What may be said to clients of why files cannot be used: `text` with the folder of `path`, as it was given and as it is
-/// without links, left out wherever it stands: "/srv/models/qwen/config.json: is missing" of "/srv/models/qwen" is
-/// "qwen/config.json: is missing".
+/// Removes the parent folder of `path`, as given and with links resolved, from an error text for clients: for
+/// "/srv/models/qwen", "/srv/models/qwen/config.json: is missing" becomes "qwen/config.json: is missing".
 std::string without_folders(std::string text, const std::string& path) {
   std::error_code unknown;
   for (std::filesystem::path one : {std::filesystem::path(path), std::filesystem::canonical(path, unknown)}) {
@@ -87,7 +86,7 @@ constexpr std::chrono::minutes kWorkerDeadline{10};
 constexpr std::chrono::milliseconds kWatchPeriod{50};
 constexpr std::chrono::milliseconds kLastWords{500};  // for answers to reach their clients
 
-// What a worker that is left behind, or has ended, will not publish any more.
+// Resets the figures that an abandoned or ended worker will not update any more.
 void forget_what_is_held(WorkerFigures& figures) {
   figures.step_began_ns.store(0, std::memory_order_relaxed);
   for (auto* held : {&figures.sequences, &figures.snapshots, &figures.waiting, &figures.used_bytes}) {
@@ -181,12 +180,12 @@ void ModelSupervisor::begin_load(Managed& managed, ModelSpec spec) {
 }
 
 Task<void> ModelSupervisor::load(std::string name) {
-  Managed& managed = models_.at(name);  // stays: unloading waits for this
+  Managed& managed = models_.at(name);  // stays valid: unloading waits for the load
   Error error;
   try {
     Task<Error> bringing = bring(managed);
     error = co_await bringing;
-  } catch (const std::exception& failure) {  // a file; what() names it
+  } catch (const std::exception& failure) {  // a file error; what() names the file
     error = ServiceError{ServiceErrorCode::kInvalid, failure.what(), "model"};
   }
   if (error && managed.arch) {
@@ -208,7 +207,7 @@ void ModelSupervisor::end_load(Managed& managed, const Error& error) {
   for (auto& reply : std::exchange(managed.waiting, {})) reply.answer(loaded);
 }
 
-// A device that ends in the middle of it is replaced, and the next one tried.
+// If the device fails meanwhile, tries again on its replacement.
 Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
   const ModelSpec& spec = managed.spec;
   Device& device = device_for(spec);
@@ -265,7 +264,7 @@ ModelSupervisor::Error ModelSupervisor::refusal_of_budget(const ModelSpec& spec,
   return ServiceError{ServiceErrorCode::kInvalid, "kv_budget: " + why, "model"};
 }
 
-// What it will take, before it is loaded. A file that cannot be read is told of by who loads it.
+// Logs the expected memory. Ignores unreadable files; loading reports them.
 void ModelSupervisor::log_plan(const ModelSpec& spec) const {
   try {
     const models::ComputeOptions options = models::compute_options(spec.compute, spec.kv_dtype, spec.isa);
@@ -356,7 +355,7 @@ void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
     registry.cache.grid = loaded.grid;
     registry.cache.any_token = loaded.any_token;
     if (registry.budget_bytes == 0) {
-      registry.budget_bytes = loaded.state_bytes;  // whose marks the worker has
+      registry.budget_bytes = loaded.state_bytes;  // the worker applies its eviction marks
     } else {
       registry.evict_percent = options_.worker.pressure.evict;
     }
@@ -416,7 +415,7 @@ Task<bool> ModelSupervisor::on(UnloadModel unload) {
   const Device* device = found->second.device;
   if (found->second.registry) found->second.registry.stop();
   models_.erase(found);
-  if (device == nullptr) co_return true;  // it never got as far
+  if (device == nullptr) co_return true;  // it was never loaded
   auto asked = device->worker.ask(protocol::DropArch{arch}, kLoadDeadline);
   const Result<protocol::ArchDropped> dropped = co_await asked;
   log("model '" + unload.name + "' is unloaded");
@@ -428,7 +427,7 @@ Task<void> ModelSupervisor::drop(Managed& managed) {
   if (managed.device == nullptr) co_return;
   auto asked = managed.device->worker.ask(protocol::DropArch{arch}, kLoadDeadline);
   const Result<protocol::ArchDropped> dropped = co_await asked;
-  static_cast<void>(dropped);  // a device that does not answer has nothing any more
+  static_cast<void>(dropped);  // a device that does not answer holds nothing
 }
 
 // -- adapters
@@ -440,7 +439,7 @@ bool is_adapter_name(const std::string& name) {
   });
 }
 
-// What cannot be loaded is listed with its reason: the model serves all the same.
+// Returns an adapter that fails to load with its error; the model serves without it.
 Task<ServedAdapter> ModelSupervisor::bring_adapter(runtime::RefOf<DeviceWorker> worker, protocol::ArchId arch,
                                                    AdapterSpec spec) {
   ServedAdapter adapter{.name = spec.name};
@@ -518,7 +517,7 @@ Task<LoadModelAdapter::Reply> ModelSupervisor::on(LoadModelAdapter load) {
   const protocol::ArchId arch = managed.arch;
   Task<ServedAdapter> bringing = bring_adapter(managed.device->worker, arch, spec);
   const ServedAdapter adapter = co_await bringing;
-  // The model may have been unloaded meanwhile, or loaded anew without this one.
+  // The model may have been unloaded meanwhile, or reloaded without this adapter.
   const auto now = models_.find(name);
   if (now == models_.end()) co_return refuse(ServiceErrorCode::kUnavailable, "the model was unloaded");
   now->second.adapters_changing.erase(spec.name);
@@ -537,7 +536,7 @@ Task<LoadModelAdapter::Reply> ModelSupervisor::on(LoadModelAdapter load) {
   co_return LoadModelAdapter::Reply(card_of(name, adapter));
 }
 
-// Nobody finds it from here on; then its requests are told, and what it held goes.
+// Removes it from the directory first, then tells its requests, then frees what it held.
 Task<UnloadModelAdapter::Reply> ModelSupervisor::on(UnloadModelAdapter unload) {
   const auto refuse = [](ServiceErrorCode code, std::string why) {
     return UnloadModelAdapter::Reply(ServiceError{code, std::move(why), "name"});
@@ -570,12 +569,12 @@ Task<UnloadModelAdapter::Reply> ModelSupervisor::on(UnloadModelAdapter unload) {
     auto dropping = managed.device->worker.ask(protocol::DropAdapter{.adapter = adapter.loaded.adapter},
                                                kAdapterDeadline);
     const Result<protocol::AdapterDropped> dropped = co_await dropping;
-    static_cast<void>(dropped);  // a device that does not answer has nothing any more
+    static_cast<void>(dropped);  // a device that does not answer holds nothing
     if (registry) {
       auto forgetting =
           registry.ask(protocol::DropNamespaces{.prefix = adapter.name_space()}, kAdapterDeadline);
       const Result<protocol::Nothing> forgotten = co_await forgetting;
-      static_cast<void>(forgotten);  // one that begins anew has forgotten already
+      static_cast<void>(forgotten);  // a restarted registry is empty anyway
     }
   }
   if (const auto now = models_.find(name); now != models_.end())
@@ -584,7 +583,7 @@ Task<UnloadModelAdapter::Reply> ModelSupervisor::on(UnloadModelAdapter unload) {
   co_return UnloadModelAdapter::Reply(card_of(name, adapter));
 }
 
-// -- when something breaks: a model
+// -- failure of a model
 
 void ModelSupervisor::on(protocol::ArchFailed failed) {
   if (failed.device_lost) {
@@ -620,7 +619,7 @@ Task<void> ModelSupervisor::reload(std::string name, std::string why) {
   }
 }
 
-// Clears the way for a load, if there may be one more.
+// Drops the model before a reload, or returns an error if it was reloaded too often.
 Task<ModelSupervisor::Error> ModelSupervisor::reload_within_limits(Managed& managed, const std::string& why) {
   const runtime::TimePoint now = runtime::Clock::now();
   while (!managed.reloads.empty() && now - managed.reloads.front() > options_.reload_window) {
@@ -650,13 +649,13 @@ Task<void> ModelSupervisor::give_up(std::string name, std::string why) {
   begin_load(managed, managed.spec);
 }
 
-// -- a registry
+// -- failure of a registry
 
 void ModelSupervisor::on(RegistryStarted started) {
   const auto found = models_.find(started.model);
   if (found == models_.end()) return;
   Managed& managed = found->second;
-  if (!std::exchange(managed.registry_was_born, true)) return;  // bound when it was made
+  if (!std::exchange(managed.registry_was_born, true)) return;  // it was bound at creation
   restarts_->registries.note_restart();
   log("the prefix cache of model '" + started.model + "' has failed and was restarted empty");
   if (managed.arch) {
@@ -677,7 +676,7 @@ void ModelSupervisor::on(runtime::Down down) {
   }
 }
 
-// -- a device
+// -- failure of a device
 
 void ModelSupervisor::replace_worker(Device& device, const std::string& why) {
   log(device.name + ": " + why);
@@ -694,7 +693,7 @@ void ModelSupervisor::replace_worker(Device& device, const std::string& why) {
   }
 }
 
-// A device that hangs answers nothing, so it is watched from here.
+// A hung device does not answer, so it is watched from here.
 Task<void> ModelSupervisor::watch_workers() {
   for (;;) {
     auto pause = runtime::sleep_for(kWatchPeriod);
@@ -743,7 +742,7 @@ Task<void> ModelSupervisor::lose_device(Device& device, std::string why) {
 
 // -- for tests
 
-// As they are now: a device may come, or be replaced, while somebody waits for an answer.
+// A copy: devices may be added or replaced while the caller waits for an answer.
 std::vector<runtime::RefOf<DeviceWorker>> ModelSupervisor::workers(const std::string& wanted) const {
   std::vector<runtime::RefOf<DeviceWorker>> workers;
   for (const auto& [name, device] : devices_) {

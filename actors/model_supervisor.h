@@ -1,29 +1,27 @@
 #pragma once
-// ModelSupervisor: brings models onto their devices, takes them off, and brings them back when a device failed.
+// ModelSupervisor: loads models onto devices, unloads them, and reloads them after a device failure.
 //
-// Each device that a model asks for has one worker, made when the first model comes; models on different
-// devices share nothing.
+// Each device has one worker, created for its first model. Models on different devices share nothing.
 //
-// Loading is single-flight: whoever asks for a model that is being loaded waits for that load. A model whose
-// step failed is dropped and loaded anew, within limits; its registry stays and knows that its snapshots are
-// lost. A device that hangs (step_watch.h) is left behind with its worker, the requests on it are told, and
-// all its models are loaded on a new one; so it is where the worker itself ended by an exception. A GPU that
-// hangs, or that CUDA gave up, is lost with the process: what hangs on it cannot be stopped.
+// Concurrent requests to load a model wait for one load. A model whose step failed is dropped and reloaded,
+// within limits; its registry stays and records its snapshots as lost. If a device hangs (step_watch.h) or
+// its worker ends by an exception, the worker is abandoned, the requests on it are told, and all its models
+// are loaded on a new one. A GPU that hangs, or whose CUDA context failed, cannot be recovered within the
+// process and is lost.
 //
-// Adapters come with the model, or while it is served; those that are there when a model fails come back with it. One
-// that cannot be loaded with its model is listed with the reason, and the model serves. Unloading takes an adapter out
-// of the directory, tells the requests that use it, has the worker end their sequences and drop its snapshots, and the
-// registry forget them.
+// Adapters are loaded with the model or later; a reload restores those present at the failure. If an adapter
+// fails to load with its model, it is listed with the reason and the model serves without it. Unloading
+// removes an adapter from the directory, tells the requests that use it, makes the worker end their sequences
+// and drop its snapshots, and the registry forget them.
 //
-// What is loaded stands in the ModelDirectory, which everybody may read without asking.
+// Loaded models are published in the ModelDirectory.
 //
-// Failure: what goes wrong while a model is loaded fails that model, with its reason in the directory. What
-// leaves a handler all the same makes the supervisor start anew, its children with it: running requests are
-// told, and all models of the directory are loaded again. A registry that failed too often fails its model.
-// More than kMostRestarts failures within kRestartWindow, and nothing is served any more, as Engine::health()
-// tells.
+// Failure: an error while loading fails that model, with the reason in the directory. Any other exception in
+// a handler restarts the supervisor and its children: running requests are told, and all models of the
+// directory are reloaded. A registry that fails too often fails its model. After more than kMostRestarts
+// failures within kRestartWindow nothing is served, as Engine::health() reports.
 //
-// Threading: an actor on a thread of its own, for it reads files.
+// Threading: an actor on its own thread, because it reads files.
 
 #include <chrono>
 #include <deque>
@@ -46,13 +44,13 @@
 
 namespace reprise::actors {
 
-/// The figures of every device that models were brought onto, for everybody to read without asking. A device keeps its
-/// figures for as long as the engine lives, whoever works on it. Any thread; a short lock around a map of pointers.
+/// The figures of all devices, readable without asking an actor. A device's figures live as long as the
+/// engine, across workers. Any thread; a short lock around a map of pointers.
 class DeviceBoard {
  public:
   using Figures = std::shared_ptr<WorkerFigures>;
 
-  /// By the name that models/device.h gives it; made at the first asking.
+  /// Returns the figures of the device with that name (models/device.h), creating them at the first call.
   Figures of(const std::string& device) {
     const std::lock_guard lock(mutex_);
     Figures& figures = devices_[device];
@@ -75,16 +73,16 @@ struct LoadModel {
   ModelSpec spec;
 };
 struct UnloadModel {
-  using Reply = bool;  // whether there was such a model
+  using Reply = bool;  // false: no such model
   std::string name;
 };
 
-/// One whose path is empty is where the model's configuration says.
+/// An empty path: as in the model's configuration.
 struct LoadModelAdapter {
   using Reply = protocol::Answer<protocol::AdapterCard>;
   std::string model;  // empty: the first
   AdapterSpec spec;
-  std::string refused{};  // not empty: what is to be answered, and nothing done
+  std::string refused{};  // not empty: reply with this error and do nothing
 };
 struct UnloadModelAdapter {
   using Reply = protocol::Answer<protocol::AdapterCard>;
@@ -92,7 +90,7 @@ struct UnloadModelAdapter {
   std::string name;
 };
 
-/// Whether an adapter may be called so: "MODEL:NAME" must be clear.
+/// Returns true if the name is valid for an adapter: "MODEL:NAME" must be unambiguous.
 bool is_adapter_name(const std::string& name);
 
 class ModelSupervisor : public runtime::Actor {
@@ -127,38 +125,38 @@ class ModelSupervisor : public runtime::Actor {
     std::string name;
     runtime::RefOf<DeviceWorker> worker;
     DeviceBoard::Figures figures;
-    StepWatch steps{};  // of that worker
-    bool lost = false;  // this process cannot use it again
+    StepWatch steps{};  // the current worker's
+    bool lost = false;  // unusable in this process
 
     bool is_gpu() const { return name.starts_with("cuda"); }
   };
   struct Managed {
-    ModelSpec spec;                           // with the adapters that are there now
-    std::vector<AdapterSpec> configured;      // adapters that it was asked for with
-    std::set<std::string> adapters_changing;  // names that are being loaded or unloaded
-    Device* device = nullptr;                 // where it is, or was last
+    ModelSpec spec;                           // includes the current adapters
+    std::vector<AdapterSpec> configured;      // adapters of the original spec
+    std::set<std::string> adapters_changing;  // names being loaded or unloaded
+    Device* device = nullptr;                 // current or last device
     protocol::ArchId arch{};
     std::uint64_t weight_bytes = 0;
-    protocol::StateKind kind{};  // of its states
+    protocol::StateKind kind{};  // format of its states
     runtime::RefOf<PrefixRegistry> registry;
-    bool registry_was_born = false;  // its first start has been told
+    bool registry_was_born = false;  // its first start was reported
     std::shared_ptr<RegistryFigures> figures = std::make_shared<RegistryFigures>();
     bool loading = false;
-    bool failed_early = false;                   // its arch has failed while its adapters were being loaded
-    std::shared_ptr<protocol::LoadMeter> meter;  // of the load under way, or the last
+    bool failed_early = false;                   // its arch failed while adapters were loading
+    std::shared_ptr<protocol::LoadMeter> meter;  // the current or last load
     std::vector<runtime::ReplyTo<LoadModel::Reply>> waiting;
     std::deque<runtime::TimePoint> reloads;
   };
 
   // -- loading and unloading
-  /// The device that a spec names, with its worker. Throws models::SettingError.
+  /// Returns the device that a spec names, with its worker. Throws models::SettingError.
   Device& device_for(const ModelSpec& spec);
   void spawn_worker(Device& device);
   void begin_load(Managed& managed, ModelSpec spec);
   runtime::Task<void> load(std::string name);
   runtime::Task<Error> bring(Managed& managed);
   void log_plan(const ModelSpec& spec) const;
-  /// Of a model whose budget for keys and values makes no sense, or that cannot keep to one.
+  /// Returns an error if the model's KV budget is invalid, or not supported by the model.
   static Error refusal_of_budget(const ModelSpec& spec, const protocol::ArchLoaded& loaded);
   runtime::Task<void> drop(Managed& managed);
   void end_load(Managed& managed, const Error& error);
@@ -185,7 +183,7 @@ class ModelSupervisor : public runtime::Actor {
   void look_at(Device& device);
   void replace_worker(Device& device, const std::string& why);
   runtime::Task<void> lose_device(Device& device, std::string why);
-  // Empty: of all devices.
+  // Empty: all devices.
   std::vector<runtime::RefOf<DeviceWorker>> workers(const std::string& wanted) const;
 
   EngineOptions options_;
@@ -193,10 +191,10 @@ class ModelSupervisor : public runtime::Actor {
   const std::shared_ptr<DeviceBoard> board_;
   const std::shared_ptr<RequestRoll> requests_;
   const std::shared_ptr<Restarts> restarts_;
-  const protocol::TierRef tier_;  // below the devices; may be nobody
+  const protocol::TierRef tier_;  // below the devices; may be null
   const protocol::TurnStoreRef turn_store_;
   const std::shared_ptr<protocol::TurnBook> turns_ = std::make_shared<protocol::TurnBook>();
-  std::map<std::string, Device> devices_;  // by name; they stay
+  std::map<std::string, Device> devices_;  // never removed
   std::map<std::string, Managed> models_;
 };
 

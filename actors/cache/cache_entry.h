@@ -1,5 +1,5 @@
 #pragma once
-// A snapshot as the prefix cache knows it, and what the index of such entries weighs.
+// A cached snapshot's entry in the prefix cache, and the memory cost of the index of entries.
 //
 // Threading: the owner of the cache.
 
@@ -14,9 +14,9 @@ namespace reprise::actors {
 
 struct CacheNamespace;
 
-/// As an eviction policy tells entries apart.
+/// The classes of entries that an eviction policy distinguishes.
 struct EntryKind {
-  bool shared = false;  // several prompts go on from it
+  bool shared = false;  // several prompts continue from it
   bool hit = false;
   auto operator<=>(const EntryKind&) const = default;
 };
@@ -29,27 +29,27 @@ struct CacheEntry {
   std::uint64_t conversation = 0;
   std::uint64_t request = 0;
   bool pinned = false;
-  std::chrono::nanoseconds ttl{0};  // its own, since the last use; 0: the cache's alone
+  std::chrono::nanoseconds ttl{0};  // since the last use, beside the cache's; 0: none
 
-  std::chrono::nanoseconds last_use{0};  // its making counts as one
-  std::uint64_t use_order = 0;           // among uses at one time
+  std::chrono::nanoseconds last_use{0};  // creation counts as a use
+  std::uint64_t use_order = 0;
   std::uint32_t hits = 0;
   std::uint32_t leases = 0;
 
   CacheNamespace* home = nullptr;
-  PrefixTree::Node* node = nullptr;  // null: superseded, and out of the tree, but leased
+  PrefixTree::Node* node = nullptr;  // null: superseded, no longer in the tree, but leased
 
-  EntryKind kind{};     // as it was when it was queued last
-  bool queued = false;  // in the eviction queue
+  EntryKind kind{};  // when it was last queued
+  bool queued = false;
 };
 
-// What the cache's own index weighs: the tree of prompts and the list of entries, beside the snapshots themselves. It
-// is memory like any other and counts in the budget. Counted, not asked for: nodes and entries have a fixed weight, tokens
-// their own. A test compares the sum with what the allocator gave (tests/actors/cache_bytes_test.cc).
+// The cache's index, i.e. the tree of prompts and the entries, counts in the memory budget beside the
+// snapshots. Its size is computed, not measured: a fixed weight per node and entry, and the tokens.
+// tests/actors/cache_bytes_test.cc compares it with the allocator's figures.
 
-/// A node with its place among its parent's children and, for most, in the order of idle leaves.
+/// A node, including its link in the parent's children and, usually, in the order of idle leaves.
 inline constexpr std::uint64_t kNodeBytes = sizeof(PrefixTree::Node) + 96;
-/// An entry with its places in the hash table, the eviction queue and its conversation.
+/// An entry, including its nodes in the hash table, the eviction queue and its conversation.
 inline constexpr std::uint64_t kEntryBytes = sizeof(CacheEntry) + 120;
 
 constexpr std::uint64_t index_bytes(std::uint64_t nodes, std::uint64_t tokens, std::uint64_t entries) {

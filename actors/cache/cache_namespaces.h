@@ -1,8 +1,8 @@
 #pragma once
 // The namespaces of a prefix cache, by name. Each has a root of its own in the tree.
 //
-// At most `limit` of them, but for those that carry entries or flights, which stay: where there are more, the
-// others go, those that nobody walked for longest first. One with nothing in it is dropped by the cache.
+// Namespaces beyond `limit` are dropped, least recently walked first; those with entries or flights stay. The
+// cache drops empty ones.
 //
 // Threading: one owner.
 
@@ -29,15 +29,14 @@ class CacheNamespaces {
   CacheNamespaces(PrefixTree& tree, std::size_t limit) : tree_(tree), limit_(limit) {}
 
   std::size_t size() const { return by_root_.size(); }
-  /// Null: unknown.
-  CacheNamespace* find(std::string_view name) const;
+  CacheNamespace* find(std::string_view name) const;  // null: unknown
   CacheNamespace& find_or_add(std::string_view name);
-  /// Of those that begin so, sorted.
+  /// Sorted.
   std::vector<std::string> names_from(std::string_view prefix) const;
   CacheNamespace& of(const PrefixTree::Node* root) const;
 
-  /// To be called after a walk in it, and after it gained or lost an entry or a flight. It goes if nothing is
-  /// left in it; others may go if there are too many.
+  /// Call after a walk in it, and after it gained or lost an entry or a flight. May drop it, if it is empty,
+  /// and others, if there are too many.
   void update(CacheNamespace& space);
 
  private:
@@ -45,7 +44,7 @@ class CacheNamespaces {
 
   PrefixTree& tree_;
   std::size_t limit_;
-  std::unordered_map<std::string_view, std::unique_ptr<CacheNamespace>> by_name_;  // keys: the names within
+  std::unordered_map<std::string_view, std::unique_ptr<CacheNamespace>> by_name_;  // keys: names within
   std::unordered_map<const PrefixTree::Node*, CacheNamespace*> by_root_;
   std::map<std::uint64_t, CacheNamespace*> idle_;  // by last walk
 };

@@ -11,8 +11,8 @@ namespace {
 using protocol::ViewedNode;
 using protocol::ViewedSpace;
 
-/// A node that may be shown next. One walk stamps all nodes on its way, so that a parent's stamp is never older than its
-/// children's, and the newest comes behind its parent.
+/// A candidate for the view. A walk stamps all nodes on its path, so a parent's stamp is never older than its
+/// children's, and nodes come after their parents in order of stamps.
 struct NodeToView {
   const PrefixTree::Node* node;
   std::size_t space;

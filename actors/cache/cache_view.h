@@ -1,8 +1,9 @@
 #pragma once
-// A prefix cache as people may see it (protocol/cache_view.h): of the tree in the scope those nodes that were walked
-// last, with every node's way to the root.
+// Builds the view of a prefix cache for users (protocol/cache_view.h): the most recently walked nodes within
+// the scope, each with its path to the root.
 //
-// Costs: a node for each that is shown, and a look at each of their children.
+// Costs: proportional to the nodes shown and their children.
+//
 // Threading: the owner of the cache.
 
 #include "actors/cache/prefix_cache.h"

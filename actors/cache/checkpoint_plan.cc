@@ -34,7 +34,7 @@ std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
     std::chrono::seconds ttl;
   };
   std::map<std::uint32_t, Reason> places;
-  // Of two reasons for one place the first counts, so those that stay longest come first.
+  // The first reason for a position wins, so those with the longest life come first.
   const auto add = [&](std::optional<std::uint32_t> place, Origin origin, std::chrono::seconds ttl = {}) {
     if (!place) return;
     const std::uint32_t at = std::min(*place, last) / rules.grid * rules.grid;

@@ -11,32 +11,30 @@
 namespace reprise::actors {
 namespace {
 
-/// After how long entries of one kind come back, and what follows where memory is short: whether all should stay for as
-/// long as there is room for all, or some of them long enough to be used.
+/// Estimates how long entries of one kind take to be reused, and whether, if memory is short, all should stay
+/// equally long or some long enough to be used.
 ///
-/// An entry that stays for a time t is used with the chance F(t) that it comes back before, and takes room for t; so F(t) / t
-/// is what a place in memory earns. Most often it falls with t, and to keep what was used last is right. But people read
-/// and write before they come back: returns after less than half a minute are rare in conversations. Where all would have to
-/// go before that, F(t) / t is larger for some longer time, and it is better to keep the old ones up to that time and to let
-/// go young ones. How long all could stay is their number times the time between two of them (Little's law),
-/// whichever go.
+/// An entry kept for a time t is used with probability F(t) and occupies memory for t, so a slot in memory
+/// yields F(t) / t. This usually falls with t, which favors LRU. But people read and type before they return:
+/// in conversations, returns within half a minute are rare. If all entries would be evicted before that, F(t)
+/// / t is larger for some longer time, so it is better to keep old entries up to that time and evict young
+/// ones. By Little's law, all could stay for their number times the interval between new ones.
 ///
 /// Bounds: kBins numbers.
 class ReturnTimes {
  public:
-  /// One was made at this time, or used.
   void queued(std::chrono::nanoseconds at) {
     const double now = std::chrono::duration<double>(at).count();
     if (any_queued_) seconds_between_ += kWeight * (std::max(0.0, now - last_queued_) - seconds_between_);
     any_queued_ = true;
     last_queued_ = now;
   }
-  /// A prompt came back to one that had not been used for so long.
   void returned(double seconds) {
     for (double& count : returns_) count *= kLeft;
     ++returns_[bin_of(seconds)];
   }
-  /// Whether, of `count` that are there, one that has not been used for so long should stay and a younger one go.
+  /// Returns true if, among `count` entries, one idle for `oldest_seconds` should stay and a younger one be
+  /// evicted.
   bool worth_holding(std::size_t count, double oldest_seconds) const {
     const double stay = std::max(kShortest, static_cast<double>(count) * seconds_between_);
     const double earned = returns_within(stay) / stay;
@@ -52,10 +50,10 @@ class ReturnTimes {
   }
 
  private:
-  static constexpr std::size_t kBins = 24;  // up to one second, two, four and so on: beyond a month
-  static constexpr double kLeft = 0.998;    // of what was seen, at the next return
-  static constexpr double kWeight = 0.05;   // of the last time between two
-  static constexpr double kShortest = 0.5;  // seconds
+  static constexpr std::size_t kBins = 24;  // bin ends at 1, 2, 4, ... seconds, beyond a month
+  static constexpr double kLeft = 0.998;    // decay of the counts per return
+  static constexpr double kWeight = 0.05;   // moving average: weight of the last interval
+  static constexpr double kShortest = 0.5;  // s
 
   static double begin_of(std::size_t bin) {
     return bin == 0 ? 0 : std::ldexp(1.0, static_cast<int>(bin) - 1);
@@ -106,16 +104,16 @@ class Returns : public EvictionPolicy {
  private:
   static constexpr EntryKind kNeverHit{.shared = true, .hit = false};
   static constexpr double kPatience = 3, kLeast = 2, kMost = 64;
-  static constexpr double kEarly = 0.3;  // of the returns
+  static constexpr double kEarly = 0.3;  // quantile of return times
   static constexpr double kQuantileStep = 0.05;
-  static constexpr double kWeight = 0.02;  // of what was seen last
+  static constexpr double kWeight = 0.02;  // moving average: weight of the last observation
 
   void decide() {
     const double shortage = std::exp(log_early_return_) / std::max(1.0, stay_seconds_);
     with_shared_ = std::clamp(kPatience * std::pow(shortage, shortage > 1 ? 2 : 0.2), kLeast, kMost);
   }
 
-  // Of entries that are not shared. Before anything was seen: a pause of a minute, and no shortage.
+  // For unshared entries. Initially: returns after a minute, and no shortage.
   double log_early_return_ = std::log(60.0);
   double stay_seconds_ = 60;
   double with_shared_ = kPatience;
@@ -125,7 +123,7 @@ class Returns : public EvictionPolicy {
 }  // namespace
 
 EntryKind kind_of(const CacheEntry& entry) {
-  // A prompt that is being computed is one of the ways, so two are no more than "it was hit".
+  // The prompt being computed may be one of the children, so two mean no more than a hit.
   return {.shared = entry.origin == protocol::Origin::kBranch || entry.node->children() > 2,
           .hit = entry.hits > 0};
 }
@@ -187,7 +185,7 @@ CacheEntry* EvictionQueue::least_valuable(const ByKind& queues, Time now) const 
     of_its_kind = &queue;
   }
   if (least == nullptr || of_its_kind->size() < 3) return least;
-  // The newest may be one that is only just being kept.
+  // The newest may be an entry that is just being inserted.
   const bool spared = policy_.spares_oldest(least->kind, of_its_kind->size(), now - least->last_use);
   return spared ? *std::next(of_its_kind->rbegin()) : least;
 }

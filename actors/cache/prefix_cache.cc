@@ -25,19 +25,19 @@ using Node = PrefixTree::Node;
 using Place = PrefixTree::Place;
 using Tokens = std::span<const TokenId>;
 
-// Those that stand for a conversation as it is now: the next one makes them useless.
+// Returns true for origins that represent the current end of a conversation, which its next request makes
+// obsolete.
 bool moves_on(Origin origin) {
   return origin == Origin::kHistory || origin == Origin::kPromptEnd || origin == Origin::kTurnEnd ||
          origin == Origin::kCall;
 }
 
-/// A pin that ends.
 struct TimedPin {
   EntryId entry = 0;
   CacheTime until{0};
   std::string tenant{};
   std::weak_ptr<const protocol::PinTicket> ticket{};
-  bool has_ticket = false;  // it ends with the ticket, too
+  bool has_ticket = false;  // also ends with the ticket
 };
 
 }  // namespace
@@ -50,7 +50,7 @@ struct PrefixCache::Impl {
     CacheNamespace* space;
     Node* node;
   };
-  /// What a prompt can be restored from. `entry` null: nothing.
+  /// The entry and length a prompt can be restored from; null: none.
   struct Best {
     CacheEntry* entry = nullptr;
     std::uint32_t at = 0;
@@ -60,10 +60,10 @@ struct PrefixCache::Impl {
 
   CacheEntry& entry_at(const Node* node) { return entries.at(node->entry()); }
 
-  // -- flights and lookups: what a prompt can be restored from, and why not from more
+  // -- flights and lookups
 
-  /// The deepest place on the grid that can be restored if `known` of `length` tokens are: the last token is
-  /// always computed, for its logits.
+  /// Returns the deepest grid position that can be restored if `known` of `length` tokens are known: the last
+  /// token is always computed, for its logits.
   std::uint32_t restorable(std::uint32_t known, std::size_t length) const {
     const auto last = static_cast<std::uint32_t>(length == 0 ? 0 : length - 1);
     const std::uint32_t most = std::min(known, last);
@@ -71,41 +71,38 @@ struct PrefixCache::Impl {
   }
   Best best_for(Place place, std::size_t length);
   MissReason explain(Place place, std::size_t length, std::uint32_t restored) const;
-  /// A prompt that comes back to an entry that was evicted tells as much of the time to return as a hit does.
+  /// A prompt's return to an evicted entry informs the policy like a hit.
   void see_return(Place place, std::size_t length, std::uint32_t restored, CacheTime now);
-  /// The oldest flight at or below the node that began before `self` and is none of `passed`, as far as a
-  /// short search finds it; 0: none.
+  /// Returns the oldest flight at or below the node that is older than `self` and not in `passed`, as far as
+  /// a short search finds it; 0: none.
   static FlightId older_flight(const Node* node, FlightId self, std::span<const FlightId> passed);
-  /// A hit, and a lease.
   void use(CacheEntry& entry, CacheTime now);
 
-  // -- what is kept, and what goes
+  // -- retention
 
   void enqueue(CacheEntry& entry) {
     entry.kind = kind_of(entry);
     policy->queued(entry.kind, entry.last_use);
     queue.add(entry);
   }
-  /// Used now: the last in the queue.
   void refresh(CacheEntry& entry, CacheTime now);
   void pin(CacheEntry& entry);
-  /// Its place in the queue depends on it.
   void change_pin(CacheEntry& entry, bool pinned);
   void end_pins(CacheTime now);
   bool has_timed_pin(EntryId id) const;
-  /// The entry at this node. If it is a chat's that has the opening of the reply, the one behind the last message, if there
-  /// is one: a next message of another role goes on from that.
+  /// Returns the node's entry. If that includes the opening of a chat's reply, returns the one after the last
+  /// message, if any: a next message of another role continues from there.
   CacheEntry& before_reply(const Node* node);
-  /// Out of the tree and the queue. What is left is a name, for those who hold a lease.
+  /// Removes the entry from tree and queue. The rest remains for lease holders.
   void detach(CacheEntry& entry, MissReason tombstone);
   void supersede(const CacheEntry& by, std::uint32_t keep, std::vector<std::uint64_t>& dropped);
-  /// Of a conversation that has made too many: those go first that eviction would take first.
+  /// Evicts entries of a conversation beyond its cap, in order of eviction.
   void cap(const CacheEntry& newest, CacheTime now, std::vector<std::uint64_t>& dropped);
-  /// Of a conversation with too many inside replies: what is left lies as far apart as can be.
+  /// Evicts kReply entries of a conversation beyond their cap, so that the rest lie far apart.
   void thin_replies(const CacheEntry& newest, std::vector<std::uint64_t>& dropped);
   void give_way(CacheEntry& entry, std::vector<std::uint64_t>& dropped);
 
-  /// After anything that walked in a namespace or took something out of it.
+  /// Call after a walk in a namespace or a removal from it.
   void settle(CacheNamespace& space) {
     namespaces.update(space);
     trim_paths();
@@ -122,12 +119,12 @@ struct PrefixCache::Impl {
   EvictionQueue queue;
   CacheNamespaces namespaces;
   ConversationEntries conversations;
-  std::unordered_map<EntryId, CacheEntry> entries;  // and superseded ones that are leased
-  std::vector<TimedPin> timed_pins;                 // of entries in the tree; at most max_pinned
+  std::unordered_map<EntryId, CacheEntry> entries;  // including superseded ones that are leased
+  std::vector<TimedPin> timed_pins;                 // at most max_pinned; their entries are in the tree
   std::unordered_map<FlightId, Flight> flights;
-  std::uint64_t clock = 0;  // of walks and uses
+  std::uint64_t clock = 0;  // logical time: counts walks and uses
   std::uint64_t last_id = 0;
-  CacheTime seen_at{0};  // when a victim was last looked for
+  CacheTime seen_at{0};  // last search for a victim
   PrefixCacheStats counted;
 };
 
@@ -150,7 +147,7 @@ PrefixCache::PrefixCache(PrefixCacheOptions options, std::unique_ptr<EvictionPol
     : impl_(std::make_unique<Impl>(std::move(options), std::move(policy))) {}
 PrefixCache::~PrefixCache() = default;
 
-// -- looking at it
+// -- inspection
 
 std::optional<EntryInfo> PrefixCache::find(EntryId id) const {
   const auto at = impl_->entries.find(id);
@@ -196,7 +193,7 @@ void PrefixCache::check() const {
                 "the tree's tokens are over the limit although an idle leaf could be removed");
 }
 
-// -- what is kept, and what goes
+// -- retention
 
 void PrefixCache::Impl::refresh(CacheEntry& entry, CacheTime now) {
   queue.remove(entry);
@@ -237,7 +234,7 @@ void PrefixCache::Impl::end_pins(CacheTime now) {
 }
 
 CacheEntry& PrefixCache::Impl::before_reply(const Node* node) {
-  constexpr std::uint32_t kMaxHeader = 32;  // tokens of a template between the last message and the reply
+  constexpr std::uint32_t kMaxHeader = 32;  // template tokens between the last message and the reply
   CacheEntry& deepest = entry_at(node);
   if (deepest.origin != Origin::kPromptEnd) return deepest;
   for (const Node* above = node->parent(); above != nullptr; above = above->parent()) {
@@ -299,7 +296,7 @@ void PrefixCache::Impl::cap(const CacheEntry& newest, CacheTime now, std::vector
 
 void PrefixCache::Impl::thin_replies(const CacheEntry& newest, std::vector<std::uint64_t>& dropped) {
   if (newest.origin != Origin::kReply || options.max_in_replies == 0) return;
-  // Also where states can be cut: the newest is not the caller's yet, and may never be, if its sequence ends first.
+  // Applies even if states can be cut: the newest entry may never be adopted, if its sequence ends first.
   while (conversations.count(newest, Origin::kReply) > options.max_in_replies) {
     CacheEntry* old = conversations.closest_to_others(newest, Origin::kReply);
     if (old == nullptr) return;
@@ -349,7 +346,7 @@ Inserted PrefixCache::insert(std::string_view name_space, Tokens tokens, const N
     impl_->cap(entry, now, inserted.superseded);
   }
   impl_->queue.remove(entry);
-  // Of two wishes the longer life counts.
+  // The longer of two TTLs wins.
   if (made.ttl == CacheTime::zero() || (entry.ttl > CacheTime::zero() && made.ttl > entry.ttl))
     entry.ttl = made.ttl;
   if (made.pinned) impl_->pin(entry);
@@ -408,7 +405,7 @@ std::vector<std::uint64_t> PrefixCache::remove_from(std::string_view name_space,
       if (child->count(PrefixTree::kEntry) > 0) below.push_back(child);
     });
   }
-  std::sort(wrong.begin(), wrong.end());  // so that a replay always gives the same
+  std::sort(wrong.begin(), wrong.end());  // deterministic order for replays
   for (const EntryId id : wrong) {
     CacheEntry& entry = impl_->entries.at(id);
     impl_->detach(entry, why);
@@ -453,7 +450,7 @@ protocol::Pinned PrefixCache::pin(std::string_view name_space, Tokens tokens, Ca
     if (!impl_->has_timed_pin(former)) impl_->change_pin(impl_->entries.at(former), false);
   }
   CacheEntry& entry = impl_->before_reply(node);
-  if (entry.pinned && !impl_->has_timed_pin(entry.id)) return {.tokens = entry.length};  // for ever
+  if (entry.pinned && !impl_->has_timed_pin(entry.id)) return {.tokens = entry.length};  // pinned without end
   const std::string tenant = ticket == nullptr ? std::string() : ticket->tenant;
   const auto same = std::find_if(pins.begin(), pins.end(), [&](const TimedPin& pin) {
     return ticket == nullptr && !pin.has_ticket && pin.entry == entry.id;
@@ -498,11 +495,11 @@ bool PrefixCache::over_entry_limit() const {
 }
 
 void PrefixCache::clear() {
-  std::map<EntryId, CacheEntry*> in_order;  // so that a replay always gives the same
+  std::map<EntryId, CacheEntry*> in_order;  // deterministic order for replays
   for (auto& [id, entry] : impl_->entries) {
     if (entry.node != nullptr) in_order.emplace(id, &entry);
   }
-  std::map<std::uint64_t, CacheNamespace*> touched;  // by last walk, for the oldest may have to go
+  std::map<std::uint64_t, CacheNamespace*> touched;  // ordered by last walk, as the oldest may be dropped
   for (const auto& [id, entry] : in_order) {
     impl_->detach(*entry, MissReason::kLost);
     touched.emplace(entry->home->root->last_walk(), entry->home);
@@ -512,8 +509,6 @@ void PrefixCache::clear() {
   for (const auto& [walk, space] : touched) impl_->namespaces.update(*space);
   impl_->trim_paths();
 }
-
-// -- what a prompt can be restored from, and why not from more
 
 // -- what is known of a prompt
 
@@ -536,7 +531,7 @@ MissReason PrefixCache::Impl::explain(Place place, std::size_t length, std::uint
   const std::uint32_t possible = restorable(place.depth, length);
   if (restored == possible && restored > 0) return MissReason::kNone;
   if (place.depth < options.grid) return MissReason::kNeverSeen;
-  if (options.any_token) {  // one that went could have been cut
+  if (options.any_token) {  // any removed entry beyond could have been cut
     const Place buried = PrefixTree::deepest_with(place, PrefixTree::kTombstone);
     if (restorable(buried.depth, length) <= restored) return MissReason::kNoCheckpoint;
     return PrefixTree::find_below(buried.node, PrefixTree::kTombstone)->tombstone();
@@ -656,7 +651,7 @@ Found PrefixCache::lookup(std::string_view name_space, Tokens prompt, std::uint3
     impl_->tree.touch(place, ++impl_->clock);
     const Impl::Best best = impl_->best_for(place, prompt.size());
     const bool in_flight = known != UINT32_MAX;
-    known = std::max(known, best.at);  // a flight that led may have gone further since
+    known = std::max(known, best.at);  // a leading flight may have progressed since
     if (known < place.depth) place = PrefixTree::above(place, known);
     found.known = place.depth;
     const std::uint32_t branch = impl_->restorable(place.depth, prompt.size());
@@ -669,7 +664,7 @@ Found PrefixCache::lookup(std::string_view name_space, Tokens prompt, std::uint3
       if (best.entry != nullptr) {
         CacheEntry& entry = *best.entry;
         found.restore = Found::Restore{entry.id, entry.snapshot, best.at, entry.origin, entry.conversation};
-        // One that is cut to serve for its beginning alone has not come back.
+        // An entry of which only a short beginning is used has not returned.
         if (best.at >= entry.length / 2) impl_->policy->returned(entry.kind, now - entry.last_use);
         impl_->use(entry, now);
         const auto length = static_cast<std::uint32_t>(prompt.size());

@@ -18,16 +18,16 @@ using runtime::Task;
 
 namespace {
 
-// For an answer of the worker, which may be in the middle of a long step.
+// Deadline for answers of the worker, which may be in the middle of a long step.
 constexpr std::chrono::minutes kLeaderDeadline{10};
 constexpr std::chrono::seconds kExpiryPeriod{5};
 constexpr std::chrono::seconds kUnadmitted{1};
-constexpr int kMostLeaders = 4;  // asked before a prompt computes itself
+constexpr int kMostLeaders = 4;  // followed before a prompt computes itself
 
 constexpr std::chrono::seconds kFetchDeadline{20};
 constexpr std::chrono::seconds kTierRests{60};
 
-// For answers of the worker, which may be in the middle of a long step.
+// Deadline for adoption, as the worker may be in the middle of a long step.
 constexpr std::chrono::minutes kAdoptionDeadline{10};
 
 Task<void> wait_for(Task<protocol::Dropped> dropping) {
@@ -58,7 +58,7 @@ CacheTime PrefixRegistry::now() const {
 }
 
 void PrefixRegistry::on(BindRegistry bind) {
-  const bool first = generation_ == 0;  // nobody computed anything before: no report is lost
+  const bool first = generation_ == 0;  // nothing was computed before, so no report is lost
   bound_ = bind;
   worker_ = std::move(bind.worker);
   arch_ = bind.arch;
@@ -67,10 +67,10 @@ void PrefixRegistry::on(BindRegistry bind) {
   adopted_bytes_ = 0;
   cache_.clear();
   for (auto& [number, flight] : flights_) {
-    flight.lease = 0;  // ended by clear()
+    flight.lease = 0;
     flight.cut_off = !first;
     pass(flight, UINT32_MAX);
-    // One that came before it was known what is computed here, or that has yet to look: what is below may serve it.
+    // A flight that was announced before the binding, or has yet to look up, may be served by the tier below.
     if (flight.sequence == protocol::SequenceId{} && !flight.fetching) {
       flight.fetched = {};
       begin_fetch(number, flight, 0);
@@ -101,7 +101,7 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
   flight.diverges = seen.diverges;
   flight.behind = seen.behind;
   publish();
-  // One that has passed the place where the two part is no use; another may be on its way to it.
+  // A leader past the branch point is useless; another may still be on its way to it.
   const FlightId self = flight.in_cache;
   std::vector<FlightId> passed;
   for (int tries = 0; tries < kMostLeaders && !announced.waited; ++tries) {
@@ -120,7 +120,7 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
   co_return announced;
 }
 
-// Whether it was worth the wait; the checkpoint itself is found by a lookup, or not.
+// Returns true if the leader reached the position; a lookup then finds the checkpoint, or not.
 Task<bool> PrefixRegistry::follow(Leader leader) {
   const auto number = numbers_.find(leader.flight);
   if (number == numbers_.end()) co_return false;
@@ -136,7 +136,7 @@ Task<bool> PrefixRegistry::follow(Leader leader) {
     flight.wanted.push_back(leader.at);
   }
   options_.figures->followers.fetch_add(1, std::memory_order_relaxed);
-  // One that is not admitted yet may have to wait longer than this prompt would.
+  // A leader that is not admitted may wait longer than this prompt would.
   if (!admitted) {
     Task<bool> passing = passes(leading, leader.at, runtime::deadline_after(kUnadmitted));
     if (co_await passing) co_return true;
@@ -190,7 +190,7 @@ protocol::Pinned PrefixRegistry::on(const protocol::Pin& pin) {
   const auto found = flights_.find(pin.flight);
   if (found == flights_.end()) return {};
   const Flight& flight = found->second;
-  expire();  // pins that have ended make room
+  expire();  // ends expired pins, which frees their quota
   const auto most = std::min<std::size_t>(flight.prompt->size(), pin.tokens);
   const protocol::Pinned pinned =
       cache_.pin(flight.name_space, std::span<const TokenId>(*flight.prompt).first(most), now() + pin.time,
@@ -204,7 +204,7 @@ void PrefixRegistry::on(protocol::EndFlight end) {
   if (found == flights_.end()) return;
   end_lease(found->second, MissReason::kNone);
   land(found->second);
-  found->second.changed.signal();  // who waits for it to settle
+  found->second.changed.signal();  // wakes waiters for it to settle
   flights_.erase(found);
   publish();
 }
@@ -230,7 +230,7 @@ Task<void> PrefixRegistry::expire_now_and_then() {
 Task<protocol::LookedUp> PrefixRegistry::on(protocol::Lookup lookup) {
   protocol::LookedUp answer;
   auto found = flights_.find(lookup.flight);
-  // A leader that is admitted can be asked for checkpoints, also while it waits here.
+  // An admitted leader can be asked for checkpoints even while it waits here.
   if (found != flights_.end()) found->second.sequence = lookup.sequence;
   while (found != flights_.end() && found->second.fetching) {
     auto waiting = found->second.changed.wait();
@@ -415,14 +415,14 @@ Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
   Task<bool> adopting = adopt(snapshot, inserted.entry);
   const bool adopted = co_await adopting;
   if (adopted) {
-    latest_ = inserted.entry;  // not before: where it is lost, the one before it should still be there
+    latest_ = inserted.entry;  // only now: if adoption fails, the previous one must still be protected
     offer_below(taken, origin);
     relieve_if_full();
-  }  // else its place says why it is not there
+  }  // otherwise the tombstone has the reason
   co_return adopted;
 }
 
-// The index is memory, too; but it never takes more than half.
+// The index counts in the budget, but takes at most half of it.
 std::uint64_t PrefixRegistry::budget_for_snapshots() const {
   return options_.budget_bytes - std::min(cache_.stats().index_bytes, options_.budget_bytes / 2);
 }
@@ -441,7 +441,7 @@ Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {
     if (adopted->done && !cache_.over_entry_limit()) co_return true;
     const std::optional<EntryInfo> victim = cache_.least_valuable(now(), true);
     if (!victim) {
-      if (adopted->done) co_return true;  // all are leased: the limit waits
+      if (adopted->done) co_return true;  // all are leased: the limit is exceeded
       cache_.remove(entry, MissReason::kEvicted);
       co_return false;
     }
@@ -469,14 +469,13 @@ void PrefixRegistry::relieve_if_full() {
 }
 
 Task<void> PrefixRegistry::relieve() {
-  constexpr std::uint32_t kSlack =
-      5;  // percent below the mark, so that one entry more does not begin it again
+  constexpr std::uint32_t kSlack = 5;  // percent below the mark, so that one more entry does not restart it
   const std::uint64_t enough =
       budget_for_snapshots() / 100 * (options_.evict_percent - std::min(kSlack, options_.evict_percent));
   const std::uint32_t generation = generation_;
   while (generation == generation_ && adopted_bytes_ > enough) {
     const std::optional<EntryInfo> victim = cache_.least_valuable(now(), false);
-    if (!victim || victim->id == latest_) break;  // whoever came last comes back first
+    if (!victim || victim->id == latest_) break;  // likely to be used next
     cache_.remove(victim->id, MissReason::kEvicted);
     Task<protocol::Dropped> dropping = drop(id_of(victim->snapshot));
     const protocol::Dropped dropped = co_await dropping;
@@ -522,7 +521,7 @@ void PrefixRegistry::drop_later(protocol::SnapshotId snapshot) {
   if (worker_) launch(wait_for(drop(snapshot)));
 }
 
-// Those that together should be enough go at once: who waits for them one after the other waits a step for each.
+// Drops entries in batches that should suffice: waiting for the worker costs a step each time.
 Task<protocol::Reclaimed> PrefixRegistry::on(protocol::Reclaim reclaim) {
   protocol::Reclaimed reclaimed;
   expire();
@@ -545,12 +544,12 @@ Task<protocol::Reclaimed> PrefixRegistry::on(protocol::Reclaim reclaim) {
 }
 
 std::optional<EntryInfo> PrefixRegistry::next_for(const protocol::Reclaim& reclaim, bool has_given) {
-  // Pinned ones too, at last: a request matters more.
+  // Pinned entries as a last resort: a request matters more.
   std::optional<EntryInfo> victim = cache_.least_valuable(now(), false);
   if (!victim && !reclaim.ahead) victim = cache_.least_valuable(now(), true);
   if (!victim) fell_short_ = fell_short_ || !reclaim.ahead;
   if (!victim || (victim->last_use.count() > reclaim.not_after && has_given)) return std::nullopt;
-  if (reclaim.ahead && victim->id == latest_) return std::nullopt;  // whoever came last comes back first
+  if (reclaim.ahead && victim->id == latest_) return std::nullopt;  // likely to be used next
   return victim;
 }
 
@@ -567,7 +566,7 @@ Task<std::uint64_t> PrefixRegistry::drop_all(std::vector<protocol::SnapshotId> s
         : asked(worker.ask(protocol::DropKvSnapshot{.snapshot = snapshot}, kAdoptionDeadline)) {}
     runtime::Ask<protocol::Dropped> asked;
   };
-  std::deque<Drop> drops;  // an ask stays where it is
+  std::deque<Drop> drops;  // deque: asks must not move
   for (const protocol::SnapshotId snapshot : snapshots) drops.emplace_back(worker_, snapshot);
   std::uint64_t freed = 0;
   for (Drop& drop : drops) {

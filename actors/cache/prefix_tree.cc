@@ -12,7 +12,8 @@ using protocol::MissReason;
 
 namespace {
 
-// How many tokens two sequences of `n` have in common. Whole blocks by memcmp, which the library vectorises.
+// Returns the length of the common prefix of two sequences of `n`. Compares whole blocks by memcmp, which is
+// vectorized.
 std::size_t common_prefix(const TokenId* a, const TokenId* b, std::size_t n) {
   constexpr std::size_t kBlock = 128;
   std::size_t i = 0;
@@ -54,7 +55,7 @@ void PrefixTree::drop_subtree(Node* top) {
   }
 }
 
-// -- places
+// -- positions
 
 PrefixTree::Place PrefixTree::match(Node* root, Tokens tokens) const {
   Node* node = root;
@@ -104,7 +105,7 @@ PrefixTree::Node* PrefixTree::walk(Node* root, Tokens tokens, Stamp stamp) {
   if (place.depth < node->depth_) node = split(node, place.depth, stamp);
   const Tokens rest = tokens.subspan(place.depth);
   if (rest.empty()) return node;
-  if (node->parent_ != nullptr && node->leaf() && carries_nothing(node)) {  // it only grows
+  if (node->parent_ != nullptr && node->leaf() && carries_nothing(node)) {  // extend the leaf in place
     node->edge_.reserve(node->edge_.size() + rest.size());
     node->edge_.insert(node->edge_.end(), rest.begin(), rest.end());
     node->depth_ += static_cast<std::uint32_t>(rest.size());
@@ -205,7 +206,7 @@ void PrefixTree::count_up(Node* node, Kind kind) {
     const bool first = node->below_[kind].count++ == 0;
     if (first && kind == kEntry) covered_ += node->edge_.size();
     if (node->parent_ == nullptr) return;
-    if (!first && kind == kFlight) continue;  // the oldest keeps its place
+    if (!first && kind == kFlight) continue;  // the oldest stays first
     if (!first) unlink(node, kind);
     link(node, kind);
   }
@@ -227,7 +228,8 @@ void PrefixTree::prefer(Node* node, Kind kind) {
   }
 }
 
-// Into its parent's list: flights behind the others, for the oldest stands first, the rest in front.
+// Links the node into its parent's list: flights at the back, so that the oldest is first; others at the
+// front.
 void PrefixTree::link(Node* node, Kind kind) {
   Node::Below& own = node->below_[kind];
   Node::Below& list = node->parent_->below_[kind];
@@ -256,7 +258,7 @@ bool PrefixTree::idle(const Node* node) {
   return node->parent_ != nullptr && node->leaf() && node->entry_ == 0 && node->flights_.empty();
 }
 
-// After a node lost something: it may have no reason to be any more, or have become an idle leaf.
+// Merges the node, or makes it an idle leaf, after it lost something.
 void PrefixTree::settle(Node* node) {
   if (node->parent_ == nullptr) return;
   if (carries_nothing(node) && node->children_.size() == 1) return merge(node);
@@ -267,7 +269,7 @@ void PrefixTree::add_idle(Node* leaf) {
   REPRISE_CHECK(idle_.emplace(leaf->stamp_, leaf).second, "two idle leaves have the same last-use stamp");
 }
 
-// `node`, whose counts are those of `of`, becomes the child of its parent and takes its places in the lists.
+// `node`, whose counts equal those of `of`, replaces it as its parent's child and in the lists.
 void PrefixTree::take_place(Node* node, Node* of) {
   Node* parent = of->parent_;
   node->parent_ = parent;
@@ -284,7 +286,7 @@ void PrefixTree::take_place(Node* node, Node* of) {
   }
 }
 
-// Makes a node on the edge that leads to `node`.
+// Inserts a node on the edge that leads to `node`.
 PrefixTree::Node* PrefixTree::split(Node* node, std::uint32_t depth, Stamp stamp) {
   const std::size_t cut = depth - node->parent_->depth_;
   Node* upper = new Node;
@@ -304,7 +306,7 @@ PrefixTree::Node* PrefixTree::split(Node* node, std::uint32_t depth, Stamp stamp
   return upper;
 }
 
-// Gives its tokens to its only child, and goes.
+// Prepends its tokens to its only child's edge and removes the node.
 void PrefixTree::merge(Node* node) {
   Node* child = node->children_.any();
   std::vector<TokenId> edge;
@@ -329,7 +331,7 @@ PrefixTree::Node* PrefixTree::add_leaf(Node* parent, Tokens edge, Stamp stamp) {
   return leaf;
 }
 
-// -- its invariants, counted anew
+// -- invariants
 
 void PrefixTree::check() const {
   std::uint64_t nodes = 0, tokens = 0, covered = 0;

@@ -1,20 +1,21 @@
 #pragma once
-// A radix tree over tokens: which sequences are known, and what stands at places in them. Data structure
-// alone; the rules of the cache are in actors/cache/prefix_cache.h.
+// A radix tree over tokens: the known sequences, and what is attached at positions in them. Pure data
+// structure; the cache's rules are in actors/cache/prefix_cache.h.
 //
-// A node is the end of an edge of one or more tokens. It may carry an entry, flights and a tombstone, and it
-// counts what it and the nodes below it carry, so that "is there an entry below this place" is one read and
-// finding one is a descent. Several roots may stand in one tree; they share nothing but the limit on tokens.
+// A node is the end of an edge of one or more tokens. It may carry an entry, flights and a tombstone. It
+// counts what it and its subtree carry, so that testing for an entry below a position is one read, and
+// finding one is a descent. A tree may have several roots, which share only the limit on tokens.
 //
-// Invariants
-//   A node that carries nothing is a root, a leaf or a fork; others are merged into their only child at once.
-//   Nodes keep their address from birth to removal, whatever is split or merged around them.
-//   A leaf stays when what it carried goes: it is a path that was seen. It is idle then, and trim() takes the
-//   idle leaves in the order in which they were last walked to their end.
-//   No recursion: a path may be 100,000 nodes deep.
+// Invariants:
+// - A node that carries nothing is a root, a leaf or a fork; others are merged into their only child at once.
+// - A node's address is stable until it is removed, whatever is split or merged around it.
+// - A leaf outlives what it carried, because it records a path that was seen. It is then idle; trim() removes
+//   idle leaves, least recently walked first.
+// - No recursion: a path may be 100,000 nodes deep.
 //
-// Costs: match() compares at memcmp's speed; adding or removing what a node carries, and use(), walk up to
-// the root. Splitting and merging copy the tokens of one edge.
+// Costs: match() runs at memcmp's speed; attaching, detaching and use_entry() walk up to the root. Splitting
+// and merging copy one edge's tokens.
+//
 // Threading: one owner.
 
 #include <array>
@@ -34,10 +35,9 @@
 
 namespace reprise::actors {
 
-/// The children of a node of a radix tree, by the first token of their edge.
-///
-/// Most nodes have one or two; the node behind a popular system prompt has thousands. A few lie in a plain
-/// vector and are scanned; more go into a hash table, and stay there.
+/// The children of a radix tree node, by the first token of their edge. Most nodes have one or two children,
+/// a node after a popular system prompt thousands: up to kFew are kept in a vector and scanned, more in a
+/// hash table from then on.
 template <class Node>
 class ChildMap {
  public:
@@ -55,10 +55,10 @@ class ChildMap {
     return nullptr;
   }
 
-  /// Any child; there must be one.
+  /// Requires: not empty.
   Node* any() const { return many_ ? many_->begin()->second : few_.front().second; }
 
-  /// Adds the child, or takes the place of the one with this token.
+  /// Adds a child, or replaces the one with this token.
   void put(TokenId token, Node* node) {
     if (many_) {
       (*many_)[token] = node;
@@ -107,20 +107,20 @@ class ChildMap {
   std::unique_ptr<Many> many_;
 };
 
-/// What the owner wants to remember of an entry that went.
+/// Data that the owner attaches to the tombstone of an evicted entry.
 struct EntryBurial {
-  std::uint64_t at = 0;  // by a count of the owner's
+  std::uint64_t at = 0;  // the owner's lookup count
   std::chrono::nanoseconds last_use{0};
-  bool counts = false;  // its return has yet to be seen
+  bool counts = false;  // its return is yet to be seen
   bool shared = false, hit = false;
 };
 
 class PrefixTree {
  public:
-  using Stamp = std::uint64_t;  // of a walk; grows from walk to walk
+  using Stamp = std::uint64_t;  // identifies a walk; increasing
   using Tokens = std::span<const TokenId>;
 
-  /// What a node can carry.
+  /// The kinds of items that a node may carry.
   enum Kind : std::uint8_t { kEntry, kFlight, kTombstone };
   static constexpr std::size_t kKinds = 3;
 
@@ -130,9 +130,8 @@ class PrefixTree {
     const Node* parent() const { return parent_; }                 // null: a root
     std::uint64_t entry() const { return entry_; }                 // 0: none
     protocol::MissReason tombstone() const { return tombstone_; }  // kNone: none
-    const EntryBurial& burial() const { return burial_; }          // what the owner said with it
+    const EntryBurial& burial() const { return burial_; }          // attached with the tombstone
     const std::vector<std::uint64_t>& flights() const { return flights_; }
-    /// Here and below.
     std::uint32_t count(Kind kind) const { return below_[kind].count; }
     bool leaf() const { return children_.empty(); }
     std::size_t children() const { return children_.size(); }
@@ -146,12 +145,12 @@ class PrefixTree {
    private:
     friend class PrefixTree;
 
-    // The children that have something of a kind below them form a list, for each kind.
+    // For each kind, the children with nodes of that kind in their subtrees form a linked list.
     struct Below {
       std::uint32_t count = 0;
       Node* first = nullptr;
       Node* last = nullptr;
-      Node* previous = nullptr;  // among the siblings
+      Node* previous = nullptr;
       Node* next = nullptr;
     };
 
@@ -167,7 +166,7 @@ class PrefixTree {
     ChildMap<Node> children_;
   };
 
-  /// A place on a path, `depth` tokens from the root: at the end of `node`, or on the edge that leads to it.
+  /// A position on a path, `depth` tokens from the root: at `node`, or on the edge that leads to it.
   struct Place {
     Node* node;
     std::uint32_t depth;
@@ -179,60 +178,59 @@ class PrefixTree {
   PrefixTree& operator=(const PrefixTree&) = delete;
 
   Node* add_root();
-  /// With all below it; nothing there may carry an entry or a flight.
+  /// Removes the root and its subtree, in which no node may carry an entry or a flight.
   void drop_root(Node* root);
 
-  // -- places
+  // -- positions
 
-  /// How far the tokens are known.
+  /// Returns the end of the longest known prefix.
   Place match(Node* root, Tokens tokens) const;
-  /// The place at `depth` on the way from the root to `place`.
+  /// Returns the position at `depth` on the path from the root to `place`.
   static Place above(Place place, std::uint32_t depth);
-  /// Whether a path goes on behind the place.
   static bool goes_on(Place place) { return place.depth < place.node->depth_ || !place.node->leaf(); }
-  /// The deepest place up to this one at or below which something of the kind stands; a root's if nothing.
+  /// Returns the deepest position up to this one at or below which a node carries `kind`; a root's if there
+  /// is none.
   static Place deepest_with(Place place, Kind kind);
-  /// A node of the subtree that carries the kind, which must be there: this one if it does, else the way goes
-  /// to the child whose subtree was used last (entries), has had one for longest (flights), or got one last
-  /// (tombstones).
+  /// Returns a node of the subtree that carries the kind: this one if it does; otherwise descends into the
+  /// child whose subtree was used last (entries), has had one longest (flights), or got one last
+  /// (tombstones). Requires: there is one.
   static Node* find_below(Node* node, Kind kind);
 
   // -- paths
 
-  /// The node at the end of the tokens; what is missing is added. Stamps the nodes on the way. The caller
-  /// gives it an entry or a flight, else it may be one that has no reason to be.
+  /// Returns the node at the end of the tokens, adding what is missing, and stamps the nodes on the path. The
+  /// caller must give it an entry or a flight; otherwise it may violate the first invariant.
   Node* walk(Node* root, Tokens tokens, Stamp stamp);
-  /// Stamps the nodes up to the place.
   void touch(Place place, Stamp stamp);
-  /// Leaves a tombstone at the place, which must not be a root's. The node there may be made by this.
+  /// Attaches a tombstone at the position, adding a node if needed. Requires: not at a root.
   void bury(Place place, protocol::MissReason tombstone, Stamp stamp);
 
-  /// Removes the idle leaf that was walked least recently. Returns its root if nothing is left there, else
-  /// null. There must be an idle leaf.
+  /// Removes the least recently walked idle leaf. Returns its root if that has become empty, else null.
+  /// Requires: there is an idle leaf.
   Node* trim();
   bool has_idle_leaf() const { return !idle_.empty(); }
   std::uint64_t tokens() const { return tokens_; }
-  std::uint64_t nodes() const { return nodes_; }  // roots too
+  std::uint64_t nodes() const { return nodes_; }  // including roots
 
   // -- what nodes carry
 
-  /// There must be none. A tombstone goes.
+  /// Removes a tombstone. Requires: the node has no entry.
   void set_entry(Node* node, std::uint64_t entry);
-  /// The entry goes; `tombstone`, unless kNone, stays in its place, with what is to be remembered. The node may go, too.
+  /// Removes the entry; a `tombstone` other than kNone replaces it, with `burial`. May remove the node.
   void clear_entry(Node* node, protocol::MissReason tombstone, const EntryBurial& burial = {});
   static Node* parent_of(const Node* node) { return node->parent_; }
-  /// The return of an entry that went was seen.
+  /// Marks that the return of the node's evicted entry was seen.
   static void settle_burial(Node* node) { node->burial_.counts = false; }
-  /// The entry was used: find_below() prefers it now.
+  /// Marks the entry as used last: find_below() prefers it.
   void use_entry(Node* node);
   void add_flight(Node* node, std::uint64_t flight);
-  /// The node may go with it.
+  /// May remove the node.
   void remove_flight(Node* node, std::uint64_t flight);
 
-  /// Tokens at or above an entry, each counted once.
+  /// Returns the number of tokens at or above an entry, each counted once.
   std::uint64_t covered_tokens() const { return covered_; }
 
-  /// For tests: recounts everything, and ends the program where an invariant is broken.
+  /// For tests: recounts everything and aborts if an invariant is violated.
   void check() const;
 
  private:
@@ -253,7 +251,7 @@ class PrefixTree {
   void drop_subtree(Node* top);
 
   std::unordered_set<Node*> roots_;
-  std::map<Stamp, Node*> idle_;  // leaves that carry no entry and no flight; no two have one stamp
+  std::map<Stamp, Node*> idle_;  // leaves without entry and flight; stamps are unique
   std::uint64_t tokens_ = 0;
   std::uint64_t nodes_ = 0;
   std::uint64_t covered_ = 0;

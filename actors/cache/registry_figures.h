@@ -1,7 +1,8 @@
 #pragma once
-// What a registry lets everyone see at any time.
+// Counters and gauges of a registry, readable at any time.
 //
-// Threading: written by the registry, read by anybody. Relaxed throughout: each number stands for itself.
+// Threading: written by the registry, read from any thread. Relaxed: the values are independent of each
+// other.
 
 #include <array>
 #include <atomic>
@@ -16,20 +17,20 @@ struct RegistryFigures {
 
   Figure lookups{0}, prompt_tokens{0}, restored_tokens{0};
   std::array<Figure, protocol::kMissReasons> by_reason{};
-  std::array<Figure, protocol::kMissReasons> lost_tokens{};  // known, and not restored
+  std::array<Figure, protocol::kMissReasons> lost_tokens{};  // tokens known but not restored
   std::array<Figure, protocol::kOrigins> hits_by_origin{};
   std::array<Figure, protocol::kOrigins> inserts_by_origin{};
-  std::array<Figure, protocol::kTiers> brought{};         // states that a tier below brought,
+  std::array<Figure, protocol::kTiers> brought{};         // states loaded from lower tiers
   std::array<Figure, protocol::kTiers> brought_tokens{};  // and their tokens
   Figure evicted{0}, expired{0}, superseded{0}, self_evicted{0}, followers{0}, capped{0}, thrashed{0};
   Figure exact{0}, partial{0},
-      missed{0};  // requests: restored but for the last step of the grid; in part; not at all
+      missed{0};  // requests: fully restored up to the grid's last step; partly; not at all
   Figure entries{0}, leases{0}, pinned{0}, flights{0}, path_tokens{0}, namespaces{0}, adopted_bytes{0},
       budget_bytes{0}, index_bytes{0};
-  Figure verified{0}, mismatches{0}, unverified{0};    // shadow verification; the last: could not be done
-  std::atomic<std::int64_t> oldest_use_ns{INT64_MAX};  // of the entry that would go first
+  Figure verified{0}, mismatches{0}, unverified{0};    // shadow verification; `unverified`: could not be done
+  std::atomic<std::int64_t> oldest_use_ns{INT64_MAX};  // last use of the next entry to be evicted
 
-  /// Once for every request that may read the cache.
+  /// Call once per request that may read the cache.
   void count_request(const protocol::CacheReport& report, std::uint32_t grid) {
     const std::uint32_t last = report.prompt_tokens == 0 ? 0 : (report.prompt_tokens - 1) / grid * grid;
     Figure& result = report.restored_tokens == 0 ? missed : report.restored_tokens >= last ? exact : partial;

@@ -55,19 +55,20 @@ Outcome<ConstraintBook::Maker, std::string> ConstraintBook::find(const Constrain
   Maker made;
   try {
     made = std::make_shared<MaskMaker>(std::move(*program), vocabulary());
-    // Every reply needs it, and a grammar that takes too much mostly does so here, before anything is computed.
+    // Every reply needs the first mask, and an excessive grammar usually exceeds its budget here, before any
+    // prefill.
     static_cast<void>(protocol::grammar::ReplyConstraint(made).mask(std::move(wanted)));
   } catch (const protocol::grammar::GrammarError& error) {
     return std::string(error.what());
   }
   const std::lock_guard<std::mutex> held(lock_);
-  if (Maker maker = kept()) return maker;  // another was faster
+  if (Maker maker = kept()) return maker;  // another thread was faster
   grammars_.push_front({key, tenant, made});
   let_go();
   return made;
 }
 
-// Grammars grow while they are used: so this is looked at whenever one is asked for.
+// Grammars grow with use, so the limits are checked whenever one is requested.
 void ConstraintBook::let_go() {
   struct Share {
     std::size_t count = 0;
@@ -80,7 +81,7 @@ void ConstraintBook::let_go() {
     for (auto at = grammars_.begin(); at != grammars_.end(); ++at) {
       const std::size_t bytes = at->bytes();
       held += bytes;
-      if (at == grammars_.begin()) continue;  // the one asked for stays
+      if (at == grammars_.begin()) continue;  // the most recent one stays
       Share& share = shares[at->tenant];
       ++share.count;
       share.bytes += bytes;
@@ -88,7 +89,7 @@ void ConstraintBook::let_go() {
     }
     const bool too_many = grammars_.size() > kMostGrammars;
     if (!too_many && held <= most_bytes_) return;
-    // The one asked for counts among its tenant's, if that has others.
+    // The most recent grammar counts for its tenant if that has others.
     const auto own = shares.find(grammars_.front().tenant);
     if (own != shares.end()) {
       ++own->second.count;

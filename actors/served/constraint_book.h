@@ -1,11 +1,11 @@
 #pragma once
-// ConstraintBook: the grammars that requests to one model keep to, each compiled once and shared by all requests of one
-// namespace that ask for the same: how long the first takes tells nobody else whether it was there. When there are too many, or all
-// together hold too much, the tenant with the most loses the one that it used longest ago: nobody can push out the others'.
-// One that goes lives on while a reply keeps to it.
+// ConstraintBook: caches the compiled grammars of requests to one model. Requests of one namespace share a
+// grammar; namespaces do not, so that the time of a compilation reveals nothing to others. Beyond the limits
+// on number or bytes, the tenant with the most loses its least recently used grammar, so that no tenant can
+// displace the others'. Replies keep evicted grammars alive.
 //
-// Threading: any thread. Compiling may take long (protocol/grammar/work_budget.h has the bound), and holds up nobody
-// else.
+// Threading: any thread. Compiling may take long (bounded by protocol/grammar/work_budget.h) and blocks no
+// other caller.
 
 #include <cstdint>
 #include <list>
@@ -28,13 +28,15 @@ class ConstraintBook {
   static constexpr std::size_t kMostGrammars = 256;
   static constexpr std::size_t kMostBytes = 256U << 20;
 
-  /// `stops`: tokens that end a reply. `vocab`: of the model's logits. `most_bytes`: that grammars may hold, with what
-  /// is kept of their masks; the one asked for last stays, however large.
+  /// `stops`: tokens that end a reply. `vocab`: size of the model's logits. `most_bytes`: of all grammars
+  /// with their cached masks; the most recently used grammar stays even if it is larger.
   ConstraintBook(std::shared_ptr<const models::Tokenizer> tokenizer, std::vector<TokenId> stops,
                  std::size_t vocab, std::size_t most_bytes = kMostBytes);
 
   using Maker = std::shared_ptr<protocol::grammar::MaskMaker>;
-  /// `tenant`: whose it is, by name; empty where clients are not told apart. `name_space`: protocol/name_space.h. `wanted`: whether the client still waits. The error says what is wrong with the constraint, or which limit it exceeds.
+  /// Returns the compiled grammar, or an error that says what is wrong with the constraint or which limit it
+  /// exceeds. `tenant`: its name; empty if clients are not distinguished. `name_space`: see
+  /// protocol/name_space.h. `wanted`: returns false once the client has left.
   Outcome<Maker, std::string> find(const protocol::grammar::Constraint& constraint,
                                    std::string_view name_space = {}, protocol::grammar::IsWanted wanted = {},
                                    const std::string& tenant = {});
@@ -50,17 +52,17 @@ class ConstraintBook {
   const std::vector<TokenId> stops_;
   const std::size_t vocab_;
   const std::size_t most_bytes_;
-  std::once_flag vocabulary_once_;  // made when somebody first needs it
+  std::once_flag vocabulary_once_;  // built at first use
   std::shared_ptr<const protocol::grammar::Vocabulary> vocabulary_;
   mutable std::mutex lock_;
   struct Entry {
     std::string key;
-    std::string tenant;  // who asked for it first
+    std::string tenant;  // the first to request it
     Maker maker;
 
     std::size_t bytes() const { return key.size() + maker->bytes(); }
   };
-  std::list<Entry> grammars_;  // the one used last first
+  std::list<Entry> grammars_;  // most recently used first
 };
 
 }  // namespace reprise::actors

@@ -14,7 +14,7 @@ std::optional<ModelDirectory::Entry> ModelDirectory::find(const std::string& nam
   for (const Entry& entry : entries_) {
     if (name.empty() || entry.card.is_called(name)) return entry;
   }
-  for (const Entry& entry : entries_) {  // a model's own name comes before another's pattern
+  for (const Entry& entry : entries_) {  // a model's own name takes precedence over patterns
     if (entry.card.answers_to(name)) return entry;
   }
   return std::nullopt;
@@ -49,7 +49,7 @@ struct Named {
   std::string adapter;
 };
 
-/// The whole name, or the longest part of it before a colon, that is a model's.
+/// Splits "MODEL:ADAPTER": MODEL is the whole name, or its longest part before a colon, that is a model's.
 Named named(const ModelDirectory& directory, const std::string& name) {
   Named out{directory.find(name), {}};
   for (std::size_t colon = name.rfind(':'); !out.entry && colon != std::string::npos && colon > 0;

@@ -1,5 +1,6 @@
 #pragma once
-// ModelDirectory: what is served now, for everybody to read without asking; and which of it a request means.
+// ModelDirectory: the models being served, readable without asking an actor, and the choice of one for a
+// request.
 //
 // Threading: any thread; a short lock around a vector of pointers.
 
@@ -21,19 +22,19 @@ class ModelDirectory {
   struct Entry {
     protocol::ModelCard card;
     std::shared_ptr<const ServedModel> model;            // null: loading or failed
-    std::string detail;                                  // why
-    ModelSpec spec;                                      // what it is loaded from
-    std::vector<ServedAdapter> adapters{};               // that requests may choose, and those that failed
-    std::shared_ptr<const protocol::LoadMeter> meter{};  // while it is loading
+    std::string detail;                                  // the reason for the state
+    ModelSpec spec;                                      // its settings
+    std::vector<ServedAdapter> adapters{};               // loaded ones and those that failed
+    std::shared_ptr<const protocol::LoadMeter> meter{};  // while loading
   };
   std::vector<Entry> all() const {
     const std::lock_guard lock(mutex_);
     return entries_;
   }
-  /// By name; empty: the first.
+  /// Returns the model of that name; empty: the first.
   std::optional<Entry> find(const std::string& name) const;
   void set(Entry entry);
-  /// An entry that is there, in place.
+  /// Changes an existing entry in place.
   void change(const std::string& name, const std::function<void(Entry&)>& work);
   void remove(const std::string& name);
 
@@ -44,20 +45,21 @@ class ModelDirectory {
 
 struct ModelChoice {
   std::shared_ptr<const ServedModel> model;
-  std::optional<ServedAdapter> adapter;  // none: the model as it is
+  std::optional<ServedAdapter> adapter;  // empty: none
 
-  /// What clients call it.
+  /// Returns the name under which clients know the choice.
   std::string name() const { return adapter ? model->card.id + ":" + adapter->name : model->card.id; }
-  /// Where snapshots of its states are found, those of others are not: states of different adapters never meet. A name
-  /// from outside (protocol/http/key_ring.h) is empty or begins with a digit.
+  /// Returns the cache namespace of its states: states of different adapters are never shared. `of_request`
+  /// (protocol/http/key_ring.h) is empty or begins with a digit, so it cannot collide with an adapter's
+  /// prefix.
   std::string name_space(const std::string& of_request) const {
     return adapter ? adapter->name_space() + of_request : of_request;
   }
 };
 
-/// The model that is meant, if it is there and ready. It is named by itself or, with an adapter, as "MODEL:ADAPTER"; an
-/// adapter may also be named beside it. A model whose own name has a colon is found by its whole name first. `model` may
-/// be empty: the first; `adapter` too: none, or what `model` says.
+/// Returns the requested model if it is ready, or an error. `model` is a model's name or "MODEL:ADAPTER"; a
+/// model whose own name has a colon is found by its full name first; empty: the first model. `adapter` may
+/// name the adapter separately; empty: none, or the one in `model`.
 protocol::Answer<ModelChoice> choose_model(const ModelDirectory& directory, const std::string& model,
                                            const std::string& adapter = {});
 

@@ -1,5 +1,5 @@
 #pragma once
-// When actors of one kind failed and began anew: for health and metrics.
+// Records restarts of the actors of one kind, for health and metrics.
 //
 // Threading: any thread; a short lock.
 
@@ -15,10 +15,10 @@ namespace reprise::actors {
 
 class RestartLog {
  public:
-  /// The first so many starts are births.
+  /// The first `births` starts do not count as restarts.
   explicit RestartLog(std::uint32_t births = 0) : births_(births) {}
 
-  /// An actor has started: for the first time, or after a failure.
+  /// Records that an actor has started, initially or after a failure.
   void note_start(runtime::TimePoint now = runtime::Clock::now()) {
     const std::lock_guard lock(mutex_);
     if (births_ > 0) {
@@ -36,7 +36,7 @@ class RestartLog {
     const std::lock_guard lock(mutex_);
     return total_;
   }
-  /// More than can be by chance: kMany within kWindow.
+  /// Returns true if there were kMany restarts within kWindow.
   bool too_often(runtime::TimePoint now = runtime::Clock::now()) const {
     const std::lock_guard lock(mutex_);
     return last_.size() == kMany && now - last_.front() < kWindow;
@@ -58,7 +58,7 @@ class RestartLog {
   std::deque<runtime::TimePoint> last_;  // at most kMany
 };
 
-/// Of the engine's actors, by kind. A request that fails is gone, and is not made again.
+/// The restarts of the engine's actors, by kind. Request actors are not restarted.
 struct Restarts {
   explicit Restarts(std::uint32_t text_actors) : texts(text_actors) {}
   RestartLog texts;

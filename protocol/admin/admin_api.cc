@@ -196,7 +196,7 @@ Task<Answered> unload_model(ServerDesk& desk, std::string name) {
 
 using OfModel = Task<Answered> (*)(ServerDesk& desk, std::string name);
 
-/// {"model": NAME}, for a thing that is done to it.
+/// Reads {"model": NAME} and applies `change` to the model.
 std::shared_ptr<const Endpoint> at_model(ServerDesk& desk, OfModel change) {
   return at([&desk, change](const ApiInput& input, const BodyLimits& limits) -> ParsedCall {
     const Json body = parse_body(input.body, limits, BodyHolds::kText);

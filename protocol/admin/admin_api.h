@@ -1,20 +1,21 @@
 #pragma once
-// What whoever operates the server can ask of it. Where there are keys, an operator's is needed, but for a tenant's view of
-// its own cache.
+// The operator's API. If there are keys, it needs an operator's key, except for a tenant's view of its own
+// cache.
 //
-//   GET  /admin/adapters           those that are there, and those that could not be loaded
-//   POST /admin/adapters/load      {"name": NAME, "model": MODEL, "path": PATH}
-//   POST /admin/adapters/unload    {"name": NAME, "model": MODEL}
-//                                  Without `model` the first is meant, without `path` an adapter of the configuration.
-//   GET  /v1/cache         the tree of prompts with its snapshots, what they hold, and why others were not found:
-//                          lengths and places, never text. A tenant sees its own, an operator everybody's.
-//   POST /v1/cache/drop    {"model": NAME}: its snapshots on the device go
-//   POST /v1/models/load   {"model": NAME}, of the configuration, by the name that it has there: a request brings no paths
-//   POST /v1/models/unload
-//   GET  /admin/trace           whether a trace is being recorded, and into which file: it is the operator's (reprise serve
-//                               --trace), never the client's
-//   POST /admin/trace/start     without a body. Pages of other sites may not start or stop one (protocol/http/gate.h).
-//   POST /admin/trace/stop
+//   GET  /admin/adapters         loaded adapters, and those that failed to load
+//   POST /admin/adapters/load    {"name": NAME, "model": MODEL, "path": PATH}
+//   POST /admin/adapters/unload  {"name": NAME, "model": MODEL}
+//                                Defaults: the first model; the path of the configured adapter of that name.
+//   GET  /v1/cache               the tree of prompts with its snapshots, their sizes, and why others were
+//                                missed: lengths and positions, never text. A tenant sees its own, an
+//                                operator all.
+//   POST /v1/cache/drop          {"model": NAME}: drops its snapshots on the device
+//   POST /v1/models/load         {"model": NAME}: a configured name; requests cannot pass paths
+//   POST /v1/models/unload       {"model": NAME}
+//   GET  /admin/trace            whether a trace is being recorded, and its file, which the operator chooses
+//                                (reprise serve --trace), never the client
+//   POST /admin/trace/start      no body; refused for pages of other sites (protocol/http/gate.h)
+//   POST /admin/trace/stop       likewise
 //
 // Threading: pure functions; the desk, the sessions and what `scope_of` uses must outlive the server.
 
@@ -30,10 +31,10 @@ namespace reprise::protocol::admin {
 
 std::vector<ApiRoute> adapter_routes();
 
-/// Of nodes that one answer has, of all models together.
+/// Most tree nodes in one answer, all models together.
 inline constexpr std::uint32_t kMostViewedNodes = 2000;
 
-/// What a tenant may see, by its name; any thread.
+/// Returns what a tenant may see. Called from any thread.
 using ScopeOf = std::function<CacheScope(std::string_view tenant)>;
 
 std::vector<ApiRoute> cache_routes(ServerDesk& desk, ScopeOf scope_of);

@@ -1,4 +1,4 @@
-// Anthropic's API: messages, and how many tokens they have.
+// Anthropic's API: messages and token counting.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -23,7 +23,7 @@ using runtime::Task;
 
 // -- errors
 
-/// "invalid_request_error", "overloaded_error" …; follows from the status.
+/// Returns e.g. "invalid_request_error" for the status.
 std::string_view type_of(const ApiError& error) {
   switch (error.status) {
     case 401:
@@ -43,16 +43,16 @@ std::string_view type_of(const ApiError& error) {
   }
 }
 
-/// {"type":"error","error":{"type":…,"message":…}}. Bytes that are not UTF-8 are replaced by U+FFFD.
+/// Returns {"type":"error","error":{"type":…,"message":…}}. Invalid UTF-8 is replaced by U+FFFD.
 Json envelope(const ApiError& error) {
   std::string message = as_utf8(error.message);
-  // By these words clients know that they have to make their conversation shorter.
+  // Clients detect by these words that they must shorten the conversation.
   if (error.code == "context_length_exceeded") message = "prompt is too long: " + message;
   Json body{{"type", type_of(error)}, {"message", std::move(message)}};
   return Json{{"type", "error"}, {"error", std::move(body)}};
 }
 
-/// What Anthropic answers with: 529 where others say 503 for a server that has too much to do.
+/// Maps 503 to Anthropic's 529 for an overloaded server.
 int status_of(const ApiError& error) {
   constexpr int kOverloaded = 529;
   return error.status == 503 ? kOverloaded : error.status;
@@ -76,9 +76,9 @@ std::string signature_of(const std::string& reply_id) {
   return std::string(kSignature) + turn_id(reply_id, 0);
 }
 
-/// {"input_tokens":…,"cache_creation_input_tokens":…,"cache_read_input_tokens":…,"output_tokens":…}: together the
-/// first three are the prompt. Read is what was restored; created what stands behind that in the cache because of this
-/// request; input the rest.
+/// Appends {"input_tokens":…,"cache_creation_input_tokens":…,"cache_read_input_tokens":…,"output_tokens":…}.
+/// The first three add up to the prompt: tokens restored are "read", further tokens this request cached are
+/// "creation", the rest is "input".
 void append_usage(std::string& out, const CacheReport& cache, std::uint32_t prompt_tokens,
                   std::uint32_t output_tokens) {
   const std::uint32_t read = std::min(cache.restored_tokens, prompt_tokens);
@@ -95,7 +95,7 @@ void append_usage(std::string& out, const CacheReport& cache, std::uint32_t prom
   out += '}';
 }
 
-/// ,"stop_reason":…,"stop_sequence":…
+/// Appends ,"stop_reason":…,"stop_sequence":….
 void append_stop(std::string& out, const Finished& finished, bool has_calls) {
   std::string_view reason = "end_turn";
   if (finished.reason == FinishReason::kLength) {
@@ -115,19 +115,20 @@ void append_stop(std::string& out, const Finished& finished, bool has_calls) {
   }
 }
 
-/// {"id":…,"type":"message","role":"assistant","model":… without the closing brace.
+/// Appends {"id":…,"type":"message","role":"assistant","model":… without the closing brace.
 void append_opening(std::string& out, const std::string& id, std::string_view model) {
   out += "{\"id\":\"msg_" + id + "\",\"type\":\"message\",\"role\":\"assistant\",\"model\":";
   append_json_string(out, model);
 }
 
-/// An answer as a stream of named events:
+/// A streamed answer of named events:
 ///
-///   message_start  content_block_start  content_block_delta...  content_block_stop  ...  message_delta  message_stop
+///   message_start  content_block_start  content_block_delta...  content_block_stop  ...
+///   message_delta  message_stop
 ///
-/// A block is a text, a thinking block or a call. message_start comes when the prompt has been computed, so that it can
-/// tell what was restored; where that takes longer than a client should wait for a sign, before, with the prompt's
-/// length alone. message_delta has the whole account in any case.
+/// A block is a text, a thinking block or a call. message_start is sent after the prefill, so that it can
+/// report the restored tokens; if that exceeds the keep-alive interval, it is sent earlier with only the
+/// prompt's length. message_delta always has the full usage.
 ///
 /// Each call appends whole events to `out`.
 class MessageStream final : public StreamedReply {
@@ -148,10 +149,10 @@ class MessageStream final : public StreamedReply {
 
   void begin(const CacheReport& cache, std::string& out);
   void write(const ReplyPiece& piece, std::string& out);
-  /// Closes the open block and opens one; `content` is its JSON at the start.
+  /// Closes the open block and opens another; `content` is its initial JSON.
   void open_block(Block kind, std::string_view content, std::string& out);
   void close_block(std::string& out);
-  /// Goes on with the open block: {"type":TYPE,KEY:TEXT}.
+  /// Continues the open block: {"type":TYPE,KEY:TEXT}.
   void write_delta(std::string_view type, std::string_view key, std::string_view text, std::string& out);
 
   const ReplyContext context_;
@@ -161,7 +162,7 @@ class MessageStream final : public StreamedReply {
   bool begun_ = false;
   std::optional<ReplyParser> parser_;
   Block open_ = Block::kNone;
-  std::uint32_t blocks_ = 0;  // opened so far
+  std::uint32_t blocks_ = 0;
   Finished finished_{};
 };
 
@@ -215,7 +216,7 @@ void MessageStream::done(const Done& event, std::string& out) {
 }
 
 void MessageStream::keep_alive(std::string& out) {
-  if (!admitted_) {  // clients want message_start to be the first event
+  if (!admitted_) {  // clients expect message_start as the first event
     out += kSseKeepAlive;
     return;
   }
@@ -285,7 +286,7 @@ void MessageStream::write_delta(std::string_view type, std::string_view key, std
   append_sse_event(out, "content_block_delta", json);
 }
 
-/// The arguments as a value; what is no object, as of a call that was cut short, is told as it stands.
+/// Returns the arguments as an object; text that is not an object, e.g. of a truncated call, is wrapped.
 Json input_of(const std::string& arguments) {
   if (arguments.empty()) return Json::object();
   auto parsed = Json::parse(arguments);
@@ -315,8 +316,8 @@ Json block_of(const ReplyPiece& piece, const std::vector<std::string>& arguments
       {"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", input_of(arguments[call.index])}};
 }
 
-/// An answer in one piece: {"id":…,"type":"message","role":"assistant","content":[…],"stop_reason":…,"usage":…}. Memory grows
-/// with the reply, which max_tokens bounds.
+/// A whole answer: {"id":…,"type":"message","role":"assistant","content":[…],"stop_reason":…,"usage":…}.
+/// Memory grows with the reply, which max_tokens bounds.
 class MessageWhole final : public Reply {
  public:
   explicit MessageWhole(ReplyContext context) : context_(std::move(context)) {}
@@ -333,8 +334,8 @@ class MessageWhole final : public Reply {
   const ReplyContext context_;
   std::string model_;
   std::optional<ReplyParser> parser_;
-  ReplyPieces blocks_;                  // text, reasoning and calls in their order, each whole
-  std::vector<std::string> arguments_;  // of the calls
+  ReplyPieces blocks_;  // texts, reasoning and calls in order, each merged
+  std::vector<std::string> arguments_;
   Finished finished_{};
 };
 
@@ -393,14 +394,14 @@ class MessagesCall final : public GenerationCall {
   }
 };
 
-// -- what is at the paths
+// -- endpoints
 
 ParsedCall parse_messages(const ApiInput& input, const BodyLimits& limits) {
   return std::make_unique<MessagesCall>(
       read_messages_request(parse_body(input.body, limits, BodyHolds::kText), limits));
 }
 
-/// {"input_tokens": …}: the prompt rendered and tokenized, as it would be answered.
+/// {"input_tokens": …}: renders and tokenizes the prompt as /v1/messages would.
 class CountQuestion final : public Question {
  public:
   explicit CountQuestion(RenderRequest request) : request_(std::move(request)) {}
@@ -433,7 +434,7 @@ ParsedCall parse_count(const ApiInput& input, const BodyLimits& limits) {
   return question;
 }
 
-/// What Anthropic has beside these, and this server has not.
+/// Answers Anthropic's paths that this server does not implement.
 ParsedCall parse_nothing(const ApiInput&, const BodyLimits&) {
   return ApiError{.status = 404, .message = "this path does not exist", .code = "not_found"};
 }

@@ -19,7 +19,7 @@ constexpr std::size_t kNameBytes = 256;
 constexpr std::size_t kMostBreakpoints = 4;
 constexpr std::string_view kBillingHeader = "x-anthropic-billing-header";
 
-/// What cache_control asks for; nothing where it is not there.
+/// Returns the TTL that cache_control requests, or nullopt if it is absent.
 std::optional<seconds> read_cache_control(const Fields& fields) {
   const auto control = fields.within("cache_control");
   if (!control) return std::nullopt;
@@ -34,14 +34,14 @@ std::optional<seconds> read_cache_control(const Fields& fields) {
   return seconds(3600);
 }
 
-/// The text without a first line that is the billing header.
+/// Removes the billing header, if it is the first line.
 std::string_view without_billing(std::string_view text) {
   if (!text.starts_with(kBillingHeader)) return text;
   const std::size_t line = text.find('\n');
   return line == std::string_view::npos ? std::string_view() : text.substr(line + 1);
 }
 
-/// A text made of blocks, with the places behind those that are to be kept.
+/// A text made of blocks, with the offsets after blocks to be cached.
 struct BlockText {
   struct Cut {
     std::size_t at;
@@ -49,7 +49,7 @@ struct BlockText {
   };
   std::string text{};
   std::vector<Cut> cuts{};
-  std::vector<std::size_t> borders{};  // where two blocks meet
+  std::vector<std::size_t> borders{};  // block boundaries
   bool begun = false;
 
   void add(std::string_view more, std::string_view between) {
@@ -92,7 +92,7 @@ class ChatReader {
     chat_.blocks.clear();
   }
 
-  /// `is_new`: this is the user's last one.
+  /// `is_new`: the user's last message.
   void read_message(const Json& message, const std::string& path, bool is_new) {
     if (!message.is_object()) refuse_kind(path, "an object", message);
     const Fields fields(message, path);
@@ -138,7 +138,7 @@ class ChatReader {
     chat_.tools.push_back(Json{{"type", "function"}, {"function", std::move(function)}});
   }
 
-  /// Of the whole request: behind its last block.
+  /// Adds the breakpoint of a top-level cache_control, after the last block.
   void keep_all(seconds ttl) {
     const Json& last = chat_.messages.as_array().back();
     const std::string* content = last.find_string("content");
@@ -183,7 +183,7 @@ class ChatReader {
       content += '\n';
       for (BlockText::Cut& cut : words.cuts) cut.at += content.size();
       for (std::size_t& border : words.borders) border += content.size();
-      --words.borders.front();  // before the line break
+      --words.borders.front();
       content += words.text;
       add_places(words);
     } else {
@@ -195,7 +195,8 @@ class ChatReader {
   void read_result(const Fields& block) {
     const std::string* id = block.string("tool_use_id", kNameBytes);
     if (id == nullptr) refuse_field(block.path_of("tool_use_id"), "missing", "is required");
-    static_cast<void>(block.boolean_or("is_error", false));  // the words say so
+    static_cast<void>(
+        block.boolean_or("is_error", false));  // without effect: the result's text has the error
     BlockText words;
     if (const Json* content = block.find("content")) {
       if (content->is_string()) {
@@ -231,7 +232,7 @@ class ChatReader {
         const Fields block = block_of(content.as_array()[i], item_of(path, i));
         const std::string type = type_of(block);
         if (type == "text") {
-          words.add(text_of(block), "");  // blocks of a reply are its text in pieces
+          words.add(text_of(block), "");  // blocks of a reply are consecutive pieces of its text
           words.cut(read_cache_control(block));
         } else if (type == "thinking") {
           const std::string* thought = block.string("thinking", limits_.prompt_bytes);
@@ -334,7 +335,7 @@ ChatPrompt read_chat(const Fields& fields, const BodyLimits& limits) {
       reader.read_tool((*tools)[i], item_of("tools", i), fields);
   }
   if (const Json* system = fields.find("system")) reader.read_system(*system);
-  std::size_t asked = messages->size();  // behind the user's last message
+  std::size_t asked = messages->size();  // after the user's last message
   const auto is_users = [](const Json& message) {
     const std::string* role = message.find_string("role");
     return role != nullptr && *role == "user";
@@ -376,7 +377,7 @@ ToolChoice read_tool_choice(const Fields& fields, const Json& tools, bool& one_c
   refuse_field(wish.path_of("name"), "invalid_value", in_quotes(*name) + " is not among the tools");
 }
 
-/// What templates are told of thinking, and its budget.
+/// Reads the thinking mode, for the template, and the thinking budget.
 void read_thinking(const Fields& fields, ApiRequest& asked, Json& extra) {
   const auto thinking = fields.within("thinking");
   if (!thinking) return;
@@ -388,7 +389,8 @@ void read_thinking(const Fields& fields, ApiRequest& asked, Json& extra) {
   read_reasoning_budget(*thinking, "budget_tokens", asked);
 }
 
-/// output_config: the effort goes to the template, the format is a constraint. output_format is its older name.
+/// Reads output_config: the effort for the template, the format as a constraint. output_format is its older
+/// name.
 grammar::Constraint read_output(const Fields& fields, Json& extra) {
   const auto config = fields.within("output_config");
   if (config) {
@@ -406,18 +408,17 @@ grammar::Constraint read_output(const Fields& fields, Json& extra) {
   return {.kind = grammar::Constraint::Kind::kJsonSchema, .json = *schema, .field = wish.path_of("schema")};
 }
 
-/// The chat, and with what of its tools it may be answered.
 ChatPrompt read_prompt(const Fields& fields, const BodyLimits& limits, ApiRequest& asked) {
   ChatPrompt chat = read_chat(fields, limits);
   asked.tool_choice = read_tool_choice(fields, chat.tools, asked.one_call);
-  // With none the model is not told of the tools, so that it cannot call one.
+  // With none the template gets no tools, so that the model cannot call one.
   if (asked.tool_choice.mode == ToolChoice::Mode::kNone) {
     chat.tools = {};
     std::erase_if(chat.breakpoints, [](const auto& one) { return one.in == ChatBreakpoint::In::kTool; });
   }
   if (const Json* extra = fields.object("chat_template_kwargs")) chat.template_extra = *extra;
   read_thinking(fields, asked, chat.template_extra);
-  // A last message of the assistant's is the beginning of the reply, as llama-server has it, too.
+  // A final assistant message is the beginning of the reply, as in llama-server.
   read_continuation(fields, Manners::kLlamaServer, chat);
   const Json* last = chat.messages.size() == 0 ? nullptr : &chat.messages.as_array().back();
   if (last == nullptr || *last->find_string("role") == "assistant") {

@@ -61,7 +61,7 @@ ApiError to_api_error(const runtime::Error& error) {
       out.code = "overloaded";
       out.retry_after = kRetryWhenOverloaded;
       break;
-    case runtime::ErrorCode::kStopped:  // on its way back, or the server is on its way out
+    case runtime::ErrorCode::kStopped:  // restarting, or the server is stopping
     case runtime::ErrorCode::kCancelled:
       out.status = 503;
       out.code = "unavailable";

@@ -1,11 +1,9 @@
 #pragma once
-// What a client asks for, as every API that generates can say it: the engine's request, and what whoever
-// serves it has to know besides. How the reply is to look is the API's own (protocol/api/endpoint.h).
+// A request for text, common to all generating APIs: the engine's request, and what the server needs besides.
+// The reply's format is the API's own (protocol/api/endpoint.h).
 //
-// What is left to whoever calls: the request's id, its name space, its tenant and priority, and the opening
-// of a forced tool call.
-//
-// Threading: a plain value.
+// The caller fills in the request's ID, its cache namespace, its tenant and priority, and the opening of a
+// forced tool call.
 
 #include <cstdint>
 #include <optional>
@@ -16,23 +14,23 @@
 
 namespace reprise::protocol {
 
-/// Whether the reply to a chat has to be a tool call.
+/// Restricts the tool calls of a reply.
 struct ToolChoice {
   enum class Mode : std::uint8_t { kNone, kAuto, kRequired, kNamed } mode = Mode::kNone;
-  std::string name{};  // for kNamed
+  std::string name{};
 };
 
 struct ApiRequest {
   GenerateRequest generate;
-  std::vector<Prompt> further_prompts{};  // each is to be answered as generate.prompt is
+  std::vector<Prompt> further_prompts{};  // each is answered like generate.prompt
   bool stream = false;
-  bool any_model = false;  // where one alone is served, it is meant by every name
+  bool any_model = false;  // any name selects the model if the server has only one
   ToolChoice tool_choice{};
-  bool one_call = false;  // of a tool in a reply; what comes behind it is left out
+  bool one_call = false;  // at most one tool call per reply; text after it is dropped
   std::string cache_salt{};
   std::optional<Priority> priority{};
-  std::string reasoning_budget_field{};       // that generate.reasoning_budget was read from
-  std::vector<std::string> unknown_fields{};  // as field_rules.h names them
+  std::string reasoning_budget_field{};       // the field generate.reasoning_budget was read from
+  std::vector<std::string> unknown_fields{};  // named as in field_rules.h
 };
 
 }  // namespace reprise::protocol

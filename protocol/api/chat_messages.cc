@@ -9,7 +9,7 @@ class MessageCheck {
  public:
   explicit MessageCheck(const BodyLimits& limits) : limits_(limits), budget_(limits, "messages") {}
 
-  /// `is_new`: this is the user's, and waits for an answer.
+  /// `is_new`: the user's message that is to be answered.
   void check(Json& message, const std::string& path, bool is_new) {
     if (!message.is_object()) refuse_kind(path, "an object", message);
     const Fields fields(message, path);
@@ -93,8 +93,8 @@ class MessageCheck {
   TextBudget budget_;
 };
 
-/// The index of the last message of the user's, unless results of tools follow it; the number of messages where there is
-/// none.
+/// Returns the index of the last user message, or the number of messages if there is none or tool results
+/// follow it.
 std::size_t new_message(const Json::Array& messages) {
   for (std::size_t i = messages.size(); i > 0; --i) {
     const std::string* role = messages[i - 1].find_string("role");
@@ -109,7 +109,7 @@ bool is_assistants(const Json& message) {
   return role != nullptr && *role == "assistant";
 }
 
-/// Of a content that has been checked; parts are paragraphs.
+/// Returns the text of validated content; parts are joined as paragraphs.
 std::string text_of_content(const Json& message) {
   const Json* content = message.find("content");
   if (content == nullptr || content->is_null()) return {};

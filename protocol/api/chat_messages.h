@@ -1,9 +1,9 @@
 #pragma once
 // The messages and tools of a chat, before a template sees them.
 //
-// Roles and content parts that cannot be answered for (images, audio) are refused with the place where they
-// stand: "messages[3].content[0].type". In results of tools and in history such parts become a text.
-// Nothing else is changed: the template gets what the client sent.
+// Roles and content parts that are not supported (images, audio) are refused with their location:
+// "messages[3].content[0].type". In tool results and in history such parts are replaced by a text. Nothing
+// else is changed: the template gets what the client sent.
 //
 // Threading: pure functions, which throw BadRequest; a budget has one owner.
 
@@ -18,14 +18,12 @@
 
 namespace reprise::protocol {
 
-/// How much text the messages of a request may hold, all together (BodyLimits::prompt_bytes).
+/// Limits the text in all messages of a request (BodyLimits::prompt_bytes). `field` names it in errors.
 class TextBudget {
  public:
-  /// `field` names it in errors: "messages".
   TextBudget(const BodyLimits& limits, std::string field)
       : most_(limits.prompt_bytes), field_(std::move(field)) {}
 
-  /// Throws BadRequest.
   void count(std::string_view text) {
     bytes_ += text.size();
     if (bytes_ > most_) {
@@ -39,23 +37,23 @@ class TextBudget {
   std::size_t bytes_ = 0;
 };
 
-/// What stands in a prompt for a part of a message that models here cannot take: an image, a file, a sound.
+/// Returns the text that replaces an unsupported content part: an image, a file, audio.
 ///
-/// In a new message of the user's such a part is refused by name. In what was said before, and in results of tools, it
-/// becomes this text: clients send their history again with every request, so that a refusal there would end the session.
-/// `type` as the API spells it: "image", "image_url", "input_image" are all an image.
+/// In a new user message such a part is refused by name. In history and tool results it becomes this text,
+/// because clients resend their history with every request, and refusing it would end the session. `type` is
+/// the API's spelling: "image", "image_url" and "input_image" all count as an image.
 inline std::string omitted_part(std::string_view type) {
   if (type.starts_with("input_")) type.remove_prefix(6);
   if (type.ends_with("_url")) type.remove_suffix(4);
   return "[" + std::string(type) + " omitted: this model takes text only]";
 }
 
-/// As OpenAI has them; parts of messages may be replaced by omitted_part().
+/// Validates messages in OpenAI's format. Replaces unsupported parts by omitted_part() where allowed.
 void check_messages(Json::Array& messages, const BodyLimits& limits);
 void check_tools(const Json::Array& tools, const BodyLimits& limits);
 
-/// Where continue_final_message says so, or llama-server would do so, the last message becomes the reply's opening.
-/// Throws BadRequest.
+/// If continue_final_message is set, or llama-server would do so by default, the last message becomes the
+/// beginning of the reply. Throws BadRequest.
 void read_continuation(const Fields& fields, Manners manners, ChatPrompt& chat);
 
 }  // namespace reprise::protocol

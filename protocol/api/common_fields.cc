@@ -17,10 +17,10 @@ constexpr std::int64_t kMostToken = std::numeric_limits<TokenId>::max();
 
 SamplingWishes read_sampling(const Fields& fields, Manners manners) {
   SamplingWishes sampling;
-  // As their APIs have it: beyond 2 OpenAI refuses, llama-server computes.
+  // OpenAI refuses temperatures above 2; llama-server accepts them.
   sampling.temperature = fields.number("temperature", 0, manners == Manners::kLlamaServer ? 100 : 2);
   sampling.top_k = fields.integer("top_k", -1, kMostToken);
-  if (sampling.top_k == -1) sampling.top_k = 0;  // both mean all, to different servers
+  if (sampling.top_k == -1) sampling.top_k = 0;  // 0 and -1 both disable it, depending on the server
   sampling.top_p = fields.number("top_p", 0, 1);
   sampling.min_p = fields.number("min_p", 0, 1);
   sampling.repetition_penalty = fields.number("repetition_penalty", 0.01, 100);
@@ -29,15 +29,15 @@ SamplingWishes read_sampling(const Fields& fields, Manners manners) {
   sampling.presence_penalty = fields.number("presence_penalty", -2, 2);
   sampling.frequency_penalty = fields.number("frequency_penalty", -2, 2);
   if (const auto seed = fields.integer("seed", -kMostInt - 1, kMostInt)) {
-    sampling.seed = static_cast<std::uint64_t>(*seed & kMostInt);  // replies name it, so it has no sign
+    sampling.seed = static_cast<std::uint64_t>(*seed & kMostInt);  // non-negative, as replies report it
   }
   return sampling;
 }
 
-/// Values that llama-server's clients send to say nothing, or that mean something else to it.
+/// Handles values that llama-server interprets differently.
 void read_as_llama_server(const Fields& fields, SamplingWishes& sampling) {
   if (fields.integer("seed", -kMostInt - 1, kMostInt) == -1) sampling.seed = std::random_device{}();
-  if (fields.integer("repeat_last_n", -1, kMostToken) == 0) sampling.repetition_penalty = 1;  // of no tokens
+  if (fields.integer("repeat_last_n", -1, kMostToken) == 0) sampling.repetition_penalty = 1;  // empty window
 }
 
 constexpr std::size_t kMostStopTokens = 64;
@@ -63,7 +63,6 @@ std::vector<std::string> read_breakers(const Fields& fields, const BodyLimits& l
   return breakers;
 }
 
-/// typical_p, top_n_sigma, xtc_…, dry_….
 void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate) {
   SamplingWishes& sampling = generate.sampling;
   sampling.typical_p = fields.number("typical_p", 0, 1);
@@ -81,7 +80,6 @@ void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateReque
 
 // -- where a reply ends
 
-/// stop_token_ids, min_tokens, include_stop_str_in_output.
 void read_ends(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate) {
   if (const Json::Array* ids = fields.array("stop_token_ids")) {
     if (ids->size() > kMostStopTokens) {
@@ -146,11 +144,11 @@ void add_pair(const Json& pair, const std::string& path, GenerateRequest& reques
   request.sampling.logit_bias.push_back({static_cast<TokenId>(token.as_int()), read_bias(value, path)});
 }
 
-/// Biases of tokens, into sampling.logit_bias and text_bias, in the forms that clients have for them.
+/// Reads token biases into sampling.logit_bias and text_bias, in one of the forms that clients use:
 ///
 ///   {"15": -3}                               by id
-///   {" the": 2}                              by text, every token of it: llama-server's alone
-///   [[15, -3], [" the", 2], [7, false]]      as a list, where false is a ban: llama-server's alone
+///   {" the": 2}                              every token of a text (llama-server only)
+///   [[15, -3], [" the", 2], [7, false]]      as a list; false bans the token (llama-server only)
 void read_logit_bias(const Fields& fields, const BodyLimits& limits, Manners manners,
                      GenerateRequest& request) {
   const Json* given = fields.find("logit_bias");
@@ -171,7 +169,7 @@ void read_logit_bias(const Fields& fields, const BodyLimits& limits, Manners man
   }
 }
 
-// -- what a reply must be
+// -- constraints on the reply
 
 using grammar::Constraint;
 using Kind = Constraint::Kind;
@@ -182,7 +180,7 @@ constexpr std::size_t kMaxWhitespaceBytes = 1024;
 
 Constraint of_schema(const Json& given, const std::string& path) {
   Json schema = given;
-  if (given.is_string()) {  // as text
+  if (given.is_string()) {  // a schema as text
     auto parsed = Json::parse(given.as_string(), {.bytes = kMostGrammarBytes, .depth = 64});
     if (!parsed.ok()) refuse_field(path, "invalid_value", parsed.error().message);
     schema = std::move(*parsed);
@@ -199,7 +197,7 @@ Constraint of_text(Kind kind, const Json& given, const std::string& path) {
   return {.kind = kind, .text = given.as_string(), .field = path};
 }
 
-/// GBNF, or Lark's where no rule is written as GBNF writes them.
+/// Takes a grammar as GBNF, or as Lark if no rule has GBNF's "::=".
 Constraint of_grammar(const Json& given, const std::string& path) {
   Constraint constraint = of_text(Kind::kGbnf, given, path);
   if (constraint.text.find("::=") == std::string::npos) constraint.kind = Kind::kLark;
@@ -274,7 +272,7 @@ Constraint of_structured_outputs(const Json& object) {
   return found;
 }
 
-/// For JSON, also in arguments of tools: these may be all that the reply is held to.
+/// Reads whitespace_pattern, which also applies to JSON in tool arguments and may be the only constraint.
 void read_whitespace(const Fields& fields, Constraint& constraint) {
   const Json* object = fields.object("structured_outputs");
   const Json* nested = object == nullptr ? nullptr : object->find("whitespace_pattern");
@@ -293,8 +291,8 @@ void read_whitespace(const Fields& fields, Constraint& constraint) {
   constraint.whitespace = whitespace_of(nested != nullptr ? *nested : *plain, path);
 }
 
-/// OpenAI's response_format, and the fields that vLLM, SGLang and llama-server have for it. Kind kNone where nothing is
-/// asked for; refused where two fields ask.
+/// Reads response_format and the corresponding fields of vLLM, SGLang and llama-server. Returns kind kNone if
+/// there is none; refuses two at once.
 Constraint read_constraint(const Fields& fields) {
   Constraint found;
   const auto take = [&](Constraint one) {
@@ -324,7 +322,7 @@ Constraint read_constraint(const Fields& fields) {
   return found;
 }
 
-/// The first that is there of the names that vLLM, Qwen and llama-server have for it.
+/// Reads the first of vLLM's, Qwen's and llama-server's names that is present.
 void read_any_reasoning_budget(const Fields& fields, ApiRequest& asked) {
   for (const char* name : {"thinking_token_budget", "thinking_budget", "reasoning_budget_tokens",
                            "thinking_budget_tokens", "reasoning_budget"}) {

@@ -1,10 +1,9 @@
 #pragma once
-// The fields that several APIs have for the same: what OpenAI, vLLM and llama-server call them.
+// Readers for the request fields that several APIs share, under the names of OpenAI, vLLM and llama-server.
 //
-// A field that is not read is refused by name, reported in the answer, or ignored for a reason that is stated
-// (protocol/api/field_rules.h). Wrong types and values are refused with the field's name and the reason.
-//
-// Threading: pure functions. All throw BadRequest.
+// A field that is not read is refused by name, reported in the answer, or ignored for a documented reason
+// (protocol/api/field_rules.h). A wrong type or value is refused with the field's name and the reason: all
+// functions throw BadRequest.
 
 #include <cstdint>
 #include <string>
@@ -17,27 +16,27 @@
 
 namespace reprise::protocol {
 
-/// Whose habits count where OpenAI's fields leave a choice. llama-server takes any model's name where it serves one,
-/// goes on from an assistant's message that stands last, draws a seed for -1, and adds figures of its own to replies.
-/// Anthropic's API has its own names for what ends a reply.
+/// The API whose conventions apply where the same fields differ. llama-server accepts any model name if it
+/// serves only one, continues a final assistant message, draws a seed for -1, and adds figures of its own to
+/// replies. Anthropic's API has its own names for stop fields.
 enum class Manners : std::uint8_t { kOpenAi, kLlamaServer, kAnthropic };
 
-/// What every request may say: the model, the cache, the priority, what is reported.
+/// Reads the model, the cache fields, the priority and what to report.
 void read_basics(const Fields& fields, const BodyLimits& limits, ApiRequest& asked);
-/// All but the prompt, what becomes of it and how the reply looks: the basics, sampling, biases of tokens, constraints, where
-/// a reply ends and how long it may be.
+/// Reads everything except the prompt and the fields that shape the reply: the basics, sampling, token
+/// biases, constraints, stop conditions and the token limit.
 ApiRequest read_common(const Fields& fields, const BodyLimits& limits, Manners manners);
 
-/// Strings that end a reply, in the field of that name: one or several.
+/// A string or an array of strings.
 std::vector<std::string> read_stop(const Fields& fields, const std::string& name, const BodyLimits& limits);
-/// The most tokens of a reply, in the field of that name; -1 is all that fits.
+/// -1: as many as fit.
 void read_token_limit(const Fields& fields, const char* name, const BodyLimits& limits,
                       GenerateRequest& generate);
-/// Tokens of reasoning, in the field of that name; -1: unlimited.
+/// -1: unlimited.
 void read_reasoning_budget(const Fields& fields, const char* name, ApiRequest& asked);
-/// The object `reasoning`: OpenAI's effort, OpenRouter's max_tokens and enabled. `extra`: names for the template.
+/// Reads the object `reasoning`: OpenAI's effort, OpenRouter's max_tokens and enabled. `extra` gets template
+/// variables.
 void read_reasoning(const Fields& fields, ApiRequest& asked, Json& extra);
-/// llama-server's return_progress and timings_per_token.
 void read_progress(const Fields& fields, ApiRequest& asked, bool& timings_per_token);
 
 }  // namespace reprise::protocol

@@ -7,13 +7,13 @@
 namespace reprise::protocol {
 namespace {
 
-constexpr double kLeastLogprob = -9999.0;  // for a token that cannot be: JSON has no -inf
+constexpr double kLeastLogprob = -9999.0;  // for impossible tokens; JSON has no -inf
 
 void append_logprob(std::string& out, double value) {
   append_json_double(out, std::isfinite(value) ? value : kLeastLogprob, false);
 }
 
-/// Completions name a token by its text alone, so one that is not text is spelled out.
+/// Completions identify a token only by its text, so one that is not UTF-8 is written as hex.
 void append_token_name(std::string& out, std::string_view bytes) {
   if (is_utf8(bytes)) return append_json_string(out, bytes);
   constexpr std::string_view kHex = "0123456789abcdef";
@@ -45,13 +45,13 @@ void append_chat_token(std::string& out, std::string_view bytes, double logprob)
   append_bytes(out, bytes);
 }
 
-/// `id`: of the request, without OpenAI's prefix; `now`: seconds since 1970.
+/// `id`: the request's, without OpenAI's prefix; `now`: seconds since 1970.
 ReplyHead reply_head(TextKind kind, const std::string& id, const Admitted& admitted, std::int64_t now) {
   return {
       .id = (kind == TextKind::kChat ? "chatcmpl-" : "cmpl-") + id, .created = now, .model = admitted.model};
 }
 
-/// {"id":…,"object":OBJECT,"created":…,"model":… without the closing brace.
+/// Appends {"id":…,"object":OBJECT,"created":…,"model":… without the closing brace.
 void append_opening(std::string& out, const ReplyHead& head, std::string_view object) {
   out += "{\"id\":";
   append_json_string(out, head.id);
@@ -63,7 +63,8 @@ void append_opening(std::string& out, const ReplyHead& head, std::string_view ob
   append_json_string(out, head.model);
 }
 
-/// {"prompt_tokens":…} with the tokens restored as prompt_tokens_details.cached_tokens, and those of reasoning.
+/// Appends {"prompt_tokens":…}, with restored tokens as prompt_tokens_details.cached_tokens, and reasoning
+/// tokens.
 void append_usage(std::string& out, const Usage& usage, std::uint32_t reasoning_tokens) {
   out += "{\"prompt_tokens\":";
   append_integer(out, usage.prompt_tokens);
@@ -78,18 +79,17 @@ void append_usage(std::string& out, const Usage& usage, std::uint32_t reasoning_
   out += "}}";
 }
 
-/// The text of a prompt that is to be repeated.
 std::string echo_of(const ReplyOptions& options, const Started& started) {
   const std::string& sent = options.prompt_texts.at(started.prompt_index);
   return sent.empty() && started.settled ? started.settled->prompt_text : sent;
 }
 
-/// ,"system_fingerprint":…: as llama-server's, a letter and a version.
+/// Appends ,"system_fingerprint":… in llama-server's form: a letter and a version.
 void append_fingerprint(std::string& out) {
   out += ",\"system_fingerprint\":\"b-reprise-0.1.0\"";
 }
 
-/// ,"timings":{…} and, where it was asked for, ,"__verbose":{"prompt":…}: llama-server's.
+/// Appends llama-server's ,"timings":{…} and, if requested, ,"__verbose":{"prompt":…}.
 void append_llama_account(std::string& out, const Usage& usage, const ReplyOptions& options,
                           const std::string& prompt_text) {
   out += ",\"timings\":";
@@ -100,12 +100,11 @@ void append_llama_account(std::string& out, const Usage& usage, const ReplyOptio
   out += '}';
 }
 
-/// [1,2,3]
 void append_token_ids(std::string& out, const std::vector<ReplyToken>& tokens) {
   append_list(out, tokens, [&](const ReplyToken& token) { append_integer(out, token.id); });
 }
 
-/// ,"prompt_token_ids":[1,2,3]; nothing where there are none.
+/// Appends e.g. ,"prompt_token_ids":[1,2,3]; nothing if `prompt` is null.
 void append_prompt_ids(std::string& out, const SharedTokens& prompt) {
   if (prompt == nullptr) return;
   out += ",\"prompt_token_ids\":";
@@ -122,7 +121,6 @@ std::string chunk_prefix(const ReplyHead& head, const ReplyOptions& options) {
   return prefix;
 }
 
-/// The delta of a chat chunk.
 void append_delta(std::string& out, const ReplyPiece& piece) {
   if (const auto* content = std::get_if<ReplyContent>(&piece)) {
     out += "{\"content\":";
@@ -131,7 +129,7 @@ void append_delta(std::string& out, const ReplyPiece& piece) {
   } else if (const auto* reasoning = std::get_if<ReplyReasoning>(&piece)) {
     out += "{\"reasoning_content\":";
     append_json_string(out, reasoning->text);
-    out += ",\"reasoning\":";  // as other clients read it
+    out += ",\"reasoning\":";  // for clients that read this name
     append_json_string(out, reasoning->text);
     out += '}';
   } else if (const auto* begin = std::get_if<ToolCallBegin>(&piece)) {
@@ -230,7 +228,7 @@ void StreamReply::progress(const Progress& event, std::string& out) {
   out += "}}\n\n";
 }
 
-// The first chunk of each choice of a chat.
+// Writes the first chunk of each choice of a chat.
 void StreamReply::tell_role(std::string& out) {
   if (options_.kind != TextKind::kChat || std::exchange(role_told_, true)) return;
   const bool llama = options_.manners == Manners::kLlamaServer;
@@ -277,7 +275,7 @@ void StreamReply::delta(Delta event, std::string& out) {
     if (before || now.parser->in_reasoning()) reasoning_tokens_ += tokens;
     return write_pieces(event.choice, pieces, out);
   }
-  // Without text there is still a token to tell, to who asked for tokens.
+  // Without text a chunk is written only if token ids were requested.
   if (event.text.empty() && !(options_.return_token_ids && !now.tokens.empty())) return;
   open_chunk(event.choice, out);
   append_json_string(out, event.text);
@@ -384,7 +382,7 @@ void StreamReply::close_chunk(std::uint32_t index, std::string_view finish_reaso
   out += "}\n\n";
 }
 
-// -- in one piece
+// -- whole
 
 WholeReply::WholeReply(const ReplyOptions& options, ReplyContext context)
     : options_(options), context_(std::move(context)), choices_(options_.n * options_.prompts) {}
@@ -440,7 +438,7 @@ void WholeReply::finished(const Finished& event, std::string&) {
 }
 
 void WholeReply::done(const Done& event, std::string& out) {
-  constexpr std::size_t kUsualBytes = 1024;  // of a short answer
+  constexpr std::size_t kUsualBytes = 1024;
   out.reserve(kUsualBytes);
   append_opening(out, head_, options_.kind == TextKind::kChat ? "chat.completion" : "text_completion");
   if (options_.manners == Manners::kLlamaServer) append_fingerprint(out);
@@ -461,7 +459,7 @@ void WholeReply::done(const Done& event, std::string& out) {
   out += '}';
 }
 
-// All of them, or of each prompt the likeliest, by the mean of their tokens' logprobs.
+// Returns all choices, or for each prompt the likeliest ones by the mean logprob of their tokens.
 std::vector<std::uint32_t> WholeReply::order_shown() const {
   std::vector<std::uint32_t> order(choices_.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -488,7 +486,7 @@ void WholeReply::append_choice(std::uint32_t which, std::uint32_t index, std::st
     if (now.message.has_calls() && now.finish == FinishReason::kStop) reason = "tool_calls";
     Json message = now.message.message();
     if (!now.message.reasoning().empty())
-      message["reasoning"] = now.message.reasoning();  // as other clients read it
+      message["reasoning"] = now.message.reasoning();  // for clients that read this name
     message["refusal"] = nullptr;
     out += ",\"message\":";
     message.dump_to(out);

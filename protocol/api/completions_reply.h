@@ -1,10 +1,10 @@
 #pragma once
-// The replies to chat completions and completions (protocol/api/completions_request.h), as streams and in one piece.
+// The replies to chat completions and completions (protocol/api/completions_request.h), as a stream or whole.
 //
-// They are written as text, not built as values: a stream has one small object for each token, and the
-// text between its changing parts is always the same.
+// They are written directly as text rather than built as JSON values, because a stream has a small object per
+// token whose fixed parts repeat.
 //
-// Threading: one actor's.
+// Threading: a reply belongs to one actor.
 
 #include <cstdint>
 #include <memory>
@@ -21,32 +21,30 @@
 
 namespace reprise::protocol {
 
-/// What all objects of one answer begin with.
 struct ReplyHead {
-  std::string id;  // "chatcmpl-…"
+  std::string id;  // e.g. "chatcmpl-…"
   std::int64_t created = 0;
   std::string model;
 };
 
-/// {"content":[{"token":…,"logprob":…,"bytes":…,"top_logprobs":[…]}],"refusal":null}
+/// Appends {"content":[{"token":…,"logprob":…,"bytes":…,"top_logprobs":[…]}],"refusal":null}.
 void append_chat_logprobs(std::string& out, const std::vector<ReplyToken>& tokens);
-/// {"tokens":[…],"token_logprobs":[…],"top_logprobs":[…],"text_offset":[…]}; moves `offset` on by the
-/// characters of the tokens.
+/// Appends {"tokens":[…],"token_logprobs":[…],"top_logprobs":[…],"text_offset":[…]}; advances `offset` by the
+/// tokens' characters.
 void append_completion_logprobs(std::string& out, const std::vector<ReplyToken>& tokens,
                                 std::uint64_t& offset);
 
-/// An answer as a stream: events of the engine in, server-sent events out.
+/// A streamed answer: converts the engine's events to server-sent events.
 ///
-/// A choice's chunks carry its tokens' ids and logprobs where they were asked for: those of tokens whose text
-/// is held back (the start of a mark, half a character) come with the next chunk of the choice, the last of
-/// them with its finish_reason. The prompt's ids come in the first chunk of a chat, and in the first chunk of
-/// each choice of a completion. The last finish_reason waits for the engine's account, so that it can carry
-/// it.
+/// A choice's chunks carry its tokens' ids and logprobs, if requested. Those of tokens whose text is held
+/// back (a partial tag or character) come with the choice's next chunk, the last of them with its
+/// finish_reason. The prompt's ids come in the first chunk of a chat, and in the first chunk of each choice
+/// of a completion. The last finish_reason is delayed until the engine's usage is known, so that its chunk
+/// can include it.
 ///
-/// Each call appends whole events to `out`; what is not asked for now is not kept.
+/// Each call appends whole events to `out` and keeps only what later events need.
 class StreamReply final : public StreamedReply {
  public:
-  /// A completion's text is passed on as it is, a chat's is read for its marks.
   StreamReply(const ReplyOptions& options, ReplyContext context);
 
   std::string_view content_type() const override;
@@ -63,9 +61,9 @@ class StreamReply final : public StreamedReply {
   struct Choice {
     std::optional<ReplyParser> parser{};
     std::vector<ReplyToken> tokens{};  // not yet in a chunk
-    std::uint64_t text_offset = 0;     // of the next token, for completions
+    std::uint64_t text_offset = 0;     // offset of the next token, for completions
     std::optional<FinishReason> finish{};
-    SharedTokens prompt{};  // to be told with the next chunk
+    SharedTokens prompt{};  // sent with the next chunk
   };
 
   Choice& choice(std::uint32_t index);
@@ -73,26 +71,25 @@ class StreamReply final : public StreamedReply {
   void write_finish(std::uint32_t index, const Usage* usage, std::string& out);
   void tell_role(std::string& out);
   void open_chunk(std::uint32_t index, std::string& out);
-  /// Closes the choice and the chunk; with the account where there is one.
+  /// Ends the choice and the chunk; includes the usage if it is not null.
   void close_chunk(std::uint32_t index, std::string_view finish_reason, const Usage* usage, std::string& out);
 
   const ReplyOptions options_;
   const ReplyContext context_;
-  std::string prefix_;  // of every chunk
+  std::string prefix_;
   std::vector<Choice> choices_;
   std::uint32_t unfinished_;
-  std::uint32_t reasoning_tokens_ = 0;  // of all choices
+  std::uint32_t reasoning_tokens_ = 0;
   std::optional<std::uint32_t> held_finish_;
   LiveTimings timings_;
   bool role_told_ = false;
-  std::string prompt_text_;  // to be told with the last chunk
+  std::string prompt_text_;  // sent with the last chunk
 };
 
-/// An answer in one piece: events of the engine in, one JSON object out. Memory grows with the reply, which max_tokens and
-/// the model's context bound.
+/// A whole answer: converts the engine's events to one JSON object. Memory grows with the reply, which
+/// max_tokens and the model's context bound.
 class WholeReply final : public Reply {
  public:
-  /// A completion's text is passed on as it is, a chat's is read for its marks.
   WholeReply(const ReplyOptions& options, ReplyContext context);
 
   void admitted(const Admitted& event, std::int64_t now, std::string& out) override;
@@ -105,11 +102,11 @@ class WholeReply final : public Reply {
   struct Choice {
     std::optional<ReplyParser> parser{};
     MessageBuilder message{};
-    std::string text{};  // of a completion
+    std::string text{};  // completions only
     std::vector<ReplyToken> tokens{};
-    SharedTokens prompt{};  // where token ids were asked for
+    SharedTokens prompt{};  // if token ids were requested
     FinishReason finish = FinishReason::kLength;
-    double logprob = 0;  // of all its tokens, where they have one
+    double logprob = 0;  // sum over its tokens, if known
     std::size_t length = 0;
   };
 
@@ -121,11 +118,11 @@ class WholeReply final : public Reply {
   const ReplyContext context_;
   ReplyHead head_{};
   std::vector<Choice> choices_;
-  std::string prompt_text_;             // where it is to be told
-  std::uint32_t reasoning_tokens_ = 0;  // of all choices
+  std::string prompt_text_;
+  std::uint32_t reasoning_tokens_ = 0;
 };
 
-/// The request, with replies that are noted.
+/// The generation call for the request; its replies are recorded in the slot.
 std::unique_ptr<GenerationCall> text_call(TextRequest request, SlotNote note);
 
 }  // namespace reprise::protocol

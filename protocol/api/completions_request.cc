@@ -9,9 +9,8 @@
 namespace reprise::protocol {
 namespace {
 
-constexpr std::uint32_t kDefaultCompletionTokens = 16;  // what OpenAI's completions give
+constexpr std::uint32_t kDefaultCompletionTokens = 16;  // OpenAI's default
 
-/// How the reply to a chat or a completion looks.
 void read_reply_options(const Fields& fields, TextRequest& request) {
   request.reply.return_token_ids = fields.boolean_or("return_token_ids", false);
   if (const auto options = fields.within("stream_options")) {
@@ -24,9 +23,9 @@ void read_reply_options(const Fields& fields, TextRequest& request) {
 
 // -- chats
 
-/// Messages behind which a snapshot is to be kept.
+/// Reads the messages after which a snapshot is kept.
 std::vector<ChatBreakpoint> read_checkpoints(const Fields& fields, const Json::Array& messages) {
-  constexpr std::size_t kMostCheckpoints = 16;  // the chat is rendered once more for each
+  constexpr std::size_t kMostCheckpoints = 16;  // each costs one more rendering of the chat
   std::vector<ChatBreakpoint> places;
   const Json::Array* given = fields.array("checkpoints");
   if (given == nullptr) return places;
@@ -90,7 +89,7 @@ ToolChoice read_tool_choice(const Fields& fields, const Json::Array* tools) {
   refuse_field("tool_choice.function.name", "invalid_value", in_quotes(*name) + " is not among the tools");
 }
 
-/// llama-server tells templates what day it is, by names that some of them look for.
+/// Passes the date to templates under llama-server's variable names.
 void tell_date(Manners manners, ChatPrompt& chat) {
   if (manners != Manners::kLlamaServer) return;
   const std::time_t now = std::time(nullptr);
@@ -135,7 +134,7 @@ TextRequest read_chat_text(const Fields& fields, const BodyLimits& limits, Manne
   if (request.reply.logprobs) request.asked.generate.sampling.logprobs = static_cast<int>(top.value_or(0));
 
   chat.breakpoints = read_checkpoints(fields, *messages);
-  // With tool_choice none the model is not told of the tools, so that it cannot call one.
+  // With tool_choice none the template gets no tools, so that the model cannot call one.
   if (request.asked.tool_choice.mode != ToolChoice::Mode::kNone) chat.tools = Json(*tools);
   if (const Json* extra = fields.object("chat_template_kwargs")) chat.template_extra = *extra;
   read_reasoning(fields, request.asked, chat.template_extra);
@@ -166,7 +165,7 @@ Prompt read_prompt(const Json& prompt, const std::string& path, const BodyLimits
   return read_token_list(prompt.as_array(), path, limits);
 }
 
-/// echo, suffix, best_of: of completions, whose prompts have been read.
+/// Reads echo, suffix and best_of of completions. Requires: the prompts have been read.
 void read_completion_wishes(const Fields& fields, const BodyLimits& limits, TextRequest& request) {
   GenerateRequest& generate = request.asked.generate;
   ReplyOptions& reply = request.reply;

@@ -1,8 +1,6 @@
 #pragma once
-// From the JSON body of POST /v1/chat/completions and /v1/completions to what it asks for. llama-server has the same chats,
-// in its own manners.
-//
-// Threading: pure functions.
+// Parses the JSON body of POST /v1/chat/completions and /v1/completions, also for llama-server's variant of
+// chats.
 
 #include <cstdint>
 #include <string>
@@ -21,20 +19,19 @@ namespace reprise::protocol {
 
 enum class TextKind : std::uint8_t { kChat, kCompletion };
 
-/// How the client wants to be answered.
 struct ReplyOptions {
   TextKind kind = TextKind::kChat;
-  bool include_usage = false;  // of a stream
+  bool include_usage = false;
   bool return_token_ids = false;
   bool logprobs = false;
-  std::uint32_t n = 1;  // choices of each prompt
+  std::uint32_t n = 1;  // choices per prompt
   std::uint32_t prompts = 1;
   Manners manners = Manners::kOpenAi;
-  bool timings_per_token = false;           // llama-server's, in every chunk
-  bool verbose = false;                     // llama-server's: the prompt's text
-  bool echo = false;                        // a completion's text begins with the prompt's,
-  std::vector<std::string> prompt_texts{};  // as it was sent; empty: as its tokens read
-  std::uint32_t shown = 0;                  // of each prompt's n choices the likeliest alone; 0: all
+  bool timings_per_token = false;           // llama-server: timings in every chunk
+  bool verbose = false;                     // llama-server: include the prompt's text
+  bool echo = false;                        // a completion's text begins with the prompt's
+  std::vector<std::string> prompt_texts{};  // as sent; empty: decode the prompt's tokens
+  std::uint32_t shown = 0;                  // show only the likeliest of each prompt's n choices; 0: all
 };
 
 struct TextRequest {
@@ -47,12 +44,11 @@ Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view bod
 
 // These throw BadRequest.
 
-/// One prompt or several, texts or lists of token ids, in the field of that name.
+/// Parses one prompt or several, as texts or lists of token ids; `field` names them in errors.
 std::vector<Prompt> read_prompts(const Json& given, const std::string& field, const BodyLimits& limits);
-/// All that is read of such a body, before what is left of it is judged (unknown_fields_of()).
+/// Reads all known fields; does not yet judge unread ones (unknown_fields_of()).
 TextRequest read_text_fields(TextKind kind, const Fields& fields, const BodyLimits& limits,
                              Manners manners = Manners::kOpenAi);
-/// The whole request.
 TextRequest read_text_request(TextKind kind, const Json& body, const BodyLimits& limits,
                               Manners manners = Manners::kOpenAi);
 

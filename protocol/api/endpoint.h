@@ -1,16 +1,16 @@
 #pragma once
-// What an API is to the server: a Dialect, which says how its errors look, and Endpoints, each of which
-// answers at a path. HTTP knows these alone; an API implements them in a folder of its own and names its
-// paths in a list of ApiRoute (protocol/apis.h has them all).
+// The interface between the server and an API: a Dialect formats errors, and an Endpoint serves one path. The
+// HTTP layer knows only these; each API implements them in its own directory and lists its paths as ApiRoutes
+// (all in protocol/apis.h).
 //
 //   bytes of a body --Endpoint::parse()--> GenerationCall --stream() or whole()--> Reply
 //                                     \--> Question       --answer()-------------> a JSON body
 //
-// What goes wrong before the first byte of a reply, in HTTP or in the engine, is told by error_answer(); what
-// goes wrong in an open stream by StreamedReply::failed().
+// Errors before the first byte of a reply, in HTTP or in the engine, are formatted by error_answer(); errors
+// in an open stream by StreamedReply::failed().
 //
-// Threading: dialects and endpoints are shared by all connections and parsing threads: what they keep they
-// guard. Calls, questions and replies belong to one actor at a time.
+// Threading: dialects and endpoints are shared by all connections and parsing threads and must guard their
+// state. Calls, questions and replies belong to one actor at a time.
 
 #include <cstdint>
 #include <memory>
@@ -35,19 +35,19 @@ class Dialect {
   virtual ~Dialect() = default;
 
   struct ErrorAnswer {
-    int status;  // the error's own, unless the API has another for it
+    int status;  // the error's, unless the API maps it to another
     std::string body;
   };
   virtual ErrorAnswer error_answer(const ApiError& error) const = 0;
 };
-/// How OpenAI tells errors (error_envelope()), and every API that has no way of its own.
+/// Formats errors as OpenAI does (error_envelope()); the default for APIs without a format of their own.
 const Dialect& openai_dialect();
 
-/// The engine's events as the text that a client of some API gets. One object for each request.
+/// Converts the engine's events to the text that a client of an API receives. One object per request.
 ///
-/// The calls come in the order of the engine's events (protocol/service.h): admitted() once and first, then
-/// started() for each prompt, delta() and finished() for each choice, done() last. Each appends what is to be
-/// sent now to `out`, or nothing. Of a reply in one piece that is the body, in done().
+/// Calls follow the order of the engine's events (protocol/service.h): admitted() once and first, then
+/// started() for each prompt, delta() and finished() for each choice, done() last. Each appends the bytes to
+/// send to `out`, possibly none. A whole reply appends its body in done().
 class Reply {
  public:
   Reply() = default;
@@ -55,42 +55,39 @@ class Reply {
   Reply(const Reply&) = delete;
   Reply& operator=(const Reply&) = delete;
 
-  /// `now` in seconds since 1970.
+  /// `now`: seconds since 1970.
   virtual void admitted(const Admitted& event, std::int64_t now, std::string& out) = 0;
-  /// Of a request with want_progress, before started().
+  /// Called before started(), for requests with want_progress.
   virtual void progress(const Progress&, std::string&) {}
   virtual void started(const Started& event, std::string& out) = 0;
   virtual void delta(Delta event, std::string& out) = 0;
   virtual void finished(const Finished& event, std::string& out) = 0;
   virtual void done(const Done& event, std::string& out) = 0;
-  /// Of a request for embeddings, in the place of delta() and finished().
+  /// Called for embedding requests, instead of delta() and finished().
   virtual void embedded(Embedded, std::string&) {}
 };
 
-/// A reply that is sent as it grows. It has two calls more, which may come at any place, also before
-/// admitted(): keep_alive(), where the client has seen nothing for a while, and failed(), after which nothing
-/// comes. It writes whole events only, and ends its stream itself, in done() or failed(), where its API has a
-/// mark for that.
+/// A reply sent while it grows. Two further calls may come at any time, even before admitted(): keep_alive(),
+/// when nothing was sent for a while, and failed(), the last call. It writes only whole events, and appends
+/// the end mark of its stream, if the API has one, in done() or failed().
 class StreamedReply : public Reply {
  public:
-  /// A literal: "text/event-stream; charset=utf-8".
+  /// Returns a literal, e.g. "text/event-stream; charset=utf-8".
   virtual std::string_view content_type() const = 0;
-  /// May append nothing where the API has no way to say it.
+  /// May append nothing if the API has no such mark.
   virtual void keep_alive(std::string& out) = 0;
   virtual void failed(const ApiError& error, std::string& out) = 0;
 };
 
-/// What a reply is made with.
 struct ReplyContext {
-  std::string id{};             // 32 hex digits at random, that no other request has
-  ChatFormatPtr chat{};         // the model's; null: it has none, and its replies are plain text
-  ReplyParserOptions parser{};  // of a chat; prompt_tail and id_seed are left to parser_of()
+  std::string id{};             // 32 random hex digits, unique per request
+  ChatFormatPtr chat{};         // the model's; null: it has none, and replies are plain text
+  ReplyParserOptions parser{};  // for chats; parser_of() sets prompt_tail and id_seed
 
-  /// For the text of one choice of a chat.
+  /// Returns a parser for the text of one choice of a chat.
   ReplyParser parser_of(std::uint32_t choice, const Started& started) const;
 };
 
-/// A request for text, and how its client wants it.
 class GenerationCall {
  public:
   explicit GenerationCall(ApiRequest asked) : request(std::move(asked)) {}
@@ -98,14 +95,15 @@ class GenerationCall {
   GenerationCall(const GenerationCall&) = delete;
   GenerationCall& operator=(const GenerationCall&) = delete;
 
-  /// One of the two, once; the first where request.stream is set. The request may have been moved from.
+  /// Call one of the two, once: stream() if request.stream is set, else whole(). `request` may have been
+  /// moved from.
   virtual std::unique_ptr<StreamedReply> stream(ReplyContext context) = 0;
   virtual std::unique_ptr<Reply> whole(ReplyContext context) = 0;
 
   ApiRequest request;
 };
 
-/// Anything else that is asked: answered in one piece.
+/// Any other request, answered in one piece.
 class Question {
  public:
   Question() = default;
@@ -114,11 +112,11 @@ class Question {
   Question& operator=(const Question&) = delete;
 
   using Answered = Outcome<std::string, ApiError>;  // a JSON body
-  /// Once. Belongs to an actor's turn, as asks do.
+  /// Call once, within an actor's turn (it uses asks).
   virtual runtime::Task<Answered> answer(Service& service) = 0;
 
-  std::vector<std::string> unknown_fields{};  // of the body, added to the answer (field_rules.h)
-  /// Whether it is work on texts: tokenising, rendering. That counts towards its tenant's limits.
+  std::vector<std::string> unknown_fields{};  // added to the answer (field_rules.h)
+  /// Returns true for text work (tokenizing, rendering), which counts towards the tenant's limits.
   virtual bool is_text_work() const { return false; }
 
   TextCaller caller{};  // for text work; set before answer()
@@ -128,11 +126,11 @@ using ParsedCall = std::variant<ApiError, std::unique_ptr<GenerationCall>, std::
 
 struct ApiInput {
   std::string_view body;
-  std::string_view path_end{};    // what stands in the place of a path's {…}, with %xx decoded
-  std::string_view query{};       // of the target: query_value()
-  std::string_view cache_salt{};  // of the query or the header, for methods without a body
+  std::string_view path_end{};    // the part that matched {…} in the route's path, percent-decoded
+  std::string_view query{};       // see query_value()
+  std::string_view cache_salt{};  // from query or header, for methods without a body
   std::string_view tenant{};      // empty: the server has no keys
-  bool deletes = false;           // the method was DELETE, at a path of kGetDelete
+  bool deletes = false;           // the method was DELETE, on a kGetDelete route
 };
 
 class Endpoint {
@@ -140,26 +138,25 @@ class Endpoint {
   virtual ~Endpoint() = default;
 
   virtual const Dialect& dialect() const = 0;
-  /// Any thread. May throw BadRequest.
+  /// May be called from any thread. May throw BadRequest.
   virtual ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const = 0;
 };
 
-enum class HttpMethod : std::uint8_t { kGet, kPost, kGetDelete };  // where GET is taken, HEAD is as well
+enum class HttpMethod : std::uint8_t { kGet, kPost, kGetDelete };  // GET includes HEAD
 
-/// Where an endpoint is found, and how it is looked after. A path may have one for each method.
+/// An endpoint's method, path and access rules. A path may have one route per method.
 struct ApiRoute {
   HttpMethod method = HttpMethod::kPost;
-  std::string path;  // "/v1/models/{id}": {…} stands for one or more characters, at the end alone
+  std::string path;  // e.g. "/v1/models/{id}"; {…}: one or more characters, at the end only
   std::shared_ptr<const Endpoint> endpoint;
-  bool generates = false;      // counts among the requests that are answered at once, and is logged
-  bool is_public = false;      // needs no key
-  bool for_operators = false;  // where there are keys, needs an operator's
+  bool generates = false;  // counts as a running request, and is logged
+  bool is_public = false;
+  bool for_operators = false;  // needs an operator's key, if there are keys
 };
 
-/// All that a server answers beside its own pages.
 struct ApiTable {
   std::vector<ApiRoute> routes{};
-  const Dialect* elsewhere = nullptr;  // for errors at paths that are nobody's; outlives the table
+  const Dialect* elsewhere = nullptr;  // formats errors at unknown paths; outlives the table
 };
 
 }  // namespace reprise::protocol

@@ -22,7 +22,7 @@ constexpr std::string_view kWholePrompt =
     "a prompt that is too long is refused; truncate_prompt_tokens shortens it";
 
 constexpr std::array kRules = {
-    // What an answer would be made from, or with
+    // Inputs of the answer
     FieldRule{"audio", Fate::kRefused, "", kTextOnly},
     FieldRule{"modalities", Fate::kRefused, R"(["text"])", kTextOnly},
     FieldRule{"images", Fate::kRefused, R"([] "" false)", kTextOnly},
@@ -42,7 +42,7 @@ constexpr std::array kRules = {
     FieldRule{"chat_template", Fate::kRefused, "", "the server's --chat-template sets it"},
     FieldRule{"template", Fate::kRefused, R"("")", "the server's --chat-template sets it"},
     FieldRule{"truncation", Fate::kRefused, R"("disabled")", kWholePrompt},
-    // How tokens are drawn
+    // Sampling
     FieldRule{"logits_processors", Fate::kRefused, "[]", "use logit_bias"},
     FieldRule{"allowed_token_ids", Fate::kRefused, "[]", "use regex or grammar"},
     FieldRule{"bad_words", Fate::kRefused, "[]", "use logit_bias"},
@@ -57,7 +57,7 @@ constexpr std::array kRules = {
     FieldRule{"prediction", Fate::kRefused, "", ""},
     FieldRule{"grammar_lazy", Fate::kRefused, "false", "use tools with strict"},
     FieldRule{"best_of", Fate::kRefused, "1", "completions have it"},
-    // What an answer shows, and where it ends
+    // Contents and end of the answer
     FieldRule{"echo", Fate::kRefused, "false", "completions have it"},
     FieldRule{"suffix", Fate::kRefused, R"("")", "completions have it"},
     FieldRule{"logprobs", Fate::kRefused, "false", "chat and completions have it; /completion has n_probs"},
@@ -70,7 +70,7 @@ constexpr std::array kRules = {
     FieldRule{"reasoning_budget_message", Fate::kRefused, R"("")", ""},
     FieldRule{"background", Fate::kRefused, "false", "use stream"},
     FieldRule{"moderation", Fate::kRefused, "", ""},
-    // Reported unless neutral: clients send these values to say nothing
+    // Reported unless neutral: values that clients send by default
     FieldRule{"t_max_predict_ms", Fate::kReported, "0 -1", "use max_tokens"},
     FieldRule{"t_max_prompt_ms", Fate::kReported, "0 -1", "prompts are computed to their end"},
     FieldRule{"n_indent", Fate::kReported, "0", "lines are indented as the model writes them"},
@@ -168,7 +168,7 @@ const FieldRule* find_rule(std::string_view path) {
   return found == kByName.end() ? nullptr : found->second;
 }
 
-/// Whether `value` is one of the rule's neutral values; 1 and 1.0 are the same.
+/// Returns true if `value` is one of the rule's neutral values; 1 and 1.0 are equal.
 bool is_neutral(const Json& value, const FieldRule& rule) {
   const bool is_small = value.is_string() ? value.as_string().size() < 64 : value.size() < 2;
   if (!is_small) return false;
@@ -181,7 +181,7 @@ bool is_neutral(const Json& value, const FieldRule& rule) {
   return false;
 }
 
-/// Cut where it is long, and not inside of a character.
+/// Truncates a long name, at a character boundary.
 std::string shortened(const std::string& name) {
   std::size_t end = std::min(name.size(), kUnknownFieldBytes);
   while (end < name.size() && end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;

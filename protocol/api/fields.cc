@@ -17,7 +17,7 @@ constexpr std::int64_t kMostTokenId = std::numeric_limits<TokenId>::max();
 
 thread_local LookupRecorder* recorder = nullptr;
 
-/// "tools[3].name" gives "tools[].name".
+/// "tools[3].name" -> "tools[].name".
 std::string without_indices(std::string_view path) {
   std::string out;
   bool within = false;
@@ -34,12 +34,12 @@ std::string without_indices(std::string_view path) {
 struct Fields::ReadObject {
   const Json* object;
   std::string path;
-  std::vector<bool> read;  // for each member, whether it was looked up
+  std::vector<bool> read;  // per member: it was looked up
 };
 
 struct Fields::Reading {
   std::deque<ReadObject> objects;                         // Fields point to them
-  std::vector<std::pair<std::string, const Json*>> more;  // looked up without effect
+  std::vector<std::pair<std::string, const Json*>> more;  // looked up, without effect
 };
 
 LookupRecorder::LookupRecorder() {
@@ -59,7 +59,7 @@ void refuse_kind(const std::string& field, std::string_view wanted, const Json& 
 
 std::string in_quotes(std::string_view text) {
   std::size_t end = std::min(text.size(), kQuotedBytes);
-  if (end < text.size()) {  // not inside a character
+  if (end < text.size()) {
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   }
   std::string out(1, '\'');
@@ -165,7 +165,8 @@ std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t 
   if (value->is_int()) {
     number = value->as_int();
   } else if (value->is_double() && value->as_double() == std::floor(value->as_double()) &&
-             std::abs(value->as_double()) < 9e15) {  // 1.0 where 1 is meant: some clients write all so
+             std::abs(value->as_double()) <
+                 9e15) {  // 1.0 is accepted as 1: some clients write all numbers so
     number = static_cast<std::int64_t>(value->as_double());
   } else {
     refuse_kind(path_of(name), "an integer", *value);

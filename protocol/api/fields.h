@@ -1,16 +1,16 @@
 #pragma once
-// Reading what a client sent: the members of a body's JSON, with errors that name the member, and those of a query.
+// Typed access to a request's JSON members and query parameters, with errors that name the member.
 //
-// A member that is null counts as one that is not there, as clients expect. Everything here throws
-// BadRequest. What a client wrote is quoted in part only, so that no error is longer than a few lines.
+// A null member counts as absent, as clients expect. All functions throw BadRequest. Errors quote client text
+// only in part, so that they stay a few lines long.
 //
-// A body remembers which of its members were looked up, in all its objects that are read through it. The members that
-// are left over when everything has been read mean nothing to the API: field_rules.h says what becomes of them.
+// A body records which members were looked up, in all objects read through it. Members never looked up have
+// no meaning to the API: field_rules.h decides about them.
 //
-// Names of many members are sorted once, so that looking for all the names we know takes no longer than
-// reading the object did.
+// The names of large objects are sorted once, so that looking up all known names costs no more than parsing
+// the object.
 //
-// Threading: Fields reads a value that must outlive it; a body's Fields belong to one thread.
+// Threading: Fields refers to a value that must outlive it; the Fields of one body belong to one thread.
 
 #include <cstdint>
 #include <functional>
@@ -27,24 +27,25 @@
 
 namespace reprise::protocol {
 
-/// Whether token ids, of which there may be many, come on top of a body's other values.
+/// kTokenIds raises the limit on values by BodyLimits::prompt_tokens.
 enum class BodyHolds : std::uint8_t { kText, kTokenIds };
 
-/// Parses a body that must be an object.
+/// Parses a body; throws BadRequest unless it is an object within the limits.
 Json parse_body(std::string_view body, const BodyLimits& limits, BodyHolds holds);
 
 class Fields {
  public:
-  /// A body, which remembers what is looked up.
+  /// Reads a body and records lookups.
   explicit Fields(const Json& body);
-  /// An object within `body` whose lookups are remembered with the body's. `path` precedes its names in messages.
+  /// Reads an object within `body`; lookups are recorded with the body's. `path` prefixes its names in
+  /// messages.
   Fields(const Json& object, std::string path, const Fields& body);
-  /// An object that may have any members besides those that are looked up: a message, a part of its content.
+  /// Reads an object whose unread members are not reported: a message, or a content part.
   Fields(const Json& object, std::string path);
 
   const Json& whole() const { return object_; }
   std::string path_of(std::string_view name) const;
-  /// Null where there is none.
+  /// Returns null if the member is absent or null.
   const Json* find(std::string_view name) const;
 
   std::optional<bool> boolean(std::string_view name) const;
@@ -54,14 +55,14 @@ class Fields {
   const std::string* string(std::string_view name, std::size_t most_bytes) const;
   const Json::Array* array(std::string_view name) const;
   const Json* object(std::string_view name) const;
-  /// The members of the object of that name; nothing where there is none.
+  /// Returns the members of the object of that name, or nullopt if it is absent.
   std::optional<Fields> within(std::string_view name) const;
 
   using Visit = std::function<void(const std::string& path, const Json& value)>;
-  /// Calls `visit` for each member of the body, and of objects within it that were read, which is not null and was not
-  /// looked up. An index in a path is left out: "tools[].name".
+  /// Calls `visit` for each non-null member of the body, and of its objects that were read, that was not
+  /// looked up. Paths omit array indices: "tools[].name".
   void visit_unread(const Visit& visit) const;
-  /// Has visit_unread() report `path` although it was looked up: its value has no effect.
+  /// Makes visit_unread() report `path` although it was looked up, because its value has no effect.
   void mark_unread(std::string path, const Json& value) const;
 
  private:
@@ -73,12 +74,13 @@ class Fields {
 
   const Json& object_;
   const std::string path_;
-  std::vector<const Json::Member*> by_name_;  // empty where a scan of the members does
-  std::shared_ptr<Reading> reading_;          // of the whole body; null: lookups are not remembered
-  ReadObject* read_ = nullptr;                // of this object, within reading_
+  std::vector<const Json::Member*> by_name_;  // empty for small objects, which are scanned
+  std::shared_ptr<Reading> reading_;          // shared by the whole body; null: lookups are not recorded
+  ReadObject* read_ = nullptr;                // this object's record in reading_
 };
 
-/// Collects the paths that bodies' readers look up on this thread while it lives, for tests of documentation.
+/// Collects the paths that readers look up on this thread during its lifetime, for tests of the
+/// documentation.
 class LookupRecorder {
  public:
   LookupRecorder();
@@ -86,30 +88,30 @@ class LookupRecorder {
   LookupRecorder(const LookupRecorder&) = delete;
   LookupRecorder& operator=(const LookupRecorder&) = delete;
 
-  std::set<std::string> paths;  // "stream_options.include_usage", "tools[].name"
+  std::set<std::string> paths;  // e.g. "stream_options.include_usage", "tools[].name"
 };
 
-/// "messages" and 2 give "messages[2]".
+/// Returns e.g. "messages[2]" for "messages" and 2.
 std::string item_of(const std::string& path, std::size_t index);
 
-/// "temperature: must be a number, not a string".
+/// Throws e.g. "temperature: must be a number, not a string".
 [[noreturn]] void refuse_kind(const std::string& field, std::string_view wanted, const Json& got);
 
-/// 'text' in quotes, cut where it is long.
+/// Returns the text in quotes, truncated if long.
 std::string in_quotes(std::string_view text);
 
-/// The number as a client would write it: 2, not 2.000000.
+/// Formats a number as clients write it: 2, not 2.000000.
 std::string show_number(double value);
 
-/// A list of token ids; `path` names it in errors.
+/// Parses a list of token ids; `path` names it in errors.
 TokenList read_token_list(const Json::Array& items, const std::string& path, const BodyLimits& limits);
 
 // -- the query of a request's target: "action=save&cache_salt=a%20b"
 
-/// With %xx decoded; what is no such thing stays as it is.
+/// Decodes %xx; leaves malformed sequences unchanged.
 std::string percent_decoded(std::string_view text);
 
-/// The value of the first member of that name, decoded ('+' is a space); nothing if there is none.
+/// Returns the decoded value ('+' is a space) of the first parameter of that name, or nullopt.
 std::optional<std::string> query_value(std::string_view query, std::string_view name);
 
 }  // namespace reprise::protocol

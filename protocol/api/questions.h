@@ -1,12 +1,12 @@
 #pragma once
-// Endpoints and questions that need no class of their own.
+// Endpoints and questions made from functions.
 //
 //   endpoint_of(dialect, [](const ApiInput& input, const BodyLimits& limits) -> ParsedCall { … })
-//   answered_by([…](Service& service) -> Question::Answered { … })               waits for nothing
-//   asked_by([…](Service&) { return a_coroutine(…); })                           waits for what it asks
-//   ask_for_text(std::move(request), &Service::render, write)                    work on texts, by the engine
+//   answered_by([…](Service& service) -> Question::Answered { … })               synchronous
+//   asked_by([…](Service&) { return a_coroutine(…); })                           asynchronous
+//   ask_for_text(std::move(request), &Service::render, write)                    text work by the engine
 //
-// Threading: as Endpoint and Question have it (protocol/api/endpoint.h).
+// Threading: as for Endpoint and Question (protocol/api/endpoint.h).
 
 #include <functional>
 #include <memory>
@@ -20,19 +20,17 @@
 
 namespace reprise::protocol {
 
-/// As Endpoint::parse().
 using Parse = std::function<ParsedCall(const ApiInput& input, const BodyLimits& limits)>;
-/// The dialect must outlive the endpoint.
+/// `parse` is called as Endpoint::parse(). The dialect must outlive the endpoint.
 std::shared_ptr<const Endpoint> endpoint_of(const Dialect& dialect, Parse parse);
 
-/// Called once, in the actor's turn.
 using AnswerNow = std::function<Question::Answered(Service& service)>;
 std::unique_ptr<Question> answered_by(AnswerNow answer, std::vector<std::string> unknown_fields = {});
-/// The same; must not be a coroutine that captures, but may call one.
+/// Called once, in the actor's turn. Must not be a coroutine with captures, but may call a coroutine.
 using AnswerLater = std::function<runtime::Task<Question::Answered>(Service& service)>;
 std::unique_ptr<Question> asked_by(AnswerLater answer, std::vector<std::string> unknown_fields = {});
 
-/// What was answered, as a body that `write` makes.
+/// Returns the error, or the body that `write` makes of the answer.
 template <class T, class Write>
 Question::Answered body_of(const Answer<T>& answer, const Write& write) {
   if (const auto* error = std::get_if<ServiceError>(&answer)) return to_api_error(*error);
@@ -44,7 +42,7 @@ Question::Answered body_of(const runtime::Result<Answer<T>>& answer, const Write
   return body_of(*answer, write);
 }
 
-/// One request to the engine for work on texts, which counts towards its tenant's limits.
+/// One text request to the engine; counts towards its tenant's limits.
 template <class Request, class T>
 class TextQuestion final : public Question {
  public:
@@ -77,7 +75,7 @@ std::unique_ptr<Question> ask_for_text(Request request, runtime::Ask<Answer<T>> 
   return question;
 }
 
-/// {"id":…,"object":"model",…}: a model as OpenAI lists it.
+/// Returns {"id":…,"object":"model",…}: a model as OpenAI lists it.
 Json describe_model(const ModelCard& card);
 
 }  // namespace reprise::protocol

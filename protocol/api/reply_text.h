@@ -1,8 +1,6 @@
 #pragma once
-// What replies of several APIs have in common as text: how the events of a stream are written, bytes that are perhaps no
-// text, and the account of a request.
-//
-// Threading: plain values and pure functions.
+// Text output shared by several APIs: stream events, strings that may be invalid UTF-8, and a request's
+// usage.
 
 #include <chrono>
 #include <cstdint>
@@ -15,8 +13,8 @@
 
 namespace reprise::protocol {
 
-// -- events: server-sent ones, with or without names and ids, comments between them, and JSON lines. `json` must be on one
-// line, as Json::dump() writes it.
+// -- events: server-sent events with or without names, comments between them, and JSON lines. `json` must be
+// a single line, as Json::dump() writes it.
 
 inline constexpr std::string_view kSseContentType = "text/event-stream; charset=utf-8";
 inline constexpr std::string_view kSseKeepAlive = ": keep-alive\n\n";
@@ -27,7 +25,7 @@ inline void append_sse_data(std::string& out, std::string_view json) {
   out += "\n\n";
 }
 
-/// `name` has no line break.
+/// `name` must have no line break.
 inline void append_sse_event(std::string& out, std::string_view name, std::string_view json) {
   out += "event: ";
   out += name;
@@ -44,7 +42,7 @@ inline void append_json_line(std::string& out, std::string_view json) {
 
 // -- single values
 
-/// As JSON, the bytes of a token or what a client sent; what is not UTF-8 becomes U+FFFD.
+/// Appends bytes as a JSON string; invalid UTF-8 becomes U+FFFD.
 inline void append_lossy_string(std::string& out, std::string_view bytes) {
   if (is_utf8(bytes)) return append_json_string(out, bytes);
   append_json_string(out, as_utf8(bytes));
@@ -61,25 +59,24 @@ void append_list(std::string& out, const Items& items, Append append) {
   out += ']';
 }
 
-// -- the account
+// -- usage
 
-/// {"restored_tokens":…}: what the cache did, and the times.
+/// Appends {"restored_tokens":…}: the cache's result and the times.
 void append_reprise(std::string& out, const Usage& usage);
 
-/// What llama-server calls timings: tokens of prompt and reply, and how fast they were.
+/// llama-server's "timings": token counts and times of prompt and reply.
 struct Timings {
-  std::uint32_t cache_n = 0;   // tokens of the prompt that were restored
-  std::uint32_t prompt_n = 0;  // and those that were computed
+  std::uint32_t cache_n = 0;   // restored tokens of the prompt
+  std::uint32_t prompt_n = 0;  // prefilled tokens of the prompt
   double prompt_ms = 0;
   std::uint32_t predicted_n = 0;
   double predicted_ms = 0;
 };
 
 Timings timings_of(const Usage& usage);
-/// {"cache_n":…,"prompt_n":…,"prompt_ms":…,…}
 void append_timings(std::string& out, const Timings& timings);
 
-/// The same while a reply goes on, of one of its choices or of all.
+/// Timings of a running reply, for one choice or all.
 class LiveTimings {
  public:
   void started(const Started& event);

@@ -6,7 +6,7 @@
 namespace reprise::protocol {
 namespace {
 
-/// Passes all on, and keeps the tokens of the first prompt and its first choice.
+/// Forwards all calls and records the tokens of the first prompt and its first choice.
 class NotedReply final : public StreamedReply {
  public:
   NotedReply(std::unique_ptr<Reply> reply, StreamedReply* streamed, SlotNote note)
@@ -42,7 +42,7 @@ class NotedReply final : public StreamedReply {
 
  private:
   const std::unique_ptr<Reply> reply_;
-  StreamedReply* const streamed_;  // reply_, where it is a stream
+  StreamedReply* const streamed_;  // null: not streamed
   const SlotNote note_;
   SharedTokens prompt_;
   SlotContents contents_;

@@ -1,10 +1,12 @@
 #pragma once
-// SlotBook: the tokens that the last request on each slot has computed, for llama-server's POST /slots/{id}?action=save.
-// Slots have no memory of their own here: states are found by their tokens. A slot is a number that a client puts into its
-// requests (id_slot; 0 without it), and belongs to its tenant and cache_salt.
+// SlotBook records the tokens of the last request on each slot, for llama-server's POST
+// /slots/{id}?action=save. Slots have no memory of their own here: states are found by their tokens. A slot
+// is a number that a client sets in its requests (id_slot, default 0), and belongs to its tenant and
+// cache_salt.
 //
-// Bounds: kMaxTenantBytes of a tenant's tokens and kMaxBytes of all, each slot counted with kMinCharge at least; the slots that
-// were written longest ago are forgotten.
+// Bounds: at most kMaxTenantBytes of tokens per tenant and kMaxBytes in total, counting each slot as at least
+// kMinCharge; the slots written longest ago are dropped first.
+//
 // Threading: any thread.
 
 #include <compare>
@@ -30,8 +32,8 @@ struct SlotKey {
   auto operator<=>(const SlotKey&) const = default;
 };
 struct SlotContents {
-  std::string model{};  // as the engine called it
-  TokenList tokens{};   // of the prompt, and of the first choice of its reply
+  std::string model{};
+  TokenList tokens{};  // prompt and first choice of the reply
 };
 
 class SlotBook {
@@ -41,10 +43,10 @@ class SlotBook {
   static constexpr std::size_t kMaxBytes = 32u << 20;
   static constexpr std::size_t kMinCharge = 64u << 10;
 
-  /// Replaces what the slot had; contents over a tenant's bound only remove it.
+  /// Replaces the slot's contents; contents above the tenant's bound only clear the slot.
   void put(const SlotKey& key, SlotContents contents);
   std::optional<SlotContents> find(const SlotKey& key) const;
-  /// Returns how many tokens it had.
+  /// Clears the slot; returns the number of tokens it had.
   std::size_t erase(const SlotKey& key);
 
  private:
@@ -62,15 +64,15 @@ class SlotBook {
   std::size_t bytes_ = 0;       // guarded by mutex_
 };
 
-/// Where a reply's tokens are noted when it is done.
+/// The slot that records a reply's tokens when it is done.
 struct SlotNote {
   std::shared_ptr<SlotBook> book{};
   SlotKey key{};
 };
-/// Of a request with this body: its id_slot, or llama-server's older slot_id.
+/// Returns the slot named in the body: id_slot, or llama-server's older slot_id.
 SlotNote slot_note(std::shared_ptr<SlotBook> book, const Json& body, std::string_view tenant);
 
-/// The same replies, noted.
+/// Wraps a reply so that its tokens are recorded in the slot.
 std::unique_ptr<Reply> noted_whole(std::unique_ptr<Reply> reply, SlotNote note);
 std::unique_ptr<StreamedReply> noted_stream(std::unique_ptr<StreamedReply> reply, SlotNote note);
 

@@ -10,13 +10,13 @@ namespace {
 
 constexpr std::size_t kLongestName = 128;
 
-/// The limit of its length is the request's own, for its readers to hold.
+/// Does not check the salt's length; the request's readers do.
 NameOwner owner_in(const Json& body, std::string_view tenant) {
   const std::string* salt = body.find_string("cache_salt");
   return {.tenant = std::string(tenant), .salt = salt == nullptr ? std::string() : *salt};
 }
 
-/// One prompt behind the other.
+/// Concatenates two prompts of the same kind.
 Json joined(const Json& beginning, const Json* more) {
   if (more == nullptr) return beginning;
   if (beginning.is_string() && more->is_string()) return beginning.as_string() + more->as_string();
@@ -58,7 +58,7 @@ ApiError no_such_snapshot(std::string_view name) {
 }
 
 std::string new_conversation(const std::string& name) {
-  static std::atomic<std::uint64_t> last{0};  // relaxed: hands out numbers
+  static std::atomic<std::uint64_t> last{0};  // relaxed: only uniqueness matters
   return "snapshot " + name + " " + std::to_string(last.fetch_add(1, std::memory_order_relaxed));
 }
 
@@ -78,9 +78,9 @@ void keep_pin(const NamedSnapshot& from, GenerateRequest& request) {
 
 Continued with_beginning(Json body, TextKind kind, NamedSnapshots& names, std::string_view tenant) {
   if (!body.is_object() || body.find("from_snapshot") == nullptr) return {std::move(body)};
-  const Json sent = body;  // the body changes while this is read
+  const Json sent = body;
   const Fields fields(sent);
-  if (fields.find("from_snapshot") == nullptr) return {std::move(body)};  // null
+  if (fields.find("from_snapshot") == nullptr) return {std::move(body)};  // it is null
   const std::string name = read_snapshot_name(fields, "from_snapshot");
   auto from = names.find(owner_in(body, tenant), name, std::time(nullptr));
   if (!from) throw BadRequest(no_such_snapshot(name));
@@ -106,7 +106,7 @@ Continued with_beginning(Json body, TextKind kind, NamedSnapshots& names, std::s
   }
   const bool has_key = fields.find("prompt_cache_key") != nullptr;
   body[text] = std::move(whole);
-  body.erase("from_snapshot");  // it has been read
+  body.erase("from_snapshot");
   if (!has_key) body["prompt_cache_key"] = new_conversation(name);
   return {.body = std::move(body), .from = std::move(from)};
 }

@@ -1,8 +1,9 @@
 #pragma once
-// Snapshots with names in requests (protocol/named_snapshots.h): how a name may look, and "from_snapshot": NAME in a body, by
-// which what it sends follows what was named. A name belongs to the tenant and the cache_salt of the request that made it.
+// Named snapshots in requests (protocol/named_snapshots.h): validation of names, and "from_snapshot": NAME in
+// a body, which prepends the snapshot's prompt to what the body sends. A name belongs to the tenant and the
+// cache_salt of the request that created it.
 //
-// Threading: pure functions, but for the names, which any thread may use.
+// Threading: pure functions; NamedSnapshots may be used from any thread.
 
 #include <optional>
 #include <string>
@@ -14,31 +15,31 @@
 
 namespace reprise::protocol {
 
-/// Members of a body that make its prompt.
+/// Members of a body that determine its prompt.
 inline constexpr const char* kBeginningMembers[] = {"messages",         "tools",     "chat_template_kwargs",
                                                     "reasoning_effort", "prompt",    "model",
                                                     "adapter",          "cache_salt"};
 
-/// Throws BadRequest unless `name` may name a snapshot; `field` is what it was read from.
+/// Throws BadRequest unless `name` is valid; `field` names its source.
 void check_snapshot_name(std::string_view field, std::string_view name);
-/// The name in the field of that name; throws BadRequest.
 std::string read_snapshot_name(const Fields& fields, const char* field);
 ApiError no_such_snapshot(std::string_view name);
 
-/// The name of a conversation of its own, for one who goes on from `name`: its turns do not replace what others go on from.
+/// Returns a new conversation ID for a request that continues from `name`, so that its turns do not replace
+/// states that others continue from.
 std::string new_conversation(const std::string& name);
 
-/// For a name that is about to be put: that of the same name, where there is one, so that its pin moves, or a new one.
+/// Returns the pin of the existing snapshot of that name, so that the pin moves, or a new one.
 SharedPinTicket ticket_for(NamedSnapshots& names, const NameOwner& owner, const std::string& name);
-/// The request keeps the name's pin: one that went with a restart, or for lack of memory, is set again.
+/// Makes the request renew the name's pin, in case it was lost by a restart or for lack of memory.
 void keep_pin(const NamedSnapshot& from, GenerateRequest& request);
 
-/// A body whose from_snapshot, if it has one, is replaced by what it stands for.
+/// A body whose from_snapshot, if any, was replaced by the snapshot's contents.
 struct Continued {
   Json body{};
   std::optional<NamedSnapshot> from{};
 };
-/// Throws BadRequest.
+/// Resolves from_snapshot. Throws BadRequest.
 Continued with_beginning(Json body, TextKind kind, NamedSnapshots& names, std::string_view tenant);
 
 }  // namespace reprise::protocol

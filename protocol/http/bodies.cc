@@ -8,7 +8,7 @@ using runtime::Task;
 
 namespace {
 
-constexpr std::size_t kUsualBytes = 1u << 20;  // up to here a body waits for its likes alone
+constexpr std::size_t kUsualBytes = 1u << 20;  // larger bodies go to the second parser
 
 ApiError not_read(const runtime::Error& error) {
   return {.status = 503,
@@ -19,7 +19,8 @@ ApiError not_read(const runtime::Error& error) {
           .retry_after = std::chrono::seconds(1)};
 }
 
-/// One that waited and had to go, or would wait: its tenant has its share of the places; nobody has one for all.
+/// The error for a body that the full queue drops or refuses: 429 if its tenant exceeds its share, 503
+/// without keys.
 ApiError too_many(const std::string& tenant) {
   return {.status = tenant.empty() ? 503 : 429,
           .message = tenant.empty()
@@ -46,7 +47,7 @@ ParsedCall parse_call(const ParseCall& job, const BodyLimits& limits) {
                                limits);
   } catch (const BadRequest& refused) {
     return refused.error();
-  } catch (const std::exception& failure) {  // out of memory, most likely: it costs this request alone
+  } catch (const std::exception& failure) {  // usually out of memory; costs only this request
     return ApiError{.status = 500,
                     .message = std::string("the body could not be parsed: ") + failure.what(),
                     .code = "internal_error"};
@@ -70,7 +71,7 @@ void BodyParser::on(ParseNext) {
   go_on();
 }
 
-// Where the mailbox is full, what is in it comes by here.
+// If the mailbox is full, on(ParseCall) for the messages in it calls this again.
 void BodyParser::go_on() {
   if (posted_ || queue_.waiting() == 0) return;
   posted_ = runtime::self(*this).tell(ParseNext{}) == runtime::SendStatus::kSent;

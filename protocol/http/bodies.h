@@ -1,15 +1,13 @@
 #pragma once
-// The bodies of requests: how many bytes of them a server holds, and their way to what they ask for.
+// Memory accounting and parsing of request bodies.
 //
-// A small body is read where it is; a large one by an actor with a thread of its own, so that no body keeps the server's
-// loop from its other connections, nor a worker of the pool from the actors that live there.
+// A small body is parsed on the server's loop. A larger one is parsed by an actor with a thread of its own,
+// so that it delays neither other connections nor the actors of the worker pool. There are two such actors,
+// one for bodies up to 1 MiB and one for larger ones, so that ordinary requests never queue behind very large
+// ones. Each parses one body at a time, taking tenants in turn (base/fair_queue.h). Its queue is bounded, in
+// total and per tenant; further bodies are refused. A body whose client has disconnected is skipped.
 //
-// There are two such threads, one for bodies of ordinary size and one for the very large: a usual request
-// never waits behind those that take long. Each takes one body at a time; tenants take turns (base/fair_queue.h). Those that
-// wait are bounded in number, for one tenant and for all, and more are refused. A body whose client has left meanwhile is
-// not read.
-//
-// Threading: BodyParsers belongs to the server's loop; parse() within a turn of an actor there.
+// Threading: BodyParsers belongs to the server's loop; call parse() within a turn of an actor there.
 
 #include <cstddef>
 #include <memory>
@@ -24,13 +22,13 @@
 
 namespace reprise::protocol {
 
-/// The bytes of request bodies that a server holds, all connections together: those that came and have not
-/// been parsed yet. A length that a client only declares takes none, so nobody can reserve what he does not
-/// send. Must outlive its leases. The server's loop alone.
+/// The bytes of received but unparsed request bodies, all connections together. A declared Content-Length
+/// reserves nothing, so a client is charged only for bytes it has sent. Must outlive its leases. The server's
+/// loop only.
 ///
 ///   BodyLease lease(budget);
-///   if (!lease.grow_to(bytes_so_far)) ...refuse, and keep no more
-///   lease.release();                                  or its end
+///   if (!lease.grow_to(bytes_so_far)) ...  // refuse, and buffer no more
+///   lease.release();                       // or the destructor
 class BodyBudget {
  public:
   explicit BodyBudget(std::size_t bytes) : bytes_(bytes) {}
@@ -54,7 +52,7 @@ class BodyLease {
   BodyLease(BodyLease&& other) noexcept : budget_(other.budget_), held_(std::exchange(other.held_, 0)) {}
   BodyLease& operator=(BodyLease&&) = delete;
 
-  /// False: there is no room, and nothing has changed.
+  /// Returns false, without effect, if the budget is exhausted.
   bool grow_to(std::size_t bytes) {
     if (bytes <= held_) return true;
     if (!budget_->has_room(bytes - held_)) return false;
@@ -73,17 +71,17 @@ struct ParseCall {
   using Reply = ParsedCall;
   std::shared_ptr<const Endpoint> endpoint;
   std::string body;
-  std::string path_end{};  // as ApiInput has them
+  std::string path_end{};  // this and the following as in ApiInput
   std::string query{};
   std::string cache_salt{};
   std::string tenant{};
   bool deletes = false;
 };
 
-/// A pure function: what a body asks for at its endpoint, or why it is refused.
+/// Parses the body for its endpoint; returns the call or the error. Pure.
 ParsedCall parse_call(const ParseCall& job, const BodyLimits& limits);
 
-/// To itself: there may be a body to parse.
+/// Sent to itself: parse the next body.
 struct ParseNext {};
 
 class BodyParser : public runtime::Actor {
@@ -102,23 +100,24 @@ class BodyParser : public runtime::Actor {
     ParseCall job;
     runtime::ReplyTo<ParsedCall> reply;
   };
-  /// Parses are turns of their own, so that bodies that came meanwhile are in the queue before the next is chosen.
+  /// Each parse is a turn of its own, so that bodies that arrived meanwhile are queued before the next is
+  /// chosen.
   void go_on();
 
   const BodyLimits limits_;
   FairQueue<Waiting> queue_{{.all = 256, .of_one = 128, .running_of_one = 1}};
-  bool posted_ = false;  // a ParseNext is under way
+  bool posted_ = false;  // a ParseNext is on its way
 };
 
 class BodyParsers {
  public:
-  /// Bodies of more than `inline_bytes` are parsed elsewhere.
+  /// Bodies above `inline_bytes` are parsed by the actors.
   BodyParsers(runtime::System& system, std::size_t inline_bytes, const BodyLimits& limits);
   ~BodyParsers();
   BodyParsers(const BodyParsers&) = delete;
   BodyParsers& operator=(const BodyParsers&) = delete;
 
-  /// Nothing: `gone` was cancelled meanwhile.
+  /// Returns nullopt if `gone` was cancelled.
   runtime::Task<std::optional<ParsedCall>> parse(ParseCall job, runtime::CancelToken gone);
 
  private:

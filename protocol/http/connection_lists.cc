@@ -12,7 +12,7 @@ using runtime::TimePoint;
 
 namespace {
 
-constexpr double kOrdinarySpeed = 64 << 10;  // bytes a second that a request should come with
+constexpr double kOrdinarySpeed = 64 << 10;  // bytes/s expected of a request
 
 template <std::size_t N>
 std::uint64_t first_bits(const std::array<unsigned char, N>& bytes, std::size_t count) {
@@ -76,7 +76,8 @@ bool SenderList::make_room(std::size_t at_least, TimePoint now) {
     return a.second.entries.size() < b.second.entries.size();
   });
   if (most == senders_.end() || most->second.entries.size() < at_least) return false;
-  // By how much it is behind what should have come by now: a fast upload is not the first to go, however long it takes.
+  // Compares the bytes missing against the expected speed, so that a fast upload is not stopped just because
+  // it is long.
   const auto arrears = [&](const Entry& entry) {
     const double seconds = std::chrono::duration<double>(now - entry.began_).count();
     return seconds * kOrdinarySpeed - static_cast<double>(entry.bytes_);

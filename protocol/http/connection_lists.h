@@ -1,10 +1,8 @@
 #pragma once
-// The connections that can be closed when others want to come in: those that wait for a request, and those whose request
-// is still being sent.
+// Lists of the connections that the server may close for newcomers: idle connections, and connections whose
+// request is still arriving.
 //
-// An entry leaves its list when it is destroyed, at the latest.
-//
-// Threading: the server's loop alone.
+// Threading: the server's loop only.
 
 #include <boost/asio/ip/address.hpp>
 #include <boost/intrusive/list.hpp>
@@ -17,30 +15,29 @@
 
 namespace reprise::protocol {
 
-/// A connection that waits for a request, or for its client to take the last answer and close. It can be told to make room.
+/// An idle connection: no request in progress.
 class Waiting
     : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
  public:
-  /// Must leave the list at once.
+  /// Closes the connection for a newcomer. Must leave the list before returning.
   virtual void give_way() = 0;
 
  protected:
   ~Waiting() = default;
 };
 
-/// Those that wait, the one that waits longest first. No memory is taken for a place in it.
 class WaitingList {
  public:
-  /// As the one that waits shortest, also where it waited before.
+  /// Makes `waiting` the most recently idle connection, even if it is in the list already.
   void add(Waiting& waiting) {
     remove(waiting);
     list_.push_back(waiting);
   }
-  /// Does nothing where it is in no list.
+  /// Does nothing if the connection is in no list.
   static void remove(Waiting& waiting) {
     if (waiting.is_linked()) waiting.unlink();
   }
-  /// Has the one that waits longest make room; false where nobody waits.
+  /// Closes the connection that has been idle longest; returns false if the list is empty.
   bool make_room() {
     if (list_.empty()) return false;
     list_.front().give_way();
@@ -51,26 +48,25 @@ class WaitingList {
   boost::intrusive::list<Waiting, boost::intrusive::constant_time_size<false>> list_;
 };
 
-/// An IPv4 address, or the first 64 bits of an IPv6 address: what one sender has at least.
+/// A client's network: its IPv4 address (also if mapped to IPv6), or the first 64 bits of its IPv6 address.
 struct SenderNetwork {
   std::uint64_t bits = 0;
   bool is_v6 = false;
 
   auto operator<=>(const SenderNetwork&) const = default;
 };
-/// An IPv4 address that is written as IPv6 counts as IPv4.
 SenderNetwork network_of(const boost::asio::ip::address& address);
 
-/// Connections whose request is still being sent, its head or its body, by the network that sends it. When all places are
-/// taken, the network with most of them gives one up, the one whose request has come most slowly: so one address that sends
-/// many requests and ends none keeps nobody else out.
+/// Connections whose request head or body is still arriving, grouped by client network. When all connections
+/// are in use, make_room() stops the slowest request of the network with the most of them, so an address that
+/// starts many requests and finishes none cannot lock out others.
 class SenderList {
  public:
-  /// One request that is being sent.
+  /// A request that is still arriving. Leaves the list when it is destroyed.
   class Entry
       : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::safe_link>> {
    public:
-    /// Must leave the list at once, and close its connection; nothing more is read of the request.
+    /// Stops reading the request and closes its connection. Must leave the list before returning.
     virtual void stop_sending() = 0;
 
    protected:
@@ -81,7 +77,7 @@ class SenderList {
 
    private:
     friend class SenderList;
-    SenderList* list_ = nullptr;  // null: in none
+    SenderList* list_ = nullptr;  // null: in no list
     SenderNetwork network_{};
     runtime::TimePoint began_{};
     std::size_t bytes_ = 0;
@@ -92,19 +88,19 @@ class SenderList {
   SenderList(const SenderList&) = delete;
   SenderList& operator=(const SenderList&) = delete;
 
-  /// Does nothing where it is in the list already.
+  /// Does nothing if the entry is already in the list.
   void add(Entry& entry, const SenderNetwork& network, runtime::TimePoint now);
-  /// As much of its request's body has come; at least as much as before. Does nothing where it is in no list.
+  /// Sets the received bytes of the body; must not decrease. Does nothing if the entry is in no list.
   static void note(Entry& entry, std::size_t bytes);
-  /// Does nothing where it is in no list.
+  /// Does nothing if the entry is in no list.
   static void remove(Entry& entry);
 
-  /// Stops the slowest request of the network with the most; false: that has fewer than `at_least`.
+  /// Stops the slowest request of the network with the most entries. Returns false if that network has fewer
+  /// than `at_least`.
   bool make_room(std::size_t at_least, runtime::TimePoint now);
 
   std::size_t size() const { return size_; }
   std::size_t size_of(const SenderNetwork& network) const;
-  /// Of all bodies that the network has not sent to their end.
   std::size_t bytes_of(const SenderNetwork& network) const;
 
  private:

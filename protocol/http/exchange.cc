@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostIdBytes = 128;
 
-/// A client may name its request; what it sends goes into headers and logs, so only plain characters.
+/// Accepts a client's request ID only if it is safe in headers and logs.
 bool is_good_id(std::string_view id) {
   if (id.empty() || id.size() > kMostIdBytes) return false;
   for (const char c : id) {
@@ -96,7 +96,7 @@ void Exchange::open_stream(std::string_view content_type) {
   keep_alive_ = keeps_alive() && chunked;
   HttpResponse response{.content_type = content_type};
   response.headers.emplace_back("Cache-Control", "no-cache");
-  response.headers.emplace_back("X-Accel-Buffering", "no");  // proxies are not to wait for more
+  response.headers.emplace_back("X-Accel-Buffering", "no");  // disables buffering in proxies
   unsent_ = head_text(response, common_headers(), chunked ? Framing::kChunked : Framing::kClose,
                       request_.minor_version, keep_alive_);
 }
@@ -108,7 +108,7 @@ Task<bool> Exchange::send(std::string data, Last last) {
     text += data;
   } else {
     text.reserve(text.size() + data.size() + 32);
-    if (!data.empty()) append_chunk(text, data);  // an empty one would be the last
+    if (!data.empty()) append_chunk(text, data);  // an empty chunk would end the stream
     if (last == Last::kYes) text += kLastChunk;
   }
   auto writing = wire_.write(std::move(text), wire_.gone());

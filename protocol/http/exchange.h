@@ -1,9 +1,9 @@
 #pragma once
-// One request and its response: knows how the response is framed, and keeps the account of it.
+// One request and its response: frames the response and collects its log record and metrics.
 //
-// A response is either one piece, respond(), or a stream: open_stream(), then send() as often as needed, and
-// once with Last::kYes. They answer false when the client cannot be reached any more; then the connection is
-// to be closed.
+// A response is either whole, respond(), or a stream: open_stream(), then send() any number of times, the
+// last with Last::kYes. Both return false when the client can no longer be reached; the connection must then
+// be closed.
 //
 // Threading: the connection's actor.
 
@@ -20,51 +20,49 @@
 
 namespace reprise::protocol {
 
-/// The status in the log of a request whose client did not wait for one, as nginx has it.
+/// The status logged for a request whose client disconnected before the response (nginx's convention).
 inline constexpr int kClientLeft = 499;
 
 class Exchange {
  public:
-  /// `route` is the table's; `lease` is for the request's body; `began_ns`: when its first byte was seen, by the steady clock.
+  /// `route` belongs to the route table; `lease` covers the request's body; `began_ns` is when its first byte
+  /// arrived, by the steady clock.
   Exchange(ServerContext& context, Wire& wire, HttpRequest request, const Route& route, BodyLease lease,
            std::int64_t began_ns);
 
   const HttpRequest& request() const { return request_; }
   HttpRequest& request() { return request_; }
-  /// When the body has been read for what it says: it may be large, and a reply may take long.
+  /// Frees the body and its lease once the body has been parsed; a reply may take long.
   void drop_body();
   const Route& route() const { return route_; }
   const std::string& id() const { return record_.id; }
   ServerContext& context() { return context_; }
   Wire& wire() { return wire_; }
-  /// For the log line at the end.
   RequestRecord& record() { return record_; }
   const traces::RequestTrace& trace() const { return trace_; }
 
   runtime::Task<bool> respond(HttpResponse response);
-  /// In the shape of the route's API.
   runtime::Task<bool> refuse(ApiError error);
 
   enum class Last : bool { kNo, kYes };
-  /// The head goes out with the first send().
+  /// The head is sent with the first send().
   void open_stream(std::string_view content_type);
   bool stream_open() const { return stream_open_; }
   runtime::Task<bool> send(std::string data, Last last = Last::kNo);
-  /// The head has not gone out yet.
   bool head_unsent() const { return !unsent_.empty(); }
 
-  /// After this response no further request is read.
   void close_after() { keep_alive_ = false; }
   bool keep_alive() const { return keep_alive_; }
   bool answered() const { return record_.status != 0; }
 
-  /// The wire's gone() was cancelled, or it took nothing: whether nobody is there to be answered. Else it is
-  /// the server that cannot wait any longer.
+  /// After the wire's gone() was cancelled or a write failed: returns true if the client is the cause, false
+  /// if the server is shutting down.
   bool is_abandoned() const { return wire_.client_closed() || !context_.draining; }
-  /// Where no stream is open: the end of an exchange of which there is no answer. Says so to who is there.
+  /// Ends an exchange that gets no answer; requires that no stream is open. Sends an error if the client is
+  /// still connected.
   runtime::Task<bool> give_up();
 
-  /// Logs and counts. Once, at the end.
+  /// Logs and counts the request. Call once, at the end.
   void finish();
 
  private:
@@ -81,9 +79,9 @@ class Exchange {
   const std::uint64_t written_before_;
   bool keep_alive_;
   bool stream_open_ = false;
-  bool streamed_ = false;       // something has gone out
-  traces::RequestTrace trace_;  // of calls of an API
-  std::string unsent_;          // the head of a stream
+  bool streamed_ = false;
+  traces::RequestTrace trace_;  // API calls only
+  std::string unsent_;          // head of a stream, not sent yet
 };
 
 }  // namespace reprise::protocol

@@ -7,7 +7,7 @@ namespace reprise::protocol {
 
 namespace {
 
-/// http or https, a name or an address of this machine, any port or none.
+/// Accepts any port or none.
 bool is_of_this_machine(std::string_view origin) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (!origin.starts_with(scheme)) continue;
@@ -23,20 +23,21 @@ bool is_of_this_machine(std::string_view origin) {
   return false;
 }
 
-/// Whether pages of this origin may use the server: it is listed, or "*" is, or "localhost" and it is of this machine.
+/// Returns true if the origin is listed, "*" is listed, or "localhost" is listed and the origin is this
+/// machine.
 bool cors_allows(std::string_view origin, const std::vector<std::string>& allowed_origins) {
   return std::any_of(allowed_origins.begin(), allowed_origins.end(), [&](const std::string& one) {
     return one == "*" || one == origin || (one == "localhost" && is_of_this_machine(origin));
   });
 }
 
-/// "host:8080", "[::1]:8080" to "host", "[::1]".
+/// "host:8080" -> "host"; "[::1]:8080" -> "[::1]".
 std::string_view name_in(std::string_view authority) {
   if (authority.starts_with('[')) return authority.substr(0, authority.find(']') + 1);
   return authority.substr(0, authority.find(':'));
 }
 
-/// "https://host:8080" to "host:8080".
+/// "https://host:8080" -> "host:8080".
 std::string_view authority_in(std::string_view origin) {
   const std::size_t scheme = origin.find("://");
   return scheme == std::string_view::npos ? origin : origin.substr(scheme + 3);
@@ -75,10 +76,9 @@ ApiError another_site(std::string message) {
   return {.status = 403, .message = std::move(message), .code = "another_site"};
 }
 
-/// Returns the error to send, or nullopt where the request may come from where it comes.
 std::optional<ApiError> site_objection(const HttpRequest& request, const HttpOptions& options) {
   if (!options.keys.empty()) return std::nullopt;
-  const std::string_view host = request.header("host");  // HTTP/1.0 needs none, and no browser speaks it
+  const std::string_view host = request.header("host");  // optional in HTTP/1.0, which no browser speaks
   if (!host.empty() && !is_own_name(name_in(host), options)) {
     return another_site("Host: '" + std::string(name_in(host)) +
                         "' is no name of this server; --allowed-hosts (http.allowed_hosts) adds names");
@@ -97,7 +97,7 @@ std::optional<ApiError> site_objection(const HttpRequest& request, const HttpOpt
   return std::nullopt;
 }
 
-/// The same for a request that changes the server by an operator's word.
+/// The stricter check for POSTs to operator routes.
 std::optional<ApiError> operator_site_objection(const HttpRequest& request, const HttpOptions& options) {
   const std::string_view origin = request.header("origin");
   if (!origin.empty() && !is_own_origin(origin, request.header("host"), options)) {
@@ -113,7 +113,7 @@ std::optional<ApiError> operator_site_objection(const HttpRequest& request, cons
   return std::nullopt;
 }
 
-/// 0 where the body comes in chunks, or there is none.
+/// Returns 0 for a chunked body or none.
 std::size_t declared_length(const HttpRequest& request) {
   const std::string_view text = request.header("content-length");
   std::size_t length = 0;
@@ -121,7 +121,7 @@ std::size_t declared_length(const HttpRequest& request) {
   return length;
 }
 
-/// Null: no valid key came.
+/// Null: no valid key.
 const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options) {
   static const Tenant kEverybody;
   if (options.keys.empty()) return &kEverybody;
@@ -134,7 +134,6 @@ const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options) 
   return key.empty() ? nullptr : options.keys.tenant_of(key);
 }
 
-/// Returns the error to send, or nullopt where the request is let in.
 std::optional<ApiError> objection_to(const HttpRequest& request, Seat seat, const Route& route,
                                      const Tenant* tenant, const ServerContext& context) {
   if (seat == Seat::kReserve && !route.is_public && route.page != Page::kMetrics) {
@@ -211,7 +210,7 @@ HttpResponse preflight_response(const HttpRequest& request, const std::string& a
 }
 
 Admission admission_of(const HttpRequest& request, Seat seat, const ServerContext& context) {
-  static const Tenant kNobody;  // who asks for what needs no key
+  static const Tenant kNobody;
   const Route& route = context.routes.find(request.path, request.method);
   const Tenant* tenant = tenant_of(request, context.options);
   return {.route = route,

@@ -1,17 +1,18 @@
 #pragma once
-// Who a request comes from, and whether it is let in: judged by its head, before its body is read.
+// Decides whether a request is admitted, and for which tenant, from its head, before its body is read.
 //
-// Web pages of other sites are kept from using the server through a browser that reaches it. Without keys, every request
+// Web pages of other sites must not use the server through a visitor's browser. Without keys, every request
 // is checked:
-//   Host is an IP address, localhost, the name the server listens on, one of allowed_hosts, or the name of one of
-//   cors_origins. A name that somebody else points at this machine (DNS rebinding) is none of these.
-//   Origin, where there is one, is the server's own (the Host that was asked) or one that cors_origins lets in.
-//   Sec-Fetch-Site, where there is no Origin, is not cross-site, unless the browser opens a page (a link was followed).
-// With keys, a page of another site has none, and only operators' POSTs are checked:
-//   Origin is the server's own or named in cors_origins; "localhost" and "*" there do not count.
-//   Content-Type is application/json, which no form can send.
+// - Host must be an IP address, localhost, the name the server listens on, one of allowed_hosts, or the host
+//   of one of cors_origins. This stops DNS rebinding.
+// - Origin, if present, must be the server's own (matching Host) or allowed by cors_origins.
+// - Sec-Fetch-Site, if there is no Origin, must not be cross-site, unless the browser navigates to a page.
 //
-// Threading: the server's loop; what is about origins are pure functions.
+// With keys, pages of other sites lack one, so only POSTs to operator routes are checked:
+// - Origin must be the server's own or listed in cors_origins; "localhost" and "*" there do not count.
+// - Content-Type must be application/json, which no HTML form can send.
+//
+// Threading: the server's loop; the functions about origins are pure.
 
 #include <cstdint>
 #include <optional>
@@ -23,27 +24,24 @@
 
 namespace reprise::protocol {
 
-/// What a connection is for. In the reserve, which is for times when all others are busy, health and metrics
-/// are answered and nothing else.
+/// The class of a connection. Reserve connections, opened when all regular ones are busy, serve only health
+/// and metrics.
 enum class Seat : std::uint8_t { kRegular, kReserve };
 
-/// What is decided of a request, once.
 struct Admission {
-  const Route& route;  // the table's
-  const Tenant&
-      tenant;  // everybody is one where there are no keys; one without a name where no valid key came
-  std::optional<ApiError> objection{};  // why it is not let in
+  const Route& route;    // owned by the route table
+  const Tenant& tenant;  // without keys: the anonymous tenant; without a valid key: one with an empty name
+  std::optional<ApiError> objection{};  // the error to send; empty: admitted
 };
 Admission admission_of(const HttpRequest& request, Seat seat, const ServerContext& context);
 
-// -- cross-origin requests: which pages of other origins may read our answers
+// -- cross-origin requests (CORS): which other origins' pages may read the responses
 
-/// The headers that every response to this request gets; none where its origin is not allowed.
+/// Returns the CORS headers for the response to this request; empty if its origin is not allowed.
 Headers cors_headers(const HttpRequest& request, const std::vector<std::string>& allowed_origins);
 
-/// Whether a browser asks what it may send.
 bool is_preflight(const HttpRequest& request);
-/// The answer to that; the origin's own headers come from cors_headers().
+/// Returns the answer to a preflight; cors_headers() adds the headers for its origin.
 HttpResponse preflight_response(const HttpRequest& request, const std::string& allowed_methods);
 
 }  // namespace reprise::protocol

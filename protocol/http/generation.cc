@@ -36,8 +36,8 @@ using runtime::TimePoint;
 
 // -- several prompts
 
-/// The accounts of several prompts as one: tokens are added; times are those of the slowest, but the first
-/// token's; a miss is told of the prompt that had most to compute.
+/// Merges the usage of several prompts: token counts are summed; times are the slowest prompt's, except the
+/// first token's; the cache miss reported is that of the prompt with most prefilled tokens.
 Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
   Usage sum = accounts.front().value();
   std::uint32_t most_prefilled = sum.cache.prefilled_tokens;
@@ -77,20 +77,20 @@ Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
   return sum;
 }
 
-/// The replies to several prompts of one completion as one: each prompt is a request of its own to the engine,
-/// and their events become a single stream, as they come. An actor where the reader lives.
+/// Merges the replies to several prompts of one completion, each a separate request to the engine, into one
+/// stream of events, in order of arrival. An actor on the reader's home.
 ///
-/// Choice k of prompt p is choice p * n + k. Admitted comes once, with the first of them; Started for each
-/// prompt, with its index; Done once, behind all, with the sum of the accounts. The first Failed is the last
-/// event. Letting the merged stream go lets all replies go, and with them the requests.
+/// Choice k of prompt p becomes choice p * n + k. Admitted is sent once, with the first; Started once per
+/// prompt, with its index; Done once, at the end, with the merged usage. The first Failed ends the stream.
+/// Dropping the merged stream drops all replies and thus cancels the requests.
 ///
-/// Bounds: one event of each prompt waits here, so a slow reader pauses all of its prompts.
+/// Bounds: at most one event per prompt is buffered, so a slow reader pauses all prompts.
 class PromptMerge : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<>;
   static constexpr const char* kName = "prompt merge";
 
-  /// `n`: choices of each prompt.
+  /// `n`: choices per prompt.
   PromptMerge(std::vector<StreamReader<Event>> replies, std::uint32_t n, StreamWriter<Event> merged);
 
   void on_start();
@@ -103,7 +103,7 @@ class PromptMerge : public runtime::Actor {
 
   Task<void> read(std::uint32_t prompt);
   Task<void> write();
-  /// The event as the merged stream has it; none where that has had it, or has to wait for it.
+  /// Returns the event for the merged stream, or nullopt if it was sent already or must wait.
   std::optional<Event> translate(std::uint32_t prompt, Event event);
 
   std::vector<StreamReader<Event>> replies_;
@@ -111,8 +111,8 @@ class PromptMerge : public runtime::Actor {
   StreamWriter<Event> merged_;
   std::deque<Arrival> arrived_;
   std::optional<runtime::CancelSource> arrival_wanted_;  // ends the wait for the reader's end
-  std::vector<runtime::Event> taken_;                    // by prompt: its event was taken from arrived_
-  std::vector<std::optional<Usage>> accounts_;           // by prompt
+  std::vector<runtime::Event> taken_;                    // by prompt; signaled when its event leaves arrived_
+  std::vector<std::optional<Usage>> accounts_;
   bool admitted_ = false;
 };
 
@@ -156,7 +156,7 @@ Task<void> PromptMerge::write() {
     Arrival arrival = std::move(arrived_.front());
     arrived_.pop_front();
     taken_[arrival.prompt].signal();
-    if (!arrival.event.ok()) {  // broken off
+    if (!arrival.event.ok()) {
       merged_.fail(arrival.event.error());
       break;
     }
@@ -197,21 +197,21 @@ std::optional<Event> PromptMerge::translate(std::uint32_t prompt, Event event) {
 
 // -- text
 
-constexpr std::size_t kTailBytes = 512;  // of a prompt, to see what the template has opened
+constexpr std::size_t kTailBytes = 512;  // end of the prompt, checked for tags that the template leaves open
 
 std::int64_t seconds_since_1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
-// A key's own is what its requests have where they ask for none, and the highest that they get.
+// A key's priority is both the default and the maximum for its requests.
 Priority priority_for(const Tenant& tenant, std::optional<Priority> asked) {
   const Priority highest =
       tenant.priority.value_or(tenant.name.empty() ? Priority::kHigh : Priority::kNormal);
   return std::min(highest, asked.value_or(tenant.priority.value_or(Priority::kNormal)));
 }
 
-/// What clients that cannot change the body name a conversation by; longer names are ignored.
+/// Returns the session name from headers of clients that cannot set one in the body; ignores longer names.
 std::string_view session_of(const HttpRequest& request, std::size_t most_bytes) {
   for (const char* name : {"x-session-affinity", "x-session-id", "x-multi-turn-session-id"}) {
     const std::string_view session = request.header(name);
@@ -220,41 +220,41 @@ std::string_view session_of(const HttpRequest& request, std::size_t most_bytes) 
   return {};
 }
 
-/// One request for text: the engine's events in, and what the API's reply makes of them out.
+/// One request for text: converts the engine's events to the API's reply.
 ///
-/// The engine's stream of events is read for as long as the client is there: letting go of it, at whatever
-/// point, frees what the request holds. A client that reads slowly holds up the write, and by it the reading
-/// of events, and by its credit the engine's work on this request alone.
+/// The event stream is read while the client is connected; dropping it, at any point, frees what the request
+/// holds. A slow client delays the write, thereby the reading of events and, through the stream's credit,
+/// only this request's work in the engine.
 ///
-/// Headers of a stream go out when the request is admitted, or with the first sign of life if it waits longer
-/// than that. What goes wrong before is a plain error with its status, what goes wrong later comes in the
-/// stream.
+/// The head of a stream is sent when the request is admitted, or with the first keep-alive if that comes
+/// earlier. An error before that is a plain response with its status; a later one is sent in the stream.
 class Generation {
  public:
-  /// The tenant must outlive it.
+  /// `tenant` must outlive this.
   Generation(Exchange& exchange, const Tenant& tenant, std::unique_ptr<GenerationCall> call);
   ~Generation();
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
 
-  /// False: the connection is to be closed.
+  /// Returns false if the connection must be closed.
   Task<bool> run();
 
  private:
-  /// Counts the request among the server's and the tenant's, or says why it is refused.
+  /// Counts the request against the server's and the tenant's limits, or returns the error.
   std::optional<ApiError> enter();
-  /// Gives back what `enter` counted and charges for the tokens. Comes before the last bytes are written: a
-  /// client that has read its reply may ask again at once. Later calls do nothing.
+  /// Undoes enter() and charges for the tokens. Runs before the last bytes are written, because a client that
+  /// has its reply may send the next request at once. Later calls do nothing.
   void leave();
-  /// What the engine is told beside what the client said.
+  /// Fills in the fields of the engine's request that the body does not set.
   void complete_request();
-  /// Where one model alone is served, and the request means it by every name, it is named; and how it chats.
+  /// Sets the model's name if the server has only one model and accepts any name for it; looks up its chat
+  /// format.
   void find_model();
-  /// Counts the field of a reasoning budget as unknown where the model does not reason.
+  /// Reports the reasoning budget field as unknown if the model does not reason.
   void note_idle_budget();
 
-  /// How a chat's reply is to be read; puts the opening of a forced call behind the prompt. Returns an error
-  /// where that cannot be done.
+  /// Sets up the parsing of a chat's reply, and appends the opening of a forced call to the prompt. Returns
+  /// an error if that is impossible.
   Task<std::optional<ApiError>> prepare_chat(ReplyContext& context);
   Task<std::optional<ApiError>> force_call(ReplyContext& context);
   std::optional<ApiError> keep_calls(const ReplyContext& context);
@@ -262,31 +262,31 @@ class Generation {
   Task<bool> run_stream();
   Task<bool> run_whole();
 
-  /// One event into `out_`; false: it was the last.
+  /// Appends one event to `out_`; returns false after the last.
   bool take(Event& event);
   void fail(ApiError error);
-  /// The stream of events ended without Done or Failed.
   ApiError broken_off(const runtime::Error& error) const;
-  /// Nobody to answer, or no time: whether the connection can go on is answered.
+  /// Ends the request when the client has left or the server stops. Returns false if the connection must be
+  /// closed.
   Task<bool> give_up();
 
   Exchange& exchange_;
   ServerContext& context_;
   const Tenant& tenant_;
   const std::unique_ptr<GenerationCall> call_;
-  ApiRequest& request_;        // the call's
-  ChatFormatPtr chat_;         // of the model that is asked for; null: it does not chat, or there is none
-  std::uint32_t counted_ = 0;  // choices of all prompts, among the context's generations
+  ApiRequest& request_;
+  ChatFormatPtr chat_;         // the requested model's; null: no chat, or unknown model
+  std::uint32_t counted_ = 0;  // choices of all prompts counted in the context
   TokenAccount account_{};
-  const TextTime text_time_ = std::make_shared<std::atomic<std::uint64_t>>(0);  // of all prompts
+  const TextTime text_time_ = std::make_shared<std::atomic<std::uint64_t>>(0);  // summed over all prompts
   StreamReader<Event> events_;
 
   std::unique_ptr<Reply> reply_;
-  StreamedReply* streamed_ = nullptr;  // the same, where it is one
+  StreamedReply* streamed_ = nullptr;  // reply_ as a stream; null: not streamed
   bool admitted_ = false;
 
-  std::string out_;                  // what is not written yet: events of a stream, or the body
-  std::optional<ApiError> failure_;  // to be told with its status
+  std::string out_;  // unwritten events of a stream, or the body
+  std::optional<ApiError> failure_;
 };
 
 Generation::Generation(Exchange& exchange, const Tenant& tenant, std::unique_ptr<GenerationCall> call)
@@ -445,7 +445,8 @@ Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
   co_return std::nullopt;
 }
 
-// Calls that the model is free to make: those of strict tools fit, and beside a constraint there may be calls still.
+// Constrains calls that the model may choose to make: calls of strict tools match their schemas, and calls
+// remain possible beside another constraint.
 std::optional<ApiError> Generation::keep_calls(const ReplyContext& context) {
   const auto& chat = std::get<ChatPrompt>(request_.generate.prompt);
   grammar::Constraint& constraint = request_.generate.constraint;
@@ -492,12 +493,11 @@ Task<bool> Generation::run_stream() {
     Result<Event> event = co_await reading;
     if (event.ok()) {
       goes_on = take(*event);
-      // A window's worth at most: those that make no text would otherwise keep the loop for as long as they
-      // come.
+      // At most one window of events, so that events without text cannot occupy the loop.
       for (std::uint32_t i = 1; i < kEventWindow && goes_on && out_.size() < context_.options.sse_batch_bytes;
            ++i) {
         std::optional<Result<Event>> next = events_.try_next();
-        if (!next || !next->ok()) break;  // an error is seen again by next()
+        if (!next || !next->ok()) break;  // next() returns the error again
         goes_on = take(**next);
       }
     } else if (event.error().code == ErrorCode::kDeadline) {
@@ -519,7 +519,7 @@ Task<bool> Generation::run_stream() {
     }
     if (!exchange_.stream_open()) continue;
     if (goes_on && out_.empty() && !exchange_.head_unsent()) {
-      // Events that made no text (a call's arguments, what is held back) are no sign of life to the client.
+      // Events without text (a call's arguments, held-back text) are not visible to the client.
       if (runtime::Clock::now() < keep_alive_at) continue;
       streamed_->keep_alive(out_);
     }
@@ -545,9 +545,9 @@ Task<bool> Generation::run_whole() {
     Result<Event> event = co_await reading;
     if (event.ok()) {
       goes_on = take(*event);
-      for (std::uint32_t i = 1; i < kEventWindow && goes_on; ++i) {  // what waits already
+      for (std::uint32_t i = 1; i < kEventWindow && goes_on; ++i) {
         std::optional<Result<Event>> next = events_.try_next();
-        if (!next || !next->ok()) break;  // an error is seen again by next()
+        if (!next || !next->ok()) break;  // next() returns the error again
         goes_on = take(**next);
       }
     } else if (event.error().code == ErrorCode::kCancelled) {
@@ -600,7 +600,7 @@ bool Generation::take(Event& event) {
   return true;
 }
 
-// -- what goes wrong
+// -- failures
 
 void Generation::fail(ApiError error) {
   exchange_.record().outcome = error.code;
@@ -635,7 +635,8 @@ Task<bool> Generation::give_up() {
 
 // -- questions
 
-/// One question about texts among its tenant's requests, for as long as it is answered; its time is paid at the end.
+/// Counts one question about texts against its tenant's limit while it is answered, and charges its time at
+/// the end.
 class TextEntry {
  public:
   TextEntry(TenantMeter& meter, const Tenant& tenant)
@@ -646,7 +647,7 @@ class TextEntry {
 
   const std::optional<OverLimit>& refused() const { return refused_; }
   TextCaller caller() const { return {tenant_.name, time_}; }
-  /// Comes before the answer is written: its client may ask again at once. Later calls do nothing.
+  /// Runs before the answer is written: the client may send its next request at once. Later calls do nothing.
   void leave() {
     if (refused_ || std::exchange(left_, true)) return;
     meter_.leave(tenant_, 1);
@@ -683,7 +684,7 @@ Task<bool> answer_question(Exchange& exchange, const Tenant& tenant, std::unique
   co_return sent;
 }
 
-/// Of a request that cannot say it in its body: ?cache_salt=, or the header X-Cache-Salt.
+/// Returns the cache salt from ?cache_salt= or X-Cache-Salt, for requests without a body.
 std::string salt_beside_body(const HttpRequest& request) {
   if (auto salt = query_value(request.query, "cache_salt")) return std::move(*salt);
   return std::string(request.header("x-cache-salt"));

@@ -1,5 +1,5 @@
 #pragma once
-// Answers one request at an API's path: has its body parsed, and then the question answered, or the text generated.
+// Answers one request to an API endpoint: has its body parsed, then answers the question or generates text.
 //
 // Threading: the connection's actor.
 
@@ -9,7 +9,8 @@
 
 namespace reprise::protocol {
 
-/// The exchange's route must have an endpoint. The tenant must outlive the answer. False: the connection is to be closed.
+/// Requires: the exchange's route has an endpoint. The tenant must outlive the task. Returns false if the
+/// connection must be closed.
 runtime::Task<bool> answer_call(Exchange& exchange, const Tenant& tenant);
 
 }  // namespace reprise::protocol

@@ -37,9 +37,9 @@ using State = RequestReader::State;
 // -- a connection
 
 constexpr std::chrono::milliseconds kGentleClose{2000};
-constexpr std::chrono::milliseconds kHastyClose{100};    // when the server stops
-constexpr std::size_t kBytesPerSecond = 64u << 10;       // that a body has to come with, after its grace
-constexpr std::chrono::milliseconds kReserveTime{2000};  // for anything in the reserve
+constexpr std::chrono::milliseconds kHastyClose{100};    // during shutdown
+constexpr std::size_t kBytesPerSecond = 64u << 10;       // minimum rate of a body after its grace period
+constexpr std::chrono::milliseconds kReserveTime{2000};  // for any request on a reserve connection
 
 std::chrono::milliseconds time_in(Seat seat, std::chrono::milliseconds usual) {
   return seat == Seat::kReserve ? std::min(usual, kReserveTime) : usual;
@@ -47,23 +47,22 @@ std::chrono::milliseconds time_in(Seat seat, std::chrono::milliseconds usual) {
 
 WireLimits wire_limits(const HttpOptions& options, Seat seat) {
   const std::size_t inflow = options.header_bytes + options.pipelined_bytes;
-  // As much again as the largest request has is thrown away before its sender counts as gone.
+  // The flood limit: as much again as the largest request.
   return {.inflow = inflow,
           .flood = inflow + options.body_bytes,
           .write_timeout = time_in(seat, options.write_timeout)};
 }
 
-/// Answer what is being answered, then close.
+/// Finish the current answer, then close.
 struct FinishConnection {};
-/// Break off what is being answered, with an error.
+/// Abort the current answer with an error.
 struct AbortConnection {};
 
-/// One connection: reads requests and answers them, one after the other in the order they came, until the
-/// client closes, a limit is passed, or the server stops.
+/// One connection: reads requests and answers them in order until the client closes, a limit is exceeded, or
+/// the server stops. An actor on the server's loop.
 ///
-/// Where all seats are taken a newcomer has that of a connection that waits for a request, or whose request still comes.
-/// Where there is none it gets a seat in the reserve, where one request is answered and nothing is waited for
-/// long. An actor on the server's loop.
+/// When all regular seats are taken, a newcomer replaces a connection that is idle or whose request is still
+/// arriving. If there is none, it gets a reserve seat, which serves one request with short timeouts.
 class Connection : public runtime::Actor, private Waiting, private SenderList::Entry {
  public:
   using Accepts = runtime::Messages<FinishConnection, AbortConnection>;
@@ -79,16 +78,17 @@ class Connection : public runtime::Actor, private Waiting, private SenderList::E
 
  private:
   Task<void> serve();
-  /// Until a request is whole, or only its head where that is enough to refuse it. False: nothing to answer.
+  /// Reads a request, or only its head if that suffices to refuse it. Returns false if there is nothing to
+  /// answer.
   Task<bool> read_request();
   Task<bool> read_head_and_body();
   Task<bool> read_head();
   Task<bool> read_body();
-  /// False: the connection is to be closed.
+  /// Returns false if the connection must be closed.
   Task<bool> answer(Exchange& exchange);
   void give_way() override;
   void stop_sending() override;
-  /// Among those that wait or, when a request has begun to come, among those that send.
+  /// Enters the idle connections or, if a request has begun to arrive, the senders.
   void list(bool begun);
   WaitingList& waiting_list();
 
@@ -97,13 +97,13 @@ class Connection : public runtime::Actor, private Waiting, private SenderList::E
   const SenderNetwork network_;
   Wire wire_;
   RequestReader reader_;
-  std::int64_t head_began_ns_ = 0;      // of the request at hand, when its first byte was seen
-  std::optional<BodyLease> lease_;      // of the body being read
-  std::optional<Admission> admission_;  // of the request at hand, when its head is whole
-  std::optional<ApiError> refusal_;     // of the request at hand
-  bool idle_ = true;                    // no request that is to be answered has come
+  std::int64_t head_began_ns_ = 0;  // arrival of the current request's first byte
+  std::optional<BodyLease> lease_;
+  std::optional<Admission> admission_;  // set once the current request's head is complete
+  std::optional<ApiError> refusal_;
+  bool idle_ = true;  // no request to answer has arrived
   bool finishing_ = false;
-  bool stopped_sending_ = false;  // the request at hand is not read to its end
+  bool stopped_sending_ = false;  // the current request is not read to its end
 };
 
 Connection::Connection(tcp::socket socket, Seat seat, const SenderNetwork& network,
@@ -114,7 +114,7 @@ Connection::Connection(tcp::socket socket, Seat seat, const SenderNetwork& netwo
       wire_(std::move(socket), wire_limits(context_->options, seat)),
       reader_({context_->options.header_bytes, context_->options.body_bytes}) {}
 
-// The list is the context's, which may go with this.
+// Leaves the list here: it belongs to the context, which may be destroyed with this actor.
 Connection::~Connection() {
   SenderList::remove(*this);
 }
@@ -166,7 +166,7 @@ Task<void> Connection::serve() {
     auto reading = read_request();
     open = co_await reading;
     if (!open) break;
-    // A request that cannot be read whole leaves bytes behind that are no request: nothing more is read then.
+    // The unread rest of an incomplete request cannot be parsed as a new one: nothing more is read.
     const bool whole = reader_.state() == State::kDone;
     HttpRequest request = whole ? reader_.take() : reader_.give_up();
     const Route& route = admission_ ? admission_->route : context_->routes.find(request.path, request.method);
@@ -207,8 +207,8 @@ Task<bool> Connection::read_head_and_body() {
   if (!head || refusal_) co_return head;
   admission_.emplace(admission_of(reader_.request(), seat_, *context_));
   refusal_ = std::move(admission_->objection);
-  // Without a body the request is whole, and the connection can go on after the refusal; but there is no time
-  // for that where it is refused because the server is busy.
+  // A refused request with a short or no body is read to its end so that the connection can be reused, unless
+  // it was refused because the server is busy.
   const bool short_body = reader_.request().header("transfer-encoding").empty() &&
                           reader_.request().header("content-length").size() <= 5;
   const bool reads_on =
@@ -220,7 +220,7 @@ Task<bool> Connection::read_head_and_body() {
 }
 
 Task<bool> Connection::read_head() {
-  std::optional<TimePoint> deadline;  // set where there is a wait: a head that came whole needs no clock
+  std::optional<TimePoint> deadline;
   bool begun = false;
   idle_ = true;
   while (true) {
@@ -253,7 +253,7 @@ Task<bool> Connection::read_body() {
     if (!written) co_return false;
   }
   reader_.read_body();
-  std::optional<TimePoint> begin;  // of the first wait
+  std::optional<TimePoint> begin;
   while (true) {
     wire_.consume(reader_.feed(wire_.inflow()));
     if (reader_.state() == State::kFailed) {
@@ -270,7 +270,7 @@ Task<bool> Connection::read_body() {
     const HttpOptions& options = context_->options;
     if (seat_ == Seat::kRegular) list(true);
     SenderList::note(*this, reader_.body_bytes_read());
-    // Half of the bytes are for others; one body is always let in.
+    // One network may use half of the body memory, and always one body.
     if (context_->senders.bytes_of(network_) > std::max(options.bodies_bytes / 2, options.body_bytes)) {
       refusal_ = server_busy("this address has reached its share of unfinished request bodies");
       co_return true;
@@ -311,24 +311,24 @@ Task<bool> Connection::answer(Exchange& exchange) {
 
 // -- the listener
 
-constexpr std::chrono::milliseconds kPauseAfterError{100};  // out of file descriptors, most likely
-constexpr std::chrono::milliseconds kSeatCheck{50};  // one that begins to wait for a request tells nobody
+constexpr std::chrono::milliseconds kPauseAfterError{100};  // most likely out of file descriptors
+constexpr std::chrono::milliseconds kSeatCheck{50};         // an idle connection does not notify the listener
 constexpr std::chrono::seconds kAbortTime{1};
-constexpr std::uint32_t kCrowd = 4;  // a network with more than one seat in so many gives way first
+constexpr std::uint32_t kCrowd = 4;  // a network with more than 1/kCrowd of the seats is reduced first
 
-/// Stop accepting; let what is being answered go on for `patience`, then break it off. Answers whether every
-/// connection has been closed.
+/// Stop accepting; let running answers continue for `patience`, then abort them. The reply is true if every
+/// connection closed.
 struct CloseServer {
   using Reply = bool;
   runtime::Duration patience;
 };
 
-/// Accepts connections and knows those that are open. An actor on the server's loop.
+/// Accepts connections and tracks open ones. An actor on the server's loop.
 ///
-/// A newcomer is seated, in this order: on a free regular seat; on that of a request that comes slowly, which is closed,
-/// where one network sends many (connection_lists.h); on that of the connection that has waited longest for a request; on
-/// that of any request that still comes; in the reserve; on the seat of who waits longest there. Only when all are busy it
-/// has to wait, and those behind it wait in the system's backlog.
+/// A newcomer gets the first of: a free regular seat; the seat of a slowly arriving request, if one network
+/// has many (connection_lists.h); the seat of the longest idle connection; the seat of any request still
+/// arriving; a reserve seat; the seat of the longest idle reserve connection. Otherwise it waits, and later
+/// ones wait in the system's backlog.
 class Listener : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<CloseServer, runtime::Down>;
@@ -348,18 +348,18 @@ class Listener : public runtime::Actor {
   };
 
   Task<void> accept();
-  /// Where a newcomer may sit; nothing while all are busy. One that gives way is gone some turns later, so
-  /// until then there is one more than there may be.
+  /// Returns the seat for a newcomer, or nullopt while all are busy. A connection told to close is gone some
+  /// turns later, so the limit may be exceeded by one until then.
   std::optional<Seat> free_seat();
-  /// Until none is open, or the time is up; or, for accept(), until one has closed.
+  /// Waits until no connection is open or the deadline; called by accept(), until one has closed.
   Task<void> wait_for_closing(TimePoint deadline);
 
   tcp::acceptor acceptor_;
   const std::shared_ptr<ServerContext> context_;
   std::unordered_map<runtime::ActorId, Open> open_;
-  std::uint32_t in_reserve_ = 0;  // of open_
+  std::uint32_t in_reserve_ = 0;
   bool closing_ = false;
-  runtime::Event change_;  // a connection has closed, or the server begins to
+  runtime::Event change_;  // a connection has closed, or the server is closing
 };
 
 Listener::Listener(tcp::acceptor acceptor, std::shared_ptr<ServerContext> context)
@@ -385,7 +385,7 @@ Task<void> Listener::accept() {
     }
     if (closing_) break;
     boost::system::error_code error;
-    const tcp::endpoint client = socket->remote_endpoint(error);  // of nobody, where it has gone already
+    const tcp::endpoint client = socket->remote_endpoint(error);  // unset if the client has already gone
     const auto connection = spawn<Connection>({.placement = runtime::Placement::near()}, std::move(*socket),
                                               *seat, network_of(client.address()), context_);
     runtime::watch(*this, connection);
@@ -398,7 +398,7 @@ Task<void> Listener::accept() {
 std::optional<Seat> Listener::free_seat() {
   const HttpOptions& options = context_->options;
   if (open_.size() - in_reserve_ < options.connections) return Seat::kRegular;
-  // A network that fills the seats with requests that it does not end gives way before those that wait for one.
+  // A network that fills the seats with unfinished requests loses one before idle connections do.
   const TimePoint now = Clock::now();
   if (context_->senders.make_room(options.connections / kCrowd + 1, now) || context_->waiting.make_room() ||
       context_->senders.make_room(1, now)) {
@@ -454,7 +454,7 @@ Task<bool> Listener::on(CloseServer close) {
 
 // -- the server
 
-constexpr std::chrono::seconds kGrace{3};  // for the listener itself
+constexpr std::chrono::seconds kGrace{3};
 
 tcp::acceptor listen(boost::asio::io_context& context, const HttpOptions& options) {
   try {

@@ -1,16 +1,16 @@
 #pragma once
-// The HTTP server: APIs (protocol/api/endpoint.h) in front of a Service. Start reading here; then
-// http_server.cc (its listener and its connections), exchange.h and generation.h are the way of a request.
+// The HTTP server: exposes APIs (protocol/api/endpoint.h) of a Service. To follow a request, read
+// http_server.cc (listener and connections), then exchange.h and generation.h.
 //
 //   IoLoop loop;
 //   System system;
-//   HttpServer server(system, loop, service, options, all_apis());     listens from here on
+//   HttpServer server(system, loop, service, options, all_apis());  // listens from here on
 //   server.stop(8s);
 //   system.stop();
 //
 // The service must outlive stop().
 //
-// Threading: made and stopped by a thread that is no actor's; everything else happens on the loop.
+// Threading: construct and stop it from a thread that runs no actor; everything else happens on the loop.
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -27,13 +27,12 @@
 
 namespace reprise::protocol {
 
-/// An io_context with the one thread that runs it: where a server's sockets and connections live. Any thread.
+/// An io_context and the one thread that runs it: the home of a server's sockets and connections. Any thread.
 ///
 /// Must be made before the actor system that uses it, and outlive its stop.
 class IoLoop {
  public:
   IoLoop();
-  /// Stops the loop and joins its thread.
   ~IoLoop();
   IoLoop(const IoLoop&) = delete;
   IoLoop& operator=(const IoLoop&) = delete;
@@ -46,7 +45,7 @@ class IoLoop {
   std::thread thread_;
 };
 
-/// The address cannot be listened on; what() says which and why.
+/// Listening on the address failed; what() has the address and the reason.
 class ListenError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -54,16 +53,15 @@ class ListenError : public std::runtime_error {
 
 class HttpServer {
  public:
-  /// Throws ListenError.
+  /// Starts listening. Throws ListenError.
   HttpServer(runtime::System& system, IoLoop& loop, Service& service, HttpOptions options, ApiTable apis);
-  ~HttpServer();  // stop() without patience, if that was not done
+  ~HttpServer();  // stop() without patience, unless already stopped
 
   std::uint16_t port() const { return port_; }
-  /// "http://127.0.0.1:8080/"
   const std::string& url() const { return url_; }
 
-  /// Stops accepting, lets answers go on for `patience` and then breaks them off. Whether all connections
-  /// closed.
+  /// Stops accepting, lets running answers continue for `patience`, then aborts them. Returns true if all
+  /// connections closed.
   bool stop(std::chrono::milliseconds patience);
 
  private:

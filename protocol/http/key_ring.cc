@@ -18,7 +18,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
-/// Looks at every byte of `given`, whatever `secret` is.
+/// Constant-time comparison: the time depends only on the length of `given`.
 bool same_secret(std::string_view secret, std::string_view given) {
   unsigned char difference = secret.size() == given.size() ? 0 : 1;
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -27,7 +27,8 @@ bool same_secret(std::string_view secret, std::string_view given) {
   return difference == 0;
 }
 
-/// Of a key without a name: what is cached outlasts the server, and the key's place among others does not.
+/// Returns the cache owner for a key without a name. Derived from the key, because cached data outlives the
+/// server but the key's index does not.
 std::string owner_of(std::string_view secret) {
   const auto digest = snapshots::keyed_digest({}, "api key", std::as_bytes(std::span(secret)));
   std::string owner(1, '#');
@@ -65,7 +66,7 @@ std::string KeyRing::add_key(std::string_view secret, std::string_view tenant) {
   if (tenant.starts_with('#')) return "a tenant's name cannot begin with #";
   if (tenant_of(secret) != nullptr) return "this API key is given twice";
   std::string name(tenant), cache_owner(tenant);
-  if (name.empty()) {  // '#' cannot begin a name that was given, so no name is taken twice by accident
+  if (name.empty()) {  // given names cannot begin with '#', so these cannot collide
     name += '#';
     name += std::to_string(keys_.size() + 1);
     cache_owner = owner_of(secret);

@@ -1,11 +1,12 @@
 #pragma once
-// The API keys that are let in, and the tenant that each stands for: what a key's owner may do and how much of the server
-// he may have. All limits are off unless they are set.
+// The accepted API keys and the tenant of each: what its owner may do, and its limits. All limits are off by
+// default.
 //
-// One key a line, or between commas; a tenant's name may follow it after a space, so that several keys can
-// belong to one tenant. A key without a name is a tenant of its own. Lines that begin with # are comments.
+// Text form: one key per line or between commas, optionally followed by a space and a tenant's name, so that
+// several keys can belong to one tenant. A key without a name is a tenant of its own. Lines that begin with #
+// are comments.
 //
-// Keys are compared in a time that does not depend on where they differ, and never appear in messages.
+// Keys are compared in constant time and never appear in messages.
 //
 // Threading: const access from any thread.
 
@@ -22,39 +23,37 @@ namespace reprise::protocol {
 
 struct Tenant {
   std::string name{};         // empty: the server has no keys
-  std::string cache_owner{};  // tenants with the same one share what is cached
+  std::string cache_owner{};  // tenants with the same owner share cached prefixes
 
-  bool is_operator = false;             // may use the routes for operators
-  std::uint32_t requests = 0;           // being generated at once, each choice of each prompt; 0: no limit
-  std::uint64_t tokens_per_minute = 0;  // computed of prompts, and generated; 0: no limit
-  double state_share = 0;  // of the memory for states, held by its sequences, up to 1; 0: no limit
-  /// Of its requests, and the highest that one may ask for. Without keys everybody may ask for any.
+  bool is_operator = false;    // may use operator routes
+  std::uint32_t requests = 0;  // maximum generated at once, counting each choice of each prompt; 0: unlimited
+  std::uint64_t tokens_per_minute = 0;  // prefilled and generated tokens; 0: unlimited
+  double state_share = 0;  // maximum share of the state memory its sequences hold, 0 to 1; 0: unlimited
+  /// The default and the highest priority of its requests. Without keys any priority may be requested.
   std::optional<Priority> priority{};
 };
 
 class KeyRing {
  public:
-  /// Adds the keys of a text. Returns an empty string, or what is wrong and in which line.
+  /// Adds the keys of a text, or one key. Returns an empty string, or an error (with the line).
   std::string add(std::string_view text);
-  /// Adds one key; the tenant's name may be empty. Returns an empty string, or what is wrong.
   std::string add_key(std::string_view secret, std::string_view tenant);
-  /// What holds for the tenant of that name, in place of what held before; its `cache_owner` stays. Returns
-  /// an empty string, or that no key has such a tenant.
+  /// Replaces the settings of the tenant with that name, except `cache_owner`. Returns an empty string, or an
+  /// error if no key belongs to that tenant.
   std::string describe(const Tenant& tenant);
-  /// All keys share what is cached. They stay tenants of their own in all else.
+  /// Lets all tenants share cached prefixes; they stay separate in everything else.
   void share_cache();
 
   bool empty() const { return keys_.empty(); }
   std::size_t size() const { return keys_.size(); }
-  /// The tenant of a key, until the ring is changed; null for one that is not known.
+  /// Both return null if unknown. The tenant is valid until the ring is changed.
   const Tenant* tenant_of(std::string_view key) const;
-  /// The same by its name.
   const Tenant* tenant_named(std::string_view name) const;
 
  private:
   struct Key {
     std::string secret;
-    std::size_t tenant;  // where it is in tenants_
+    std::size_t tenant;
   };
   std::vector<Key> keys_;
   std::vector<Tenant> tenants_;

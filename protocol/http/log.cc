@@ -1,4 +1,4 @@
-// The only file that knows spdlog.
+// The only file that includes spdlog.
 #include "protocol/http/log.h"
 
 #include <poll.h>
@@ -25,14 +25,12 @@
 namespace reprise::protocol {
 namespace {
 
-constexpr std::size_t kBytesOfALine = 64;  // beside its text, about
+constexpr std::size_t kBytesOfALine = 64;  // approximate overhead beside its text
 
-/// What is written to, and whether it ends within a line.
 class Lines {
  public:
   explicit Lines(int file) : file_(file) {}
 
-  /// False where not all of it could be written.
   bool write(const std::string& line) {
     if (torn_ && put("\n") == 1) torn_ = false;
     if (torn_) return false;
@@ -42,7 +40,6 @@ class Lines {
   }
 
  private:
-  /// Returns how many bytes were written.
   std::size_t put(std::string_view text) {
     std::size_t done = 0;
     while (done < text.size()) {
@@ -50,7 +47,7 @@ class Lines {
       if (written > 0) {
         done += static_cast<std::size_t>(written);
       } else if (written < 0 &&
-                 (errno == EAGAIN || errno == EWOULDBLOCK)) {  // another process asked for that
+                 (errno == EAGAIN || errno == EWOULDBLOCK)) {  // another process made the file non-blocking
         pollfd ready{.fd = file_, .events = POLLOUT, .revents = 0};
         ::poll(&ready, 1, -1);
       } else if (written == 0 || errno != EINTR) {
@@ -64,27 +61,36 @@ class Lines {
   bool torn_ = false;
 };
 
+<<<<<<< HEAD
 /// Writes lines to a file descriptor, for as long as the process lives, from a thread of its own, so that a reader who is slow, stuck or gone
 /// costs lines and never time: put() does not wait, what waits to be written is bounded, and what does not fit
 /// or cannot be written is counted, and told in the place of what is missing.
+=======
+/// Writes lines to a file descriptor from a thread of its own, so that a slow, stuck or gone reader costs
+/// lines, not time: put() never waits, the buffer is bounded, and lines that do not fit or cannot be written
+/// are counted and replaced by a notice.
+>>>>>>> e-htp
 ///
-/// Any thread. The writing thread may be stuck in the system for as long as it likes: nothing waits
-/// for it longer than flush() is told to, and the end of the process ends it.
+/// Threading: any thread. The writing thread may block in the kernel without limit: only flush() waits for
+/// it, up to its time limit, and the thread ends with the process.
 class LineWriter {
  public:
-  /// Makes the line that tells of lines which are missing. Called by the writing thread.
+  /// Makes the notice that replaces missing lines. Called by the writing thread.
   using Notice = std::function<std::string(std::uint64_t lines)>;
 
-  /// `file` must stay open. Of lines that wait, at most `most_bytes` are held.
+  /// `file` must stay open. At most `most_bytes` of lines are buffered.
   LineWriter(int file, std::size_t most_bytes, Notice notice);
+<<<<<<< HEAD
+=======
+  /// Detaches the thread, which ends after it has written the buffered lines.
+  ~LineWriter();
+>>>>>>> e-htp
   LineWriter(const LineWriter&) = delete;
   LineWriter& operator=(const LineWriter&) = delete;
 
-  /// A line with its newline.
   void put(std::string line);
-  /// Waits until all that was put has been written or dropped; false when the time was up before.
+  /// Waits until all lines so far are written or dropped; returns false on timeout.
   bool flush(std::chrono::milliseconds limit);
-  /// Lines that will never be written.
   std::uint64_t dropped() const;
 
  private:
@@ -95,8 +101,8 @@ class LineWriter {
 
 struct LineWriter::Shared {
   struct Line {
-    std::string text;           // empty: none, only a gap
-    std::uint64_t missing = 0;  // lines before it that were not taken
+    std::string text;           // empty: only a gap
+    std::uint64_t missing = 0;  // lines dropped before this one
   };
 
   const int file;
@@ -107,7 +113,7 @@ struct LineWriter::Shared {
   std::condition_variable changed{};
   std::deque<Line> lines{};
   std::size_t bytes = 0;
-  std::uint64_t missing = 0;  // lines not taken since the last that was
+  std::uint64_t missing = 0;  // lines dropped since the last accepted one
   std::uint64_t dropped = 0;
   bool writing = false;
 
@@ -120,7 +126,7 @@ LineWriter::LineWriter(int file, std::size_t most_bytes, Notice notice)
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are others' to take; SIGPIPE is an error of write()
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // other threads take signals; write() reports broken pipes
   std::thread([shared = shared_] { run(*shared); }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -150,7 +156,7 @@ std::uint64_t LineWriter::dropped() const {
 
 void LineWriter::run(Shared& shared) {
   Lines file(shared.file);
-  std::uint64_t missing = 0;  // lines that nothing in the file tells of
+  std::uint64_t missing = 0;  // dropped lines not yet reported in the file
   std::unique_lock lock(shared.mutex);
   for (;;) {
     shared.changed.wait(lock, [&] { return !shared.lines.empty() || shared.missing > 0; });
@@ -180,7 +186,7 @@ void LineWriter::run(Shared& shared) {
 // -- the log
 
 constexpr std::size_t kMostWaitingBytes = 1 << 20;
-constexpr std::chrono::milliseconds kLastWrites{500};  // for what waits when the program ends
+constexpr std::chrono::milliseconds kLastWrites{500};  // for buffered lines at exit
 
 std::string formatted(spdlog::formatter& formatter, const spdlog::details::log_msg& message) {
   spdlog::memory_buf_t line;
@@ -190,7 +196,7 @@ std::string formatted(spdlog::formatter& formatter, const spdlog::details::log_m
 
 bool in_json = false;  // set before other threads log
 
-/// In JSON the message comes as members of the object.
+/// In JSON, the message text consists of members of the object.
 std::unique_ptr<spdlog::formatter> new_formatter() {
   return std::make_unique<spdlog::pattern_formatter>(
       in_json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%v})" : "%Y-%m-%dT%H:%M:%S.%e%z %l %v");
@@ -218,7 +224,7 @@ LineWriter& writer() {
   return instance;
 }
 
-/// spdlog's own sinks for stderr wait for its reader, and its asynchronous logger does so when the program ends.
+/// Replaces spdlog's stderr sinks, which wait for the reader, as does its asynchronous logger at exit.
 class Sink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   Sink() : base_sink(new_formatter()) {}
@@ -231,7 +237,7 @@ class Sink final : public spdlog::sinks::base_sink<std::mutex> {
 };
 
 spdlog::logger& logger() {
-  // For ever: whatever is destroyed when the program ends may still have something to say.
+  // Never destroyed: destructors that run at exit may log.
   static spdlog::logger& instance = []() -> spdlog::logger& {
     std::atexit(flush_log);
     return *new spdlog::logger("reprise", std::make_shared<Sink>());
@@ -255,10 +261,9 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   return spdlog::level::info;
 }
 
-/// Puts a request's line together, in either form.
 class RequestLine {
  public:
-  /// Nobody outside has a say in these: quoted in JSON alone.
+  /// For values that clients do not control: quoted only in JSON.
   void word(std::string_view name, std::string_view text) {
     add(name, in_json ? quoted(text) : std::string(text));
   }

@@ -1,4 +1,4 @@
-// The only file that knows prometheus-cpp.
+// The only file that includes prometheus-cpp.
 #include "protocol/http/metrics.h"
 
 #include <prometheus/counter.h>
@@ -38,7 +38,6 @@ prometheus::MetricFamily family_of(const Figure& figure) {
   return family;
 }
 
-/// One family for each name, in the order of first appearance.
 std::vector<prometheus::MetricFamily> families_of(const std::vector<Figure>& figures) {
   std::vector<prometheus::MetricFamily> families;
   std::map<std::string_view, std::size_t> places;
@@ -54,7 +53,7 @@ std::vector<prometheus::MetricFamily> families_of(const std::vector<Figure>& fig
   return families;
 }
 
-// -- of the process itself, under the names that Prometheus' client libraries use
+// -- metrics of the process, under the names of Prometheus' client libraries
 
 using WallClock = std::chrono::system_clock;
 
@@ -62,7 +61,7 @@ double seconds_of(WallClock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
-// About: when this library was initialized, before main().
+// Approximate process start: initialized before main().
 const WallClock::time_point kStarted = WallClock::now();
 
 double resident_bytes() {
@@ -150,9 +149,9 @@ struct HttpMetrics::Families {
           .Name("reprise_http_request_seconds")
           .Help("Time from a request's headers to the end of its answer, by path")
           .Register(registry);
-  // Finding a metric by its labels takes longer than counting.
+  // Caches the metric of each label set: a lookup by labels costs more than counting.
   std::map<std::pair<std::string_view, int>, prometheus::Counter*> counts;  // by path and status
-  std::map<std::string_view, prometheus::Histogram*> times;                 // by path
+  std::map<std::string_view, prometheus::Histogram*> times;
   prometheus::Family<prometheus::Histogram>& first_token =
       prometheus::BuildHistogram()
           .Name("reprise_first_token_seconds")
@@ -221,7 +220,7 @@ void HttpMetrics::reply_done(const std::string& model, std::uint32_t choices, co
   Families::OfModel& of = families_->of_model(model);
   of.first_token.Observe(usage.timing.first_token_ms / 1000);
   of.queued.Observe(usage.timing.queued_ms / 1000);
-  // Choices of one request are decoded side by side.
+  // The choices of a request are decoded in parallel.
   const std::uint32_t tokens = usage.completion_tokens / std::max(choices, 1U);
   if (tokens > 1) of.inter_token.Observe(usage.timing.decode_ms / 1000 / (tokens - 1));
 }

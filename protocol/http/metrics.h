@@ -1,8 +1,8 @@
 #pragma once
-// What the HTTP server counts, and the page that shows it with the engine's figures, in Prometheus' text
-// form.
+// The HTTP server's metrics, and the page that shows them with the engine's figures in Prometheus' text
+// format.
 //
-// Threading: the server's loop; what is counted may be read from any thread by text().
+// Threading: the server's loop; text() may be called from any thread.
 
 #include <cstdint>
 #include <memory>
@@ -21,18 +21,15 @@ class HttpMetrics {
 
   void connections_changed(int by);
   void generations_changed(int by);
-  /// A connection that waited for a request was closed for a newcomer.
   void gave_way();
-  /// What all bodies hold now.
   void set_body_bytes(std::size_t bytes);
-  /// `path`: of the route; must outlive this.
+  /// `path` is the route's and must outlive this.
   void request_done(std::string_view path, int status, double seconds);
-  /// Of a request for so many choices, of all its prompts.
+  /// Records the reply to all prompts of a request with `choices` choices.
   void reply_done(const std::string& model, std::uint32_t choices, const Usage& usage);
-  /// The client went away before its answer was whole.
   void client_left();
 
-  /// With those of the process: its build, memory and age.
+  /// Returns the metrics page, including the process's build, memory and uptime.
   std::string text(const std::vector<Figure>& engine) const;
 
  private:

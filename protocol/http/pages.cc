@@ -11,7 +11,7 @@
 namespace reprise::protocol {
 namespace {
 
-// No inline script or style, nothing from elsewhere, in no other page's frame.
+// Forbids inline scripts and styles, external resources and framing by other pages.
 constexpr std::string_view kPagePolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -52,7 +52,7 @@ HttpResponse page_file_answer(const PageFile& file, const HttpRequest& request) 
   const std::string tag = tag_of(file);
   HttpResponse response{.content_type = file.content_type};
   response.headers = {{"ETag", tag},
-                      {"Cache-Control", "no-cache"},  // a browser asks each time, by the tag
+                      {"Cache-Control", "no-cache"},  // revalidate each time, by ETag
                       {"Content-Security-Policy", std::string(kPagePolicy)},
                       {"X-Content-Type-Options", "nosniff"},
                       {"X-Frame-Options", "DENY"},

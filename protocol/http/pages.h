@@ -1,11 +1,11 @@
 #pragma once
-// The server's own pages. Health, life and metrics are read from published figures: they never wait for the engine.
+// The server's own pages: health, liveness, metrics and the files of the web page (protocol/page). Health and
+// metrics are read from published figures and never wait for the engine.
 //
-// The files of the web page (protocol/page) are as they were when the program was built. They are given out with a tag by
-// which a browser finds out whether it has them already, and under a policy that lets the page load nothing from elsewhere
-// and run no script but its own files.
+// The files of the web page are embedded at build time and served with an ETag and a content security policy
+// that allows only the page's own scripts and no external resources.
 //
-// Threading: page_answer() is the server's loop's; the rest are constants and pure functions.
+// Threading: page_answer() runs on the server's loop; the other functions are pure.
 
 #include <span>
 #include <string_view>
@@ -18,17 +18,17 @@ struct Route;
 struct ServerContext;
 
 struct PageFile {
-  std::string_view path;  // "/", "/page/main.js"
+  std::string_view path;
   std::string_view content_type;
   std::string_view content;
 };
 
 std::span<const PageFile> page_files();
 
-/// Or that the browser's own copy is still right (304).
+/// Returns the file, or 304 if the request's ETag matches it.
 HttpResponse page_file_answer(const PageFile& file, const HttpRequest& request);
 
-/// Requires a route to a page.
+/// Requires: `route.page` is not kNone.
 HttpResponse page_answer(const Route& route, const HttpRequest& request, ServerContext& context);
 
 }  // namespace reprise::protocol

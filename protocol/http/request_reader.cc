@@ -1,4 +1,4 @@
-// The only file that knows Beast's parser.
+// The only file that includes Beast's parser.
 #include "protocol/http/request_reader.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kLineEnd = "\r\n";
 
-/// What stands behind the colon, less one space.
+/// Returns the text after the colon, without one leading space.
 std::string_view strict_value(std::string_view line, std::size_t colon) {
   std::string_view value = line.substr(colon + 1);
   if (value.starts_with(' ')) value.remove_prefix(1);
@@ -53,7 +53,8 @@ bool is_control(char c) {
   return static_cast<unsigned char>(c) < ' ' ? c != '\t' : c == '\x7f';
 }
 
-/// A quoted extension of a chunk may hold what others take for the end of its line.
+/// Rejects control characters in chunk extensions: inside quotes, other parsers may take them for the end of
+/// the line.
 struct ChunkExtensionCheck {
   void operator()(std::uint64_t, boost::beast::string_view extension, boost::system::error_code& error) {
     if (std::any_of(extension.begin(), extension.end(), is_control)) {
@@ -62,7 +63,7 @@ struct ChunkExtensionCheck {
   }
 };
 
-/// "/path?query" and "http://host/path?query" to "/path".
+/// "/path?query" and "http://host/path?query" -> "/path".
 std::string path_of(std::string_view target) {
   if (target.starts_with("http://")) {
     const std::size_t slash = target.find('/', 7);
@@ -103,7 +104,7 @@ void HeadCheck::see_field(std::string_view line) {
     return;
   }
   const std::size_t colon = line.find(':');
-  if (colon == std::string_view::npos) return;  // the empty line
+  if (colon == std::string_view::npos) return;  // the empty line that ends the head
   const std::string_view name = line.substr(0, colon);
   if (same_name(name, "transfer-encoding")) {
     if (has_coding_) problem_ = "there are several Transfer-Encoding headers";
@@ -127,7 +128,7 @@ void HeadCheck::see_field(std::string_view line) {
 class RequestReader::Parser {
  public:
   explicit Parser(const ReadLimits& limits) : limits_(limits) { reset(); }
-  Parser(const Parser&) = delete;  // the parser keeps a reference to a member
+  Parser(const Parser&) = delete;  // parser_ refers to a member
 
   void reset() {
     parser_.emplace();
@@ -147,12 +148,12 @@ class RequestReader::Parser {
       const std::string_view rest = bytes.substr(taken);
       const std::size_t count = parser_->put(asio::const_buffer(rest.data(), rest.size()), error);
       taken += count;
-      // The parser takes a head in whole lines, as the check wants them.
+      // The parser consumes a head in whole lines, as HeadCheck requires.
       if (state_ == State::kHead) {
         head_check_.see(rest.substr(0, count));
         head_bytes_ += count;
       }
-      if (head_bytes_ > limits_.header_bytes) {  // Beast lets one through that comes whole
+      if (head_bytes_ > limits_.header_bytes) {  // Beast accepts a longer head that arrives in one piece
         fail(to_error(http::error::header_limit));
       } else if (!head_check_.problem().empty()) {
         fail({.message = "the request is not valid HTTP: " + std::string(head_check_.problem()),
@@ -163,7 +164,7 @@ class RequestReader::Parser {
         take_head();
       } else if (state_ == State::kBody && parser_->is_done()) {
         finish();
-      } else if (error || count == 0) {  // needs more than there is
+      } else if (error || count == 0) {
         if (count == 0 && rest.size() > limits_.header_bytes) {
           fail({.status = 431, .message = "a header or chunk line is too long", .code = "headers_too_long"});
         }
@@ -196,7 +197,7 @@ class RequestReader::Parser {
  private:
   void fail(ApiError error) {
     if (state_ == State::kHead)
-      request_.path = path_of(parser_->get().target());  // whose API it is, if it came so far
+      request_.path = path_of(parser_->get().target());  // selects the API's error format, if known
     state_ = State::kFailed;
     error_ = std::move(error);
   }

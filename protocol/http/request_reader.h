@@ -1,10 +1,10 @@
 #pragma once
-// Reads requests from the bytes of a connection: Beast's parser behind a face without Beast.
+// Incremental parser of HTTP requests; hides Beast's parser.
 //
 //   kHead --feed()--> kHeadDone --read_body()--> kBody --feed()--> kDone --take()--> kHead
 //
-// The stop at kHeadDone is for whoever wants to answer before the body comes: Expect: 100-continue, or a
-// refusal. feed() takes what belongs to the request at hand and leaves what lies behind it, for the next.
+// The pause at kHeadDone lets the caller answer before the body arrives (Expect: 100-continue, or a refusal).
+// feed() consumes only the current request and leaves the bytes of the next one.
 //
 // Threading: one thread at a time.
 
@@ -18,31 +18,31 @@
 
 namespace reprise::protocol {
 
-/// What makes a request's framing ambiguous and Beast's parser lets pass. Two readers of one connection, a
-/// proxy and this server, must agree on where a request ends; where RFC 9112 leaves a choice between mending
-/// and refusing, we refuse:
+/// Rejects heads with ambiguous framing that Beast accepts. A proxy and this server must agree where a
+/// request ends (request smuggling); where RFC 9112 permits either repair or rejection, this rejects unless:
 ///
-///   Transfer-Encoding       at most once, exactly "chunked", not in HTTP/1.0, not beside Content-Length
-///   Content-Length          at most once, digits alone
+///   Transfer-Encoding       at most once, exactly "chunked", not in HTTP/1.0, not together with Content-Length
+///   Content-Length          at most once, digits only
 ///   Host                    at most once
-///   a line that goes on on the next one (obs-fold)
-///   white space around the value of the first two, other than one space before it
+///   no folded header lines (obs-fold)
+///   no white space around the values of the first two, except one leading space
 ///
-/// Beast itself refuses bare CR and LF, control characters, names that are no tokens or have white space
-/// behind them, and chunk sizes that are not hexadecimal.
+/// Beast itself rejects bare CR and LF, control characters, names that are no tokens or have trailing white
+/// space, and chunk sizes that are not hexadecimal.
 class HeadCheck {
  public:
-  /// Bytes of the head, in order; each piece ends at the end of a line. The first line is the request's.
+  /// Checks bytes of the head, in order. Each piece must end at a line's end; the first line is the request
+  /// line.
   void see(std::string_view lines);
 
-  /// A sentence, or empty. Of the first thing that is wrong; final when the whole head was seen.
+  /// Returns the first problem found as a sentence, or empty. Final once the whole head was checked.
   std::string_view problem() const { return problem_; }
 
  private:
   void see_request_line(std::string_view line);
   void see_field(std::string_view line);
 
-  std::string_view problem_{};  // a literal
+  std::string_view problem_{};
   bool begun_ = false;
   bool one_zero_ = false;
   bool has_coding_ = false;
@@ -62,19 +62,20 @@ class RequestReader {
   explicit RequestReader(const ReadLimits& limits);
   ~RequestReader();
 
-  /// Returns how many bytes it took. What it leaves must be offered again, with more behind it.
+  /// Parses a prefix of `bytes` and returns its length. The caller must pass the rest again, followed by
+  /// more.
   std::size_t feed(std::string_view bytes);
 
   State state() const;
-  /// From kHeadDone on. The body is there at kDone.
+  /// Requires: kHeadDone or later. The body is complete at kDone.
   const HttpRequest& request() const;
-  /// At kHeadDone: goes on to the body, which may be done at once.
+  /// Requires: kHeadDone. Starts the body, which may be complete at once.
   void read_body();
-  /// At kDone: makes room for the next request.
+  /// Requires: kDone. Returns the request and starts the next.
   HttpRequest take();
-  /// Before that: what is known of the request. Lets go of its body; nothing more can be read.
+  /// Before kDone: returns the request as far as it is known, without its body. Nothing more can be read.
   HttpRequest give_up();
-  /// At kFailed.
+  /// Requires: kFailed.
   const ApiError& error() const;
   std::size_t body_bytes_read() const;
 

@@ -6,7 +6,7 @@
 namespace reprise::protocol {
 namespace {
 
-/// The part of a route's path before {…}; empty where it has none.
+/// Returns the part of a route's path before {…}, or empty if there is no {…}.
 std::string_view fixed_part(std::string_view path) {
   return path.ends_with('}') ? path.substr(0, path.find('{')) : std::string_view();
 }

@@ -18,7 +18,7 @@ ServerContext::ServerContext(HttpOptions given, ApiTable apis, Service& engine, 
 
 std::string new_id() {
   constexpr std::string_view kHex = "0123456789abcdef";
-  std::random_device device;  // the system's: no generator whose state a few numbers give away
+  std::random_device device;  // the system's: its outputs do not reveal later ones
   std::string text;
   for (int word = 0; word < 4; ++word) {
     for (unsigned bits = device(), i = 0; i < 8; ++i, bits >>= 4) text += kHex[bits & 15];

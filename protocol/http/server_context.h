@@ -1,8 +1,8 @@
 #pragma once
-// What all connections of a server share, and what a client is told when the server itself, not the engine, cannot take
-// its request now.
+// State shared by all connections of a server, and the errors sent when the server itself, not the engine,
+// refuses a request.
 //
-// Threading: the server's loop alone.
+// Threading: the server's loop only.
 
 #include <cstdint>
 #include <string>
@@ -26,25 +26,25 @@ struct ServerContext {
   const RouteTable routes;
   Service& service;
   runtime::System& system;
-  const runtime::HomePtr home;  // of connections: the server's loop
+  const runtime::HomePtr home;  // the server's loop
   BodyParsers bodies;
   HttpMetrics metrics;
   BodyBudget body_budget;
-  WaitingList waiting;             // regular connections without a request
-  SenderList senders;              // regular connections with an unfinished request
-  WaitingList waiting_in_reserve;  // the same of those that only health and metrics are for
+  WaitingList waiting;             // idle regular connections
+  SenderList senders;              // regular connections whose request is still arriving
+  WaitingList waiting_in_reserve;  // idle reserve connections
   TenantMeter meter;
-  std::uint32_t generations = 0;  // under way: choices of all prompts of all requests
-  bool draining = false;          // no further requests on open connections
+  std::uint32_t generations = 0;  // running: choices of all prompts of all requests
+  bool draining = false;          // open connections accept no further requests
 };
 
-/// 128 random bits in hex: whoever has not been told it cannot guess it, nor how many there were before.
+/// Returns 128 random bits in hex, so that an ID can be neither guessed nor used to count requests.
 std::string new_id();
 
-/// No connection, or no memory, is left for what is asked.
+/// All connections or all body memory is in use.
 ApiError server_busy(std::string message);
 ApiError too_many_requests(std::uint32_t most);
-/// More at once than there ever can be: trying again would not help.
+/// The request alone exceeds the limit, so a retry cannot succeed.
 ApiError never_fits(std::uint64_t wanted, std::uint32_t most);
 ApiError over_limit(const OverLimit& over, const Tenant& tenant);
 ApiError shutting_down();

@@ -13,7 +13,7 @@ using Seconds = std::chrono::duration<double>;
 namespace {
 
 constexpr double kMinute = 60;
-constexpr std::chrono::seconds kShortWait{1};  // nobody knows when a request will end
+constexpr std::chrono::seconds kShortWait{1};  // the end of a running request cannot be predicted
 
 bool has_limits(const Tenant& tenant) {
   return tenant.requests > 0 || tenant.tokens_per_minute > 0;
@@ -42,7 +42,6 @@ std::optional<OverLimit> TenantMeter::enter(const Tenant& tenant, std::uint32_t 
     return OverLimit{OverLimit::Of::kRequests, kShortWait};
   }
   if (tenant.tokens_per_minute > 0 && account.tokens <= 0) {
-    // Until there is one.
     const double wait = (1 - account.tokens) * kMinute / static_cast<double>(tenant.tokens_per_minute);
     return OverLimit{OverLimit::Of::kTokens, std::chrono::seconds(std::llround(std::ceil(wait)))};
   }

@@ -1,14 +1,14 @@
 #pragma once
-// What each tenant is using, held against its limits, and what one request has cost of it.
+// Measures each tenant's usage against its limits, and the cost of single requests.
 //
-// Requests at once are a count. Tokens are a bucket that holds a minute's worth and fills steadily: a request
-// is let in while there is anything in it and pays when it has ended, so what it took too much is waited for
-// by the next. How many may owe at a time is what the count bounds. Work on texts (tokenising, rendering, compiling
-// grammars, making masks) costs a token for each millisecond of the threads that do it.
+// Concurrent requests are counted. Tokens are a token bucket that holds one minute's worth: a request is
+// admitted while the bucket is not empty and pays when it has ended; debt delays later requests. The limit on
+// concurrent requests bounds how many can run into debt at once. Text work (tokenizing, rendering, compiling
+// grammars, computing masks) costs one token per millisecond of thread time.
 //
-// It remembers a tenant that has limits from its first request on; there are as many as there are keys.
+// An account is kept for each tenant that has limits, so there are at most as many as keys.
 //
-// Threading: one thread at a time. The clock is the caller's, so that tests need not wait.
+// Threading: one thread at a time. The caller passes the time, so that tests need not wait.
 
 #include <chrono>
 #include <cstdint>
@@ -27,14 +27,13 @@ struct OverLimit {
   std::chrono::seconds retry_after;
 };
 
-/// What that much text work costs.
 inline std::uint64_t tokens_of(const TextTime& time) {
   return time ? time->load(std::memory_order_relaxed) / 1000 : 0;
 }
 
 class TenantMeter {
  public:
-  /// Counts `requests` more until leave(), or says why not.
+  /// Counts `requests` more until leave(), or returns the limit they exceed.
   std::optional<OverLimit> enter(const Tenant& tenant, std::uint32_t requests, runtime::TimePoint now);
   void leave(const Tenant& tenant, std::uint32_t requests);
   void pay(const Tenant& tenant, std::uint64_t tokens, runtime::TimePoint now);
@@ -42,26 +41,26 @@ class TenantMeter {
  private:
   struct Account {
     std::uint32_t requests = 0;
-    double tokens = 0;  // in the bucket; below zero: owed
+    double tokens = 0;  // bucket level; negative: debt
     runtime::TimePoint filled_at{};
   };
-  /// Filled up to now. Of a tenant that has limits.
+  /// Returns the account, filled up to `now`. Requires: the tenant has limits.
   Account& account_of(const Tenant& tenant, runtime::TimePoint now);
 
-  std::unordered_map<std::string, Account> accounts_;  // by name
+  std::unordered_map<std::string, Account> accounts_;
 };
 
-/// The tokens that one request has cost so far, by the events of its reply: what was computed of its prompts
-/// and what was generated. Done has the sum; a reply that is broken off before is counted as it came, and a
-/// prompt of which nothing was heard as computed whole, for nobody knows how far it got. One actor's.
+/// The tokens one request has cost so far, computed from its reply's events: prefilled and generated. Done
+/// carries the totals. A reply that is broken off counts the tokens reported so far; a prompt without a
+/// Started event counts as fully prefilled, because its progress is unknown. Used by one actor.
 class TokenAccount {
  public:
-  /// For a reply to several prompts as one.
+  /// Call for a merged reply to several prompts.
   void expect_prompts(std::uint32_t prompts) { unheard_ = prompts; }
 
   void see(const Event& event) {
     if (const auto* admitted = std::get_if<Admitted>(&event)) {
-      prompt_tokens_ = admitted->prompt_tokens;  // of the first, taken for all
+      prompt_tokens_ = admitted->prompt_tokens;  // the first prompt's, assumed for all
       heard_.prompt_tokens = admitted->prompt_tokens;
     } else if (const auto* started = std::get_if<Started>(&event)) {
       computed_ += started->cache.prefilled_tokens;
@@ -79,14 +78,14 @@ class TokenAccount {
 
   std::uint64_t tokens() const { return computed_ + unheard_ * prompt_tokens_; }
 
-  /// The tokens of a reply that is broken off; its times are not known.
+  /// Returns the tokens of a reply that was broken off; its times are unset.
   const Usage& heard() const { return heard_; }
 
  private:
   Usage heard_{};
   std::uint64_t computed_ = 0;
-  std::uint64_t unheard_ = 1;        // prompts whose Started has not come
-  std::uint64_t prompt_tokens_ = 0;  // of each of those; 0 before the request is admitted
+  std::uint64_t unheard_ = 1;        // prompts without a Started event
+  std::uint64_t prompt_tokens_ = 0;  // per such prompt; 0 before the request is admitted
 };
 
 }  // namespace reprise::protocol

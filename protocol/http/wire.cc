@@ -18,7 +18,7 @@ using runtime::TimePoint;
 using runtime::use_actor;
 
 Wire::Wire(tcp::socket socket, const WireLimits& limits) : socket_(std::move(socket)), limits_(limits) {
-  error_code ignored;  // a socket that cannot do these is broken, and reading will say so
+  error_code ignored;  // if these fail, the socket is broken and reading reports it
   socket_.non_blocking(true, ignored);
   socket_.set_option(tcp::no_delay(true), ignored);
 }
@@ -45,7 +45,7 @@ Task<void> Wire::pump() {
 void Wire::keep_or_discard(std::string_view bytes) {
   std::size_t kept = bytes.size();
   if (closing_ || overrun()) {
-    kept = 0;  // behind a gap nothing is kept: the rest of a request would be read as one
+    kept = 0;  // after a gap, the rest of a request would be parsed as a new one
   } else if (answering_) {
     kept = std::min(kept, limits_.inflow - std::min(inflow_.size(), limits_.inflow));
   }

@@ -1,17 +1,17 @@
 #pragma once
-// The socket of one connection as an actor sees it: bytes that came in, and a way to write.
+// The socket of one connection as its actor sees it: received bytes, and a way to write.
 //
-// A pump reads all the time, also while an answer is being written, so that a client that goes away is
-// noticed at once: the token gone() is cancelled then. The end of what a client sends counts as its going,
-// for nothing tells one that only closed its sending side from one that vanished.
+// A pump reads all the time, even while an answer is being written, so that a disconnect is noticed at once:
+// it cancels the token gone(). A client that shuts down its sending side counts as disconnected, because the
+// two cannot be distinguished.
 //
-// What was read waits in inflow(), up to a limit. While a request is being read the pump rests over it until
-// some was consumed. While one is being answered it cannot rest, for the end of the input lies behind all
-// that was sent: from the limit on it throws away what comes, overrun() says so, and the connection is to be
-// closed when the answer is out. A client that sends more than `flood` bytes for nothing counts as gone.
-// Reads are never cancelled, so no byte is lost between two requests.
+// Received bytes are buffered in inflow(), up to a limit. While a request is being read, the pump pauses at
+// the limit until bytes are consumed. While a request is being answered it cannot pause, or it would not see
+// the end of the input: beyond the limit it discards input, overrun() returns true, and the connection must
+// be closed after the answer. A client from which more than `flood` bytes are discarded counts as
+// disconnected. Reads are never cancelled, so no byte is lost between two requests.
 //
-// Threading: the actor that owns it. The socket's io_context must be that actor's home and have one thread.
+// Threading: the owning actor. The socket's io_context must be that actor's home and have one thread.
 
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
@@ -28,42 +28,42 @@
 namespace reprise::protocol {
 
 struct WireLimits {
-  std::size_t inflow = 0;                     // bytes that wait to be consumed
-  std::size_t flood = 0;                      // bytes that are thrown away
-  std::chrono::milliseconds write_timeout{};  // without a byte taken by the client
+  std::size_t inflow = 0;                     // most unconsumed bytes buffered
+  std::size_t flood = 0;                      // most bytes discarded before the client counts as disconnected
+  std::chrono::milliseconds write_timeout{};  // maximum time in which the client accepts no byte
 };
 
 class Wire {
  public:
   Wire(boost::asio::ip::tcp::socket socket, const WireLimits& limits);
 
-  /// To be launched once; ends when the client has closed its side, or the connection is broken.
+  /// Launch once. Ends when the client has closed its side or the connection is broken.
   runtime::Task<void> pump();
 
   std::string_view inflow() const { return inflow_; }
   void consume(std::size_t bytes);
-  /// Waits until more has come in; false: nothing will, or not by the deadline, or interrupt() was called.
+  /// Waits for more input. Returns false if none will come, at the deadline, or on interrupt().
   runtime::Task<bool> more(runtime::TimePoint deadline);
-  /// Ends a wait in more().
   void interrupt();
 
-  /// From here to end_answer() nobody consumes.
+  /// From here to end_answer(), consume() must not be called.
   void begin_answer();
   void end_answer() { answering_ = false; }
-  /// Something was thrown away: what comes next cannot be read as a request.
+  /// Returns true if input was discarded, so that what follows cannot be parsed as a request.
   bool overrun() const { return discarded_ > 0; }
 
-  /// False: the connection is broken, the client took nothing for too long, or `cancel` was cancelled.
+  /// Returns false if the connection is broken, the client accepted nothing for write_timeout, or `cancel`
+  /// was cancelled.
   runtime::Task<bool> write(std::string bytes, runtime::CancelToken cancel);
 
-  /// Ends our side, then reads for `patience` what the client still sends, so that it sees our last answer
-  /// and not a reset.
+  /// Closes the sending side, then discards input for up to `patience`, so that the client receives the last
+  /// answer rather than a reset.
   runtime::Task<void> close_gently(std::chrono::milliseconds patience);
-  /// Ends a wait in more() or close_gently(), for good.
+  /// Ends a pending more() or close_gently(), and every later one.
   void hurry();
 
   bool client_closed() const { return ended_; }
-  /// Cancels gone() though the client is there, for a server that cannot wait any longer.
+  /// Cancels gone() although the client is connected, when the server must abort the exchange.
   void give_up() { gone_.cancel(); }
   runtime::CancelToken gone() const { return gone_.token(); }
   std::uint64_t bytes_written() const { return written_; }
@@ -77,13 +77,13 @@ class Wire {
   std::string inflow_;
   bool ended_ = false;
   bool answering_ = false;
-  bool closing_ = false;  // close_gently() throws away what comes
+  bool closing_ = false;
   bool hurried_ = false;
   std::uint64_t discarded_ = 0;
   std::uint64_t written_ = 0;
   runtime::CancelSource gone_;
-  runtime::Event input_;  // something came in, or will not any more; or who waits for it is interrupted
-  runtime::Event room_;   // the pump may go on
+  runtime::Event input_;  // input arrived or ended, or a wait is interrupted
+  runtime::Event room_;
 };
 
 }  // namespace reprise::protocol

@@ -29,7 +29,7 @@ std::string text_within(const Json& text, const std::string& path, const BodyLim
   return text.as_string();
 }
 
-/// {"prompt_string": …}: with media it would have "multimodal_data" besides.
+/// Reads {"prompt_string": …}, optionally with an empty "multimodal_data".
 std::string text_of_object(const Json& object, const std::string& path, const BodyLimits& limits) {
   const Fields fields(object, path);
   const Json* media = fields.find("multimodal_data");
@@ -41,7 +41,7 @@ std::string text_of_object(const Json& object, const std::string& path, const Bo
   return *text;
 }
 
-/// Ids with texts between them.
+/// Reads a prompt of token ids mixed with texts.
 PromptParts mixed_parts(const Json::Array& items, const std::string& path, const BodyLimits& limits) {
   PromptParts mixed;
   Json::Array ids;
@@ -74,7 +74,7 @@ Prompt one_prompt(const Json& given, const std::string& path, const BodyLimits& 
   return read_token_list(items, path, limits);
 }
 
-/// An array without token ids of its own is one of prompts.
+/// Reads one prompt, or several from an array without token ids of its own.
 std::vector<Prompt> all_prompts(const Json& given, const BodyLimits& limits) {
   const auto is_number = [](const Json& item) { return item.is_number(); };
   const bool several = given.is_array() && given.size() > 0 &&
@@ -160,7 +160,7 @@ std::vector<InfillPrompt::File> read_files(const Fields& fields, const BodyLimit
   return files;
 }
 
-// -- what a request came to
+// -- effective settings
 
 Json biases_of(const SamplingParams& sampling) {
   Json biases = Json::array();
@@ -177,7 +177,7 @@ Json list_of(const std::vector<std::string>& items) {
   return list;
 }
 
-/// With the names that llama-server has for it; `sampling` is what was settled.
+/// Writes `sampling`, the effective parameters, under llama-server's names.
 Json generation_settings(const SamplingParams& sampling, const CompletionOptions& asked) {
   return Json{{"n_predict", asked.n_predict},
               {"max_tokens", asked.n_predict},
@@ -221,7 +221,7 @@ Json generation_settings(const SamplingParams& sampling, const CompletionOptions
 
 // -- replies
 
-constexpr double kLowestLogprob = -9999.0;  // for a token that cannot be: JSON has no -inf
+constexpr double kLowestLogprob = -9999.0;  // for impossible tokens; JSON has no -inf
 
 Json bytes_of(std::string_view bytes) {
   Json list = Json::array();
@@ -256,7 +256,7 @@ Json timings_json(const Timings& timings) {
   return *Json::parse(text);
 }
 
-/// "generation_settings/n_predict" in the whole; null: nothing there.
+/// Returns the value at a path such as "generation_settings/n_predict", or null.
 const Json* at_path(const Json& whole, std::string_view path) {
   const Json* place = &whole;
   while (place != nullptr && !path.empty()) {
@@ -276,14 +276,13 @@ Json chosen_fields(Json whole, const std::vector<std::string>& paths) {
   return chosen;
 }
 
-/// What both forms collect.
 class CompletionParts {
  public:
   explicit CompletionParts(const CompletionOptions& options);
 
   struct Choice {
     std::string text{};
-    std::vector<ReplyToken> tokens{};  // of a stream: not yet told
+    std::vector<ReplyToken> tokens{};  // stream: not yet sent
     std::uint32_t predicted = 0;
     bool has_new_line = false;
     std::optional<Finished> finish{};
@@ -299,9 +298,9 @@ class CompletionParts {
   Choice& finished(const Finished& event);
   Choice& choice(std::uint32_t index);
   std::size_t size() const { return choices_.size(); }
-  /// All that is known of a choice at its end, less what was not asked for.
+  /// Returns the final object of a choice, reduced to the requested fields.
   Json account(std::uint32_t index, const Timings& timings, bool with_text) const;
-  /// [{"id":…,"token":…,"bytes":…,"logprob":…,"top_logprobs":[…]}]
+  /// Appends [{"id":…,"token":…,"bytes":…,"logprob":…,"top_logprobs":[…]}].
   void append_probabilities(std::string& out, const std::vector<ReplyToken>& tokens) const;
   Timings timings_of_choice(std::uint32_t index) const;
   std::uint32_t prompt_tokens(std::uint32_t index) const;
@@ -443,7 +442,7 @@ Json CompletionParts::account(std::uint32_t index, const Timings& timings, bool 
   return chosen;
 }
 
-// -- in one piece
+// -- whole
 
 void WholeCompletion::admitted(const Admitted& event, std::int64_t, std::string&) {
   parts_.admitted(event);

@@ -1,14 +1,13 @@
 #pragma once
-// llama-server's POST /completion and /infill: their bodies and their replies. All that the bodies share with OpenAI's
-// completions is read as there (protocol/api/common_fields.h); the prompt, what is told of tokens, and the form of the reply
-// are its own.
+// llama-server's POST /completion and /infill: bodies and replies. Fields shared with OpenAI's completions
+// are read by protocol/api/common_fields.h; the prompt, the token details and the reply's format are specific
+// to llama-server.
 //
-// A reply is one object for each choice, or a stream of small ones. A stream has an event for each token, and for each choice
-// a last one with "stop": true and all that the whole reply has beside the text. Of a whole reply one choice is an object,
-// and several are an array.
+// A whole reply is an object for one choice, and an array for several. A stream has an event per token, and
+// for each choice a last one with "stop": true and everything that the whole reply has except the text.
 //
-// Threading: pure functions; replies are one actor's. Their memory grows with the reply, which max_tokens and the model's
-// context bound.
+// Threading: the readers are pure; a reply belongs to one actor. A reply's memory grows with its length,
+// which max_tokens and the model's context bound.
 
 #include <cstdint>
 #include <memory>
@@ -22,17 +21,16 @@
 
 namespace reprise::protocol::llama {
 
-/// How the client wants to be answered.
 struct CompletionOptions {
-  std::uint32_t n = 1;  // choices of each prompt
+  std::uint32_t n = 1;  // choices per prompt
   std::uint32_t prompts = 1;
   bool stream = false;
   bool return_tokens = false;
   bool timings_per_token = false;
   int n_probs = 0;
-  bool drawn_probs = false;                    // post_sampling_probs: "prob" in place of "logprob"
-  std::vector<std::string> response_fields{};  // "content", "generation_settings/n_predict"; empty: all
-  // As they were asked for, to be told again:
+  bool drawn_probs = false;                    // post_sampling_probs: report "prob" instead of "logprob"
+  std::vector<std::string> response_fields{};  // e.g. "content", "generation_settings/n_predict"; empty: all
+  // Repeated in the reply:
   std::int64_t n_predict = -1;
   bool ignore_eos = false;
   std::vector<std::string> stop{};
@@ -45,14 +43,14 @@ struct CompletionRequest {
   CompletionOptions reply{};
 };
 
-// These throw BadRequest.
+// The readers throw BadRequest.
 CompletionRequest read_completion(const Json& body, const BodyLimits& limits);
 CompletionRequest read_infill(const Json& body, const BodyLimits& limits);
 
 std::unique_ptr<Reply> whole_completion(const CompletionOptions& options);
 std::unique_ptr<StreamedReply> streamed_completion(const CompletionOptions& options);
 
-/// The settings of requests that say nothing, with the names that llama-server has for them.
+/// Returns the default settings of requests, under llama-server's names.
 Json default_settings(const ModelCard& card);
 
 }  // namespace reprise::protocol::llama

@@ -1,9 +1,9 @@
-// llama-server's API: its paths without /v1, its own completions, and what it tells of itself.
+// llama-server's API: its paths without /v1, its own completions, and its status pages.
 //
 //   /completion, /completions, /infill        completion.h
-//   /chat/completions                         as OpenAI's, with its additions (protocol/api/common_fields.h: Manners)
+//   /chat/completions                         OpenAI's with additions (protocol/api/common_fields.h)
 //   /tokenize, /detokenize, /apply-template, /chat/completions/input_tokens       token_requests.h
-//   /props, /slots, /models                   what it tells of itself
+//   /props, /slots, /models                   status
 //   /slots/{id}                               slots as named snapshots
 #include <algorithm>
 #include <charconv>
@@ -60,7 +60,7 @@ ParsedCall parse_completion(ReadCompletion read, const BookPtr& book, const ApiI
   return std::make_unique<CompletionCall>(read(body, limits), slot_note(book, body, input.tenant));
 }
 
-/// `verbose`: the prompt is told although the request does not say so.
+/// `verbose`: include the prompt even if the request does not ask for it.
 ParsedCall parse_chat(bool verbose, const BookPtr& book, const ApiInput& input, const BodyLimits& limits) {
   const Json body = parse_body(input.body, limits, BodyHolds::kText);
   TextRequest request = read_text_request(TextKind::kChat, body, limits, Manners::kLlamaServer);
@@ -69,7 +69,8 @@ ParsedCall parse_chat(bool verbose, const BookPtr& book, const ApiInput& input, 
   return text_call(std::move(request), slot_note(book, body, input.tenant));
 }
 
-/// {"id", "action": "reasoning_end"}: closes the reasoning of a reply under way, by the id that its client was told.
+/// {"id", "action": "reasoning_end"}: ends the reasoning of a running reply, identified by the ID its client
+/// received.
 ParsedCall parse_control(const ApiInput& input, const BodyLimits& limits) {
   const Json body = parse_body(input.body, limits, BodyHolds::kText);
   const Fields fields(body);
@@ -82,7 +83,7 @@ ParsedCall parse_control(const ApiInput& input, const BodyLimits& limits) {
   }
   const auto end_reasoning = [id = *id,
                               tenant = std::string(input.tenant)](Service& service) -> Question::Answered {
-    const std::string reply = id.substr(id.find_last_of("-_") + 1);  // without "chatcmpl-", "msg_", "resp_" …
+    const std::string reply = id.substr(id.find_last_of("-_") + 1);  // without a prefix such as "chatcmpl-"
     if (service.end_reasoning(reply, tenant)) return Json{{"success", true}}.dump();
     return ApiError{.status = 404,
                     .message = "id: no reply " + in_quotes(id) + " is being generated",
@@ -92,7 +93,7 @@ ParsedCall parse_control(const ApiInput& input, const BodyLimits& limits) {
   return answered_by(end_reasoning, unknown_fields_of(fields));
 }
 
-// -- work on texts
+// -- text work
 
 ParsedCall parse_tokenize(const ApiInput& input, const BodyLimits& limits) {
   std::vector<std::string> unknown;
@@ -109,7 +110,7 @@ ParsedCall parse_detokenize(const ApiInput& input, const BodyLimits& limits) {
   return ask_for_text(std::move(request), &Service::detokenize, detokenize_body, std::move(unknown));
 }
 
-/// `counts`: the prompt's tokens are told, not its text.
+/// `counts`: return the number of tokens instead of the text.
 ParsedCall parse_template(bool counts, const ApiInput& input, const BodyLimits& limits) {
   std::vector<std::string> unknown;
   RenderRequest request = read_apply_template(input.body, limits, &unknown);
@@ -118,10 +119,10 @@ ParsedCall parse_template(bool counts, const ApiInput& input, const BodyLimits& 
                       std::move(unknown));
 }
 
-// -- what the server tells of itself
+// -- status pages
 //
-// A slot is a sequence that may be computed: there are as many as --parallel says. Those that are at work tell how long
-// their prompts and replies are, never what they say.
+// A slot is a sequence that can run; --parallel sets their number. Busy slots report the lengths of prompt
+// and reply, never text.
 
 Json words_in(const std::vector<std::string>& words) {
   Json list = Json::array();
@@ -170,7 +171,7 @@ Json slot_of(std::uint32_t id, const ModelCard& card, const RunningRequest* runn
   return slot;
 }
 
-/// Of the first model.
+/// Answers for the first model.
 Question::Answered props(Service& service, bool has_slots) {
   const std::vector<ModelCard> cards = service.models();
   if (cards.empty()) return nothing_served();
@@ -193,7 +194,7 @@ Question::Answered running_slots(Service& service, bool told) {
   return slots.dump();
 }
 
-/// OpenAI's list, with what llama-server has besides.
+/// OpenAI's list with llama-server's additions.
 Question::Answered model_list(Service& service) {
   Json data = Json::array();
   for (const ModelCard& card : service.models()) {
@@ -207,14 +208,14 @@ Question::Answered model_list(Service& service) {
   return Json{{"object", "list"}, {"data", std::move(data)}}.dump();
 }
 
-// -- POST /slots/{id}?action=save|restore|erase, on named snapshots (protocol/named_snapshots.h): the file name becomes the
-// snapshot's name
-//   save     names what the last request on the slot has computed, and pins its states
-//   restore  brings the states of a name to the device, and makes it what the slot holds
-//   erase    forgets what the slot holds; its name, if it was saved, stays
+// -- POST /slots/{id}?action=save|restore|erase, on named snapshots (protocol/named_snapshots.h); the file
+// name is the snapshot's name
+//   save     names the tokens of the last request on the slot, and pins their states
+//   restore  loads the states of a name to the device, and makes it the slot's contents
+//   erase    clears the slot; a saved name stays
 
 struct SlotTask {
-  bool saves = false;  // else it restores
+  bool saves = false;  // false: restore
   std::shared_ptr<NamedSnapshots> names{};
   std::shared_ptr<SlotBook> slots{};
   SlotKey key{};
@@ -225,7 +226,7 @@ std::size_t record_bytes(const SlotTask& task) {
   return to_bytes(task.key.owner, task.snapshot).size();
 }
 
-/// What is told when the states are there: those that were saved are named and pinned, those that were restored are on the
+/// Completes the task once the states exist: saved ones are named and pinned, restored ones are on the
 /// device.
 class SlotReply final : public Reply {
  public:
@@ -269,7 +270,7 @@ class SlotCall final : public GenerationCall {
  public:
   SlotCall(ApiRequest asked, SlotTask task) : GenerationCall(std::move(asked)), task_(std::move(task)) {}
 
-  std::unique_ptr<StreamedReply> stream(ReplyContext) override { return nullptr; }  // never asked for
+  std::unique_ptr<StreamedReply> stream(ReplyContext) override { return nullptr; }  // never called
   std::unique_ptr<Reply> whole(ReplyContext) override {
     return std::make_unique<SlotReply>(std::move(task_));
   }
@@ -289,7 +290,7 @@ std::uint32_t slot_in(std::string_view path_end) {
   return slot;
 }
 
-/// A request that computes the prompt of a name, or restores it, and tells nothing of its one token.
+/// Returns a request that computes or restores the prompt of a name; its one output token is dropped.
 ApiRequest request_for(const NamedSnapshot& snapshot, const BodyLimits& limits) {
   const Json& body = snapshot.beginning;
   const TextKind kind = body.find("messages") != nullptr ? TextKind::kChat : TextKind::kCompletion;
@@ -299,7 +300,6 @@ ApiRequest request_for(const NamedSnapshot& snapshot, const BodyLimits& limits) 
   return asked;
 }
 
-/// What the functions below share.
 struct Slots {
   std::shared_ptr<NamedSnapshots> names{};
   std::shared_ptr<SlotBook> book{};
@@ -367,7 +367,7 @@ ParsedCall parse_slot(const Slots& slots, const ApiInput& input, const BodyLimit
   const Fields fields(body);
   if (const std::string* salt = fields.string("cache_salt", limits.label_bytes)) key.owner.salt = *salt;
   const std::string* name = fields.string("filename", limits.label_bytes);
-  static_cast<void>(fields.find("model"));  // as llama-server's router takes it: a name knows its model
+  static_cast<void>(fields.find("model"));  // accepted for llama-server's router; a name implies its model
   std::vector<std::string> unknown = unknown_fields_of(fields);
   if (action == "erase") {
     const Json told{{"id_slot", key.slot}, {"n_erased", static_cast<std::int64_t>(slots.book->erase(key))}};

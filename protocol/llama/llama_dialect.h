@@ -1,7 +1,7 @@
 #pragma once
-// How llama-server tells errors, as OpenAI does but for some types and what is told of prompts that are too long:
-// {"error":{"code":…,"message":…,"type":…,"param":…,"n_prompt_tokens":…,"n_ctx":…}}. Codes are words here, where it
-// repeats the status.
+// llama-server's error format: OpenAI's, with some other types and with the lengths of prompts that are too
+// long: {"error":{"code":…,"message":…,"type":…,"param":…,"n_prompt_tokens":…,"n_ctx":…}}. `code` is a word
+// here, where llama-server repeats the status.
 //
 // Threading: pure functions; the dialect is immutable.
 

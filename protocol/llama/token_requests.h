@@ -1,6 +1,6 @@
 #pragma once
-// The bodies of POST /tokenize, /detokenize and /apply-template, with llama-server's members, and those of
-// their answers. "model" may be given besides.
+// Bodies and answers of POST /tokenize, /detokenize and /apply-template, with llama-server's members and an
+// optional "model".
 //
 // Threading: pure functions. The readers throw BadRequest.
 
@@ -13,24 +13,27 @@
 
 namespace reprise::protocol::llama {
 
-// `unknown`, where it is given, gets the names of fields without effect (protocol/api/field_rules.h).
+// `unknown`, unless null, gets the names of fields without effect (protocol/api/field_rules.h).
 
-/// {"content": …, "add_special": false, "parse_special": true, "with_pieces": false}
+/// Reads {"content": …, "add_special": false, "parse_special": true, "with_pieces": false}.
 TokenizeRequest read_tokenize(std::string_view body, const BodyLimits& limits,
                               std::vector<std::string>* unknown = nullptr);
-/// {"tokens": […]}, of ids, or of {"id": …, "piece": …}: a piece that is no text is an array of its bytes.
+/// Writes {"tokens": […]}, with ids, or with {"id": …, "piece": …}; a piece that is not UTF-8 is an array of
+/// bytes.
 std::string tokenize_body(const Tokenized& answer, bool with_pieces);
 
-/// {"tokens": […]} to {"content": …}
+/// Reads {"tokens": […]}.
 DetokenizeRequest read_detokenize(std::string_view body, const BodyLimits& limits,
                                   std::vector<std::string>* unknown = nullptr);
+/// Writes {"content": …}.
 std::string detokenize_body(const Detokenized& answer);
 
-/// A body of /chat/completions to {"prompt": …}
+/// Reads a body of /chat/completions.
 RenderRequest read_apply_template(std::string_view body, const BodyLimits& limits,
                                   std::vector<std::string>* unknown = nullptr);
+/// Writes {"prompt": …}.
 std::string apply_template_body(const Rendered& answer);
-/// The same to {"input_tokens": …}
+/// Writes {"input_tokens": …}.
 std::string input_tokens_body(const Rendered& answer);
 
 }  // namespace reprise::protocol::llama

@@ -26,11 +26,11 @@
 namespace reprise::protocol::ollama {
 namespace {
 
-/// Clients ask for a version of Ollama's that has what they need: the one whose fields are known here.
+/// Clients require a minimum version; this is the one whose fields are implemented.
 constexpr const char* kOllamaVersion = "0.12.6";
 constexpr std::string_view kUsualTag = ":latest";
 
-/// 2026-11-16T08:00:00Z
+/// e.g. 2026-11-16T08:00:00Z
 std::string time_text(std::int64_t seconds_since_1970) {
   const auto time = static_cast<std::time_t>(seconds_since_1970);
   std::tm parts{};
@@ -40,12 +40,11 @@ std::string time_text(std::int64_t seconds_since_1970) {
   return {text.data(), length};
 }
 
-/// Without the tag that Ollama adds to names that have none.
+/// Removes the tag that Ollama appends to names without one.
 std::string without_tag(const std::string& name) {
   return name.ends_with(kUsualTag) ? name.substr(0, name.size() - kUsualTag.size()) : name;
 }
 
-/// {"error":…}
 std::string error_text(const ApiError& error) {
   return Json{{"error", as_utf8(error.message)}}.dump();
 }
@@ -69,16 +68,17 @@ const Dialect& ollama_dialect() {
 
 // -- requests
 //
-// "options" are read as the same fields of OpenAI's API are (protocol/api/common_fields.h), with num_predict for the limit.
-// What says where and how long a model is to be held (num_ctx, num_gpu, keep_alive …) changes nothing here: that is the
-// operator's. What would change the answer and cannot be done (images, template, context …) is refused by name.
+// "options" are read as the same fields of OpenAI's API (protocol/api/common_fields.h), with num_predict as
+// the token limit. Options that place a model (num_ctx, num_gpu, keep_alive …) have no effect: the operator
+// decides. Unsupported options that would change the answer (images, template, context …) are refused by
+// name.
 
 enum class OllamaKind : std::uint8_t { kChat, kGenerate };
 
 struct OllamaRequest {
   ApiRequest asked;
   OllamaKind kind = OllamaKind::kChat;
-  bool is_load = false;  // no prompt: the client wants the model to be there, and is told that it is
+  bool is_load = false;  // no prompt: only checks that the model is available
 };
 
 void read_limit(const Fields& options, const BodyLimits& limits, GenerateRequest& generate) {
@@ -109,7 +109,7 @@ OllamaRequest read_shared(const Fields& fields, const BodyLimits& limits, Ollama
   OllamaRequest request{.asked = read_common(options, limits, Manners::kLlamaServer), .kind = kind};
   ApiRequest& asked = request.asked;
   asked.any_model = false;
-  for (const char* name : {"model", "stream", "reprise"}) {  // not among the options, or without effect
+  for (const char* name : {"model", "stream", "reprise"}) {  // not options, or without effect
     if (const Json* value = options.find(name)) options.mark_unread(options.path_of(name), *value);
   }
   const std::string* model = fields.string("model", limits.label_bytes);
@@ -127,7 +127,7 @@ OllamaRequest read_shared(const Fields& fields, const BodyLimits& limits, Ollama
   return request;
 }
 
-/// "think": true, false, or how much.
+/// Reads "think": true, false, or an effort.
 void read_thinking(const Fields& fields, ChatPrompt& chat) {
   const Json* think = fields.find("think");
   if (think == nullptr) return;
@@ -141,7 +141,7 @@ void read_thinking(const Fields& fields, ChatPrompt& chat) {
   }
 }
 
-/// A message as OpenAI has it: names of fields differ, and arguments are text there.
+/// Converts a message to OpenAI's format: other field names, and arguments as text.
 Json translated(const Json& given, const std::string& path) {
   if (!given.is_object()) refuse_kind(path, "an object", given);
   const Fields fields(given, path);
@@ -229,7 +229,7 @@ OllamaRequest read_generate(const Json& body, const BodyLimits& limits) {
 
 // -- replies. Memory grows with the reply, which max_tokens and the model's context bound.
 
-/// What both forms share: the reply's text read for its marks, and what lines begin with.
+/// State shared by whole and streamed replies: the reply parser, and the common members of lines.
 class OllamaText {
  public:
   OllamaText(OllamaKind kind, bool is_chat, ReplyContext context);
@@ -239,14 +239,13 @@ class OllamaText {
   ReplyPieces push(const Delta& event);
   ReplyPieces finish(const Finished& event);
 
-  /// {"model":…,"created_at":…} and the text in its place: "message" or "response".
+  /// Returns {"model":…,"created_at":…} with the text as "message" or "response".
   Json line(const std::string& text, const std::string& thinking, Json calls) const;
-  /// What the last line has besides.
   void add_account(Json& line, const Usage& usage) const;
 
  private:
   const OllamaKind kind_;
-  const bool is_chat_;  // the prompt was one: marks are looked for
+  const bool is_chat_;  // the prompt was a chat, so tags are parsed
   const ReplyContext context_;
   std::string model_;
   std::string created_;
@@ -254,7 +253,6 @@ class OllamaText {
   FinishReason reason_ = FinishReason::kStop;
 };
 
-/// One object.
 class OllamaWhole final : public Reply {
  public:
   OllamaWhole(OllamaKind kind, bool is_chat, ReplyContext context);
@@ -269,8 +267,8 @@ class OllamaWhole final : public Reply {
   MessageBuilder message_;
 };
 
-/// JSON lines. A line carries the text that has come, or its thinking, or a whole tool call; the last has "done": true and
-/// the account, with times in nanoseconds.
+/// A reply as JSON lines. A line carries new text, thinking, or a whole tool call; the last has "done": true
+/// and the usage, with times in nanoseconds.
 class OllamaStream final : public StreamedReply {
  public:
   OllamaStream(OllamaKind kind, bool is_chat, ReplyContext context);
@@ -287,15 +285,15 @@ class OllamaStream final : public StreamedReply {
   void write(const ReplyPieces& pieces, std::string& out);
 
   OllamaText text_;
-  std::string call_name_;       // of a call that is being written
-  std::string call_arguments_;  // bounded as the reply is
+  std::string call_name_;
+  std::string call_arguments_;  // bounded by max_tokens
 };
 
 std::int64_t nanoseconds(double ms) {
   return static_cast<std::int64_t>(ms * 1e6);
 }
 
-/// Arguments as an object; what is none stays text.
+/// Returns the arguments as an object, or as text if they are not an object.
 Json call_of(const std::string& name, const std::string& arguments) {
   auto parsed = Json::parse(arguments.empty() ? std::string("{}") : arguments);
   Json object = parsed.ok() && parsed->is_object() ? std::move(*parsed) : Json(arguments);
@@ -352,7 +350,7 @@ void OllamaText::add_account(Json& line, const Usage& usage) const {
   if (!usage.unknown_fields.empty()) line["reprise"] = unknown_fields_report(usage.unknown_fields);
 }
 
-// -- in one piece
+// -- whole
 
 OllamaWhole::OllamaWhole(OllamaKind kind, bool is_chat, ReplyContext context)
     : text_(kind, is_chat, std::move(context)) {}
@@ -432,7 +430,7 @@ void OllamaStream::done(const Done& event, std::string& out) {
   append_json_line(out, line.dump());
 }
 
-// JSON lines have no comments; a space before the next one is part of none.
+// JSON lines have no comments, but allow white space before a line.
 void OllamaStream::keep_alive(std::string& out) {
   out += ' ';
 }
@@ -460,7 +458,7 @@ class OllamaCall final : public GenerationCall {
   const bool is_chat_;
 };
 
-/// To a request without a prompt: the model is here, or it is not.
+/// Answers a request without a prompt: whether the model is available.
 Question::Answered loaded(Service& service, const std::string& model, OllamaKind kind) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const std::vector<ModelCard> cards = service.models();
@@ -485,7 +483,7 @@ ParsedCall parsed_text(OllamaRequest request) {
                      std::move(request.asked.unknown_fields));
 }
 
-// -- what is served
+// -- models
 
 Json details_of(const ModelCard& card) {
   Json families = Json::array();
@@ -501,7 +499,7 @@ Json entry_of(const ModelCard& card) {
               {"size", 0},       {"digest", ""},     {"details", details_of(card)}};
 }
 
-/// What clients choose by.
+/// The capabilities by which clients choose models.
 Json capabilities_of(const ModelCard& card) {
   Json list = Json::array();
   list.push_back("completion");
@@ -512,7 +510,7 @@ Json capabilities_of(const ModelCard& card) {
   return list;
 }
 
-/// /api/tags, and /api/ps: all that is served is loaded.
+/// /api/tags lists all models, /api/ps those that are ready.
 Question::Answered model_tags(Service& service, bool only_loaded) {
   Json list = Json::array();
   for (const ModelCard& card : service.models()) {
@@ -540,14 +538,13 @@ Question::Answered shown_model(Service& service, const std::string& model) {
       .dump();
 }
 
-/// {"model": …}
 ParsedCall parse_show(const ApiInput& input, const BodyLimits& limits) {
   const Json json = parse_body(input.body, limits, BodyHolds::kText);
   const Fields fields(json);
   const std::string* name = fields.string("model", limits.label_bytes);
   if (name == nullptr) name = fields.string("name", limits.label_bytes);
   if (name == nullptr) refuse_field("model", "missing", "is required");
-  static_cast<void>(fields.find("verbose"));  // all that is shown is shown always
+  static_cast<void>(fields.find("verbose"));  // without effect: everything is always shown
   return answered_by([model = without_tag(*name)](Service& service) { return shown_model(service, model); },
                      unknown_fields_of(fields));
 }

@@ -1,11 +1,11 @@
-// OpenAI's API: chat completions, completions, embeddings and the list of models; and snapshots with names, to go on from
+// OpenAI's API: chat completions, completions, embeddings and models. Also named snapshots to continue from
 // (protocol/named_snapshots.h):
-//   GET    /v1/snapshots          one's own
+//   GET    /v1/snapshots          the caller's own
 //   POST   /v1/snapshots          {"name": NAME, "messages" or "prompt": ..., "ttl": SECONDS, "pin": false}
 //   GET    /v1/snapshots/{name}
 //   DELETE /v1/snapshots/{name}
-// "from_snapshot": NAME in the body of a request goes on from one (protocol/api/snapshot_names.h). GET and DELETE say the
-// salt beside the path.
+// A request continues from a snapshot with "from_snapshot": NAME (protocol/api/snapshot_names.h). GET and
+// DELETE take the salt from the query or a header.
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -29,7 +29,6 @@ namespace {
 
 // -- chats and completions
 
-/// `kind`: of what is at the endpoint's path.
 ParsedCall parse_text(TextKind kind, NamedSnapshots& names, const std::shared_ptr<SlotBook>& slots,
                       const ApiInput& input, const BodyLimits& limits) {
   const BodyHolds holds = kind == TextKind::kChat ? BodyHolds::kText : BodyHolds::kTokenIds;
@@ -40,11 +39,11 @@ ParsedCall parse_text(TextKind kind, NamedSnapshots& names, const std::shared_pt
   return text_call(std::move(request), slot_note(slots, continued.body, input.tenant));
 }
 
-// -- embeddings: the last hidden state of each input, pooled and of length 1
+// -- embeddings: the last hidden state of each input, pooled and normalized
 //
-// input is a text, a list of token ids, or an array of either; encoding_format is float or base64 (little-endian floats
-// of 32 bits); dimensions keeps so many of the first values, and the length is 1 again. Of our own: pooling, last or
-// mean, and normalize, true unless it is said.
+// input: a text, a list of token ids, or an array of either. encoding_format: float or base64 (little-endian
+// f32). dimensions: keeps that many leading values and normalizes again. Extensions: pooling (last or mean)
+// and normalize (default true).
 
 struct EmbeddingForm {
   bool base64 = false;
@@ -131,14 +130,14 @@ class EmbeddingCall final : public GenerationCall {
   EmbeddingCall(ApiRequest asked, const EmbeddingForm& form)
       : GenerationCall(std::move(asked)), form_(form) {}
 
-  std::unique_ptr<StreamedReply> stream(ReplyContext) override { return nullptr; }  // stream is refused
+  std::unique_ptr<StreamedReply> stream(ReplyContext) override { return nullptr; }  // parsing refuses it
   std::unique_ptr<Reply> whole(ReplyContext) override { return std::make_unique<EmbeddingReply>(form_); }
 
  private:
   const EmbeddingForm form_;
 };
 
-/// One of two words; the first where the field is not there. Whether it is the second.
+/// Reads a field with two valid values, the first being the default. Returns true for the second.
 bool is_second(const Fields& fields, const char* name, std::string_view first, std::string_view second) {
   const std::string* word = fields.string(name, 64);
   if (word == nullptr || *word == first) return false;
@@ -176,7 +175,7 @@ ParsedCall embedding_call(const Json& body, const BodyLimits& limits) {
 
 // -- models
 
-// Codex gives these to the model in the place of its own, which are written for other models.
+// Codex uses these instead of its own instructions, which are written for other models.
 constexpr const char* kInstructions =
     "You are a coding agent in a terminal, working in the user's folder. Read the files that matter before "
     "you change "
@@ -185,16 +184,16 @@ constexpr const char* kInstructions =
     "run what checks there are. Go on until the task is done, and then say in a few words what you did. "
     "Never undo work "
     "of the user's that you were not asked to touch. If something cannot be done, say so and why.";
-constexpr std::int64_t kToolOutputTokens = 10'000;  // of a tool's output, before it is cut
+constexpr std::int64_t kToolOutputTokens = 10'000;  // tool output beyond this is truncated
 
-/// Patches come as a custom tool with a grammar, where the model's form of calls can be held to one.
+/// Patches use a custom tool with a grammar if calls of the model's format can be constrained.
 Json patch_tool(const ModelCard& card) {
   const bool held = card.chat != nullptr && free_calls(card.chat->reply_format(), Json::array()).has_value();
   return held ? Json("freeform") : Json();
 }
 
-/// A model as Codex wants it told: with what it needs to know to use it. It reads `models`, where
-/// others read `data`, and takes a list only where every entry has all that it asks for.
+/// Describes a model to Codex, which reads `models` rather than `data`, and accepts a list only if every
+/// entry has all its fields.
 Json describe_for_codex(const ModelCard& card) {
   return Json{{"id", card.id},
               {"name", card.id},
@@ -221,7 +220,7 @@ Json describe_for_codex(const ModelCard& card) {
               {"input_modalities", Json(Json::Array{Json("text")})}};
 }
 
-/// {"object":"list","data":[…],"models":[…]}: the same twice, the second time as Codex reads it.
+/// {"object":"list","data":[…],"models":[…]}: all models twice, the second time in Codex's format.
 Question::Answered model_list(Service& service) {
   Json data = Json::array();
   Json for_codex = Json::array();
@@ -242,7 +241,7 @@ Question::Answered one_model(Service& service, const std::string& id) {
       .status = 404, .message = no_such_model(id, served), .code = "model_not_found", .param = "model"};
 }
 
-/// GET: all models, or the one that the path names.
+/// GET: all models, or the one named in the path.
 ParsedCall parse_models(const ApiInput& input, const BodyLimits&) {
   if (input.path_end.empty()) return answered_by(model_list);
   return answered_by([id = std::string(input.path_end)](Service& service) { return one_model(service, id); });
@@ -258,14 +257,13 @@ Json shown(const NamedSnapshot& snapshot) {
               {"pin", snapshot.pinned}};
 }
 
-/// A name and where it is going to be kept.
 struct Naming {
   std::shared_ptr<NamedSnapshots> names{};
   NameOwner owner{};
   NamedSnapshot snapshot{};
 };
 
-/// What is told when the prompt has been computed: its name is good from then on.
+/// Stores the name once the prompt has been computed.
 class NamedReply final : public Reply {
  public:
   explicit NamedReply(Naming naming) : naming_(std::move(naming)) {}
@@ -299,7 +297,7 @@ class NamedCall final : public GenerationCall {
  public:
   NamedCall(ApiRequest asked, Naming naming) : GenerationCall(std::move(asked)), naming_(std::move(naming)) {}
 
-  std::unique_ptr<StreamedReply> stream(ReplyContext) override { return nullptr; }  // never asked for
+  std::unique_ptr<StreamedReply> stream(ReplyContext) override { return nullptr; }  // never called
   std::unique_ptr<Reply> whole(ReplyContext) override {
     return std::make_unique<NamedReply>(std::move(naming_));
   }
@@ -349,7 +347,7 @@ ParsedCall parse_naming(const std::shared_ptr<NamedSnapshots>& names, const ApiI
       std::move(asked), Naming{.names = names, .owner = std::move(owner), .snapshot = std::move(snapshot)});
 }
 
-/// GET of all or of one, DELETE of one.
+/// GET of all or one, DELETE of one.
 ParsedCall parse_names(const std::shared_ptr<NamedSnapshots>& names, const ApiInput& input) {
   const NameOwner owner{.tenant = std::string(input.tenant), .salt = std::string(input.cache_salt)};
   const std::string name(input.path_end);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kOpening = "{\"input\":\"";
 
-// Where blanks may stand before a character of the opening.
+// Returns true if white space may precede this character of the opening.
 bool may_be_blank(std::size_t at) {
   return kOpening[at] == '{' || kOpening[at] == ':' || kOpening[at - 1] == '{' || kOpening[at - 1] == ':';
 }
@@ -38,7 +38,7 @@ void CustomInput::put(char c) {
     return;
   }
   if (state_ != State::kText) return;
-  if (progress_ == 0 && static_cast<unsigned char>(c) < 0x20) {  // JSON has it escaped; models forget
+  if (progress_ == 0 && static_cast<unsigned char>(c) < 0x20) {  // models forget to escape
     given_ += c;
     return;
   }

@@ -1,8 +1,8 @@
 #pragma once
-// CustomInput: the text of a custom tool's call, from the JSON of its arguments as it comes: {"input": "…"}.
+// CustomInput extracts the text of a custom tool's call from its streamed JSON arguments: {"input": "…"}.
 //
-// What comes in that form is given out as it comes. Of other arguments it is known at the end alone: the text is their
-// `input`, or all of them as the model wrote them where there is none.
+// In this form the text is returned as it arrives. For other arguments it is known only at the end: their
+// `input`, or, if there is none, all arguments as the model wrote them.
 //
 // Threading: one thread at a time. Memory grows with the arguments.
 
@@ -16,9 +16,9 @@ namespace reprise::protocol::responses {
 
 class CustomInput {
  public:
-  /// More of the arguments. Returns what of the text is known by them, and was not given out before.
+  /// Adds a piece of the arguments. Returns the text it completes that was not returned before.
   std::string push(std::string_view json);
-  /// There are no more. Returns what is missing of the text.
+  /// Ends the arguments. Returns the rest of the text.
   std::string finish();
 
  private:
@@ -27,10 +27,10 @@ class CustomInput {
   void put(char c);
 
   State state_ = State::kOpening;
-  std::size_t read_ = 0;  // of the opening
+  std::size_t read_ = 0;  // characters matched of the opening
   grammar::CharProgress progress_ = 0;
   std::string json_;
-  std::string given_;  // of the text
+  std::string given_;  // text returned so far
 };
 
 }  // namespace reprise::protocol::responses

@@ -5,7 +5,7 @@
 namespace reprise::protocol::responses {
 
 std::size_t ResponseStore::size_of(const Key& key, const StoredResponse& response) {
-  constexpr std::size_t kOverhead = 512;  // of the maps and the list
+  constexpr std::size_t kOverhead = 512;  // map and list nodes
   return kOverhead + 3 * (key.owner.tenant.size() + key.owner.salt.size() + key.id.size()) +
          response.body.size() + response.messages.size();
 }

@@ -1,8 +1,9 @@
 #pragma once
-// Responses that clients may come back to: by previous_response_id, or to read or delete them.
+// Stores responses that clients may refer to later: by previous_response_id, or to read or delete them.
 //
-// A response is found under the tenant and the cache_salt of its request alone. Bounds, whatever the salts: so many responses and bytes of a tenant, so many bytes of all; who has more
-// loses those that were used least recently. They are gone when the server ends.
+// A response is visible only to the tenant and cache_salt of its request. Bounds: a number of responses and
+// bytes per tenant, across all its salts, and bytes in total; beyond them the least recently used responses
+// are dropped. Nothing survives the server.
 //
 // Threading: any thread.
 
@@ -18,20 +19,19 @@
 namespace reprise::protocol::responses {
 
 struct StoreLimits {
-  std::size_t responses = 1024;          // of a tenant
-  std::size_t tenant_bytes = 64u << 20;  // of a tenant
-  std::size_t bytes = 256u << 20;        // of all
+  std::size_t responses = 1024;          // per tenant
+  std::size_t tenant_bytes = 64u << 20;  // per tenant
+  std::size_t bytes = 256u << 20;
 };
 
 struct StoredResponse {
-  std::string body;      // the response, as JSON
-  std::string messages;  // of the conversation with the reply, without instructions, as JSON
+  std::string body;      // JSON
+  std::string messages;  // the conversation including the reply, without instructions, as JSON
 };
 
-/// Who may see a response.
 struct ResponseOwner {
   std::string tenant{};  // empty: the server has no keys
-  std::string salt{};    // the cache_salt of its request; empty: none
+  std::string salt{};    // cache_salt of its request; empty: none
 
   auto operator<=>(const ResponseOwner&) const = default;
 };
@@ -40,10 +40,10 @@ class ResponseStore {
  public:
   explicit ResponseStore(StoreLimits limits = {}) : limits_(limits) {}
 
-  /// One that is larger than all that a tenant may have is not kept.
+  /// Drops the response if it alone exceeds the tenant's bound.
   void put(const ResponseOwner& owner, const std::string& id, StoredResponse response);
   std::optional<StoredResponse> find(const ResponseOwner& owner, const std::string& id);
-  /// Whether there was one.
+  /// Returns false if there was none.
   bool erase(const ResponseOwner& owner, const std::string& id);
 
   std::size_t bytes() const;
@@ -57,7 +57,7 @@ class ResponseStore {
   };
   struct Entry {
     StoredResponse response;
-    std::list<Key>::iterator place;      // in order_
+    std::list<Key>::iterator place;
     std::list<Key>::iterator own_place;  // in its tenant's order
   };
   struct Held {

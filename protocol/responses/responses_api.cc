@@ -1,5 +1,4 @@
-// OpenAI's Responses: to make one, to read a stored one and to delete it, to compact a conversation, to count the tokens
-// of a prompt.
+// OpenAI's Responses API: creates, reads and deletes responses, compacts conversations, counts prompt tokens.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -27,34 +26,33 @@ using StorePtr = std::shared_ptr<ResponseStore>;
 
 // -- the reply
 
-/// What a reply has to know of its request.
 struct ResponsePlan {
   ResponseKind kind = ResponseKind::kResponse;
   std::vector<ResponseTool> tools{};
-  Json kept{};  // as ResponseRequest has it
+  Json kept{};
   bool stream = false;
-  Json frame{};     // what it repeats of the request
-  Json messages{};  // of the conversation so far; null: it is not to be stored
+  Json frame{};     // repeated fields of the request
+  Json messages{};  // the conversation so far; null: do not store
   bool seals_reasoning = false;
   StorePtr store{};
   ResponseOwner owner{};
 };
 
-/// A response, as a stream or in one piece. Items come in the order in which the model writes them: reasoning, messages,
-/// calls. The ids that an item has when it begins are those that it has at the end.
+/// A response, streamed or whole. Items follow the order in which the model writes them: reasoning, messages,
+/// calls. An item keeps the ids it begins with.
 ///
 ///   response.created  response.in_progress
 ///     response.output_item.added  (response.content_part.added  response.….delta...  response.….done
 ///     response.content_part.done)  response.output_item.done                            for each item
 ///   response.completed, or .incomplete, or .failed
-/// Every event has the next sequence_number. While the prompt is computed response.in_progress comes again as a sign of
-/// life.
+/// Every event has the next sequence_number. During the prefill, response.in_progress is repeated as a
+/// keep-alive.
 ///
-/// Of a compaction the reply is the summary, given out at the end as one compaction item, without its reasoning.
+/// The reply of a compaction is the summary, sent at the end as one compaction item, without its reasoning.
 ///
-/// The response is stored, where it is to be, before its last event is given out. One that failed is not.
+/// A response to be stored is stored before its last event is appended; a failed one is not stored.
 ///
-/// One actor's. Memory grows with the reply, which max_output_tokens bounds.
+/// Threading: belongs to one actor. Memory grows with the reply, which max_output_tokens bounds.
 class ResponseReply final : public StreamedReply {
  public:
   ResponseReply(ResponsePlan plan, ReplyContext context)
@@ -79,15 +77,14 @@ class ResponseReply final : public StreamedReply {
       kCompaction
     } kind = Kind::kMessage;
     std::string id{};
-    std::string text{};  // of a call its arguments or input, of a compaction what is sealed
+    std::string text{};  // call: arguments or input; compaction: sealed text
     std::string call_id{};
     std::string name{};
-    std::string name_space{};  // of a call; empty: none
+    std::string name_space{};  // calls only; empty: none
 
     bool is_call() const { return kind == Kind::kCall || kind == Kind::kCustomCall; }
     bool has_parts() const { return kind == Kind::kReasoning || kind == Kind::kMessage; }
   };
-  /// Names of an item's id and of the events of its text.
   struct KindNames {
     const char* id;
     std::string_view delta;
@@ -98,19 +95,18 @@ class ResponseReply final : public StreamedReply {
   void take(const ReplyPieces& pieces, std::string& out);
   void open_call(const ToolCallBegin& call, std::string& out);
   void add_to_call(std::string_view text, std::string& out);
-  /// The item of a compaction, from all that was said.
+  /// Writes the compaction item from the whole text.
   void give_summary(std::string& out);
-  /// The open item, if it is of this kind; else a new one.
+  /// Returns the open item if it is of this kind; otherwise opens a new one.
   Item& item(Item::Kind kind, std::string& out);
   void open(Item item, std::string& out);
   void close(std::string& out);
 
   Json item_json(const Item& item, std::string_view status) const;
   static Json part_json(const Item& item);
-  /// The whole response as it stands.
   Json response_json(std::string_view status, const Usage* usage) const;
 
-  /// Writes an event with `members`, a JSON object, and its number; nothing where there is no stream.
+  /// Writes a numbered event with `members`, a JSON object. Does nothing without a stream.
   void event(std::string_view name, Json members, std::string& out);
   void write_delta(const Item& item, std::string_view text, std::string& out);
   void store(const Json& response) const;
@@ -121,8 +117,8 @@ class ResponseReply final : public StreamedReply {
   std::int64_t created_ = 0;
   std::optional<ReplyParser> parser_;
   std::vector<Item> items_;
-  bool open_ = false;  // the last item
-  CustomInput input_;  // of the call that is open
+  bool open_ = false;
+  CustomInput input_;
   MessageBuilder said_;
   Finished finished_{};
   std::uint32_t reasoning_tokens_ = 0;
@@ -204,7 +200,7 @@ void ResponseReply::store(const Json& response) const {
                    {.body = response.dump(), .messages = messages.dump()});
 }
 
-// -- its items
+// -- items
 
 void ResponseReply::take(const ReplyPieces& pieces, std::string& out) {
   said_.add(pieces);
@@ -401,7 +397,7 @@ void ResponseReply::event(std::string_view name, Json members, std::string& out)
   append_sse_event(out, name, event.dump());
 }
 
-// Written as text: there is one for each token.
+// Written directly as text, because there is one per token.
 void ResponseReply::write_delta(const Item& item, std::string_view text, std::string& out) {
   if (!plan_.stream) return;
   const std::string_view name = names_of(item.kind).delta;
@@ -419,7 +415,7 @@ void ResponseReply::write_delta(const Item& item, std::string_view text, std::st
   append_sse_event(out, name, json);
 }
 
-// -- what is at the paths
+// -- endpoints
 
 class ResponseCall final : public GenerationCall {
  public:
@@ -446,7 +442,7 @@ class ResponseCall final : public GenerationCall {
   ResponsePlan plan_;
 };
 
-/// To make a response, or a compaction.
+/// Creates a response or a compaction.
 ParsedCall parse_response(const StorePtr& store, ResponseKind kind, const ApiInput& input,
                           const BodyLimits& limits) {
   const Json body = parse_body(input.body, limits, BodyHolds::kText);
@@ -455,7 +451,7 @@ ParsedCall parse_response(const StorePtr& store, ResponseKind kind, const ApiInp
   return std::make_unique<ResponseCall>(std::move(request), store, std::move(tenant));
 }
 
-/// How many tokens the prompt of a response would have.
+/// Counts the tokens of a response's prompt.
 ParsedCall parse_count(const StorePtr& store, const ApiInput& input, const BodyLimits& limits) {
   const Json body = parse_body(input.body, limits, BodyHolds::kText);
   ApiRequest asked = read_response_request(body, limits, *store, std::string(input.tenant)).asked;
@@ -488,7 +484,7 @@ ParsedCall parse_stored(const StorePtr& store, const ApiInput& input) {
 }  // namespace
 
 std::vector<ApiRoute> routes(const ApiSettings&) {
-  const auto store = std::make_shared<ResponseStore>();  // each call makes one
+  const auto store = std::make_shared<ResponseStore>();  // one store per routes() call
   const auto at = [](Parse parse) { return endpoint_of(openai_dialect(), std::move(parse)); };
   const auto response = [&](ResponseKind kind) {
     return at([store, kind](const ApiInput& input, const BodyLimits& limits) {

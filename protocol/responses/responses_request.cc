@@ -21,14 +21,13 @@ constexpr std::size_t kNameBytes = 256;
 
 // -- tools
 
-/// The name that the model knows a namespace's tool by.
+/// Returns the name under which the model sees a namespace's tool.
 std::string shown_name(std::string_view name_space, std::string_view name) {
   std::string shown(name_space);
   if (!shown.empty() && !shown.ends_with("__")) shown += "__";
   return shown.append(name);
 }
 
-/// Arguments of a custom tool's call, from its text.
 std::string arguments_of(const std::string& input) {
   Json arguments = Json::object();
   arguments[grammar::kInputName] = input;
@@ -36,7 +35,7 @@ std::string arguments_of(const std::string& input) {
 }
 
 struct ResponseTools {
-  Json functions{};  // as chats have them; null: there are none
+  Json functions{};  // in the form of chats; null: none
   std::vector<TextTool> texts{};
   std::vector<ResponseTool> all{};
 };
@@ -64,7 +63,7 @@ class ToolReader {
     const bool takes_text = *type == "custom";
     const bool has_tools = *type == "namespace" && name_space.empty();
     if (*type != "function" && !takes_text && !has_tools) {
-      return body_.mark_unread(path + ": " + *type, given);  // a tool that its server would run
+      return body_.mark_unread(path + ": " + *type, given);  // a tool that OpenAI's server would run
     }
     const Fields tool(given, path, body_);
     static_cast<void>(tool.find("type"));
@@ -175,7 +174,7 @@ ToolChoice read_tool_choice(const Fields& fields, const ResponseTools& tools) {
 
 // -- the input
 
-constexpr std::string_view kSeal = "reprise-2:";  // then the turn's id, a colon and the text in base64
+constexpr std::string_view kSeal = "reprise-2:";  // followed by the turn's ID, ':' and the text in base64
 constexpr const char* kTrigger = "compaction_trigger";
 
 constexpr const char* kAskForSummary =
@@ -216,7 +215,8 @@ class InputReader {
   ChatPrompt take() { return {.messages = std::move(messages_), .blocks = std::move(blocks_)}; }
 
  private:
-  /// The index of the user's last message, unless results of calls follow it; the number of items where there is none.
+  /// Returns the index of the user's last message, or the number of items if there is none or call results
+  /// follow it.
   static std::size_t new_item(const Json::Array& items) {
     for (std::size_t i = items.size(); i > 0; --i) {
       const std::string* role = items[i - 1].find_string("role");
@@ -271,7 +271,7 @@ class InputReader {
       push(Json{{"role", *role}, {"content", std::move(text)}});
       return;
     }
-    // Text behind a call is of the same turn; behind another text it is another message.
+    // Text after a call belongs to the same turn; text after text is another message.
     Json* turn = open_turn();
     const Json* before = turn == nullptr ? nullptr : turn->find("content");
     const bool has_text = before != nullptr && before->is_string() && !before->as_string().empty();
@@ -287,7 +287,7 @@ class InputReader {
     }
     const std::string* sealed = fields.string("encrypted_content", limits_.prompt_bytes);
     const bool is_ours = sealed != nullptr && sealed->starts_with(kSeal);
-    if (text.empty() && !is_ours) return;  // another server's, or none
+    if (text.empty() && !is_ours) return;  // sealed by another server, or none
     if (text.empty()) text = open_sealed(fields, *sealed);
     const std::string turn_name =
         is_ours ? sealed->substr(kSeal.size(), sealed->find(':', kSeal.size()) - kSeal.size()) : "";
@@ -298,7 +298,7 @@ class InputReader {
     blocks_.clear();
   }
 
-  // A summary of another server cannot be read, and without it the conversation is not whole.
+  // Another server's summary cannot be read, and the conversation is incomplete without it.
   void read_compaction(const Fields& fields) {
     const std::string* sealed = fields.string("encrypted_content", limits_.prompt_bytes);
     if (sealed == nullptr) refuse_field(fields.path_of("encrypted_content"), "missing", "is required");
@@ -350,7 +350,8 @@ class InputReader {
     return *value;
   }
 
-  /// A text, or parts that hold text, with a line break between two. `may_omit`: other parts are named in their place.
+  /// Returns a text, or the parts that hold text, joined by line breaks. `may_omit`: other parts are replaced
+  /// by omitted_part().
   std::string text_of(const Json& content, const std::string& path, bool may_omit) {
     if (content.is_string()) {
       budget_.count(content.as_string());
@@ -359,7 +360,7 @@ class InputReader {
     if (!content.is_array()) refuse_kind(path, "a string or an array of parts", content);
     std::string text;
     for (std::size_t i = 0; i < content.size(); ++i) {
-      // The message that this is for comes last.
+      // The caller appends the message afterwards.
       if (i > 0)
         blocks_.push_back({.index = static_cast<std::uint32_t>(messages_.size()), .at = text.size()});
       const Json& part = content.as_array()[i];
@@ -390,7 +391,7 @@ class InputReader {
     if (into.is_null()) into = std::string();
     into.as_string() += text;
   }
-  /// The assistant's message that the last items were of; null where something else came last.
+  /// Returns the assistant message that the last items belong to, or null if the last item was another.
   Json* open_turn() { return said_ ? &messages_.as_array().back() : nullptr; }
   Json& begin_turn() {
     push(Json{{"role", "assistant"}, {"content", nullptr}});
@@ -409,8 +410,8 @@ class InputReader {
   TextBudget budget_;
   Json messages_;
   std::vector<ChatBreakpoint> blocks_;
-  bool said_ = false;  // the last message is the assistant's, and of these items
-  bool last_ = false;  // the item is the last one
+  bool said_ = false;  // the last message is the assistant's and came from these items
+  bool last_ = false;
 };
 
 bool is_system(const std::string& role) {
@@ -419,7 +420,7 @@ bool is_system(const std::string& role) {
 
 // -- the request
 
-constexpr std::uint32_t kSummaryTokens = 4096;  // of a compaction that says nothing else
+constexpr std::uint32_t kSummaryTokens = 4096;  // default for a compaction
 
 grammar::Constraint read_format(const Fields& fields) {
   const auto text = fields.within("text");
@@ -452,7 +453,6 @@ bool includes(const Fields& fields, std::string_view what) {
   return found;
 }
 
-/// Messages of the turns before; null where there are none.
 Json earlier_messages(const Fields& fields, const BodyLimits& limits, ResponseStore& store,
                       const ResponseOwner& owner) {
   const std::string* id = fields.string("previous_response_id", limits.label_bytes);
@@ -468,7 +468,7 @@ Json earlier_messages(const Fields& fields, const BodyLimits& limits, ResponseSt
   return std::move(*messages);
 }
 
-/// The user's messages of a conversation, as items: those of the input as they came.
+/// Returns the user's messages of a conversation as items; those of the input unchanged.
 Json users_messages(const Json& earlier, const Json& input) {
   Json items = Json::array();
   const auto add_text = [&](const Json& text) {
@@ -490,11 +490,11 @@ Json users_messages(const Json& earlier, const Json& input) {
   return items;
 }
 
-/// What the response says of the request.
+/// Returns the fields of the request that the response repeats.
 Json frame_of(const Fields& fields, bool store) {
   Json frame = Json::object();
   const auto repeat = [&](const char* name, Json otherwise) {
-    const Json* value = fields.whole().find(name);  // telling it again is not reading it
+    const Json* value = fields.whole().find(name);  // bypasses Fields: repeating a value is not reading it
     frame[name] = value == nullptr || value->is_null() ? std::move(otherwise) : *value;
   };
   repeat("instructions", nullptr);
@@ -596,7 +596,7 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
   chat = with_instructions(instructions == nullptr ? std::string() : *instructions, std::move(chat));
   ResponseTools tools = read_tools(fields, limits);
   asked.tool_choice = read_tool_choice(fields, tools);
-  // With none the model is not told of the tools, so that it cannot call one.
+  // With none the template gets no tools, so that the model cannot call one.
   if (asked.tool_choice.mode != ToolChoice::Mode::kNone) {
     chat.tools = std::move(tools.functions);
     chat.text_tools = std::move(tools.texts);
@@ -606,7 +606,8 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
   if (request.kind != ResponseKind::kResponse) {
     if (const Json* choice = fields.find("tool_choice")) fields.mark_unread("tool_choice", *choice);
     if (asked.generate.constraint) fields.mark_unread(asked.generate.constraint.field, body);
-    // The prompt stays what the conversation's others are; calls in the summary are a part of its text.
+    // The prompt stays equal to the conversation's, so that its states are reused; calls in the summary are
+    // plain text.
     asked.tool_choice = {};
     asked.generate.constraint = {};
     if (!asked.generate.max_tokens) asked.generate.max_tokens = kSummaryTokens;

@@ -1,30 +1,27 @@
 #pragma once
-// From the JSON body of POST /v1/responses, and of those beside it that take the same, to what it asks for.
+// Parses the JSON body of POST /v1/responses and of the related endpoints with the same fields.
 //
-// Fields that change nothing about the answer are accepted, and named in it where they are not known; one that would and is
-// not supported is refused by its name.
-//
-// The input becomes the messages of a chat that templates know:
-//   a text                  a user's message
-//   message                 a message; parts of its content become one text, with a line break between two
-//   reasoning, message,     what an assistant said in one turn: content, reasoning_content and tool_calls of one message
+// The input becomes the messages of a chat:
+//   text                    a user message
+//   message                 a message; the parts of its content are joined by line breaks
+//   reasoning, message,     one assistant turn: content, reasoning_content and tool_calls of one message
 //   function_call and
 //   custom_tool_call
 //   …_call_output           a tool message
-//   compaction              a user's message with the summary that this server had sealed
-//   compaction_trigger      at the end alone: a user's message that asks for a summary
-// Instructions, and what a system or a developer says before anybody else, are one system message at the beginning;
-// what they say later keeps its position. Parts of content that are no text are refused in the user's last message; in
-// history and in results they become a text (omitted_part()).
+//   compaction              a user message with the summary that this server sealed
+//   compaction_trigger      only at the end: a user message that asks for a summary
+// Instructions, and system or developer messages that precede all others, form one system message at the
+// beginning; later ones keep their position. Content parts that are not text are refused in the user's last
+// message; in history and in tool results they become a text (omitted_part()).
 //
 // The tools become those of a chat:
-//   function   as it is
-//   custom     a function with one parameter, `input`, a text; a grammar of its `format` is shown to the model there, and
-//              holds for what the model writes
-//   namespace  each of its tools, with the namespace's name before its own
-//   others     skipped: the model is not told of them
+//   function   unchanged
+//   custom     a function with one text parameter, `input`; a grammar in its `format` is shown to the
+//              model there and constrains its output
+//   namespace  each of its tools, prefixed with the namespace's name
+//   others     skipped; the model does not see them
 //
-// Threading: pure functions, which throw BadRequest, but for the store that is read.
+// Threading: pure functions that throw BadRequest, except for reading the store.
 
 #include <string>
 #include <vector>
@@ -37,51 +34,50 @@
 
 namespace reprise::protocol::responses {
 
-/// A tool, and by which name the client knows it.
+/// A tool under the names that the model and the client use.
 struct ResponseTool {
-  std::string shown{};  // its name to the model
+  std::string shown{};  // as the model sees it
   std::string name{};
   std::string name_space{};  // empty: none
-  bool takes_text = false;   // it is a custom tool
+  bool takes_text = false;   // a custom tool
 };
 
 enum class ResponseKind : std::uint8_t {
   kResponse,
   kCompactionItem,  // the input ends with a compaction_trigger: the response is one compaction item
-  kCompaction,      // of /v1/responses/compact
+  kCompaction,      // /v1/responses/compact
 };
 
 struct ResponseRequest {
   ApiRequest asked;
   ResponseKind kind = ResponseKind::kResponse;
-  std::vector<ResponseTool> tools{};  // that the model is told of
-  Json kept{};                        // kCompaction: items that stay as they are
-  Json frame = Json::object();        // what the response repeats of the request: instructions, tools, …
-  Json messages{};  // of the conversation, without instructions; null: nobody wants them later
+  std::vector<ResponseTool> tools{};  // as shown to the model
+  Json kept{};                        // kCompaction: items returned unchanged
+  Json frame = Json::object();        // request fields repeated in the response: instructions, tools, …
+  Json messages{};                    // the conversation without instructions; null: do not store
   bool store = true;
   bool seals_reasoning = false;  // include has "reasoning.encrypted_content"
 };
 
-/// `kind`: kResponse or kCompaction, by the path.
+/// `kind`: kResponse or kCompaction, depending on the path.
 ResponseRequest read_response_request(const Json& body, const BodyLimits& limits, ResponseStore& store,
                                       const std::string& tenant, ResponseKind kind = ResponseKind::kResponse);
 
 // -- the input
 
-/// The messages, with ChatPrompt::blocks. `before`: messages of earlier turns, as this gave them. What the input says goes
-/// behind them.
+/// Appends the input to the messages of earlier turns in `before`, in the form this function returned them.
+/// The result includes ChatPrompt::blocks.
 ChatPrompt read_input(const Json& input, Json before, const BodyLimits& limits);
 
-/// With the instructions, which may be empty.
+/// Merges the instructions (may be empty) and the leading system messages into one system message.
 ChatPrompt with_instructions(const std::string& instructions, ChatPrompt chat);
 
-/// Whether the input ends with a compaction_trigger.
 bool asks_for_compaction(const Json& input);
-/// Asks for a summary of the conversation, as a compaction_trigger does.
+/// Appends a user message that asks for a summary, as a compaction_trigger does.
 void ask_for_summary(Json& messages);
 
-/// What clients keep of reasoning and of summaries, and send back: opaque to them. Of reasoning it names the turn as well
-/// (protocol/sampled_turns.h).
+/// Encodes reasoning or a summary as an opaque text that clients keep and send back. For reasoning it
+/// includes the turn's ID (protocol/sampled_turns.h).
 std::string sealed_text(const std::string& text, const std::string& turn = {});
 
 }  // namespace reprise::protocol::responses

@@ -1,4 +1,4 @@
-// Who is admitted first.
+// The order of admission.
 
 #include "actors/worker/admission_order.h"
 
@@ -23,7 +23,7 @@ TEST(AdmissionOrder, WhoCameFirst) {
 TEST(AdmissionOrder, AStrangerGoesBeforeSomeoneWhoHoldsMuch) {
   const std::vector<Applicant> two = {{.group_holds = 200, .arrival = 1}, {.group_holds = 0, .arrival = 2}};
   EXPECT_EQ(admission_order(two), (Order{1, 0}));
-  // A tenant's share counts before the request's.
+  // The tenant's share takes precedence over the group's.
   const std::vector<Applicant> tenants = {{.tenant_holds = 5, .group_holds = 0, .arrival = 1},
                                           {.tenant_holds = 1, .group_holds = 1, .arrival = 2}};
   EXPECT_EQ(admission_order(tenants), (Order{1, 0}));
@@ -55,8 +55,8 @@ TEST(AdmissionOrder, WaitingLiftsAndAtTheTopArrivalAloneCounts) {
   EXPECT_EQ(admission_order(std::vector{modest, urgent, greedy}), (Order{2, 0, 1}));
 }
 
-// One is admitted every tenth of a second while newcomers of all kinds keep coming twice as fast for a while:
-// everybody's wait has a bound, given by who came before it and the time to reach the top.
+// One request is admitted every 0.1 s while new ones of all kinds arrive twice as fast for a while: each wait
+// is bounded by the earlier arrivals and the time to reach the top priority.
 TEST(AdmissionOrder, NobodyStarves) {
   std::mt19937 random(5);
   struct Waiting {
@@ -84,7 +84,7 @@ TEST(AdmissionOrder, NobodyStarves) {
     longest = std::max(longest, now - waiting[next].since);
     waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(next));
   }
-  // 600 stand too many after the first minute, and are worked off in the order of arrival.
+  // After the first minute 600 requests are waiting; they are admitted in order of arrival.
   EXPECT_LE(longest, 60s + 3 * kLift + 10s);
 }
 

@@ -1,4 +1,4 @@
-// Who gets a sequence and when: prices, promises, shares, and those that are passed.
+// Admission of sequences: costs, promises, shares and overtaking.
 
 #include "tests/actors/worker_parts.h"
 
@@ -8,7 +8,7 @@ namespace {
 using protocol::OpenSequence;
 using protocol::Priority;
 
-/// Somebody who asks for a sequence.
+/// A client that asks for a sequence.
 struct Client {
   AnswerBox<JobResult<protocol::Opened>> opened;
   bool admitted() const { return opened.answered() && opened.answer().ok(); }
@@ -86,7 +86,7 @@ TEST_F(AdmissionTest, OneThatDoesNotFitIsPassedABoundedNumberOfTimes) {
   const auto holder = ask(parts, {.prompt_tokens = 64});
   parts.admission.admit(parts.start);
   ASSERT_TRUE(holder->admitted());
-  const auto large = ask(parts, {.prompt_tokens = 11 * 64});  // fits an empty device alone
+  const auto large = ask(parts, {.prompt_tokens = 11 * 64});  // fits only an empty device
   ASSERT_FALSE(large->opened.answered());
   for (std::uint32_t i = 0; i < Admission::kMostPasses; ++i) {
     const auto small = ask(parts, {.prompt_tokens = 64});

@@ -1,4 +1,4 @@
-// Batches: every rule by an example, and all of them on random sets.
+// Batches: each rule by example, and all rules on random sets.
 
 #include "actors/worker/batch.h"
 
@@ -118,8 +118,8 @@ TEST(Batch, IdleWorkRunsAloneAndInSmallSlices) {
   EXPECT_TRUE(plan({}, limits).empty());
 }
 
-// A device simulated by the batches it gets: limits hold in every step, all prompts come to their end, and no
-// decoder waits longer than it may.
+// Simulates a device by the batches it gets: limits hold in every step, all prompts complete, and no decoder
+// waits longer than allowed.
 TEST(Batch, NobodyStarvesAndLimitsHold) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
@@ -188,7 +188,7 @@ TEST(Batch, NobodyStarvesAndLimitsHold) {
       std::erase_if(all, [](const auto& entry) {
         return !entry.second.decodes && entry.second.at == entry.second.stop_at;
       });
-      // Decoders end when there is nothing else, so that idle work gets its turn.
+      // Decoders end when only they and idle work remain, so that idle work gets its turn.
       const bool only_decoders_and_idle = std::all_of(all.begin(), all.end(), [](const auto& entry) {
         return entry.second.decodes || entry.second.priority == Priority::kIdle;
       });

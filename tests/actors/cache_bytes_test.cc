@@ -1,4 +1,4 @@
-// What the index of the cache weighs, beside what the allocator gave for it.
+// Compares the computed size of the cache's index with the allocator's figures.
 #include "actors/cache/cache_entry.h"
 #include "tests/actors/cache_fixture.h"
 #include "tests/counted_memory.h"
@@ -13,7 +13,7 @@ TEST(CacheBytes, TheIndexIsCountedAsTheAllocatorHasIt) {
   for (const std::uint32_t length : {8U, 512U}) {
     const std::int64_t before = counted_memory::bytes;
     PrefixCache cache({});
-    // Half of the prompts go on from an earlier one's middle, as turns and branches do.
+    // Half of the prompts continue from the middle of an earlier one, as turns and branches do.
     for (TokenId i = 0; i < 2000; ++i) {
       List prompt = run_of(i % 2 == 0 ? i * 1000 : (i - 1) * 1000, length);
       if (i % 2 == 1) prompt.back() = 7;

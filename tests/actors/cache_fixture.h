@@ -1,5 +1,5 @@
 #pragma once
-// A prefix cache with short words for the tests: one namespace, prompts as lists, seconds.
+// A prefix cache with shorthands for tests: one namespace, prompts as lists, time in seconds.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 
 namespace reprise::actors {
 
-/// count tokens: first, first + 1, ...
+/// Returns `count` tokens: first, first + 1, ...
 inline List run_of(TokenId first, std::size_t count) {
   List list(count);
   std::iota(list.begin(), list.end(), first);
@@ -40,7 +40,7 @@ struct CacheFixture : ::testing::Test {
     }
     return found;
   }
-  /// A sighting.
+  /// Makes the prompt's path known without an entry.
   void see(const List& prompt) { cache().end_flight(cache().begin_flight("", prompt, now())); }
 
   NewEntry entry(std::uint32_t length, Origin origin = Origin::kPromptEnd, Conversation conversation = 0,
@@ -51,7 +51,7 @@ struct CacheFixture : ::testing::Test {
     return cache().insert("", tokens, entry(tokens.size(), origin), now()).entry;
   }
 
-  /// The order in which all entries would be evicted; they are gone after it.
+  /// Evicts all entries; returns them in order of eviction.
   std::vector<EntryId> evict_all(bool allow_pinned = true) {
     std::vector<EntryId> order;
     const CacheTime time = now();

@@ -1,4 +1,4 @@
-// What is too small to keep, how many one conversation may have, and what the counters say of it.
+// Minimum lengths, limits per conversation, and their counters.
 #include "actors/cache/cache_settings.h"
 #include "actors/cache/checkpoint_plan.h"
 #include "actors/cache/registry_figures.h"
@@ -25,7 +25,7 @@ TEST_F(CacheLimits, AConversationHasItsShareAndNoMore) {
   const EntryId second = add(2, 7).entry;
   const EntryId elsewhere = add(3, 8).entry;
   const EntryId third = add(4, 7).entry;
-  look({1, 1, 1});  // used last: the second goes first
+  look({1, 1, 1});  // used last: the second is evicted first
   const std::uint64_t goes = cache().find(second)->snapshot;
   const Inserted fourth = add(5, 7);
   EXPECT_EQ(fourth.superseded, std::vector<std::uint64_t>{goes});

@@ -1,4 +1,5 @@
-// The whole engine with little memory, and with long replies: who waits for memory, and what is restored inside a reply.
+// The engine with little memory and with long replies: waiting for memory, and states restored inside a
+// reply.
 
 #include "tests/actors/engine_harness.h"
 
@@ -16,7 +17,7 @@ bool at_rest(EngineHarness& harness) {
   return harness.figure("requests_running") == 0 && harness.figure("sequences") == 0;
 }
 
-/// Bytes that hold about `conversations` of these prompts.
+/// Returns the bytes that hold about `conversations` of these prompts.
 std::uint64_t memory_for(int conversations) {
   EngineHarness probe(EngineHarness::defaults("cpu", "qwen3_5_text"));
   EXPECT_FALSE(probe.ask(random_tokens(300, 1), 4).error);
@@ -55,7 +56,7 @@ TEST(CachePressure, AConversationThatFillsTheMemoryAloneIsKept) {
     EXPECT_TRUE(probe.eventually([&] { return at_rest(probe); }));
     bytes = static_cast<std::uint64_t>(probe.figure("cache_bytes"));
   }
-  EngineHarness harness(small_engine(bytes * 4, 5, 10));  // nobody is in need of it
+  EngineHarness harness(small_engine(bytes * 4, 5, 10));  // no one is short of it
   const Reply first = harness.ask(prompt, 4);
   ASSERT_FALSE(first.error) << first.error->message;
   ASSERT_TRUE(harness.eventually([&] { return at_rest(harness); }));
@@ -72,9 +73,10 @@ TEST(CachePressure, MarksThatMakeNoSenseAreRefused) {
   EXPECT_THROW(Engine(system, small_engine(1 << 20, 90, 80)), std::invalid_argument);
 }
 
-// -- many at once
+// -- concurrent requests
 
-/// Sequences that were open at once while so many conversations with one beginning ran.
+/// Returns the maximum number of sequences open at once while that many conversations with a common prefix
+/// ran.
 double most_at_once(std::uint64_t bytes, int conversations, bool shares) {
   EngineOptions options = EngineHarness::defaults("cpu", "qwen3");
   options.worker.state_bytes = bytes;
@@ -115,14 +117,14 @@ TEST(Sharing, ManyConversationsWithOneBeginningFitWhereFewDoWithoutIt) {
   EXPECT_GE(shared, 5 * apart) << "of pages that are the same there is one";
 }
 
-// -- inside replies
+// -- checkpoints inside replies
 
 constexpr std::uint32_t kEvery = 64;
 
 EngineOptions with_reply_checkpoints(const std::string& device, const std::string& model) {
   EngineOptions options = EngineHarness::defaults(device, model);
   options.requests.reply_checkpoint_tokens = kEvery;
-  options.requests.prefill_history = true;  // idle work, where decoding takes none
+  options.requests.prefill_history = true;  // in idle work, where no decoding interferes
   return options;
 }
 
@@ -160,7 +162,7 @@ TEST_P(ReplyCheckpointsOf, AClientThatLeavesInTheMiddleComesBackNearThePlace) {
       if (delta == nullptr) continue;
       for (const protocol::ReplyToken& token : delta->tokens) seen.push_back(token.id);
     }
-  }  // and is gone
+  }  // destroys the engine
   ASSERT_TRUE(harness.eventually(
       [&] { return at_rest(harness) && harness.figure("cache_inserts_total", "reply") >= 1; }));
   const TokenList back = prompt + seen;

@@ -1,4 +1,4 @@
-// What people may see of a prefix cache.
+// The view of a prefix cache for users.
 
 #include "actors/cache/cache_view.h"
 

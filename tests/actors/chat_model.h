@@ -1,6 +1,6 @@
 #pragma once
-// A small hybrid with random weights, a tokenizer and a chat template that behaves as Qwen3.5's: ChatML,
-// thinking kept since the last user message and stripped before it, tool calls and their results.
+// A small hybrid model with random weights, a tokenizer and a chat template like Qwen3.5's: ChatML, reasoning
+// kept after the last user message and stripped before it, tool calls and their results.
 
 #include <filesystem>
 #include <fstream>

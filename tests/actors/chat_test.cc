@@ -1,5 +1,5 @@
-// Chats under a thinking-stripping template: what is restored, turn by turn, and that no answer changes by
-// it.
+// Chats with a template that strips reasoning: what is restored in each turn, and that restoring changes no
+// answer.
 
 #include <unistd.h>
 
@@ -46,7 +46,7 @@ class ChatTest : public testing::TestWithParam<std::string> {
     return request;
   }
 
-  /// Answers it warm, and compares with the same prompt computed cold.
+  /// Answers with the cache, and compares with a cold run.
   Reply ask(const ChatPrompt& prompt) {
     const Reply warm = harness_->ask(request(prompt));
     protocol::GenerateRequest again = request(prompt);
@@ -57,8 +57,8 @@ class ChatTest : public testing::TestWithParam<std::string> {
     return warm;
   }
 
-  /// Tokens up to just past the last special token that both prompts begin with: the last message border
-  /// before they part.
+  /// Returns the tokens up to and including the last special token common to both prompts: the last message
+  /// border before they diverge.
   std::uint32_t border(const ChatPrompt& one, const ChatPrompt& other) {
     const TokenList a = tokens(one);
     const TokenList b = tokens(other);
@@ -119,7 +119,7 @@ TEST_P(ChatTest, TheNextTurnWithItsThinkingStripped) {
       ASSERT_TRUE(harness_->eventually([&] { return harness_->engine().running_requests() == 0; }));
     }
     ChatPrompt second_turn = first_turn;
-    // As a client sends it back: its thinking is left out or stripped by the template.
+    // As a client sends it back: the client omits its reasoning, or the template strips it.
     second_turn.messages.push_back(
         Json{{"role", "assistant"}, {"content", first.choices[0].text}, {"reasoning_content", "hm"}});
     second_turn.messages.push_back(message("user", "And now?"));
@@ -135,13 +135,13 @@ TEST_P(ChatTest, IdleTimePrefillsTheHistory) {
   ChatPrompt turn = chat({message("user", words(20, "history"))});
   const Reply first = ask(turn);
   ASSERT_TRUE(harness_->eventually([&] { return harness_->engine().running_requests() == 0; }));
-  // The reply is all thinking: cut by its length before the block was closed. A client echoes it as such.
+  // The whole reply is reasoning, truncated before its end. The client echoes it as such.
   turn.messages.push_back(
       Json{{"role", "assistant"}, {"content", ""}, {"reasoning_content", first.choices[0].text}});
   turn.messages.push_back(message("user", "Go on, please."));
   const TokenList prompt = tokens(turn);
   const TokenId opener = *tokenizer().find("<|im_start|>");
-  // Everything up to the last user's opener was computed while nobody waited.
+  // Idle work has computed everything up to the last user message's opener.
   std::size_t at = prompt.size();
   int openers = 0;
   while (at > 0 && openers < 2) openers += prompt[--at] == opener;
@@ -173,7 +173,7 @@ TEST_P(ChatTest, AUserMessageAfterAToolLoop) {
     const Reply step = ask(loop);
     EXPECT_GE(step.cache.restored_tokens, border(previous, loop)) << "step " << i;
   }
-  // The next user message strips the loop's thinking: all behind the first user message is new.
+  // The next user message strips the loop's reasoning: everything after the first user message is new.
   ChatPrompt next = loop;
   next.messages.push_back(message("assistant", "It rains."));
   next.messages.push_back(message("user", "Thank you."));
@@ -224,7 +224,7 @@ TEST_P(ChatTest, ALastMessageThatDiffersInItsLastBlock) {
   protocol::GenerateRequest explained = request(other);
   explained.want_explained = true;
   const Reply reply = harness_->ask(explained);
-  // The text's last mark may be one token with the line break behind it.
+  // The text's last tag may be one token with the following line break.
   EXPECT_GE(reply.cache.restored_tokens, on_grid(common - 2));
   if (reply.cache.reason != MissReason::kNone) {
     ASSERT_TRUE(reply.usage.miss_text);
@@ -266,13 +266,13 @@ TEST_P(ChatTest, SaltsShareNothing) {
   EXPECT_EQ(reply.cache.known_tokens, 0U) << "not even that it is known elsewhere";
 }
 
-// A long text in one request's turn would hold up all requests that live on the same thread.
+// A long text prepared in one request's turn would block all requests on the same thread.
 TEST_P(ChatTest, LongTextsArePreparedElsewhere) {
   start(true);
   const std::uint64_t before = harness_->turns_of("texts");
   EXPECT_FALSE(ask(chat({message("user", "Hello.")})).error.has_value());
   EXPECT_EQ(harness_->turns_of("texts"), before) << "a short one is not worth the way";
-  // Much that is not rendered, so that it still fits the context.
+  // Text that is not rendered, so that the prompt still fits the context.
   Json padded = message("user", "Hello.");
   padded["padding"] = std::string(100'000, 'x');
   const Reply reply = ask(chat({padded}));

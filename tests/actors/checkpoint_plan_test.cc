@@ -1,4 +1,4 @@
-// Which places of a prompt are kept.
+// The positions at which a prompt gets checkpoints.
 
 #include "actors/cache/checkpoint_plan.h"
 

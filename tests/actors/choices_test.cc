@@ -1,5 +1,5 @@
-// Several choices of one request (n > 1), tenants and priorities: nobody is held up, nothing is refused that
-// could be done, nothing is left behind.
+// Several choices of one request (n > 1), tenants and priorities: none blocks others, feasible requests are
+// not refused, and nothing leaks.
 
 #include <atomic>
 
@@ -25,14 +25,14 @@ class ChoicesTest : public testing::TestWithParam<std::string> {
     wish.sampling.seed = seed;
     return wish;
   }
-  /// Bytes of a sequence of so many tokens.
+  /// Returns the bytes of a sequence of that many tokens.
   static std::uint64_t price(EngineHarness& harness, std::uint64_t tokens) {
     EXPECT_TRUE(harness.eventually([&] { return harness.figure("sequences") == 0; }));
     const double before = harness.figure("state_used_bytes");
     const double decoded = harness.figure("decode_tokens_total");
     protocol::GenerateRequest wish = EngineHarness::request(random_tokens(tokens, 4321), 4000);
     wish.cache_prompt = false;
-    auto events = harness.engine().generate(std::move(wish));  // its window holds it up
+    auto events = harness.engine().generate(std::move(wish));  // pauses when its window is full
     EXPECT_TRUE(harness.eventually([&] { return harness.figure("decode_tokens_total") > decoded; }));
     const auto bytes = static_cast<std::uint64_t>(harness.figure("state_used_bytes") - before);
     return bytes;
@@ -67,7 +67,7 @@ TEST_P(ChoicesTest, GrowAsThereIsRoomAndFitTheMemoryForOne) {
   const Reply all = roomy.ask(several(prompt, 16, 3));
   ASSERT_FALSE(all.error.has_value()) << all.error->message;
   const std::uint64_t one = price(roomy, 300);
-  // The sequence, the state behind its prompt, and not enough for a second sequence beside them.
+  // Memory for the sequence and the state after its prompt, but not for a second sequence.
   EngineHarness narrow(options(one * 5 / 2));
   const Reply reply = narrow.ask(several(prompt, 16, 3));
   ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
@@ -91,7 +91,7 @@ TEST_P(ChoicesTest, WhatNeverFitsIsSaidAtOnce) {
       << refused.error->message;
 }
 
-// Somebody asks for hundreds of answers; a stranger's one does not stand behind them.
+// A request with hundreds of choices must not delay another client's single one.
 TEST_P(ChoicesTest, AStrangerIsNotHeldUpByACrowd) {
   EngineOptions wish = options(64 << 20);
   wish.worker.max_sequences = 8;
@@ -117,7 +117,8 @@ TEST_P(ChoicesTest, AStrangerIsNotHeldUpByACrowd) {
   protocol::GenerateRequest stranger = EngineHarness::request(random_tokens(50, 1), 5);
   stranger.id = "stranger";
   const Reply reply = harness.ask(std::move(stranger));
-  // It waited for one choice to end and had its five steps; the crowd has hundreds more to decode.
+  // It waited for one choice to end and had its five steps; the large request still has hundreds of choices
+  // to decode.
   const double crowd_runs = harness.figure("requests_running");
   EXPECT_FALSE(reply.error.has_value()) << reply.error->message;
   for (std::thread& reader : readers) reader.join();
@@ -140,7 +141,7 @@ TEST_P(ChoicesTest, ClientsThatVanishInAnyPhaseLeaveNoSequence) {
   EXPECT_FALSE(harness.ask(several(random_tokens(60, 2), 4, 1)).error.has_value());
 }
 
-// The client reads nothing more, its window is full, and then it goes.
+// The client stops reading, its window fills, and then it leaves.
 TEST_P(ChoicesTest, AClientThatStallsAndGoesIsSeenGoing) {
   EngineHarness harness(options(64 << 20));
   auto events = harness.engine().generate(several(random_tokens(100, 2), 4, 1, 3000));
@@ -160,13 +161,13 @@ TEST_P(ChoicesTest, ATenantStaysWithinItsShareAndOthersPass) {
     request.tenant_share = share;
     return harness.engine().generate(std::move(request));
   };
-  // They stall at their full windows; the share holds eight at most.
+  // They pause with full windows; the share holds at most eight.
   std::vector<runtime::StreamReader<protocol::Event>> greedy;
   for (std::uint32_t i = 0; i < 12; ++i) greedy.push_back(ask_as("greedy", 0.2, i, 1000));
   EXPECT_TRUE(harness.eventually([&] { return harness.figure("requests_waiting") >= 4; }));
   EXPECT_LE(harness.figure("sequences"), 8);
   EXPECT_TRUE(harness.eventually([&] { return harness.figure("sequences") >= 2; }));
-  // Also with the prompt of one that waits.
+  // Works even with the prompt of a waiting one.
   const Reply other = read_all(ask_as("other", 0, 11, 5));
   EXPECT_FALSE(other.error.has_value()) << other.error->message;
   const Reply too_much = [&] {

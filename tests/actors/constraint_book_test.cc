@@ -1,4 +1,4 @@
-// The grammars of a model: compiled once, and let go by age when they hold too much.
+// The grammars of a model: compiled once, evicted by age beyond the limits.
 
 #include "actors/served/constraint_book.h"
 
@@ -42,7 +42,7 @@ TEST_F(ConstraintBookTest, TheSameConstraintIsCompiledOnce) {
   EXPECT_EQ(all.grammars(), 3U);
 }
 
-// Already its first mask has too many places: that is the client's error, found before anything is computed.
+// Already the first mask has too many parser states: a client error, found before any prefill.
 TEST_F(ConstraintBookTest, WhatTakesTooMuchIsRefused) {
   ConstraintBook all = book(ConstraintBook::kMostBytes);
   std::string stars = "root ::= ";

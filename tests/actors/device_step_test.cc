@@ -1,4 +1,4 @@
-// A step without a device: what is computed, and what follows from it.
+// A step without a device: its contents and its results.
 
 #include "actors/cache/checkpoint_plan.h"
 #include "tests/actors/worker_parts.h"
@@ -17,7 +17,7 @@ class DeviceStepTest : public testing::Test {
     auto reply = box.reply();
     return begin_prefill(parts.table, run, job, reply);
   }
-  /// Steps until nobody can run; how many.
+  /// Runs steps until no sequence can run; returns their number.
   std::uint32_t run_all(WorkerParts& parts, const BatchLimits& limits) {
     std::uint32_t steps = 0;
     while (parts.step.build(parts.table, limits)) {
@@ -134,7 +134,7 @@ TEST_F(DeviceStepTest, PlacesWithoutRoomArePassedAndTold) {
   WorkerParts parts({.limit = kSlotBytes + 4 * kPageBytes, .rules = kExportingRules});
   SequenceRun& run = parts.open();
   ASSERT_EQ(parts.memory.find({.bytes = 1 << 20}), Room::kComing);
-  parts.memory.reclaim_ended(0);  // the registries have nothing
+  parts.memory.reclaim_ended(0);  // the registries have nothing to free
   Prefilled prefilled;
   ASSERT_FALSE(begin(parts, run, prefilled, 200, {64, 128}).has_value());
   EXPECT_EQ(run_all(parts, {.tokens = 1000}), 1U);
@@ -228,7 +228,7 @@ TEST_F(DeviceStepTest, TheFirstTokenIsDrawnByTheStepThatEndsThePrefill) {
 }
 
 TEST_F(DeviceStepTest, StepsOfALongPromptWithTheCheckpointsThatItIsGiven) {
-  // As a request plans them on a GPU, whose steps have 2,048 tokens.
+  // As planned for a GPU, whose steps have 2,048 tokens.
   std::vector<std::uint32_t> places;
   const TokenList prompt(8192, 1);
   for (const PlannedCheckpoint& one : plan_checkpoints(prompt, {}, 0, std::nullopt, {}, {.grid = 64})) {

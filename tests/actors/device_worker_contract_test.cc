@@ -1,4 +1,4 @@
-// A device worker alone: what protocol/job.h promises.
+// The device worker's contracts in protocol/job.h.
 
 #include "tests/actors/device_worker_harness.h"
 
@@ -106,7 +106,7 @@ TEST_F(DeviceWorkerContract, AModelThatIsLoadedHoldsUpNobody) {
   control_->hold_loads = true;
   auto second = ask_meanwhile(protocol::LoadArch{.path = "none"});
   ASSERT_TRUE(eventually([&] { return control_->loads == 2; }));
-  // It is under way, and the first model goes on computing.
+  // The load is running, and the first model continues to compute.
   const Open sequence = open();
   prefill(sequence, 100);
   EXPECT_EQ(decode(sequence, 5), FakeModel::reply_to(prompt(100), 5));
@@ -119,7 +119,7 @@ TEST_F(DeviceWorkerContract, AModelThatIsLoadedHoldsUpNobody) {
   EXPECT_NE(two->arch.generation, three->arch.generation);
   EXPECT_NE(two->arch.generation, arch_.generation);
   EXPECT_EQ(control_->loads, 3U);
-  // One that fails is told of, and the next one loads.
+  // A failed load is reported, and the next one succeeds.
   control_->refuse_to_load = true;
   EXPECT_FALSE(ask(protocol::LoadArch{.path = "none"}).ok());
   control_->refuse_to_load = false;
@@ -308,7 +308,7 @@ TEST_F(DeviceWorkerContract, ACheckpointThatFindsNoMemoryIsSkippedAndToldOf) {
   EXPECT_TRUE(reported()[0].healthy);
 }
 
-// -- cancelling, in each phase
+// -- cancellation, in each phase
 
 TEST_F(DeviceWorkerContract, AWaitForASequenceEndsWithItsTicket) {
   start(kSlot + kPage, 10s);
@@ -323,7 +323,7 @@ TEST_F(DeviceWorkerContract, AWaitForASequenceEndsWithItsTicket) {
   EXPECT_EQ(memory().waiting, 0U);
 }
 
-// Tokens: so many steps that a message finds a place between them, however short they are.
+// Tokens: enough steps for a message to arrive between them, however short they are.
 constexpr std::uint32_t kLong = 60'000;
 
 TEST_F(DeviceWorkerContract, ACancelledPrefillLeavesASequenceThatGoesOn) {
@@ -341,7 +341,7 @@ TEST_F(DeviceWorkerContract, ACancelledPrefillLeavesASequenceThatGoesOn) {
   EXPECT_EQ(decode(sequence, 4), FakeModel::reply_to(prompt(kLong), 4));
 }
 
-// Counted in steps, not in time: a stranger waits for the step under way, which has few tokens, and for no other of them.
+// Counts steps, not time: the newcomer waits only for the running step, which has few tokens.
 TEST_F(DeviceWorkerContract, AStrangerWaitsForOneStepOfIdleWorkAtMost) {
   constexpr std::size_t kIdleTokens = 4;  // take the CPU about as long as one
   start();
@@ -352,8 +352,8 @@ TEST_F(DeviceWorkerContract, AStrangerWaitsForOneStepOfIdleWorkAtMost) {
   const Open idle{opened->sequence, ticket_};
   control_->hold();
   auto prefilling = ask_meanwhile(prefill_of(idle, kLong));
-  // Of short turns an actor takes several before it looks who has come; steps of a real model are long ones. A
-  // millisecond at least makes these so.
+  // An actor takes several short turns before it checks its mailbox; steps of real models are long. At least
+  // 1 ms makes these long.
   const auto let_long_step_go = [&] {
     std::this_thread::sleep_for(1ms);
     control_->let_one_go();
@@ -399,7 +399,7 @@ TEST_F(DeviceWorkerContract, ACancelledDecodingEndsItsStream) {
   worker_.tell(std::move(job));
   ASSERT_TRUE(reader.next_blocking(runtime::deadline_after(20s)).ok());
   worker_.tell(protocol::Cancel{sequence.id});
-  EXPECT_EQ(memory().sequences, 1U);  // and by now it has heard of it
+  EXPECT_EQ(memory().sequences, 1U);  // it has noticed by now
   std::size_t more = 0;
   for (;; ++more) {
     const auto event = reader.next_blocking(runtime::deadline_after(20s));
@@ -432,7 +432,7 @@ TEST_F(DeviceWorkerContract, AReaderThatGoesEndsItsDecoding) {
     worker_.tell(std::move(job));
     ASSERT_TRUE(reader.next_blocking(runtime::deadline_after(20s)).ok());
   }
-  // At rest again, it can be restored into or closed.
+  // When idle again, it can be restored into or closed.
   const protocol::SnapshotId snapshot = adopted(64);
   EXPECT_TRUE(eventually([&] { return ask(restore_of(sequence, snapshot, 64)).ok(); }));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// A device worker alone, with a fake model and a fake registry, for tests of what protocol/job.h promises.
+// A device worker with a fake model and a fake registry, for tests of the contracts in protocol/job.h.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using protocol::JobFault;
 using protocol::JobResult;
 using Kind = protocol::SnapshotKv::Kind;
 
-/// What the neighbours of a worker were told, for the test to read.
+/// Messages that the worker's peers received.
 struct Notes {
   std::mutex mutex;
   std::deque<protocol::CheckpointTaken> checkpoints;  // guarded by mutex
@@ -29,7 +29,7 @@ struct Notes {
   std::atomic<std::uint32_t> failures{0};
 };
 
-/// Gives back what the test says.
+/// On a reclaim, drops the snapshots in Notes::to_give.
 class FakeRegistry : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<protocol::Reclaim, protocol::CheckpointTaken>;
@@ -38,7 +38,7 @@ class FakeRegistry : public runtime::Actor {
       : notes_(std::move(notes)), worker_(std::move(worker)) {}
 
   runtime::Task<protocol::Reclaimed> on(protocol::Reclaim reclaim) {
-    if (reclaim.ahead) co_return protocol::Reclaimed{};  // it gives nothing that nobody needs
+    if (reclaim.ahead) co_return protocol::Reclaimed{};  // nothing ahead of need
     ++notes_->reclaims;
     std::vector<protocol::SnapshotId> going;
     {
@@ -99,7 +99,7 @@ class DeviceWorkerContract : public testing::Test {
     return loaded->arch;
   }
 
-  /// The worker's answer; there is always one.
+  /// Returns the worker's answer; fails the test if there is none.
   template <class Job>
   typename Job::Reply ask(Job job) {
     auto answer = worker_.ask_blocking(std::move(job), 30s);
@@ -112,12 +112,12 @@ class DeviceWorkerContract : public testing::Test {
                       [this, job = std::move(job)]() mutable { return ask(std::move(job)); });
   }
 
-  /// A question that is in the mailbox already; its answer is waited for later.
+  /// An ask that was posted; its answer is fetched later.
   template <class Job>
   class Asked {
    public:
     explicit Asked(runtime::BlockingReply<typename Job::Reply>* slot) : slot_(slot) {}
-    /// Once.
+    /// Call once.
     typename Job::Reply get() const {
       auto answer = slot_->wait_until(runtime::deadline_after(30s));
       EXPECT_TRUE(answer.ok()) << answer.error().describe();
@@ -125,7 +125,7 @@ class DeviceWorkerContract : public testing::Test {
     }
 
    private:
-    runtime::BlockingReply<typename Job::Reply>* const slot_;  // owned by its two sides
+    runtime::BlockingReply<typename Job::Reply>* const slot_;  // owned by asker and replier
   };
   template <class Job>
   Asked<Job> post(Job job) {
@@ -172,7 +172,7 @@ class DeviceWorkerContract : public testing::Test {
     EXPECT_TRUE(taken.ok()) << taken.error().message;
     return taken.ok() ? taken->snapshot : protocol::SnapshotId{};
   }
-  /// A snapshot of so many tokens that belongs to the registry.
+  /// Returns a snapshot of that many tokens, adopted by the registry.
   protocol::SnapshotId adopted(std::uint32_t tokens) {
     const Open sequence = open(tokens);
     prefill(sequence, tokens);

@@ -1,5 +1,5 @@
-// Models on several devices in one engine: each answers as it does alone, and what happens to one device is
-// nothing to the other.
+// Models on several devices in one engine: each answers as it does alone, and a device's failure does not
+// affect the others.
 
 #include "tests/actors/engine_harness.h"
 

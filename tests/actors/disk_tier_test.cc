@@ -1,5 +1,5 @@
-// A folder as a tier (tiers_test.cc has what holds for all): smaller files, and whatever lies there instead of a snapshot is
-// a miss that says why.
+// A folder as a tier (common tests: tiers_test.cc): compressed files, and foreign or damaged files, which are
+// misses with a reason.
 
 #include <algorithm>
 #include <fstream>
@@ -26,7 +26,7 @@ TEST_P(DiskTierTest, WhatIsPackedIsSmallerAndHasTheSameBits) {
   EXPECT_LT(packed, 0.95 * plain);
   PoisonedMemory poisoned;
   EngineOptions again = disk_options(GetParam());
-  again.disk.folder += "-packed";  // whoever reads need not pack
+  again.disk.folder += "-packed";  // reading does not depend on packing
   if (GetParam().device == "cpu") again.worker.memory = &poisoned;
   EngineHarness engine(again);
   const Reply restored = engine.ask(prompt_);
@@ -113,7 +113,8 @@ TEST_P(DiskTierTest, AFolderThatCannotBeUsedTurnsTheTierOffAndRequestsGoOn) {
 TEST_P(DiskTierTest, TwoEnginesShareAFolder) {
   EngineHarness one(disk_options(GetParam())), two(disk_options(GetParam()));
   EXPECT_EQ(two.ask(prompt_ + random_tokens(80, 9)).cache.restored_tokens, 0U);
-  // News of others are looked for now and then, so one of these is found, and before it only misses.
+  // Other servers' snapshots are looked up periodically: one of these is found, and the earlier ones are
+  // misses.
   Reply restored;
   TokenList next;
   for (std::uint32_t i = 0; restored.cache.tier != Tier::kDisk && i < 500; ++i) {

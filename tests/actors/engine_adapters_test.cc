@@ -1,4 +1,5 @@
-// Adapters in an engine: chosen by requests, several at once, apart in the cache, coming and going while others run.
+// Adapters in an engine: chosen by requests, several at once, separate in the cache, loaded and unloaded
+// while others run.
 
 #include <thread>
 
@@ -10,7 +11,7 @@ namespace {
 
 using protocol::ServiceErrorCode;
 
-/// Two adapters to the model of the tests.
+/// Two adapters for the test model.
 class AdapterEngine : public testing::TestWithParam<std::string> {
  protected:
   AdapterEngine() {
@@ -137,7 +138,7 @@ TEST_P(AdapterEngine, UnloadingFreesItsMemoryAndItsSnapshots) {
 TEST_P(AdapterEngine, UnloadingFailsTheRequestsThatUseItAndNoOthers) {
   EngineHarness harness(options());
   const TokenList prompt = random_tokens(60, 4);
-  // Nobody reads them yet: both pause in the middle, for want of credit.
+  // Not read yet: both pause for lack of credit.
   auto with = harness.engine().generate(request(prompt, "m:one", "", 4000));
   auto without = harness.engine().generate(request(prompt, "m:two", "", 400));
   ASSERT_TRUE(harness.eventually([&] { return harness.figure("sequences") == 2; }));

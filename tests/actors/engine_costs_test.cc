@@ -1,5 +1,5 @@
-// How often the engine asks the allocator, for a request and for a token: numbers that noise moves little. Each has a limit
-// a little above what it is now; whoever makes one worse sees it here, and whoever makes one better lowers its limit.
+// The engine's allocations per request and per token, which vary little. Each limit is slightly above the
+// current figure: a change that raises one fails here, and a change that lowers one should lower its limit.
 #include "tests/actors/engine_harness.h"
 #include "tests/counted_memory.h"
 #include "tests/require.h"
@@ -10,19 +10,19 @@ namespace {
 
 constexpr std::uint32_t kRequests = 20;
 constexpr std::uint32_t kManyTokens = 65, kOneToken = 1;
-constexpr double kMostOfRequest = 380;  // 341
-constexpr double kMostOfToken = 135;    // 124.8: most of them are the layers' own, in the step
+constexpr double kMostOfRequest = 380;  // measured: 341
+constexpr double kMostOfToken = 135;    // measured: 124.8, mostly by the layers in the step
 
-/// Of a request of 200 tokens, in the engine and its reader here.
+/// Returns the allocations of a request of 200 tokens, in the engine and in its reader here.
 double allocations_of(EngineHarness& harness, std::uint32_t max_tokens, std::uint32_t seed) {
   const auto ask = [&](std::uint32_t which) {
     protocol::GenerateRequest request = EngineHarness::request(random_tokens(200, seed + which), max_tokens);
     request.sampling.logprobs = 0;
     EXPECT_FALSE(harness.ask(std::move(request)).error);
     EXPECT_TRUE(harness.eventually(
-        [&] { return harness.engine().running_requests() == 0; }));  // what is behind the answer, too
+        [&] { return harness.engine().running_requests() == 0; }));  // including work after the answer
   };
-  ask(0);  // what is made once
+  ask(0);  // one-time allocations
   const std::uint64_t before = counted_memory::allocations;
   for (std::uint32_t i = 1; i <= kRequests; ++i) ask(i);
   return static_cast<double>(counted_memory::allocations - before) / kRequests;
@@ -38,7 +38,7 @@ TEST(EngineCosts, AllocationsOfARequestAndOfAToken) {
   const double token = (many - few) / (kManyTokens - kOneToken);
   RecordProperty("request", std::to_string(few));
   RecordProperty("token", std::to_string(token));
-  // As tests/cache_budgets_test.py says it: tools/bench_cache makes a table of both.
+  // In the format of tests/cache_budgets_test.py: tools/bench_cache makes a table of both.
   std::printf("allocations of a request of 200 tokens: %.2f, limit %.0f\n", few, kMostOfRequest);
   std::printf("allocations of a token: %.2f, limit %.0f\n", token, kMostOfToken);
   EXPECT_LE(few, kMostOfRequest);

@@ -1,5 +1,5 @@
-// Every actor of the engine is made to fail. Whoever was under way goes on or is told, the answers stay the
-// same, nothing is left behind, and where something stays broken the engine's health says so.
+// Makes every actor of the engine fail. Running requests continue or get an error, answers do not change,
+// nothing leaks, and health() reports what stays broken.
 
 #include <future>
 
@@ -146,7 +146,7 @@ class TextClient : public runtime::Actor {
   Engine* engine_;
 };
 
-/// A model whose pre-tokenizer backtracks without end on many a's.
+/// A model whose pre-tokenizer backtracks exponentially on a sequence of a's.
 class BacktrackingModel : public ChatModelFolder {
  public:
   BacktrackingModel() {

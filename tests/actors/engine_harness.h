@@ -1,5 +1,5 @@
 #pragma once
-// An engine on a small model, asked from a plain thread.
+// An engine with a small model, used from a plain thread.
 
 #include <gtest/gtest.h>
 
@@ -31,20 +31,20 @@ inline std::string model_path(const std::string& name) {
   return source_folder() / "tests" / "data" / "models" / name;
 }
 
-/// Every device that this machine can run the engine on.
+/// Returns the devices of this machine on which the engine can run.
 inline std::vector<std::string> test_devices() {
   std::vector<std::string> devices = {"cpu", "cpu-grid"};
   if (!gpu::list_devices().empty()) devices.push_back("cuda:0");
   return devices;
 }
 
-/// A parameter as a part of a test's name.
+/// Makes a test parameter valid as part of a test's name.
 inline std::string test_name(std::string text) {
   for (char& c : text) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   return text;
 }
 
-/// A device and a model on it: the parameter of a test.
+/// A test parameter: a device and a model on it.
 struct OnDevice {
   std::string device;
   std::string model;
@@ -54,7 +54,7 @@ struct OnDevice {
 inline std::string name_of_pair(const testing::TestParamInfo<OnDevice>& info) {
   return test_name(info.param.device + "_" + info.param.model);
 }
-/// Those of them whose device this machine has.
+/// Returns those whose device this machine has.
 inline std::vector<OnDevice> present(std::vector<OnDevice> all) {
   const bool has_gpu = !gpu::list_devices().empty();
   std::erase_if(all, [&](const OnDevice& one) { return one.device == "cuda:0" && !has_gpu; });
@@ -65,7 +65,7 @@ struct Reply {
   struct Choice {
     TokenList tokens;
     std::string text;
-    std::vector<double> logprobs;  // of each token and its best alternatives, one behind the other
+    std::vector<double> logprobs;  // each token's and its best alternatives', concatenated
     std::optional<protocol::Finished> finished;
 
     bool operator==(const Choice& other) const {
@@ -152,7 +152,7 @@ class EngineHarness {
   Reply ask(TokenList prompt, std::uint32_t max_tokens = 6) {
     return ask(request(std::move(prompt), max_tokens));
   }
-  /// Neither reads nor writes the cache.
+  /// Asks without reading or writing the cache.
   Reply cold(TokenList prompt, std::uint32_t max_tokens = 6) {
     protocol::GenerateRequest wish = request(std::move(prompt), max_tokens);
     wish.cache_prompt = false;
@@ -170,7 +170,7 @@ class EngineHarness {
     return sum;
   }
 
-  /// Of all actors of this name together.
+  /// Returns the turns of all actors of this name.
   std::uint64_t turns_of(const std::string& name) const {
     std::uint64_t turns = 0;
     for (const runtime::ActorInfo& actor : system_.actors()) turns += actor.name == name ? actor.turns : 0;
@@ -182,7 +182,7 @@ class EngineHarness {
     return reprise::eventually(holds);
   }
 
-  /// Waits until all that was asked has been answered, and what it leaves behind is kept or dropped.
+  /// Waits until all requests are answered and all work they caused is done.
   void settle() {
     EXPECT_TRUE(eventually_idle(system_, [&] {
       return figure("requests_running") + figure("sequences") + figure("tier_waiting") == 0;
@@ -194,7 +194,7 @@ class EngineHarness {
   std::unique_ptr<Engine> engine_;
 };
 
-/// As a client does that is told to come back later.
+/// Retries while the engine is unavailable, as clients do.
 inline Reply ask_until_available(EngineHarness& harness, const TokenList& prompt, std::uint32_t max_tokens) {
   for (int tries = 0;; ++tries) {
     Reply reply = harness.ask(prompt, max_tokens);

@@ -1,4 +1,4 @@
-// Many at once, little memory, and things that break: the answers stay the same, or fail by name.
+// Many concurrent requests, little memory, and faults: answers do not change, or fail with a named error.
 
 #include <atomic>
 #include <future>
@@ -19,14 +19,14 @@ class StressTest : public testing::TestWithParam<std::string> {
   std::uint32_t on_grid(std::uint32_t at) const { return grid() ? at / 64 * 64 : at; }
 };
 
-/// On devices whose memory is the host's: a GPU has its arena and no more.
+/// For devices in host memory; a GPU has a fixed arena.
 class HostStressTest : public StressTest {};
 
 TokenList turn_of(std::uint32_t conversation, std::uint32_t turn) {
   return random_tokens(40 + 13 * ((conversation * 7 + turn * 3) % 9), 1000 * conversation + turn);
 }
 
-// Conversations of several turns, each reply echoed, some sharing their beginning.
+// Conversations of several turns that echo each reply, some with a common prefix.
 struct Dialogues {
   static constexpr std::uint32_t kConversations = 32;
   static constexpr std::uint32_t kTurns = kSanitized ? 2 : 4;
@@ -47,7 +47,7 @@ TEST_P(StressTest, ManyConversationsInLittleMemory) {
     }
   }
   EngineOptions tight = options();
-  tight.worker.state_bytes = 3 << 20;  // a few conversations: snapshots come and go
+  tight.worker.state_bytes = 3 << 20;  // a few conversations, so snapshots are evicted
   tight.registry.budget_bytes = 2 << 20;
   tight.requests.verify_share = 0.2;
   EngineHarness harness(tight);
@@ -79,7 +79,7 @@ TEST_P(StressTest, ManyConversationsInLittleMemory) {
   done = true;
   watching.join();
   EXPECT_FALSE(over) << "a budget was exceeded";
-  // How much was restored in the crowd depends on who came when; in the calm that follows it does not.
+  // How much concurrent requests restored depends on timing; afterwards it does not.
   harness.ask(Dialogues::opening(0));
   EXPECT_GT(harness.ask(Dialogues::opening(0)).cache.restored_tokens, 200U);
   EXPECT_GT(harness.figure("cache_evicted_total"), 0);
@@ -91,7 +91,7 @@ TEST_P(HostStressTest, MemoryInFragmentsIsAsGoodAsLessMemory) {
   EngineHarness roomy(options());
   EngineOptions tight = options();
   tight.worker.state_bytes = 4 << 20;
-  gpu::ScarceMemory memory(1 << 20);  // refuses long before the budget is spent
+  gpu::ScarceMemory memory(1 << 20);  // fails long before the budget is used up
   tight.worker.memory = &memory;
   {
     EngineHarness harness(tight);
@@ -136,7 +136,7 @@ TEST_P(StressTest, PreemptedSequencesGoOnAsIfNothingHadBeen) {
   for (const std::uint64_t swap : {std::uint64_t{0}, std::uint64_t{256} << 20}) {
     EngineOptions tight = options();
     tight.worker.state_bytes = 700 << 10;
-    tight.worker.reply_tokens_priced = 1;  // admits more than can grow
+    tight.worker.reply_tokens_priced = 1;  // admits more sequences than can grow
     tight.worker.swap_bytes = swap;
     EngineHarness harness(tight);
     constexpr std::uint32_t kRequests = 6;
@@ -165,12 +165,12 @@ TEST_P(StressTest, EqualPromptsArrivingTogetherComputeTheirBeginningOnce) {
   constexpr std::uint32_t kLength = 2000;
   constexpr std::uint32_t kRequests = 10;
   const TokenList prompt = random_tokens(kLength, 3);
-  // Holds the device until all have arrived.
+  // Occupies the device until all requests have arrived.
   auto first_come = harness.engine().generate(EngineHarness::request(random_tokens(50, 99), 2000));
   ASSERT_TRUE(harness.eventually([&] { return harness.figure("decode_tokens_total") > 0; }));
   std::vector<runtime::StreamReader<protocol::Event>> running;
   for (std::uint32_t i = 0; i < kRequests; ++i) {
-    // Half of them go their own way at the end.
+    // Half of them diverge at the end.
     running.push_back(harness.engine().generate(EngineHarness::request(
         i % 2 == 0 ? prompt : first(prompt, kLength - 200) + random_tokens(200, 50 + i))));
     ASSERT_TRUE(harness.eventually([&] { return harness.figure("cache_flights") == i + 1; }));
@@ -283,7 +283,7 @@ TEST_P(StressTest, ADamagedSnapshotIsALoudMiss) {
   expect_nothing_held(harness);
 }
 
-// Before the answer ends, even where no idle time is left.
+// Verifies before the answer ends, even without idle time.
 TEST_P(StressTest, EveryHitIsVerifiedInline) {
   EngineOptions wish = options();
   wish.requests.verify_share = 1;
@@ -308,7 +308,7 @@ TEST_P(StressTest, EveryHitIsVerifiedInline) {
   EXPECT_EQ(wrong.error->code, protocol::ServiceErrorCode::kInternal);
   EXPECT_FALSE(wrong.done);
   EXPECT_EQ(harness.figure("cache_mismatches_total"), 1);
-  // What is said to be wrong is not used again; the rest of what was damaged goes the same way.
+  // A state found wrong is not used again; other damaged ones are found the same way.
   Reply again;
   for (int i = 0; i < 20 && (i == 0 || again.error); ++i) again = harness.ask(prompt);
   EXPECT_TRUE(again.choices == good.choices);
@@ -339,7 +339,7 @@ TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {
   const Reply hung = harness.ask(prompt + random_tokens(10, 1));
   ASSERT_TRUE(hung.error.has_value()) << "it waited for the device";
   EXPECT_EQ(hung.error->code, protocol::ServiceErrorCode::kUnavailable);
-  if (GetParam().starts_with("cuda")) {  // nothing can stop what hangs on a GPU
+  if (GetParam().starts_with("cuda")) {  // nothing can stop a hung GPU
     EXPECT_TRUE(harness.eventually([&] { return lost.load(); }));
   } else {
     EXPECT_TRUE(ask_until_available(harness, prompt, 6).choices == good.choices);
@@ -349,8 +349,7 @@ TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {
 
 TEST_P(HostStressTest, TheStateMemoryIsWhatWasAskedFor) {
   EngineOptions wish = options();
-  wish.worker.state_bytes =
-      1ULL << 40;  // more than this machine has free: memory is taken when it is touched
+  wish.worker.state_bytes = 1ULL << 40;  // more than this machine has; memory is only allocated when touched
   EngineHarness harness(wish);
   EXPECT_EQ(harness.figure("state_limit_bytes"), static_cast<double>(1ULL << 40));
   EXPECT_FALSE(harness.ask(random_tokens(100, 1)).error.has_value());
@@ -398,7 +397,7 @@ TEST_P(StressTest, ASlowClientPausesItselfAlone) {
   auto slow = harness.engine().generate(EngineHarness::request(random_tokens(50, 1), 1000));
   const Reply quick = harness.ask(random_tokens(50, 2), 300);
   EXPECT_EQ(quick.tokens().size(), 300U);
-  // It comes to a halt when its window is full, long before its end.
+  // It pauses when its window is full, long before its end.
   EXPECT_TRUE(eventually_idle(harness.system()));
   EXPECT_LT(harness.figure("decode_tokens_total"), 300 + 500);
   const Reply late = read_all(std::move(slow));
@@ -457,7 +456,7 @@ TEST_P(StressTest, UnloadingFreesEverything) {
   const Reply gone = harness.ask(random_tokens(10, 1));
   ASSERT_TRUE(gone.error.has_value());
   EXPECT_EQ(gone.error->code, protocol::ServiceErrorCode::kUnknownModel);
-  // Twice at once: one load, two answers.
+  // Two concurrent loads share one load and get two answers.
   const ModelSpec spec{.name = "m", .path = model_path("qwen3_5_text")};
   auto other = std::async(std::launch::async, [&] { return harness.engine().load(spec, 20s); });
   EXPECT_TRUE(harness.engine().load(spec, 20s).ok());

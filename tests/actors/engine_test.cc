@@ -1,4 +1,4 @@
-// The engine as its users see it: what is restored, and that it changes nothing.
+// The engine as its users see it: what is restored, and that restoring does not change answers.
 
 #include "tests/actors/engine_harness.h"
 

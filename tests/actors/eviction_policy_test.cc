@@ -1,4 +1,4 @@
-// How patient the policies are with which entries, and what makes one of them more so.
+// The patience of policies with kinds of entries, and how it adapts.
 #include "actors/cache/eviction.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ TEST(EvictionPolicies, ForksHasFixedFactors) {
   EXPECT_EQ(policy->patience(kBoth), 8);
 }
 
-// Single ones come back after `back`, and go after `stay`.
+// Unshared entries return after `back` and are evicted after `stay`.
 void see_single(EvictionPolicy& policy, seconds back, seconds stay) {
   for (int i = 0; i < 2000; ++i) {
     policy.returned(kSingle, back);
@@ -81,7 +81,7 @@ TEST(EvictionPolicies, WithNothingSeenNobodyIsSpared) {
   EXPECT_FALSE(make_eviction_policy()->spares_oldest(kShared, 20, seconds(20)));
 }
 
-/// Spares the oldest of one kind until it is 100 s old.
+/// Spares the oldest entry of one kind until it is 100 s old.
 class Sparing : public EvictionPolicy {
  public:
   double patience(EntryKind) const override { return 1; }

@@ -1,8 +1,7 @@
 #pragma once
-// A model without files: a few numbers that depend on all tokens before, on the host.
-//
-// The slot holds one number, which every token turns into another; the next token is that number modulo the
-// vocabulary. So two states that hold the same tokens give the same reply, and others do not.
+// A model without files, on the host. A state's slot holds one number, which each token updates; the next
+// token is this number modulo the vocabulary. So states of the same tokens give the same reply, and others do
+// not.
 
 #include <array>
 #include <atomic>
@@ -21,26 +20,25 @@
 
 namespace reprise::actors {
 
-/// What a test does to a model while it computes, from its own thread.
+/// Controls the model's computing from a test's thread.
 class FakeControl {
  public:
-  /// Steps wait until release().
+  /// Makes steps wait until release().
   void hold() { set(true); }
   void release() { set(false); }
-  /// Lets the step that waits go on, and no other.
+  /// Lets the waiting step continue, and no other.
   void let_one_go() {
     const std::lock_guard lock(mutex_);
     ++let_go_;
     changed_.notify_all();
   }
-  /// How many steps have begun.
   std::uint32_t steps() const { return steps_; }
-  /// Tokens of each slice of each of the first kRecorded of them.
+  /// Returns the tokens of each slice, for each of the first kRecorded steps.
   std::vector<std::vector<std::size_t>> recorded() {
     const std::lock_guard lock(mutex_);
     return recorded_;
   }
-  /// Loads fail, or wait, until told otherwise; each is counted.
+  /// While set, loads fail, or wait; each is counted.
   std::atomic<bool> refuse_to_load{false};
   std::atomic<bool> hold_loads{false};
   std::atomic<std::uint32_t> loads{0};
@@ -107,7 +105,6 @@ class FakeModel : public models::Model {
   models::ModelRules rules() const override { return {}; }
   std::string arithmetic() const override { return "fake"; }
 
-  /// What it replies to a prompt.
   static TokenList reply_to(const TokenList& prompt, std::size_t count) {
     float sum = 0;
     for (const TokenId token : prompt) sum = next(sum, token);
@@ -137,7 +134,6 @@ class FakeModel : public models::Model {
   std::vector<float> logits_;
 };
 
-/// For WorkerOptions::make_model.
 inline auto fake_models(const std::shared_ptr<FakeControl>& control) {
   return [control](const std::string&) -> std::unique_ptr<models::Model> {
     ++control->loads;

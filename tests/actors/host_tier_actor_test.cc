@@ -1,4 +1,4 @@
-// HostTier without an engine: states of several megabytes, which several threads copy, and those that are left.
+// HostTier without an engine: states of several MiB, copied by several threads, and abandoned ones.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using protocol::MissReason;
 
 constexpr std::uint64_t kPatternPage = 600'000, kPatternSlot = 5'000'000;
 
-/// Every byte of a page tells its place and its page, of a slot its place.
+/// A byte that depends on its offset and, in pages, on the page.
 std::byte content(std::uint64_t page, std::uint64_t at) {
   return static_cast<std::byte>(at * 31 + at / 1000 + page * 7);
 }
@@ -81,7 +81,7 @@ TEST_F(HostTierActorTest, EveryByteComesBackToItsPlace) {
 TEST_F(HostTierActorTest, WhatIsComputedSoonerIsLeft) {
   start(false);
   EXPECT_TRUE(fetch(1e-9).state) << "nobody knows yet how long it takes";
-  TierFigures::add(figures_->load_ns, 3'600'000'000'000);  // an hour
+  TierFigures::add(figures_->load_ns, 3'600'000'000'000);  // 1 h
   const Fetched left = fetch(1e-3);
   EXPECT_FALSE(left.state);
   EXPECT_EQ(left.reason, MissReason::kSlowerThanComputing);

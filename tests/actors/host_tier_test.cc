@@ -1,4 +1,4 @@
-// The host's memory as a tier (tiers_test.cc has what holds for all): the buffers that states come in.
+// Host memory as a tier (common tests: tiers_test.cc): the transfer buffers.
 
 #include <cstring>
 

@@ -1,5 +1,5 @@
-// Requests with a budget for keys and values (kv_budget), through the whole engine: the same answer cold and cached, nothing of it
-// in the cache, nothing of it where it is off.
+// Requests with a KV budget (kv_budget) in the engine: the same answer cold and cached, no compacted state in
+// the cache, and no effect without a budget.
 
 #include "tests/actors/engine_harness.h"
 #include "tests/require.h"
@@ -7,7 +7,7 @@
 namespace reprise::actors {
 namespace {
 
-constexpr std::uint32_t kTokens = 120;  // of the budget
+constexpr std::uint32_t kTokens = 120;  // the budget
 constexpr std::uint32_t kReply = 12;
 
 class KvBudgetTest : public testing::TestWithParam<OnDevice> {
@@ -40,7 +40,7 @@ TEST_P(KvBudgetTest, ColdAndCachedAgreeAndTheWindowIsComputed) {
   EXPECT_TRUE(again.choices == first.choices);
   EXPECT_TRUE(cold(harness, within(prompt)).choices == first.choices);
   EXPECT_FALSE(harness.cold(prompt, kReply).choices == first.choices) << "the budget changed nothing";
-  // The next turn goes on from exact states.
+  // The next turn continues from exact states.
   const TokenList next = prompt + first.tokens() + random_tokens(90, 2);
   const Reply turn = harness.ask(within(next));
   EXPECT_GE(turn.cache.restored_tokens, 512U);
@@ -111,7 +111,7 @@ TEST_P(KvBudgetTest, TooFewAreRefusedByName) {
   EXPECT_NE(refused.error->message.find("at least 36"), std::string::npos) << refused.error->message;
 }
 
-// Many in a memory for few: those that are compacted give way into the swap, and answer as if they had been alone.
+// More sequences than fit in memory: compacted ones are swapped out, and answer as if alone.
 TEST_P(KvBudgetTest, TheSameAnswersInLittleMemory) {
   const auto long_reply = [](std::uint32_t client) {
     protocol::GenerateRequest request = within(random_tokens(500 + 13 * client, client));

@@ -1,4 +1,4 @@
-// Masks that come late, to a device worker alone.
+// Late masks in a device worker.
 
 #include "base/token_mask.h"
 #include "tests/actors/device_worker_harness.h"
@@ -8,7 +8,7 @@ namespace {
 
 using LateMask = DeviceWorkerContract;
 
-// A mask that is late holds up its own sequence and nobody else, and the reply is the same as with masks in time.
+// A late mask blocks only its own sequence, and the reply does not change.
 TEST_F(LateMask, HoldsUpItsSequenceAlone) {
   start();
   constexpr std::uint32_t kCount = 6;
@@ -36,7 +36,7 @@ TEST_F(LateMask, HoldsUpItsSequenceAlone) {
       tokens.push_back(event->token->token);
       if (event->end) return tokens;
       if (late) {
-        // Nothing more comes of it, while another computes a whole reply.
+        // It makes no progress, while another sequence computes a whole reply.
         const Open other = open();
         prefill(other, 40);
         EXPECT_EQ(decode(other, 3), FakeModel::reply_to(prompt(40), 3));
@@ -67,7 +67,8 @@ TEST_F(LateMask, HoldsUpItsSequenceAlone) {
   for (const TokenId token : replies[0]) EXPECT_EQ(token % 2, 0) << token;
 }
 
-// Steps before the first masked one wait for nothing, and the first masked one waits also when it is moved.
+// Steps before the first masked one do not wait for it, and the first masked one waits even if its position
+// moves.
 TEST_F(LateMask, FreeStepsWaitForNoMask) {
   start();
   constexpr std::uint32_t kCount = 8;

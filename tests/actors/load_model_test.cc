@@ -1,4 +1,4 @@
-// Models on their way into memory: how far they are is seen by whoever looks, and ends at the whole.
+// The progress of loading models is visible while they load, and ends at 100 %.
 
 #include <gtest/gtest.h>
 

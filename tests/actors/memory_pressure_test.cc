@@ -1,5 +1,5 @@
-// What happens as the memory fills: marks with slack, memory asked back ahead of need, checkpoints left out, and how
-// many had to wait.
+// Rising memory use: marks with slack, reclaims ahead of need, skipped checkpoints, and the number of waiting
+// requests.
 
 #include "actors/worker/memory_pressure.h"
 #include "tests/actors/worker_parts.h"
@@ -87,14 +87,15 @@ TEST(MemoryPressure, RoomIsMadeForAsManyAsWereOpenAtOnce) {
   parts.memory.relieve();
   EXPECT_TRUE(parts.ahead_of_need.empty()) << "the mark keeps room for three, and one may come";
   for (const protocol::SequenceId id : open) parts.table.close(id);
-  ASSERT_TRUE(parts.state.budget().take(kLimit * 4 / 20));  // what their snapshots keep
+  ASSERT_TRUE(parts.state.budget().take(kLimit * 4 / 20));  // kept by their snapshots
   parts.memory.relieve();
   ASSERT_EQ(parts.ahead_of_need.size(), 1U) << "four may come, and one more before the first has gone";
   EXPECT_NEAR(static_cast<double>(parts.ahead_of_need.front()), kLimit * 0.15, kLimit * 0.01)
       << "five of twenty, and the slack of one";
 }
 
-/// What is asked back where four that came so long after each other are open, and the mark keeps room for three.
+/// Returns the reclaims when four sequences that arrived this far apart are open, and the mark reserves
+/// memory for three.
 std::vector<std::uint64_t> asked_back_after_four(std::chrono::milliseconds apart) {
   constexpr std::uint64_t kLimit = 20 * (kSlotBytes + 2 * kPageBytes);
   WorkerParts parts({.limit = kLimit, .pressure = {}});

@@ -1,4 +1,4 @@
-// How memory is found: what is free, what registries give back, who gives way; and who is short in the end.
+// The search for memory: free memory, reclaims, preemptions, and the result when all fail.
 
 #include "tests/actors/worker_parts.h"
 
@@ -11,7 +11,7 @@ MemoryNeed need_of(std::uint64_t bytes, const SequenceRun* needy = nullptr) {
   return {.bytes = bytes, .block = bytes, .needy = needy};
 }
 
-/// A search whose last reclaim has freed nothing.
+/// Makes a search whose last reclaim freed nothing.
 void exhaust(WorkerParts& parts) {
   ASSERT_EQ(parts.memory.find(need_of(parts.state.budget().limit() + 1)), Room::kComing);
   parts.memory.reclaim_ended(0);
@@ -54,7 +54,7 @@ TEST(MemorySearch, RegistriesThatHadNothingAreNotAskedAgainUntilSomethingChanges
 TEST(MemorySearch, AReclaimThatWasOvertakenSaysNothing) {
   WorkerParts parts({.limit = 1000});
   ASSERT_EQ(parts.memory.find(need_of(1001)), Room::kComing);
-  parts.memory.memory_changed();  // a lease ended when the registry had already answered
+  parts.memory.memory_changed();  // a lease ended after the registry had answered
   EXPECT_TRUE(parts.memory.reclaiming());
   parts.memory.reclaim_ended(0);
   EXPECT_EQ(parts.memory.find(need_of(1001)), Room::kComing) << "it is asked for again";

@@ -1,5 +1,5 @@
-// The supervisor, with fake models on a real device worker: one load for all who ask, and everything that fails is
-// brought back, within limits.
+// The supervisor, with fake models on a real device worker: one load for concurrent requests, and recovery
+// from failures within limits.
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class SupervisorContract : public testing::Test {
   static ModelSpec spec(const std::string& name = "m") {
     ModelSpec spec;
     spec.name = name;
-    spec.path = source_folder() / "tests/data/models/qwen3_5_text";  // its tokens' names
+    spec.path = source_folder() / "tests/data/models/qwen3_5_text";  // for its token names
     return spec;
   }
   LoadModel::Reply load(const std::string& name = "m") {
@@ -60,7 +60,7 @@ class SupervisorContract : public testing::Test {
     const auto entry = directory_->find(name);
     return entry ? entry->model : nullptr;
   }
-  /// Another than this one is served.
+  /// Returns true once another model instance is served.
   bool replaced(const std::shared_ptr<const ServedModel>& before) const {
     return eventually([&] {
       const auto now = served();
@@ -68,7 +68,7 @@ class SupervisorContract : public testing::Test {
     });
   }
 
-  /// Computes a prompt on the model; how that ended.
+  /// Computes a prompt on the model; returns its fault, if any.
   std::optional<JobFault> compute(const ServedModel& model) {
     const std::uint64_t ticket = ++ticket_;
     const auto opened = model.worker.ask_blocking(
@@ -181,7 +181,7 @@ TEST_F(SupervisorContract, ARegistryThatFailedIsBoundAgain) {
   const auto announced = model->registry.ask_blocking(
       protocol::Announce{.flight = 1, .name_space = "", .prompt = share_tokens(TokenList(10, 1))}, 20s);
   ASSERT_TRUE(announced.ok());
-  EXPECT_TRUE(eventually([&] {  // it knows the model's generation again
+  EXPECT_TRUE(eventually([&] {  // it has the model's generation again
     const auto found = model->registry.ask_blocking(
         protocol::Lookup{.flight = 1, .sequence = {.generation = model->arch.arch.generation, .number = 1}},
         20s);

@@ -18,7 +18,7 @@ bool moves_on(Origin origin) {
 
 }  // namespace
 
-// -- looking at prefixes
+// -- inspection
 
 bool NaivePrefixCache::carries(const Prefix& prefix, Kind kind) {
   if (kind == kEntry) return prefix.entry != 0;
@@ -102,7 +102,7 @@ MissReason NaivePrefixCache::explain(const Prefixes& prefixes, const List& promp
   return MissReason::kNoCheckpoint;
 }
 
-// -- changing them
+// -- changes
 
 NaivePrefixCache::Prefixes& NaivePrefixCache::walk(const std::string& name, const List& tokens) {
   Prefixes& prefixes = spaces_[name];
@@ -154,7 +154,7 @@ void NaivePrefixCache::enforce_limits() {
       }
     }
     if (home == nullptr) break;
-    do {  // up to the next thing that has a reason to stay
+    do {  // up to the next prefix that must stay
       home->erase(oldest);
       oldest.pop_back();
       const Prefix& above = home->at(oldest);

@@ -1,6 +1,6 @@
 #pragma once
-// The rules of actors/cache/prefix_cache.h as plainly as they can be written: every known prefix is a key of a map,
-// all questions are answered by looking at everything. Slow, and the judge of the real one.
+// A reference implementation of the rules of actors/cache/prefix_cache.h: every known prefix is a map key,
+// and every question is answered by scanning all. Slow, but simple.
 
 #include <map>
 #include <string>
@@ -13,7 +13,7 @@ namespace reprise::actors {
 
 class NaivePrefixCache {
  public:
-  /// `forks`: with that policy of tools/lab/replay_policies.h; else with lru.
+  /// `forks`: use that policy of tools/lab/replay_policies.h instead of LRU.
   NaivePrefixCache(PrefixCacheOptions options, bool forks) : options_(std::move(options)), forks_(forks) {}
 
   FlightId begin_flight(const std::string& name, const List& prompt);
@@ -38,7 +38,7 @@ class NaivePrefixCache {
  private:
   enum Kind { kEntry, kFlight, kTombstone };
 
-  /// A known prefix, by its tokens; the empty one is the namespace itself.
+  /// A known prefix, by its tokens; the empty one represents the namespace.
   struct Prefix {
     EntryId entry = 0;
     MissReason tombstone = MissReason::kNone;

@@ -1,4 +1,4 @@
-// Names of snapshots in a folder: there again after a restart, for those who have the secret.
+// Snapshot names in a folder: restored after a restart, with the same secret only.
 
 #include <ctime>
 
@@ -36,7 +36,7 @@ TEST_F(NamedSnapshotsDiskTest, AreThereAgainUnderTheirTenantAndSalt) {
     const std::shared_ptr<NamedSnapshots> names = engine.engine().named_snapshots();
     ASSERT_FALSE(names->put(owner_, snapshot("kept"), now_));
     ASSERT_TRUE(wait_for_records(engine, 1));
-    ASSERT_FALSE(names->put(owner_, snapshot("kept", 500), now_));  // again
+    ASSERT_FALSE(names->put(owner_, snapshot("kept", 500), now_));  // put again
     ASSERT_FALSE(names->put({"tenant"}, snapshot("kept"), now_));
     ASSERT_TRUE(wait_for_records(engine, 2));
     EXPECT_EQ(engine.ask(prompt_).cache.restored_tokens, 0U) << "names are no states";

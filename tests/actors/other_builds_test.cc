@@ -1,4 +1,4 @@
-// States that another build or device computed: misses.
+// States computed by another build or device are misses.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ protocol::StateKind kind_with(std::uint64_t arithmetic) {
   return {.model = 7, .arithmetic = arithmetic, .page_bytes = 256, .slot_bytes = 64, .page_tokens = 64};
 }
 
-/// A device whose snapshots are of one byte throughout: their number.
+/// A device whose snapshots consist of one repeated byte: their number.
 class FakeDevice : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<protocol::ReadKv>;
@@ -51,7 +51,7 @@ class OtherBuildsTest : public testing::Test {
     EXPECT_TRUE(fetched.ok());
     return fetched.ok() ? std::move(*fetched) : Fetched{};
   }
-  /// Stores a state of bytes that are all `content`, and waits until it is there.
+  /// Stores a state filled with `content`, and waits until it is stored.
   void store(std::uint64_t arithmetic, const SharedTokens& prompt, std::uint32_t at, std::uint8_t content) {
     const std::uint64_t before = figures_->stored.load();
     tier_.tell(protocol::StoreState{.kind = kind_with(arithmetic),

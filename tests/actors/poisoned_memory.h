@@ -1,6 +1,6 @@
 #pragma once
-// Memory of a device that is all NaN until something is written to it, and again when it was given back: whoever reads
-// what nobody wrote answers nonsense.
+// Device memory filled with NaN until written, and again after it was freed, so that reading uninitialized
+// memory shows in the results.
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// How entries go: superseded, evicted, expired, lost; and what keeps them.
+// Removal of entries: superseded, evicted, expired, lost; and protection from it.
 #include "tests/actors/cache_fixture.h"
 
 namespace reprise::actors {
@@ -41,7 +41,7 @@ TEST_F(PrefixCacheEviction, LeasedOnesStay) {
   EXPECT_FALSE(cache().release(a));
   EXPECT_EQ(evict_all(), Ids{a});
   EXPECT_FALSE(cache().remove(a, MissReason::kEvicted));
-  EXPECT_FALSE(cache().release(a));  // known no more
+  EXPECT_FALSE(cache().release(a));  // no longer known
 }
 
 TEST_F(PrefixCacheEviction, WhatIsWrongGoesWithAllThatFollowedFromIt) {
@@ -67,7 +67,7 @@ TEST_F(PrefixCacheEviction, PinnedOnesGoLast) {
   NewEntry pinned = entry(2);
   pinned.pinned = true;
   const EntryId a = cache().insert("", List{1, 1}, pinned, now()).entry;
-  const EntryId b = cache().insert("", List{2, 2}, pinned, now()).entry;  // one too many
+  const EntryId b = cache().insert("", List{2, 2}, pinned, now()).entry;  // beyond max_pinned
   const EntryId c = put({3, 3});
   EXPECT_TRUE(cache().find(a)->pinned);
   EXPECT_FALSE(cache().find(b)->pinned);
@@ -221,7 +221,7 @@ TEST_F(PrefixCacheEviction, AnEntryMayHaveAShorterTimeOfItsOwn) {
   EXPECT_EQ(cache().expire(at(22)), (std::vector<std::uint64_t>{102, 101}));
   EXPECT_FALSE(cache().find(a));
   EXPECT_TRUE(cache().find(c));
-  // Of two wishes for one place the longer life counts, none of its own for longest.
+  // The longer of two TTLs for one position wins; no TTL is the longest.
   const EntryId d = cache().insert("", List{4, 4}, brief, at(30)).entry;
   cache().insert("", List{4, 4}, entry(2), at(30));
   EXPECT_TRUE(cache().expire(at(60)).empty());
@@ -245,7 +245,7 @@ TEST_F(PrefixCacheEviction, APlaceIsTakenOnce) {
   EXPECT_EQ(cache().find(a)->origin, Origin::kPromptEnd);
   EXPECT_EQ(cache().find(a)->hits, 0u);
   EXPECT_EQ(cache().stats().inserts_by_origin[static_cast<int>(Origin::kBranch)], 0u);
-  EXPECT_EQ(evict_all(), (Ids{b, a}));  // it counts as a use
+  EXPECT_EQ(evict_all(), (Ids{b, a}));  // it counts as used
 }
 
 TEST_F(PrefixCacheEviction, AConversationMovesOn) {
@@ -257,11 +257,11 @@ TEST_F(PrefixCacheEviction, AConversationMovesOn) {
   put_at(2, Origin::kSystem, 7, 1);                           // 101
   put_at(4, Origin::kLastUser, 7, 1);                         // 102
   put_at(6, Origin::kHistory, 7, 1);                          // 103
-  put_at(8, Origin::kPromptEnd, 8, 2);                        // 104, of another
+  put_at(8, Origin::kPromptEnd, 8, 2);                        // 104, another conversation
   EXPECT_EQ(put_at(9, Origin::kPromptEnd, 7, 1).size(), 0u);  // 105, the same request
   EXPECT_EQ(put_at(10, Origin::kBranch, 7, 3).size(), 0u);    // 106, supersedes nothing
   EXPECT_EQ(put_at(12, Origin::kTurnEnd, 7, 3), (std::vector<std::uint64_t>{105, 103}));  // 107
-  EXPECT_EQ(put_at(11, Origin::kHistory, 7, 4).size(), 0u);  // 108; those that are longer stay
+  EXPECT_EQ(put_at(11, Origin::kHistory, 7, 4).size(), 0u);  // 108; longer ones stay
   EXPECT_EQ(put_at(15, Origin::kHistory, 0, 5).size(), 0u);  // 109
   EXPECT_EQ(put_at(16, Origin::kHistory, 0, 6).size(), 0u);  // 110; no conversation
   EXPECT_EQ(cache().stats().superseded, 2u);
@@ -287,7 +287,7 @@ TEST_F(PrefixCacheEviction, APromptSentAgainKeepsItsEnd) {
     EXPECT_EQ(ask(prompt, request), 9u);
     reply(prompt + List{20 + request, 21}, request);
   }
-  // The next turn restores the last reply, and needs the end of the prompt no more.
+  // The next turn restores the last reply, and no longer needs the end of the prompt.
   EXPECT_EQ(ask(prompt + List{24, 21, 30}, 5), 12u);
   reply(prompt + List{24, 21, 30, 31}, 5);
   EXPECT_EQ(ask(prompt, 6), 0u);
@@ -376,7 +376,7 @@ TEST_F(PrefixCacheEviction, WherePromptsPartEntriesAgeSlower) {
   const EntryId hit = put_at(150, {5, 5});
   EXPECT_FALSE(cache().release(cache().lookup("", List{5, 5, 5}, 0, at(160)).restore->entry));
   const EntryId two_ways = put_at(180, {7, 7});
-  // Time unused over patience at 200: 100 / 4, 92 / 4, 40 / 2, 20 / 1; at 300: 50, 48, 70, 120.
+  // Idle time over patience at 200: 100 / 4, 92 / 4, 40 / 2, 20 / 1; at 300: 50, 48, 70, 120.
   EXPECT_EQ(cache().least_valuable(at(200), true)->id, three_ways);
   Ids order;
   while (const auto victim = cache().least_valuable(at(300), true)) {

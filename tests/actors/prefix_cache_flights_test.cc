@@ -82,7 +82,7 @@ TEST_F(PrefixCacheFlights, PathsThatNobodyWalksGoFirst) {
 TEST_F(PrefixCacheFlights, PathsOfEntriesAndFlightsStay) {
   options.max_path_tokens = 4;
   const EntryId entry = put({1, 1, 1});
-  see({1, 1, 1, 5, 5, 5});  // its end goes at once
+  see({1, 1, 1, 5, 5, 5});  // it ends at once
   EXPECT_EQ(look({1, 1, 1, 5}).known, 3u);
   const FlightId flight = cache().begin_flight("", List{2, 2, 2}, now());
   EXPECT_EQ(cache().stats().path_tokens, 6u);
@@ -92,7 +92,7 @@ TEST_F(PrefixCacheFlights, PathsOfEntriesAndFlightsStay) {
   cache().remove(entry, MissReason::kEvicted);
   EXPECT_EQ(look({1, 1, 1, 1}).reason, MissReason::kEvicted);
   see({3, 3, 3});
-  EXPECT_EQ(look({1, 1, 1, 1}).reason, MissReason::kNeverSeen);  // the tombstone went with the path
+  EXPECT_EQ(look({1, 1, 1, 1}).reason, MissReason::kNeverSeen);  // the tombstone was removed with the path
 }
 
 TEST_F(PrefixCacheFlights, ATooLongPromptGoesByItself) {
@@ -115,7 +115,7 @@ TEST_F(PrefixCacheFlights, NamespacesHaveALimit) {
   EXPECT_EQ(cache().stats().namespaces, 2u);
   EXPECT_EQ(cache().lookup("b", List{1, 2, 3}, 0, now()).known, 0u);
   EXPECT_EQ(cache().lookup("a", List{1, 2, 3}, 0, now()).known, 3u);
-  // Those that carry stay.
+  // Those with entries or flights stay.
   cache().insert("a", List{1, 2}, entry(2), now());
   const FlightId flight = cache().begin_flight("c", List{1, 2, 3}, now());
   see_in("d");

@@ -1,4 +1,4 @@
-// What a lookup restores, and what it says about the rest.
+// What a lookup restores, and its reasons for the rest.
 #include "tests/actors/cache_fixture.h"
 
 namespace reprise::actors {
@@ -20,14 +20,14 @@ TEST_F(PrefixCacheLookup, NothingKnown) {
 TEST_F(PrefixCacheLookup, TheDeepestEntryOnTheWay) {
   put({1, 2});
   const EntryId deep = put({1, 2, 3, 4});
-  put({1, 2, 3, 4, 5, 6});  // as long as the prompt: of no use
+  put({1, 2, 3, 4, 5, 6});  // as long as the prompt: not usable
   const Found found = look({1, 2, 3, 4, 5, 6});
   ASSERT_TRUE(found.restore);
   EXPECT_EQ(found.restore->entry, deep);
   EXPECT_EQ(found.restore->at, 4u);
   EXPECT_EQ(found.restore->snapshot, cache().find(deep)->snapshot);
   EXPECT_EQ(found.known, 6u);
-  EXPECT_EQ(found.reason, MissReason::kNoCheckpoint);  // at 5, where one could be
+  EXPECT_EQ(found.reason, MissReason::kNoCheckpoint);  // at 5, where a checkpoint would be possible
   EXPECT_EQ(look({1, 2, 3, 4, 5}).reason, MissReason::kNone);
 }
 
@@ -52,7 +52,7 @@ TEST_F(PrefixCacheLookup, TheReasonIsTheDeepestTombstone) {
   EXPECT_EQ(look({1, 2, 3}).reason, MissReason::kCorrupt);
   EXPECT_EQ(look({1, 2, 3, 4, 5, 6, 7}).reason, MissReason::kNone);
   cache().remove(c, MissReason::kLost);
-  EXPECT_EQ(look(prompt).reason, MissReason::kEvicted);  // the other is behind what is known
+  EXPECT_EQ(look(prompt).reason, MissReason::kEvicted);  // the other is beyond the known part
   EXPECT_EQ(look({1, 2, 3, 4, 5, 6, 7}).reason, MissReason::kLost);
   put({1, 2, 3, 4});
   EXPECT_EQ(look(prompt).reason, MissReason::kNoCheckpoint);
@@ -62,8 +62,8 @@ TEST_F(PrefixCacheLookup, TheReasonIsTheDeepestTombstone) {
 TEST_F(PrefixCacheLookup, Unhealthy) {
   see({1, 2, 3, 4, 5});
   cache().note_unhealthy("", List{1, 2, 3});
-  cache().note_unhealthy("", List{1, 2, 9});    // not known
-  cache().note_unhealthy("no", List{1, 2, 3});  // nor this
+  cache().note_unhealthy("", List{1, 2, 9});    // unknown path
+  cache().note_unhealthy("no", List{1, 2, 3});  // unknown namespace
   const Found found = look({1, 2, 3, 4, 5});
   EXPECT_EQ(found.reason, MissReason::kUnhealthy);
   EXPECT_EQ(look({1, 2, 9}).known, 2u);
@@ -87,9 +87,9 @@ TEST_F(PrefixCacheLookup, BelowTheMinimum) {
 TEST_F(PrefixCacheLookup, BranchWhereAPathIsLeft) {
   see({1, 2, 3, 4, 5});
   EXPECT_EQ(look({1, 2, 3, 9}).branch, 3u);
-  EXPECT_EQ(look({1, 2, 3}).branch, 2u);             // ends inside
-  EXPECT_FALSE(look({1, 2, 3, 4, 5}).branch);        // the same again
-  EXPECT_FALSE(look({1, 2, 3, 4, 5, 6, 7}).branch);  // goes on where it ended
+  EXPECT_EQ(look({1, 2, 3}).branch, 2u);             // ends inside a path
+  EXPECT_FALSE(look({1, 2, 3, 4, 5}).branch);        // the same prompt again
+  EXPECT_FALSE(look({1, 2, 3, 4, 5, 6, 7}).branch);  // continues where the path ended
   put({1, 2, 3});
   EXPECT_FALSE(look({1, 2, 3, 9}).branch);
   EXPECT_EQ(look({1, 2, 3, 4, 9}).branch, 4u);
@@ -103,7 +103,7 @@ TEST_F(PrefixCacheLookup, OnAGrid) {
   EXPECT_EQ(look(run_of(0, 3) + List{99}).reason, MissReason::kNeverSeen);
   EXPECT_EQ(look(run_of(0, 3) + List{99}).known, 3u);
   EXPECT_EQ(look(run_of(0, 11) + List{99}).branch, 8u);
-  EXPECT_EQ(look(run_of(0, 8)).branch, 4u);  // at 7, and down
+  EXPECT_EQ(look(run_of(0, 8)).branch, 4u);  // 7, rounded down to the grid
   cache().insert("", run_of(0, 20), entry(8), now());
   EXPECT_EQ(look(run_of(0, 11) + List{99}).reason, MissReason::kNone);
   EXPECT_FALSE(look(run_of(0, 11) + List{99}).branch);
@@ -132,7 +132,7 @@ TEST_F(PrefixCacheLookup, AnyTokenCutsWhatLiesBeyond) {
   EXPECT_EQ(look({1, 2, 3}).restore->at, 2u);
   EXPECT_EQ(look({1, 2, 3, 4, 5, 6, 7}).restore->at, 6u);
   see({1, 2, 3, 8, 8, 8});
-  found = look({1, 2, 3, 8, 8, 7});  // the path is known further than the entry covers
+  found = look({1, 2, 3, 8, 8, 7});  // the path is known beyond the entry
   EXPECT_EQ(found.restore->at, 3u);
   EXPECT_EQ(found.branch, 5u);
   EXPECT_EQ(found.reason, MissReason::kNoCheckpoint);

@@ -1,5 +1,5 @@
-// The prefix cache against its naive model: random operations over prompts that share much, every answer
-// compared, the invariants of the tree checked on the way.
+// The prefix cache against its naive model: random operations on prompts with common prefixes; compares every
+// answer, and checks the tree's invariants.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -13,7 +13,7 @@
 namespace reprise::actors {
 namespace {
 
-// For each of 16 settings: a million in all.
+// For each of 16 settings: a million operations in total.
 constexpr int kOperations = rounds(62'500);
 
 class Duel {
@@ -61,7 +61,7 @@ class Duel {
 
   void compare() {
     PrefixCacheStats a = real_.stats(), b = naive_.stats();
-    a.thrashed = b.thrashed = a.index_bytes = b.index_bytes = 0;  // of no concern to the naive one
+    a.thrashed = b.thrashed = a.index_bytes = b.index_bytes = 0;  // the naive model does not count these
     ASSERT_EQ(std::memcmp(&a, &b, sizeof a), 0)
         << "path tokens " << a.path_tokens << " " << b.path_tokens << ", entries " << a.entries << " "
         << b.entries << ", namespaces " << a.namespaces << " " << b.namespaces;
@@ -87,7 +87,7 @@ class Duel {
     return std::string(1, static_cast<char>('a' + place * below(2)));
   }
 
-  // Mostly an earlier one, cut, changed or longer.
+  // Usually an earlier prompt, truncated, changed or extended.
   List prompt() {
     List list;
     if (!recent_.empty() && below(8) > 0) {
@@ -240,7 +240,7 @@ TEST_P(PrefixCacheModel, AgreesWithTheNaiveOne) {
   options.max_entries = 10;
   options.max_namespaces = setting % 3 + 1;
   options.max_pinned = 2;
-  options.max_in_replies = 0;  // caps are cache_limits_test's
+  options.max_in_replies = 0;  // tested by cache_limits_test
   options.ttl = CacheTime(setting % 5 == 0 ? 0 : 60);
   options.worth_waiting = std::array{1, 4, 0, 2}[setting / 4];
   Duel duel(options, setting / 2 % 2 != 0, 20'261'115 + setting);

@@ -1,4 +1,4 @@
-// A registry and the tier below it, and why prompts are not restored further.
+// A registry with a lower tier, and the reasons of misses.
 
 #include "tests/actors/registry_fixture.h"
 

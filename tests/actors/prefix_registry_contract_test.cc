@@ -1,4 +1,4 @@
-// A registry alone, with a fake worker: what protocol/registry.h and prefix_registry.h promise.
+// The registry's contracts in protocol/registry.h and prefix_registry.h, with a fake worker.
 
 #include "tests/actors/registry_fixture.h"
 
@@ -62,7 +62,7 @@ TEST_F(RegistryContract, ASnapshotWhoseSequenceWasClosedFirstIsLost) {
   announce(1, prompt(100));
   look_up(1);
   protocol::CheckpointTaken report = taken(1, prompt(100), 60, 1);
-  held_->snapshots.clear();  // it went with its sequence
+  held_->snapshots.clear();  // it was freed with its sequence
   registry_.tell(report);
   ask(protocol::Settle{.flight = 1, .reported = 1});
   registry_.tell(protocol::EndFlight{1});
@@ -72,7 +72,7 @@ TEST_F(RegistryContract, ASnapshotWhoseSequenceWasClosedFirstIsLost) {
   EXPECT_EQ(found.reason, protocol::MissReason::kLost);
 }
 
-// What is behind must be computed, whatever is there.
+// Tokens beyond the maximum must be computed, whatever is cached.
 TEST_F(RegistryContract, APromptIsRestoredNoFurtherThanItMayBe) {
   start();
   keep(1, prompt(100), 60);
@@ -295,7 +295,7 @@ TEST_F(RegistryContract, OneThatFailsBeginsAnewWithNothingAndWaitsToBeBound) {
   EXPECT_FALSE(registry_.ask_blocking(protocol::InjectCrash{}, 20s).ok());
   EXPECT_FALSE(settling.get().ok()) << "whoever waited is told that there is no answer";
   EXPECT_TRUE(eventually([&] { return held_->starts == 2; }));
-  registry_.tell(taken(2, prompt(100), 80, 2));  // of a flight that it does not know, and it is not bound
+  registry_.tell(taken(2, prompt(100), 80, 2));  // of an unknown flight, and it is not bound
   EXPECT_EQ(look_up(2).reason, protocol::MissReason::kLost);
   EXPECT_FALSE(is_adopted(2));
   bind(1);

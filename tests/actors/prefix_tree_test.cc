@@ -1,4 +1,4 @@
-// The tree at sizes that its naive model does not reach; what it answers, and its invariants, are prefix_cache_model_test's.
+// The tree at sizes beyond its naive model; prefix_cache_model_test checks its answers and invariants.
 
 #include "actors/cache/prefix_tree.h"
 
@@ -44,8 +44,8 @@ TEST_F(PrefixTreeTest, ManyChildren) {
   tree.check();
 }
 
-// Each token a node of its own, as deep as prompts get. Cut in long pieces first, then those from below: an
-// order in which the making takes no time.
+// One node per token, to the maximum depth of prompts. Long pieces are split from below, the order in which
+// construction is fast.
 TEST_F(PrefixTreeTest, DeepPathsNeedNoStack) {
   constexpr std::uint32_t kDepth = 100'000;
   constexpr std::uint32_t kPiece = 250;

@@ -1,5 +1,4 @@
-// A prompt with a budget for its keys and values, as the worker's parts see it: its price, when it is compacted, and what becomes
-// of it then.
+// A prompt with a KV budget in the worker's parts: its cost, when it is compacted, and what follows.
 
 #include "tests/actors/worker_parts.h"
 
@@ -132,7 +131,7 @@ TEST_F(PromptCompactionTest, WhoLeavesOffIsNotCompacted) {
   EXPECT_EQ(parts.compacted, 0U);
 }
 
-// n > 1: choices go on from a raw snapshot of it, by tokens; nobody else gets one.
+// n > 1: choices continue from a raw snapshot of it, by tokens; no other request can use it.
 TEST_F(PromptCompactionTest, SnapshotsOfItAreItsRequestsOwn) {
   WorkerParts parts;
   SequenceRun& run = open(parts);
@@ -157,7 +156,7 @@ TEST_F(PromptCompactionTest, SnapshotsOfItAreItsRequestsOwn) {
   EXPECT_TRUE(other.compacted());
 }
 
-// Decoding goes on behind the places that it has, at the positions that its tokens have.
+// Decoding continues after its KV entries, at the positions of its tokens.
 TEST_F(PromptCompactionTest, GivesWayOnlyIntoTheSwapAndComesBackAsItWas) {
   for (const std::uint64_t swap : {std::uint64_t{1} << 20, std::uint64_t{100}}) {
     WorkerParts parts({.swap = swap});
@@ -182,7 +181,8 @@ TEST_F(PromptCompactionTest, GivesWayOnlyIntoTheSwapAndComesBackAsItWas) {
   }
 }
 
-// One step has both: the memory that the prompt needs at its end is that of a reply whose next token has just been computed.
+// In one step: the memory that the prompt needs at its end belongs to a reply whose next token has just been
+// computed.
 TEST_F(PromptCompactionTest, WhatIsComputedBesideItIsNotLostWhereThatGivesWay) {
   WorkerParts parts;
   SequenceRun& needy = open(parts);
@@ -204,7 +204,7 @@ TEST_F(PromptCompactionTest, WhatIsComputedBesideItIsNotLostWhereThatGivesWay) {
   const std::uint64_t rest = parts.state.budget().free();
   parts.take_all_but(kPageBytes);
   parts.memory.look_for_block(2 * kPageBytes);
-  parts.memory.reclaim_ended(0);  // nobody has anything else
+  parts.memory.reclaim_ended(0);  // the registries have nothing to free
   parts.compute();
   EXPECT_TRUE(prefilled.answered());
   EXPECT_FALSE(reply.state.has_value());

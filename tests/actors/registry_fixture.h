@@ -1,5 +1,5 @@
 #pragma once
-// A registry with a fake worker and a fake tier below it.
+// A registry with a fake worker and a fake lower tier.
 
 #include <gtest/gtest.h>
 
@@ -22,17 +22,17 @@ using protocol::JobError;
 using protocol::JobFault;
 using protocol::JobResult;
 
-/// What the worker was told, and what it holds.
+/// Messages that the worker received, and snapshots it holds.
 struct Held {
   std::mutex mutex;
   std::set<protocol::SnapshotId> snapshots;  // guarded by mutex
   std::set<protocol::SnapshotId> adopted;    // guarded by mutex
-  std::vector<std::uint32_t> added;          // places; guarded by mutex
+  std::vector<std::uint32_t> added;          // positions; guarded by mutex
   std::atomic<bool> hold_adoptions{false};
   std::atomic<std::uint32_t> adoptions_held{0};
   std::atomic<std::uint32_t> drops_of_adopted{0};
   std::atomic<std::uint32_t> offers{0};
-  std::atomic<std::uint32_t> starts{0};  // that the supervisor was told of
+  std::atomic<std::uint32_t> starts{0};  // reported to the supervisor
 
   std::size_t count() {
     const std::lock_guard lock(mutex);
@@ -40,11 +40,11 @@ struct Held {
   }
 };
 
-constexpr std::uint64_t kSnapshotBytes = 100'000;  // far more than an index of few prompts
+constexpr std::uint64_t kSnapshotBytes = 100'000;  // far more than the index of a few prompts
 
 struct LetAdoptionsGo {};
 
-/// Every snapshot has 100 bytes.
+/// Every snapshot has kSnapshotBytes.
 class FakeWorker : public runtime::Actor {
  public:
   using Accepts =
@@ -111,7 +111,7 @@ class RegistryStarts : public runtime::Actor {
   const std::shared_ptr<Held> held_;
 };
 
-/// A tier that has nothing, or answers when it is told to.
+/// A tier that is empty, or answers as told.
 struct Below {
   std::atomic<bool> hold{false};
   std::mutex mutex;
@@ -162,7 +162,7 @@ class FakeTier : public runtime::Actor {
 
 class RegistryContract : public testing::Test {
  protected:
-  /// With a tier below.
+  /// Starts the registry with a lower tier.
   void start_above() {
     tier_ = system_.spawn<FakeTier>({}, below_);
     start();
@@ -221,7 +221,7 @@ class RegistryContract : public testing::Test {
   protocol::LookedUp look_up(FlightNumber flight) {
     return ask(protocol::Lookup{.flight = flight, .sequence = sequence(flight)});
   }
-  /// What the worker says when it has taken a checkpoint; `number` names its snapshot.
+  /// Returns the worker's report of a checkpoint; `number` is its snapshot's.
   protocol::CheckpointTaken taken(FlightNumber flight, const TokenList& tokens, std::uint32_t at,
                                   std::uint64_t number) {
     auto plan = std::make_shared<protocol::CheckpointPlan>();
@@ -238,7 +238,7 @@ class RegistryContract : public testing::Test {
             .at = at,
             .snapshot = protocol::SnapshotTaken{.snapshot = id, .tokens = at}};
   }
-  /// A prompt that was computed and kept at `at`.
+  /// Makes the registry adopt a snapshot of the prompt at `at`.
   void keep(FlightNumber flight, const TokenList& tokens, std::uint32_t at) {
     announce(flight, tokens);
     look_up(flight);

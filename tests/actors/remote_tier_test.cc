@@ -1,5 +1,5 @@
-// A store that servers share as a tier (tiers_test.cc has what holds for all): one that is gone, or hangs, costs hits and
-// never requests.
+// A shared store as a tier (common tests: tiers_test.cc): if it is gone or hangs, hits are lost, but no
+// requests.
 
 #include <atomic>
 #include <thread>
@@ -99,7 +99,7 @@ TEST_F(RemoteTierGoneTest, AStoreThatHangsCostsOneTimeoutNotEveryRequests) {
   EngineHarness engine(options);
   for (std::uint32_t i = 0; i < 20; ++i) EXPECT_FALSE(engine.ask(random_tokens(100, i), 1).error);
   EXPECT_EQ(engine.figure("tier_off", "remote"), 1);
-  // The writer, when it began, and the reader, if it was asked at that moment.
+  // The writer's at its start, and the reader's, if it was asked meanwhile.
   EXPECT_LE(store.connections(), 2);
 }
 

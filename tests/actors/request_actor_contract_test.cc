@@ -1,5 +1,5 @@
-// A request alone, with a fake worker and a fake registry: whatever way it ends, it gives back what it held, and
-// its client is told once.
+// A request with a fake worker and a fake registry: however it ends, it releases what it held, and tells its
+// client once.
 
 #include <gtest/gtest.h>
 
@@ -22,13 +22,13 @@ using protocol::JobResult;
 using protocol::MissReason;
 using protocol::ServiceErrorCode;
 
-/// Where a neighbour keeps the request waiting, or lets it fail.
+/// Where a peer delays the request, or makes it fail.
 enum class At : std::uint8_t {
   kNowhere,
   kAnnounce,
   kOpen,
   kLookup,
-  kLoad,  // what a tier has brought
+  kLoad,  // a state from a tier
   kRestore,
   kPrefill,
   kKeepPrompt,  // n > 1
@@ -37,22 +37,22 @@ enum class At : std::uint8_t {
   kSettle,
 };
 
-/// What the neighbours hold for requests, and how they behave.
+/// What the peers hold for requests, and how they behave.
 struct Script {
   std::atomic<At> hold{At::kNowhere};
-  std::atomic<bool> held{false};  // somebody waits there
+  std::atomic<bool> held{false};  // a request waits there
   std::atomic<At> fail{At::kNowhere};
   std::atomic<JobFault> fault{JobFault::kDeviceFailed};
   std::atomic<bool> knows_prefix{true};
-  std::atomic<bool> brings{false};  // the registry has a state from a tier below
+  std::atomic<bool> brings{false};  // the registry has a state from a lower tier
 
   std::mutex mutex;
-  // All of these guarded by mutex.
+  // All guarded by mutex.
   std::set<std::uint64_t> tickets;
   std::set<protocol::FlightNumber> flights;
   std::set<protocol::FlightNumber> leases;
   std::vector<MissReason> ended_leases;
-  std::vector<std::uint32_t> brought;  // tokens, as the ends of leases say
+  std::vector<std::uint32_t> brought;  // tokens, as reported at the ends of leases
   std::vector<std::uint32_t> settled;
   std::vector<protocol::SharedPlan> plans;
   std::uint32_t lookups = 0;
@@ -68,7 +68,7 @@ struct Script {
 
 struct LetGo {};
 
-/// Holds the answer where the script says so.
+/// Holds or fails the answer if the script says so.
 template <class Reply>
 bool holds(Script& script, At at, std::vector<std::function<void()>>& later, runtime::ReplyTo<Reply>& reply,
            const Reply& answer) {
@@ -105,7 +105,7 @@ class ScriptedWorker : public runtime::Actor {
     script_->closed_unsettled = script_->closed_unsettled || script_->settling;
   }
   void on(protocol::Cancel) {}
-  void on(protocol::LeaveOff) {  // a prefill comes to its end soon
+  void on(protocol::LeaveOff) {  // the prefill ends soon
     if (script_->hold == At::kPrefill) on(LetGo{});
   }
   void on(protocol::RestoreKv job, runtime::ReplyTo<JobResult<protocol::Restored>> reply) {
@@ -156,7 +156,7 @@ class ScriptedWorker : public runtime::Actor {
     for (const auto& one : std::exchange(later_, {})) one();
   }
 
-  // What no request asks for.
+  // Not used by requests.
   JobResult<protocol::ArchLoaded> on(protocol::LoadArch) { return JobError{}; }
   void on(DeviceWorker::LoadDone) {}
   protocol::ReadKv::Reply on(protocol::ReadKv) { return JobError{}; }
@@ -262,7 +262,7 @@ class ScriptedRegistry : public runtime::Actor {
     for (const auto& one : std::exchange(later_, {})) one();
   }
 
-  // What no request asks for here.
+  // Not used by requests in these tests.
   void on(protocol::CheckpointTaken) {}
   void on(protocol::DropEntry) {}
   protocol::Nothing on(protocol::DropNamespaces) { return {}; }
@@ -317,7 +317,7 @@ class RequestContract : public testing::Test {
                    .idle_slot = nullptr};
     return {std::move(reader), system_.spawn<RequestActor>({}, std::move(job))};
   }
-  /// What the client saw, a letter for each event.
+  /// Returns the client's events, one letter each.
   static std::string read(Client& client, std::optional<protocol::ServiceError>* error = nullptr) {
     std::string seen;
     for (;;) {
@@ -420,7 +420,7 @@ TEST_F(RequestContract, ALostModelIsToldInAnyPhase) {
     std::optional<protocol::ServiceError> error;
     const std::string seen = read(client, &error);
     expect_gone(client, at);
-    if (at != At::kTurnEnd && at != At::kSettle) {  // by then the answer is whole
+    if (at != At::kTurnEnd && at != At::kSettle) {  // by then the answer is complete
       ASSERT_TRUE(error.has_value()) << static_cast<int>(at) << " " << seen;
       EXPECT_EQ(error->code, ServiceErrorCode::kUnavailable);
     }

@@ -1,4 +1,4 @@
-// Taking snapshots and restoring from them: what is waited for, what is skipped, what is dropped.
+// Taking and restoring snapshots: what waits, what is skipped, what is dropped.
 
 #include "tests/actors/worker_parts.h"
 
@@ -153,7 +153,7 @@ TEST_F(SnapshotJobsTest, StatesThatAreNotFiniteAreNeverKept) {
   EXPECT_EQ(parts.table.snapshots().size(), 0U);
 }
 
-/// A state of the host's: bytes that count up.
+/// A state in host memory, with increasing bytes.
 protocol::SharedHostState host_state(std::uint32_t tokens, std::size_t bytes) {
   auto state = std::make_shared<protocol::HostState>();
   state->stored = state->logical = tokens;

@@ -1,4 +1,4 @@
-// Who owns a snapshot, and until when; what ids of the past mean; what is left when a model fails.
+// Ownership and lifetime of snapshots; outdated IDs; what remains when a model fails.
 
 #include "tests/actors/worker_parts.h"
 

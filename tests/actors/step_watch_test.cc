@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Looks at a step that began at `began` for as long as it takes, every 50 ms.
+// Polls, every 50 ms, a step that began at `began` and lasts `takes`.
 void watch(StepWatch& watch, std::int64_t began, std::chrono::nanoseconds& now,
            std::chrono::nanoseconds takes) {
   for (const auto end = now + takes; now < end; now += 50ms) watch.look(began, now);
@@ -58,7 +58,7 @@ TEST(StepWatch, TimeInWhichNobodyWatchedDoesNotCount) {
   std::chrono::nanoseconds now = 1s;
   const StepPatience patience{.floor = 120s};
   watch(steps, 1, now, 10s);
-  now += std::chrono::hours(8);  // the machine slept
+  now += std::chrono::hours(8);  // the machine was suspended
   watch(steps, 1, now, 10s);
   EXPECT_FALSE(steps.hangs(patience));
   EXPECT_LT(steps.seen(), 22s);

@@ -1,5 +1,5 @@
-// Structured output through the engine, on the built-in model: replies fit, the same seed gives the same reply however it
-// is computed, and what cannot be kept is refused before anything is computed.
+// Structured output with the built-in model: replies match the constraint, a seed gives the same reply
+// however it is computed, and infeasible constraints are refused before any prefill.
 
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ class StructuredOutputTest : public testing::TestWithParam<std::string> {
     return {.kind = Constraint::Kind::kJsonSchema, .json = json(text), .field = "response_format"};
   }
 
-  // What a client keeps of a reply: without its reasoning.
+  // Returns the part of a reply that clients keep: without its reasoning.
   std::string content(const Reply::Choice& choice) const {
     const auto chat = harness_->engine().models().at(0).chat;
     const protocol::GenerateRequest asked = request({}, 1);
@@ -105,7 +105,7 @@ TEST_P(StructuredOutputTest, TheSameSeedGivesTheSameReply) {
   EXPECT_EQ(harness_->ask(with(true)).choices, cold.choices) << "restored";
   std::vector<runtime::StreamReader<protocol::Event>> together;
   for (int i = 0; i < 4; ++i) together.push_back(harness_->engine().generate(with(i % 2 == 0)));
-  // And beside one without a constraint.
+  // And next to one without a constraint.
   protocol::GenerateRequest plain = request({}, 5);
   plain.max_tokens = 40;
   together.push_back(harness_->engine().generate(plain));
@@ -223,7 +223,7 @@ TEST_P(StructuredOutputTest, AToolsGrammarThatCannotBeKeptIsRefused) {
       << refused.error->message;
 }
 
-// -- reasoning budgets, which close reasoning by masks
+// -- reasoning budgets, enforced by masks
 
 class ReasoningBudgetTest : public StructuredOutputTest {
  protected:
@@ -245,7 +245,7 @@ class ReasoningBudgetTest : public StructuredOutputTest {
     return static_cast<std::size_t>(std::find(tokens.begin(), tokens.end(), *tokenizer().find(text)) -
                                     tokens.begin());
   }
-  // Closed behind so many tokens, and answered.
+  // Expects the reasoning to be closed after that many tokens, followed by an answer.
   void expect_closed(const Reply::Choice& choice, std::uint32_t budget) {
     const std::size_t closed = find(choice.tokens, "</think>");
     ASSERT_LT(closed, choice.tokens.size()) << choice.text;
@@ -266,7 +266,7 @@ TEST_P(ReasoningBudgetTest, ReasoningIsClosedAndTheAnswerFollows) {
     for (const std::uint32_t budget : {0U, 1U, 7U, 64U, 250U}) {
       const Reply limited = harness_->ask(thinking(static_cast<std::int32_t>(budget), seed));
       ASSERT_FALSE(limited.error.has_value()) << limited.error->message;
-      if (reasoned < budget) {  // its bits are those of a reply without a budget
+      if (reasoned < budget) {  // bitwise identical to a reply without a budget
         EXPECT_EQ(limited.choices, free.choices) << budget << " of " << reasoned;
         EXPECT_EQ(limited.usage.reasoning_ended_by, protocol::ReasoningEnd::kModel);
       } else if (reasoned > budget + 1) {
@@ -375,7 +375,7 @@ TEST_P(ReasoningBudgetTest, CountsWhatTheModelOpensItself) {
 }
 
 TEST_P(ReasoningBudgetTest, TheClientEndsReasoningInFlight) {
-  const ChatModelFolder folder;  // reasons without an end
+  const ChatModelFolder folder;  // never ends its reasoning
   EngineOptions options = EngineHarness::defaults(GetParam(), "");
   options.models = {{.name = "m", .path = folder.path()}};
   EngineHarness harness(options);
@@ -399,7 +399,7 @@ TEST_P(ReasoningBudgetTest, TheClientEndsReasoningInFlight) {
   EXPECT_EQ(rest.usage.reasoning_ended_by, protocol::ReasoningEnd::kClient);
   EXPECT_EQ(before + rest.tokens().size(), *wish.max_tokens) << "the rest is the model's";
   EXPECT_FALSE(harness.engine().end_reasoning("r", "t")) << "it has ended";
-  // Also before it has begun.
+  // Works before it has begun, too.
   auto soon = harness.engine().generate(wish);
   EXPECT_TRUE(harness.engine().end_reasoning("r", "t"));
   EXPECT_EQ(read_all(std::move(soon)).usage.reasoning_ended_by, protocol::ReasoningEnd::kClient);

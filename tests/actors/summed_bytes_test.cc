@@ -1,4 +1,4 @@
-// Bytes with digests of their pieces: what was copied is the same, and what was changed is found out wherever it is.
+// Byte buffers with digests of their pieces: copies are equal, and any change is detected.
 
 #include "actors/tiers/summed_bytes.h"
 

@@ -1,4 +1,4 @@
-// Texts and templates that throw, hang and crowd: nobody but their own job suffers.
+// Texts and templates that throw, hang or crowd affect only their own job.
 
 #include "actors/request/text_pool.h"
 
@@ -18,7 +18,7 @@ using protocol::ServiceError;
 using protocol::ServiceErrorCode;
 using TextReply = HistoryJob::Reply;
 
-/// Asks the pool from an actor's turn, as asks must be.
+/// Asks the pool within an actor's turn, as asks require.
 class PoolClient : public runtime::Actor {
  public:
   struct Tell {
@@ -59,7 +59,7 @@ class TextPoolTest : public testing::Test {
     if (!gate_.try_wait()) gate_.count_down();
   }
 
-  /// A tokenizer that does what the text says; a token for each byte.
+  /// A tokenizer controlled by the text; one token per byte.
   TokenList encode(const std::string& text) {
     const auto says = [&](const char* what) { return text.find(what) != std::string::npos; };
     if (says("throw")) throw std::runtime_error("out of cheese");
@@ -72,7 +72,7 @@ class TextPoolTest : public testing::Test {
     return TokenList(text.begin(), text.end());
   }
 
-  /// The history behind a reply of that text.
+  /// The history job after a reply with that text.
   TextReply history(const std::string& what, const std::string& tenant = "", protocol::TextTime time = {}) {
     auto request = std::make_shared<protocol::GenerateRequest>();
     request->tenant = tenant;

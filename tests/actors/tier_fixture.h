@@ -1,5 +1,5 @@
 #pragma once
-// An engine over one tier of snapshots: the host's memory, a folder, or a store that servers share.
+// An engine with one lower tier: host memory, a folder, or a shared store.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,6 @@ class TierFixture : public testing::Test {
  protected:
   static constexpr const char* kSecret = "a secret for the tests";
 
-  /// Of a device that keeps next to nothing.
   static EngineOptions host_options(const OnDevice& on, std::uint64_t most_bytes = 64ULL << 20) {
     EngineOptions options = EngineHarness::defaults(on.device, on.model);
     options.registry.cache.max_entries = 1;
@@ -56,14 +55,14 @@ class TierFixture : public testing::Test {
     const std::lock_guard lock(mutex_);
     return log_.find(text) != std::string::npos;
   }
-  /// Answers a prompt and waits until what it leaves has been written.
+  /// Answers a prompt, and waits until its snapshots are stored.
   static Reply compute(EngineHarness& engine, const TokenList& prompt) {
     Reply reply = engine.ask(prompt);
     engine.settle();
     EXPECT_GE(engine.figure("tier_stored_total"), 1);
     return reply;
   }
-  /// The snapshots' files: 'm', manifests; 'c', chunks.
+  /// Returns the snapshot files of that kind: 'm': manifests; 'c': chunks.
   std::vector<std::filesystem::path> files(char kind) const {
     std::vector<std::filesystem::path> found;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_.path())) {

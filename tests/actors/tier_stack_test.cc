@@ -1,4 +1,4 @@
-// Tiers below the devices as one: who is asked, and in which order.
+// The stack of tiers: which tier is asked, and in which order.
 
 #include "actors/tiers/tier_stack.h"
 
@@ -21,7 +21,7 @@ using protocol::FoundState;
 using protocol::MissReason;
 using protocol::Tier;
 
-/// What happened, of all tiers together.
+/// The calls of all tiers in order.
 struct Journal {
   void add(std::string line) {
     const std::lock_guard lock(mutex);

@@ -1,5 +1,5 @@
-// What holds for every tier below the devices: what was computed comes back with the bits of a cold run, to its own
-// tenant alone, and what is kept stays within its bound.
+// Common tests of all tiers: restored states are bitwise identical to a cold run's, visible only to their
+// tenant, and bounded in size.
 
 #include "tests/actors/tier_fixture.h"
 #include "tests/require.h"
@@ -31,7 +31,8 @@ class TierTest : public TierFixture, public testing::WithParamInterface<TierOn> 
     if (tier() == Tier::kHost) return host_options(on());
     return tier() == Tier::kDisk ? disk_options(on(), secret) : remote_options(store_->port(), on(), secret);
   }
-  /// Another device than the one that computed it, or the same, which has given it up; in memory that nobody has cleared.
+  /// Returns another engine than the one that computed it, or the same after it evicted it; with poisoned
+  /// memory.
   EngineHarness& after(std::unique_ptr<EngineHarness>& engine) {
     if (tier() == Tier::kHost) {
       compute(*engine, random_tokens(200, 2));
@@ -65,7 +66,7 @@ TEST_P(TierTest, WhatWasComputedComesBack) {
   EXPECT_EQ(restored.choices, next_engine.cold(next).choices) << "the bits of a cold run";
   EXPECT_EQ(next_engine.figure("cache_brought_total", std::string(name_of(tier()))), 1);
   EXPECT_EQ(next_engine.figure("tier_refused_total"), 0);
-  if (tier() == Tier::kHost) return;  // whose device keeps one entry
+  if (tier() == Tier::kHost) return;  // its device keeps one entry
   EXPECT_EQ(restored.cache.reason, MissReason::kNone);
   const Reply above = next_engine.ask(prompt_ + first.tokens() + random_tokens(70, 4));
   EXPECT_EQ(above.cache.tier, Tier::kDevice) << "the device has it again";
@@ -75,7 +76,7 @@ TEST_P(TierTest, WhatWasComputedComesBack) {
 TEST_P(TierTest, AnotherSecretOrTenantGetsNothing) {
   auto engine = std::make_unique<EngineHarness>(options());
   const Reply first = compute(*engine, prompt_);
-  // Goes on from the newest snapshot: one before it may be evicted before it was copied.
+  // Continues from the newest snapshot: an earlier one may be evicted before it was copied.
   const TokenList next = prompt_ + first.tokens() + random_tokens(70, 3);
   if (tier() != Tier::kHost) {
     EngineHarness stranger(options("another secret, as long"));
@@ -107,7 +108,7 @@ TEST_P(TierTest, PagesInCommonAreKeptOnce) {
 
 TEST_P(TierTest, ItStaysWithinItsBound) {
   constexpr std::uint64_t kMost = 300'000;
-  if (tier() == Tier::kRemote) return;  // a store has a bound of its own
+  if (tier() == Tier::kRemote) return;  // the store has its own bound
   EngineOptions small = options();
   small.host.most_bytes = tier() == Tier::kHost ? kMost : 0;
   small.disk.most_bytes = kMost;

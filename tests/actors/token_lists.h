@@ -1,5 +1,4 @@
 #pragma once
-// Lists of tokens: random ones, their beginnings, one after the other.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +10,7 @@ namespace reprise::actors {
 
 using List = TokenList;
 
-/// Tokens that any vocabulary has.
+/// Returns tokens that exist in any vocabulary.
 inline TokenList random_tokens(std::size_t count, std::uint32_t seed) {
   std::mt19937 random(seed);
   TokenList tokens(count);

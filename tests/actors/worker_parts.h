@@ -1,6 +1,6 @@
 #pragma once
-// The classes of a device worker, put together without the actor and without a device: a table whose state is
-// on the host, and a model that is played by the test.
+// The classes of a device worker without the actor or a device: state in host memory, and a model simulated
+// by the test.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ using protocol::JobError;
 using protocol::JobFault;
 using protocol::JobResult;
 
-/// An answer that plain code asks for and looks at.
+/// The reply slot of an ask for plain code.
 template <class T>
 class AnswerBox {
  public:
@@ -34,7 +34,7 @@ class AnswerBox {
   AnswerBox(const AnswerBox&) = delete;
   AnswerBox& operator=(const AnswerBox&) = delete;
 
-  /// Once.
+  /// Call once.
   runtime::ReplyTo<T> reply() { return runtime::ReplyTo<T>(slot_); }
   bool answered() const { return slot_->value.has_value(); }
   const T& answer() const { return **slot_->value; }
@@ -70,7 +70,7 @@ inline constexpr std::uint64_t kSlotBytes = 128;
 inline constexpr std::uint32_t kVocab = 16;
 inline constexpr std::uint64_t kTailBytes = 16;
 
-/// Decoding has bits of its own, and is saved where it gives way.
+/// Rules of a GPU model: decoded states are not canonical, and are swapped out on preemption.
 inline constexpr models::ModelRules kGpuRules{.grid = 64,
                                               .phases_mix = false,
                                               .decode_is_canonical = false,
@@ -119,7 +119,7 @@ class WorkerParts {
     state.add(table);
   }
 
-  /// A sequence that holds so many tokens and is at rest.
+  /// Opens an idle sequence of that many tokens.
   SequenceRun& open(std::uint32_t tokens = 0) {
     SequenceRun& run = table.open(++tickets_);
     run.order = ++orders_;
@@ -135,7 +135,7 @@ class WorkerParts {
     }
     return run;
   }
-  /// One that was decoding when it was given way for.
+  /// Opens a sequence that was preempted while decoding.
   SequenceRun& decoding_run(std::uint32_t tokens) {
     SequenceRun& run = open(tokens);
     run.phase = SequenceRun::Phase::kDecode;
@@ -156,7 +156,7 @@ class WorkerParts {
   }
   static std::uint64_t hash_of(std::uint32_t tokens) { return token_hash(*prompt(tokens)); }
 
-  /// Bytes and slots that no sequence of the test needs.
+  /// Allocates all free memory except `bytes`.
   void take_all_but(std::uint64_t bytes) {
     ASSERT_GE(state.budget().free(), bytes);
     ASSERT_TRUE(state.budget().take(state.budget().free() - bytes));
@@ -170,7 +170,7 @@ class WorkerParts {
     return taken.answer()->snapshot;
   }
 
-  /// What a model does with a step: the state goes on, the next token is `best`.
+  /// Simulates a step of the model: states advance, the next token is `best`.
   void compute(TokenId best = 3, bool finite = true) {
     StepWork& work = step.work();
     rows_.clear();
@@ -208,15 +208,15 @@ class WorkerParts {
   }
 
   WorkerFigures figures;
-  std::vector<std::uint64_t> reclaims;             // that were started
-  std::vector<std::uint64_t> ahead_of_need;        // the same, for nobody yet
-  std::vector<protocol::CheckpointTaken> reports;  // to the registry
-  std::vector<protocol::DecodeEvent> uncredited;   // that wait for their reader
+  std::vector<std::uint64_t> reclaims;
+  std::vector<std::uint64_t> ahead_of_need;  // started ahead of need
+  std::vector<protocol::CheckpointTaken> reports;
+  std::vector<protocol::DecodeEvent> uncredited;  // waiting for the reader's credit
   DeviceState state;
   MemorySearch memory;
   Admission admission;
   SnapshotJobs snapshots;
-  std::uint32_t compacted = 0;  // prompts
+  std::uint32_t compacted = 0;
   PromptCompaction compaction;
   Decoding decoding;
   DeviceStep step;

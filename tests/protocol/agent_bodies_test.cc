@@ -1,5 +1,5 @@
-// Bodies as coding agents send them, through the three APIs that they speak: notes of the system between messages keep their
-// positions in every template, and what a model cannot take in history does not end the session.
+// Bodies as coding agents send them, through the three APIs they use: system notes between messages keep
+// their positions in every template, and unsupported content in history does not end the session.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 namespace reprise::protocol::agent_bodies {
 namespace {
 
-/// Like Qwen3.5's: a system message stands first, and reasoning is shown behind the last user message alone.
+/// Like Qwen3.5's: a system message must come first, and reasoning is shown only after the last user message.
 constexpr const char* kStrict = R"({%- set ns = namespace(last=0) -%}
 {%- for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor -%}
 {%- for m in messages -%}
@@ -33,18 +33,18 @@ constexpr const char* kStrict = R"({%- set ns = namespace(last=0) -%}
 {%- endfor -%}
 {%- if add_generation_prompt %}<a>{% endif -%})";
 
-/// Shows every role where it stands.
+/// Shows every role at its position.
 constexpr const char* kOpen =
     R"({% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %})";
 
-/// Takes the user and the assistant in turns, with no system and no tools.
+/// Requires alternating user and assistant messages, without system message and tools.
 constexpr const char* kTurns = R"({%- for m in messages -%}
 {%- if m.role not in ['user', 'assistant'] or (m.role == 'user') != (loop.index0 % 2 == 0) -%}
 {{ raise_exception('Conversation roles must alternate') }}{% endif -%}
 <{{ m.role }}>{{ m.content }}</>{% endfor -%}
 {%- if add_generation_prompt %}<assistant>{% endif -%})";
 
-/// Shows the last system message at the beginning, wherever it came.
+/// Shows the last system message at the beginning, wherever it was.
 constexpr const char* kHoists = R"({%- set ns = namespace(s='') -%}
 {%- for m in messages %}{% if m.role == 'system' %}{% set ns.s = m.content %}{% endif %}{% endfor -%}
 {{ ns.s }}{% for m in messages %}{% if m.role != 'system' %}<{{ m.role }}>{{ m.content }}</>{% endif %}{% endfor -%})";
@@ -78,7 +78,7 @@ Json responses_of(const std::string& body) {
   const auto request = responses::read_response_request(*Json::parse(body), {}, store, "");
   return std::get<ChatPrompt>(request.asked.generate.prompt).messages;
 }
-/// "code param" of what the body is refused with.
+/// Returns "code param" of the body's error.
 template <class Read>
 std::string refusal(Read read, const std::string& body) {
   try {
@@ -89,7 +89,7 @@ std::string refusal(Read read, const std::string& body) {
   return "accepted";
 }
 
-// -- what a template gets
+// -- the template's input
 
 TEST(SystemPlace, ATemplateThatShowsItWhereItIsGetsItAsItIs) {
   EXPECT_EQ(
@@ -164,8 +164,8 @@ TEST(SystemPlace, TheOperatorMayChoose) {
 constexpr const char* kNoteA = "The following agents are available: explorer, planner.";
 constexpr const char* kNoteB = "Tokens left: 181204.";
 
-/// The messages of each request of a session: a question with notes behind it, a call, its result with a note, another call
-/// whose result has none, and an answer to go on from.
+/// Returns the messages of each request of a session: a question with notes after it, a call, its result with
+/// a note, another call without a note at its result, and an answer to continue from.
 std::vector<Json> claude_session() {
   const std::string ask =
       R"({"role":"user","content":[{"type":"text","text":"<system-reminder>\nToday is a Friday.\n</system-reminder>"},
@@ -236,7 +236,8 @@ std::vector<Json> codex_session() {
   return requests;
 }
 
-/// Each request of the session begins with all that the one before it showed, and notes stand behind what came before them.
+/// Expects each request to begin with everything the previous one showed, and notes to follow what preceded
+/// them.
 void expect_prefixes(const ChatFormat& format, const std::vector<Json>& requests, const std::string& where) {
   std::string before;
   for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -261,7 +262,8 @@ TEST(AgentSession, EachRequestBeginsWithTheOneBeforeIt) {
   }
 }
 
-/// Whether the template keeps prefixes where nothing stands out of order; some take no tools, or no system message at all.
+/// Returns true if the template keeps prefixes without system notes; some accept no tools or no system
+/// message.
 bool keeps_prefixes(const ChatFormat& format, std::vector<Json> requests) {
   std::string before;
   for (Json& messages : requests) {
@@ -293,7 +295,7 @@ TEST(AgentSession, PublishedTemplates) {
   EXPECT_GT(sessions, 0u);
 }
 
-// -- what a model cannot take
+// -- unsupported content
 
 TEST(AgentHistory, ImagesInResultsAndHistoryBecomeWords) {
   EXPECT_EQ(

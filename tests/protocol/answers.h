@@ -1,5 +1,5 @@
 #pragma once
-// What tests look for in answers.
+// Helpers to inspect responses.
 
 #include <gtest/gtest.h>
 
@@ -11,10 +11,10 @@
 namespace reprise::protocol {
 
 inline const std::string kChat = R"({"messages":[{"role":"user","content":"hi"}]})";
-/// Of default_script(): waits for FakeService::release().
+/// default_script() holds its answer until FakeService::release().
 inline const std::string kWaitingChat = R"({"messages":[{"role":"user","content":"wait in the queue"}]})";
 
-/// In a request's members: its answer comes as a stream.
+/// A member that requests a streamed answer.
 inline const std::string kStream = R"(,"stream":true)";
 
 inline Json parsed(const std::string& text) {
@@ -23,7 +23,7 @@ inline Json parsed(const std::string& text) {
   return json.ok() ? *json : Json();
 }
 
-/// A field of the error, or why there is none.
+/// Returns a field of the error, or "no error".
 inline std::string error_field(const ClientResponse& response, std::string_view name) {
   const Json json = parsed(response.body);
   const Json* error = json.is_object() ? json.find_object("error") : nullptr;
@@ -34,7 +34,7 @@ inline std::string code_of(const ClientResponse& response) {
   return error_field(response, "code");
 }
 
-/// Seconds of Retry-After; 0 where there is none.
+/// Returns the seconds of Retry-After; 0 if absent.
 inline int retry_after_of(const ClientResponse& response) {
   constexpr std::string_view kName = "Retry-After: ";
   const std::size_t at = response.head.find(kName);

@@ -1,4 +1,4 @@
-// Anthropic's Messages over HTTP: streams of named events, whole answers, errors in Anthropic's shape.
+// Anthropic's Messages over HTTP: streams of named events, whole answers, errors in Anthropic's format.
 
 #include <gtest/gtest.h>
 
@@ -170,7 +170,7 @@ TEST(AnthropicHttp, PingsComeInPrefill) {
   ServedMessages served(options);
   served.service.set_script([](const GenerateRequest& request) {
     Script script = reply_with(request, {"a"});
-    script.insert(script.begin() + 1, Hold{});  // behind Admitted
+    script.insert(script.begin() + 1, Hold{});  // after Admitted
     return script;
   });
   HttpClient client(served.port());
@@ -269,7 +269,7 @@ TEST(AnthropicHttp, CountsTokens) {
       client.post("/v1/messages/count_tokens?beta=true",
                   R"({"model":"fake","messages":[{"role":"user","content":"hi"}]})");
   EXPECT_EQ(response.status, 200);
-  // The scripted service renders to JSON, and counts bytes.
+  // The scripted service renders to JSON and counts bytes.
   EXPECT_EQ(response.body, R"({"input_tokens":54})");
   const ClientResponse refused = client.post("/v1/messages/count_tokens", R"({"messages":[]})");
   EXPECT_EQ(refused.status, 400);

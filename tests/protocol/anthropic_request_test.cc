@@ -1,4 +1,4 @@
-// What becomes of the bodies of Anthropic's Messages.
+// Parsing of Anthropic's Messages bodies.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ const ChatPrompt& chat_of(const ApiRequest& request) {
 std::string messages_of(const std::string& members) {
   return chat_of(read(members)).messages.dump();
 }
-/// "code field: …" of what the body is refused with.
+/// Returns "code field: …" of the body's error.
 std::string refusal(const std::string& body) {
   try {
     read_messages_request(*Json::parse(body), {});

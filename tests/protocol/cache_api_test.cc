@@ -1,4 +1,4 @@
-// The cache and the models by request: who sees what, and who may change it.
+// The endpoints for the cache and the models: visibility and permissions.
 
 #include <gtest/gtest.h>
 
@@ -153,7 +153,7 @@ TEST(ModelApi, NoPageOfAnotherSiteReachesIt) {
     int status;
   };
   const Attempt attempts[] = {
-      {host + json, 200},  // no browser
+      {host + json, 200},  // not a browser
       {host + json + "Origin: http://127.0.0.1:" + port + "\r\n", 200},
       {"Host: localhost\r\nContent-Type: application/json; charset=utf-8\r\n", 200},
       {"Host: [::1]:1\r\n" + json, 200},
@@ -162,7 +162,7 @@ TEST(ModelApi, NoPageOfAnotherSiteReachesIt) {
       {host + json + "Origin: https://evil.example\r\n", 403},
       {host + json + "Origin: null\r\n", 403},
       {host + json + "Sec-Fetch-Site: cross-site\r\n", 403},
-      {"Host: evil.example\r\n" + json + "Origin: http://evil.example\r\n", 403},  // rebinding
+      {"Host: evil.example\r\n" + json + "Origin: http://evil.example\r\n", 403},  // DNS rebinding
       {"Host: 127.0.0.1.evil.example\r\n" + json, 403},
       {"Host: [evil\r\n" + json, 403},
       {host + "Content-Type: text/plain\r\n", 415},

@@ -1,4 +1,4 @@
-// A chat format as a whole: what it finds in a template, and what it says of prompts and replies.
+// Chat formats: detection in a template, and handling of prompts and replies.
 
 #include "protocol/chat/chat_format.h"
 
@@ -7,7 +7,7 @@
 namespace reprise::protocol {
 namespace {
 
-// ChatML with thinking, which is left out of what was said before the last user message.
+// ChatML with reasoning, which is stripped before the last user message.
 constexpr const char* kTemplate = R"({%- set ns = namespace(last=0) -%}
 {%- for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor -%}
 {{- bos_token -}}
@@ -25,7 +25,7 @@ constexpr const char* kTemplate = R"({%- set ns = namespace(last=0) -%}
 
 constexpr TokenId kStart = 1000, kEnd = 1001;
 
-/// A byte is a token, and so are the two marks.
+/// A byte is a token, and so are the two tags.
 TokenList encode(const std::string& text) {
   TokenList tokens;
   for (std::size_t i = 0; i < text.size();) {
@@ -77,8 +77,7 @@ TEST(ChatFormat, ReasoningIsAskedForByNameAndClosedWhereItIsRefused) {
   EXPECT_FALSE(asks(R"({"reasoning_effort": "high", "enable_thinking": false})"));
   ChatPrompt closed = chat_prompt({message("user", "hi")});
   closed.template_extra = Json{{"enable_thinking", false}};
-  EXPECT_TRUE(
-      format()->render(closed)->ends_with("<think>\n</think>"));  // the template opens it whatever it is told
+  EXPECT_TRUE(format()->render(closed)->ends_with("<think>\n</think>"));  // the template always opens it
 }
 
 TEST(ChatFormat, ContentAndArgumentsTakeTheFormThatTemplatesExpect) {
@@ -153,7 +152,7 @@ TEST(ChatFormat, TheHistoryIsWhatTheNextTurnWillBeginWith) {
       << "its thinking is gone, and it ends with the last mark before the next text";
 }
 
-/// The prompt's tokens up to each breakpoint, as text: special tokens as | and !.
+/// Returns the prompt's tokens up to each breakpoint, as text; special tokens as | and !.
 std::vector<std::string> kept(const ChatFormat& format, const ChatPrompt& prompt) {
   const ShownChat shown_chat = *format.show(prompt, {});
   const TokenList& tokens = shown_chat.tokens;

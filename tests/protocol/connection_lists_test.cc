@@ -1,4 +1,4 @@
-// Requests that still come, by network: the biggest sender's slowest gives way.
+// Incomplete requests by network: the slowest of the largest sender is closed.
 
 #include "protocol/http/connection_lists.h"
 
@@ -66,7 +66,7 @@ TEST(SenderList, AFastUploadStaysHoweverOld) {
   Sending slow;
   list.add(fast, network("10.0.0.1"), TimePoint());
   list.add(slow, network("10.0.0.1"), TimePoint() + 5s);
-  list.add(fast, network("10.0.0.1"), TimePoint() + 6s);  // is there already
+  list.add(fast, network("10.0.0.1"), TimePoint() + 6s);  // already in the list
   SenderList::note(fast, 30U << 20);
   SenderList::note(slow, 100);
   EXPECT_EQ(list.size(), 2U);

@@ -1,4 +1,4 @@
-// Embeddings over HTTP, from a service that gives (3, 0, 4) for everything.
+// Embeddings over HTTP, from a service that returns (3, 0, 4) for every input.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ struct Embeddings : ::testing::Test {
     HttpClient client(served.port());
     return client.post("/v1/embeddings", "{" + members + "}");
   }
-  /// The values of the first input.
+  /// Returns the first input's values.
   std::vector<double> values(const std::string& members) {
     const ClientResponse response = post(members);
     EXPECT_EQ(response.status, 200) << response.body;

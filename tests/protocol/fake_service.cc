@@ -11,7 +11,7 @@ using runtime::Task;
 
 namespace {
 
-constexpr std::chrono::milliseconds kStep{2};  // between two looks at whether the reader is there
+constexpr std::chrono::milliseconds kStep{2};  // between checks whether the reader is there
 constexpr std::uint32_t kPromptTokens = 9;
 
 ReplyToken token_of(const std::string& text, int id, const SamplingWishes& sampling) {
@@ -203,7 +203,7 @@ runtime::Ask<Answer<T>> FakeService::answer(Answer<T> value) const {
 }
 
 runtime::Ask<Answer<Tokenized>> FakeService::tokenize(TokenizeRequest request) {
-  Tokenized answer;  // one token a byte, in a millisecond
+  Tokenized answer;  // one token per byte, 1 ms of work
   if (request.caller.time) *request.caller.time += 1000 * request.text.size();
   for (const char c : request.text) {
     answer.tokens.push_back(static_cast<unsigned char>(c));
@@ -226,7 +226,7 @@ runtime::Ask<Answer<Detokenized>> FakeService::detokenize(DetokenizeRequest requ
 
 runtime::Ask<Answer<Rendered>> FakeService::render(RenderRequest request) {
   Rendered rendered{.prompt = request.chat.messages.dump() + "<|im_start|>assistant\n"};
-  if (request.want_tokens) rendered.tokens.resize(rendered.prompt.size());  // one for each byte
+  if (request.want_tokens) rendered.tokens.resize(rendered.prompt.size());  // one per byte
   Answer<Rendered> answer = std::move(rendered);
   return this->answer<Rendered>(std::move(answer));
 }

@@ -1,8 +1,7 @@
 #pragma once
-// A Service without an engine, for tests of what lies in front of it: each request is answered by a script.
-//
-// A script is a list of steps: events to send, pauses, and holds that last until release(). While a request
-// pauses or holds, it notices when its reader has gone, as an engine would within a step.
+// A Service without an engine, for tests of the layers above it. A script answers each request: a list of
+// steps, which are events to send, pauses, and holds until release(). During a pause or hold a request
+// notices when its reader has gone, as an engine does within a step.
 //
 // Threading: any thread.
 
@@ -25,7 +24,7 @@ struct Pause {
   std::chrono::milliseconds time;
 };
 struct Hold {};
-struct ForEver {  // until the reader has gone
+struct ForEver {  // until the reader is gone
   Delta delta;
 };
 using ScriptStep = std::variant<Event, Pause, Hold, ForEver>;
@@ -38,22 +37,20 @@ class FakeService : public Service {
   /// The system must outlive it.
   explicit FakeService(runtime::System& system);
 
-  /// How requests are answered from now on; default_script at first.
+  /// Sets the script for further requests; initially default_script.
   void set_script(Writer writer);
-  /// Lets all holds go on, also those to come.
+  /// Ends all present and future holds.
   void release() { released_ = true; }
   void set_health(Health health);
-  /// There is none at first. Must compile.
+  /// The source must compile.
   void set_chat_template(std::string source);
-  /// What tokenize(), detokenize() and render() fail with from now on; nothing: they work.
+  /// Makes tokenize(), detokenize() and render() fail with this error; nullopt: they succeed.
   void set_ask_failure(std::optional<runtime::ErrorCode> failure);
 
   std::vector<GenerateRequest> requests() const;
-  /// Requests being answered.
   int live() const { return live_; }
-  /// Requests whose reader went away before the end.
+  /// Returns the number of requests whose reader left before the end.
   int left() const { return left_; }
-  /// Events written, of all requests.
   int written() const { return written_; }
 
   runtime::StreamReader<Event> generate(GenerateRequest request) override;
@@ -63,7 +60,7 @@ class FakeService : public Service {
   std::vector<ModelCard> models() const override;
   Health health() const override;
   std::vector<Figure> figures() const override;
-  /// True where that tenant has asked for such a reply, and some request is being answered.
+  /// Returns true if that tenant has requested such a reply, and any request is running.
   bool end_reasoning(const std::string& reply_id, const std::string& tenant) override;
 
  private:
@@ -84,16 +81,16 @@ class FakeService : public Service {
   std::atomic<int> written_{0};
 };
 
-/// Admitted, Started, one delta for each text, Finished and Done, for each of the request's choices.
+/// For each choice: Admitted, Started, one delta per text, Finished and Done.
 Script reply_with(const GenerateRequest& request, const std::vector<std::string>& texts,
                   FinishReason reason = FinishReason::kStop);
 /// Admitted, Started, these values and Done.
 Script embed_with(const GenerateRequest& request, std::vector<float> values);
-/// Of the prompt's text, or of the chat's last message.
+/// Returns the prompt's text, or that of the chat's last message.
 std::string last_words(const GenerateRequest& request);
-/// Answers by the last words of the prompt, so that a client in another process can choose: "call a tool",
-/// "think", "fail at once", "fail later", "go on for ever", "wait in the queue", "wait half way" (behind the
-/// first word); else "Hello, world!".
+/// Chooses the answer by last_words(), so that clients in other processes can control it: "call a tool",
+/// "think", "fail at once", "fail later", "go on for ever", "wait in the queue", "wait half way" (after the
+/// first word); otherwise "Hello, world!".
 Script default_script(const GenerateRequest& request);
 
 }  // namespace reprise::protocol

@@ -1,5 +1,5 @@
-// Every field is read, refused by name, reported or ignored for a reason that is documented: in every API, and as
-// docs/api/fields.md has it.
+// Every field is read, refused by name, reported, or ignored for a documented reason, in every API, and
+// docs/api/fields.md agrees.
 
 #include <gtest/gtest.h>
 
@@ -22,9 +22,9 @@ using Fate = FieldRule::Fate;
 using Names = std::set<std::string>;
 
 struct ReadApi {
-  std::string name;  // in the tables of docs/api/fields.md, where it is there
+  std::string name;  // as in the tables of docs/api/fields.md, if it is there
   std::string path;
-  std::string base;         // a body without its last brace
+  std::string base;         // a body without its closing brace
   bool in_options = false;  // fields go into "options"
 };
 
@@ -89,12 +89,12 @@ Outcome read(const ReadApi& api, const std::string& body) {
   }
 }
 
-/// The body with one more member, given as text: "seed": 7.
+/// Parses the body with one more member, given as text, e.g. "seed": 7.
 Outcome read_with(const ReadApi& api, const std::string& member) {
   return read(api, api.base + (api.in_options ? R"(,"options":{)" + member + "}}" : "," + member + "}"));
 }
 
-/// The names at the top of the body, or of Ollama's options, that the API's reader looks up.
+/// Returns the top-level names of the body, or of Ollama's options, that the API's reader looks up.
 const Names& looked_up(const ReadApi& api) {
   static std::map<const ReadApi*, Names> known;
   const auto found = known.find(&api);
@@ -110,13 +110,13 @@ const Names& looked_up(const ReadApi& api) {
     const std::string name = path.substr(before.size());
     if (name.find('.') == std::string::npos) names.insert(name);
   }
-  if (api.in_options) {  // looked up with all others, but they are not options
+  if (api.in_options) {  // looked up, but not an option
     for (const char* name : {"model", "stream", "reprise"}) names.erase(name);
   }
   return known[&api] = std::move(names);
 }
 
-/// The field's own place in a body, where its name says that it is not at the top.
+/// Returns true if the name denotes a nested field.
 bool is_nested(std::string_view name) {
   return name.find('.') != std::string_view::npos && !name.starts_with("speculative.");
 }
@@ -128,7 +128,7 @@ const FieldRule* rule_of(std::string_view name) {
   return nullptr;
 }
 
-// -- the documents
+// -- documentation
 
 std::vector<std::string> lines_of_page() {
   std::ifstream stream(source_folder() / "docs" / "api" / "fields.md");
@@ -147,7 +147,7 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-/// Rows of the table in docs/api/fields.md whose head begins so.
+/// Returns the rows of the table in docs/api/fields.md whose head begins with `head`.
 std::vector<std::vector<std::string>> rows_below(const std::string& head) {
   std::vector<std::vector<std::string>> rows;
   bool within = false;
@@ -162,13 +162,13 @@ std::vector<std::vector<std::string>> rows_below(const std::string& head) {
   return rows;
 }
 
-/// What docs/api/fields.md says of an API.
+/// The fields of an API according to docs/api/fields.md.
 struct Documented {
   Names taken;
   Names refused;
 };
 
-Names fields_in(const std::string& cell) {  // of `"seed": 7`, `"stop": ["x"]`
+Names fields_in(const std::string& cell) {  // e.g. of `"seed": 7`, `"stop": ["x"]`
   Names names;
   for (std::size_t at = cell.find("`\""); at != std::string::npos;) {
     names.insert(cell.substr(at + 2, cell.find('"', at + 2) - at - 2));
@@ -231,7 +231,7 @@ TEST(FieldRules, EveryFieldIsReadRefusedReportedOrIgnored) {
         if (outcome.refusal) {
           EXPECT_NE(outcome.refusal->message.find(name), std::string::npos) << what;
         }
-        if (!api.path.ends_with("/compact")) {  // a summary reads constraints, and reports that it has none
+        if (!api.path.ends_with("/compact")) {  // a summary reads constraints, and reports them as unused
           EXPECT_EQ(outcome.unknown.count(path), 0u) << what;
         }
       } else if (rule != nullptr && rule->fate == Fate::kRefused) {
@@ -284,7 +284,7 @@ TEST(FieldRules, PageHasTheRules) {
       rows.push_back({rule.fate, rule.note, cell});
     }
   }
-  std::string wanted;  // one table for each fate
+  std::string wanted;  // one table per fate
   for (const auto& [fate, head] : {std::pair(Fate::kRefused, "| refused | instead, or why |"),
                                    std::pair(Fate::kReported, "| reported | instead, or why |"),
                                    std::pair(Fate::kIgnored, "| ignored | why |")}) {
@@ -397,7 +397,7 @@ TEST(FieldRules, EveryKindOfAnswerReports) {
     ASSERT_NE(names, nullptr) << api.path << response.body;
     EXPECT_EQ(names->dump(), R"(["temprature"])") << api.path;
   }
-  // Ollama's answer where there is no prompt.
+  // Ollama's answer to a request without a prompt.
   const ClientResponse loaded = client.post("/api/generate", R"({"model":"fake","temprature":1})");
   EXPECT_NE(loaded.body.find(R"("unknown_fields":["temprature"])"), std::string::npos) << loaded.body;
 }

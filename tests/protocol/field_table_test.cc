@@ -1,4 +1,4 @@
-// The table of fields and APIs in docs/api/fields.md: every cell is sent, with each field of its row.
+// The table of fields and APIs in docs/api/fields.md: sends each field of each row to each API.
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ std::vector<Row> table_rows() {
 
 struct Api {
   const char* path;
-  std::string base;  // a body without its last brace
+  std::string base;  // a body without its closing brace
 };
 
 const std::vector<Api>& apis() {
@@ -90,7 +90,7 @@ TEST(UnknownFields, AStreamNamesThemAtItsEnd) {
   Served served;
   HttpClient client(served.port());
   for (const Api& api : apis()) {
-    if (std::string_view(api.path).starts_with("/api/")) continue;  // streams unless told, and is told not to
+    if (std::string_view(api.path).starts_with("/api/")) continue;  // streams by default
     const std::string limit = std::string_view(api.path) == "/v1/messages" ? ",\"max_tokens\":8" : "";
     const ClientResponse response =
         client.post(api.path, api.base + limit + R"(,"temprature":1,"stream":true})");
@@ -110,7 +110,7 @@ TEST(UnknownFields, AreBoundedInNumberAndLength) {
   ASSERT_EQ(unknown.size(), 9u);
   EXPECT_EQ(unknown.front(), std::string(64, 'x') + "…");
   EXPECT_EQ(unknown.back(), "and 4992 more");
-  // A name is cut between characters.
+  // Names are truncated between characters.
   std::string wide = "x";
   for (int i = 0; i < 100; ++i) wide += "é";
   const ClientResponse cut = client.post("/v1/completions", R"({"prompt":"hi",")" + wide + "\":1}");
@@ -159,7 +159,7 @@ TEST(FieldTable, EveryCellIsTrue) {
       const Api& api = apis()[i];
       const std::string& cell = row.cells[i];
       const bool ollama = std::string_view(api.path).starts_with("/api/");
-      const bool own = name == "images" || name == "logprobs";  // beside the options
+      const bool own = name == "images" || name == "logprobs";  // top-level, beside the options
       const bool in_options = ollama && (cell == "options" || (cell == "no" && !own));
       const bool needs_limit = std::string_view(api.path) == "/v1/messages" && name != "max_tokens";
       const std::string body = api.base + (needs_limit ? ",\"max_tokens\":8" : "") +
@@ -172,7 +172,7 @@ TEST(FieldTable, EveryCellIsTrue) {
       } else {
         EXPECT_TRUE(cell == "yes" || cell == "options" || cell == "–") << what << cell;
         EXPECT_EQ(response.status, 200) << what;
-        // What is no field there is named in the answer, and nothing else is.
+        // The answer names exactly the unknown fields.
         const std::vector<std::string> unknown = unknown_fields(response.body);
         if (cell == "–") {
           EXPECT_EQ(unknown, std::vector<std::string>{name}) << what;

@@ -1,5 +1,5 @@
-// Connections over real sockets: who is noticed leaving, who gives way to newcomers, who is answered when all
-// are busy.
+// Connections over real sockets: detection of disconnects, closing for newcomers, and answers when all
+// connections are busy.
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ TEST(HttpConnections, WhatIsSentBeyondTheLimitIsNotAnsweredButTheAnswerInHandIs)
   std::string more;
   while (more.size() < 100'000) more += "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
   client.send(more);
-  HttpClient other(served.port());  // by now the loop has read it
+  HttpClient other(served.port());  // the loop has read it by now
   for (int i = 0; i < 100; ++i) other.get("/health");
   served.service.release();
   const ClientResponse response = client.read_response();
@@ -71,7 +71,7 @@ TEST(HttpConnections, ManyShortRequestsAtOnceAreAllAnswered) {
   options.pipelined_bytes = 2048;
   Served served(options);
   HttpClient client(served.port());
-  constexpr int kRequests = 1000;  // much more than may wait
+  constexpr int kRequests = 1000;  // far above the limit on waiting ones
   std::thread sender([&] {
     for (int i = 0; i < kRequests; ++i) client.send("GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
   });
@@ -134,7 +134,7 @@ TEST(HttpConnections, AReserveAnswersHealthAndMetricsWhenAllAreBusy) {
   EXPECT_TRUE(response.has("Connection: close"));
   EXPECT_EQ(served.service.requests().size(), 1u);
 
-  HttpClient silent(served.port());  // takes the one seat, and has to leave it
+  HttpClient silent(served.port());  // takes the only seat, and loses it
   HttpClient probe(served.port());
   EXPECT_EQ(probe.get("/health").status, 200);
   served.service.release();

@@ -1,9 +1,9 @@
-// A server in front of the scripted service, for clients in other processes: tests/openai_client,
-// tests/page and tests/proxy run against it. A request whose prompt has the words "release the others" lets all that wait go
-// on. One that begins with "say: " is answered with the rest of it; "go on slowly"
-// with a word now and then.
+// A server with the scripted service for clients in other processes: tests/openai_client, tests/page and
+// tests/proxy. A prompt that contains "release the others" ends all holds. A prompt that begins with "say: "
+// is answered with the rest of it; "go on slowly" with a word now and then.
 //
-// http_fixture [--key KEY | --allowed-host NAME]      "listening on URL" on stderr; ends with SIGTERM or SIGINT
+// http_fixture [--key KEY | --allowed-host NAME]      "listening on URL" on stderr; ends with SIGTERM or
+// SIGINT
 
 #include <pthread.h>
 
@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   if (argc == 3 && std::string_view(argv[1]) == "--key") options.keys.add(argv[2]);
   if (argc == 3 && std::string_view(argv[1]) == "--allowed-host") options.allowed_hosts.emplace_back(argv[2]);
   Served served(options);
-  // Enough of a template for its marks to be found.
+  // The part of a template by which its tags are detected.
   served.service.set_chat_template("<think>\n\n</think>\n\n<tool_call>{{ tool_call | tojson }}</tool_call>");
   served.service.set_script([&](const GenerateRequest& request) {
     if (last_words(request).find("release the others") != std::string::npos) served.service.release();

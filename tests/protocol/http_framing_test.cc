@@ -1,5 +1,5 @@
-// Requests whose end two readers could see in different places: each is refused, the connection is closed,
-// and what an attacker put behind or into it is not answered.
+// Requests with ambiguous framing: each is refused, the connection is closed, and smuggled requests are not
+// answered.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ const std::string kSmuggled = "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\
 
 struct Attack {
   const char* name;
-  std::string head;  // with the empty line
+  std::string head;  // including the empty line
   std::string body = "0\r\n\r\n";
 };
 

@@ -1,4 +1,4 @@
-// Bodies made to take long: while one client sends them, others are answered as if it were not there.
+// Bodies that are slow to process: they do not delay other clients' answers.
 
 #include <gtest/gtest.h>
 
@@ -18,10 +18,10 @@
 namespace reprise::protocol {
 namespace {
 
-// What a server takes by default is 32 MiB.
+// The default limit is 32 MiB.
 const std::size_t kBodyBytes = thorough() ? 32u << 20 : kSanitized ? 1u << 20 : 4u << 20;
 
-/// `open`, then `part` as often as it fits, then `close`.
+/// Returns `open`, as many `part`s as fit, and `close`.
 std::string filled(const std::string& open, const std::string& part, const std::string& close,
                    std::size_t bytes = kBodyBytes) {
   std::string body = open;
@@ -40,7 +40,7 @@ struct Hostile {
   const char* what;
   const char* path;
   std::function<std::string()> body;
-  const char* answer;  // a part of it
+  const char* answer;  // a substring of it
 };
 
 std::vector<Hostile> hostile_bodies() {
@@ -73,7 +73,7 @@ std::vector<Hostile> hostile_bodies() {
        },
        "Hello"},
   };
-  if (!kSanitized) {  // which would take half a minute
+  if (!kSanitized) {  // it would take half a minute
     all.push_back({"numbers", completions, [] { return filled(R"({"prompt":[1)", ",1", "]}", 5'000'000); },
                    "more than 2250000 values"});
   }
@@ -152,7 +152,7 @@ TEST(HttpHostile, LargeBodiesAloneGoToTheParsers) {
   EXPECT_EQ(client.post("/tokenize", filled(R"({"content":")", " hi", "\"}", bytes)).status, 200);
   EXPECT_EQ(client.post("/detokenize", filled(R"({"tokens":[1)", ",1", "]}", bytes)).status, 200);
   EXPECT_EQ(client.post("/detokenize", filled(R"({"tokens":[1)", ",1", "]", bytes)).status, 400);
-  // Two turns for each: it is put in the queue, and parsed. A turn is counted when it has ended, and its answer leaves before.
+  // Two turns each: queueing and parsing. A turn is counted after its answer was sent.
   EXPECT_TRUE(eventually([&] { return parsed_elsewhere() == before + 12; })) << parsed_elsewhere() - before;
 }
 
@@ -171,7 +171,7 @@ TEST(HttpHostile, ClientsThatLeaveWhileTheirBodyIsParsed) {
   EXPECT_EQ(client.post("/detokenize", tokens).status, 200);
 }
 
-/// Hands in many bodies at once, and counts what becomes of them.
+/// Submits many bodies at once, and counts the outcomes.
 class Crowd : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<>;
@@ -213,7 +213,7 @@ TEST(HttpHostile, MoreLargeBodiesThanCanWaitAreRefused) {
   Crowd::Counts counts;
   system.spawn<Crowd>({}, parsers, kBodies, counts);
   EXPECT_TRUE(eventually([&] { return counts.parsed + counts.refused == kBodies; }));
-  EXPECT_GE(counts.parsed, 256);  // as many as may wait
+  EXPECT_GE(counts.parsed, 256);  // the queue's capacity
   EXPECT_GT(counts.refused, 0);
   system.stop();
 }
@@ -221,7 +221,7 @@ TEST(HttpHostile, MoreLargeBodiesThanCanWaitAreRefused) {
 TEST(HttpHostile, LargeBodiesOfOneTenantLeaveOthersTheirPlaces) {
   runtime::System system({.workers = 1});
   BodyParsers parsers(system, 0, {});
-  constexpr int kGreedy = 200;  // fewer than the mailbox has, more than a tenant's share
+  constexpr int kGreedy = 200;  // below the mailbox's capacity, above a tenant's share
   Crowd::Counts greedy;
   system.spawn<Crowd>({}, parsers, kGreedy, greedy, "greedy");
   Crowd::Counts modest;

@@ -1,4 +1,4 @@
-// What the server holds for its clients is bounded, and errors are what they should be.
+// Bounds on what the server holds for clients, and the errors beyond them.
 
 #include <gtest/gtest.h>
 
@@ -97,7 +97,7 @@ TEST(HttpLimits, ASlowBodyHasAnEndHoweverSteadilyItComes) {
 }
 
 TEST(HttpLimits, EventsWithoutTextDoNotStarveTheKeepAlive) {
-  // Much longer than there is ever between two of the events.
+  // Much longer than the time between two events.
   Served served({.sse_keep_alive = 500ms});
   served.service.set_script([](const GenerateRequest& request) {
     Script script = reply_with(request, {});

@@ -1,4 +1,4 @@
-// Whom the server answers: pages of other sites, heads that HTTP forbids, ids that cannot be guessed.
+// Requests of other sites' pages, invalid heads, unguessable IDs.
 
 #include <gtest/gtest.h>
 
@@ -76,7 +76,7 @@ TEST(Http, IdsOfRequestsTellNothing) {
     const std::string id = head.substr(at + 18, head.find("\r\n", at) - at - 18);
     EXPECT_EQ(id.size(), 32u);
     for (const std::size_t half : {0u, 16u})
-      ids.insert(id.substr(half, 16));  // no half of it counts or stays
+      ids.insert(id.substr(half, 16));  // neither half is constant or a counter
   }
   EXPECT_EQ(ids.size(), 100u);
 }

@@ -1,4 +1,4 @@
-// Streams over real sockets: framing, keep-alives, clients that go away or read slowly, errors before and
+// Streams over real sockets: framing, keep-alives, clients that disconnect or read slowly, errors before and
 // within.
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ std::string chat(const std::string& words, const std::string& more = {}) {
   return R"({"model":"fake","messages":[{"role":"user","content":")" + words + "\"}]" + more + "}";
 }
 
-/// The JSON of each event, and the text of what is none.
+/// The JSON of each event, and all other text.
 struct Events {
   std::vector<Json> json;
   int keep_alives = 0;
@@ -85,7 +85,7 @@ TEST(HttpStream, AChatStreamsAsChunks) {
   ASSERT_NE(last.find_object("reprise"), nullptr);
   EXPECT_EQ(last.find_object("reprise")->find("restored_tokens")->as_int(), 5);
   EXPECT_EQ(last.find("usage"), nullptr);
-  // The connection goes on.
+  // The connection stays open.
   EXPECT_EQ(client.get("/health").status, 200);
 }
 
@@ -172,7 +172,7 @@ TEST(HttpStream, ASlowClientHoldsUpItselfAlone) {
   Served served;
   HttpClient slow(served.port(), /*receive_buffer=*/4096);
   slow.send(HttpClient::post_text("/v1/chat/completions", chat("go on for ever", kStream)));
-  int written = -1;  // until what lies between is full
+  int written = -1;  // until the buffers in between are full
   ASSERT_TRUE(eventually([&] {
     const int before = std::exchange(written, served.service.written());
     std::this_thread::sleep_for(50ms);
@@ -250,7 +250,7 @@ TEST(HttpStream, SeveralPromptsInterleave) {
   served.service.set_script([](const GenerateRequest& request) {
     const bool first = std::get<TokenList>(request.prompt).size() == 1;
     Script script = reply_with(request, {first ? "first " : "second ", "reply"});
-    if (first) script.insert(script.begin() + 3, Hold{});  // behind its first word
+    if (first) script.insert(script.begin() + 3, Hold{});  // after its first word
     return script;
   });
   HttpClient client(served.port());

@@ -1,4 +1,4 @@
-// Tenants: what each may use, and who may see the metrics.
+// Tenants: their limits, and access to the metrics.
 
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ TEST(TenantMeter, RequestsAtOnce) {
 
 TEST(TenantMeter, TokensAMinute) {
   TenantMeter meter;
-  const Tenant tenant{.name = "a", .tokens_per_minute = 600};  // ten a second
+  const Tenant tenant{.name = "a", .tokens_per_minute = 600};  // 10 per second
   const TimePoint begin = TimePoint() + 1h;
   EXPECT_FALSE(meter.enter(tenant, 1, begin));
   meter.pay(tenant, 599, begin);
@@ -230,7 +230,7 @@ TEST(KeyRing, TenantsAreDescribedByName) {
 
 TEST(HttpTenants, WorkOnTextsIsPaidByItsTime) {
   Served served(with_tenants({.name = "a", .tokens_per_minute = 600}));
-  const std::string text = R"({"content":")" + std::string(1000, 'x') + R"("})";  // a second
+  const std::string text = R"({"content":")" + std::string(1000, 'x') + R"("})";  // 1 s of work
   HttpClient client(served.port());
   EXPECT_EQ(client.post("/tokenize", text, bearer("secret-of-a")).status, 200);
   const ClientResponse refused = client.post("/tokenize", text, bearer("secret-of-a"));

@@ -1,4 +1,4 @@
-// The server over real sockets, apart from streams: routes, methods, limits, keys, CORS, shutdown.
+// The server over real sockets, except streams: routes, methods, limits, keys, CORS, shutdown.
 
 #include <gtest/gtest.h>
 
@@ -105,7 +105,7 @@ TEST(Http, EchoAndBestOf) {
   EXPECT_LT(stream.find(R"("text":"a: ")"), stream.find(R"("text":"Hel")"));
   served.service.set_script([](const GenerateRequest& request) {
     Script script = reply_with(request, {"x"});
-    double logprob = -3;  // of each choice more than of the one before
+    double logprob = -3;  // added per choice
     for (ScriptStep& step : script) {
       if (auto* event = std::get_if<Event>(&step)) {
         if (auto* delta = std::get_if<Delta>(event)) {
@@ -296,7 +296,7 @@ TEST(Http, ExpectContinue) {
   EXPECT_EQ(client.read_response().status, 100);
   client.send(kChat);
   EXPECT_EQ(client.read_response().status, 200);
-  // A request that is refused gets its answer instead, and its body is not waited for.
+  // A refused request is answered without waiting for its body.
   client.send(
       "POST /nowhere HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
   const ClientResponse refused = client.read_response();
@@ -370,7 +370,7 @@ TEST(Http, SizesAreBounded) {
 }
 
 TEST(Http, SilentAndSlowConnectionsAreClosed) {
-  // One limit each, and the others so long that no machine is slow enough for them.
+  // One short limit each; the others are too long to matter on any machine.
   const auto options = [](std::chrono::milliseconds HttpOptions::*limit) {
     HttpOptions limited;
     limited.idle_timeout = limited.header_timeout = limited.body_timeout = 10min;

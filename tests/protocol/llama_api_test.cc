@@ -1,5 +1,5 @@
-// llama-server's API over real sockets: its own completions, chats with its additions, what it tells of itself, and
-// whose pages may use it.
+// llama-server's API over real sockets: its own completions, chats with its additions, status pages, and
+// access by other sites' pages.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace reprise::protocol {
 namespace {
 
-/// What a script says of how a request was settled.
+/// A script that reports a request's effective settings.
 Script settled_reply(const GenerateRequest& request, const std::vector<std::string>& texts) {
   Script script = reply_with(request, texts, FinishReason::kLength);
   auto settled = std::make_shared<Settled>();

@@ -1,4 +1,4 @@
-// Which model a name in a request means.
+// The model that a name in a request selects.
 #include <gtest/gtest.h>
 
 #include "protocol/service.h"

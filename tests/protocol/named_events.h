@@ -1,5 +1,5 @@
 #pragma once
-// A body of server-sent events with names, as a list: for tests of APIs that write such.
+// Parses a body of named server-sent events into a list.
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ inline std::vector<NamedEvent> named_events(const std::string& body) {
   return events;
 }
 
-/// "message_start content_block_start …"; a name that comes several times in a row stands once.
+/// Returns e.g. "message_start content_block_start …", with repeated names collapsed.
 inline std::string names_of(const std::vector<NamedEvent>& events) {
   std::string names;
   const std::string* last = nullptr;

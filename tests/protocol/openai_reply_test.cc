@@ -1,4 +1,4 @@
-// Replies as OpenAI has them, streamed and whole, from the same events.
+// OpenAI's replies, streamed and whole, from the same events.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ ReplyToken token(std::string bytes, TokenId id) {
   return {.id = id, .bytes = std::move(bytes), .logprob = -0.5};
 }
 
-/// The chunks of a stream, parsed.
+/// Returns the parsed chunks of a stream.
 std::vector<Json> chunks(const std::string& text) {
   std::vector<Json> found;
   std::size_t at = 0;
@@ -36,7 +36,7 @@ std::vector<Json> chunks(const std::string& text) {
   return found;
 }
 
-/// Both kinds of reply to the same texts, one token for each.
+/// Both forms of the reply to the same texts, one token per text.
 struct Both {
   Json whole;
   std::vector<Json> streamed;
@@ -81,7 +81,7 @@ const Json& choice_of(const Json& object, std::size_t index = 0) {
   return object.find_array("choices")->at(index);
 }
 
-/// All of one member of the deltas of a choice, joined.
+/// Returns the concatenation of one member of a choice's deltas.
 std::string joined(const std::vector<Json>& streamed, std::string_view member, std::int64_t index = 0) {
   std::string text;
   for (const Json& chunk : streamed) {
@@ -141,7 +141,7 @@ TEST(OpenAiReply, ACallThatWasCutOffIsALengthFinish) {
 }
 
 TEST(OpenAiReply, NoTokenIsLostOrToldTwice) {
-  // Text is held back while it may begin a mark; its tokens come later, in order.
+  // Text is held back while it may begin a tag; its tokens follow later, in order.
   const std::vector<std::string> texts = {"a", "<tool", "_box", "<", "/think", "", "b"};
   for (const TextKind kind : {TextKind::kChat, TextKind::kCompletion}) {
     const ReplyOptions options{.kind = kind, .return_token_ids = true, .logprobs = true, .n = 2};

@@ -1,4 +1,4 @@
-// From JSON to GenerateRequest: every field, and every refusal with the field's name.
+// Parsing of bodies into GenerateRequest: every field, and every error with the field's name.
 
 #include "protocol/api/completions_request.h"
 
@@ -294,7 +294,7 @@ TEST(OpenAiRequest, ToolChoices) {
   EXPECT_EQ(mode(R"(,"tool_choice":"none")"), ToolChoice::Mode::kNone);
   EXPECT_EQ(mode(R"(,"tool_choice":"required")"), ToolChoice::Mode::kRequired);
   EXPECT_EQ(mode(R"(,"tool_choice":{"type":"function","function":{"name":"f"}})"), ToolChoice::Mode::kNamed);
-  // The template is told of the tools only where they may be called.
+  // The template gets the tools only if they may be called.
   EXPECT_EQ(std::get<ChatPrompt>(chat(tools)->asked.generate.prompt).tools.size(), 1u);
   EXPECT_TRUE(
       std::get<ChatPrompt>(chat(tools + R"(,"tool_choice":"none")")->asked.generate.prompt).tools.is_null());

@@ -1,4 +1,4 @@
-// The web page: what is served is what lies in protocol/page, and neither needs nor allows anything from elsewhere.
+// The web page: serves exactly the files in protocol/page, which neither use nor permit external resources.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ std::string path_of(const std::string& name) {
   return name == "index.html" ? "/" : "/page/" + name;
 }
 
-/// A library that the build has taken from elsewhere.
+/// A library copied from elsewhere by the build.
 bool is_library(std::string_view path) {
   return path.starts_with("/page/vendor/");
 }
@@ -131,9 +131,9 @@ TEST(Page, HasNothingFromElsewhereAndNothingInline) {
       {R"(@import|url\()", "a style sheet that loads"},
   };
   for (const PageFile& file : page_files()) {
-    if (is_library(file.path)) continue;  // the policy holds for them
+    if (is_library(file.path)) continue;  // covered by the content security policy
     std::string text(file.content);
-    // The name of SVG's elements looks like an address, and comments in scripts begin with two slashes.
+    // SVG's namespace looks like an address, and comments in scripts begin with two slashes.
     text = std::regex_replace(text, std::regex(R"(http://www\.w3\.org/2000/svg)"), "");
     for (const Ban& ban : bans) {
       std::smatch found;

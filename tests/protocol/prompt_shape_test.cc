@@ -1,4 +1,4 @@
-// How message borders are found by tokens.
+// Message borders found in tokens.
 
 #include "protocol/chat/prompt_shape.h"
 

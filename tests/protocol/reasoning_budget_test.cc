@@ -1,4 +1,4 @@
-// Reasoning budgets: where they close the reasoning of a reply, and with which tokens.
+// Reasoning budgets: where and with which tokens they close a reply's reasoning.
 
 #include "protocol/chat/reasoning_budget.h"
 
@@ -19,7 +19,7 @@ constexpr const char* kTemplate = R"({%- for m in messages -%}
 {% endfor -%}
 {%- if add_generation_prompt %}<|im_start|>assistant
 {% if enable_thinking is false %}{{ '<think>\n\n</think>\n\n' }}{% endif %}{% endif -%})";
-// Reasoning without blank lines around its close mark.
+// Reasoning without blank lines around its end tag.
 constexpr const char* kDense =
     "{% for m in messages %}{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}"
     "{{ m.content }}{% endfor %}";
@@ -39,7 +39,7 @@ std::string bytes_of(TokenId token) {
   }
 }
 
-/// The marks are a token each, and so is every other byte.
+/// Each tag is a token, and so is every other byte.
 TokenList encode(const std::string& text) {
   TokenList tokens;
   for (std::size_t at = 0; at < text.size();) {
@@ -52,7 +52,7 @@ TokenList encode(const std::string& text) {
   }
   return tokens;
 }
-/// As encoders that take every text for a beginning.
+/// Like tokenizers that add a prefix to every text.
 TokenList encode_beginning(const std::string& text) {
   TokenList tokens = {kBos, kSpace};
   for (const TokenId token : encode(text)) {
@@ -76,7 +76,7 @@ void note(ReasoningBudget& budget, const std::string& text) {
   for (const TokenId token : encode(text)) budget.note(token);
 }
 
-/// The text that is forced now. Each token is the only one allowed, and none before it may be chosen freely.
+/// Returns the text that is forced now; checks that no token before each could be chosen freely.
 std::string forced_text(ReasoningBudget& budget, std::uint64_t seen) {
   std::string text;
   while (const auto token = budget.forced()) {
@@ -126,7 +126,7 @@ TEST(ReasoningBudget, CountsFromWhereTheModelOpensReasoning) {
   EXPECT_EQ(budget.free_tokens(), 3u);
   note(budget, "b");
   EXPECT_EQ(forced_text(budget, 3), "\n</think>\n\n");
-  // It opens it once more.
+  // It opens reasoning again.
   note(budget, "<think>");
   EXPECT_EQ(forced_text(budget, 3 + 4 + 1), "\n\n</think>\n\n") << "with nothing in it";
 }
@@ -181,7 +181,7 @@ TEST(ReasoningBudget, EndsNowBehindTokensThatCameBefore) {
   EXPECT_EQ(budget.free_tokens(), ReasoningBudget::kUnlimited);
   budget.end_now();
   EXPECT_EQ(budget.forced(), TokenId{'\n'});
-  note(budget, "de");  // were chosen before anybody knew
+  note(budget, "de");  // chosen before the budget was exceeded
   EXPECT_EQ(forced_text(budget, 5), "\n</think>\n\n");
   EXPECT_EQ(budget.ended_by(), ReasoningEnd::kClient);
 
@@ -189,7 +189,7 @@ TEST(ReasoningBudget, EndsNowBehindTokensThatCameBefore) {
   note(closed, "a");
   closed.end_now();
   EXPECT_EQ(closed.forced(), TokenId{'\n'});
-  note(closed, "</think>");  // by itself
+  note(closed, "</think>");  // without being forced
   EXPECT_EQ(closed.forced(), std::nullopt);
   EXPECT_EQ(closed.ended_by(), ReasoningEnd::kModel);
 }

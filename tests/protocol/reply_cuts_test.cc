@@ -1,4 +1,4 @@
-// What must hold for any text however it is cut.
+// Invariants of parsing any text, however it is split.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace reprise::protocol::test {
 namespace {
 
-// Begin, arguments, end; indices in order; no empty pieces.
+// Begin, arguments, end; ascending indices; no empty pieces.
 void expect_well_formed(const ReplyPieces& pieces, std::string_view text) {
   std::uint32_t begun = 0;
   bool open = false;
@@ -69,7 +69,7 @@ TEST(ReplyCuts, ByteByByteGivesTheSame) {
   }
 }
 
-// Every start of a sample is a reply that the limit of tokens has stopped.
+// Every prefix of a sample is a reply truncated by the token limit.
 TEST(ReplyCuts, EveryStartOfASampleIsAReply) {
   for (const Sample& sample : samples()) {
     const ReplyFormat format = detect_reply_format(sample.source);
@@ -85,7 +85,7 @@ std::string without(std::string text, std::string_view characters) {
   return text;
 }
 
-// Random texts: parts put together, or a sample with parts taken out, doubled and put in.
+// Random texts: combined parts, or a sample with parts removed, doubled or inserted.
 class RandomReplies {
  public:
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
@@ -188,7 +188,7 @@ TEST(ReplyCuts, RandomTextGivesTheSameAndLosesNothing) {
     ++without_calls;
     const std::string* reasoning = message.find_string("reasoning_content");
     const std::string all = (reasoning != nullptr ? *reasoning : "") + *message.find_string("content");
-    // Only the marks of reasoning and white space around it may be dropped.
+    // Only reasoning tags and white space around them may be dropped.
     const std::string dropped = options.parse_reasoning ? format.think_open + "/ \n" : "";
     ASSERT_EQ(without(all, dropped), without(text, dropped)) << "reply: " << text;
   }
@@ -196,7 +196,7 @@ TEST(ReplyCuts, RandomTextGivesTheSameAndLosesNothing) {
   EXPECT_GT(without_calls, static_cast<std::size_t>(rounds(5'000)));
 }
 
-// A megabyte each, or a sixteenth of it under a sanitizer; anything worse than linear time would not end.
+// 1 MiB each, or a sixteenth under a sanitizer; superlinear time would exceed the test's limit.
 TEST(ReplyCuts, HostileTextTakesLinearTime) {
   constexpr std::size_t kBytes = rounds(1 << 20);
   for (const std::string_view source : kAllFormats) {

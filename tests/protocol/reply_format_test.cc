@@ -25,7 +25,7 @@ TEST(ReplyFormat, IsFoundFromTheTemplate) {
   EXPECT_EQ(detect_reply_format(kMistral).calls, Calls::kNamed);
   EXPECT_EQ(detect_reply_format(kMistralList).calls, Calls::kJson);
   EXPECT_EQ(detect_reply_format(kMistral).think_open, "[THINK]");
-  // Calls with keys and values in tags share their marks with others.
+  // Calls with tagged keys and values share their tags with other formats.
   EXPECT_EQ(detect_reply_format("<tool_call>f<arg_key>k</arg_key>").calls, Calls::kNone);
 }
 
@@ -73,7 +73,7 @@ TEST(ReplyFormat, OpeningsForceACall) {
   EXPECT_EQ(opening(kLfm, "f", ""), "<|tool_call_start|>[f(");
 }
 
-// What the parser makes of an opening and the rest of a call that fits it.
+// The parser reads an opening and the rest of a matching call.
 TEST(ReplyFormat, OpeningsAreReadByTheParser) {
   for (const auto& [source, rest] : std::map<std::string_view, std::string>{
            {kHermes, " {\"a\": 1}}\n</tool_call>"},
@@ -108,10 +108,11 @@ std::string read(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// The format of a template's replies: how calls are written, and whether there are thoughts.
+/// The formats found by template: how calls are written, and whether there is reasoning.
 using FoundFormats = std::map<std::string, std::pair<Calls, bool>>;
 
-/// What each template of a folder writes into the history for a call is read back as that call, at least that often.
+/// Expects that each call a template writes into the history is parsed as that call, for at least `at_least`
+/// templates.
 void expect_read_back(const std::filesystem::path& folder, const FoundFormats& expected,
                       std::size_t at_least) {
   std::size_t read_back = 0;
@@ -129,7 +130,7 @@ void expect_read_back(const std::filesystem::path& folder, const FoundFormats& e
       const Json& call = *messages[1].find_array("tool_calls")->back().find("function");
       const bool bare = format.calls == Calls::kBareJson;
       const std::size_t at = output->rfind(bare ? "{\"name\": \"" : format.call_open);
-      if (!format.has_calls() || at == std::string::npos) continue;  // the template leaves calls out
+      if (!format.has_calls() || at == std::string::npos) continue;  // the template omits calls
 
       ReplyParserOptions options;
       options.tools = *one.find("context")->find("tools");

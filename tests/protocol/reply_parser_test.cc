@@ -104,7 +104,7 @@ TEST(ReplyParser, ACallThatIsTooLongToHoldIsContent) {
   const ReplyPieces pieces = joined(parsed(format, sample_options(), reply));
   ASSERT_EQ(pieces.size(), 1u);
   EXPECT_EQ(std::get<ReplyContent>(pieces[0]).text, reply);
-  // Of a value that must be whole before it can be given out, what there is comes out.
+  // A value that must be complete to be converted is returned as far as it came.
   const std::string value(kMostCallHeld + 10, '1');
   const std::string xml = "<tool_call><function=now><parameter=a>" + value;
   const ReplyPieces ended = joined(parsed(detect_reply_format(kXml), sample_options(), xml));

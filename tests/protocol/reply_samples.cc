@@ -19,7 +19,7 @@ const std::vector<Sample>& samples() {
       {kHermes, "<think>\n", "a </thin", "reasoning \"a </thin\"\n"},
       {kHermes, "<think>", "mentions <tool_call>\n{\"name\": \"now\"}</think>ok",
        "reasoning \"mentions <tool_call>\\n{\\\"name\\\": \\\"now\\\"}\"\ncontent \"ok\"\n"},
-      // A call inside reasoning is one where nothing else is said.
+      // A call inside reasoning counts if nothing follows the reasoning.
       {kHermes, "<think>\n",
        "I look.\n<tool_call>\n{\"name\": \"now\", \"arguments\": {\"a\": 1}}\n</tool_call>",
        "reasoning \"I look.\"\ncall 0 now #call_r1_0\narguments {\"a\": 1}\nend 0\n"},
@@ -45,7 +45,7 @@ const std::vector<Sample>& samples() {
       {kSeed, "", "<seed:think>héllo 😀</seed:think>\nwörld", "reasoning \"héllo 😀\"\ncontent \"wörld\"\n"},
       {kMistral, "", "[THINK]a [b] c[/THINK]d [TOOL", "reasoning \"a [b] c\"\ncontent \"d [TOOL\"\n"},
 
-      // JSON calls between marks.
+      // JSON calls between tags.
       {kHermes, "",
        "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo\", \"days\": [1, "
        "{}]}}\n</tool_call>",
@@ -170,7 +170,7 @@ const std::vector<Sample>& samples() {
       {kLfm, "", "<|tool_call_start|>[{\"name\": \"now\", \"arguments\": {}}]<|tool_call_end|>",
        "call 0 now #call_r1_0\narguments {}\nend 0\n"},
 
-      // Broken before the name is known: all of it is content.
+      // Broken before the name is known: the text is content.
       {kHermes, "", "a\n\n<tool_call>\nnot json\n</tool_call>\n",
        "content \"a\\n\\n<tool_call>\\nnot json\\n</tool_call>\\n\"\n"},
       {kHermes, "", "<tool_call>\n<tool_call>\n{\"name\": \"now\"}\n</tool_call>",
@@ -185,7 +185,7 @@ const std::vector<Sample>& samples() {
        "content \"<|tool_calls_section_begin|><|tool_calls_section_end|>\"\n"},
       {kLfm, "", "<|tool_call_start|>[now[1]]", "content \"<|tool_call_start|>[now[1]]\"\n"},
 
-      // Broken later: ended as it stands.
+      // Broken later: the call ends where it is.
       {kHermes, "", "<tool_call>{\"name\": \"now\", \"arguments\": {\"a\": 'b'}}</tool_call>",
        "call 0 now #call_r1_0\narguments {\"a\": \nend 0\ncontent \"'b'}}</tool_call>\"\n"},
       {kHermes, "", "<tool_call>{\"name\": \"now\", \"arguments\": {\"a\": 1</tool_call>\nx",
@@ -197,7 +197,7 @@ const std::vector<Sample>& samples() {
       {kLfm, "", "<|tool_call_start|>[now(1)]<|tool_call_end|>",
        "call 0 now #call_r1_0\nend 0\ncontent \"1)]<|tool_call_end|>\"\n"},
 
-      // Stopped by the limit of tokens.
+      // Truncated by the token limit.
       {kHermes, "", "Hi\n<tool_call>\n{\"name\": \"we",
        "content \"Hi\\n<tool_call>\\n{\\\"name\\\": \\\"we\"\n"},
       {kHermes, "", "Hi\n<tool_ca", "content \"Hi\\n<tool_ca\"\n"},

@@ -1,5 +1,5 @@
 #pragma once
-// Replies in the formats of several families, each with the pieces it must become.
+// Replies in the formats of several families, with the expected pieces.
 
 #include <optional>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace reprise::protocol::test {
 
-// As much of a template as detection looks at.
+// The parts of templates by which formats are detected.
 inline constexpr std::string_view kHermes =
     "<think>\\n\\n</think>\\n\\n <tool_call>\\n{\"name\": \"x\", \"arguments\": y}\\n</tool_call>";
 inline constexpr std::string_view kXml =
@@ -49,7 +49,7 @@ inline ReplyParserOptions sample_options(std::string_view tail = "") {
   return options;
 }
 
-/// Adjacent pieces of one kind joined: what does not depend on how the text was cut.
+/// Joins adjacent pieces of one kind, so that the result does not depend on how the text was split.
 inline ReplyPieces joined(const ReplyPieces& pieces) {
   ReplyPieces out;
   for (const ReplyPiece& piece : pieces) {
@@ -69,7 +69,7 @@ inline ReplyPieces joined(const ReplyPieces& pieces) {
   return out;
 }
 
-/// For comparing and for messages: content "text", reasoning "text", call 0 weather #id, args "…", end 0.
+/// Formats pieces for comparison: content "text", reasoning "text", call 0 weather #id, args "…", end 0.
 inline std::string shown(const ReplyPieces& pieces) {
   std::string out;
   for (const ReplyPiece& piece : joined(pieces)) {
@@ -88,7 +88,7 @@ inline std::string shown(const ReplyPieces& pieces) {
   return out;
 }
 
-/// The pieces of a reply that is cut at the given places.
+/// Returns the pieces of a reply that is split at the given offsets.
 inline ReplyPieces parsed(const ReplyFormat& format, const ReplyParserOptions& options, std::string_view text,
                           const std::vector<std::size_t>& cuts = {}) {
   ReplyParser parser(format, options);
@@ -105,10 +105,10 @@ inline ReplyPieces parsed(const ReplyFormat& format, const ReplyParserOptions& o
 }
 
 struct Sample {
-  std::string_view source;  // of the template
-  std::string_view tail;    // of the prompt
+  std::string_view source;
+  std::string_view tail;
   std::string_view reply;
-  std::string_view pieces;  // as shown() writes them
+  std::string_view pieces;  // in shown()'s format
 };
 
 const std::vector<Sample>& samples();

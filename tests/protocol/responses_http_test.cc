@@ -34,7 +34,7 @@ struct ServedResponses : Served {
   }
 };
 
-/// Every event has the next number and its name as its type; an item's id is the same from its beginning to the end.
+/// Expects consecutive numbers, types equal to names, and stable item IDs.
 void expect_sound(const std::vector<NamedEvent>& events) {
   std::int64_t number = 0;
   std::map<std::int64_t, std::string> ids;
@@ -171,7 +171,7 @@ TEST(ResponsesHttp, ACompactionHasTheUsersMessagesAndASummary) {
   ASSERT_EQ(output.size(), 2u);
   EXPECT_EQ(output[0].dump(), R"({"role":"user","content":"one"})");
   EXPECT_EQ(*output[1].find_string("type"), "compaction");
-  // Its output is the next request's input.
+  // Its output becomes the next request's input.
   Json next = Json::object();
   next["model"] = "fake";
   next["input"] = *body.find("output");
@@ -262,7 +262,7 @@ TEST(ResponsesHttp, StoredOnesAreReadWentOnFromAndDeleted) {
   EXPECT_EQ(deleted.body, R"({"id":")" + id + R"(","object":"response","deleted":true})");
   EXPECT_EQ(client.get(kResponsesPath + "/" + id).status, 404);
   EXPECT_EQ(served.post(response_body("two", R"(,"previous_response_id":")" + id + "\"")).status, 400);
-  // The later one knows the whole conversation.
+  // The later response has the whole conversation.
   EXPECT_EQ(
       served.post(response_body("three", R"(,"previous_response_id":")" + *second.find_string("id") + "\""))
           .status,
@@ -293,7 +293,7 @@ TEST(ResponsesHttp, InPrefillItSaysThatItIsInProgress) {
   ServedResponses served(options);
   served.service.set_script([](const GenerateRequest& request) {
     Script script = reply_with(request, {"a"});
-    script.insert(script.begin() + 1, Hold{});  // behind Admitted
+    script.insert(script.begin() + 1, Hold{});  // after Admitted
     return script;
   });
   HttpClient client(served.port());

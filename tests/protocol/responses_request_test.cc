@@ -1,4 +1,4 @@
-// What becomes of the bodies of OpenAI's Responses, and what is stored of them.
+// Parsing of OpenAI's Responses bodies, and what is stored of them.
 
 #include <gtest/gtest.h>
 
@@ -296,7 +296,7 @@ TEST(ResponseStore, KeepsATenantWithinItsBounds) {
   store.put({"a"}, "1", {"one", ""});
   store.put({"a"}, "2", {"two", ""});
   store.put({"b"}, "1", {"another's", ""});
-  EXPECT_EQ(store.find({"a"}, "1")->body, "one");  // used: the other goes first
+  EXPECT_EQ(store.find({"a"}, "1")->body, "one");  // used: the other is dropped first
   store.put({"a"}, "3", {"three", ""});
   EXPECT_FALSE(store.find({"a"}, "2"));
   EXPECT_TRUE(store.find({"a"}, "1") && store.find({"a"}, "3") && store.find({"b"}, "1"));
@@ -327,10 +327,10 @@ TEST(ResponseStore, KeepsAllWithinTheirBytes) {
   const std::string text(8'000, 'x');
   store.put({"a"}, "1", {text, ""});
   store.put({"a"}, "2", {text, ""});
-  store.put({"a"}, "3", {text, ""});  // more than a tenant may have
+  store.put({"a"}, "3", {text, ""});  // beyond a tenant's bound
   EXPECT_FALSE(store.find({"a"}, "1"));
   store.put({"b"}, "1", {text, ""});
-  store.put({"c"}, "1", {text, ""});  // more than all may have: the oldest of all goes
+  store.put({"c"}, "1", {text, ""});  // beyond the total bound: the oldest of all is dropped
   EXPECT_FALSE(store.find({"a"}, "2"));
   EXPECT_TRUE(store.find({"a"}, "3") && store.find({"b"}, "1") && store.find({"c"}, "1"));
   EXPECT_LE(store.bytes(), 30'000u);

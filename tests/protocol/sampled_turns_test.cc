@@ -9,7 +9,7 @@
 namespace reprise::protocol {
 namespace {
 
-// Thoughts are shown behind the last user message alone, and a call's arguments in one line.
+// Shows reasoning only after the last user message, and a call's arguments in one line.
 constexpr const char* kThinking = R"({%- set ns = namespace(last=-1) -%}
 {%- for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor -%}
 {%- for m in messages -%}<|im_start|>{{ m.role }}
@@ -50,7 +50,7 @@ ChatFormatPtr format_of(const char* source = kThinking) {
                .encode_rest = byte_tokens,
                .is_special = [](TokenId id) { return id >= kFirstSpecial; },
                .bytes = [](TokenId id) -> std::size_t {
-                 // 2000: two line breaks, which the model has as one token and the tokenizer never makes
+                 // 2000: two line breaks, a token that the model samples and the tokenizer never produces
                  if (id == 2000) return 2;
                  return id >= kFirstSpecial ? kSpecial[static_cast<std::size_t>(id - kFirstSpecial)].size()
                                             : 1;
@@ -65,7 +65,7 @@ Json parsed(const std::string& text) {
   return std::move(*json);
 }
 
-/// A conversation whose next reply was sampled: with other blanks and another order than templates write.
+/// A conversation whose next reply was sampled with other white space and member order than templates write.
 struct Conversation {
   ChatFormatPtr format = format_of();
   ChatPrompt chat{.messages = parsed(R"([{"role":"user","content":"read it"}])")};
@@ -80,7 +80,8 @@ struct Conversation {
   }
   ShownChat show() const { return *format->show(chat, recognized()); }
 
-  /// The reply is sampled and comes back as `message`, with a result. Returns the tokens up to the reply's end.
+  /// Adds the sampled reply, the client's `message` for it, and a result. Returns the tokens up to the
+  /// reply's end.
   TokenList say(const std::string& reply, const std::string& message) {
     const ShownChat prompt = show();
     auto turn = std::make_shared<SampledTurn>();
@@ -173,7 +174,7 @@ TEST(SampledTurns, ALoopOfCallsKeepsAllOfThem) {
     EXPECT_TRUE(begins_with(talk.show().tokens, sampled)) << i;
   }
   EXPECT_EQ(talk.show().recognized_calls, 5u);
-  // Without the third all behind it is as before, and it is rendered.
+  // Without the third turn, that one is rendered; those after it are recognized as before.
   talk.known.erase(talk.known.begin() + 2);
   const ShownChat shown = talk.show();
   EXPECT_EQ(shown.recognized_calls, 4u);
@@ -215,7 +216,7 @@ TEST(SampledTurns, ATemplateThatShowsNoCallsShowsThoseThatWereSampled) {
 }
 
 TEST(SampledTurns, ATurnWithoutItsPlaceInTheTemplateIsRendered) {
-  // It leaves all but the last three messages out.
+  // It omits all but the last three messages.
   Conversation talk{.format = format_of(R"({%- for m in messages[-3:] -%}<|im_start|>{{ m.role }}
 {{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>
 {"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}

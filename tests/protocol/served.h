@@ -18,7 +18,7 @@ struct Served {
   }
   ~Served() {
     server.stop(std::chrono::milliseconds(0));
-    eventually([this] { return service.live() == 0; });  // before the service goes
+    eventually([this] { return service.live() == 0; });  // before the service is destroyed
   }
   static HttpOptions on_any_port(HttpOptions options) {
     options.port = 0;

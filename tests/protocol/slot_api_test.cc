@@ -1,4 +1,4 @@
-// llama-server's slots: what a request has computed is saved under a name, restored and forgotten.
+// llama-server's slots: saving under a name, restoring and erasing.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Snapshots with names: kept for their tenant and salt alone, for a time, and gone on from.
+// Named snapshots: visible to their tenant and salt only, for a limited time, and usable as a prefix.
 
 #include <gtest/gtest.h>
 

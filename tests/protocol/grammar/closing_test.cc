@@ -1,4 +1,4 @@
-// Replies that meet their limit are closed before it; whitespace, and the keys of arguments.
+// Replies are completed before their limit; also white space, and the keys of arguments.
 
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ Written write(ReplyConstraint reply, std::size_t limit, const Choose& choose) {
   return written;
 }
 
-// Never ends a string, a number or a list by itself.
+// Never ends a string, a number or a list.
 TokenId goes_on(const std::vector<TokenId>& allowed) {
   for (const char* wish : {"a", "1", ",", ", \""}) {
     for (const TokenId id : allowed) {
@@ -123,7 +123,7 @@ TEST(Closing, PatternsGrammarsAndChoicesToo) {
 
 TEST(Closing, FarFromTheLimitNothingChanges) {
   const auto maker = maker_of(schema_of(kPerson));
-  for (const std::size_t limit : {100'000U, 3U}) {  // 3: nothing fits within it, and the reply is cut
+  for (const std::size_t limit : {100'000U, 3U}) {  // 3: nothing fits, and the reply is truncated
     ReplyConstraint free(maker);
     ReplyConstraint limited(maker, limit);
     for (int step = 0; step < 40; ++step) {
@@ -189,7 +189,7 @@ TEST(Closing, AReplyThatLeavesItsClosingTextIsCut) {
   EXPECT_GT(reply.mask()->count, 0U);
 }
 
-// -- whitespace
+// -- white space
 
 Constraint spaced(const char* pattern) {
   Constraint constraint =

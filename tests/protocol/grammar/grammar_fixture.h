@@ -1,5 +1,5 @@
 #pragma once
-// A small vocabulary, and what a constraint lets through.
+// A small vocabulary, and checks of what a constraint accepts.
 
 #include <cctype>
 #include <memory>
@@ -17,7 +17,7 @@ namespace reprise::protocol::grammar {
 
 inline constexpr TokenId kStop = 0;
 
-/// A stop token, a special one, every byte, and pieces as tokenizers have them, some of half characters.
+/// A stop token, a special token, every byte, and typical pieces, some of partial characters.
 inline std::shared_ptr<const Vocabulary> small_vocabulary() {
   static const auto vocabulary = [] {
     std::vector<Vocabulary::Token> tokens = {{"<stop>", true}, {"<call>", true}};
@@ -32,7 +32,7 @@ inline std::shared_ptr<const Vocabulary> small_vocabulary() {
       tokens.push_back({piece, false});
     }
     for (const std::size_t many : {30, 158, 159, 160, 200}) tokens.push_back({std::string(many, 'a'), false});
-    const std::size_t size = tokens.size() + 3;  // logits without tokens, as padded vocabularies have
+    const std::size_t size = tokens.size() + 3;  // logits without tokens, as in padded vocabularies
     return std::make_shared<const Vocabulary>(std::move(tokens), std::vector<TokenId>{kStop}, size);
   }();
   return vocabulary;
@@ -43,7 +43,7 @@ inline Constraint schema_of(const std::string& text) {
   return {.kind = Constraint::Kind::kJsonSchema, .json = std::move(*parsed)};
 }
 
-/// Whether the bytes are let through to the end. Masks and matcher must agree on the way.
+/// Returns true if the bytes are accepted as a whole reply; checks that masks and matcher agree on the way.
 inline bool lets_through(const Constraint& constraint, const std::string& text) {
   auto program = compile(constraint);
   if (!program.ok()) throw std::runtime_error(program.error());
@@ -59,16 +59,17 @@ inline bool lets_through(const Constraint& constraint, const std::string& text) 
   return reply.may_end();
 }
 
-/// The error of a constraint that cannot be kept; empty: it can.
+/// Returns the compilation error of a constraint, or empty.
 inline std::string refusal(const Constraint& constraint, const Limits& limits = {}) {
   const auto program = compile(constraint, limits);
   return program.ok() ? "" : program.error();
 }
 
-/// A token that brings a reply in JSON closer to its end, if one is allowed. `name`: of a member that may be needed.
+/// Returns an allowed token that brings a JSON reply closer to its end, if any. `name`: of a member that may
+/// be required.
 inline std::optional<TokenId> homeward(const Vocabulary& vocabulary, const std::vector<TokenId>& allowed,
                                        const std::string& text, const std::string& name) {
-  std::size_t opened = std::string::npos;  // the quote of a string that goes on
+  std::size_t opened = std::string::npos;  // the open string's quote
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\\') {
       ++i;
@@ -83,7 +84,7 @@ inline std::optional<TokenId> homeward(const Vocabulary& vocabulary, const std::
     if (name.starts_with(begun) && name != begun) closers.push_back(name.substr(begun.size(), 1));
     closers.push_back("\"");
   } else if (!text.empty() && std::isdigit(static_cast<unsigned char>(text.back())) != 0) {
-    closers.push_back(",");  // else any digit: a multiple comes by chance
+    closers.push_back(",");  // otherwise any digit, until a multiple is hit by chance
   } else {
     for (const char* more : {"1", "0", "\""}) closers.push_back(more);
   }
@@ -96,13 +97,13 @@ inline std::optional<TokenId> homeward(const Vocabulary& vocabulary, const std::
   return std::nullopt;
 }
 
-/// A reply of tokens drawn at random among those allowed, that comes to its end.
+/// Returns a complete reply of random allowed tokens.
 inline std::string random_reply(const std::shared_ptr<MaskMaker>& maker, std::mt19937_64& random,
                                 const std::vector<std::string>& names = {""}, std::size_t wander = 60) {
   ReplyConstraint reply(maker);
   const Vocabulary& vocabulary = maker->vocabulary();
   std::string text;
-  std::string name;  // of the member that it might go home by
+  std::string name;  // name of a member that may be required
   for (std::size_t step = 0; step < 5000; ++step) {
     const SharedMask mask = reply.mask();
     if (mask->ends) return text;

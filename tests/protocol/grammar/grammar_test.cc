@@ -1,4 +1,4 @@
-// What constraints let through, and what they refuse.
+// The texts that constraints accept and reject.
 
 #include <gtest/gtest.h>
 
@@ -102,14 +102,14 @@ TEST(JsonSchemaGrammar, ChoicesAndReferences) {
 }
 
 TEST(JsonSchemaGrammar, OptionsAreKeptApart) {
-  // But for the empty list nothing fits both.
+  // Only the empty list fits both options, so oneOf rejects it.
   expect_schema(
       R"({"oneOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "array", "items": {"type": "string"}}]})",
       {"[1]", R"(["a", "b"])"}, {"[]", R"([1, "a"])"});
   expect_schema(R"({"oneOf": [{"type": "array", "items": {"type": "integer"}},
                               {"type": "array", "items": {"type": "string"}, "minItems": 1}]})",
                 {"[]", "[1]", R"(["a"])"}, {R"([1, "a"])"});
-  // What is left over of either is said by the names that it can have.
+  // The remainder of each option is described by its possible member names.
   expect_schema(
       R"({"oneOf": [{"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": false},
                               {"type": "object", "properties": {"a": {}, "c": {}}, "additionalProperties": false}]})",
@@ -156,7 +156,7 @@ TEST(JsonSchemaGrammar, BoundsHold) {
   EXPECT_NE(refusal({.kind = Constraint::Kind::kRegex, .text = std::string(1000, '(')}), "");
 }
 
-// Options that lead to themselves are looked at only so far.
+// Recursive options are only followed to a limited depth.
 TEST(JsonSchemaGrammar, OneOfThatComesBackToItself) {
   const std::string node = R"({"type": "object", "required": ["k"], "properties": {"k": {"oneOf":
     [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"type": "integer"}]}, "t": {"const": )";
@@ -270,7 +270,7 @@ TEST(Grammar, MemoryIsLetGoAndPlacesAreFoundAgain) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(random_reply(small, one), random_reply(plenty, other));
 }
 
-// What is kept stays within its bound, whatever is asked for.
+// Caches stay within their bound.
 TEST(Grammar, MemoryStaysWithinItsBound) {
   Limits limits;
   limits.char_states = 3'000;
@@ -285,7 +285,7 @@ TEST(Grammar, MemoryStaysWithinItsBound) {
   ASSERT_TRUE(program.ok());
   const auto maker = std::make_shared<MaskMaker>(*program, small_vocabulary());
   std::mt19937_64 random(4);
-  const std::size_t of_one_mask = 200'000;  // the bound is looked at between two
+  const std::size_t of_one_mask = 200'000;  // the bound is checked between two masks
   for (int i = 0; i < 30; ++i) {
     static_cast<void>(random_reply(maker, random));
     EXPECT_LT(maker->bytes(), limits.matcher_bytes + (*program)->bytes() + of_one_mask);

@@ -1,5 +1,5 @@
-// Grammars that are small or large and ask for too much: each is refused with the limit that it exceeds, by steps and
-// bytes alone. No clock decides here.
+// Grammars that demand too much work: each is refused with the limit that it exceeds, measured in steps and
+// bytes, never by time.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ std::string repeated(std::string_view piece, std::size_t times) {
   return text;
 }
 
-// As a request's limits are, but for the clock; and few steps, so that a test is short.
+// A request's limits without the clock, and with few steps to keep tests short.
 Limits without_clock(std::uint64_t steps = 3'000'000) {
   Limits limits;
   limits.compile_seconds = 0;
@@ -62,7 +62,7 @@ TEST(HostileGrammar, QuantifiersOfQuantifiers) {
           << quantifier << ": " << why;
     }
   }
-  // Brackets and quantifiers count together.
+  // Brackets and quantifiers share a limit.
   const std::string mixed = repeated("(", 200) + "a" + repeated("{2})*", 200);
   EXPECT_TRUE(names_a_limit(refusal_on_small_stack(regex_of(mixed))));
   EXPECT_EQ(refusal_on_small_stack(regex_of(repeated("(", 100) + "a" + repeated(")*", 100))), "");
@@ -103,14 +103,14 @@ TEST(HostileGrammar, SmallLarkGrammarsThatExpand) {
     ASSERT_LT(text.size(), 4096U);
     EXPECT_TRUE(names_a_limit(refusal_on_small_stack(lark_of(text)))) << text.substr(0, 80);
   }
-  // Long, but nothing that is not reached costs anything.
+  // Long, but unreachable parts cost nothing.
   ASSERT_LT(terminals.size(), 4096U);
   EXPECT_EQ(refusal_on_small_stack(lark_of(terminals)), "");
-  // Chains of terminals and brackets within them count together.
+  // Chains of terminals and brackets share a limit.
   std::string chain = "start: T0\n";
   for (int i = 0; i < 300; ++i) chain += "T" + std::to_string(i) + ": (T" + std::to_string(i + 1) + ")\n";
   EXPECT_TRUE(names_a_limit(refusal_on_small_stack(lark_of(chain + "T300: \"x\"\n"))));
-  // Without a line's end, a definition's or a bracket's.
+  // Without an end of line, definition or bracket.
   for (const char* piece :
        {"(", "[", "\"a\" ", "a:", "a: b\n", "%ignore \"a\"\n", "/a/ ", "~1", "|", "// ", "\\\n"}) {
     refusal_on_small_stack(lark_of("start: " + repeated(piece, 100'000)));
@@ -142,7 +142,7 @@ TEST(HostileGrammar, SchemasThatFanOut) {
         std::pair{"\"if\":", ",\"then\":{},\"else\":false"}}) {
     for (const char* keyword : {"allOf", "anyOf", "oneOf"}) {
       const std::string why = refusal_on_small_stack(fan(keyword, before, behind));
-      // Some can be kept; none may take long, which the steps tell.
+      // Some are feasible; none may take long, measured in steps.
       EXPECT_TRUE(why.empty() || names_a_limit(why) || why.starts_with("not:") || why.starts_with("oneOf:") ||
                   why.starts_with("propertyNames:"))
           << keyword << before << why;
@@ -179,7 +179,7 @@ TEST(HostileGrammar, LargeClassesAreKeptOnce) {
   EXPECT_EQ(refusal_on_small_stack(regex_of("[" + ranges + "]{3}"), limits), "");
 }
 
-// Keywords whose values are of another kind than the specification says.
+// Keywords whose values have the wrong type.
 TEST(HostileGrammar, WrongKindsAreRefused) {
   for (const char* schema :
        {R"({"not":{"enum":5}})", R"({"not":{"required":5}})", R"({"not":{"properties":5}})",
@@ -188,7 +188,7 @@ TEST(HostileGrammar, WrongKindsAreRefused) {
         R"({"enum":[[1]],"maxItems":"a"})", R"({"enum":[{"a":1}],"minProperties":[]})"}) {
     EXPECT_NE(refusal_on_small_stack(schema_of(schema)), "") << schema;
   }
-  // The keywords that negation makes are no client's.
+  // Clients cannot use the internal keywords for negation.
   for (const char* schema :
        {"{\"type\":\"null\",\"\\u0001not enum\":5}", "{\"type\":\"null\",\"\\u0001not pattern\":5}",
         R"({"not":{"minLength":9223372036854775807}})"}) {
@@ -206,7 +206,7 @@ TEST(HostileGrammar, AClientThatLeavesEndsTheWork) {
 }
 
 TEST(HostileGrammar, AnErrorOfTheBudgetIsNotTriedAgain) {
-  CallsConstraint calls;  // whose schema need not be kept, were there anything left to compile another with
+  CallsConstraint calls;  // its schema is optional, but no budget is left without it
   const Json endless = Json{{"type", "string"}, {"pattern", "(((){20000}){20000}){20000}"}};
   const Json parameters = Json{{"type", "object"}, {"properties", Json{{"a", endless}}}};
   calls.tools.push_back({.name = "f", .before = {"f"}, .parameters = parameters});
@@ -265,7 +265,7 @@ TEST(HostileGrammar, EndingsOfCountedPartsWithoutTextAreBounded) {
   const auto program = compile(lark_of("start: \"xyz\" " + nested), Limits());
   ASSERT_TRUE(program.ok()) << program.error();
   ReplyConstraint reply(std::make_shared<MaskMaker>(*program, small_vocabulary()), 6);  // tokens
-  EXPECT_GT(reply.mask()->count, 0U);  // its ending would be looked for through 1000^5 parts
+  EXPECT_GT(reply.mask()->count, 0U);  // its completion would be searched in 1000^5 parts
 }
 
 TEST(HostileGrammar, MasksOfManyStringsAndMembersAreBounded) {
@@ -280,7 +280,7 @@ TEST(HostileGrammar, MasksOfManyStringsAndMembersAreBounded) {
   static_cast<void>(reply.mask());
   ASSERT_TRUE(reply.accept(static_cast<TokenId>(2 + '"')));
   EXPECT_THROW(static_cast<void>(reply.mask()), GrammarError);
-  // Each member asks what others need.
+  // Each member requires others.
   Json schema = *Json::parse(R"({"type":"object","maxProperties":3000,"additionalProperties":false})");
   Json::Object properties;
   for (int i = 0; i < 3000; ++i) properties.push_back({"p" + std::to_string(i), Json(true)});
@@ -305,7 +305,7 @@ TEST(HostileGrammar, AMaskThatNobodyWantsIsLeftOff) {
   ASSERT_TRUE(program.ok()) << program.error();
   ReplyConstraint reply(std::make_shared<MaskMaker>(*program, small_vocabulary()));
   EXPECT_THROW(static_cast<void>(reply.mask([] { return false; })), GrammarError);
-  EXPECT_GT(reply.mask()->count, 0U);  // and begins anew for another
+  EXPECT_GT(reply.mask()->count, 0U);  // a later caller computes it
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 #pragma once
-// Whether a JSON value fits a JSON Schema, as simply as it can be said: it shares nothing with protocol/grammar, and
-// judges what that generates. Patterns are std::regex's, so their texts must be ASCII.
+// Validates a JSON value against a JSON Schema, as simply as possible and independently of protocol/grammar,
+// whose output it checks. Patterns use std::regex, so texts must be ASCII.
 
 #include "base/json.h"
 
 namespace reprise::protocol {
 
-/// References lead into `root`.
+/// `root`: the schema that references are resolved in.
 bool validates(const Json& root, const Json& schema, const Json& value);
 
 }  // namespace reprise::protocol

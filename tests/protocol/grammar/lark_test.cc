@@ -1,5 +1,4 @@
-// Grammars in Lark's language: which texts they let through, how the texts of tools' inputs stand in calls, and what is
-// refused, with the line.
+// Lark grammars: accepted texts, tool inputs within calls, and errors with their line.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +24,7 @@ void expect_texts(const std::string& grammar, const Texts& fit, const Texts& oth
     EXPECT_FALSE(lets_through(constraint, text)) << grammar << ": " << text;
 }
 
-/// As coding agents describe a patch of files.
+/// The patch format of coding agents.
 constexpr const char* kPatchGrammar = R"lark(
 start: begin_patch hunk+ end_patch
 begin_patch: "*** Begin Patch" LF
@@ -175,7 +174,7 @@ TEST(Lark, RefusalsNameTheLine) {
   EXPECT_EQ(why("start \"a\""), "line 1 of the grammar: ':' is missing behind 'start'");
 }
 
-// -- inputs of tools
+// -- tool inputs
 
 CallsConstraint calls_of(CallsConstraint::Arguments form, const std::string& grammar) {
   return {.arguments = form,
@@ -214,7 +213,7 @@ TEST(LarkInput, IsAsItIsInXmlWithoutTheMarkOfItsEnd) {
   EXPECT_TRUE(
       lets_through(calls, call("*** Begin Patch\n*** Add File: a\n+</parameter\n+x>\n*** End Patch")));
   EXPECT_FALSE(lets_through(calls, call("*** Begin Patch\n*** Add File: a\n+</parameter>\n*** End Patch")));
-  // The mark may not come about between two terminals either.
+  // The tag must not arise across two terminals either.
   const Constraint tags{.kind = Kind::kCalls,
                         .calls = calls_of(CallsConstraint::Arguments::kXml,
                                           "start: (\"<\" \"/\"? NAME \">\" | /[^<>]/)*\nNAME: /[a-z]+/")};
@@ -255,7 +254,7 @@ TEST(LarkInput, RandomCallsDecodeToTextsThatFit) {
       }
       whole_call = allowed.empty();
       if (whole_call) break;
-      // Toward the end: a line feed, an asterisk, the marks, where they may come.
+      // Steers toward the end: a line feed, an asterisk, or the tags, where allowed.
       TokenId chosen = allowed[random() % allowed.size()];
       if (step > 40) {
         for (const char* piece : {"\\n", "}", "\"", "E", "n"}) {

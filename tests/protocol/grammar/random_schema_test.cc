@@ -1,4 +1,4 @@
-// A thousand random schemas, and replies drawn at random: each must be JSON, and fit by an independent validator.
+// A thousand random schemas, and random replies: each must be JSON, and valid by an independent validator.
 
 #include <gtest/gtest.h>
 
@@ -130,7 +130,7 @@ TEST(RandomSchema, EveryReplyParsesAndFits) {
       const std::string text = random_reply(maker, random, {"name", "a", "ab", "\xC3\xA9", "type", "z"});
       const auto parsed = Json::parse(text, {}, {.python = true});  // integers of any length
       ASSERT_TRUE(parsed.ok()) << schema.dump() << "\n" << text << "\n" << parsed.error().message;
-      // std::regex knows no UTF-8.
+      // std::regex does not support UTF-8.
       const bool has_pattern = schema.dump().find("attern") != std::string::npos;
       if (has_pattern && !all_ascii(*parsed)) continue;
       ++judged;
@@ -141,8 +141,8 @@ TEST(RandomSchema, EveryReplyParsesAndFits) {
   EXPECT_GT(judged, rounds(1000) * 3U / 2);
 }
 
-// With reasoning that the prompt has opened, that the request asks for, and without: a writer at random comes to its end
-// within its limit, and none begins reasoning that it was not offered.
+// With reasoning opened by the prompt, requested, or absent: a random writer ends within its limit, and never
+// begins reasoning that was not offered.
 TEST(RandomSchema, EveryReplyIsClosedWithinItsLimit) {
   constexpr std::size_t kLimit = 80;
   constexpr TokenId kOpensThinking = 1;  // "<call>", here
@@ -201,7 +201,7 @@ TEST(RandomSchema, EveryReplyIsClosedWithinItsLimit) {
   EXPECT_GT(reasoned, replies * 2 / 5);
 }
 
-// A mask is put together from what is known of places; the matcher reads a token byte by byte.
+// Masks are assembled from cached states; the matcher reads tokens byte by byte.
 TEST(RandomSchema, MasksSayWhatTheMatcherSays) {
   std::size_t compared = 0;
   const auto compare = [&](const Constraint& constraint, std::uint64_t seed) {

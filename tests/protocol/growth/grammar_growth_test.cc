@@ -1,11 +1,11 @@
-// Grammars that are made to grow (tests/fuzz/grower.h): patterns, GBNF and schemas that repeat, nest, chain and fan out,
-// from 100 bytes up to 1 MiB, from a fixed seed. Each must be compiled or refused on a small stack, within a stated number of steps, of
-// allocations and of bytes; so must the masks of what was compiled. No clock decides: a loop that charges nothing is
-// found by what it allocates, or by the time limit of the whole test.
+// Grown grammars (tests/fuzz/grower.h): patterns, GBNF and schemas that repeat, nest, chain and fan out, from
+// 100 bytes to 1 MiB, from a fixed seed. Each must be compiled or refused on a small stack, within a number
+// of steps, allocations and bytes; likewise the masks of compiled ones. No clock is used: a loop that charges
+// nothing is detected by its allocations, or by the test's time limit.
 //
-// A sample runs always; under REPRISE_THOROUGH many more, with the limits that requests have.
+// A sample always runs; REPRISE_THOROUGH runs many more, with the limits of requests.
 //
-// A program of its own: it counts what all of it allocates.
+// A separate program, because it counts all its allocations.
 
 #include <gtest/gtest.h>
 
@@ -20,8 +20,8 @@ namespace {
 
 using Kind = Constraint::Kind;
 
-// What one compilation or mask may take besides what its limits say: a last charge may be large, and memory is
-// counted about.
+// The tolerance of a compilation or mask beyond its limits: a last charge may be large, and memory is counted
+// approximately.
 constexpr std::uint64_t kStepsBeyond = 8'000'000;
 constexpr std::uint64_t kAllocationsPerStep = 2;
 constexpr std::uint64_t kFreeAllocations = 4'000'000;
@@ -43,7 +43,7 @@ struct Tally {
   std::size_t masks = 0;
 };
 
-// Runs the work, and looks at what it allocated.
+// Runs the work and checks its allocations.
 template <class Work>
 void watched(const std::string& what, std::uint64_t steps, const Work& work) {
   const std::uint64_t allocations = counted_memory::allocations;

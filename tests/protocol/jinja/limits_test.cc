@@ -1,4 +1,4 @@
-// Every limit holds, and its error names it; all of it on a small stack.
+// Every limit is enforced, with an error that names it, on a small stack.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -83,7 +83,7 @@ TEST(JinjaLimits, Output) {
   EXPECT_EQ(limited("{% for i in range(2000) %}x{% endfor %}", small), reason);
   EXPECT_EQ(limited("{{ 'x' * 1001 }}", small), reason);
   EXPECT_EQ(limited("{{ 'x' * 1000 }}", small), "rendered 1000 bytes");
-  // What macros and blocks hold back counts too, and no longer when they are done.
+  // Text buffered by macros and blocks counts until they end.
   EXPECT_EQ(limited("{% macro m() %}{{ 'x' * 900 }}{% endmacro %}{{ 'y' * 200 }}{{ m() }}", small), reason);
   EXPECT_EQ(limited("{% for i in range(9) %}{% set b %}{{ 'x' * 900 }}{% endset %}{% endfor %}", small),
             "rendered 0 bytes");
@@ -95,7 +95,7 @@ TEST(JinjaLimits, Memory) {
                     "{% set ns.l = ns.l + ['x' * 100000] %}{% endfor %}",
                     small),
             "the values of this rendering need more than 1000000 bytes of memory");
-  // What is let go of does not count.
+  // Freed values do not count.
   EXPECT_EQ(limited("{% for i in range(100) %}{% set s = 'x' * 100000 %}{% endfor %}", small),
             "rendered 0 bytes");
 }
@@ -149,7 +149,7 @@ TEST(JinjaLimits, LongChainsOfObjectsAreFreed) {
             "rendered 0 bytes");
 }
 
-TEST(JinjaLimits, RingsOfObjectsAreFreed) {  // the address sanitizer tells
+TEST(JinjaLimits, RingsOfObjectsAreFreed) {  // checked by the address sanitizer
   EXPECT_EQ(
       rendered("{% set ns = namespace() %}{% set ns.me = ns %}{% macro m() %}{% endmacro %}{% set ns.m = m %}"
                "{% for i in [1] %}{% set ns.loop = loop %}{% set ns.c = loop.changed %}{{ ns.c(ns, ns.c) }}"
@@ -204,7 +204,7 @@ TEST(JinjaLimits, WorkOnLongKeysAndNumbersIsCounted) {
   }
 }
 
-// A tuple of two of the same tuple, and so on: 2^60 items to look at.
+// A tuple of twice the same tuple, and so on: 2^60 items.
 TEST(JinjaLimits, WorkOnNestedKeysIsCounted) {
   const auto few = [](RenderLimits& limits) { limits.steps = 100'000; };
   for (const char* use : {"{ns.t: 1}", "[ns.t] | unique | list", "{}.get(ns.t)", "{}[ns.t]", "ns.t is filter",

@@ -1,5 +1,5 @@
-// Literals, and values printed as Python prints them. The expected values are those of Jinja2 3.1 set up as
-// transformers do.
+// Literals, and values printed as by Python. The expected values are those of Jinja2 3.1 configured as in
+// transformers.
 #include <gtest/gtest.h>
 
 #include "tests/protocol/jinja/render_cases.h"

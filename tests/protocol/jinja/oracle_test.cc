@@ -1,4 +1,5 @@
-// Chat templates over conversations, rendered by Jinja2 beforehand: those of tests/data/templates, and published ones.
+// Chat templates with conversations, compared with Jinja2's recorded output: those of tests/data/templates,
+// and published ones.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -15,7 +16,7 @@ std::string contents(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Every case of a folder gives what Jinja2 gave, or fails where it did.
+/// Expects Jinja2's output, or a failure where it failed, for every case of a folder.
 void expect_answers_of_jinja2(const std::filesystem::path& folder) {
   RenderOptions options;
   options.now = std::chrono::sys_days(std::chrono::year(2026) / 11 / 14) + std::chrono::hours(12);

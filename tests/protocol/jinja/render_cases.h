@@ -1,5 +1,5 @@
 #pragma once
-// Tables of templates and what they render to, all over one context.
+// Tables of templates and their expected renderings, all with one context.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 
 namespace reprise::protocol::jinja::test {
 
-/// In the place of an expected text: compiling or rendering is an error.
+/// Expected instead of a text if compiling or rendering must fail.
 inline constexpr std::string_view kFails = "\x01 fails";
 
 struct Case {
@@ -21,7 +21,7 @@ struct Case {
   std::string_view expected;
 };
 
-/// The text, or "error: line 1: ...".
+/// Returns the text, or "error: line 1: ...".
 inline std::string rendered(std::string_view source, const Json& context, const RenderOptions& options = {}) {
   const auto compiled = Template::compile(source);
   std::string error = "error: ";
@@ -34,7 +34,7 @@ inline std::string rendered(std::string_view source) {
   return rendered(source, Json::object());
 }
 
-/// Over a context that is written as JSON.
+/// Renders with a context given as JSON.
 inline std::string rendered_over(std::string_view context, std::string_view source) {
   const auto json = Json::parse(context);
   return json.ok() ? rendered(source, *json) : json.error().message;

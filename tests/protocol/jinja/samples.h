@@ -1,6 +1,6 @@
 #pragma once
-// A context with something of every kind in it, and a template that does a bit of everything, for tests that
-// run many templates over the one or many contexts through the other.
+// A context with values of every kind, and a template that uses many features, for tests that run many
+// templates on the context, or the template on many contexts.
 
 #include <string_view>
 

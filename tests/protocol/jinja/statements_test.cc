@@ -1,5 +1,5 @@
-// Macros, set, call, with and the other statements. The expected values are those of Jinja2 3.1 set up as
-// transformers do.
+// Macros, set, call, with and the other statements. The expected values are those of Jinja2 3.1 configured as
+// in transformers.
 #include <gtest/gtest.h>
 
 #include "tests/protocol/jinja/render_cases.h"

@@ -1,4 +1,4 @@
-// Items, attributes and slices. The expected values are those of Jinja2 3.1 set up as transformers do.
+// Items, attributes and slices. The expected values are those of Jinja2 3.1 configured as in transformers.
 #include <gtest/gtest.h>
 
 #include "tests/protocol/jinja/render_cases.h"

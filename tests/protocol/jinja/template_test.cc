@@ -1,4 +1,4 @@
-// One Template for many renderings and threads, and in time linear in the conversation.
+// One Template for many renderings and threads; time linear in the conversation.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -40,7 +40,7 @@ TEST(JinjaTemplate, IsRenderedByManyThreads) {
   for (const std::string& text : texts) EXPECT_EQ(text, expected);
 }
 
-// The fewest steps that rendering n messages takes, told by the limit.
+// Returns the minimum steps for rendering n messages, found by varying the limit.
 std::uint64_t steps_for(const Template& compiled, const Json& context) {
   std::uint64_t low = 1, high = 50'000'000;
   while (low < high) {

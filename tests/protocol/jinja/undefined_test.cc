@@ -1,5 +1,5 @@
-// What is not defined, and what must not work. The expected values are those of Jinja2 3.1 set up as
-// transformers do.
+// Undefined names, and templates that must fail. The expected values are those of Jinja2 3.1 configured as in
+// transformers.
 #include <gtest/gtest.h>
 
 #include "tests/protocol/jinja/render_cases.h"

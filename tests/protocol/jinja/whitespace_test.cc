@@ -1,5 +1,4 @@
-// Where white space around tags stays and where it goes. The expected values are those of Jinja2 3.1 set up
-// as transformers do.
+// White space around tags. The expected values are those of Jinja2 3.1 configured as in transformers.
 #include <gtest/gtest.h>
 
 #include "tests/protocol/jinja/render_cases.h"

@@ -1,4 +1,4 @@
-// Packed numbers: what was packed is unpacked to the bit, and nothing else is.
+// Packed values: unpacking is bit-exact, and rejects everything else.
 
 #include "protocol/snapshots/byte_planes.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// Floats of a normal distribution, or their upper halves.
+/// Returns normally distributed floats, or their upper halves.
 Bytes floats(std::size_t count, std::size_t width) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
@@ -77,7 +77,7 @@ TEST(BytePlanes, WhatWasNotPackedOrIsOfAnotherSizeIsRefused) {
     EXPECT_FALSE(unpack_numbers(std::span(packed).first(length), back)) << length;
   }
   EXPECT_FALSE(unpack_numbers(noise(3'000), back));
-  // Whatever a length says, nothing beside the bytes is looked at: the sanitizers see to it.
+  // Lengths cannot cause reads out of bounds: checked by the sanitizers.
   for (std::size_t at = 0; at < 12; ++at) {
     for (int value = 0; value < 256; ++value) {
       Bytes changed = packed;

@@ -1,4 +1,4 @@
-// Records and manifests: what was written is read, and whatever else lies there is refused with its reason.
+// Records and manifests: valid ones are read, and all others are refused with a reason.
 
 #include <gtest/gtest.h>
 
@@ -92,7 +92,7 @@ TEST(SnapshotRecord, RecordsInEachOthersPlaceAreRefused) {
   EXPECT_EQ(refusal_of_manifest(snapshot, snapshot.chunk(0)), "misplaced");
   EXPECT_EQ(refusal_of_manifest(snapshot, of_other_tokens.sealed), "misplaced");
   EXPECT_EQ(refusal_of_manifest(snapshot, of_others.sealed), "misplaced");
-  // The same with the name changed to what is wanted: the seal has the name in it.
+  // Also with the name changed to the requested one: the seal covers the name.
   Bytes renamed = snapshot.chunk(1);
   std::memcpy(renamed.data() + 24, snapshot.manifest.references[0].bytes.data(), 16);
   EXPECT_EQ(refusal_of_chunk(snapshot, 0, renamed), "seal");
@@ -133,7 +133,7 @@ TEST(SnapshotRecord, ContentsOfAnotherSizeAreRefusedBeforeTheyAreRead) {
                 snapshot, 0,
                 seal_record(snapshot.keys, RecordKind::kPage, snapshot.manifest.references[0], {}, larger)),
             "size");
-  // A head that promises more than there is memory for.
+  // A head that announces more than fits in memory.
   Bytes huge = snapshot.sealed;
   huge[22] = std::byte{0xff};
   EXPECT_EQ(refusal_of_manifest(snapshot, huge), "truncated");
@@ -142,7 +142,7 @@ TEST(SnapshotRecord, ContentsOfAnotherSizeAreRefusedBeforeTheyAreRead) {
 TEST(SnapshotRecord, APackedChunkIsReadAsItWasWritten) {
   const SealedSnapshot snapshot;
   const RecordId& id = snapshot.manifest.references[0];
-  Bytes numbers(4096);  // of two bytes, whose second ones are all alike
+  Bytes numbers(4096);  // 2-byte values with equal second bytes
   for (std::size_t i = 0; i < numbers.size(); ++i)
     numbers[i] = static_cast<std::byte>(i % 2 == 0 ? i * 37 / 2 : 7);
   const Bytes file = seal_chunk(snapshot.keys, RecordKind::kPage, id, numbers, true);
@@ -168,7 +168,7 @@ TEST(SnapshotRecord, APackedChunkIsReadAsItWasWritten) {
       << "what does not shrink stays as it is";
 }
 
-/// A manifest of our own key whose contents are not what a manifest has.
+/// Returns the error of a manifest sealed with our key but with invalid contents.
 std::string refusal_of_contents(const SealedSnapshot& of, const std::string& json) {
   Bytes contents(4);
   const auto length = static_cast<std::uint32_t>(json.size());

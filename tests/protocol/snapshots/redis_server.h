@@ -1,5 +1,5 @@
 #pragma once
-// Redis servers for tests: a real one, where one is installed, and one that misbehaves as it is told.
+// Redis servers for tests: a real one, if installed, and one that misbehaves on demand.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ inline sockaddr_in loopback(std::uint16_t port) {
   return address;
 }
 
-/// A socket with a port of its own, which nobody is let in at before it listens.
+/// Returns a socket bound to a free port; connections are refused until it listens.
 inline int bind_anywhere(std::uint16_t& port) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = loopback(0);
@@ -47,13 +47,13 @@ inline int listen_anywhere(std::uint16_t& port) {
   return socket;
 }
 
-/// redis-server, on a free port, without files; killed with its end, or with the test's.
+/// redis-server on a free port, without files; killed by the destructor, or when the test dies.
 class RedisServer {
  public:
   static bool is_installed() { return std::system("command -v redis-server >/dev/null 2>&1") == 0; }
 
   explicit RedisServer(std::vector<std::string> options = {}) : options_(std::move(options)) {
-    for (int tries = 0; process_ < 0 && tries < 20; ++tries) {  // another may take the port first
+    for (int tries = 0; process_ < 0 && tries < 20; ++tries) {  // another process may take the port first
       ::close(bind_anywhere(port_));
       start();
     }
@@ -64,7 +64,8 @@ class RedisServer {
 
   std::uint16_t port() const { return port_; }
 
-  /// On the same port, with nothing in it. It does not run where that is taken, or nothing answers within 20 s.
+  /// Starts an empty server on the same port. It does not run if the port is taken, or if it does not answer
+  /// within 20 s.
   void start() {
     std::vector<std::string> words = {"redis-server",
                                       "--port",
@@ -109,7 +110,7 @@ class RedisServer {
   }
 
  private:
-  /// Whether this server does, and no other: it tells its process, or that it wants a password first.
+  /// Returns true if this process answers on the port: with its process ID, or by asking for a password.
   bool answers() const {
     const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const timeval time{.tv_sec = 1, .tv_usec = 0};
@@ -133,14 +134,14 @@ class RedisServer {
   pid_t process_ = -1;
 };
 
-/// Takes connections and does to each what it is told.
+/// Accepts connections and treats them all in one manner.
 class FakeRedis {
  public:
   enum class Manner {
     kSilent,   // reads, and never answers
     kClosing,  // closes when something comes
-    kGarbage,  // answers what is no answer
-    kEndless,  // an answer that is larger than any may be
+    kGarbage,  // sends an invalid answer
+    kEndless,  // sends an answer above the size limit
   };
   explicit FakeRedis(Manner manner) : manner_(manner), socket_(listen_anywhere(port_)) {
     thread_ = std::thread([this] { serve(); });
@@ -198,7 +199,7 @@ class FakeRedis {
   const int socket_;
   std::atomic<bool> stopping_{false};
   std::atomic<int> count_{0};
-  std::vector<std::thread> connections_;  // of the serving thread until it has ended
+  std::vector<std::thread> connections_;  // owned by the serving thread until it ends
   std::thread thread_;
 };
 

@@ -1,4 +1,5 @@
-// Records in a Redis server: whole or missing, within a time, and a server that is gone is left alone.
+// Records in a Redis server: complete or missing, within a time limit; a failed server is not asked for a
+// while.
 
 #include "protocol/snapshots/redis_store.h"
 
@@ -22,7 +23,7 @@ RecordId numbered(unsigned char number) {
   return id;
 }
 
-/// A sealed record with that much in it.
+/// Returns a sealed record of that size.
 std::vector<std::byte> record_of(const NamespaceKeys& keys, const RecordId& id, std::size_t bytes) {
   std::vector<std::byte> contents(bytes);
   for (std::size_t i = 0; i < bytes; ++i) contents[i] = static_cast<std::byte>(i * 7 + i / 255);

@@ -1,5 +1,5 @@
 #pragma once
-// A small snapshot and its records, for tests of what reads them.
+// A small snapshot and its records, for tests of readers.
 
 #include <string>
 #include <vector>

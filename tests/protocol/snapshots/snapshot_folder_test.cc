@@ -1,4 +1,4 @@
-// A folder of records: what is written lasts, what goes is chosen well, and a secret is kept.
+// A folder of records: durability, choice of what to delete, and secrecy.
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -80,7 +80,7 @@ TEST_F(SnapshotFolderTest, ManyAreReadByAFewThreadsEachOnce) {
   });
   EXPECT_EQ(right, std::vector<int>(kRecords, 1));
 
-  // What is behind one that is refused need not be read; what stands before it is.
+  // Chunks after a refused one need not be read; those before it are.
   constexpr std::size_t kGone = 11;
   folder().remove(within, FileKind::kChunk, wanted[kGone].id);
   std::vector<int> taken(kRecords);
@@ -115,7 +115,7 @@ TEST_F(SnapshotFolderTest, ACollectedManifestTakesTheChunksThatAreItsAlone) {
   store(other);
   std::vector<FolderFile> files = folder().scan();
   ASSERT_EQ(files.size(), 10U);
-  // A second manifest that has all but the slot in common with the first.
+  // A second manifest that shares everything except the slot with the first.
   FolderFile sharing{
       .folder = old.keys.folder, .kind = FileKind::kManifest, .name = "m-sharing", .bytes = 10};
   sharing.references.assign(old.manifest.references.begin(), old.manifest.references.end() - 1);
