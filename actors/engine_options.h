@@ -29,7 +29,7 @@ struct EngineOptions {
   RequestRules requests{};
   std::uint32_t most_requests = 1024;
   std::uint32_t most_idle = 4;                      // requests that do idle work
-  std::chrono::milliseconds longest_step{120'000};  // at least; large models may take longer (step_watch.h)
+  std::chrono::milliseconds longest_step{120'000};  // at least; large models may take longer (worker_figures.h)
   std::uint32_t most_reloads = 3;                   // of a model, within reload_window
   std::chrono::minutes reload_window{10};
   std::function<void(const std::string&)> log{};        // may be empty; called from any thread

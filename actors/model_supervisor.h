@@ -6,7 +6,7 @@
 //
 // Loading is single-flight: whoever asks for a model that is being loaded waits for that load. A model whose
 // step failed is dropped and loaded anew, within limits; its registry stays and knows that its snapshots are
-// lost. A device that hangs (step_watch.h) is left behind with its worker, the requests on it are told, and
+// lost. A device that hangs (StepWatch) is left behind with its worker, the requests on it are told, and
 // all its models are loaded on a new one; so it is where the worker itself ended by an exception. A GPU that
 // hangs, or that CUDA gave up, is lost with the process: what hangs on it cannot be stopped.
 //
@@ -38,7 +38,6 @@
 #include "actors/request/request_roll.h"
 #include "actors/served/model_directory.h"
 #include "actors/served/restart_log.h"
-#include "actors/worker/step_watch.h"
 #include "actors/worker/worker_figures.h"
 #include "protocol/adapters.h"
 #include "runtime/actor.h"

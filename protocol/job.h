@@ -203,7 +203,7 @@ struct Opened {
   SequenceId sequence{};
   std::uint64_t price_bytes = 0;
 };
-/// Answered when there is memory for it, in the order of actors/worker/admission_order.h; idle ones only while
+/// Answered when there is memory for it, in the order of actors/worker/admission.h; idle ones only while
 /// nobody else waits.
 struct OpenSequence {
   using Reply = JobResult<Opened>;

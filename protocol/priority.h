@@ -1,6 +1,6 @@
 #pragma once
 // How urgent work is. Among those that wait a higher one goes first, but nobody waits for ever: who has
-// waited long counts as higher (actors/worker/admission_order.h). Idle work is for what nobody asked for yet, and
+// waited long counts as higher (actors/worker/admission.h). Idle work is for what nobody asked for yet, and
 // gives way to everything.
 //
 // Threading: a plain value.

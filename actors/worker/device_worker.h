@@ -39,17 +39,12 @@
 #include <vector>
 
 #include "actors/worker/admission.h"
-#include "actors/worker/batch.h"
-#include "actors/worker/decoding.h"
-#include "actors/worker/device_state.h"
 #include "actors/worker/device_step.h"
 #include "actors/worker/fault_injection.h"
 #include "actors/worker/load_model.h"
-#include "actors/worker/loaded_arch.h"
 #include "actors/worker/memory_search.h"
 #include "actors/worker/snapshot_jobs.h"
 #include "actors/worker/worker_figures.h"
-#include "actors/worker/worker_plots.h"
 #include "actors/worker/worker_settings.h"
 #include "models/device.h"
 #include "protocol/job.h"
@@ -109,7 +104,9 @@ class DeviceWorker : public runtime::Actor {
   void on(AdapterRead);
 
  private:
-  // -- device_worker.cc: jobs
+  class LoadedArch;
+
+  // -- jobs
   void open_device();
   static std::uint32_t next_generation();
   protocol::ArchLoaded take_in(LoadedModel loaded);
@@ -119,14 +116,14 @@ class DeviceWorker : public runtime::Actor {
   void drop_arch(std::uint32_t generation, runtime::ReplyTo<protocol::ArchDropped> reply);
   void close(StateTable& table, SequenceRun& run);
 
-  // -- device_worker_adapters.cc
+  // -- adapters
   void take_in_adapters();
   /// Whose bytes were taken from the budget.
   protocol::JobResult<protocol::AdapterLoaded> take_in(LoadedArch& arch, const models::Adapter& adapter,
                                                        std::uint64_t bytes);
   void drop_adapter(protocol::AdapterId adapter, runtime::ReplyTo<protocol::AdapterDropped> reply);
 
-  // -- device_worker_step.cc: steps, and what they wait for
+  // -- steps, and what they wait for
   void run_step();
   void start_step(LoadedArch& arch);
   void finish_step();
@@ -138,7 +135,7 @@ class DeviceWorker : public runtime::Actor {
   runtime::Task<void> look_again_at(std::chrono::steady_clock::time_point time);
   bool give_up_one();
 
-  // -- device_worker_faults.cc
+  // -- faults
   // Does `work`, which touches the device's memory. False: it threw, and all models fail, at once or when the
   // step that runs has ended.
   bool survives(const std::function<void()>& work);

@@ -8,9 +8,9 @@
 // same bits, and comes back when there is room. One whose prompt was compacted gives way only where it can be saved. Whoever finds nothing even so is short, which the search
 // remembers until the next round.
 //
-// Where the memory is full up to a mark (memory_pressure.h), relieve() asks the registries for some before anybody needs
+// Where the memory is full up to a mark (MemoryPressure), relieve() asks the registries for some before anybody needs
 // it, so that those who come find it free. As many sequences as were open at once lately may come again, and one more may
-// come before the room of one that ends is free; or as many as came at nearly the same time (recent_demand.h), whoever is
+// come before the room of one that ends is free; or as many as came at nearly the same time (RecentDemand), whoever is
 // open. Where that is more than the mark keeps free, room is made for it, down to the mark at which the cache becomes choosy. Registries may refuse then what they would give to the needy: a reclaim of this
 // kind that has freed nothing says nothing of the other.
 //
@@ -19,15 +19,106 @@
 //
 // Threading: the device worker's thread.
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
 
 #include "actors/worker/device_state.h"
-#include "actors/worker/memory_pressure.h"
-#include "actors/worker/recent_demand.h"
 #include "actors/worker/worker_figures.h"
 
 namespace reprise::actors {
+
+/// Percent of the memory.
+struct PressureMarks {
+  std::uint32_t choosy = 70;
+  std::uint32_t evict = 85;
+  std::uint32_t slack = 5;
+
+  /// What is wrong with them; nothing: they make sense.
+  std::optional<std::string> fault() const {
+    if (choosy < 1 || evict < 1 || choosy > 100 || evict > 100)
+      return "cache.choosy_percent and cache.evict_percent must be 1 to 100";
+    if (choosy > evict)
+      return "cache.choosy_percent (" + std::to_string(choosy) + " %) is above cache.evict_percent (" +
+             std::to_string(evict) + ")";
+    return std::nullopt;
+  }
+};
+
+/// How full the device's memory is, as two marks that are passed upwards at once and downwards only a little below
+/// (`slack`), so that one snapshot more or less does not turn anything on and off.
+///
+///   choosy    the cache keeps less: of the spaced places of a prompt every second, and none inside replies
+///   evicting  snapshots go before anybody needs their room, until the load is `slack` below the mark
+///
+/// A mark of 100 is never reached. The load is what is held and what running sequences were promised.
+class MemoryPressure {
+ public:
+  explicit MemoryPressure(const PressureMarks& marks) : marks_(marks) {}
+
+  void see(std::uint64_t load, std::uint64_t limit) {
+    load_ = load;
+    limit_ = limit;
+    choosy_ = passed(marks_.choosy, choosy_);
+    evicting_ = passed(marks_.evict, evicting_);
+  }
+
+  bool choosy() const { return choosy_; }
+  bool evicting() const { return evicting_; }
+  /// Down to where evicting ends; 0 where it is not under way.
+  std::uint64_t bytes_to_free() const {
+    const std::uint64_t rest = bytes_at(lowered(marks_.evict));
+    return evicting_ && load_ > rest ? load_ - rest : 0;
+  }
+
+ private:
+  bool passed(std::uint32_t mark, bool before) const {
+    if (mark >= 100 || limit_ == 0) return false;
+    return load_ > bytes_at(before ? lowered(mark) : mark);
+  }
+  std::uint32_t lowered(std::uint32_t mark) const {
+    return mark - (marks_.slack < mark ? marks_.slack : mark);
+  }
+  std::uint64_t bytes_at(std::uint32_t percent) const {
+    return limit_ / 100 * percent + limit_ % 100 * percent / 100;
+  }
+
+  PressureMarks marks_;
+  std::uint64_t load_ = 0, limit_ = 0;
+  bool choosy_ = false, evicting_ = false;
+};
+
+/// How many bytes sequences took that came at nearly the same time, at most, lately.
+///
+/// Room that is asked back takes some messages and steps to come. Whoever comes meanwhile finds only what was free before,
+/// so as much should be free as comes within that time. Clients that were answered in one step come back together: the room
+/// of one that ends is no measure of it. Each admission counts in full at first and fades within kMeanwhile.
+class RecentDemand {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::milliseconds kMeanwhile{100};
+
+  void admitted(std::uint64_t bytes, Time now) {
+    if (now > last_) {
+      together_ *= std::exp(-std::chrono::duration<double>(now - last_) / kMeanwhile);
+      last_ = now;
+    }
+    together_ += static_cast<double>(bytes);
+    most_ = std::max(most_, static_cast<std::uint64_t>(together_));
+  }
+  /// The most of before counts less by this share, so that one busy minute is not remembered for ever.
+  void fade(std::uint64_t rounds) { most_ -= most_ / rounds; }
+  std::uint64_t most() const { return most_; }
+
+ private:
+  Time last_{};
+  double together_ = 0;
+  std::uint64_t most_ = 0;
+};
 
 enum class Room : std::uint8_t {
   kHere,

@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
-#include "actors/worker/batch_limits.h"
-#include "actors/worker/memory_pressure.h"
+#include "actors/worker/batch.h"
+#include "actors/worker/memory_search.h"
 #include "models/device_options.h"
 
 namespace reprise::gpu {

@@ -1,6 +1,6 @@
 // Who is admitted first.
 
-#include "actors/worker/admission_order.h"
+#include "actors/worker/admission.h"
 
 #include <gtest/gtest.h>
 

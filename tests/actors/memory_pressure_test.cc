@@ -1,7 +1,7 @@
 // What happens as the memory fills: marks with slack, memory asked back ahead of need, checkpoints left out, and how
 // many had to wait.
 
-#include "actors/worker/memory_pressure.h"
+#include "actors/worker/memory_search.h"
 #include "tests/actors/worker_parts.h"
 
 namespace reprise::actors {

@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "actors/worker/admission.h"
-#include "actors/worker/decoding.h"
+#include "actors/worker/sequence_work.h"
 #include "actors/worker/device_step.h"
 #include "actors/worker/memory_search.h"
-#include "actors/worker/prefilling.h"
 #include "actors/worker/snapshot_jobs.h"
 #include "base/token_hash.h"
 

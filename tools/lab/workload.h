@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/worker/memory_pressure.h"
+#include "actors/worker/memory_search.h"
 #include "tools/lab/bench_report.h"
 #include "tools/lab/bench_times.h"
 #include "tools/reprise/engine_flags.h"

@@ -115,7 +115,7 @@ struct ServeConfig {
   std::uint64_t state_mb = 0;                 // 0: half of the memory that is free
   std::string adapter_folder{};               // whose adapters operators may load by path; empty: none
   std::chrono::milliseconds longest_step{
-      120'000};  // of the device; beyond it hangs (actors/worker/step_watch.h)
+      120'000};  // of the device; beyond it hangs (actors/worker/worker_figures.h)
   CacheConfig cache{};
   QueueConfig queue{};
   std::string log_level = "info";
