@@ -11,7 +11,7 @@
 #include "actors/request/text_pool.h"
 #include "actors/served/model_directory.h"
 #include "actors/tiers/host_tier.h"
-#include "actors/tiers/name_records.h"
+#include "actors/tiers/store_io.h"
 #include "actors/tiers/store_tier.h"
 #include "actors/tiers/tier_stack.h"
 #include "base/bounded_count.h"

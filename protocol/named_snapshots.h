@@ -4,7 +4,7 @@
 // name drops the ticket, and with it the pin.
 //
 // A name is found under its tenant and cache_salt alone. It lives until it expires or is deleted; where a listener stores
-// changes outside of the process (actors/tiers/store_writer.h), load() brings it back after a restart.
+// changes outside of the process (actors/tiers/store_io.h), load() brings it back after a restart.
 //
 // Bounds: kMaxNames and kMaxTenantBytes of a tenant, whatever its salts; kMaxBytes of all tenants. More are refused.
 // Threading: any thread.

@@ -1,6 +1,6 @@
 // Bytes with digests of their pieces: what was copied is the same, and what was changed is found out wherever it is.
 
-#include "actors/tiers/summed_bytes.h"
+#include "actors/tiers/host_tier.h"
 
 #include <gtest/gtest.h>
 
