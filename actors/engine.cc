@@ -306,18 +306,6 @@ const WorkerFigures& Engine::device_figures(const std::string& device) const {
   return *parts_->board->of(device);
 }
 
-void Engine::inject(protocol::InjectFault fault) {
-  static_cast<void>(parts_->supervisor.ask_blocking(fault, std::chrono::seconds(60)));
-}
-
-void Engine::inject(protocol::InjectCrash crash) {
-  if (crash.where != protocol::InjectCrash::Where::kTexts) {
-    static_cast<void>(parts_->supervisor.ask_blocking(crash, std::chrono::seconds(60)));
-  } else if (parts_->options.worker.obey_faults) {
-    parts_->texts->crash();
-  }
-}
-
 // -- models
 
 Engine::Loaded Engine::load(ModelSpec spec, std::chrono::milliseconds timeout) {

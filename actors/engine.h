@@ -33,10 +33,7 @@
 namespace reprise::runtime {
 class System;
 }
-namespace reprise::protocol {
-struct InjectFault;
-struct InjectCrash;
-}  // namespace reprise::protocol
+namespace reprise::protocol {}  // namespace reprise::protocol
 
 namespace reprise::actors {
 
@@ -81,10 +78,6 @@ class Engine : public protocol::Service, public protocol::ServerDesk, private pr
   /// Until every model, with its adapters, is loaded or has failed; the error of the first that failed.
   std::optional<protocol::ServiceError> wait_until_ready(std::chrono::milliseconds timeout);
 
-  /// For tests, where the worker was made to obey. Returns when the worker knows.
-  void inject(protocol::InjectFault fault);
-  /// Returns when the crash has happened.
-  void inject(protocol::InjectCrash crash);
   std::size_t running_requests() const;
   /// Of a device, by its name.
   const WorkerFigures& device_figures(const std::string& device) const;

@@ -96,9 +96,8 @@ bool is_adapter_name(const std::string& name);
 
 class ModelSupervisor : public runtime::Actor {
  public:
-  using Accepts =
-      runtime::Messages<LoadModel, UnloadModel, LoadModelAdapter, UnloadModelAdapter, protocol::ArchFailed,
-                        RegistryStarted, runtime::Down, protocol::InjectFault, protocol::InjectCrash>;
+  using Accepts = runtime::Messages<LoadModel, UnloadModel, LoadModelAdapter, UnloadModelAdapter,
+                                    protocol::ArchFailed, RegistryStarted, runtime::Down>;
   static constexpr const char* kName = "supervisor";
   static constexpr std::uint32_t kMostRestarts = 3;
   static constexpr std::chrono::minutes kRestartWindow{10};
@@ -117,8 +116,6 @@ class ModelSupervisor : public runtime::Actor {
   void on(protocol::ArchFailed failed);
   void on(RegistryStarted started);
   void on(runtime::Down down);
-  runtime::Task<protocol::Nothing> on(protocol::InjectFault fault);
-  runtime::Task<protocol::Nothing> on(protocol::InjectCrash crash);
 
  private:
   using Error = std::optional<protocol::ServiceError>;
@@ -185,7 +182,6 @@ class ModelSupervisor : public runtime::Actor {
   void replace_worker(Device& device, const std::string& why);
   runtime::Task<void> lose_device(Device& device, std::string why);
   // Empty: of all devices.
-  std::vector<runtime::RefOf<DeviceWorker>> workers(const std::string& wanted) const;
 
   EngineOptions options_;
   const std::shared_ptr<ModelDirectory> directory_;

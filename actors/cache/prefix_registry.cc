@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <stdexcept>
 #include <utility>
 
 #include "actors/cache/cache_view.h"
@@ -47,10 +46,6 @@ void PrefixRegistry::on_start() {
   publish();
   launch(expire_now_and_then());
   if (options_.supervisor) options_.supervisor.tell(RegistryStarted{options_.model});
-}
-
-protocol::Nothing PrefixRegistry::on(protocol::InjectCrash) {
-  throw std::runtime_error("a crash of a registry was injected");
 }
 
 CacheTime PrefixRegistry::now() const {

@@ -85,8 +85,7 @@ class PrefixRegistry : public runtime::Actor {
   using Accepts =
       runtime::Messages<protocol::Announce, protocol::Lookup, protocol::EndLease, protocol::CheckpointTaken,
                         protocol::Settle, protocol::Pin, protocol::EndFlight, protocol::DropEntry,
-                        protocol::DropNamespaces, protocol::Reclaim, protocol::ViewCache,
-                        protocol::InjectCrash, BindRegistry>;
+                        protocol::DropNamespaces, protocol::Reclaim, protocol::ViewCache, BindRegistry>;
   static constexpr const char* kName = "registry";
   static constexpr std::uint32_t kMostRestarts = 3;
   static constexpr std::chrono::minutes kRestartWindow{1};
@@ -107,7 +106,6 @@ class PrefixRegistry : public runtime::Actor {
   protocol::Nothing on(protocol::DropNamespaces drop);
   protocol::CacheView on(protocol::ViewCache view);
   runtime::Task<protocol::Reclaimed> on(protocol::Reclaim reclaim);
-  protocol::Nothing on(protocol::InjectCrash crash);
   void on(BindRegistry bind);
 
  private:

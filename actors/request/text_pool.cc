@@ -140,10 +140,6 @@ protocol::Nothing TextActor::on(DoTextWork work) {
   return {};
 }
 
-protocol::Nothing TextActor::on(const protocol::InjectCrash&) {
-  throw std::runtime_error("a crash of a text actor was injected");
-}
-
 // -- the queue
 
 std::optional<std::string> TextProgress::problem(runtime::TimePoint now) const {

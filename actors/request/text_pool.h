@@ -140,7 +140,7 @@ struct DoTextWork {
 
 class TextActor : public runtime::Actor {
  public:
-  using Accepts = runtime::Messages<DoTextWork, protocol::InjectCrash>;
+  using Accepts = runtime::Messages<DoTextWork>;
   static constexpr const char* kName = "texts";
   static constexpr std::uint32_t kMostJobs = 64;  // that wait in the pool, for each actor
 
@@ -149,7 +149,6 @@ class TextActor : public runtime::Actor {
 
   void on_start();
   protocol::Nothing on(DoTextWork work);
-  protocol::Nothing on(const protocol::InjectCrash& crash);
 
   // Each returns the answer to its job. `wanted` returns whether the asker still waits; work stops when it does not.
   TokenizeJob::Reply done(const TokenizeJob& job, const protocol::grammar::IsWanted& wanted) const;
@@ -275,13 +274,6 @@ class TextPool {
   }
   /// Returns what is wrong if jobs wait and none comes to its end; else nothing.
   std::optional<std::string> problem() const { return progress_->problem(); }
-
-  /// For tests: every one throws in a handler.
-  void crash() const {
-    for (const runtime::RefOf<TextActor>& actor : actors_) {
-      static_cast<void>(actor.ask_blocking(protocol::InjectCrash{}, std::chrono::seconds(60)));
-    }
-  }
 
   /// Returns the number of text actors for a system with `workers` workers. It is at least two, because one tenant may
   /// occupy all but one.

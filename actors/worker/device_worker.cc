@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "actors/worker/testing.h"
 #include "base/digest.h"
 #include "gpu/device_lost.h"
 #include "models/compute_options.h"
@@ -525,6 +526,7 @@ void DeviceWorker::on(RunStep) {
 
 void DeviceWorker::run_step() {
   if (step_.table() != nullptr) return;
+  if (options_.faults) options_.faults->before_round(state_);
   const auto now = std::chrono::steady_clock::now();
   memory_.begin_round();
   take_in_adapters();
@@ -551,7 +553,7 @@ void DeviceWorker::start_step(LoadedArch& arch) {
   plots_.step_begins();
   StepWork& work = step_.work();
   try {
-    faults_.before_step(work, arch.store());
+    if (options_.faults) options_.faults->before_step(options_.device, work, arch.store());
   } catch (const std::exception& error) {
     work.failure = std::current_exception();
     finish_step();
@@ -758,11 +760,6 @@ protocol::Memory DeviceWorker::on(protocol::QueryMemory) {
           .sequences = state_.sequences(),
           .snapshots = state_.snapshots(),
           .waiting = static_cast<std::uint32_t>(admission_.waiting())};
-}
-
-protocol::Nothing DeviceWorker::on(protocol::InjectFault job) {
-  if (options_.obey_faults) faults_.inject(job, state_);
-  return {};
 }
 
 }  // namespace reprise::actors

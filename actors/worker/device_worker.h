@@ -16,7 +16,6 @@
 //   DeviceStep     one step: who runs (batch.h), its work for the StepRunner, what follows from it
 //   Decoding       the next token, and its way to the reader
 //   LoadQueue      models and adapters that are being read, beside the steps
-//   FaultInjection what tests break
 //
 // Rounds. Every message may have made work possible, and posts one RunStep. A round first tries jobs that wait for
 // memory, then admits, then builds a step, of one model after the other. Where nothing runs and somebody is short,
@@ -40,7 +39,6 @@
 
 #include "actors/worker/admission.h"
 #include "actors/worker/device_step.h"
-#include "actors/worker/fault_injection.h"
 #include "actors/worker/load_model.h"
 #include "actors/worker/memory_search.h"
 #include "actors/worker/snapshot_jobs.h"
@@ -63,13 +61,14 @@ class DeviceWorker : public runtime::Actor {
   struct StepDone {};
   struct LoadDone {};
   struct AdapterRead {};
-  using Accepts = runtime::Messages<
-      protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch, protocol::LoadAdapter,
-      protocol::DropAdapter, protocol::OpenSequence, protocol::CloseSequence, protocol::Cancel,
-      protocol::LeaveOff, protocol::RestoreKv, protocol::LoadKv, protocol::ReadKv, protocol::SnapshotKv,
-      protocol::AdoptKvSnapshot, protocol::DropKvSnapshot, protocol::DropAdopted, protocol::MoreToReclaim,
-      protocol::Prefill, protocol::AddCheckpoint, protocol::Decode, protocol::MaskReady,
-      protocol::QueryMemory, protocol::InjectFault, RunStep, StepDone, LoadDone, AdapterRead>;
+  using Accepts =
+      runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
+                        protocol::LoadAdapter, protocol::DropAdapter, protocol::OpenSequence,
+                        protocol::CloseSequence, protocol::Cancel, protocol::LeaveOff, protocol::RestoreKv,
+                        protocol::LoadKv, protocol::ReadKv, protocol::SnapshotKv, protocol::AdoptKvSnapshot,
+                        protocol::DropKvSnapshot, protocol::DropAdopted, protocol::MoreToReclaim,
+                        protocol::Prefill, protocol::AddCheckpoint, protocol::Decode, protocol::MaskReady,
+                        protocol::QueryMemory, RunStep, StepDone, LoadDone, AdapterRead>;
   static constexpr const char* kName = "device";
 
   explicit DeviceWorker(WorkerOptions options);
@@ -97,7 +96,6 @@ class DeviceWorker : public runtime::Actor {
   void on(protocol::Decode job);
   void on(protocol::MaskReady ready);
   protocol::Memory on(protocol::QueryMemory);
-  protocol::Nothing on(protocol::InjectFault job);
   void on(RunStep);
   void on(StepDone);
   void on(LoadDone);
@@ -156,7 +154,6 @@ class DeviceWorker : public runtime::Actor {
   PromptCompaction compaction_;
   Decoding decoding_;
   DeviceStep step_;
-  FaultInjection faults_;
   WorkerPlots plots_;
 
   bool step_runs_ = false;  // on the runner's thread

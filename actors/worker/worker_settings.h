@@ -23,6 +23,8 @@ class Model;
 
 namespace reprise::actors {
 
+class TestFaults;
+
 struct WorkerSettings {
   std::string device = "cpu";  // a name that models/device.h knows
   models::DeviceOptions device_options{};
@@ -35,7 +37,7 @@ struct WorkerSettings {
   PressureMarks pressure{};                  // when the cache becomes choosy, and gives way ahead of need
   std::optional<BatchLimits> batch{};        // none: what suits the device
   std::chrono::milliseconds patience{2000};  // how long a sequence that runs alone waits for leased memory
-  bool obey_faults = false;                  // InjectFault
+  std::shared_ptr<TestFaults> faults{};      // for tests (actors/worker/testing.h); null: none
   /// In place of the device's loader, by path: for tests. Throws what a loader does.
   std::function<std::unique_ptr<models::Model>(const std::string&)> make_model{};
 };

@@ -1,6 +1,7 @@
 // A registry alone, with a fake worker: what protocol/registry.h and prefix_registry.h promise.
 
 #include "tests/actors/registry_fixture.h"
+#include "tools/reliability/faults.h"
 
 namespace reprise::actors {
 namespace {
@@ -292,7 +293,7 @@ TEST_F(RegistryContract, OneThatFailsBeginsAnewWithNothingAndWaitsToBeBound) {
     return registry_.ask_blocking(protocol::Settle{.flight = 2, .reported = 1}, 20s);
   });
   EXPECT_TRUE(waits(settling));
-  EXPECT_FALSE(registry_.ask_blocking(protocol::InjectCrash{}, 20s).ok());
+  crash(*registry_.cell());
   EXPECT_FALSE(settling.get().ok()) << "whoever waited is told that there is no answer";
   EXPECT_TRUE(eventually([&] { return held_->starts == 2; }));
   registry_.tell(taken(2, prompt(100), 80, 2));  // of a flight that it does not know, and it is not bound

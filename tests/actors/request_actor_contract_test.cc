@@ -171,7 +171,6 @@ class ScriptedWorker : public runtime::Actor {
   void on(protocol::MaskReady) {}
   bool on(protocol::AddCheckpoint) { return false; }
   protocol::Memory on(protocol::QueryMemory) { return {}; }
-  protocol::Nothing on(protocol::InjectFault) { return {}; }
   void on(DeviceWorker::RunStep) {}
   void on(DeviceWorker::StepDone) {}
 
@@ -267,7 +266,6 @@ class ScriptedRegistry : public runtime::Actor {
   void on(protocol::DropEntry) {}
   protocol::Nothing on(protocol::DropNamespaces) { return {}; }
   protocol::Reclaimed on(protocol::Reclaim) { return {}; }
-  protocol::Nothing on(protocol::InjectCrash) { return {}; }
   void on(BindRegistry) {}
 
  private:
