@@ -93,7 +93,6 @@ Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
       mask_makers(std::make_shared<const TextPool>(system, TextPool::kMaskMakers,
                                                    TextPool::limits_for_masks(options.most_requests),
                                                    directory, restarts)) {
-  if (const auto fault = options.worker.pressure.fault()) throw std::invalid_argument(*fault);
   for (const ModelSpec& spec : options.models) {
     protocol::ModelCard card;
     card.id = spec.name;

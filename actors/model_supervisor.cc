@@ -357,7 +357,6 @@ void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
     if (registry.budget_bytes == 0) {
       registry.budget_bytes = loaded.state_bytes;  // whose marks the worker has
     } else {
-      registry.evict_percent = options_.worker.pressure.evict;
     }
     registry.figures = managed.figures;
     registry.warn = options_.log;

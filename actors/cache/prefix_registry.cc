@@ -412,7 +412,6 @@ Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
   if (adopted) {
     latest_ = inserted.entry;  // not before: where it is lost, the one before it should still be there
     offer_below(taken, origin);
-    relieve_if_full();
   }  // else its place says why it is not there
   co_return adopted;
 }
@@ -454,31 +453,6 @@ Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {
     adopted_bytes_ = dropped.adopted_bytes;
     if (victim->id == entry) co_return false;
   }
-}
-
-void PrefixRegistry::relieve_if_full() {
-  if (options_.evict_percent >= 100 || relieving_) return;
-  if (adopted_bytes_ <= budget_for_snapshots() / 100 * options_.evict_percent) return;
-  relieving_ = true;
-  launch(relieve());
-}
-
-Task<void> PrefixRegistry::relieve() {
-  constexpr std::uint32_t kSlack =
-      5;  // percent below the mark, so that one entry more does not begin it again
-  const std::uint64_t enough =
-      budget_for_snapshots() / 100 * (options_.evict_percent - std::min(kSlack, options_.evict_percent));
-  const std::uint32_t generation = generation_;
-  while (generation == generation_ && adopted_bytes_ > enough) {
-    const std::optional<EntryInfo> victim = cache_.least_valuable(now(), false);
-    if (!victim || victim->id == latest_) break;  // whoever came last comes back first
-    cache_.remove(victim->id, MissReason::kEvicted);
-    Task<protocol::Dropped> dropping = drop(id_of(victim->snapshot));
-    const protocol::Dropped dropped = co_await dropping;
-    if (generation == generation_) adopted_bytes_ = dropped.adopted_bytes;
-  }
-  relieving_ = false;
-  publish();
 }
 
 void PrefixRegistry::on(protocol::DropEntry dropped) {

@@ -67,8 +67,6 @@ struct RegistryOptions : RegistrySettings {
   std::shared_ptr<RegistryFigures> figures{};      // none: the registry makes its own
   std::function<void(const std::string&)> warn{};  // may be empty
   protocol::TierRef tier{};                        // below the device; may be nobody
-  /// Of the budget: above it entries go ahead of need, so that the next one is adopted at once. 100: none do.
-  std::uint32_t evict_percent = 100;
 };
 
 /// The snapshots of one loaded model; after a fault, of its successor.
@@ -164,9 +162,6 @@ class PrefixRegistry : public runtime::Actor {
   std::size_t likely_enough(std::uint64_t bytes) const;
   runtime::Task<bool> adopt(protocol::SnapshotId snapshot, EntryId entry);
   std::uint64_t budget_for_snapshots() const;
-  /// Starts relieve() where the budget is full up to its mark, one at a time.
-  void relieve_if_full();
-  runtime::Task<void> relieve();
   void pass(Flight& flight, std::uint32_t up_to);
   /// There is more to reclaim than there was.
   void offer();
@@ -184,7 +179,6 @@ class PrefixRegistry : public runtime::Actor {
   protocol::ArchId arch_{};
   bool fell_short_ = false;  // of what the worker wanted to reclaim last
   EntryId latest_ = 0;       // made or used last
-  bool relieving_ = false;   // entries are going ahead of need
   std::uint64_t adopted_bytes_ = 0;
   std::unordered_map<protocol::FlightNumber, Flight> flights_;
   std::unordered_map<FlightId, protocol::FlightNumber> numbers_;  // of flights in the cache

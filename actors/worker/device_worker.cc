@@ -113,7 +113,7 @@ DeviceWorker::DeviceWorker(WorkerOptions options)
     : options_(std::move(options)),
       figures_(figures_of(options_)),
       state_(options_.state_bytes),
-      memory_(state_, options_.swap_bytes, options_.pressure, *figures_,
+      memory_(state_, options_.swap_bytes, {.evicts_ahead = options_.evicts_ahead}, *figures_,
               [this](std::uint64_t bytes, bool ahead) { launch(reclaim(bytes, ahead)); }),
       admission_(state_, memory_, *figures_,
                  {.sequences = options_.max_sequences,

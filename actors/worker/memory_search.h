@@ -8,11 +8,12 @@
 // same bits, and comes back when there is room. One whose prompt was compacted gives way only where it can be saved. Whoever finds nothing even so is short, which the search
 // remembers until the next round.
 //
-// Where the memory is full up to a mark (MemoryPressure), relieve() asks the registries for some before anybody needs
-// it, so that those who come find it free. As many sequences as were open at once lately may come again, and one more may
-// come before the room of one that ends is free; or as many as came at nearly the same time (RecentDemand), whoever is
-// open. Where that is more than the mark keeps free, room is made for it, down to the mark at which the cache becomes choosy. Registries may refuse then what they would give to the needy: a reclaim of this
-// kind that has freed nothing says nothing of the other.
+// relieve() asks the registries for some before anybody needs it, as much as recent requests needed, so that those who come
+// find it free. As many sequences as were open at once lately may come again, and one more may come before the room of one
+// that ends is free; or as many as came at nearly the same time (RecentDemand), whoever is open. Where that is more than
+// 1/kLeastTimes of the memory nothing goes ahead of need: a request waits about one step for its room then, which is less
+// than what a lost prefix costs. Registries may refuse what they would give to the needy: a reclaim of this kind that has
+// freed nothing says nothing of the other.
 //
 // The search itself never waits. It is told when a reclaim has ended, and when memory has changed hands; the
 // device worker looks again then.
@@ -24,72 +25,35 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
 
 #include "actors/worker/device_state.h"
 #include "actors/worker/worker_figures.h"
 
 namespace reprise::actors {
 
-/// Percent of the memory.
-struct PressureMarks {
-  std::uint32_t choosy = 70;
-  std::uint32_t evict = 85;
-  std::uint32_t slack = 5;
-
-  /// What is wrong with them; nothing: they make sense.
-  std::optional<std::string> fault() const {
-    if (choosy < 1 || evict < 1 || choosy > 100 || evict > 100)
-      return "cache.choosy_percent and cache.evict_percent must be 1 to 100";
-    if (choosy > evict)
-      return "cache.choosy_percent (" + std::to_string(choosy) + " %) is above cache.evict_percent (" +
-             std::to_string(evict) + ")";
-    return std::nullopt;
-  }
+struct MemoryRules {
+  std::uint32_t choosy_percent = 70;  // of the memory: above it the cache keeps less; 100: never
+  bool evicts_ahead = true;           // of need; false: to measure what that costs
 };
 
-/// How full the device's memory is, as two marks that are passed upwards at once and downwards only a little below
-/// (`slack`), so that one snapshot more or less does not turn anything on and off.
-///
-///   choosy    the cache keeps less: of the spaced places of a prompt every second, and none inside replies
-///   evicting  snapshots go before anybody needs their room, until the load is `slack` below the mark
-///
-/// A mark of 100 is never reached. The load is what is held and what running sequences were promised.
+/// Whether the device's memory is so full that the cache keeps less: of the spaced places of a prompt every second, and
+/// none inside replies. The mark is passed upwards at once and downwards only a little below, so that one snapshot more or
+/// less does not turn that on and off. A mark of 100 is never reached. The load is what is held and what running sequences
+/// were promised.
 class MemoryPressure {
  public:
-  explicit MemoryPressure(const PressureMarks& marks) : marks_(marks) {}
+  explicit MemoryPressure(std::uint32_t choosy_percent) : mark_(choosy_percent) {}
 
   void see(std::uint64_t load, std::uint64_t limit) {
-    load_ = load;
-    limit_ = limit;
-    choosy_ = passed(marks_.choosy, choosy_);
-    evicting_ = passed(marks_.evict, evicting_);
+    constexpr std::uint32_t kSlack = 5;
+    const std::uint32_t mark = choosy_ ? mark_ - std::min(kSlack, mark_) : mark_;
+    choosy_ = mark_ < 100 && limit != 0 && load > limit / 100 * mark + limit % 100 * mark / 100;
   }
-
   bool choosy() const { return choosy_; }
-  bool evicting() const { return evicting_; }
-  /// Down to where evicting ends; 0 where it is not under way.
-  std::uint64_t bytes_to_free() const {
-    const std::uint64_t rest = bytes_at(lowered(marks_.evict));
-    return evicting_ && load_ > rest ? load_ - rest : 0;
-  }
 
  private:
-  bool passed(std::uint32_t mark, bool before) const {
-    if (mark >= 100 || limit_ == 0) return false;
-    return load_ > bytes_at(before ? lowered(mark) : mark);
-  }
-  std::uint32_t lowered(std::uint32_t mark) const {
-    return mark - (marks_.slack < mark ? marks_.slack : mark);
-  }
-  std::uint64_t bytes_at(std::uint32_t percent) const {
-    return limit_ / 100 * percent + limit_ % 100 * percent / 100;
-  }
-
-  PressureMarks marks_;
-  std::uint64_t load_ = 0, limit_ = 0;
-  bool choosy_ = false, evicting_ = false;
+  const std::uint32_t mark_;
+  bool choosy_ = false;
 };
 
 /// How many bytes sequences took that came at nearly the same time, at most, lately.
@@ -135,17 +99,20 @@ struct MemoryNeed {
 
 class MemorySearch {
  public:
+  static constexpr std::uint64_t kLeastTimes =
+      16;  // what is expected, in a memory in which some goes ahead of need
+
   /// Asks the registries for so many bytes, maybe ahead of need; reclaim_ended() follows.
   using StartReclaim = std::function<void(std::uint64_t bytes, bool ahead)>;
 
   /// `state` and `figures` must outlive it. `swap_bytes`: of the host, for states of preempted sequences.
-  MemorySearch(DeviceState& state, std::uint64_t swap_bytes, const PressureMarks& marks,
-               WorkerFigures& figures, StartReclaim start_reclaim);
+  MemorySearch(DeviceState& state, std::uint64_t swap_bytes, const MemoryRules& rules, WorkerFigures& figures,
+               StartReclaim start_reclaim);
 
   Room find(const MemoryNeed& need);
   /// As it is now.
   const MemoryPressure& pressure();
-  /// Asks for memory ahead of need where it is full up to the mark, one reclaim at a time.
+  /// Asks for memory ahead of need, one reclaim at a time.
   void relieve();
   /// After a store found no block where there were bytes for it: sees to it that more is freed.
   void look_for_block(std::uint64_t block);
@@ -184,16 +151,15 @@ class MemorySearch {
   bool fits_swap(const StateTable& table, const SequenceRun& run) const;
   void preempt(StateTable& table, SequenceRun& run);
   bool bring_back(StateTable& table, SequenceRun& run);
-  /// Bytes that will likely be wanted soon, beyond what the mark keeps free.
-  std::uint64_t expected_beyond_mark();
+  /// Bytes that will likely be wanted soon.
+  std::uint64_t expected();
 
   DeviceState& state_;
   const std::uint64_t swap_bytes_;
   WorkerFigures& figures_;
   const StartReclaim start_reclaim_;
-  const PressureMarks marks_;
+  const MemoryRules rules_;
   MemoryPressure pressure_;
-  MemoryPressure relief_;             // of a load with what is expected
   std::uint64_t most_at_once_ = 0;    // charged to all sequences, lately
   std::uint64_t largest_charge_ = 0;  // to one, lately
   RecentDemand demand_;

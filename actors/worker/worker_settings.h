@@ -11,7 +11,6 @@
 #include <string>
 
 #include "actors/worker/batch.h"
-#include "actors/worker/memory_search.h"
 #include "models/device_options.h"
 
 namespace reprise::gpu {
@@ -34,7 +33,7 @@ struct WorkerSettings {
   std::uint32_t max_waiting = 1024;
   std::uint32_t reply_tokens_priced = 256;  // of a reply, at most; what it needs beyond is found as it goes
   std::uint64_t swap_bytes = 256ULL << 20;
-  PressureMarks pressure{};                  // when the cache becomes choosy, and gives way ahead of need
+  bool evicts_ahead = true;                  // of need (actors/worker/memory_search.h)
   std::optional<BatchLimits> batch{};        // none: what suits the device
   std::chrono::milliseconds patience{2000};  // how long a sequence that runs alone waits for leased memory
   std::shared_ptr<TestFaults> faults{};      // for tests (actors/worker/testing.h); null: none

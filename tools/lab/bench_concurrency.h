@@ -3,8 +3,8 @@
 //
 //   sharing   so many conversations at once, all behind one beginning of 1,024 tokens, in the memory that ten of them need
 //             by themselves: how many sequences were open at once with the cache, and how many without
-//   waits     conversations of their own, a few at a time, in the same memory, which their snapshots fill: how many requests
-//             found no room when they came, with the marks of memory pressure and without
+//   waits     conversations of their own, a few at a time, in a memory 64 times as large, which their snapshots fill: how many
+//             requests found no room when they came, with snapshots evicted ahead of need and without
 //
 // How many run at once follows from prices, not from the machine's speed. Waits depend a little on who is quicker.
 //

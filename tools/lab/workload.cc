@@ -128,9 +128,8 @@ std::vector<std::string> wanted(const WorkloadOptions& options) {
     }
   }
   if (options.scale <= 0 || options.scale > 100) throw UsageError("--scale: takes more than 0, at most 100");
-  if (const auto fault = options.pressure.fault()) throw UsageError("--choosy, --evict: " + *fault);
-  if (options.marks_cost && options.json)
-    throw UsageError("--marks-cost prints a table alone, without --json");
+  if (options.ahead_cost && options.json)
+    throw UsageError("--ahead-cost prints a table alone, without --json");
   for (const double mb : options.memory_mb) {
     if (mb < 0 || mb > 1e7) throw UsageError("--memory-mb: takes 0 to 10000000 MiB each");
   }
@@ -147,13 +146,13 @@ const std::vector<std::string>& workload_names() {
 namespace {
 
 WorkloadResult run_workload(const WorkloadOptions& options, const RestoreRules& rules,
-                            const std::string& name, double memory_mb, const actors::PressureMarks& marks) {
+                            const std::string& name, double memory_mb, bool evicts_ahead) {
   std::fprintf(stderr, "reprise: workload %s, %s MiB%s\n", name.c_str(),
                memory_mb == 0 ? "all" : std::to_string(memory_mb).c_str(),
-               marks.evict >= 100 ? ", no marks" : "");
+               evicts_ahead ? "" : ", nothing ahead of need");
   const auto bytes = static_cast<std::uint64_t>(memory_mb * (1 << 20));
   BenchClient client(options.engine, true, options.whole_memory ? 0 : bytes, options.whole_memory ? bytes : 0,
-                     marks);
+                     evicts_ahead);
   std::string why_not;
   const auto world = ChatWorld::load(options.engine.model, client.card(), 1024, rules, why_not);
   if (!world) throw UsageError("--workload: " + why_not);
@@ -165,23 +164,22 @@ WorkloadResult run_workload(const WorkloadOptions& options, const RestoreRules& 
 }  // namespace
 
 int bench_workload(const WorkloadOptions& asked, BenchReport& report) {
-  constexpr actors::PressureMarks kNone{.choosy = 100, .evict = 100};
   WorkloadOptions options = asked;
   const std::vector<std::string> names = wanted(options);
   if (options.engine.device == "auto") options.engine.device = open_device(options.engine)->name();
   const RestoreRules rules = rules_of(options.engine);
-  std::vector<WorkloadResult> results, without_marks;
+  std::vector<WorkloadResult> results, never_ahead;
   std::uint64_t differences = 0;
   for (const std::string& name : names) {
     for (const double memory_mb : options.memory_mb) {
-      results.push_back(run_workload(options, rules, name, memory_mb, options.pressure));
+      results.push_back(run_workload(options, rules, name, memory_mb, true));
       differences += results.back().differences;
-      if (!options.marks_cost) continue;
-      without_marks.push_back(run_workload(options, rules, name, memory_mb, kNone));
-      differences += without_marks.back().differences;
+      if (!options.ahead_cost) continue;
+      never_ahead.push_back(run_workload(options, rules, name, memory_mb, false));
+      differences += never_ahead.back().differences;
     }
   }
-  const std::string out = options.marks_cost ? marks_cost_table(results, without_marks)
+  const std::string out = options.ahead_cost ? ahead_cost_table(results, never_ahead)
                           : options.json     ? workload_json(results)
                                              : workload_table(results);
   std::fwrite(out.data(), 1, out.size(), stdout);

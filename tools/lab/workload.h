@@ -19,7 +19,6 @@
 #include <string>
 #include <vector>
 
-#include "actors/worker/memory_search.h"
 #include "tools/lab/bench_report.h"
 #include "tools/lab/bench_times.h"
 #include "tools/reprise/engine_flags.h"
@@ -31,8 +30,7 @@ struct WorkloadOptions {
   std::vector<std::string> names{};     // of workloads; "all": all of them
   std::vector<double> memory_mb = {0};  // for snapshots, one run each; 0: all of the state memory
   bool whole_memory = false;            // memory_mb are those of sequences and snapshots together
-  actors::PressureMarks pressure{};     // of that memory
-  bool marks_cost = false;              // every run once more without marks, and a table of both
+  bool ahead_cost = false;  // every run once more without evicting ahead of need, and a table of both
   std::uint64_t seed = 1;
   double scale = 1;        // of the number of users, questions, inputs and steps
   unsigned cold_runs = 8;  // of a workload's requests are asked without the cache, too
@@ -73,8 +71,8 @@ const std::vector<std::string>& workload_names();
 
 std::string workload_table(const std::vector<WorkloadResult>& results);
 std::string workload_json(const std::vector<WorkloadResult>& results);
-/// What the marks of memory pressure cost: each result beside that of the same run without them.
-std::string marks_cost_table(const std::vector<WorkloadResult>& with_marks,
+/// What evicting ahead of need costs: each result beside that of the same run without it.
+std::string ahead_cost_table(const std::vector<WorkloadResult>& with_ahead,
                              const std::vector<WorkloadResult>& without);
 
 /// What share was restored in which memory.

@@ -111,20 +111,20 @@ std::string workload_table(const std::vector<WorkloadResult>& results) {
   return out;
 }
 
-std::string marks_cost_table(const std::vector<WorkloadResult>& with_marks,
+std::string ahead_cost_table(const std::vector<WorkloadResult>& with_ahead,
                              const std::vector<WorkloadResult>& without) {
   constexpr double kMostPoints = 1;  // of what could be restored, lost to room that is kept free
   std::string out =
-      "| workload | memory | of possible %, marks | none | points lost | asked | evicted, marks | none | "
-      "thrashed, marks | none | |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
-  for (std::size_t i = 0; i < with_marks.size(); ++i) {
-    const WorkloadResult& marks = with_marks[i];
-    const WorkloadResult& none = without[i];
-    const double lost = 100 * (none.of_possible() - marks.of_possible());
+      "| workload | memory | of possible %, ahead | never | points lost | asked | evicted, ahead | never | "
+      "thrashed, ahead | never | |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
+  for (std::size_t i = 0; i < with_ahead.size(); ++i) {
+    const WorkloadResult& ahead = with_ahead[i];
+    const WorkloadResult& never = without[i];
+    const double lost = 100 * (never.of_possible() - ahead.of_possible());
     out += line_of("| %s | %s | %.1f | %.1f | %.1f | at most %.0f | %llu | %llu | %llu | %llu | %s |\n",
-                   marks.name.c_str(), memory_of(marks).c_str(), 100 * marks.of_possible(),
-                   100 * none.of_possible(), lost, kMostPoints, Number{marks.evicted}, Number{none.evicted},
-                   Number{marks.thrashed}, Number{none.thrashed}, lost <= kMostPoints ? "PASS" : "SHORT");
+                   ahead.name.c_str(), memory_of(ahead).c_str(), 100 * ahead.of_possible(),
+                   100 * never.of_possible(), lost, kMostPoints, Number{ahead.evicted}, Number{never.evicted},
+                   Number{ahead.thrashed}, Number{never.thrashed}, lost <= kMostPoints ? "PASS" : "SHORT");
   }
   return out;
 }

@@ -189,8 +189,6 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.registry.cache.max_in_replies = config.cache.max_in_replies;
   options.requests.reply_checkpoint_tokens = config.cache.reply_checkpoint_tokens;
   options.requests.reply_checkpoints = config.cache.max_in_replies;
-  options.worker.pressure.choosy = config.cache.choosy_percent;
-  options.worker.pressure.evict = config.cache.evict_percent;
   set_tiers(config.cache, options);
   const bool all = config.cache.verify_inline && config.cache.verify_percent == 0;
   options.requests.verify_share = all ? 1.0 : config.cache.verify_percent / 100.0;

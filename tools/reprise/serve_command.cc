@@ -97,10 +97,6 @@ void ServeCommand::resolve() {
   if (!reasoning_known) {
     throw UsageError("chat.reasoning: '" + config_.reasoning + "' is not one of on, auto, off, template");
   }
-  if (config_.cache.choosy_percent > config_.cache.evict_percent) {
-    throw UsageError("cache.choosy_percent: " + std::to_string(config_.cache.choosy_percent) +
-                     " is more than cache.evict_percent, " + std::to_string(config_.cache.evict_percent));
-  }
   if (config_.log_format != "text" && config_.log_format != "json") {
     throw UsageError("log.format: '" + config_.log_format + "' is not one of text, json");
   }

@@ -60,8 +60,6 @@ struct CacheConfig {
   std::uint32_t min_insert_tokens = 0;          // 0: from the model's sizes
   std::uint32_t reply_checkpoint_tokens = 256;  // 0: none inside replies
   std::uint32_t max_in_replies = 8;             // of one conversation
-  std::uint32_t choosy_percent = 70;            // of the state memory; 100: never
-  std::uint32_t evict_percent = 85;             // likewise
   std::uint32_t verify_percent = 0;
   bool verify_inline = false;  // and of all hits, where no percentage is set
   bool idle_prefill = true;

@@ -389,12 +389,6 @@ void add_cache(Table& table, ServeConfig& config) {
                "Distance between snapshots inside a long reply; 0: none are taken there");
   table.number("cache.max_in_replies", "--cache-max-in-replies", "N", cache.max_in_replies, 1, 1024,
                "Maximum number of snapshots inside replies of one conversation");
-  table.number(
-      "cache.choosy_percent", "--cache-choosy-percent", "PERCENT", cache.choosy_percent, 1, 100,
-      "Use of the memory for sequences and snapshots above which fewer snapshots are taken; 100: never");
-  table.number("cache.evict_percent", "--cache-evict-percent", "PERCENT", cache.evict_percent, 1, 100,
-               "Use of the memory for sequences and snapshots above which snapshots are evicted ahead of "
-               "need; 100: never");
   table.number("cache.verify_percent", "--cache-verify-percent", "PERCENT", cache.verify_percent, 0, 100,
                "Share of restored prompts that are recomputed in idle time and compared");
   table.toggle("cache.verify_inline", "--cache-verify-inline", "true", cache.verify_inline,
@@ -455,6 +449,10 @@ void add_operation(Table& table, ServeConfig& config) {
 
 // In the order of their keys.
 constexpr RemovedSetting kRemoved[] = {
+    {"cache.choosy_percent", "--cache-choosy-percent", true,
+     "fewer snapshots are taken from 70 % of the memory on"},
+    {"cache.evict_percent", "--cache-evict-percent", true,
+     "snapshots are evicted ahead of need by what recent requests needed"},
     {"cache.other_builds", "--cache-other-builds", false,
      "only snapshots of the same build and device are restored"},
     {"cache.policy", "--cache-policy", true, "the policy is returns; reprise replay compares it with others"},
