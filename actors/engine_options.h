@@ -28,9 +28,10 @@ struct EngineOptions {
   RemoteTierSettings remote{};  // snapshots that servers share; its `log`, too
   RequestRules requests{};
   std::uint32_t most_requests = 1024;
-  std::uint32_t most_idle = 4;                      // requests that do idle work
-  std::chrono::milliseconds longest_step{120'000};  // at least; large models may take longer (worker_figures.h)
-  std::uint32_t most_reloads = 3;                   // of a model, within reload_window
+  std::uint32_t most_idle = 4;  // requests that do idle work
+  std::chrono::milliseconds longest_step{
+      120'000};                    // at least; large models may take longer (worker_figures.h)
+  std::uint32_t most_reloads = 3;  // of a model, within reload_window
   std::chrono::minutes reload_window{10};
   std::function<void(const std::string&)> log{};        // may be empty; called from any thread
   std::function<void(const std::string&)> log_error{};  // what somebody has to mend; empty: `log`

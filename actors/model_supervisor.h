@@ -35,7 +35,7 @@
 #include <vector>
 
 #include "actors/engine_options.h"
-#include "actors/request/request_roll.h"
+#include "actors/request/request_actor.h"
 #include "actors/served/model_directory.h"
 #include "actors/served/restart_log.h"
 #include "actors/worker/worker_figures.h"

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <set>
 
-#include "actors/request/progress_pace.h"
+#include "actors/request/prompt_run.h"
 #include "actors/request/request_actor.h"
 #include "runtime/system.h"
 #include "tests/idle.h"
