@@ -9,8 +9,8 @@ namespace {
 
 using protocol::Origin;
 
-constexpr std::uint64_t kOne = kSlotBytes + 2 * kPageBytes;  // what a sequence of two pages takes
-constexpr std::uint32_t kTokens = 2 * gpu::kPageTokens;
+constexpr std::uint64_t kSequenceBytes = kSlotBytes + 2 * kPageBytes;  // what a sequence of two pages takes
+constexpr std::uint32_t kSequenceTokens = 2 * gpu::kPageTokens;
 
 TEST(MemoryPressure, AMarkIsPassedUpwardsAtOnceAndDownwardsALittleBelow) {
   MemoryPressure pressure(70);
@@ -36,9 +36,9 @@ TEST(MemoryPressure, AMarkOfAHundredIsNeverReached) {
 }
 
 TEST(MemoryPressure, MemoryIsAskedBackBeforeAnybodyNeedsItOneReclaimAtATime) {
-  WorkerParts parts({.limit = 64 * kOne});
-  parts.open(kTokens);
-  parts.take_all_but(kOne);
+  WorkerParts parts({.limit = 64 * kSequenceBytes});
+  parts.open(kSequenceTokens);
+  parts.take_all_but(kSequenceBytes);
   parts.memory.relieve();
   EXPECT_TRUE(parts.ahead_of_need.empty()) << "one more may come, and there is room for it";
   ASSERT_TRUE(parts.state.budget().take(10));
@@ -54,8 +54,8 @@ TEST(MemoryPressure, MemoryIsAskedBackBeforeAnybodyNeedsItOneReclaimAtATime) {
 }
 
 TEST(MemoryPressure, WhatFreesNothingAheadIsNotTriedAgainAndTheNeedyAreStillHeard) {
-  WorkerParts parts({.limit = 64 * kOne});
-  parts.open(kTokens);
+  WorkerParts parts({.limit = 64 * kSequenceBytes});
+  parts.open(kSequenceTokens);
   parts.take_all_but(100);
   parts.memory.relieve();
   parts.memory.reclaim_ended(0);
@@ -72,20 +72,20 @@ TEST(MemoryPressure, WhatFreesNothingAheadIsNotTriedAgainAndTheNeedyAreStillHear
 
 /// What is asked back in a memory for so many sequences, where four have been open at once, have gone, and one would fit.
 std::vector<std::uint64_t> asked_back_behind_four(std::uint64_t sequences, const MemoryRules& rules = {}) {
-  WorkerParts parts({.limit = sequences * kOne, .memory = rules});
+  WorkerParts parts({.limit = sequences * kSequenceBytes, .memory = rules});
   std::vector<protocol::SequenceId> open;
-  for (int i = 0; i < 4; ++i) open.push_back(parts.open(kTokens).id);
-  parts.take_all_but(kOne);
+  for (int i = 0; i < 4; ++i) open.push_back(parts.open(kSequenceTokens).id);
+  parts.take_all_but(kSequenceBytes);
   parts.memory.relieve();
   EXPECT_TRUE(parts.ahead_of_need.empty()) << "one more may come";
   for (const protocol::SequenceId id : open) parts.table.close(id);
-  EXPECT_TRUE(parts.state.budget().take(4 * kOne));  // what their snapshots keep
+  EXPECT_TRUE(parts.state.budget().take(4 * kSequenceBytes));  // what their snapshots keep
   parts.memory.relieve();
   return parts.ahead_of_need;
 }
 
 TEST(MemoryPressure, RoomIsMadeForAsManyAsWereOpenAtOnce) {
-  EXPECT_EQ(asked_back_behind_four(96), std::vector<std::uint64_t>{4 * kOne})
+  EXPECT_EQ(asked_back_behind_four(96), std::vector<std::uint64_t>{4 * kSequenceBytes})
       << "four may come, and one more before the first has gone";
 }
 
@@ -101,7 +101,7 @@ TEST(MemoryPressure, NothingGoesAheadOfNeedWhereThatIsTurnedOff) {
 
 /// What is asked back where four that came so long after each other are open, and there is room for three.
 std::vector<std::uint64_t> asked_back_after_four(std::chrono::milliseconds apart) {
-  WorkerParts parts({.limit = 96 * kOne});
+  WorkerParts parts({.limit = 96 * kSequenceBytes});
   AnswerBox<JobResult<protocol::Opened>> opened[4];
   for (std::uint64_t i = 0; i < 4; ++i) {
     const auto now = parts.start + i * apart;
@@ -113,13 +113,13 @@ std::vector<std::uint64_t> asked_back_after_four(std::chrono::milliseconds apart
     parts.admission.admit(now);
     EXPECT_TRUE(opened[i].answered() && opened[i].answer().ok());
   }
-  parts.take_all_but(3 * kOne + parts.state.promised_bytes());
+  parts.take_all_but(3 * kSequenceBytes + parts.state.promised_bytes());
   parts.memory.relieve();
   return parts.ahead_of_need;
 }
 
 TEST(MemoryPressure, RoomIsMadeForAsManyAsCameTogether) {
-  EXPECT_EQ(asked_back_after_four(0ms), std::vector<std::uint64_t>{kOne})
+  EXPECT_EQ(asked_back_after_four(0ms), std::vector<std::uint64_t>{kSequenceBytes})
       << "those four may come back together, before any room comes free";
   EXPECT_TRUE(asked_back_after_four(10s).empty()) << "one may come, and there is room for it";
 }
