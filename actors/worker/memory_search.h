@@ -5,8 +5,8 @@
 // who look meanwhile hear that it is coming. Only when a reclaim has freed nothing, and nothing has changed
 // since, sequences give way: idle work is cancelled, then the youngest sequence that is younger than the needy
 // one is preempted. Its state is dropped, or saved to a bounded swap where the device cannot recompute it in the
-// same bits, and comes back when there is room. One whose prompt was compacted gives way only where it can be saved. Whoever finds nothing even so is short, which the search
-// remembers until the next round.
+// same bits, and comes back when there is room. One whose prompt was compacted gives way only where it can be saved.
+// Whoever finds nothing even so is short, which the search remembers until the next round.
 //
 // relieve() asks the registries for some before anybody needs it, as much as recent requests needed, so that those who come
 // find it free. As many sequences as were open at once lately may come again, and one more may come before the room of one
