@@ -186,9 +186,9 @@ TEST(TextFailure, ATextThatBacktracksFailsAloneAndByName) {
   EXPECT_TRUE(harness.engine().health().ready) << harness.engine().health().detail;
   EXPECT_EQ(harness.figure("actor_restarts_total"), 0);
 
-  harness.crash<TextActor>();
+  crash_texts(harness.system());
   EXPECT_TRUE(std::holds_alternative<protocol::Tokenized>(tokenize("xyz"))) << "also after a crash";
-  for (int i = 0; i < 5; ++i) harness.crash<TextActor>();
+  for (int i = 0; i < 5; ++i) crash_texts(harness.system());
   EXPECT_TRUE(harness.eventually([&] { return !harness.engine().health().ready; }));
   EXPECT_NE(harness.engine().health().detail.find("tokenizer and template"), std::string::npos);
 }

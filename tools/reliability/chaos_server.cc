@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <sstream>
@@ -107,12 +108,12 @@ class ChaosServer {
   }
 
   Json crash(const std::string& what) {
-    using Crash = void (*)(const runtime::System&);
+    using Crash = std::function<void(const runtime::System&)>;
     static const std::map<std::string, Crash> crashes{
-        {"texts", actors::crash_all<actors::TextActor>},
-        {"registries", actors::crash_all<actors::PrefixRegistry>},
-        {"device", actors::crash_all<actors::DeviceWorker>},
-        {"supervisor", actors::crash_all<actors::ModelSupervisor>}};
+        {"texts", actors::crash_texts},
+        {"registries", [](const auto& system) { actors::crash_all<actors::PrefixRegistry>(system); }},
+        {"device", [](const auto& system) { actors::crash_all<actors::DeviceWorker>(system); }},
+        {"supervisor", [](const auto& system) { actors::crash_all<actors::ModelSupervisor>(system); }}};
     const auto found = crashes.find(what);
     if (found == crashes.end()) return Json{{"error", "no such actor"}};
     found->second(system_);

@@ -4,7 +4,9 @@
 //
 // Threading: from any thread that is no actor's; what is asked for happens on the actors' threads.
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -17,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/request/text_pool.h"
 #include "actors/worker/device_state.h"
 #include "actors/worker/step_runner.h"
 #include "actors/worker/testing.h"
@@ -133,16 +136,24 @@ inline void crash(runtime::Cell& actor) {
   done.wait_for(std::chrono::seconds(60));
 }
 
-/// Crashes all actors of this class.
+/// Crashes the actors of this class, the oldest `most` of them.
 template <class A>
-void crash_all(const runtime::System& system) {
+void crash_all(const runtime::System& system, std::size_t most = SIZE_MAX) {
   std::vector<runtime::CellPtr> cells;
   for (const runtime::HomePtr& home : system.core()->homes()) {
     home->for_each_resident([&](runtime::Cell& cell) {
       if (std::strcmp(cell.type().name, A::kName) == 0) cells.emplace_back(&cell);
     });
   }
+  std::sort(cells.begin(), cells.end(),
+            [](const runtime::CellPtr& a, const runtime::CellPtr& b) { return a->id() < b->id(); });
+  cells.resize(std::min(cells.size(), most));
   for (const runtime::CellPtr& cell : cells) crash(*cell);
+}
+
+/// Crashes the text actors of an engine, but for those that make masks: these are younger.
+inline void crash_texts(const runtime::System& system) {
+  crash_all<TextActor>(system, TextPool::size_for(system.workers()));
 }
 
 }  // namespace reprise::actors
