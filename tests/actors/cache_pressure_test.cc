@@ -15,7 +15,7 @@ bool at_rest(EngineHarness& harness) {
   return harness.figure("requests_running") == 0 && harness.figure("sequences") == 0;
 }
 
-constexpr std::uint32_t kPrompt = 100;  // tokens
+constexpr std::uint32_t kPrompt = 300;  // tokens
 
 /// Bytes that hold about `conversations` of these prompts.
 std::uint64_t memory_for(int conversations) {
@@ -30,12 +30,12 @@ struct Waits {
   double reclaims_ahead = 0;
 };
 
-/// Of a quarter more requests than the memory holds conversations, one after the other.
-Waits waits(int conversations, bool evicts_ahead) {
+/// Of so many requests, one after the other, in memory for so many conversations.
+Waits waits(int requests, int conversations, bool evicts_ahead) {
   EngineOptions options = small_engine(memory_for(conversations));
   options.worker.evicts_ahead = evicts_ahead;
   EngineHarness harness(std::move(options));
-  for (int i = 0; i < conversations * 5 / 4; ++i) {
+  for (int i = 0; i < requests; ++i) {
     EXPECT_FALSE(harness.ask(random_tokens(kPrompt, 100 + static_cast<std::uint32_t>(i)), 4).error);
     std::this_thread::sleep_for(10ms);
     harness.settle();
@@ -45,16 +45,17 @@ Waits waits(int conversations, bool evicts_ahead) {
 }
 
 TEST(CachePressure, NobodyWaitsForMemoryThatWasAskedBackInTime) {
-  constexpr int kMany = 256;  // far more than come while room is made
-  EXPECT_GT(waits(kMany, false).for_memory, 0);
-  const Waits ahead = waits(kMany, true);
+  constexpr int kRequests = 160;
+  constexpr int kMemory = 128;  // far more than come while room is made
+  EXPECT_GT(waits(kRequests, kMemory, false).for_memory, 0);
+  const Waits ahead = waits(kRequests, kMemory, true);
   EXPECT_EQ(ahead.for_memory, 0);
   EXPECT_GT(ahead.reclaims_ahead, 0);
 }
 
 TEST(CachePressure, InASmallMemoryNothingGoesBeforeItIsNeeded) {
-  const Waits small = waits(12, true);
-  EXPECT_EQ(small.reclaims_ahead, 0) << "two more requests would take a sixth of it";
+  const Waits small = waits(30, 4, true);
+  EXPECT_EQ(small.reclaims_ahead, 0) << "one request takes more than a sixteenth of it";
   EXPECT_GT(small.for_memory, 0);
 }
 
