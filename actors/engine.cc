@@ -15,7 +15,7 @@
 #include "actors/tiers/store_tier.h"
 #include "actors/tiers/tier_stack.h"
 #include "base/bounded_count.h"
-#include "models/transfer_memory.h"
+#include "models/device.h"
 #include "protocol/named_snapshots.h"
 #include "runtime/system.h"
 

@@ -26,7 +26,6 @@
 #include <string>
 
 #include "actors/engine_options.h"
-#include "protocol/adapters.h"
 #include "protocol/server_desk.h"
 #include "protocol/service.h"
 

@@ -39,7 +39,7 @@
 #include "actors/served/model_directory.h"
 #include "actors/served/restart_log.h"
 #include "actors/worker/worker_figures.h"
-#include "protocol/adapters.h"
+#include "protocol/server_desk.h"
 #include "runtime/actor.h"
 #include "runtime/system.h"
 

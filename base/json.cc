@@ -3,14 +3,368 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <limits>
 #include <optional>
+#include <vector>
 
-#include "base/json_diagnosis.h"
-#include "base/json_members.h"
-#include "base/json_python.h"
+#include "base/utf8.h"
 
 namespace reprise {
 namespace {
+
+// -- what Python's json module writes and the standard forbids: NaN, Infinity, -Infinity, and integers past 64 bits
+
+// A word such as Infinity becomes a string. It is known by its number among the strings of the text, keys
+// included, so no string that really is there can be taken for one. An integer that may not fit 64 bits gets
+// an exponent, which makes it a double.
+struct PythonJson {
+  struct Word {
+    std::size_t string_number;
+    double value;
+  };
+  std::string text;
+  std::vector<Word> words;  // in order
+};
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// Behind the closing quote of the string that opens at `at`, or the end of the text.
+std::size_t behind_string(std::string_view text, std::size_t at) {
+  for (++at; at < text.size(); ++at) {
+    if (text[at] == '\\') {
+      ++at;
+    } else if (text[at] == '"') {
+      return at + 1;
+    }
+  }
+  return text.size();
+}
+
+// Time and memory are linear in the text, which need not be JSON at all.
+PythonJson rewrite_python_json(std::string_view text) {
+  PythonJson out;
+  out.text.reserve(text.size());
+  std::size_t strings = 0;
+  const auto word_at = [&](std::string_view word, double value, std::size_t& at) {
+    if (!text.substr(at).starts_with(word)) return false;
+    out.words.push_back({strings++, value});
+    out.text += "\"\"";
+    at += word.size();
+    return true;
+  };
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '"') {
+      const std::size_t end = behind_string(text, at);
+      out.text += text.substr(at, end - at);
+      at = end;
+      ++strings;
+    } else if (c == '-' || is_digit(c)) {
+      if (word_at("-Infinity", -kInfinity, at)) continue;
+      std::size_t end = at + 1;
+      while (end < text.size() && is_digit(text[end])) ++end;
+      const bool whole = end == text.size() || (text[end] != '.' && text[end] != 'e' && text[end] != 'E');
+      out.text += text.substr(at, end - at);
+      if (whole && end - at > 19) out.text += "e0";  // may not fit 64 bits: read as a double
+      at = end;
+      if (!whole) {  // the exponent's digits are not an integer of their own
+        while (at < text.size() &&
+               (is_digit(text[at]) || std::string_view("+-.eE").find(text[at]) != text.npos)) {
+          out.text += text[at++];
+        }
+      }
+    } else if (!word_at("Infinity", kInfinity, at) &&
+               !word_at("NaN", std::numeric_limits<double>::quiet_NaN(), at)) {
+      out.text += c;
+      ++at;
+    }
+  }
+  return out;
+}
+
+// -- members with one key
+
+constexpr std::size_t kFew = 16;  // up to here comparing each with each beats sorting
+
+bool all_differ(const Json::Object& few) {
+  for (std::size_t i = 1; i < few.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (few[i].key == few[j].key) return false;
+    }
+  }
+  return true;
+}
+
+struct PlacedKey {
+  std::string_view key;
+  std::size_t place;
+};
+
+// Any order will do that puts equal keys together, in the order of their places: by length is the fastest.
+bool comes_before(const PlacedKey& a, const PlacedKey& b) {
+  if (a.key.size() != b.key.size()) return a.key.size() < b.key.size();
+  const int order = a.key.compare(b.key);
+  return order != 0 ? order < 0 : a.place < b.place;
+}
+
+std::vector<PlacedKey> sorted_keys(const Json::Object& members) {
+  std::vector<PlacedKey> sorted;
+  sorted.reserve(members.size());
+  for (const Json::Member& member : members) sorted.push_back({member.key, sorted.size()});
+  std::sort(sorted.begin(), sorted.end(), comes_before);
+  return sorted;
+}
+
+// A key that two members have; null: all differ. Takes as long as merge_same_keys().
+const std::string* repeated_key(const Json::Object& members) {
+  if (members.size() <= kFew && all_differ(members)) return nullptr;
+  const std::vector<PlacedKey> sorted = sorted_keys(members);
+  const auto same = std::adjacent_find(sorted.begin(), sorted.end(),
+                                       [](const PlacedKey& a, const PlacedKey& b) { return a.key == b.key; });
+  return same == sorted.end() ? nullptr : &members[same->place].key;
+}
+
+// Of members with the same key only the last value stays, in the place of the first, as in Python. Sorts,
+// and does not hash: n members take O(n log n) comparisons whatever their keys are, and nobody can choose
+// keys that take longer.
+void merge_same_keys(Json::Object& members) {
+  if (members.size() <= kFew && all_differ(members)) return;
+  const std::vector<PlacedKey> sorted = sorted_keys(members);
+
+  std::vector<bool> repeats;  // by place; empty: none does
+  for (auto first = sorted.begin(); first != sorted.end();) {
+    const auto end = std::find_if(first + 1, sorted.end(),
+                                  [&](const PlacedKey& other) { return other.key != first->key; });
+    if (end - first > 1) {
+      repeats.resize(members.size());
+      members[first->place].value = std::move(members[(end - 1)->place].value);
+      for (auto repeat = first + 1; repeat != end; ++repeat) repeats[repeat->place] = true;
+    }
+    first = end;
+  }
+  if (repeats.empty()) return;
+  std::size_t place = 0;  // std::erase_if asks once for each member, in their order
+  std::erase_if(members, [&](const Json::Member&) { return repeats[place++]; });
+}
+
+// -- faults
+
+// Finds the first fault of a text, which simdjson, built for speed, does not tell.
+class FaultFinder {
+ public:
+  FaultFinder(std::string_view text, const JsonLimits& limits, const JsonReading& reading)
+      : text_(text), limits_(limits), reading_(reading) {}
+
+  JsonFault run() {
+    if (!read_document() || !fault_.reason.empty()) return fault_;
+    return {};
+  }
+
+ private:
+  bool fail(std::string reason) { return fail_at(at_, std::move(reason)); }
+  bool fail_at(std::size_t offset, std::string reason) {
+    if (fault_.reason.empty()) fault_ = {offset, std::move(reason)};
+    return false;
+  }
+
+  bool at_end() const { return at_ >= text_.size(); }
+  char peek() const { return at_end() ? '\0' : text_[at_]; }
+
+  void skip_space() {
+    while (!at_end() && (peek() == ' ' || peek() == '\t' || peek() == '\n' || peek() == '\r')) ++at_;
+  }
+
+  // Open arrays and objects are kept on a stack of our own: '[' or '{' each.
+  bool read_document() {
+    skip_space();
+    if (at_end()) return fail("there is no value");
+    std::vector<char> open;
+    for (bool wants_value = true;;) {
+      skip_space();
+      if (wants_value) {
+        if (!at_end() && ++values_ > limits_.values) {
+          return fail("more than " + std::to_string(limits_.values) + " values");
+        }
+        if (peek() == '[' || peek() == '{') {
+          if (open.size() >= limits_.depth) {
+            return fail("nested deeper than " + std::to_string(limits_.depth));
+          }
+          open.push_back(text_[at_++]);
+          skip_space();
+          if (peek() == (open.back() == '[' ? ']' : '}') && !at_end()) {
+            ++at_;
+            open.pop_back();
+            wants_value = false;
+          } else if (open.back() == '{' && !read_key()) {
+            return false;
+          }
+          continue;
+        }
+        if (!read_scalar()) return false;
+        wants_value = false;
+        continue;
+      }
+      if (open.empty()) return at_end() || fail("there is text behind the value");
+      if (at_end()) return fail(open.back() == '[' ? "an array is not closed" : "an object is not closed");
+      const char close = open.back() == '[' ? ']' : '}';
+      if (peek() == close) {
+        ++at_;
+        open.pop_back();
+      } else if (peek() == ',') {
+        ++at_;
+        skip_space();
+        if (open.back() == '{' && !read_key()) return false;
+        wants_value = true;
+      } else {
+        return fail(std::string("expected ',' or '") + close + "'");
+      }
+    }
+  }
+
+  bool read_key() {
+    if (peek() != '"') return fail("expected a key in quotes");
+    if (++members_ > limits_.members) {
+      return fail("more than " + std::to_string(limits_.members) + " members of objects");
+    }
+    if (!read_string()) return false;
+    skip_space();
+    if (peek() != ':') return fail("expected ':' after a key");
+    ++at_;
+    return true;
+  }
+
+  bool read_scalar() {
+    const char c = peek();
+    if (at_end()) return fail("the text ends where a value is expected");
+    if (c == '"') return read_string();
+    if (reading_.python && take_word({"NaN", "Infinity", "-Infinity"})) return true;
+    if (c == '-' || (c >= '0' && c <= '9')) return read_number();
+    return take_word({"true", "false", "null"}) || fail("expected a value");
+  }
+
+  bool take_word(std::initializer_list<std::string_view> words) {
+    for (const std::string_view word : words) {
+      if (text_.substr(at_).starts_with(word)) {
+        at_ += word.size();
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool read_digits() {
+    const std::size_t start = at_;
+    while (peek() >= '0' && peek() <= '9') ++at_;
+    return at_ > start;
+  }
+
+  static bool fits_64_bits(std::string_view digits) {
+    const char* end = digits.data() + digits.size();
+    std::uint64_t magnitude = 0;
+    std::int64_t negative = 0;
+    const auto read = digits.front() == '-' ? std::from_chars(digits.data(), end, negative)
+                                            : std::from_chars(digits.data(), end, magnitude);
+    return read.ec == std::errc();
+  }
+
+  bool read_number() {
+    const std::size_t start = at_;
+    if (peek() == '-') ++at_;
+    const bool zero = peek() == '0';
+    const std::size_t first = at_;
+    if (!read_digits()) return fail("a '-' without digits");
+    if (zero && at_ - first > 1) return fail_at(start, "a number with a leading zero");
+    bool whole = true;
+    if (peek() == '.') {
+      whole = false;
+      ++at_;
+      if (!read_digits()) return fail("a number without digits behind its point");
+    }
+    if (peek() == 'e' || peek() == 'E') {
+      whole = false;
+      ++at_;
+      if (peek() == '+' || peek() == '-') ++at_;
+      if (!read_digits()) return fail("a number without digits in its exponent");
+    }
+    if (whole && !fits_64_bits(text_.substr(start, at_ - start))) too_long_ = start;
+    return true;
+  }
+
+  bool read_hex4(std::uint32_t& value) {
+    value = 0;
+    for (int i = 0; i < 4; ++i, ++at_) {
+      const char c = peek();
+      const int digit = c >= '0' && c <= '9'   ? c - '0'
+                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                               : -1;
+      if (digit < 0) return fail("\\u without four hexadecimal digits");
+      value = value << 4 | static_cast<std::uint32_t>(digit);
+    }
+    return true;
+  }
+
+  bool read_escape() {
+    const std::size_t start = at_++;
+    const char c = peek();
+    ++at_;
+    if (c != 'u') {
+      if (std::string_view("\"\\/bfnrt").find(c) == std::string_view::npos || c == '\0') {
+        return fail_at(start, "an escape that JSON does not have");
+      }
+      return true;
+    }
+    std::uint32_t unit = 0;
+    if (!read_hex4(unit)) return false;
+    if (unit >= 0xDC00 && unit <= 0xDFFF) return fail_at(start, "half of a surrogate pair");
+    if (unit < 0xD800 || unit > 0xDBFF) return true;
+    if (!text_.substr(at_).starts_with("\\u")) return fail_at(start, "half of a surrogate pair");
+    at_ += 2;
+    if (!read_hex4(unit)) return false;
+    return (unit >= 0xDC00 && unit <= 0xDFFF) || fail_at(start, "half of a surrogate pair");
+  }
+
+  bool read_string() {
+    const std::size_t start = at_++;
+    while (!at_end()) {
+      const auto c = static_cast<unsigned char>(text_[at_]);
+      if (c == '"') {
+        ++at_;
+        return true;
+      }
+      if (c == '\\') {
+        if (!read_escape()) return false;
+      } else if (c < 0x20) {
+        return fail("a control character inside a string");
+      } else {
+        const Utf8Char character = read_utf8(text_, at_);
+        if (!character.is_valid) return fail("invalid UTF-8");
+        at_ += character.length;
+      }
+    }
+    return fail_at(start, "a string is not closed");
+  }
+
+ public:
+  std::optional<std::size_t> long_integer() const { return too_long_; }
+
+ private:
+  std::string_view text_;
+  const JsonLimits& limits_;
+  const JsonReading& reading_;
+  std::size_t at_ = 0;
+  std::size_t values_ = 0;
+  std::size_t members_ = 0;
+  JsonFault fault_;
+  std::optional<std::size_t> too_long_;  // where an integer stands that does not fit 64 bits
+};
+
+// -- parsing and writing
 
 JsonError error_at(std::string_view text, std::size_t offset, std::string_view reason) {
   const std::string_view before = text.substr(0, offset);
@@ -218,6 +572,15 @@ class Dumper {
 };
 
 }  // namespace
+
+JsonFault diagnose_json(std::string_view text, const JsonLimits& limits, const JsonReading& reading) {
+  FaultFinder finder(text, limits, reading);
+  JsonFault fault = finder.run();
+  if (fault.reason.empty() && !reading.python && finder.long_integer()) {
+    fault = {*finder.long_integer(), "an integer that does not fit 64 bits"};
+  }
+  return fault;
+}
 
 Outcome<Json, JsonError> Json::parse(std::string_view text, const JsonLimits& limits,
                                      const JsonReading& reading) {

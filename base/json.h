@@ -7,7 +7,7 @@
 //
 // parse() is for input from outside: it refuses invalid UTF-8, text behind the value, NaN and Infinity (unless
 // told to read as Python does), and all that is over the limits, and says what is wrong and where. Its time is
-// linear in the text but for the members of an object, which are sorted (base/json_members.h): no text takes
+// linear in the text but for the members of an object, which are sorted: no text takes
 // longer than that. The as_...() getters are for values whose kind is known: asking for another kind is a bug and ends the program.
 // find() answers nothing where there is nothing, so that looking into optional members needs no checks before
 // it.
@@ -45,6 +45,16 @@ struct JsonError {
   std::string message;     // "invalid JSON at line 2, column 7: expected ':' after a key"
   std::size_t offset = 0;  // in bytes from the start of the text
 };
+
+/// What is wrong with a text that parse() refuses, and where.
+struct JsonFault {
+  std::size_t offset = 0;  // in bytes
+  std::string reason;      // empty: there is no fault
+};
+
+/// The first fault of `text`, read so, or place where it passes a limit. Time is linear in the text, memory in
+/// `limits.depth`.
+JsonFault diagnose_json(std::string_view text, const JsonLimits& limits, const JsonReading& reading = {});
 
 class Json {
  public:

@@ -3,17 +3,15 @@
 //
 // The prompt's last `window` queries look back at it; where they look most is kept, `tokens` places in all, in each layer and
 // key/value head by itself: the first `sinks`, the last `window`, and between them those with the highest scores
-// (models/layers/kv_selection.h). A prompt that is no longer than the budget is kept whole.
+// (models/cpu/kv_compaction.h). A prompt that is no longer than the budget is kept whole.
 //
-// The defaults are those of the paper's own program; sinks are none of its ideas, four of them cost nothing and are looked at by
-// nearly every model.
+// The paper's own program averages over five neighbors; the largest of seven finds more. Sinks are none of its ideas, four of
+// them cost nothing and are looked at by nearly every model.
 //
 // Threading: a plain value.
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 
 namespace reprise {
 
@@ -27,8 +25,8 @@ struct KvBudget {
   std::uint32_t tokens = 0;  // 0: all of every prompt is kept
   std::uint32_t window = 32;
   std::uint32_t sinks = 4;
-  Pooling pooling = Pooling::kAverage;
-  std::uint32_t pool_width = 5;  // odd: places whose scores are put together, the one itself in the middle
+  Pooling pooling = Pooling::kMax;  // finds more than the average (docs/lab/2026-11-kv.md)
+  std::uint32_t pool_width = 7;     // odd: places whose scores are put together, the one itself in the middle
 
   bool operator==(const KvBudget&) const = default;
 
@@ -43,16 +41,6 @@ struct KvKept {
   std::uint64_t bytes = 0;       // of the pages that hold them
   std::uint64_t full_bytes = 0;  // of those that held the prompt
 };
-
-/// "average", "max".
-inline std::string_view name_of(KvBudget::Pooling pooling) {
-  return pooling == KvBudget::Pooling::kMax ? "max" : "average";
-}
-inline std::optional<KvBudget::Pooling> kv_pooling_named(std::string_view name) {
-  if (name == "average") return KvBudget::Pooling::kAverage;
-  if (name == "max") return KvBudget::Pooling::kMax;
-  return std::nullopt;
-}
 
 /// Why it makes no sense; empty: it does.
 inline std::string refusal_of(const KvBudget& budget) {

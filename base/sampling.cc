@@ -63,9 +63,6 @@ std::vector<ParamError> SamplingParams::validate(std::size_t vocab) const {
   errors.between("typical_p", typical_p, 0, 1);
   errors.between("xtc_probability", xtc_probability, 0, 1);
   errors.between("xtc_threshold", xtc_threshold, 0, 1);
-  errors.between("mirostat", mirostat, 0, 2);
-  errors.between("mirostat_tau", mirostat_tau, 0, 100);
-  errors.between("mirostat_eta", mirostat_eta, 0, 1);
   errors.between("dry_multiplier", dry_multiplier, 0, 100);
   errors.between("dry_base", dry_base, 1, 100);
   errors.between("dry_allowed_length", static_cast<double>(dry_allowed_length), 1, 1e6);
@@ -99,9 +96,6 @@ void overlay(SamplingWishes& wishes, const SamplingWishes& over) {
   take(&SamplingWishes::typical_p);
   take(&SamplingWishes::xtc_probability);
   take(&SamplingWishes::xtc_threshold);
-  take(&SamplingWishes::mirostat);
-  take(&SamplingWishes::mirostat_tau);
-  take(&SamplingWishes::mirostat_eta);
   take(&SamplingWishes::dry_multiplier);
   take(&SamplingWishes::dry_base);
   take(&SamplingWishes::dry_allowed_length);
@@ -132,9 +126,6 @@ SamplingParams resolve(const SamplingWishes& client, const SamplingWishes& model
   take(&SamplingParams::typical_p, &SamplingWishes::typical_p);
   take(&SamplingParams::xtc_probability, &SamplingWishes::xtc_probability);
   take(&SamplingParams::xtc_threshold, &SamplingWishes::xtc_threshold);
-  take(&SamplingParams::mirostat, &SamplingWishes::mirostat);
-  take(&SamplingParams::mirostat_tau, &SamplingWishes::mirostat_tau);
-  take(&SamplingParams::mirostat_eta, &SamplingWishes::mirostat_eta);
   take(&SamplingParams::dry_multiplier, &SamplingWishes::dry_multiplier);
   take(&SamplingParams::dry_base, &SamplingWishes::dry_base);
   take(&SamplingParams::dry_allowed_length, &SamplingWishes::dry_allowed_length);

@@ -56,9 +56,6 @@ struct SamplingParams {
   double typical_p = 1;        // 1: off
   double xtc_probability = 0;  // 0: off
   double xtc_threshold = 0.1;
-  int mirostat = 0;  // 1 or 2, in place of all filters; 0: off
-  double mirostat_tau = 5;
-  double mirostat_eta = 0.1;
   double dry_multiplier = 0;  // 0: off; a penalty, like those above
   double dry_base = 1.75;
   std::int64_t dry_allowed_length = 2;
@@ -99,9 +96,6 @@ struct SamplingWishes {
   std::optional<double> typical_p{};
   std::optional<double> xtc_probability{};
   std::optional<double> xtc_threshold{};
-  std::optional<int> mirostat{};
-  std::optional<double> mirostat_tau{};
-  std::optional<double> mirostat_eta{};
   std::optional<double> dry_multiplier{};
   std::optional<double> dry_base{};
   std::optional<std::int64_t> dry_allowed_length{};

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,17 @@ using SharedTokens = std::shared_ptr<const TokenList>;
 
 inline SharedTokens share_tokens(TokenList tokens) {
   return std::make_shared<const TokenList>(std::move(tokens));
+}
+
+/// Returns the hash of `tokens` after those whose hash is `before`: a prompt's goes on from that of its beginning.
+inline std::uint64_t token_hash(std::span<const TokenId> tokens, std::uint64_t before = 0) {
+  std::uint64_t hash = before;
+  for (const TokenId token : tokens) {
+    hash = (hash ^ static_cast<std::uint32_t>(token)) + 0x9e3779b97f4a7c15;
+    hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9;
+    hash ^= hash >> 31;
+  }
+  return hash;
 }
 
 }  // namespace reprise

@@ -1,4 +1,4 @@
-# Writes files into a C++ source, for protocol/http/page_files.h:  cmake -DOUT=FILE.cc -DFILES="A;B" -P EmbedFiles.cmake
+# Writes files into a C++ source, for protocol/http/pages.h:  cmake -DOUT=FILE.cc -DFILES="A;B" -P EmbedFiles.cmake
 # The path of a file is its name below /page/; that of index.html is /. NAME=FILE gives another name, and NAME= an empty file.
 set(arrays "")
 set(rows "")
@@ -35,7 +35,7 @@ foreach(file IN LISTS FILES)
   math(EXPR number "${number} + 1")
 endforeach()
 file(WRITE "${OUT}" "// Written by cmake/EmbedFiles.cmake.
-#include \"protocol/http/page_files.h\"
+#include \"protocol/http/pages.h\"
 
 namespace reprise::protocol {
 namespace {

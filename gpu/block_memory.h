@@ -1,6 +1,5 @@
 #pragma once
-// Where the blocks of state stores live, and how they are touched: the host's memory (gpu/host_memory.h) or a
-// GPU's.
+// Where the blocks of state stores live, and how they are touched: the host's memory or a GPU's.
 //
 // An address that take() gave may mean nothing to the processor: whoever is not a kernel of that device
 // touches a block through its memory alone. What a call has done is done when it returns, for every later
@@ -9,13 +8,18 @@
 // Threading: one thread at a time. Kernels may work meanwhile on blocks that no call names.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <utility>
 
-#include "gpu/checked_copy.h"
-
 namespace reprise::gpu {
+
+/// What a copy that looks at what it copies found. The checksum tells damage, not malice.
+struct CopyFigures {
+  std::uint64_t checksum = 0;
+  bool finite = true;  // read as f32; means nothing for other contents
+};
 
 /// Memory of the host, until it is destroyed.
 class HostBytes {
@@ -87,5 +91,29 @@ class BlockMemory {
     from_host({&copy, 1});
   }
 };
+
+/// Blocks in the memory of this process. Large blocks are mapped one by one, so that the system gives memory when they are
+/// first touched and has it back at give(); small ones come from the heap.
+///
+/// Threading: any thread.
+class HostMemory : public BlockMemory {
+ public:
+  static constexpr std::size_t kMapped = 64 << 10;  // bytes from which a block is a mapping of its own
+
+  using BlockMemory::from_host;
+  using BlockMemory::to_host;
+
+  std::byte* take(std::size_t bytes) override;
+  bool gives_zeros(std::size_t bytes) const override { return bytes >= kMapped; }
+  void give(std::byte* block, std::size_t bytes) override;
+  void fill(std::byte* to, int value, std::size_t bytes) override;
+  void copy(std::span<const Copy> copies, std::span<CopyFigures> figures) override;
+  CopyFigures look_at(const std::byte* bytes, std::size_t size) override;
+  void to_host(std::span<const Copy> copies) override;
+  void from_host(std::span<const Copy> copies) override;
+};
+
+/// The process's, for stores that name no other.
+BlockMemory& host_memory();
 
 }  // namespace reprise::gpu

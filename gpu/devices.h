@@ -1,7 +1,8 @@
-// The GPUs of this machine, as far as this build can use them.
 #pragma once
+// The GPUs of this machine, as far as this build can use them, and the loss of one.
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,18 @@ struct DeviceInfo {
   int runtime_version = 0;  // likewise
 };
 
-// The usable GPUs, by ascending index. Empty in a build without CUDA, and on a machine without a GPU or a
-// working driver: neither is an error. A GPU that cannot be queried is left out, but one that is full is there.
-//
-// Any thread may call it, several at once. Each call asks the driver, which can take a second at first use
-// and leaves a CUDA context on every GPU it reports.
+/// The usable GPUs, by ascending index. Empty in a build without CUDA, and on a machine without a GPU or a
+/// working driver: neither is an error. A GPU that cannot be queried is left out, but one that is full is there.
+///
+/// Any thread may call it, several at once. Each call asks the driver, which can take a second at first use
+/// and leaves a CUDA context on every GPU it reports.
 std::vector<DeviceInfo> list_devices();
+
+/// A device that this process cannot use again: every later call would fail. What is on it is lost, and only a new process
+/// can open it.
+class DeviceLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 }  // namespace reprise::gpu

@@ -16,10 +16,6 @@
 
 namespace reprise::gpu {
 
-/// The most that a GPU's router chooses, and chooses from.
-inline constexpr std::size_t kMostRoutedOnGpu = 1024;
-inline constexpr std::size_t kMostChosenOnGpu = 32;
-
 enum class RouterScores : std::uint8_t { kSoftmax, kSigmoid };
 
 struct ExpertRouting {

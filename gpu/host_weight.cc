@@ -4,7 +4,7 @@
 #include <new>
 
 #include "base/machine_memory.h"
-#include "gpu/host_memory.h"
+#include "gpu/block_memory.h"
 #include "traces/trace.h"
 
 namespace reprise::gpu {

@@ -4,20 +4,14 @@
 //
 // Threading: pure functions.
 
-#include <algorithm>
 #include <cstdint>
-#include <iterator>
 
 #include "gpu/weight.h"
 
 namespace reprise::gpu {
 
-inline constexpr const WeightFormat* kKeptOnGpu[] = {&kQ8_0Format,   &kQ4_0Format, &kQ4_KFormat,
-                                                     &kQ5_KFormat,   &kQ6_KFormat, &kIQ4_XSFormat,
-                                                     &kF8TileFormat, &kF8RowFormat};
-
 inline bool is_kept_on_gpu(const WeightFormat& format) {
-  return std::find(std::begin(kKeptOnGpu), std::end(kKeptOnGpu), &format) != std::end(kKeptOnGpu);
+  return format.kept_on_gpu;
 }
 
 /// What a matrix takes there: whole groups of eight rows, and of 256 columns where it is kept.

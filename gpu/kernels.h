@@ -17,14 +17,9 @@
 #include <string>
 #include <string_view>
 
-#include "gpu/channel_delta.h"
 #include "gpu/compute.h"
 #include "gpu/expert_routing.h"
 #include "gpu/products.h"
-#include "gpu/rg_lru.h"
-#include "gpu/rwkv.h"
-#include "gpu/selective_scan.h"
-#include "gpu/ssd.h"
 #include "gpu/weight.h"
 
 namespace reprise::gpu {
@@ -70,6 +65,181 @@ struct DeltaRule {
   std::size_t gate_stride;
   float* out;  // [tokens] rows of value_dim, `out_stride` apart
   std::size_t out_stride;
+};
+
+/// The delta rule with a decay for every channel of the keys (Kimi Delta Attention), of one head over consecutive tokens of
+/// one sequence:
+///   decay_i = exp(-rate softplus(f_i + dt_bias_i));  beta = sigmoid(b)
+///   S = diag(decay) S;  S += k (beta (v - k^T S));  o = q^T S
+/// ChannelGates: the gates of all heads, of one token. ChannelDeltaRule takes what they became.
+struct ChannelGates {
+  float* decay;          // [heads, size]: f, turned into the decay
+  float* beta;           // [heads]: b, turned into beta
+  const float* rate;     // [heads], positive
+  const float* dt_bias;  // [heads, size]
+  std::size_t heads;
+  std::size_t size;  // of the keys of a head
+};
+
+struct ChannelDeltaRule {
+  float* state;  // S [key_dim, value_dim], updated
+  std::size_t key_dim;
+  std::size_t value_dim;  // a multiple of kLanes
+  std::size_t tokens;
+  const float* q;      // [tokens] rows of key_dim, `stride` apart: normalised and scaled
+  const float* k;      // as q: normalised
+  const float* v;      // [tokens] rows of value_dim, `stride` apart
+  const float* decay;  // [tokens] rows of key_dim, `stride` apart
+  std::size_t stride;
+  const float* beta;  // [tokens], `beta_stride` apart
+  std::size_t beta_stride;
+  float* out;  // [tokens] rows of value_dim, `stride` apart
+};
+
+/// The selective scan of Mamba-1: a state of state_size numbers for each channel, over consecutive tokens of one sequence:
+///   dt = softplus(step);  h = exp(dt A) h + (dt x) B;  y = (h C + skip x) silu(gate)
+/// h and A stand in groups of kLanes channels, [groups, state_size, kLanes]: the channels of a group side by side,
+/// so that one vector has a number of each, and a group's state is one run of memory. Where channels are no
+/// multiple of kLanes the last group is filled up with zeros, which stay zeros.
+struct SelectiveScan {
+  float* state;       // h [groups, state_size, kLanes], updated
+  const float* a;     // A [groups, state_size, kLanes], not above 0
+  const float* skip;  // D [channels]
+  std::size_t channels;
+  std::size_t state_size;
+  std::size_t tokens;
+  const float* x;     // [tokens, channels]
+  const float* step;  // [tokens, channels]: as it was projected, with its bias
+  const float* b;     // [tokens] rows of state_size, `bc_stride` apart
+  const float* c;     // as b
+  std::size_t bc_stride;
+  const float* gate;  // [tokens] rows of channels, `gate_stride` apart
+  std::size_t gate_stride;
+  float* y;  // [tokens, channels]
+};
+
+/// The recurrence of Mamba-2 (state space duality): one head over consecutive tokens of one sequence:
+///   dt = clamp(softplus(dt_scale * step + dt_bias), dt_min, dt_max)
+///   S = exp(-decay dt) S + B (dt x)^T;  y = C^T S + skip x
+struct Ssd {
+  float* state;  // S [state_size, head_dim], updated
+  std::size_t state_size;
+  std::size_t head_dim;
+  std::size_t tokens;
+  const float* x;  // [tokens] rows of head_dim, `stride` apart
+  const float* b;  // [tokens] rows of state_size, `stride` apart
+  const float* c;  // as b
+  std::size_t stride;
+  const float* step;  // [tokens], `step_stride` apart: as it was projected
+  std::size_t step_stride;
+  float dt_scale;
+  float dt_bias;
+  float dt_min;
+  float dt_max;  // may be infinite
+  float decay;   // -A > 0
+  float skip;    // D
+  float* y;      // [tokens] rows of head_dim, `y_stride` apart
+  std::size_t y_stride;
+};
+
+/// y = x W + bias, W a matrix for each block of a row. Sums run over the inputs upwards, from the bias.
+struct BlockDiagonal {
+  const float* x;       // [rows, blocks, size]
+  const float* weight;  // [blocks, size of inputs, size of outputs]
+  const float* bias;    // [blocks, size]
+  float* y;             // [rows, blocks, size]
+  std::size_t rows;
+  std::size_t blocks;
+  std::size_t size;
+};
+
+/// The Real-Gated Linear Recurrent Unit over consecutive tokens of one sequence, channel by channel:
+///   log_a = rate sigmoid(recurrence_gate)
+///   h = exp(log_a) h + x sigmoid(input_gate) sqrt(1 - exp(2 log_a));  out = h
+/// At the first token of a sequence h is what comes in, without the root.
+struct RgLru {
+  float* state;                  // h [channels], updated
+  const float* x;                // [tokens, channels]
+  const float* input_gate;       // [tokens, channels]
+  const float* recurrence_gate;  // [tokens, channels]
+  const float* rate;             // [channels]: at most 0
+  float* out;                    // [tokens, channels]
+  std::size_t channels;
+  std::size_t tokens;
+  bool begins;  // the first of the tokens is the first of its sequence
+};
+
+/// RWKV-7: rows mixed with those before them, for elements [begin, end) of all tokens of one sequence:
+///   y_m = x_t + (x_{t-1} - x_t) mix_m, for each of `mixes`
+struct TokenShift {
+  float* previous;   // [size]: the row before the first token, which is replaced by the last one
+  const float* x;    // [tokens, size]
+  const float* mix;  // [mixes, size]
+  float* y;          // [mixes] tables of rows, `table` floats apart: [tokens, size] of each
+  std::size_t size;
+  std::size_t mixes;
+  std::size_t tokens;
+  std::size_t table;
+};
+
+/// What RWKV-7's recurrence takes, from the products with x:
+///   decay = exp(-e^-0.5 sigmoid(decay));  rate = sigmoid(rate);  key = k key_scale / |k key_scale|, head by head
+///   k = k (1 + (rate - 1) rate_scale);  v = v + (first - v) sigmoid(mix)
+struct WkvGates {
+  float* decay;  // [rows, heads, head_dim], as are all the others but for the scales
+  float* rate;
+  float* k;
+  float* key;  // made
+  float* v;
+  const float* mix;         // null: v stays
+  const float* first;       // v of the first layer
+  const float* key_scale;   // [heads, head_dim]
+  const float* rate_scale;  // [heads, head_dim]
+  std::size_t rows;
+  std::size_t heads;
+  std::size_t head_dim;
+};
+
+/// The recurrence of RWKV-7, of one head over consecutive tokens of one sequence:
+///   S = diag(decay) S + (rate key) (-key^T S) + k v^T;  out = r^T S
+/// where key is of unit length. r, k, v, decay, key and rate: [tokens] rows of head_dim, `stride` apart.
+struct WkvRule {
+  float* state;          // S [head_dim of keys, head_dim of values], updated
+  std::size_t head_dim;  // a multiple of kLanes
+  std::size_t tokens;
+  const float* r;
+  const float* k;
+  const float* v;
+  const float* decay;
+  const float* key;
+  const float* rate;
+  std::size_t stride;
+  float* out;  // as r
+};
+
+/// What follows the recurrence of RWKV-7 and its norm: y = (y + v (r . k . bonus summed over the head)) gate
+struct WkvOutput {
+  float* y;  // [rows, heads, head_dim], as are r, k, v and gate
+  const float* r;
+  const float* k;
+  const float* v;
+  const float* bonus;  // [heads, head_dim]
+  const float* gate;   // null: 1
+  std::size_t rows;
+  std::size_t heads;
+  std::size_t head_dim;
+};
+
+/// y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias, for each of `rows` rows of `size`.
+struct LayerNorm {
+  const float* x;       // [rows, size]
+  const float* weight;  // [groups, size]: row i has those of group i mod groups
+  const float* bias;    // [groups, size]
+  float eps;
+  float* y;  // [rows, size]; may be x
+  std::size_t rows;
+  std::size_t groups;
+  std::size_t size;
 };
 
 /// A depthwise causal convolution over time, for channels [begin, end) of one sequence:
@@ -134,7 +304,6 @@ struct Kernels {
 
   void (*causal_conv)(const CausalConv& conv, std::size_t begin, std::size_t end);
   void (*delta_rule)(const DeltaRule& rule);
-  /// gpu/channel_delta.h
   void (*channel_gates)(const ChannelGates& gates);
   void (*channel_delta_rule)(const ChannelDeltaRule& rule);
   /// Channels [begin, end); begin is a multiple of kLanes, and so is end unless it is the last.

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "gpu/host_memory.h"
+#include "gpu/block_memory.h"
 
 namespace reprise::gpu {
 

@@ -4,9 +4,73 @@
 #include <utility>
 
 #include "base/check.h"
-#include "gpu/host_memory.h"
+#include "traces/trace.h"
 
 namespace reprise::gpu {
+namespace {
+
+constexpr const char* kTraced = "state of sequences and snapshots";
+
+}  // namespace
+
+BlockPool::BlockPool(std::size_t block_bytes, std::size_t most_blocks, BlockMemory& memory)
+    : block_bytes_(block_bytes), most_(most_blocks), memory_(memory) {
+  chunks_.reserve(most_ / kChunk + 1);
+}
+
+BlockPool::~BlockPool() {
+  for (BlockId block = 0; block < references_.size(); ++block) {
+    if (std::byte* address = data(block)) give(address);
+  }
+}
+
+void BlockPool::give(std::byte* address) {
+  traces::freed(kTraced, address);
+  memory_.give(address, block_bytes_);
+}
+
+std::optional<BlockId> BlockPool::take() {
+  if (!free_.empty()) {
+    const BlockId block = free_.back();
+    free_.pop_back();
+    references_[block] = 1;
+    return block;
+  }
+  if (is_full()) return std::nullopt;
+  std::byte* address = block_bytes_ == 0 ? nullptr : memory_.take(block_bytes_);
+  if (address == nullptr && block_bytes_ != 0) return std::nullopt;
+  if (address != nullptr) traces::allocated(kTraced, address, block_bytes_);
+  if (cold_.empty()) {
+    const auto block = static_cast<BlockId>(references_.size());
+    if (block % kChunk == 0) chunks_.push_back(std::make_unique<std::byte*[]>(kChunk));
+    address_of(block) = address;
+    references_.push_back(1);
+    return block;
+  }
+  const BlockId block = cold_.back();
+  cold_.pop_back();
+  references_[block] = 1;
+  address_of(block) = address;
+  return block;
+}
+
+bool BlockPool::release(BlockId block) {
+  REPRISE_CHECK(block < references_.size() && references_[block] > 0,
+                "a block was released more often than it was taken");
+  if (--references_[block] > 0) return false;
+  free_.push_back(block);
+  return true;
+}
+
+std::size_t BlockPool::give_back() {
+  const std::size_t bytes = free_.size() * block_bytes_;
+  for (const BlockId block : free_) {
+    if (std::byte* address = std::exchange(address_of(block), nullptr)) give(address);
+    cold_.push_back(block);
+  }
+  free_.clear();
+  return bytes;
+}
 
 HeldState::HeldState(HeldState&& other) noexcept
     : store_(std::exchange(other.store_, nullptr)),
@@ -367,6 +431,39 @@ void StateStore::poison(const Sequence& sequence) {
 
 std::size_t StateStore::used_bytes() const {
   return pages_.used() * sizes_.page_bytes + slots_.used() * sizes_.slot_bytes;
+}
+
+std::size_t transfer_bytes(const StateSizes& sizes, std::size_t stored) {
+  return (stored + kPageTokens - 1) / kPageTokens * sizes.page_bytes + sizes.slot_bytes;
+}
+
+void read_snapshot(const StateStore& store, const Snapshot& snapshot, std::size_t first, std::size_t count,
+                   bool slot, std::span<std::byte> to) {
+  const StateSizes& sizes = store.sizes();
+  REPRISE_CHECK(first + count <= snapshot.pages().size() &&
+                    to.size() == count * sizes.page_bytes + (slot ? sizes.slot_bytes : 0),
+                "pages were read that the snapshot does not have, or into a buffer of another size");
+  std::vector<BlockMemory::Copy> copies;
+  std::byte* at = to.data();
+  for (std::size_t i = first; i < first + count && sizes.page_bytes != 0; ++i) {
+    copies.push_back({.to = at, .from = store.pages().data(snapshot.pages()[i]), .bytes = sizes.page_bytes});
+    at += sizes.page_bytes;
+  }
+  if (slot && sizes.slot_bytes != 0) {
+    copies.push_back({.to = at, .from = store.slots().data(snapshot.slot()), .bytes = sizes.slot_bytes});
+  }
+  if (!copies.empty()) store.memory().to_host(copies);
+}
+
+std::optional<Sequence> load_sequence(StateStore& store, std::span<const std::byte> bytes,
+                                      const std::shared_ptr<const void>& owner, std::size_t stored,
+                                      std::size_t logical) {
+  REPRISE_CHECK(bytes.size() == transfer_bytes(store.sizes(), stored),
+                "the loaded bytes are not the size of the state");
+  // The store reads it and nothing else; its own saved states are of memory that may be written.
+  auto* data = const_cast<std::byte*>(bytes.data());
+  const std::shared_ptr<std::byte> held(std::const_pointer_cast<void>(owner), data);
+  return store.load({.bytes = HostBytes(held, bytes.size()), .stored = stored, .logical = logical});
 }
 
 }  // namespace reprise::gpu

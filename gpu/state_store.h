@@ -21,17 +21,69 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "gpu/block_memory.h"
-#include "gpu/block_pool.h"
 #include "gpu/byte_budget.h"
-#include "gpu/checked_copy.h"
 #include "gpu/kernels.h"
 
 namespace reprise::gpu {
+
+using BlockId = std::uint32_t;
+
+/// Equal blocks of memory by number: what pages and slots are made of.
+///
+/// A block has its memory from the first time it is taken. A free block keeps it for the next user, until
+/// give_back() returns it to where it came from.
+///
+/// Threading: one thread (the device worker's). Addresses of live blocks may be read by others.
+class BlockPool {
+ public:
+  /// `block_bytes` may be 0: then blocks are mere numbers. `memory` must outlive the pool.
+  BlockPool(std::size_t block_bytes, std::size_t most_blocks, BlockMemory& memory);
+  ~BlockPool();
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
+
+  /// With one reference; its bytes are left over from earlier use. Nothing if is_full(), or if there is no
+  /// memory for it.
+  std::optional<BlockId> take();
+  /// All are taken.
+  bool is_full() const { return used() == most_; }
+  /// Whether the next block taken has its memory already.
+  bool next_is_resident() const { return !free_.empty(); }
+  /// The memory of all free blocks; returns how many bytes that was.
+  std::size_t give_back();
+  void add_ref(BlockId block) { ++references_[block]; }
+  /// Returns whether that was the last reference.
+  bool release(BlockId block);
+  std::uint32_t references(BlockId block) const { return references_[block]; }
+
+  /// Null for blocks of no bytes.
+  std::byte* data(BlockId block) const { return chunks_[block / kChunk][block % kChunk]; }
+  std::size_t block_bytes() const { return block_bytes_; }
+  std::size_t used() const { return references_.size() - free_.size() - cold_.size(); }
+  std::size_t resident_bytes() const { return (references_.size() - cold_.size()) * block_bytes_; }
+  std::size_t most() const { return most_; }
+
+ private:
+  void give(std::byte* address);
+  std::byte*& address_of(BlockId block) { return chunks_[block / kChunk][block % kChunk]; }
+
+  const std::size_t block_bytes_;
+  const std::size_t most_;
+  BlockMemory& memory_;
+  // Of blocks that were ever taken.
+  std::vector<std::uint32_t> references_;
+  // Addresses by block. A chunk stays where it is, and so does their table.
+  static constexpr std::size_t kChunk = 1024;
+  std::vector<std::unique_ptr<std::byte*[]>> chunks_;
+  std::vector<BlockId> free_;  // with their memory
+  std::vector<BlockId> cold_;  // without
+};
 
 struct StateSizes {
   std::size_t page_bytes = 0;  // kPageTokens tokens of per-token state
@@ -229,5 +281,54 @@ class StateStore {
   std::uint64_t refusals_ = 0;     // blocks within the budget that the memory did not have
   std::size_t refused_bytes_ = 0;  // of the last one
 };
+
+/// How many bytes a group of snapshots holds together: pages that several of them share count once.
+///
+/// Threading: one thread, the device worker's. The snapshots of a group are all of one store.
+class SnapshotGroup {
+ public:
+  explicit SnapshotGroup(const StateSizes& sizes) : sizes_(sizes) {}
+
+  void add(const Snapshot& snapshot) {
+    bytes_ += growth(snapshot);
+    for (const BlockId page : snapshot.pages()) ++holders_[page];
+  }
+  void remove(const Snapshot& snapshot) {
+    for (const BlockId page : snapshot.pages()) {
+      if (--holders_[page] == 0) bytes_ -= sizes_.page_bytes;
+    }
+    bytes_ -= sizes_.slot_bytes;
+  }
+  /// By how much bytes() would grow with this one.
+  std::size_t growth(const Snapshot& snapshot) {
+    std::size_t bytes = sizes_.slot_bytes;
+    for (const BlockId page : snapshot.pages()) {
+      if (page >= holders_.size()) holders_.resize(page + 1);
+      if (holders_[page] == 0) bytes += sizes_.page_bytes;
+    }
+    return bytes;
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  const StateSizes sizes_;
+  std::vector<std::uint32_t> holders_;  // of each page, among the group
+  std::size_t bytes_ = 0;
+};
+
+// States between a store and the host's memory, as bytes: pages in their order, then the slot. What tiers below the
+// device keep.
+
+/// Bytes of a whole state of that many tokens.
+std::size_t transfer_bytes(const StateSizes& sizes, std::size_t stored);
+
+/// Pages [first, first + count) of a snapshot, then its slot where that is wanted, into as many bytes.
+void read_snapshot(const StateStore& store, const Snapshot& snapshot, std::size_t first, std::size_t count,
+                   bool slot, std::span<std::byte> to);
+
+/// A sequence of transfer_bytes() bytes from elsewhere, which `owner` keeps. Nothing if there is no room.
+std::optional<Sequence> load_sequence(StateStore& store, std::span<const std::byte> bytes,
+                                      const std::shared_ptr<const void>& owner, std::size_t stored,
+                                      std::size_t logical);
 
 }  // namespace reprise::gpu

@@ -1,6 +1,6 @@
 #pragma once
 // Memory of the host for states between a device and the tiers below it, of a kind that the device copies fast with:
-// pinned, for a GPU (models/transfer_memory.h). Making such memory takes longer than a restore should, so it is made
+// pinned, for a GPU (models/device.h). Making such memory takes longer than a restore should, so it is made
 // ahead, by prepare() alone, and lent in parts.
 //
 // Bound: `most_bytes`. What is not there when it is wanted is the heap's: slower, and bounded by whoever counts what is

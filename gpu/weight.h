@@ -28,30 +28,22 @@ struct ScaleTiles {
   std::size_t bytes = 0;  // of one scale
 };
 
+inline constexpr std::uint32_t kNoGgmlId = UINT32_MAX;
+
 struct WeightFormat {
   std::string_view name;    // as files call it: "BF16", "Q4_K"
   std::size_t block_size;   // elements of a row that are stored together
   std::size_t block_bytes;  // what they take
   std::size_t alignment;    // of the first byte of a weight
   ScaleTiles scales = {};
+  std::uint32_t ggml_id = kNoGgmlId;       // of the type in GGUF files
+  std::string_view safetensors_name = {};  // of the type in safetensors files; empty: it is in none
+  bool kept_on_gpu = false;                // in this size; the others are bf16 there (gpu/cuda/formats.cc)
 };
 
-inline constexpr WeightFormat kF32Format{.name = "F32", .block_size = 1, .block_bytes = 4, .alignment = 4};
-inline constexpr WeightFormat kF16Format{.name = "F16", .block_size = 1, .block_bytes = 2, .alignment = 2};
-inline constexpr WeightFormat kBF16Format{.name = "BF16", .block_size = 1, .block_bytes = 2, .alignment = 2};
-
 /// FP8 e4m3 of safetensors files: f32 scales for tiles, or for rows.
-inline constexpr WeightFormat kF8TileFormat{.name = "F8_E4M3",
-                                            .block_size = 1,
-                                            .block_bytes = 1,
-                                            .alignment = 1,
-                                            .scales = {.rows = 128, .columns = 128, .bytes = 4}};
-inline constexpr WeightFormat kF8RowFormat{
-    .name = "F8_E4M3_ROWS",
-    .block_size = 1,
-    .block_bytes = 1,
-    .alignment = 1,
-    .scales = {.rows = 1, .columns = std::size_t{1} << 40, .bytes = 4}};
+inline constexpr ScaleTiles kF8Tiles{.rows = 128, .columns = 128, .bytes = 4};
+inline constexpr ScaleTiles kF8Rows{.rows = 1, .columns = std::size_t{1} << 40, .bytes = 4};
 
 /// 32 elements of 4 bits, two in a byte, the first in its lower half: (element - zero) * scale.
 struct Int4Block {
@@ -63,25 +55,38 @@ struct Int4Block {
   float scale() const { return std::bit_cast<float>(scale_and_zero & ~kZeroMask); }
   int zero() const { return static_cast<int>(scale_and_zero & kZeroMask); }
 };
-inline constexpr WeightFormat kInt4Format{
-    .name = "INT4", .block_size = 32, .block_bytes = sizeof(Int4Block), .alignment = alignof(Int4Block)};
 
-// The quantised formats of GGUF files: whole numbers of a few bits, with scales among them (gpu/cpu/quant.h).
+// The formats that are computed with. From Q8_0 to MXFP4 those of GGUF files that are integers of a few bits with scales
+// among them (gpu/cpu/quants.h).
 // clang-format off
-inline constexpr WeightFormat kQ8_0Format{.name = "Q8_0", .block_size = 32, .block_bytes = 34, .alignment = 2};
-inline constexpr WeightFormat kQ4_0Format{.name = "Q4_0", .block_size = 32, .block_bytes = 18, .alignment = 2};
-inline constexpr WeightFormat kQ4_1Format{.name = "Q4_1", .block_size = 32, .block_bytes = 20, .alignment = 2};
-inline constexpr WeightFormat kQ5_0Format{.name = "Q5_0", .block_size = 32, .block_bytes = 22, .alignment = 2};
-inline constexpr WeightFormat kQ5_1Format{.name = "Q5_1", .block_size = 32, .block_bytes = 24, .alignment = 2};
-inline constexpr WeightFormat kQ2_KFormat{.name = "Q2_K", .block_size = 256, .block_bytes = 84, .alignment = 2};
-inline constexpr WeightFormat kQ3_KFormat{.name = "Q3_K", .block_size = 256, .block_bytes = 110, .alignment = 2};
-inline constexpr WeightFormat kQ4_KFormat{.name = "Q4_K", .block_size = 256, .block_bytes = 144, .alignment = 2};
-inline constexpr WeightFormat kQ5_KFormat{.name = "Q5_K", .block_size = 256, .block_bytes = 176, .alignment = 2};
-inline constexpr WeightFormat kQ6_KFormat{.name = "Q6_K", .block_size = 256, .block_bytes = 210, .alignment = 2};
-inline constexpr WeightFormat kIQ4_NLFormat{.name = "IQ4_NL", .block_size = 32, .block_bytes = 18, .alignment = 2};
-inline constexpr WeightFormat kIQ4_XSFormat{.name = "IQ4_XS", .block_size = 256, .block_bytes = 136, .alignment = 2};
-inline constexpr WeightFormat kMXFP4Format{.name = "MXFP4", .block_size = 32, .block_bytes = 17, .alignment = 1};
+//                                              name             block  bytes  alignment  scales         ggml  safetensors  kept on a GPU
+inline constexpr WeightFormat kF32Format        {"F32",             1,     4,         4,  {},              0,  "F32",       false};
+inline constexpr WeightFormat kF16Format        {"F16",             1,     2,         2,  {},              1,  "F16",       false};
+inline constexpr WeightFormat kBF16Format       {"BF16",            1,     2,         2,  {},             30,  "BF16",      false};
+inline constexpr WeightFormat kF8TileFormat     {"F8_E4M3",         1,     1,         1,  kF8Tiles, kNoGgmlId,  "F8_E4M3",   true};
+inline constexpr WeightFormat kF8RowFormat      {"F8_E4M3_ROWS",    1,     1,         1,  kF8Rows,  kNoGgmlId,  "",          true};
+inline constexpr WeightFormat kQ8_0Format       {"Q8_0",           32,    34,         2,  {},              8,  "",          true};
+inline constexpr WeightFormat kQ4_0Format       {"Q4_0",           32,    18,         2,  {},              2,  "",          true};
+inline constexpr WeightFormat kQ4_1Format       {"Q4_1",           32,    20,         2,  {},              3,  "",          false};
+inline constexpr WeightFormat kQ5_0Format       {"Q5_0",           32,    22,         2,  {},              6,  "",          false};
+inline constexpr WeightFormat kQ5_1Format       {"Q5_1",           32,    24,         2,  {},              7,  "",          false};
+inline constexpr WeightFormat kQ2_KFormat       {"Q2_K",          256,    84,         2,  {},             10,  "",          false};
+inline constexpr WeightFormat kQ3_KFormat       {"Q3_K",          256,   110,         2,  {},             11,  "",          false};
+inline constexpr WeightFormat kQ4_KFormat       {"Q4_K",          256,   144,         2,  {},             12,  "",          true};
+inline constexpr WeightFormat kQ5_KFormat       {"Q5_K",          256,   176,         2,  {},             13,  "",          true};
+inline constexpr WeightFormat kQ6_KFormat       {"Q6_K",          256,   210,         2,  {},             14,  "",          true};
+inline constexpr WeightFormat kIQ4_NLFormat     {"IQ4_NL",         32,    18,         2,  {},             20,  "",          false};
+inline constexpr WeightFormat kIQ4_XSFormat     {"IQ4_XS",        256,   136,         2,  {},             23,  "",          true};
+inline constexpr WeightFormat kMXFP4Format      {"MXFP4",          32,    17,         1,  {},             39,  "",          false};
+inline constexpr WeightFormat kInt4Format       {"INT4",           32,    20,         4,  {},       kNoGgmlId,  "",          false};
 // clang-format on
+static_assert(sizeof(Int4Block) == kInt4Format.block_bytes && alignof(Int4Block) == kInt4Format.alignment);
+
+/// All of them, in the order of every CPU's table (gpu/cpu/formats.h).
+inline constexpr const WeightFormat* kWeightFormats[] = {
+    &kF32Format,  &kF16Format,    &kBF16Format,   &kF8TileFormat, &kF8RowFormat, &kQ8_0Format, &kQ4_0Format,
+    &kQ4_1Format, &kQ5_0Format,   &kQ5_1Format,   &kQ2_KFormat,   &kQ3_KFormat,  &kQ4_KFormat, &kQ5_KFormat,
+    &kQ6_KFormat, &kIQ4_NLFormat, &kIQ4_XSFormat, &kMXFP4Format,  &kInt4Format};
 
 struct WeightView {
   const WeightFormat* format = &kF32Format;

@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/in_parallel.h"
-#include "models/files/finite.h"
+#include "models/files/dtype.h"
 #include "models/files/json_place.h"
 #include "models/files/load_error.h"
 #include "models/files/safetensors.h"

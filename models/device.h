@@ -11,6 +11,7 @@
 #include <string>
 
 #include "gpu/block_memory.h"
+#include "gpu/transfer_buffers.h"
 #include "models/device_options.h"
 #include "models/model.h"
 
@@ -18,7 +19,7 @@ namespace reprise::models {
 
 class Device {
  public:
-  /// What open() would open: "cpu", "cuda:N" and "cpu-grid" (models/cpu/cpu_device.h) as they are, "auto" as
+  /// What open() would open: "cpu", "cuda:N" and "cpu-grid" as they are, "auto" as
   /// the first GPU if there is one, else the CPU. Throws SettingError for a name that means nothing here.
   static std::string resolve(const std::string& name);
 
@@ -45,5 +46,19 @@ class Device {
   /// The most rows that a prefill step should have.
   virtual std::uint32_t prefill_rows() const = 0;
 };
+
+// The kinds of devices that Device::open() opens, each in the folder of its code.
+std::unique_ptr<Device> open_cpu(const DeviceOptions& options);
+/// "cpu-grid": prefill slices begin on a grid of 64 tokens, and decoding is computed by other code with other
+/// bits: the other compute setting. So what holds on a GPU is tested where there is none.
+std::unique_ptr<Device> open_cpu_grid(const DeviceOptions& options);
+namespace cuda {
+/// In builds with CUDA alone. One arena for weights and state. Throws gpu::cuda::CudaError, std::bad_alloc.
+std::unique_ptr<Device> open_device(int index, const DeviceOptions& options);
+}  // namespace cuda
+
+/// Memory of the host that copies to and from a device are fast with: pinned, where `device` (as Device::resolve() takes it)
+/// turns out to be a GPU when the first is taken. Null where it cannot be one: any memory will do. For any thread.
+std::shared_ptr<gpu::TransferBuffers> transfer_buffers(const std::string& device, std::uint64_t most_bytes);
 
 }  // namespace reprise::models

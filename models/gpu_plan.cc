@@ -1,13 +1,12 @@
 #include "models/gpu_plan.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <utility>
 
 #include "gpu/kept_formats.h"
 #include "models/checkpoint.h"
-#include "models/experts_on_host.h"
-#include "models/gpu_refusal.h"
 
 namespace reprise::models {
 namespace {
@@ -84,6 +83,49 @@ std::uint64_t memory_for(std::uint64_t arena) {
 }
 
 }  // namespace
+
+std::optional<std::string> gpu_refusal(const ModelConfig& model) {
+  std::optional<std::string> first;
+  for_parts(model.layers, [&](const PartSpec& part) {
+    if (!first) first = std::visit([](const auto& one) { return gpu_refusal(one); }, part);
+  });
+  return first;
+}
+
+std::optional<std::string> gpu_refusal(const ComputeOptions& options) {
+  if (options.compute == gpu::Compute::kF32) {
+    return "compute f32 is for the CPU: a GPU has auto, bf16 and precise";
+  }
+  if (options.kv == gpu::KvType::kF32 && options.compute != gpu::Compute::kPrecise) {
+    return "a GPU keeps keys and values as bf16, int8 or int4; as f32 with --compute precise alone";
+  }
+  return std::nullopt;
+}
+
+std::uint32_t cpu_experts_named(const std::string& text) {
+  if (text == "all") return kAllLayers;
+  std::uint32_t layers = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), layers);
+  if (error != std::errc{} || end != text.data() + text.size() || layers == kAllLayers) {
+    throw SettingError("cpu-experts: '" + text + "' is neither a number of layers nor all");
+  }
+  return layers;
+}
+
+std::set<std::string> experts_on_host(const ModelConfig& model, std::uint32_t cpu_experts) {
+  const std::vector<const MoeSpec*> mixtures = parts_of<MoeSpec>(model.layers);
+  if (cpu_experts != kAllLayers && cpu_experts > mixtures.size()) {
+    throw SettingError("cpu-experts: " + std::to_string(cpu_experts) + " layers, and the model has " +
+                       (mixtures.empty()
+                            ? "no experts"
+                            : std::to_string(mixtures.size()) + " with experts; all names them"));
+  }
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < std::min<std::size_t>(cpu_experts, mixtures.size()); ++i) {
+    names.insert(mixtures[i]->name);
+  }
+  return names;
+}
 
 std::uint64_t gpu_arena_bytes(std::uint64_t free_bytes) {
   if (free_bytes <= 2 * kLeftFree) return free_bytes / 2;

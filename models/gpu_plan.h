@@ -1,15 +1,17 @@
 #pragma once
-// What a model will take of a GPU's memory, said from the headers of its files, whether there is a GPU or not.
+// What a GPU will do with a model, said from the headers of its files, whether there is a GPU or not: whether it computes the
+// model, which experts stay on the host meanwhile, and what the model takes of the GPU's memory.
 //
 // A GPU's memory is divided once: an arena of weights and states, and what is left free beside it for activations, logits,
 // cuBLASLt, and the one quantised weight at a time that a prefill has as bf16. Matrices are kept there in their own size or
-// as bf16 (gpu/kept_formats.h), vectors as f32. Experts that stay on the host (models/experts_on_host.h) take the host's
+// as bf16 (gpu/kept_formats.h), vectors as f32. Experts that stay on the host (models/host_experts.h) take the host's
 // memory instead.
 //
 // Threading: plain values, pure functions.
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,22 @@
 #include "models/memory_plan.h"
 
 namespace reprise::models {
+
+struct ModelConfig;
+
+/// Why a GPU does not compute the model; nothing: it does.
+std::optional<std::string> gpu_refusal(const ModelConfig& model);
+/// Why a GPU does not compute with such settings, whatever the model.
+std::optional<std::string> gpu_refusal(const ComputeOptions& options);
+
+/// What users write: of how many layers the experts stay on the host, or "all". Throws SettingError, which begins with
+/// "cpu-experts".
+std::uint32_t cpu_experts_named(const std::string& text);
+
+/// The names of the mixtures whose experts stay on the host while a GPU computes the rest: those of the first layers that
+/// have any. kAllLayers: all that there are, which may be none. Throws SettingError where fewer layers have experts than
+/// were named.
+std::set<std::string> experts_on_host(const ModelConfig& model, std::uint32_t cpu_experts);
 
 /// Of so many free bytes, those that the arena takes.
 std::uint64_t gpu_arena_bytes(std::uint64_t free_bytes);

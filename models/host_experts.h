@@ -1,7 +1,7 @@
 #pragma once
 // Experts that do not fit a GPU, on the host: for a model whose other parts are on the GPU, the CPU computes the sum of
-// what the chosen experts of a layer make of their rows (models/cpu/experts.h), out of weights in the form that its own
-// kernels read. Which layers' they are, models/experts_on_host.h says.
+// what the chosen experts of a layer make of their rows (models/cpu/moe.cc), out of weights in the form that its own
+// kernels read. Which layers' they are, models/gpu_plan.h says.
 //
 // Exactness: a row's sum depends on that row alone, bit for bit, in both phases: not on the other rows, their number, or
 // the threads.
@@ -14,7 +14,7 @@
 #include <string>
 
 #include "models/compute_options.h"
-#include "models/layers/moe_spec.h"
+#include "models/parts/moe.h"
 
 namespace reprise::models {
 

@@ -5,7 +5,7 @@
 // forward() computes the tokens of each slice from the state of its sequence, updates that state, and gives
 // logits where they are asked for. Exactness: within a phase the logits after a token, and the state, depend
 // on the tokens before and on the compute options alone, bit for bit: not on slicing, batch mates, threads,
-// or on whether the state was restored from a snapshot. What else holds, its rules say (models/model_rules.h).
+// or on whether the state was restored from a snapshot. What else holds, its rules say (ModelRules).
 //
 // Threading: one thread at a time.
 
@@ -24,8 +24,7 @@
 #include "models/checkpoint.h"
 #include "models/compaction.h"
 #include "models/compute_options.h"
-#include "models/layers/state_layout.h"
-#include "models/model_rules.h"
+#include "models/parts/part.h"
 #include "models/sampling/sampler.h"
 #include "models/slot_export.h"
 
@@ -80,14 +79,20 @@ struct DecodePass {
   std::span<const float> logits{};            // rows of those that were not drawn, in order; filled in
 };
 
+/// What holds of a model on its device, apart from its speed. Each field answers one question, and none follows from
+/// another.
+struct ModelRules {
+  std::uint32_t grid = 1;           // tokens: where prefill slices may begin, and canonical snapshots stand
+  bool phases_mix = true;           // prefill slices and decoded tokens may share a pass: the same bits
+  bool decode_is_canonical = true;  // a decoded state has the bits of a prefilled one, and may be shared
+  bool replays_decoding = true;  // what was decoded can be prefilled again in the same bits; else it is saved
+  bool gives_hidden = false;     // Slice::hidden is filled in
+  bool exports_slots = false;    // Slice::exports are written: a slice need not end where a state is wanted
+  bool computes_aside = false;   // a pass is waited for on another thread, while the model's owner goes on
+};
+
 class Model {
  public:
-  /// On the CPU. `threads` must outlive the model. `packers` bring weights into order meanwhile, for a caller whose
-  /// `threads` are at work; null: `threads` do. Throws LoadError.
-  static std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options,
-                                     gpu::Threads& threads, gpu::Threads* packers = nullptr,
-                                     const LoadProgress& progress = {});
-
   virtual ~Model() = default;
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
@@ -153,5 +158,11 @@ class Model {
   const ComputeOptions options_;
   StateLayout state_;
 };
+
+/// Loads a model onto the CPU. `threads` must outlive the model. `packers` bring weights into order meanwhile, for a caller whose
+/// `threads` are at work; null: `threads` do. Throws LoadError.
+std::unique_ptr<Model> load_on_cpu(const std::filesystem::path& path, const ComputeOptions& options,
+                                   gpu::Threads& threads, gpu::Threads* packers = nullptr,
+                                   const LoadProgress& progress = {});
 
 }  // namespace reprise::models

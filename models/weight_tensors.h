@@ -23,4 +23,8 @@ std::shared_ptr<const void> owner_of(const Tensor& tensor);
 /// A tensor of few elements, as f32.
 std::vector<float> load_vector(const Checkpoint& checkpoint, const std::string& name);
 
+/// The weights of a depthwise convolution over time, as its kernel wants them: from a tensor [channels, 1, taps], [taps,
+/// channels]. Throws LoadError.
+std::vector<float> load_conv_taps(const Checkpoint& checkpoint, const std::string& name);
+
 }  // namespace reprise::models

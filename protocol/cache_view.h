@@ -17,7 +17,7 @@ namespace reprise::protocol {
 /// Whose prompts may be seen.
 struct CacheScope {
   bool all = false;           // everybody's
-  std::string cache_owner{};  // else this one's (protocol/http/tenant.h); where it is empty, what all share
+  std::string cache_owner{};  // else this one's (protocol/http/key_ring.h); where it is empty, what all share
 
   /// Of a namespace, as requests have them: protocol/http/key_ring.h's, behind that of an adapter.
   bool sees(std::string_view name_space) const;

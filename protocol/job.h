@@ -43,10 +43,10 @@
 #include <vector>
 
 #include "base/kv_budget.h"
-#include "base/mask_slot.h"
 #include "base/outcome.h"
 #include "base/sampling.h"
 #include "base/token.h"
+#include "base/token_mask.h"
 #include "protocol/cache_report.h"
 #include "protocol/priority.h"
 #include "runtime/ref.h"

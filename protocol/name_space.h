@@ -10,7 +10,7 @@
 
 namespace reprise::protocol {
 
-/// Of a tenant's cache_owner (protocol/http/tenant.h) and a request's cache_salt; both may be empty.
+/// Of a tenant's cache_owner (protocol/http/key_ring.h) and a request's cache_salt; both may be empty.
 std::string name_space_of(std::string_view owner, std::string_view cache_salt);
 
 struct NameSpaceParts {

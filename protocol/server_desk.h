@@ -1,8 +1,8 @@
 #pragma once
 // What whoever operates a server can see of it and do to it, beside what clients ask of it (protocol/service.h): its
-// caches, and the models of its configuration, which come and go while it runs.
+// caches, the models of its configuration, and their adapters, which come and go while it runs.
 //
-// Threading: its tasks belong to an actor's turn, as asks do.
+// Threading: its tasks and asks belong to an actor's turn, as all asks do.
 
 #include <array>
 #include <cstdint>
@@ -58,6 +58,35 @@ class ServerDesk {
   virtual runtime::Task<Answer<ModelCard>> load_model(std::string name) = 0;
   /// Answered when its memory is free. Requests that use it fail.
   virtual runtime::Task<Answer<std::string>> unload_model(std::string name) = 0;
+};
+
+// -- adapters
+
+struct AdapterCard {
+  std::string model{};
+  std::string name{};
+  std::uint32_t matrices = 0;  // that it changes
+  std::uint32_t rank = 0;      // the largest
+  std::uint64_t bytes = 0;     // of the device's state memory
+  std::uint64_t fingerprint = 0;
+};
+
+/// An adapter of one model, as a client of the server may name it.
+struct AdapterWish {
+  std::string model{};  // empty: the first
+  std::string name{};
+  /// Within the folder that the server was given for it; empty: where the configuration says.
+  std::string path{};
+};
+
+class AdapterDesk {
+ public:
+  virtual ~AdapterDesk() = default;
+
+  /// Answered when requests may choose it. One that is there already is answered at once.
+  virtual runtime::Ask<Answer<AdapterCard>> load_adapter(AdapterWish wish) = 0;
+  /// Answered when its memory is free. Requests that use it fail, and say why.
+  virtual runtime::Ask<Answer<AdapterCard>> unload_adapter(AdapterWish wish) = 0;
 };
 
 }  // namespace reprise::protocol

@@ -38,7 +38,7 @@
 
 namespace reprise::protocol {
 
-class AdapterDesk;  // protocol/adapters.h
+class AdapterDesk;  // protocol/server_desk.h
 class ChatFormat;   // protocol/chat/chat_format.h
 
 // -- what goes wrong

@@ -30,6 +30,7 @@ namespace reprise::runtime {
 class Actor;
 class Home;
 struct CellLinks;
+class Cell;
 
 using ActorId = std::uint64_t;
 
@@ -42,6 +43,15 @@ struct ActorType {
   void (*on_start)(Cell&);  // null if the class has none
   void (*on_stop)(Cell&);   // null if the class has none
   void (*destroy)(Actor*);
+};
+
+/// Makes an actor object in its cell: when it is spawned, and again when it is restarted. The first time on the spawner's
+/// thread, on the actor's home afterwards.
+class ActorFactory {
+ public:
+  virtual ~ActorFactory() = default;
+  /// In cell.actor_storage(). Throws what the constructor throws.
+  virtual Actor* make(Cell& cell) = 0;
 };
 
 class Cell {
@@ -102,7 +112,7 @@ class Cell {
   /// The present turn ended with an exception.
   void fail(std::exception_ptr error);
 
-  // -- spawning and supervision (runtime/lifecycle.cc)
+  // -- spawning and supervision (the second half of runtime/cell.cc)
 
   struct Birth {
     const ActorType& type;
@@ -119,7 +129,7 @@ class Cell {
   void* actor_storage() const;
   void set_actor(Actor* actor) { actor_ = actor; }
   /// Makes the actor anew in actor_storage() when it is restarted.
-  void set_factory(std::unique_ptr<class ActorFactory> factory);
+  void set_factory(std::unique_ptr<ActorFactory> factory);
   /// From the parent's home, or for an actor without parent from any thread, once, while nobody else has a
   /// reference: enters the actor into its home. False if that has closed.
   [[nodiscard]] bool launch();

@@ -4,7 +4,7 @@
 // How a message travels. Every actor has a *home* (runtime/home.h): a worker of the pool, a thread of its
 // own, or a host's io_context; chosen when the actor is spawned and never changed. A send from an actor of
 // the same home puts the node straight into the lists below: no atomic, no lock. Any other send goes through
-// the moodycamel queue of the receiver's home (runtime/inbox.h), whence that home, between turns, moves it
+// the moodycamel queue of the receiver's home (Inbox, runtime/home.h), whence that home, between turns, moves it
 // into these lists.
 //
 // What a sender and a receiver may rely on

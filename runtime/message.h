@@ -14,11 +14,10 @@
 #include <utility>
 
 #include "runtime/cell.h"
-#include "runtime/misuse.h"
+#include "runtime/names.h"
 #include "runtime/pool.h"
 #include "runtime/reply.h"
 #include "runtime/ticks.h"
-#include "runtime/type_name.h"
 
 namespace reprise::runtime {
 

@@ -1,16 +1,58 @@
 #pragma once
-// Names of actors as strings that live for ever: a profiler knows a track by the pointer of its name.
+// Names as strings that live for ever: of types, for the profiler and for messages to people, and of actors, for a profiler
+// knows a track by the pointer of its name.
 //
-// Bound: kMostNames different names; what comes after is called `fallback`, so that a program that names its
-// actors after requests loses names, not memory. Equal names share one string. Threading: any thread.
+// Threading: any thread.
 
+#include <array>
 #include <cstddef>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace reprise::runtime {
 
+namespace type_name_detail {
+
+template <class T>
+constexpr std::string_view find() {
+  // GCC:   constexpr std::string_view ...::find() [with T = Name; std::string_view = ...]
+  // Clang: std::string_view ...::find() [T = Name]
+  constexpr std::string_view whole = __PRETTY_FUNCTION__;
+  constexpr std::size_t begin = whole.find("T = ") + 4;
+  constexpr std::size_t end = whole.find_first_of(";]", begin);
+  return whole.substr(begin, end - begin);
+}
+
+template <class T, std::size_t... I>
+constexpr auto store(std::index_sequence<I...>) {
+  return std::array<char, sizeof...(I) + 1>{find<T>()[I]..., '\0'};
+}
+
+template <class T>
+inline constexpr auto kStored = store<T>(std::make_index_sequence<find<T>().size()>{});
+
+/// Where the name itself begins, behind the namespaces; what a template has in its brackets stays whole.
+constexpr std::size_t last_name(std::string_view whole) {
+  const std::size_t colon = whole.substr(0, whole.find('<')).rfind(':');
+  return colon == std::string_view::npos ? 0 : colon + 1;
+}
+
+}  // namespace type_name_detail
+
+template <class T>
+inline constexpr const char* kTypeName = type_name_detail::kStored<T>.data();
+
+/// Without its namespaces.
+template <class T>
+inline constexpr const char* kShortTypeName = kTypeName<T> + type_name_detail::last_name(kTypeName<T>);
+
+// -- actors
+
 inline constexpr std::size_t kMostNames = 4096;
 
+/// Returns the one string with this text. There are at most kMostNames different ones; what comes after is called
+/// `fallback`, so that a program that names its actors after requests loses names, not memory.
 const char* intern_name(const std::string& name, const char* fallback);
 
 }  // namespace reprise::runtime

@@ -15,13 +15,17 @@
 //
 // Threading: tell, ask_blocking, stop: any thread. send, ask: within a turn.
 
+#include <condition_variable>
 #include <cstddef>
 #include <functional>
+#include <mutex>
 
 #include "runtime/ask.h"
-#include "runtime/blocking_reply.h"
 #include "runtime/home.h"
+#include "runtime/misuse.h"
 #include "runtime/parked_send.h"
+#include "runtime/reply.h"
+#include "runtime/ticks.h"
 
 namespace reprise::runtime {
 
@@ -30,6 +34,38 @@ enum class SendStatus : std::uint8_t { kSent, kMailboxFull, kStopped };
 const char* to_string(SendStatus status);
 
 namespace ref_detail {
+
+/// The answer for a plain thread that waits, which makes it and calls wait_until(); the replier answers from anywhere.
+template <class R>
+class BlockingReply : public ReplySlot<R> {
+ public:
+  BlockingReply() : ReplySlot<R>(nullptr) {}
+
+  /// Once; lets go of the slot.
+  Result<R> wait_until(TimePoint deadline) {
+    std::unique_lock lock(mutex_);
+    const bool answered = changed_.wait_until(lock, deadline, [this] { return answered_; });
+    Result<R> answer = answered ? this->take_value() : Result<R>(ErrorCode::kDeadline);
+    this->abandon();
+    lock.unlock();
+    this->release();
+    return answer;
+  }
+
+ private:
+  void deliver() override {
+    {
+      std::lock_guard lock(mutex_);
+      answered_ = true;
+      changed_.notify_one();
+    }
+    this->release();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool answered_ = false;  // guarded by mutex_
+};
 
 template <class M>
 SendStatus tell(Cell& cell, M&& content) {
@@ -137,7 +173,7 @@ class Ref {
     REPRISE_CHECK(Home::current() == nullptr, "ask_blocking() on a thread that runs actors");
     const TimePoint deadline = deadline_after(timeout);
     if (timeout <= Duration::zero()) return ErrorCode::kDeadline;
-    auto* slot = new BlockingReply<typename M::Reply>();
+    auto* slot = new ref_detail::BlockingReply<typename M::Reply>();
     ref_detail::ask<M>(*cell_, std::move(message), ReplyTo<typename M::Reply>(slot), deadline);
     return slot->wait_until(deadline);
   }

@@ -176,13 +176,9 @@ class Completions(unittest.TestCase):
 
 class Lifetime(unittest.TestCase):
     def test_idle_connection_is_closed(self):
-        limits = "--idle-timeout", "1", "--header-timeout", "1"
-        with serve(*limits) as served, served.connect() as silent, served.connect() as slow:
-            slow.sendall(b"GET / HT")
+        with serve("--idle-timeout", "1") as served, served.connect() as silent:
             silent.settimeout(30)  # without --idle-timeout it would be 75 seconds
             self.assertEqual(read_all(silent), b"")
-            slow.settimeout(12)  # and 15
-            self.assertEqual(read_all(slow), b"")
             self.assertEqual(served.get("/health/live").status, 200)
 
     def test_signals_stop_it(self):
@@ -206,8 +202,8 @@ class Lifetime(unittest.TestCase):
         before = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
         try:
-            with serve("--max-connections", "700", "--reserved-connections", "50") as served:
-                self.assertGreaterEqual(resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE)[0], 750)
+            with serve("--max-connections", "700") as served:
+                self.assertGreaterEqual(resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE)[0], 716)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
 

@@ -38,7 +38,7 @@ class SnapshotCommandTest(unittest.TestCase):
         cls.temporary = tempfile.TemporaryDirectory()
         folder = cls.temporary.name
         cls.from_folder, cls.from_secret = os.path.join(folder, "from"), os.path.join(folder, "from.secret")
-        with serve(cls.from_folder, cls.from_secret, "--cache-pack") as server:
+        with serve(cls.from_folder, cls.from_secret) as server:
             cls.answer = ask(server)["choices"]
             wait_until(lambda: is_stored(server), "that something is written")
             server.stop()

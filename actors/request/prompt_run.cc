@@ -4,7 +4,7 @@
 #include <atomic>
 #include <chrono>
 
-#include "base/token_hash.h"
+#include "base/token.h"
 #include "runtime/wait.h"
 
 namespace reprise::actors {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/token_hash.h"
+#include "base/token.h"
 
 namespace reprise::actors {
 

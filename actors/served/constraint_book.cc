@@ -4,6 +4,7 @@
 #include <map>
 
 #include "protocol/grammar/compile.h"
+#include "protocol/grammar/vocabulary.h"
 
 namespace reprise::actors {
 

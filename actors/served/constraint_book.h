@@ -4,7 +4,7 @@
 // together hold too much, the tenant with the most loses the one that it used longest ago: nobody can push out the others'.
 // One that goes lives on while a reply keeps to it.
 //
-// Threading: any thread. Compiling may take long (protocol/grammar/grammar_error.h has the bound), and holds up nobody
+// Threading: any thread. Compiling may take long (protocol/grammar/work_budget.h has the bound), and holds up nobody
 // else.
 
 #include <cstdint>

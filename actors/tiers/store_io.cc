@@ -8,8 +8,8 @@
 
 #include "base/digest.h"
 #include "protocol/name_space.h"
-#include "protocol/snapshots/folder_store.h"
 #include "protocol/snapshots/manifest.h"
+#include "protocol/snapshots/record_store.h"
 #include "runtime/wait.h"
 #include "traces/trace.h"
 

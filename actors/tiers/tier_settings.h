@@ -17,13 +17,13 @@
 namespace reprise::actors {
 
 struct DiskTierSettings {
-  std::string folder{};                      // empty: there is no such tier
-  protocol::snapshots::Key master_key{};     // of all that lies there (protocol/snapshots/cache_secret.h)
-  std::uint64_t most_bytes = 16ULL << 30;    // of the folder, whoever wrote it
-  std::chrono::seconds ttl{0};               // since the last use; 0: for ever
-  bool even_if_slower = false;               // restore also what would be computed sooner
-  bool pack = false;                         // write it smaller, for more work at both ends
-  std::uint64_t loading_bytes = 2ULL << 30;  // of states on their way to a device, at once
+  std::string folder{};                             // empty: there is no such tier
+  protocol::snapshots::Key master_key{};            // of all that lies there (protocol/snapshots/seal.h)
+  std::uint64_t most_bytes = 16ULL << 30;           // of the folder, whoever wrote it
+  std::chrono::seconds ttl{0};                      // since the last use; 0: for ever
+  bool even_if_slower = false;                      // restore also what would be computed sooner
+  bool pack = false;                                // write it smaller, for more work at both ends
+  std::uint64_t loading_bytes = 2ULL << 30;         // of states on their way to a device, at once
   std::function<void(const std::string&)> log{};    // may be empty
   std::shared_ptr<gpu::TransferBuffers> buffers{};  // for those; null: the heap
 };

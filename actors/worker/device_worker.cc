@@ -6,7 +6,7 @@
 
 #include "actors/worker/testing.h"
 #include "base/digest.h"
-#include "gpu/device_lost.h"
+#include "gpu/devices.h"
 #include "models/compute_options.h"
 #include "models/files/load_error.h"
 #include "runtime/wait.h"

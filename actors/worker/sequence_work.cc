@@ -226,7 +226,7 @@ void Decoding::end_unsampled(SequenceRun& run, models::SampleError error) {
 }
 
 void Decoding::accept(SequenceRun& run, const models::Sampled& sampled) {
-  run.sampler->accept(sampled.token, models::TokenOrigin::kOutput, sampled.surprise);
+  run.sampler->accept(sampled.token, models::TokenOrigin::kOutput);
   run.decoded.push_back(sampled.token);
   run.logits.clear();
   DecodeEvent event{.token = protocol::DecodedToken{.token = sampled.token, .logprob = sampled.logprob}};

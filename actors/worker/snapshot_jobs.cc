@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/token_hash.h"
-#include "gpu/state_transfer.h"
+#include "base/token.h"
+#include "gpu/state_store.h"
 #include "traces/trace.h"
 
 namespace reprise::actors {

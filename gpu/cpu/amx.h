@@ -4,6 +4,7 @@
 // Threading: any thread, on disjoint outputs; each sets up the tiles of its thread and releases them.
 
 #include <cstddef>
+#include <span>
 
 #include "gpu/weight.h"
 
@@ -13,8 +14,10 @@ namespace reprise::gpu {
 void multiply_bf16_tiles(const void* activations, std::size_t m, const WeightView& w, float* y,
                          std::size_t y_stride, std::size_t n_begin, std::size_t n_end);
 
-/// Of a quantised format of GGUF files: the same of listed rows (int8_activations.h). For more than a few rows.
-void multiply_bytes_by_tiles(const std::byte* const* listed, std::size_t m, const WeightView& w, float* y,
-                             std::size_t y_stride, std::size_t n_begin, std::size_t n_end);
+/// The same of listed rows (int8_product.h), for more than a few of them.
+using MultiplyByTiles = void (*)(const std::byte* const* listed, std::size_t m, const WeightView& w, float* y,
+                                 std::size_t y_stride, std::size_t n_begin, std::size_t n_end);
+/// For each quantized format of GGUF files, in the order of with_gguf_quants() (quants.h).
+extern const std::span<const MultiplyByTiles> kMultiplyByTiles;
 
 }  // namespace reprise::gpu

@@ -1,4 +1,4 @@
-// AMX's tiles, for the sources that are compiled for them. Included by kernel sources, with internal linkage.
+// AMX's tiles, for the sources that are compiled for them.
 
 #pragma once
 

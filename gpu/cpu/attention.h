@@ -1,5 +1,5 @@
 // Attention of rows over the pages of their sequence, in their order, so that the bits depend neither on slices nor on
-// who else is computed. Included by the kernel sources, with internal linkage.
+// who else is computed.
 //
 // The heads that share keys and values go together: a key is brought from memory and widened once for all of them. Rows that
 // follow each other look at a page one after the other, while it is in the caches. An element of a score is one chain over
@@ -12,9 +12,8 @@
 #include <limits>
 #include <vector>
 
+#include "gpu/cpu/lanes.h"
 #include "gpu/cpu/math.h"
-#include "gpu/cpu/straight_code.h"
-#include "gpu/cpu/wide_lanes.h"
 #include "gpu/kernels.h"
 #include "gpu/kv_widening.h"
 

@@ -1,6 +1,10 @@
 // The products of bytes that most processors with AVX-512 have (AVX512_VNNI), and the same for many rows with AMX
 // (amx_bf16.cc, amx_bytes.cc); compiled with -mavx512vnni.
 
+#include <algorithm>
+#include <iterator>
+#include <type_traits>
+
 #include "gpu/cpu/amx.h"
 #include "gpu/cpu/int8_panels.h"
 #include "gpu/cpu/tables.h"
@@ -12,9 +16,20 @@ namespace {
 
 constexpr auto kVnniProducts = products_by_bytes();
 #ifndef REPRISE_WITHOUT_AVX512_AMX
+/// amx_bytes.cc's product of a format.
+template <class Quant>
+void multiply_by_tiles(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
+                       std::size_t n_begin, std::size_t n_end) {
+  constexpr std::size_t kIndex = with_gguf_quants([]<class... All>() {
+    constexpr bool kIsIt[] = {std::is_same_v<Quant, All>...};
+    return static_cast<std::size_t>(std::find(std::begin(kIsIt), std::end(kIsIt), true) - std::begin(kIsIt));
+  });
+  kMultiplyByTiles[kIndex](listed, m, w, y, y_stride, n_begin, n_end);
+}
+
 constexpr auto kAmxProducts = with_more(
     products_of_quants([]<class Quant>() {
-      return product_of_whole_numbers<Quant, multiply_by_bytes<Quant, multiply_bytes_by_tiles>>(32);
+      return product_of_whole_numbers<Quant, multiply_by_bytes<Quant, multiply_by_tiles<Quant>>>(32);
     }),
     FastProduct{&kBF16Format,
                 {.activations = &kTwoBf16<32>, .multiply = multiply_bf16_tiles, .outputs_at_once = 32}});

@@ -206,8 +206,8 @@ const FormatKernels& Kernels::format(const WeightFormat& format) const {
 }
 
 const WeightFormat* format_named(std::string_view name) {
-  for (const FormatKernels& row : kPlainKernels.formats) {
-    if (row.format->name == name) return row.format;
+  for (const WeightFormat* format : kWeightFormats) {
+    if (format->name == name) return format;
   }
   return nullptr;
 }

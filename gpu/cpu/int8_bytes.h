@@ -1,5 +1,5 @@
 // The numbers of quantised formats as bytes, 256 elements of a row at a time, on AVX2: what panels of whole numbers
-// (int8_panels.h) are made of. Included by kernel sources for x86-64, with internal linkage.
+// (int8_panels.h) are made of.
 //
 // Bytes<Quant> says of a format:
 //   kZero       what was added to the numbers so that none is negative
@@ -10,15 +10,12 @@
 
 #pragma once
 
-#include <immintrin.h>
-
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
-#include "gpu/cpu/block32_quants.h"
-#include "gpu/cpu/k_quants.h"
-#include "gpu/cpu/lookup_quants.h"
+#include "gpu/cpu/quants.h"
+#include "gpu/cpu/x86_vectors.h"
 
 namespace reprise::gpu {
 namespace {
@@ -40,15 +37,6 @@ struct BytesOfRow {
   float offset;  // likewise
 };
 
-inline __m128i load_16(const void* p) {
-  return _mm_loadu_si128(static_cast<const __m128i*>(p));
-}
-inline __m256i load_32(const void* p) {
-  return _mm256_loadu_si256(static_cast<const __m256i*>(p));
-}
-inline void store_32(__m256i v, void* p) {
-  _mm256_storeu_si256(static_cast<__m256i*>(p), v);
-}
 inline float f32_of_half(std::uint16_t half) {
   return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(half)));
 }

@@ -1,10 +1,9 @@
 // Exponentials on lanes: own code, so that they have the same bits on every instruction set and in every
-// place of a vector. Included by the kernel sources, with internal linkage, like lanes.h.
+// place of a vector.
 
 #pragma once
 
 #include "gpu/cpu/lanes.h"
-#include "gpu/cpu/wide_lanes.h"
 #include "gpu/kernels.h"
 
 namespace reprise::gpu {

@@ -1,6 +1,5 @@
 // The fast product of quantised formats (int8_product.h) with SDOT, from the file's blocks: the weight is read once
-// for up to four rows of x and never unpacked into memory, which is what few rows want. Included by the kernel sources
-// for processors with FEAT_DotProd, with internal linkage.
+// for up to four rows of x and never unpacked into memory, which is what few rows want.
 //
 // Four outputs are computed together, so that their float part is one vector.
 
@@ -256,11 +255,6 @@ void dot_multiply(RowList listed, std::size_t m, const WeightView& w, float* y, 
       }
     }
   }
-}
-
-template <class Quant>
-constexpr Product dot_product() {
-  return product_of_whole_numbers<Quant, dot_multiply<Quant>>();
 }
 
 }  // namespace

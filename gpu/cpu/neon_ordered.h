@@ -1,5 +1,4 @@
-// Single instructions of NEON that stay in the order in which the source has them. Included by the kernel sources, with
-// internal linkage.
+// Single instructions of NEON that stay in the order in which the source has them.
 //
 // Processors with several pipes for products look a few dozen instructions ahead. Chains of products that each wait for
 // the last one keep these pipes busy only if other work stands between their links, which a compiler, that schedules for
@@ -59,6 +58,14 @@ template <std::size_t kLane>
 /// to = a * b.
 [[gnu::always_inline]] inline void product_here(int32x4_t& to, int32x4_t a, int32x4_t b) {
   asm volatile("mul %0.4s, %1.4s, %2.4s" : "=w"(to) : "w"(a), "w"(b));
+}
+
+/// sum = product(), where it stands. A compiler that moves products among those of other sums makes the processor wait
+/// for its own results: each sum's next product should come as long after the last one as all others do.
+template <class Register, class MakeProduct>
+[[gnu::always_inline]] inline void in_order(MakeProduct product, Register& sum) {
+  sum = product();
+  asm volatile("" : "+w"(sum));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Products with the instructions that multiply two rows of x by two of w into a 2x2 tile of sums: what is unpacked when,
-// and what waits in which cache. The instruction itself, and how its operands lie, is a Kernel's. Included by the kernel
-// sources, with internal linkage.
+// and what waits in which cache. The instruction itself, and how its operands lie, is a Kernel's.
 //
 // Weights are unpacked once, a panel of outputs at a time, in pairs of outputs, and x is interleaved in pairs of rows,
 // both in the order of the tiles that are multiplied. Tiles of weights pass from the second cache through the first,
@@ -24,19 +23,11 @@
 
 #include <algorithm>
 
+#include "gpu/cpu/lanes.h"
 #include "gpu/cpu/room.h"
-#include "gpu/cpu/straight_code.h"
 
 namespace reprise::gpu {
 namespace {
-
-/// sum = product(), where it stands. A compiler that moves products among those of other sums makes the processor wait
-/// for its own results: each sum's next product should come as long after the last one as all others do.
-template <class Register, class MakeProduct>
-[[gnu::always_inline]] inline void in_order(MakeProduct product, Register& sum) {
-  sum = product();
-  asm volatile("" : "+w"(sum));
-}
 
 /// Where a tile's sums go. Pair i of rows and pair j of outputs make one register.
 struct TileOutputs {

@@ -1,5 +1,5 @@
 // The fast product of F32, F16 and BF16 on x86-64: weights widened once into panels whose lanes are outputs, then f32
-// arithmetic for all rows of x. Included by the kernel sources, with internal linkage.
+// arithmetic for all rows of x.
 //
 // Order: y[m, n] is a sum over blocks of kPanelDepth elements of k, in their order; each block's sum starts at zero and
 // adds x[m, k] w[n, k] for its k upwards with fused multiply-adds. No lane ever meets another, so these are the bits
@@ -22,6 +22,51 @@
 
 namespace reprise::gpu {
 namespace {
+
+/// How a format's rows become columns: turn() reads kStep elements of kWide rows and gives them to take(k, column),
+/// k being 0 to kStep - 1 upwards and column the widened element k of each row.
+struct F32Columns {
+  using Element = float;
+  static constexpr std::size_t kStep = kWide;
+
+  template <class Take>
+  static void turn(const float* const (&rows)[kWide], Take take) {
+    WideBits v[kWide];
+    for (std::size_t r = 0; r < kWide; ++r) v[r] = load_bits(rows[r]);
+    transpose(v);
+    for (std::size_t k = 0; k < kWide; ++k) take(k, as_floats(v[k]));
+  }
+};
+
+struct F16Columns {
+  using Element = std::uint16_t;
+  static constexpr std::size_t kStep = kWide;
+
+  template <class Take>
+  static void turn(const std::uint16_t* const (&rows)[kWide], Take take) {
+    WideBits v[kWide];
+    for (std::size_t r = 0; r < kWide; ++r) v[r] = widen_f16(rows[r]);
+    transpose(v);
+    for (std::size_t k = 0; k < kWide; ++k) take(k, as_floats(v[k]));
+  }
+};
+
+/// Two elements are turned as one number, and widened afterwards.
+struct BF16Columns {
+  using Element = std::uint16_t;
+  static constexpr std::size_t kStep = 2 * kWide;
+
+  template <class Take>
+  static void turn(const std::uint16_t* const (&rows)[kWide], Take take) {
+    WideBits v[kWide];
+    for (std::size_t r = 0; r < kWide; ++r) v[r] = load_bits(rows[r]);
+    transpose(v);
+    for (std::size_t k = 0; k < kWide; ++k) {
+      take(2 * k, as_floats(lower_halves_up(v[k])));
+      take(2 * k + 1, as_floats(upper_halves(v[k])));
+    }
+  }
+};
 
 inline constexpr std::size_t kPanelDepth = 256;           // elements of k whose sum starts at zero
 inline constexpr std::size_t kPanelOutputs = 2 * kWide;   // of a panel

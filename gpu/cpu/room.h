@@ -1,4 +1,4 @@
-// Memory for what products unpack or put in order. Included by the kernel sources, with internal linkage.
+// Memory for what products unpack or put in order.
 
 #pragma once
 

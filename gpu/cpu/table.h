@@ -3,16 +3,9 @@
 #pragma once
 
 #include "gpu/cpu/attention.h"
-#include "gpu/cpu/causal_conv.h"
-#include "gpu/cpu/channel_delta.h"
-#include "gpu/cpu/delta_rule.h"
-#include "gpu/cpu/elementwise.h"
-#include "gpu/cpu/expert_routing.h"
 #include "gpu/cpu/formats.h"
-#include "gpu/cpu/rg_lru.h"
-#include "gpu/cpu/rwkv.h"
-#include "gpu/cpu/selective_scan.h"
-#include "gpu/cpu/ssd.h"
+#include "gpu/cpu/recurrences.h"
+#include "gpu/cpu/rows.h"
 
 namespace reprise::gpu {
 namespace {

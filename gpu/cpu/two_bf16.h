@@ -1,5 +1,4 @@
-// Activations as sums of two bf16, which keeps 16 bits of each, for products of bf16 with f32 sums. Included by
-// the kernel sources that have such products, with internal linkage.
+// Activations as sums of two bf16, which keeps 16 bits of each, for products of bf16 with f32 sums.
 //
 // A prepared row is groups of kGroup elements, as many as an instruction takes: their high parts, then their low
 // ones. The last group is filled up with zeros. So a product reads each row as one stream.

@@ -1,7 +1,5 @@
-// The widest vectors of floats that an x86-64 source is compiled for: sixteen with AVX-512, else eight. For products
-// whose lanes are outputs, not elements of k (panel_product.h). Included by kernel sources, with internal linkage.
-//
-// A format's Columns read kWide rows of a weight and turn them, so that a vector has one k of each row.
+// The widest vectors that an x86-64 source is compiled for, of floats and of integers of 32 bits: sixteen with AVX-512, else
+// eight. For products whose lanes are outputs, not elements of k (panel_product.h, int8_panels.h).
 
 #pragma once
 
@@ -13,6 +11,16 @@
 
 namespace reprise::gpu {
 namespace {
+
+inline __m128i load_16(const void* p) {
+  return _mm_loadu_si128(static_cast<const __m128i*>(p));
+}
+inline __m256i load_32(const void* p) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(p));
+}
+inline void store_32(__m256i v, void* p) {
+  _mm256_storeu_si256(static_cast<__m256i*>(p), v);
+}
 
 /// Rows become columns: afterwards v[j] has number j, of 32 bits, of every row.
 inline void transpose_8(__m256i (&v)[8]) {
@@ -154,50 +162,112 @@ inline WideBits widen_f16(const std::uint16_t* p) {
   _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(here) + ahead), _MM_HINT_T1);
 }
 
-/// How a format's rows become columns: turn() reads kStep elements of kWide rows and gives them to take(k, column),
-/// k being 0 to kStep - 1 upwards and column the widened element k of each row.
-struct F32Columns {
-  using Element = float;
-  static constexpr std::size_t kStep = kWide;
+/// The four bytes at p in every lane.
+inline WideBits word_of(const void* p) {
+  std::int32_t word;
+  std::memcpy(&word, p, sizeof(word));
+#if defined(__AVX512F__)
+  return _mm512_set1_epi32(word);
+#else
+  return _mm256_set1_epi32(word);
+#endif
+}
 
-  template <class Take>
-  static void turn(const float* const (&rows)[kWide], Take take) {
-    WideBits v[kWide];
-    for (std::size_t r = 0; r < kWide; ++r) v[r] = load_bits(rows[r]);
-    transpose(v);
-    for (std::size_t k = 0; k < kWide; ++k) take(k, as_floats(v[k]));
-  }
-};
+/// What was stored in halves of 256 bits a moment ago: whole, it would have to wait until both are in the cache.
+inline WideBits load_halves(const void* p) {
+#if defined(__AVX512F__)
+  return _mm512_inserti64x4(_mm512_castsi256_si512(load_32(p)),
+                            load_32(static_cast<const std::byte*>(p) + 32), 1);
+#else
+  return load_32(p);
+#endif
+}
 
-struct F16Columns {
-  using Element = std::uint16_t;
-  static constexpr std::size_t kStep = kWide;
+/// Sixteen words, or eight, of each of kWide rows: part(r) points to row r's. lines[w] has word w of every row.
+template <class Part>
+inline void turn_words(Part part, std::uint32_t (*lines)[kWide]) {
+  WideBits v[kWide];
+  for (std::size_t r = 0; r < kWide; ++r) v[r] = load_halves(part(r));
+  transpose(v);
+  for (std::size_t line = 0; line < kWide; ++line) store_bits(v[line], lines[line]);
+}
 
-  template <class Take>
-  static void turn(const std::uint16_t* const (&rows)[kWide], Take take) {
-    WideBits v[kWide];
-    for (std::size_t r = 0; r < kWide; ++r) v[r] = widen_f16(rows[r]);
-    transpose(v);
-    for (std::size_t k = 0; k < kWide; ++k) take(k, as_floats(v[k]));
-  }
-};
-
-/// Two elements are turned as one number, and widened afterwards.
-struct BF16Columns {
-  using Element = std::uint16_t;
-  static constexpr std::size_t kStep = 2 * kWide;
-
-  template <class Take>
-  static void turn(const std::uint16_t* const (&rows)[kWide], Take take) {
-    WideBits v[kWide];
-    for (std::size_t r = 0; r < kWide; ++r) v[r] = load_bits(rows[r]);
-    transpose(v);
-    for (std::size_t k = 0; k < kWide; ++k) {
-      take(2 * k, as_floats(lower_halves_up(v[k])));
-      take(2 * k + 1, as_floats(upper_halves(v[k])));
-    }
-  }
-};
+#if defined(__AVX512F__)
+inline WideBits add_32(WideBits a, WideBits b) {
+  return _mm512_add_epi32(a, b);
+}
+inline WideBits add_16(WideBits a, WideBits b) {
+  return _mm512_add_epi16(a, b);
+}
+inline WideBits multiply_32(WideBits a, WideBits b) {
+  return _mm512_mullo_epi32(a, b);
+}
+inline WideBits pairs_of_16(WideBits a, WideBits b) {
+  return _mm512_madd_epi16(a, b);
+}
+inline WideBits pairs_of_8(WideBits bytes, WideBits numbers) {
+  return _mm512_maddubs_epi16(bytes, numbers);
+}
+inline WideBits signed_pairs_of_8(WideBits w, WideBits x) {
+  const WideBits with_sign = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
+  return _mm512_maddubs_epi16(_mm512_abs_epi8(w), with_sign);
+}
+inline WideBits ones_of_16() {
+  return _mm512_set1_epi16(1);
+}
+inline Wide to_floats(WideBits a) {
+  return {_mm512_cvtepi32_ps(a)};
+}
+inline Wide operator*(Wide a, Wide b) {
+  return {_mm512_mul_ps(a.all, b.all)};
+}
+/// sum + the four products in each lane; only where kHasDotOfBytes.
+inline WideBits dot_of_bytes([[maybe_unused]] WideBits sum, [[maybe_unused]] WideBits w,
+                             [[maybe_unused]] WideBits x) {
+#if defined(__AVX512VNNI__)
+  return _mm512_dpbusd_epi32(sum, w, x);
+#else
+  return sum;
+#endif
+}
+#else
+inline WideBits add_32(WideBits a, WideBits b) {
+  return _mm256_add_epi32(a, b);
+}
+inline WideBits add_16(WideBits a, WideBits b) {
+  return _mm256_add_epi16(a, b);
+}
+inline WideBits multiply_32(WideBits a, WideBits b) {
+  return _mm256_mullo_epi32(a, b);
+}
+inline WideBits pairs_of_16(WideBits a, WideBits b) {
+  return _mm256_madd_epi16(a, b);
+}
+inline WideBits pairs_of_8(WideBits bytes, WideBits numbers) {
+  return _mm256_maddubs_epi16(bytes, numbers);
+}
+inline WideBits signed_pairs_of_8(WideBits w, WideBits x) {
+  return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+}
+inline WideBits ones_of_16() {
+  return _mm256_set1_epi16(1);
+}
+inline Wide to_floats(WideBits a) {
+  return {_mm256_cvtepi32_ps(a)};
+}
+inline Wide operator*(Wide a, Wide b) {
+  return {_mm256_mul_ps(a.all, b.all)};
+}
+/// sum + the four products in each lane; only where kHasDotOfBytes.
+inline WideBits dot_of_bytes([[maybe_unused]] WideBits sum, [[maybe_unused]] WideBits w,
+                             [[maybe_unused]] WideBits x) {
+#if defined(__AVXVNNI__)
+  return _mm256_dpbusd_avx_epi32(sum, w, x);
+#else
+  return sum;
+#endif
+}
+#endif
 
 }  // namespace
 }  // namespace reprise::gpu

@@ -1,9 +1,28 @@
 #pragma once
-// Functions of one number, and gates, that kernels share. Included by CUDA sources alone.
+// Elements of activation rows, and functions of one number and gates that kernels share. Included by CUDA sources alone.
+//
+// Rows are bf16 (Bf16) or f32 (float): kernels that have both forms are templates on the element, and compute in f32.
 
+#include "gpu/cuda/batch.h"
 #include "gpu/cuda/rows.h"
+#include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {
+
+__device__ __forceinline__ float load_row(Bf16 element) {
+  return widen(element);
+}
+__device__ __forceinline__ float load_row(float element) {
+  return element;
+}
+
+/// Rounded to nearest even where the element is bf16.
+__device__ __forceinline__ void store_row(Bf16& to, float value) {
+  to = narrow(value);
+}
+__device__ __forceinline__ void store_row(float& to, float value) {
+  to = value;
+}
 
 __device__ __forceinline__ float sigmoid_of(float x) {
   return 1.0F / (1.0F + expf(-x));

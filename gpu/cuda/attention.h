@@ -11,7 +11,7 @@
 //
 // With a window a row looks at the last positions alone, and keys and values stand in a ring of pages in the slot, page n
 // of the sequence at n mod ring_pages. Those of a prefill's own rows stand in the workspace until all have looked at them,
-// in pages like the ring's; then the last ones go into the ring (gpu/cuda/attention_window.cu), and
+// in pages like the ring's; then the last ones go into the ring (gpu/cuda/attention_prepare.cu), and
 // rings as they were inside a slice into those of the slots that want them.
 //
 // Threading: launches into `stream`; no other state.
@@ -19,7 +19,6 @@
 #include <cstddef>
 
 #include "gpu/cuda/batch.h"
-#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 #include "gpu/kv_rows.h"
 
@@ -98,5 +97,15 @@ struct RopeRows {
   float* sine = nullptr;    // the same
 };
 void rope_table(const RopeRows& rope, int rows, StreamHandle stream);
+
+#ifdef __CUDACC__
+/// Puts the element of `row` and `pair` into rope's table.
+__device__ __forceinline__ void put_turn(const RopeRows& rope, int row, int pair) {
+  const float angle = static_cast<float>(rope.positions[row]) * rope.inv_freq[pair];
+  const std::size_t at = static_cast<std::size_t>(row) * rope.pairs + pair;
+  rope.cosine[at] = cosf(angle) * rope.factor;
+  rope.sine[at] = sinf(angle) * rope.factor;
+}
+#endif
 
 }  // namespace reprise::gpu::cuda

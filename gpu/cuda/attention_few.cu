@@ -9,9 +9,8 @@
 #include "gpu/cuda/attention_pages.cuh"
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_rows.cuh"
-#include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
-#include "gpu/cuda/shared_memory.cuh"
+#include "gpu/cuda/launch.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {

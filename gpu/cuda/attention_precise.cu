@@ -1,12 +1,12 @@
 // Attention of rows of f32, in f32: norm, rope and the new keys and values by the kernel that all rows have in front
 // (attention_prepare), then a block for each row and up to four of the query heads that share a key/value head. One kernel
-// for prefilled and for decoded rows (gpu/cuda/attention_precise.cuh).
+// for prefilled and for decoded rows (gpu/cuda/attention_precise_row.cuh).
 #include <cmath>
 
 #include "gpu/cuda/activations.cuh"
-#include "gpu/cuda/attention_keys.cuh"
+#include "gpu/cuda/attention_pages.cuh"
 #include "gpu/cuda/attention_parts.h"
-#include "gpu/cuda/attention_precise.cuh"
+#include "gpu/cuda/attention_precise_row.cuh"
 #include "gpu/cuda/error.h"
 
 namespace reprise::gpu::cuda {

@@ -4,13 +4,12 @@
 // A page's keys land in shared memory while the page before it is multiplied with its values, and its values
 // while its keys are multiplied with q: one buffer for each. Rows in blocks land as they are stored in a buffer that keys and
 // values take turns in, and are widened into a tile in which they do so too.
-#include "gpu/cuda/attention_keys.cuh"
 #include "gpu/cuda/attention_pages.cuh"
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_rows.cuh"
 #include "gpu/cuda/attention_tiles.cuh"
 #include "gpu/cuda/error.h"
-#include "gpu/cuda/shared_memory.cuh"
+#include "gpu/cuda/launch.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {

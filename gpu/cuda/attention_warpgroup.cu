@@ -8,7 +8,7 @@
 #include "gpu/cuda/attention_rows.cuh"
 #include "gpu/cuda/error.h"
 #ifdef REPRISE_WARPGROUPS
-#include "gpu/cuda/shared_memory.cuh"
+#include "gpu/cuda/launch.cuh"
 #include "gpu/cuda/warpgroup.cuh"
 #endif
 

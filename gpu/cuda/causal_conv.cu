@@ -2,9 +2,8 @@
 #include "base/check.h"
 #include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/causal_conv.h"
-#include "gpu/cuda/conv_window.h"
 #include "gpu/cuda/error.h"
-#include "gpu/cuda/row_element.cuh"
+#include "gpu/cuda/scan_lanes.h"
 
 namespace reprise::gpu::cuda {
 namespace {

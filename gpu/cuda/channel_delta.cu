@@ -3,9 +3,7 @@
 #include <cmath>
 
 #include "gpu/cuda/activations.cuh"
-#include "gpu/cuda/channel_delta_prefill.h"
-#include "gpu/cuda/delta_rule.cuh"
-#include "gpu/cuda/row_element.cuh"
+#include "gpu/cuda/scan.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {

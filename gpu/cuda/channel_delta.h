@@ -1,9 +1,9 @@
 #pragma once
 // Kimi Delta Attention over the rows of a batch, between its convolutions and its last product: unit length and gates, the
-// delta rule with a decay for every channel of the keys, the norm and gate behind it. gpu/channel_delta.h and
+// delta rule with a decay for every channel of the keys, the norm and gate behind it. gpu/kernels.h and
 // gpu/kernels.h (l2_norm, rms_norm, gate_sigmoid) are the specification.
 //
-// Prefill takes the rule in chunks of 64 tokens on the grid where the shape allows (gpu/cuda/channel_delta_prefill.h);
+// Prefill takes the rule in chunks of 64 tokens on the grid where the shape allows (gpu/cuda/channel_delta_prefill.cu);
 // decode, and other shapes, take it token after token in f32 (gpu/cuda/scan.cuh), as does a prefill that is asked to. The
 // bits of the two differ; which one it is depends on the shape, on that wish and on whether the batch has tiles, on
 // nothing else.
@@ -13,7 +13,6 @@
 #include <cstddef>
 
 #include "gpu/cuda/batch.h"
-#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {
@@ -67,5 +66,18 @@ void gate_channel_delta(const ChannelDeltaShape& shape, int rows, const ChannelD
                         StreamHandle stream);
 void gate_channel_delta(const ChannelDeltaShape& shape, int rows, const ChannelDeltaGate<float>& pass,
                         StreamHandle stream);
+
+// For channel_delta.cu alone: the rule in chunks (channel_delta_prefill.cu).
+
+/// Whether the rule has a kernel in chunks for the shape: head_dim 16, 32, 64 or 128.
+bool kda_suits_chunks(const ChannelDeltaShape& shape);
+
+/// Bytes of workspace in chunks, for so many tiles.
+std::size_t kda_chunks_workspace(const ChannelDeltaShape& shape, int tiles);
+
+/// The rule in chunks, of a batch with tiles. pass.q, pass.k and pass.beta as the rule takes them (gpu/kernels.h),
+/// pass.decay the logarithms of the decays; these are used up.
+void kda_in_chunks(const ChannelDeltaShape& shape, const Batch& batch, const ChannelDeltaPass& pass,
+                   StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

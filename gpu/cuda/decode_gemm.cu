@@ -1,9 +1,7 @@
 // decode_bf16 and its relatives: products of decoded rows with weights of bf16. Few rows are computed here
 // (gpu/cuda/decode_skinny.cuh), more go through gpu/cuda/decode_tiles.cu.
 #include "gpu/cuda/decode_bf16.cuh"
-#include "gpu/cuda/decode_staying.h"
-#include "gpu/cuda/decode_tiles.h"
-#include "gpu/cuda/decode_warpgroup.h"
+#include "gpu/cuda/decode_gemm.h"
 
 namespace reprise::gpu::cuda {
 namespace {

@@ -8,7 +8,7 @@
 //   thread t of four holds k = 8t ... 8t+7 and 32 + 8t ... 32 + 8t + 7 of the chunk;
 //   instruction s takes the s-th four of these from each thread.
 // That is a run of eight. Weights whose scales are for 16 columns have runs of four: instruction s takes k = 16s + 4t ...
-// What weights of bf16 do with it is multiply_chunk(); of quantised ones, gpu/cuda/quants/scaled_sums.cuh.
+// What weights of bf16 do with it is multiply_chunk(); of quantized ones, gpu/cuda/quants/products.cuh.
 // So the bits of an output depend on its row of x and its row of W alone, whatever the tiles of a kernel are, and
 // whether a chain is a warp's or a block's.
 

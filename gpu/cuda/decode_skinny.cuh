@@ -18,9 +18,8 @@
 #include "base/check.h"
 #include "gpu/cuda/decode_outputs.cuh"
 #include "gpu/cuda/decode_product.cuh"
-#include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/gemm.h"
-#include "gpu/cuda/shared_memory.cuh"
+#include "gpu/cuda/launch.cuh"
 
 namespace reprise::gpu::cuda::product {
 

@@ -2,7 +2,7 @@
 // all rows of x in shared memory and goes through tiles of 32 outputs. A warp has a chain, as in gpu/cuda/decode_skinny.cuh, and
 // a ring of weights of its own, which goes on from tile to tile: memory is never waited for by all warps together, and the
 // block's warps meet twice a tile, to add up its chains.
-#include "gpu/cuda/decode_staying.h"
+#include "gpu/cuda/decode_gemm.h"
 
 #include "gpu/cuda/decode_bf16.cuh"
 

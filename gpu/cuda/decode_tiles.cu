@@ -1,7 +1,9 @@
-// Products of more than a few decoded rows with weights of bf16 (gpu/cuda/decode_tiled.cuh).
-#include "gpu/cuda/decode_tiles.h"
+// Products of more than a few decoded rows with weights of bf16 (gpu/cuda/decode_tiled.cuh), and those of experts.
+
+#include "gpu/cuda/decode_gemm.h"
 
 #include "gpu/cuda/decode_bf16.cuh"
+#include "gpu/cuda/expert_products.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -63,5 +65,8 @@ void decode_in_tiles_unscaled_gated(const UnscaledRows& rows, int m, const Devic
   launch_for<1>(rows.x, m, weight,
                 product::ScaledOutput(product::GatedOutput(to, weight), rows, weight.columns), stream);
 }
+
+constinit const ExpertProducts kBf16Experts =
+    product::GroupedProducts<product::Bf16Ring, product::Bf16Tiles>::kProducts;
 
 }  // namespace reprise::gpu::cuda

@@ -2,7 +2,7 @@
 // through tiles of 256 outputs, of which a warpgroup has 64, and a fifth one brings chunks of the weights and of x, tile after
 // tile without a pause. Weights pass from shared memory through registers into the products; x lies in panels, its elements in
 // the order in which fragments hold them.
-#include "gpu/cuda/decode_warpgroup.h"
+#include "gpu/cuda/decode_gemm.h"
 
 #ifdef REPRISE_WARPGROUPS
 #include "gpu/cuda/decode_tiled.cuh"

@@ -1,19 +1,19 @@
 #pragma once
-// What the kernels of Gated DeltaNet share: sizes, the workspace of a prefill, gates and sums. Included by
-// CUDA sources alone, with internal linkage.
+// What the kernels of Gated DeltaNet share: sizes, the workspace of a prefill, gates and sums. Included by CUDA sources
+// alone; what kernels call has internal linkage.
 
 #include <cuda_bf16.h>
 
 #include <cstddef>
 #include <cstdint>
 
+#include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/chunk_triangles.cuh"
 #include "gpu/cuda/delta_net.h"
 #include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {
-namespace {
 
 constexpr float kUnitEps = 1e-6F;  // of the unit length of q and k
 constexpr int kMostTaps = 4;
@@ -61,15 +61,14 @@ struct PrefillSpace {
   float* out;           // [tiles, value_heads, 64, value_dim]: before the gated norm
 };
 
-__device__ inline float silu(float x) {
-  return __fdividef(x, 1.0F + __expf(-x));
-}
+/// The delta rule in chunks of 64 tokens, on what is in `space` beside `sums`, `matrices` and `out` (delta_net_chunks.cu).
+void delta_net_chunks(const DeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
+                      const PrefillSpace& space, StreamHandle stream);
+
+namespace {
+
 __device__ inline float log_decay(float a, float decay, float dt_bias) {
-  const float x = a + dt_bias;
-  return -decay * (x > 20.0F ? x : log1pf(expf(x)));
-}
-__device__ inline float sigmoid(float x) {
-  return 1.0F / (1.0F + expf(-x));
+  return -decay * softplus_of(a + dt_bias);
 }
 
 /// The same bits in every lane.

@@ -12,7 +12,6 @@
 #include <cstddef>
 
 #include "gpu/cuda/batch.h"
-#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {

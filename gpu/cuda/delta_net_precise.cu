@@ -7,8 +7,8 @@
 #include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/causal_conv.h"
 #include "gpu/cuda/delta_net.cuh"
-#include "gpu/cuda/delta_rule.cuh"
 #include "gpu/cuda/error.h"
+#include "gpu/cuda/scan.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(32 * kHeadWarps)
   const float* a = b + sizes.value_heads;
   const std::size_t at = row * sizes.value_heads + head;
   space.decay[at] = expf(log_decay(a[head], weights.decay[head], weights.dt_bias[head]));
-  space.beta[at] = sigmoid(b[head]);
+  space.beta[at] = sigmoid_of(b[head]);
 }
 
 /// A column is one of a value head's matrix: an element of the head's v.
@@ -95,7 +95,7 @@ struct PreciseRule {
   }
 };
 
-/// out = norm(out) weight silu(z). Grid: value heads of rows.
+/// out = norm(out) weight quick_silu_of(z). Grid: value heads of rows.
 __global__ void __launch_bounds__(32 * kHeadWarps)
     gate_precise_heads(DeltaNetSizes sizes, DeltaNetWeights weights, int rows, DeltaNetPass<float> pass) {
   const int item = static_cast<int>(blockIdx.x) * kHeadWarps + static_cast<int>(threadIdx.x) / 32;

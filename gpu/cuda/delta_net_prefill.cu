@@ -1,15 +1,11 @@
-// Gated DeltaNet over prompts: convolution and gates, the matrices of every chunk at once, the state chunk
-// after chunk, the gated norm.
+// Gated DeltaNet over prompts: convolution and gates, the delta rule in chunks (delta_net_chunks.cu), the gated norm.
 #include <cmath>
 #include <utility>
 
 #include "base/check.h"
 #include "gpu/cuda/delta_net.cuh"
-#include "gpu/cuda/delta_net_chunks.cuh"
-#include "gpu/cuda/delta_net_scan.cuh"
-#include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
-#include "gpu/cuda/shared_memory.cuh"
+#include "gpu/cuda/launch.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -20,7 +16,6 @@ constexpr int kFinishThreads = 256;
 constexpr int kFinishWarps = kFinishThreads / 32;
 constexpr int kFinishRows = 4;                                   // of a warp
 constexpr int kFinishParts = 64 / (kFinishRows * kFinishWarps);  // of a tile, a block each
-constexpr int kFewBlocks = 66;  // of the scan: half of a large GPU's multiprocessors
 constexpr int kWindow = kMostTaps - 1;
 static_assert(kConvThreads / 32 * kConvRows == 64);
 
@@ -111,7 +106,7 @@ __device__ inline void convolve_rows(const DeltaNetSizes& sizes, const DeltaNetW
         sum.x = fmaf(taps[j][s].x, window[j].x, sum.x);
         sum.y = fmaf(taps[j][s].y, window[j].y, sum.y);
       }
-      y[i][s] = {silu(sum.x), silu(sum.y)};
+      y[i][s] = {quick_silu_of(sum.x), quick_silu_of(sum.y)};
       squares[i] = fmaf(y[i][s].x, y[i][s].x, squares[i]);
       squares[i] = fmaf(y[i][s].y, y[i][s].y, squares[i]);
     }
@@ -147,7 +142,7 @@ struct TokenGates {
     dt_bias = weights.dt_bias[head];
   }
   __device__ float g() const { return log_decay(widen(a), decay, dt_bias); }
-  __device__ float beta() const { return sigmoid(widen(b)); }
+  __device__ float beta() const { return sigmoid_of(widen(b)); }
 };
 
 /// Grid: heads of q, of k and of v; tiles. A warp has 8 rows; with a head of v come its gates.
@@ -192,7 +187,7 @@ __global__ void __launch_bounds__(kConvThreads)
   }
 }
 
-/// out = norm(o) weight silu(z). Grid: value heads, tiles, parts of a tile. A warp has four rows; a lane two pairs of a row.
+/// out = norm(o) weight quick_silu_of(z). Grid: value heads, tiles, parts of a tile. A warp has four rows; a lane two pairs of a row.
 /// The blocks of a tile behind which a state is left write the inputs that the convolution begins with there; all that
 /// read the sequence's old ones has ended.
 __global__ void __launch_bounds__(kFinishThreads)
@@ -264,8 +259,8 @@ __global__ void __launch_bounds__(kFinishThreads)
       if (row >= rows || element >= dim) continue;
       const float2 gate = widen_pair(z[i][s]);
       *reinterpret_cast<std::uint32_t*>(pass.out + (first_row + row) * sizes.value_size + head * dim +
-                                        element) =
-          narrow(o[i][s].x * scale * w[s].x * silu(gate.x), o[i][s].y * scale * w[s].y * silu(gate.y));
+                                        element) = narrow(o[i][s].x * scale * w[s].x * quick_silu_of(gate.x),
+                                                          o[i][s].y * scale * w[s].y * quick_silu_of(gate.y));
     }
   }
   if (!keeps) return;
@@ -307,44 +302,6 @@ PrefillSpace divide(const DeltaNetShape& shape, std::byte* workspace, int tiles)
   return space;
 }
 
-template <int kKeyDim, int kColumns, int kStages>
-void launch_scan_of(const DeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
-                    const PrefillSpace& space, StreamHandle stream) {
-  constexpr int kBytes = ScanMemory<kKeyDim, kColumns, kStages>::kBytes;
-  static_assert(kStages > 1 || kBytes <= kLeastShared);
-  const auto kernel = scan_chunks<kKeyDim, kColumns, kStages>;
-  allow_shared(kernel, kBytes);
-  const dim3 grid(sizes.value_dim / kColumns * sizes.value_heads, batch.slice_count);
-  launch_after(kernel, {.blocks = grid, .threads = kScanThreads, .shared_bytes = kBytes}, stream, sizes,
-               batch, exports, space);
-}
-
-template <int kKeyDim, int kColumns>
-void launch_scan(const DeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
-                 const PrefillSpace& space, StreamHandle stream) {
-  constexpr int kBytes = ScanMemory<kKeyDim, kColumns, 2>::kBytes;
-  if constexpr (kBytes > kLeastShared) {
-    if (kBytes > most_shared())
-      return launch_scan_of<kKeyDim, kColumns, 1>(sizes, batch, exports, space, stream);
-  }
-  launch_scan_of<kKeyDim, kColumns, 2>(sizes, batch, exports, space, stream);
-}
-
-template <int kKeyDim>
-void launch_chunks(const DeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
-                   const PrefillSpace& space, StreamHandle stream) {
-  launch_after(chunk_matrices<kKeyDim>,
-               {.blocks = dim3(sizes.value_heads, batch.tile_count, 2), .threads = kMatrixThreads}, stream,
-               sizes, space);
-  // Columns do not know of each other: narrow strips have the same bits, and more blocks.
-  const int wide_blocks = sizes.value_dim / 32 * sizes.value_heads * batch.slice_count;
-  if (sizes.value_dim % 32 == 0 && wide_blocks > kFewBlocks) {
-    launch_scan<kKeyDim, 32>(sizes, batch, exports, space, stream);
-  } else {
-    launch_scan<kKeyDim, 16>(sizes, batch, exports, space, stream);
-  }
-}
-
 }  // namespace
 
 bool delta_net_supports(const DeltaNetShape& shape) {
@@ -372,20 +329,7 @@ void delta_net_prefill(const DeltaNetShape& shape, const DeltaNetWeights& weight
   const dim3 conv_blocks(2 * sizes.key_heads + sizes.value_heads, batch.tile_count);
   launch_after(convolve, {.blocks = conv_blocks, .threads = kConvThreads}, stream, sizes, weights, batch,
                pass.projected, pass.stride, q_scale, space);
-  switch (shape.key_dim) {
-    case 16:
-      launch_chunks<16>(sizes, batch, pass.exports, space, stream);
-      break;
-    case 32:
-      launch_chunks<32>(sizes, batch, pass.exports, space, stream);
-      break;
-    case 64:
-      launch_chunks<64>(sizes, batch, pass.exports, space, stream);
-      break;
-    default:
-      launch_chunks<128>(sizes, batch, pass.exports, space, stream);
-      break;
-  }
+  delta_net_chunks(sizes, batch, pass.exports, space, stream);
   launch_after(finish,
                {.blocks = dim3(sizes.value_heads, batch.tile_count, kFinishParts), .threads = kFinishThreads},
                stream, sizes, weights, batch, pass, space);

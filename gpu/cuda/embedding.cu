@@ -1,10 +1,10 @@
 #include "gpu/cuda/embedding.h"
 
 #include "base/check.h"
+#include "gpu/cuda/attention.h"
 #include "gpu/cuda/decode_outputs.cuh"
 #include "gpu/cuda/decode_product.cuh"
-#include "gpu/cuda/dependent_launch.cuh"
-#include "gpu/cuda/rope.cuh"
+#include "gpu/cuda/launch.cuh"
 #include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {

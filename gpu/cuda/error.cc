@@ -2,7 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "gpu/device_lost.h"
+#include "gpu/devices.h"
 
 namespace reprise::gpu::cuda {
 namespace {

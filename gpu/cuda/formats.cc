@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "gpu/cuda/decode_tiles.h"
+#include "gpu/cuda/decode_gemm.h"
 #include "gpu/cuda/embedding.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/kernels.h"

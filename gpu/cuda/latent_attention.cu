@@ -1,22 +1,96 @@
-// One kernel for prefilled and for decoded rows: a block has 32 rows of queries, which are the tokens of half a tile with
-// one head, or 32 heads of one token, and goes through the latents 32 at a time with an online softmax. The latents in
-// shared memory are keys and values at once.
-//
-// Of the eight warps, two share out the rows by sixteens, and four the keys of a step while they score, and then the
-// columns of the sum. Scores go through shared memory; each of the four makes the same weights of them.
+// Latent attention. Rows of bf16, one kernel for prefilled and for decoded ones: a block has 32 rows of queries, which are the
+// tokens of half a tile with one head, or 32 heads of one token, and goes through the latents 32 at a time with an online
+// softmax. The latents in shared memory are keys and values at once. Rows of f32, in f32: a block has one token and four
+// heads (gpu/cuda/attention_precise_row.cuh), whether the row is prefilled or decoded.
+
+#include "gpu/cuda/latent_attention.h"
+
 #include <algorithm>
 #include <type_traits>
 
 #include "base/check.h"
+#include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/attention.h"
+#include "gpu/cuda/attention_precise_row.cuh"
 #include "gpu/cuda/attention_tiles.cuh"
 #include "gpu/cuda/error.h"
-#include "gpu/cuda/latent_prepare.cuh"
-#include "gpu/cuda/shared_memory.cuh"
-#include "gpu/latent_sizes.h"
+#include "gpu/cuda/launch.cuh"
+#include "gpu/gpu_limits.h"
 
 namespace reprise::gpu::cuda {
 namespace {
+
+// Before attention, of rows of either kind: the turned parts of queries, the norm of the new latents, and these into their
+// pages.
+
+constexpr int kPrepareWarps = 8;
+
+/// Element i of a turned part x that was turned by a row's angles.
+template <class Read>
+__device__ __forceinline__ float turned_element(const LatentShape& shape, const Read& x, const float* cosine,
+                                                const float* sine, int i) {
+  const int half = shape.turned_dim / 2;
+  const auto apart = [&](int at) {
+    return x(!shape.neighbours ? at : at < half ? 2 * at : 2 * (at - half) + 1);
+  };
+  const int pairs = shape.rope_pairs;
+  if (pairs == 0) return x(i);
+  if (i < pairs) return apart(i) * cosine[i] - apart(i + pairs) * sine[i];
+  if (i < 2 * pairs) return apart(i) * cosine[i - pairs] + apart(i - pairs) * sine[i - pairs];
+  return apart(i);
+}
+
+/// A warp for each head of each row, and one for the row's latent. Kept: what latents are stored as.
+template <class Row, class Kept>
+__global__ void __launch_bounds__(32 * kPrepareWarps)
+    prepare_latents(LatentShape shape, Batch batch, LatentPass<Row> pass, int compared) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int item = static_cast<int>(blockIdx.x) * kPrepareWarps + static_cast<int>(threadIdx.x) / 32;
+  const int row = item / (shape.heads + 1);
+  if (row >= batch.rows || batch.row_slice[row] == kNoSlice) return;
+  const int head = item % (shape.heads + 1);
+  const int stored = shape.rank + shape.turned_dim;
+  const float* cosine = pass.rope_cos + static_cast<std::size_t>(row) * shape.rope_pairs;
+  const float* sine = pass.rope_sin + static_cast<std::size_t>(row) * shape.rope_pairs;
+  if (head < shape.heads) {
+    const Row* x = pass.queries + static_cast<std::size_t>(row) * pass.query_stride +
+                   head * (shape.plain_dim + shape.turned_dim) + shape.plain_dim;
+    Row* to = pass.compared + (static_cast<std::size_t>(row) * shape.heads + head) * compared + shape.rank;
+    const auto read = [&](int i) { return load_row(x[i]); };
+    for (int i = lane; i < compared - shape.rank; i += 32) {
+      store_row(to[i], i < shape.turned_dim ? turned_element(shape, read, cosine, sine, i) : 0.0F);
+    }
+    return;
+  }
+  const BatchSlice& slice = batch.slices[batch.row_slice[row]];
+  const int position = slice.stored + row - slice.first_row;
+  Kept* to = reinterpret_cast<Kept*>(slice.pages[position / kGrid] + shape.offset) +
+             static_cast<std::size_t>(position % kGrid) * stored;
+  const float* latent = pass.made + static_cast<std::size_t>(row) * pass.made_stride;
+  float squares = 0.0F;
+  for (int i = lane; i < shape.rank; i += 32) squares = fmaf(latent[i], latent[i], squares);
+  for (int step = 16; step > 0; step /= 2) squares += __shfl_xor_sync(0xffffffffU, squares, step);
+  const float scale = 1.0F / sqrtf(squares / static_cast<float>(shape.rank) + shape.norm_eps);
+  for (int i = lane; i < shape.rank; i += 32) {
+    store_row(to[i], latent[i] * scale * (shape.norm_offset + pass.norm[i]));
+  }
+  const auto read = [&](int i) { return latent[shape.rank + i]; };
+  for (int i = lane; i < shape.turned_dim; i += 32) {
+    store_row(to[shape.rank + i], turned_element(shape, read, cosine, sine, i));
+  }
+}
+
+template <class Row, class Kept>
+void prepare_latent_rows(const LatentShape& shape, const Batch& batch, const LatentPass<Row>& pass,
+                         StreamHandle stream) {
+  const int items = batch.rows * (shape.heads + 1);
+  const auto blocks = static_cast<unsigned>((items + kPrepareWarps - 1) / kPrepareWarps);
+  prepare_latents<Row, Kept><<<blocks, 32 * kPrepareWarps, 0, stream>>>(shape, batch, pass, shape.compared());
+  check_launch("latent attention: its rows");
+}
+
+// Rows of bf16. Of the eight warps, two share out the rows by sixteens, and four the keys of a step while they score, and then
+// the columns of the sum. Scores go through shared memory; each of the four makes the same weights of them.
 
 constexpr int kLatentThreads = 256;
 constexpr int kQueries = 32;     // rows of a block
@@ -340,6 +414,71 @@ void latent_attention(const LatentShape& shape, const Batch& batch, const Latent
         shape, batch, pass, partial, shape.score_scale * tiles::kLog2OfE);
     check_launch("latent attention: its splits");
   }
+}
+
+namespace {
+
+// Rows of f32.
+
+constexpr int kPreciseHeads = 4;   // of a block
+constexpr int kLatentsOfLane = 2;  // eights of a latent
+static_assert(kMostLatent == 32 * 8 * kLatentsOfLane, "a lane's columns of the sum are in its registers");
+
+/// Blocks are (row, the last first: it has the most keys; some heads).
+template <KvType kKv>
+__global__ void __launch_bounds__(kPreciseThreads)
+    attend_latent_rows(LatentShape shape, Batch batch, LatentPass<float> pass, int compared) {
+  using Kept = KvRow<kKv, 8>;  // of which eights are read
+  __shared__ PreciseShared<static_cast<int>(kMostLatent)> shared;
+  __shared__ __align__(16) float queries[kPreciseHeads * static_cast<int>(kMostStored)];
+  const int row = batch.rows - 1 - static_cast<int>(blockIdx.x);
+  const int slice_index = batch.row_slice[row];
+  if (slice_index == kNoSlice) return;
+  const BatchSlice slice = batch.slices[slice_index];
+  const int stored = shape.rank + shape.turned_dim;
+  const int head = static_cast<int>(blockIdx.y) * kPreciseHeads;
+  const int present = min(kPreciseHeads, shape.heads - head);
+  const std::size_t place = static_cast<std::size_t>(row) * shape.heads + head;
+  for (int i = static_cast<int>(threadIdx.x); i < kPreciseHeads * stored; i += kPreciseThreads) {
+    const int query = i / stored;
+    queries[i] = query < present ? pass.compared[(place + query) * compared + i % stored] : 0.0F;
+  }
+  __syncthreads();
+
+  const PreciseKeys keys{.first = 0,
+                         .last = slice.stored + row - slice.first_row,
+                         .key_chunks = stored / 8,
+                         .value_chunks = (shape.rank + 7) / 8,
+                         .row_bytes = stored / 8 * Kept::kBytes,
+                         .scale = shape.score_scale};
+  const auto step_at = [&](int step) -> PreciseStep {
+    const std::byte* latents = slice.pages[step * kKeysOfStep / kGrid] + shape.offset +
+                               static_cast<std::size_t>(step * kKeysOfStep % kGrid) * keys.row_bytes;
+    return {.keys = latents, .values = latents};
+  };
+  attend_precisely<Kept, kPreciseHeads, 32, kLatentsOfLane>(
+      shared, queries, keys, step_at, [&](int query, int column, float result) {
+        if (query >= present || column >= shape.rank) return;
+        pass.out[(place + query) * shape.rank + column] = result;
+      });
+}
+
+}  // namespace
+
+void latent_attention(const LatentShape& shape, const Batch& batch, const LatentPass<float>& pass,
+                      StreamHandle stream) {
+  if (batch.rows == 0) return;
+  REPRISE_CHECK(latent_supports<float>(shape), "latent attention has no kernel for this shape");
+  const auto launch = [&](auto kv, auto kept) {
+    prepare_latent_rows<float, decltype(kept)>(shape, batch, pass, stream);
+    const dim3 blocks(static_cast<unsigned>(batch.rows),
+                      static_cast<unsigned>((shape.heads + kPreciseHeads - 1) / kPreciseHeads));
+    attend_latent_rows<decltype(kv)::value>
+        <<<blocks, kPreciseThreads, 0, stream>>>(shape, batch, pass, shape.compared());
+    check_launch("latent attention of rows of f32");
+  };
+  if (shape.kv == KvType::kF32) return launch(std::integral_constant<KvType, KvType::kF32>(), float{});
+  launch(std::integral_constant<KvType, KvType::kBF16>(), Bf16{});
 }
 
 }  // namespace reprise::gpu::cuda

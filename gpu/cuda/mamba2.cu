@@ -1,12 +1,602 @@
+// The recurrence of Mamba-2: prompts in chunks of 64 tokens on the grid (tensor cores), what every chunk has by itself and
+// then the state chunk after chunk; other rows token after token (gpu/cuda/scan.cuh); and the gate and norm behind it.
+//
+// In chunks B and C are rounded to bf16; what goes with them keeps 16 bits, sums are f32.
+
 #include "gpu/cuda/mamba2.h"
 
-#include "gpu/cuda/mamba2.cuh"
-#include "gpu/cuda/mamba2_prefill.h"
-#include "gpu/cuda/row_element.cuh"
+#include <cuda_bf16.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "base/check.h"
+#include "gpu/cuda/activations.cuh"
+#include "gpu/cuda/batch.h"
+#include "gpu/cuda/chunk_triangles.cuh"
+#include "gpu/cuda/error.h"
+#include "gpu/cuda/launch.cuh"
 #include "gpu/cuda/scan.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
+
+/// dt of a token and head; `step` as it was projected. Written so that a NaN stays one.
+template <class Row>
+__device__ __forceinline__ float ssd_dt(const SsdPass<Row>& pass, float step, float dt_bias) {
+  const float raw = softplus_of(fmaf(pass.dt_scale, step, dt_bias));
+  const float raised = raw < pass.dt_min ? pass.dt_min : raw;
+  return raised > pass.dt_max ? pass.dt_max : raised;
+}
+
+constexpr int kProductBlockBytes = 1024;  // two C fragments: 2 x 32 lanes with 16 bytes
+constexpr int kChunkProductBytes = kBlocks * kProductBlockBytes;
+
+/// Of a prefill, tile by tile. Rows beyond the end of a slice are zeros, and add nothing to `sums`.
+struct SsdSpace {
+  SsdShape shape;
+  int channels;
+  int heads_of_group;
+  __nv_bfloat16* b;  // [tiles, groups, 64, state_size]: rounded
+  __nv_bfloat16* c;  // as b
+  std::byte*
+      products;  // [tiles, groups] of kChunkProductBytes: C B^T, the blocks of its lower triangle as C fragments
+  float* dt;     // [tiles, heads, 64]
+  float* sums;  // [tiles, heads, 64]: of -decay dt, from the chunk's start to the token, itself included
+};
+
+// The part that carries the state, chunk after chunk of 64 tokens of a slice. With G the sums of -decay dt from the chunk's
+// start, S the f32 state of a head and X' = dt x of 64 rows, on a strip of the head's columns:
+//   M = lower part, with the diagonal, of (C B^T)_ij exp(G_i - G_j)
+//   O = e^G (C S) + skip x + M X';  S = e^{G_63} S + B^T (e^{G_63 - G} X')
+// S, X', e^{G_63 - G} X' and M are split in two bf16 each for the tensor cores, which sum in f32. What is masked is never
+// put through exp: above the diagonal it may overflow. Columns do not know of each other: their bits do not depend on how
+// many a block has.
+//
+// Eight warps. Warp w has 16 rows (row_block) and half of the columns of X' and O, and rows 16 w ... of S, in registers
+// as C fragments; of 256 rows also rows 128 + 16 w ...
+
+constexpr int kSsdScanThreads = 256;
+
+/// Shared memory, at most 99 KB of it. C and B of a chunk are used one after the other: each is filled for the next chunk
+/// while the other is used; where both have one place (kOnePlace), B comes while M X' is computed.
+template <int kState, int kColumns>
+struct SsdMemory {
+  static constexpr bool kOnePlace = kState > 128;
+  static constexpr int kKeyRow = kPaddedKeyRow<kState>;
+  static constexpr int kRow = kColumns * 2 + 16;  // eight rows of 16 bytes hit every bank once
+  static constexpr int kC = 0;
+  static constexpr int kB = kOnePlace ? kC : kC + 64 * kKeyRow;
+  // Two stages of the rest, that of an even and that of an odd chunk:
+  static constexpr int kStages = kB + 64 * kKeyRow;
+  static constexpr int kProducts = 0;
+  static constexpr int kDt = kProducts + kChunkProductBytes;
+  static constexpr int kSums = kDt + 64 * 4;
+  static constexpr int kStage = kSums + 64 * 4;
+  // Split operands, the high rows before the low ones: S [state_size, columns], X' and e^{G_63 - G} X' [64, columns].
+  static constexpr int kS = kStages + 2 * kStage;
+  static constexpr int kNew = kS + 2 * kState * kRow;
+  static constexpr int kFaded = kNew + 128 * kRow;
+  static constexpr int kBytes = kFaded + 128 * kRow;
+  static_assert(kBytes + 1024 <= 99 * 1024);
+};
+
+/// Begins the copies of C or B [64, state_size] of a tile and group.
+template <int kState>
+__device__ inline void load_keys(const __nv_bfloat16* from, std::uint32_t to) {
+  constexpr int kPieces = kState / 8;  // 16 bytes each, in a row
+  for (int i = static_cast<int>(threadIdx.x); i < 64 * kPieces; i += kSsdScanThreads) {
+    copy_chunk(to + i / kPieces * kPaddedKeyRow<kState> + i % kPieces * 16, from + i * 8);
+  }
+}
+
+/// What a thread of a block knows of its strip of a head's columns, and what it does in a chunk.
+template <int kState, int kColumns>
+struct SsdStrip {
+  using Memory = SsdMemory<kState, kColumns>;
+  static constexpr int kRow = Memory::kRow;
+  static constexpr int kTiles = kColumns / 16;  // C fragments of a warp in its 16 rows
+  static constexpr int kStateBlocks = kState > 128 ? kState / 128 : 1;  // of 16 rows of S, of a warp
+  using State = float[kStateBlocks][kColumns / 8][4];
+
+  const SsdSpace& space;
+  const SsdPass<Bf16>& pass;
+  BatchSlice slice;
+  int head;
+  int first_column;  // of the strip, in the head
+  std::byte* memory;
+  std::uint32_t memory_at;
+  int warp, lane;
+  int r, p;       // of a C fragment: rows r and r + 8, columns p and p + 1
+  int row_block;  // warps w and w + 4 share a scheduler and have 5 blocks of M
+  int row;        // 16 row_block + r
+  int column;     // in the strip
+
+  __device__ SsdStrip(const SsdSpace& in_space, const SsdPass<Bf16>& in_pass, const BatchSlice& of,
+                      std::byte* shared)
+      : space(in_space),
+        pass(in_pass),
+        slice(of),
+        memory(shared),
+        memory_at(shared_address(shared)),
+        warp(static_cast<int>(threadIdx.x) / 32),
+        lane(static_cast<int>(threadIdx.x) % 32) {
+    const int strips = space.shape.head_dim / kColumns;
+    head = static_cast<int>(blockIdx.x) / strips;
+    first_column = static_cast<int>(blockIdx.x) % strips * kColumns;
+    r = lane / 4;
+    p = 2 * (lane % 4);
+    row_block = warp < 4 ? warp : 7 - warp;
+    row = 16 * row_block + r;
+    column = warp / 4 * kTiles * 8;
+  }
+
+  __device__ std::size_t group_at(std::size_t tile) const {
+    return tile * space.shape.groups + head / space.heads_of_group;
+  }
+  __device__ bool has_state() const { return 16 * warp < kState; }
+  __device__ std::size_t state_at(int block) const {  // two columns 8 t further on, and 8 rows
+    return (static_cast<std::size_t>(head) * kState + 128 * block + 16 * warp + r) * space.shape.head_dim +
+           first_column + p;
+  }
+
+  __device__ void load_c(std::size_t tile, int stage_offset) const {
+    load_keys<kState>(space.c + group_at(tile) * 64 * kState, memory_at + Memory::kC);
+    const std::uint32_t stage = memory_at + Memory::kStages + stage_offset;
+    const std::byte* products = space.products + group_at(tile) * kChunkProductBytes;
+    for (int i = static_cast<int>(threadIdx.x); i < kChunkProductBytes / 16; i += kSsdScanThreads) {
+      copy_chunk(stage + Memory::kProducts + i * 16, products + i * 16);
+    }
+    const std::size_t at = (tile * space.shape.heads + head) * 64;
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread < 16) {
+      copy_chunk(stage + Memory::kDt + thread * 16, space.dt + at + thread * 4);
+    } else if (thread < 32) {
+      copy_chunk(stage + Memory::kSums + (thread - 16) * 16, space.sums + at + (thread - 16) * 4);
+    }
+  }
+  __device__ void load_b(std::size_t tile) const {
+    load_keys<kState>(space.b + group_at(tile) * 64 * kState, memory_at + Memory::kB);
+  }
+
+  /// x of this thread's places in O, of chunk `chunk`.
+  __device__ void read_inputs(float2 (&x)[kTiles][2], int chunk) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int t = 64 * chunk + row + 8 * half;
+      const float* from = pass.mixed + static_cast<std::size_t>(slice.first_row + t) * space.channels +
+                          head * space.shape.head_dim + first_column + column + p;
+#pragma unroll
+      for (int i = 0; i < kTiles; ++i) {
+        x[i][half] =
+            t < slice.rows ? *reinterpret_cast<const float2*>(from + 8 * i) : make_float2(0.0F, 0.0F);
+      }
+    }
+  }
+
+  __device__ void read_state(State& s) const {
+    if (!has_state()) return;
+    const auto* from = reinterpret_cast<const float*>(slice.slot + space.shape.state_offset);
+#pragma unroll
+    for (int i = 0; i < kStateBlocks * kColumns / 8; ++i) {
+      float(&part)[4] = s[i / (kColumns / 8)][i % (kColumns / 8)];
+      const float* at = from + state_at(i / (kColumns / 8)) + i % (kColumns / 8) * 8;
+      const float2 upper = *reinterpret_cast<const float2*>(at);
+      const float2 lower = *reinterpret_cast<const float2*>(at + 8 * space.shape.head_dim);
+      part[0] = upper.x;
+      part[1] = upper.y;
+      part[2] = lower.x;
+      part[3] = lower.y;
+    }
+  }
+  __device__ void store_state(const State& s, std::byte* slot) const {
+    if (!has_state()) return;
+    auto* to = reinterpret_cast<float*>(slot + space.shape.state_offset);
+#pragma unroll
+    for (int i = 0; i < kStateBlocks * kColumns / 8; ++i) {
+      const float(&part)[4] = s[i / (kColumns / 8)][i % (kColumns / 8)];
+      float* at = to + state_at(i / (kColumns / 8)) + i % (kColumns / 8) * 8;
+      *reinterpret_cast<float2*>(at) = {part[0], part[1]};
+      *reinterpret_cast<float2*>(at + 8 * space.shape.head_dim) = {part[2], part[3]};
+    }
+  }
+  /// Into shared memory, split, for recall().
+  __device__ void publish_state(const State& s) const {
+    if (!has_state()) return;
+#pragma unroll
+    for (int i = 0; i < kStateBlocks * kColumns / 8; ++i) {
+      const float(&part)[4] = s[i / (kColumns / 8)][i % (kColumns / 8)];
+      const int at = i / (kColumns / 8) * 128 + 16 * warp + r;
+      const int columns_at = i % (kColumns / 8) * 8 + p;
+      store_split<kRow>(memory + Memory::kS, kState * kRow, at, columns_at, part[0], part[1]);
+      store_split<kRow>(memory + Memory::kS, kState * kRow, at + 8, columns_at, part[2], part[3]);
+    }
+  }
+
+  /// o = C S
+  __device__ void recall(float (&o)[kTiles][4]) const {
+    // Lanes of A: rows 0-15 of elements 0-7, then of elements 8-15.
+    const std::uint32_t c_at =
+        memory_at + Memory::kC + (16 * row_block + (lane & 15)) * Memory::kKeyRow + (lane >> 4) * 16;
+    // Lanes of a split B: rows 0-15 of the high part, then of the low part.
+    const std::uint32_t s_at =
+        memory_at + Memory::kS + ((lane & 15) + (lane >> 4) * kState) * kRow + column * 2;
+#pragma unroll
+    for (int step = 0; step < kState / 16; ++step) {
+      std::uint32_t c[4];
+      load_matrices(c, c_at + step * 32);
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        std::uint32_t b[4];  // high b0, high b1, low b0, low b1
+        load_transposed(b, s_at + step * 16 * kRow + t * 16);
+        multiply_add(o[t], c, b[0], b[1]);
+        multiply_add(o[t], c, b[2], b[3]);
+      }
+    }
+  }
+
+  /// o = e^G o + skip x; X' and what is left of it at the chunk's end go to shared memory.
+  __device__ void take_inputs(float (&o)[kTiles][4], const float2 (&x)[kTiles][2], const std::byte* stage,
+                              float skip) const {
+    const auto* dts = reinterpret_cast<const float*>(stage + Memory::kDt);
+    const auto* sums = reinterpret_cast<const float*>(stage + Memory::kSums);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int at = row + 8 * half;
+      const float decay = expf(sums[at]);            // since the chunk's start
+      const float fade = expf(sums[63] - sums[at]);  // until its end
+      const float dt = dts[at];
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        const float first = dt * x[t][half].x;
+        const float second = dt * x[t][half].y;
+        store_split<kRow>(memory + Memory::kNew, 64 * kRow, at, column + 8 * t + p, first, second);
+        store_split<kRow>(memory + Memory::kFaded, 64 * kRow, at, column + 8 * t + p, fade * first,
+                          fade * second);
+        o[t][2 * half] = fmaf(skip, x[t][half].x, decay * o[t][2 * half]);
+        o[t][2 * half + 1] = fmaf(skip, x[t][half].y, decay * o[t][2 * half + 1]);
+      }
+    }
+  }
+
+  /// o += M X'
+  __device__ void multiply_inputs(float (&o)[kTiles][4], const std::byte* stage) const {
+    const auto* sums = reinterpret_cast<const float*>(stage + Memory::kSums);
+    const std::byte* products =
+        stage + Memory::kProducts + block_index(row_block, 0) * kProductBlockBytes + lane * 16;
+    const std::uint32_t new_at =
+        memory_at + Memory::kNew + ((lane & 15) + (lane >> 4) * 64) * kRow + column * 2;
+    float small[kTiles][4] = {};
+    for (int c = 0; c <= row_block; ++c) {
+      float values[4][2];
+#pragma unroll
+      for (int side = 0; side < 2;
+           ++side) {  // of the block: a0 and a1 are its left C fragment, a2 and a3 its right
+        const float4 dot = *reinterpret_cast<const float4*>(products + c * kProductBlockBytes +
+                                                            side * kProductBlockBytes / 2);
+        const int j = 16 * c + 8 * side + p;
+        const auto faded = [&](float product, int from, int to) {
+          return from <= to ? product * expf(sums[to] - sums[from]) : 0.0F;
+        };
+        values[2 * side][0] = faded(dot.x, j, row);
+        values[2 * side][1] = faded(dot.y, j + 1, row);
+        values[2 * side + 1][0] = faded(dot.z, j, row + 8);
+        values[2 * side + 1][1] = faded(dot.w, j + 1, row + 8);
+      }
+      multiply_block<kRow, kTiles>(o, small, split_fragment(values), new_at + c * 16 * kRow);
+    }
+    add_fragments(o, small);
+  }
+
+  __device__ void write_outputs(const float (&o)[kTiles][4], int chunk) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int t = 64 * chunk + row + 8 * half;
+      if (t >= slice.rows) continue;
+      float* to =
+          pass.out +
+          (static_cast<std::size_t>(slice.first_row + t) * space.shape.heads + head) * space.shape.head_dim +
+          first_column + column + p;
+#pragma unroll
+      for (int i = 0; i < kTiles; ++i) {
+        *reinterpret_cast<float2*>(to + 8 * i) = {o[i][2 * half], o[i][2 * half + 1]};
+      }
+    }
+  }
+
+  /// S = e^{G_63} S + B^T (e^{G_63 - G} X')
+  __device__ void renew(State& s, float whole) const {
+    if (!has_state()) return;
+    // Lanes of B^T as A, transposed by the load: tokens 0-7 of elements 0-7, tokens 0-7 of elements 8-15, tokens 8-15
+    // of elements 0-7, tokens 8-15 of elements 8-15.
+    const std::uint32_t b_at = memory_at + Memory::kB + ((lane & 7) + (lane >> 4) * 8) * Memory::kKeyRow +
+                               (16 * warp + ((lane >> 3) & 1) * 8) * 2;
+    const std::uint32_t faded_at = memory_at + Memory::kFaded + ((lane & 15) + (lane >> 4) * 64) * kRow;
+#pragma unroll
+    for (int block = 0; block < kStateBlocks; ++block) {
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; ++i) s[block][i / 4][i % 4] *= whole;
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {
+        std::uint32_t b[4];
+        load_transposed(b, b_at + block * 256 + step * 16 * Memory::kKeyRow);
+#pragma unroll
+        for (int t = 0; t < kColumns / 8; ++t) {
+          std::uint32_t faded[4];  // high b0, high b1, low b0, low b1
+          load_transposed(faded, faded_at + step * 16 * kRow + t * 16);
+          multiply_add(s[block][t], b, faded[0], faded[1]);
+          multiply_add(s[block][t], b, faded[2], faded[3]);
+        }
+      }
+    }
+  }
+};
+
+/// Grid: head_dim / kColumns strips of a head times heads, slices.
+template <int kState, int kColumns>
+__global__ void __launch_bounds__(kSsdScanThreads, 1)
+    scan_ssd_chunks(SsdSpace space, Batch batch, SsdPass<Bf16> pass) {
+  using Strip = SsdStrip<kState, kColumns>;
+  using Memory = typename Strip::Memory;
+  extern __shared__ __align__(16) std::byte ssd_memory[];
+  const int first_tile = find_first_tile<kSsdScanThreads>(batch, static_cast<int>(blockIdx.y));
+  if (first_tile < 0) return;
+  const Strip strip(space, pass, batch.slices[blockIdx.y], ssd_memory);
+  const int chunks = (strip.slice.rows + 63) / 64;
+  const float skip = pass.skip[strip.head];
+
+  strip.load_c(first_tile, 0);
+  end_copy_group();
+  if (!Memory::kOnePlace) strip.load_b(first_tile);
+  end_copy_group();
+  float2 x[Strip::kTiles][2];
+  strip.read_inputs(x, 0);
+  typename Strip::State s = {};
+  strip.read_state(s);
+  strip.publish_state(s);
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const std::size_t tile = first_tile + chunk;
+    const bool goes_on = chunk + 1 < chunks;
+    const int stage_offset = chunk % 2 * Memory::kStage;
+    const std::byte* stage = ssd_memory + Memory::kStages + stage_offset;
+    std::byte* const wanted = export_behind(pass.exports, tile);
+    wait_for_copies<Memory::kOnePlace ? 0 : 1>();
+    __syncthreads();  // C, the stage and S are there
+    float o[Strip::kTiles][4] = {};
+    strip.recall(o);
+    strip.take_inputs(o, x, stage, skip);
+    wait_for_copies<0>();
+    __syncthreads();  // B and X' are there, and nobody reads C and S any more
+    if (Memory::kOnePlace) {
+      strip.load_b(tile);
+    } else if (goes_on) {
+      strip.load_c(tile + 1, Memory::kStage - stage_offset);
+    }
+    end_copy_group();
+    if (goes_on) strip.read_inputs(x, chunk + 1);
+    strip.multiply_inputs(o, stage);
+    strip.write_outputs(o, chunk);
+    if (Memory::kOnePlace) {
+      wait_for_copies<0>();
+      __syncthreads();  // B is there
+    }
+    strip.renew(s, expf(reinterpret_cast<const float*>(stage + Memory::kSums)[63]));
+    if (wanted != nullptr) strip.store_state(s, wanted);
+    __syncthreads();  // nobody reads B and X' any more
+    if (goes_on) {
+      if (Memory::kOnePlace) {
+        strip.load_c(tile + 1, Memory::kStage - stage_offset);
+      } else {
+        strip.load_b(tile + 1);
+      }
+    }
+    end_copy_group();
+    strip.publish_state(s);
+  }
+  strip.store_state(s, strip.slice.slot);
+}
+
+// The part that needs no state: what every chunk has by itself.
+
+constexpr int kPrepareThreads = 128;
+constexpr int kPrepareWarps = kPrepareThreads / 32;
+constexpr int kFewStrips = 66;  // blocks of the scan: half of a large GPU's multiprocessors
+constexpr std::size_t kSpaceAlignment = 256;
+
+/// Rounds B and C of a group and takes their products, by a block with 2 * 64 padded rows of shared memory.
+template <int kState>
+__device__ void prepare_group(const SsdSpace& space, const BatchSlice& slice, const BatchTile& tile,
+                              std::size_t tile_index, int group, const float* mixed, std::byte* memory) {
+  constexpr int kRow = kPaddedKeyRow<kState>;
+  constexpr int kPieces = kState / 4;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int first_b = space.shape.heads * space.shape.head_dim + group * kState;
+  const int b_to_c = space.shape.groups * kState;
+  const std::size_t chunk = tile_index * space.shape.groups + group;
+  std::byte* const b_memory = memory;
+  std::byte* const c_memory = memory + 64 * kRow;
+  for (int i = thread; i < 64 * kPieces; i += kPrepareThreads) {
+    const int row = i / kPieces;
+    const int element = i % kPieces * 4;
+    uint2 b = {0U, 0U};
+    uint2 c = {0U, 0U};
+    if (tile.first + row < slice.rows) {
+      const float* from = mixed +
+                          static_cast<std::size_t>(slice.first_row + tile.first + row) * space.channels +
+                          first_b + element;
+      const float4 four_b = *reinterpret_cast<const float4*>(from);
+      const float4 four_c = *reinterpret_cast<const float4*>(from + b_to_c);
+      b = {narrow(four_b.x, four_b.y), narrow(four_b.z, four_b.w)};
+      c = {narrow(four_c.x, four_c.y), narrow(four_c.z, four_c.w)};
+    }
+    const std::size_t at = (chunk * 64 + row) * kState + element;
+    *reinterpret_cast<uint2*>(space.b + at) = b;
+    *reinterpret_cast<uint2*>(space.c + at) = c;
+    *reinterpret_cast<uint2*>(b_memory + row * kRow + element * 2) = b;
+    *reinterpret_cast<uint2*>(c_memory + row * kRow + element * 2) = c;
+  }
+  __syncthreads();
+  const int warp = thread / 32;
+  const int lane = thread % 32;
+  float dot[4][2][4];
+  multiply_lower<kState>(dot, shared_address(c_memory), shared_address(b_memory), warp, lane);
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    if (c > warp) continue;
+    std::byte* to =
+        space.products + chunk * kChunkProductBytes + block_index(warp, c) * kProductBlockBytes + lane * 16;
+#pragma unroll
+    for (int side = 0; side < 2; ++side) {
+      const float(&four)[4] = dot[c][side];
+      *reinterpret_cast<float4*>(to + side * kProductBlockBytes / 2) = {four[0], four[1], four[2], four[3]};
+    }
+  }
+}
+
+/// Steps and sums of a head, by a warp. A lane has two tokens.
+__device__ inline void prepare_steps(const SsdSpace& space, const BatchSlice& slice, const BatchTile& tile,
+                                     std::size_t tile_index, int head, const SsdPass<Bf16>& pass) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  float dt[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int t = tile.first + 2 * lane + i;
+    dt[i] =
+        t < slice.rows
+            ? ssd_dt(
+                  pass,
+                  widen(pass.step[static_cast<std::size_t>(slice.first_row + t) * pass.step_stride + head]),
+                  pass.dt_bias[head])
+            : 0.0F;
+  }
+  const float rate = -pass.decay[head];
+  float sum = rate * dt[0] + rate * dt[1];
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const float before = __shfl_up_sync(0xffffffffU, sum, distance);
+    if (lane >= distance) sum += before;
+  }
+  const float before = __shfl_up_sync(0xffffffffU, sum, 1);
+  const std::size_t at = (tile_index * space.shape.heads + head) * 64 + 2 * lane;
+  *reinterpret_cast<float2*>(space.dt + at) = {dt[0], dt[1]};
+  *reinterpret_cast<float2*>(space.sums + at) = {(lane == 0 ? 0.0F : before) + rate * dt[0], sum};
+}
+
+/// Grid: groups, then heads by the kPrepareWarps; tiles.
+template <int kState>
+__global__ void __launch_bounds__(kPrepareThreads)
+    prepare_ssd_chunks(SsdSpace space, Batch batch, SsdPass<Bf16> pass) {
+  extern __shared__ __align__(16) std::byte group_memory[];
+  const std::size_t tile_index = blockIdx.y;
+  const BatchTile tile = batch.tiles[tile_index];
+  const BatchSlice slice = batch.slices[tile.slice];
+  const int unit = static_cast<int>(blockIdx.x);
+  if (unit < space.shape.groups) {
+    prepare_group<kState>(space, slice, tile, tile_index, unit, pass.mixed, group_memory);
+    return;
+  }
+  const int head = (unit - space.shape.groups) * kPrepareWarps + static_cast<int>(threadIdx.x) / 32;
+  if (head < space.shape.heads) prepare_steps(space, slice, tile, tile_index, head, pass);
+}
+
+std::size_t round_up(std::size_t bytes) {
+  return (bytes + kSpaceAlignment - 1) / kSpaceAlignment * kSpaceAlignment;
+}
+
+/// How the workspace is divided.
+struct SpaceBytes {
+  std::size_t keys;  // B; C has as many
+  std::size_t products;
+  std::size_t steps;  // dt; sums has as many
+
+  SpaceBytes(const SsdShape& shape, int tiles) {
+    const std::size_t groups = static_cast<std::size_t>(tiles) * static_cast<std::size_t>(shape.groups);
+    const std::size_t heads = static_cast<std::size_t>(tiles) * static_cast<std::size_t>(shape.heads);
+    keys = round_up(groups * kGrid * static_cast<std::size_t>(shape.state_size) * sizeof(Bf16));
+    products = round_up(groups * kChunkProductBytes);
+    steps = round_up(heads * kGrid * sizeof(float));
+  }
+};
+
+SsdSpace divide_space(const SsdShape& shape, std::byte* workspace, int tiles) {
+  const SpaceBytes bytes(shape, tiles);
+  const auto take = [&](std::size_t count) { return std::exchange(workspace, workspace + count); };
+  SsdSpace space{};
+  space.shape = shape;
+  space.channels = shape.channels();
+  space.heads_of_group = shape.heads / shape.groups;
+  space.b = reinterpret_cast<__nv_bfloat16*>(take(bytes.keys));
+  space.c = reinterpret_cast<__nv_bfloat16*>(take(bytes.keys));
+  space.products = take(bytes.products);
+  space.dt = reinterpret_cast<float*>(take(bytes.steps));
+  space.sums = reinterpret_cast<float*>(take(bytes.steps));
+  return space;
+}
+
+template <int kState, int kColumns>
+void launch_strips(const SsdSpace& space, const Batch& batch, const SsdPass<Bf16>& pass,
+                   StreamHandle stream) {
+  constexpr int kBytes = SsdMemory<kState, kColumns>::kBytes;
+  const auto kernel = scan_ssd_chunks<kState, kColumns>;
+  static_assert(kBytes <= kLeastShared);
+  allow_shared(kernel, kBytes);
+  const dim3 grid(space.shape.head_dim / kColumns * space.shape.heads, batch.slice_count);
+  kernel<<<grid, kSsdScanThreads, kBytes, stream>>>(space, batch, pass);
+  check_launch("scan_ssd_chunks");
+}
+
+template <int kState>
+void launch_ssd_chunks(const SsdSpace& space, const Batch& batch, const SsdPass<Bf16>& pass,
+                       StreamHandle stream) {
+  constexpr int kBytes = 2 * 64 * kPaddedKeyRow<kState>;
+  const auto prepare = prepare_ssd_chunks<kState>;
+  static_assert(kBytes <= kLeastShared);
+  allow_shared(prepare, kBytes);
+  const int blocks = space.shape.groups + (space.shape.heads + kPrepareWarps - 1) / kPrepareWarps;
+  prepare<<<dim3(blocks, batch.tile_count), kPrepareThreads, kBytes, stream>>>(space, batch, pass);
+  check_launch("prepare_ssd_chunks");
+  if constexpr (kState <= 128) {
+    // Narrow strips have the same bits, and more blocks.
+    const int wide_blocks = space.shape.head_dim / 32 * space.shape.heads * batch.slice_count;
+    if (space.shape.head_dim % 32 == 0 && wide_blocks > kFewStrips) {
+      launch_strips<kState, 32>(space, batch, pass, stream);
+      return;
+    }
+  }
+  launch_strips<kState, 16>(space, batch, pass, stream);
+}
+
+/// Whether there is a kernel in chunks for the shape: state_size 16, 32, 64, 128 or 256; head_dim a multiple of 16, at most
+/// 128.
+bool ssd_suits_chunks(const SsdShape& shape) {
+  const int size = shape.state_size;
+  return (size == 16 || size == 32 || size == 64 || size == 128 || size == 256) && shape.head_dim > 0 &&
+         shape.head_dim % 16 == 0 && shape.head_dim <= 128 && shape.state_offset % 16 == 0;
+}
+
+/// Bytes for so many tiles.
+std::size_t ssd_chunks_workspace(const SsdShape& shape, int tiles) {
+  const SpaceBytes bytes(shape, tiles);
+  return 2 * bytes.keys + bytes.products + 2 * bytes.steps;
+}
+
+/// Of a batch with tiles.
+void ssd_in_chunks(const SsdShape& shape, const Batch& batch, const SsdPass<Bf16>& pass,
+                   StreamHandle stream) {
+  REPRISE_CHECK(ssd_suits_chunks(shape), "the chunked recurrence has no kernel for this shape");
+  const SsdSpace space = divide_space(shape, pass.workspace, batch.tile_count);
+  switch (shape.state_size) {
+    case 16:
+      return launch_ssd_chunks<16>(space, batch, pass, stream);
+    case 32:
+      return launch_ssd_chunks<32>(space, batch, pass, stream);
+    case 64:
+      return launch_ssd_chunks<64>(space, batch, pass, stream);
+    case 128:
+      return launch_ssd_chunks<128>(space, batch, pass, stream);
+    default:
+      return launch_ssd_chunks<256>(space, batch, pass, stream);
+  }
+}
 
 /// A column is one of a head's matrix: an element of the head's x.
 template <class Row>

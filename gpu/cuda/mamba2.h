@@ -1,7 +1,7 @@
 #pragma once
-// The recurrence of Mamba-2 over the rows of a batch, and the gate and norm behind it. The specification is gpu/ssd.h.
+// The recurrence of Mamba-2 over the rows of a batch, and the gate and norm behind it. The specification is gpu/kernels.h.
 //
-// Prefill takes the recurrence in chunks of 64 tokens on the grid where the shape allows (gpu/cuda/mamba2_prefill.h);
+// Prefill takes the recurrence in chunks of 64 tokens on the grid where the shape allows;
 // decode, other shapes, and rows of f32 take it token after token in f32 (gpu/cuda/scan.cuh). The bits of the two differ;
 // which one it is depends on the shape, on the element of rows and on whether the batch has tiles, on nothing else.
 //
@@ -10,7 +10,6 @@
 #include <cstddef>
 
 #include "gpu/cuda/batch.h"
-#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {

@@ -9,8 +9,8 @@
 
 #ifdef REPRISE_WARPGROUPS
 #include "gpu/cuda/activations.cuh"
+#include "gpu/cuda/launch.cuh"
 #include "gpu/cuda/prefill_ring.cuh"
-#include "gpu/cuda/shared_memory.cuh"
 #include "gpu/cuda/tensor_core.cuh"
 #endif
 

@@ -8,8 +8,8 @@
 #ifdef REPRISE_WARPGROUPS
 #include <cooperative_groups.h>
 
+#include "gpu/cuda/launch.cuh"
 #include "gpu/cuda/prefill_ring.cuh"
-#include "gpu/cuda/shared_memory.cuh"
 #endif
 
 namespace reprise::gpu::cuda {

@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/error.h"
-#include "gpu/cuda/row_element.cuh"
 #include "gpu/cuda/scan_tiles.cuh"
 
 namespace reprise::gpu::cuda {

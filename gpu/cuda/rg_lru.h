@@ -1,6 +1,6 @@
 #pragma once
-// The Real-Gated Linear Recurrent Unit over the rows of a batch, behind its gates (gpu/cuda/block_product.h), with the
-// branch that it is multiplied by. gpu/rg_lru.h (RgLru) and gpu/kernels.h (gate_gelu) are the specification.
+// The Real-Gated Linear Recurrent Unit over the rows of a batch, behind its gates (gpu/cuda/small_products.h), with the
+// branch that it is multiplied by. gpu/kernels.h (RgLru) and gpu/kernels.h (gate_gelu) are the specification.
 //
 // Prefill takes the tiles of a batch all at once (gpu/cuda/scan_tiles.cuh), decode one token at a time; their bits
 // differ.
@@ -10,7 +10,6 @@
 #include <cstddef>
 
 #include "gpu/cuda/batch.h"
-#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {

@@ -3,10 +3,9 @@
 #include "base/check.h"
 #include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/decode_product.cuh"
-#include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/gemm.h"
-#include "gpu/cuda/row_element.cuh"
+#include "gpu/cuda/launch.cuh"
 #include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {

@@ -1,7 +1,6 @@
 #include "gpu/cuda/rwkv.h"
 
 #include "gpu/cuda/activations.cuh"
-#include "gpu/cuda/row_element.cuh"
 #include "gpu/cuda/scan.cuh"
 
 namespace reprise::gpu::cuda {

@@ -1,6 +1,6 @@
 #pragma once
 // What RWKV-7 has between its products, over the rows of a batch: the mix of a token with the one before it, the functions
-// inside its low-rank pairs, the gates, the recurrence, and the norm, bonus and gate behind it. gpu/rwkv.h is the
+// inside its low-rank pairs, the gates, the recurrence, and the norm, bonus and gate behind it. gpu/kernels.h is the
 // specification; the same kernels serve prefill and decode (gpu/cuda/scan.cuh).
 //
 // Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
@@ -8,7 +8,6 @@
 #include <cstddef>
 
 #include "gpu/cuda/batch.h"
-#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {

@@ -1,10 +1,10 @@
 #pragma once
-// Which thread of a sequential scan has which numbers of the state (gpu/cuda/scan.cuh). The same for kernels and, in
-// tests, for the host.
+// Which thread of a sequential scan has which numbers of the state (gpu/cuda/scan.cuh), and which input a tap of a causal
+// convolution meets (gpu/cuda/causal_conv.h). The same for kernels and, in tests, for the host.
 //
 // Threading: pure functions.
 
-#include "gpu/scan_sizes.h"
+#include "gpu/gpu_limits.h"
 
 #ifdef __CUDACC__
 #define REPRISE_ANYWHERE __host__ __device__
@@ -42,6 +42,18 @@ inline int scan_blocks(int columns) {
 
 inline bool scan_supports(int size) {
   return size >= 1 && size <= kMostScanNumbers;
+}
+
+struct ConvSource {
+  bool in_state;
+  int at;  // a row of the state, [taps - 1] with the last input last; or of the slice
+};
+
+/// For tap `tap`, the last of which meets the token itself, at token `token` of a slice. With `token` the number of
+/// the slice's rows: what place `tap` of the state holds after it.
+REPRISE_ANYWHERE inline ConvSource conv_source(int token, int tap, int taps) {
+  const int at = token - (taps - 1) + tap;
+  return at < 0 ? ConvSource{true, at + taps - 1} : ConvSource{false, at};
 }
 
 }  // namespace reprise::gpu::cuda

@@ -35,7 +35,6 @@
 #include "base/check.h"
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/error.h"
-#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {

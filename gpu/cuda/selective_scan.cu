@@ -1,7 +1,6 @@
 #include "gpu/cuda/selective_scan.h"
 
 #include "gpu/cuda/activations.cuh"
-#include "gpu/cuda/row_element.cuh"
 #include "gpu/cuda/scan.cuh"
 #include "gpu/cuda/scan_tiles.cuh"
 

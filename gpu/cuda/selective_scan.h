@@ -1,6 +1,6 @@
 #pragma once
 // The selective scan of Mamba-1 over the rows of a batch, and what stands between the products before it. The
-// specification is gpu/selective_scan.h.
+// specification is gpu/kernels.h.
 //
 // Prefill takes the tiles of a batch all at once (gpu/cuda/scan_tiles.cuh), decode one token at a time
 // (gpu/cuda/scan.cuh); their bits differ. States of more than 32 numbers go token after token in both.
@@ -10,7 +10,6 @@
 #include <cstddef>
 
 #include "gpu/cuda/batch.h"
-#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {

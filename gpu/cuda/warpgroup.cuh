@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-#include "gpu/cuda/dependent_launch.cuh"
+#include "gpu/cuda/launch.cuh"
 #include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {

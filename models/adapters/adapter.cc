@@ -1,23 +1,361 @@
-// From what the files say to parts of the model: who is changed, and how its rows and columns lie.
+// What the files of an adapter say (GGUF, PEFT), and how that becomes changes of the model's parts.
 
 #include "models/adapters/adapter.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cmath>
+#include <filesystem>
+#include <optional>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "base/digest.h"
 #include "gpu/kernels.h"
-#include "models/adapters/adapter_file.h"
 #include "models/arch/config.h"
-#include "models/files/finite.h"
+#include "models/files/dtype.h"
+#include "models/files/gguf.h"
+#include "models/files/json_place.h"
 #include "models/files/load_error.h"
+#include "models/files/safetensors.h"
+#include "models/files/tensor_source.h"
 
 namespace reprise::models {
 namespace {
+
+// What the files of an adapter say, before it is known whether they fit the model.
+struct AdapterFile {
+  enum class Names : std::uint8_t { kHf, kGguf };
+
+  // A change of one stored matrix.
+  struct Change {
+    std::string target{};  // the stored matrix, with ".weight": in Hugging Face's names behind all prefixes
+    const StoredTensor* a = nullptr;  // [rank, inputs]; into `tensors`
+    const StoredTensor* b = nullptr;  // [outputs, rank]
+    float scale = 1;
+  };
+
+  Names names = Names::kHf;
+  TensorSource tensors{};
+  std::vector<Change> changes{};
+};
+
+constexpr std::uint64_t kLargestRank = 4096;
+
+// Brings the halves of each change together; what has no other half is refused.
+class ChangePairs {
+ public:
+  explicit ChangePairs(const TensorSource& tensors) : tensors_(tensors) {}
+
+  enum class Half : std::uint8_t { kA, kB };
+  // `name`: the change, as the file has it. Throws LoadError for one that is there already.
+  void add(std::string_view name, Half half, const StoredTensor& tensor);
+  struct Pair {
+    std::string name;
+    const StoredTensor* a = nullptr;
+    const StoredTensor* b = nullptr;
+  };
+  // In the file's order; ranks agree. Throws LoadError.
+  std::vector<Pair> take();
+
+ private:
+  const TensorSource& tensors_;
+  std::vector<Pair> pairs_;
+  std::unordered_map<std::string, std::size_t> index_;  // name -> place in pairs_
+};
+
+void ChangePairs::add(std::string_view name, Half half, const StoredTensor& tensor) {
+  if (tensor.shape.size() != 2) {
+    throw LoadError(tensors_.path_of(tensor), tensor.name,
+                    "expected a matrix, found " + to_string(tensor.shape));
+  }
+  const auto [found, is_new] = index_.try_emplace(std::string(name), pairs_.size());
+  if (is_new) pairs_.push_back({.name = found->first});
+  Pair& pair = pairs_[found->second];
+  const StoredTensor*& place = half == Half::kA ? pair.a : pair.b;
+  if (place != nullptr) {
+    throw LoadError(tensors_.path_of(tensor), tensor.name,
+                    "the adapter also has the same matrix as " + place->name);
+  }
+  place = &tensor;
+}
+
+std::vector<ChangePairs::Pair> ChangePairs::take() {
+  for (const Pair& pair : pairs_) {
+    if (pair.a == nullptr || pair.b == nullptr) {
+      const StoredTensor& alone = pair.a == nullptr ? *pair.b : *pair.a;
+      throw LoadError(
+          tensors_.path_of(alone), alone.name,
+          std::string("the matching LoRA matrix, ") + (pair.a == nullptr ? "A" : "B") + ", is missing");
+    }
+    const std::uint64_t rank = pair.a->shape[0];
+    if (rank == 0 || rank > kLargestRank) {
+      throw LoadError(
+          tensors_.path_of(*pair.a), pair.a->name,
+          "has rank " + std::to_string(rank) + "; 1 to " + std::to_string(kLargestRank) + " are supported");
+    }
+    if (pair.b->shape[1] != rank) {
+      throw LoadError(tensors_.path_of(*pair.b), pair.b->name,
+                      "expected " + std::to_string(rank) + " columns, the rank of " + pair.a->name +
+                          ", found " + to_string(pair.b->shape));
+    }
+  }
+  return std::move(pairs_);
+}
+
+// -- GGUF
+
+void check_text(const GgufMetadata& metadata, std::string_view key, std::string_view wanted) {
+  const std::string found(metadata.text(key));
+  if (found == wanted) return;
+  throw LoadError(metadata.file(), key,
+                  "expected '" + std::string(wanted) + "' of an adapter, found '" + found + "'");
+}
+
+void check_family(const GgufMetadata& metadata, const ModelConfig& config) {
+  const std::string found(metadata.text("general.architecture"));
+  for (const Family& family : families()) {
+    if (family.name != config.architecture) continue;
+    const auto& names = family.gguf_names;
+    if (std::find(names.begin(), names.end(), found) != names.end()) return;
+  }
+  throw LoadError(metadata.file(), "general.architecture",
+                  "is an adapter for the architecture '" + found + "'; the model has " + config.architecture);
+}
+
+// A GGUF adapter, as llama.cpp's converter writes it: the tensors of a change are called after the base's GGUF tensor,
+// "blk.3.attn_q.weight.lora_a" [rank, inputs] and ".lora_b" [outputs, rank], and arranged like it.
+AdapterFile read_gguf_adapter(const std::filesystem::path& path, const ModelConfig& config) {
+  Gguf file = Gguf::open(path);
+  const GgufMetadata& metadata = file.metadata();
+  check_text(metadata, "general.type", "adapter");
+  check_text(metadata, "adapter.type", "lora");
+  check_family(metadata, config);
+  if (metadata.has("adapter.alora.invocation_tokens")) {
+    throw LoadError(metadata.file(), "adapter.alora.invocation_tokens", "is not supported");
+  }
+  const double alpha = metadata.number("adapter.lora.alpha");
+  if (!std::isfinite(alpha)) throw LoadError(metadata.file(), "adapter.lora.alpha", "is not a finite number");
+
+  AdapterFile out{.names = AdapterFile::Names::kGguf, .tensors = std::move(file).take_tensors()};
+  ChangePairs pairs(out.tensors);
+  for (const StoredTensor& tensor : out.tensors.tensors()) {
+    constexpr std::string_view kMarks[] = {".lora_a", ".lora_b"};
+    const std::string_view name = tensor.name;
+    const bool is_a = name.ends_with(kMarks[0]);
+    if (!is_a && !name.ends_with(kMarks[1])) {
+      throw LoadError(path.string(), tensor.name, "is not a lora_a or lora_b tensor");
+    }
+    pairs.add(name.substr(0, name.size() - kMarks[0].size()),
+              is_a ? ChangePairs::Half::kA : ChangePairs::Half::kB, tensor);
+  }
+  for (const ChangePairs::Pair& pair : pairs.take()) {
+    // An alpha of 0 stands for none.
+    const double scale = alpha == 0 ? 1 : alpha / static_cast<double>(pair.a->shape[0]);
+    out.changes.push_back(
+        {.target = pair.name, .a = pair.a, .b = pair.b, .scale = static_cast<float>(scale)});
+  }
+  return out;
+}
+
+// -- PEFT
+
+constexpr std::string_view kWrapper = "base_model.model.";
+
+// What stands before the names of a text model in one file or another.
+constexpr std::array<std::string_view, 4> kPrefixes{"model.", "language_model.", "backbone.", "text_model."};
+
+[[noreturn]] void refuse(const JsonPlace& value, const std::string& shown) {
+  value.fail(shown + " is not supported");
+}
+
+void refuse_true(const JsonPlace& config, std::string_view key) {
+  if (config.boolean_or(key, false)) refuse(config.at(key), "true");
+}
+
+// Something in it: a list or object that is not empty, or any other value.
+void refuse_filled(const JsonPlace& config, std::string_view key) {
+  const std::optional<JsonPlace> value = config.find(key);
+  if (!value) return;
+  const bool counts = value->is(JsonPlace::Kind::kArray) || value->is(JsonPlace::Kind::kObject);
+  if (counts && value->size() == 0) return;
+  if (value->is(JsonPlace::Kind::kArray)) {
+    std::string items;
+    for (std::size_t i = 0; i < value->size(); ++i) {
+      const JsonPlace item = value->at(i);
+      items += (i == 0 ? "" : ", ") + (item.is(JsonPlace::Kind::kString) ? item.text() : std::string("..."));
+    }
+    refuse(*value, "[" + items + "]");
+  }
+  refuse(*value, value->is(JsonPlace::Kind::kString) ? "'" + value->text() + "'" : "this value");
+}
+
+// These change the base's own weights when they are set up, so that what is stored is not the whole change.
+void refuse_other_bases(const JsonPlace& config) {
+  const std::optional<JsonPlace> init = config.find("init_lora_weights");
+  if (!init || !init->is(JsonPlace::Kind::kString)) return;
+  for (const std::string_view known : {"gaussian", "eva", "orthogonal"}) {
+    if (init->text() == known) return;
+  }
+  refuse(*init, "'" + init->text() + "', which adapts weights other than the model's,");
+}
+
+// What the config says of one matrix, by the first pattern that fits it.
+class Patterns {
+ public:
+  Patterns(const JsonPlace& config, std::string_view key) : place_(config.find(key)) {
+    if (!place_) return;
+    for (std::size_t i = 0; i < place_->size(); ++i) {
+      const std::string& pattern = place_->key_at(i);
+      if (pattern.find_first_of("*+?()[]{}|^$\\") != std::string::npos) {
+        place_->value_at(i).fail("patterns are not supported, only plain names");
+      }
+    }
+  }
+
+  double of(const std::string& module, double otherwise) const {
+    for (std::size_t i = 0; place_ && i < place_->size(); ++i) {
+      const std::string& pattern = place_->key_at(i);
+      if (module == pattern || module.ends_with("." + pattern)) return place_->value_at(i).number();
+    }
+    return otherwise;
+  }
+
+ private:
+  std::optional<JsonPlace> place_;
+};
+
+class Scales {
+ public:
+  explicit Scales(const JsonPlace& config)
+      : rank_(config.at("r").number()),
+        alpha_(config.number_or("lora_alpha", 8)),
+        by_root_(config.boolean_or("use_rslora", false)),
+        ranks_(config, "rank_pattern"),
+        alphas_(config, "alpha_pattern"),
+        file_(config.file()) {}
+
+  /// `a` is the half that tells the rank.
+  float of(const std::string& module, const StoredTensor& a, const std::string& tensors) const {
+    const double rank = ranks_.of(module, rank_);
+    if (rank != static_cast<double>(a.shape[0])) {
+      throw LoadError(tensors, a.name,
+                      "has rank " + std::to_string(a.shape[0]) + ", where " + file_ + " says " +
+                          std::to_string(static_cast<long long>(std::lround(std::min(rank, 1e9)))));
+    }
+    const double scale = alphas_.of(module, alpha_) / (by_root_ ? std::sqrt(rank) : rank);
+    if (!std::isfinite(scale)) throw LoadError(file_, "lora_alpha", "is not a finite number");
+    return static_cast<float>(scale);
+  }
+
+ private:
+  double rank_;
+  double alpha_;
+  bool by_root_;
+  Patterns ranks_;
+  Patterns alphas_;
+  std::string file_;
+};
+
+void check_config(const JsonPlace& config) {
+  const std::string type = config.text_or("peft_type", "LORA");
+  if (type != "LORA") config.at("peft_type").fail("'" + type + "' is not supported; LORA is");
+  for (const std::string_view key : {"use_dora", "fan_in_fan_out", "lora_bias", "use_qalora"}) {
+    refuse_true(config, key);
+  }
+  if (const std::string bias = config.text_or("bias", "none"); bias != "none") {
+    refuse(config.at("bias"), "'" + bias + "'");
+  }
+  for (const std::string_view key : {"modules_to_save", "layer_replication", "alora_invocation_tokens",
+                                     "trainable_token_indices", "target_parameters"}) {
+    refuse_filled(config, key);
+  }
+  refuse_other_bases(config);
+}
+
+// Whether target_modules speaks of the module; patterns, which are one text, are not looked into.
+bool is_target(const JsonPlace& config, const std::string& module) {
+  const std::optional<JsonPlace> targets = config.find("target_modules");
+  if (!targets || !targets->is(JsonPlace::Kind::kArray)) return true;
+  for (const std::string& target : targets->texts()) {
+    if (module == target || module.ends_with("." + target)) return true;
+  }
+  return false;
+}
+
+struct HalfName {
+  std::string module;
+  ChangePairs::Half half;
+};
+
+// "MODULE.lora_A.weight", or with an adapter's name, "MODULE.lora_A.default.weight"; nothing for another name.
+std::optional<HalfName> half_of(std::string_view name) {
+  if (!name.ends_with(".weight")) return std::nullopt;
+  name.remove_suffix(std::string_view(".weight").size());
+  for (const auto& [mark, half] : {std::pair{std::string_view(".lora_A"), ChangePairs::Half::kA},
+                                   std::pair{std::string_view(".lora_B"), ChangePairs::Half::kB}}) {
+    const std::size_t at = name.rfind(mark);
+    if (at == name.npos) continue;
+    const std::string_view rest = name.substr(at + mark.size());
+    if (!rest.empty() && (rest.front() != '.' || rest.find('.', 1) != rest.npos)) continue;
+    return HalfName{std::string(name.substr(0, at)), half};
+  }
+  return std::nullopt;
+}
+
+std::string without_prefixes(std::string_view module) {
+  for (bool more = true; more;) {
+    more = false;
+    for (const std::string_view prefix : kPrefixes) {
+      if (!module.starts_with(prefix)) continue;
+      module.remove_prefix(prefix.size());
+      more = true;
+    }
+  }
+  return std::string(module);
+}
+
+// A PEFT folder. Its config says how the halves are scaled; which matrices they change, the names of the tensors say:
+//   base_model.model.PREFIX.layers.3.self_attn.q_proj.lora_A.weight
+AdapterFile read_peft_adapter(const std::filesystem::path& folder) {
+  const JsonPlace config = JsonPlace::read(folder / "adapter_config.json");
+  check_config(config);
+  const Scales scales(config);
+  const std::filesystem::path tensors = folder / "adapter_model.safetensors";
+  std::error_code ignored;
+  if (!std::filesystem::exists(tensors, ignored)) {
+    throw LoadError(folder.string(), "adapter_model.safetensors",
+                    "is missing; other file formats of adapters are not supported");
+  }
+  AdapterFile out{.names = AdapterFile::Names::kHf, .tensors = open_safetensors(tensors)};
+  ChangePairs pairs(out.tensors);
+  for (const StoredTensor& tensor : out.tensors.tensors()) {
+    const std::optional<HalfName> half = half_of(tensor.name);
+    if (!half || !half->module.starts_with(kWrapper)) {
+      throw LoadError(tensors.string(), tensor.name,
+                      "is not named as a LoRA matrix (base_model.model.*.lora_A or lora_B)");
+    }
+    pairs.add(half->module.substr(kWrapper.size()), half->half, tensor);
+  }
+  for (const ChangePairs::Pair& pair : pairs.take()) {
+    if (!is_target(config, pair.name)) {
+      throw LoadError(tensors.string(), pair.a->name, "is not among target_modules of adapter_config.json");
+    }
+    out.changes.push_back({.target = without_prefixes(pair.name) + ".weight",
+                           .a = pair.a,
+                           .b = pair.b,
+                           .scale = scales.of(pair.name, *pair.a, tensors.string())});
+  }
+  return out;
+}
+
+// -- the model's parts: who is changed, and how its rows and columns lie
 
 /// A matrix of the model as a part of what a file stores.
 struct TargetMatrix {

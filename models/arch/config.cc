@@ -1,16 +1,141 @@
-// Finds the family that a source names, and lets it describe the model.
+// Finds the family that a source names, lets it describe the model, and reads what the source says about special tokens and
+// sampling.
 
 #include "models/arch/config.h"
 
 #include <algorithm>
+#include <functional>
 
-#include "models/arch/gguf_source.h"
-#include "models/arch/hf_source.h"
-#include "models/arch/token_keys.h"
+#include "models/arch/config_source.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models {
 namespace {
+
+using Complain = std::function<void(const std::string& reason)>;  // throws
+
+// -1 means none. `fail` gets any other value outside the vocabulary.
+std::optional<std::int32_t> token_id(std::int64_t value, std::size_t vocab, const Complain& fail) {
+  if (value == -1) return std::nullopt;
+  if (value < 0 || static_cast<std::uint64_t>(value) >= vocab) {
+    fail("token " + std::to_string(value) + " is not in a vocabulary of " + std::to_string(vocab));
+  }
+  return static_cast<std::int32_t>(value);
+}
+
+std::vector<std::int32_t> ids(const JsonPlace& json, std::size_t vocab) {
+  std::vector<std::int32_t> out;
+  const auto add = [&](std::int64_t value) {
+    if (const auto id = token_id(value, vocab, [&](const std::string& reason) { json.fail(reason); })) {
+      out.push_back(*id);
+    }
+  };
+  if (json.is(JsonPlace::Kind::kArray)) {
+    for (std::int64_t value : json.integers()) add(value);
+  } else {
+    add(json.integer());
+  }
+  return out;
+}
+
+// The first of the sources that speaks of the token decides.
+TokenIds tokens_of(const std::vector<JsonPlace>& sources, std::size_t vocab) {
+  TokenIds out;
+  const auto find = [&](std::string_view key) -> std::optional<JsonPlace> {
+    for (const JsonPlace& source : sources) {
+      if (std::optional<JsonPlace> found = source.find(key)) return found;
+    }
+    return std::nullopt;
+  };
+  if (const auto eos = find("eos_token_id")) out.eos = ids(*eos, vocab);
+  if (const auto bos = find("bos_token_id")) {
+    const std::vector<std::int32_t> all = ids(*bos, vocab);
+    if (!all.empty()) out.bos = all.front();
+  }
+  if (const auto pad = find("pad_token_id")) {
+    // Nothing is ever padded, so a pad token outside the vocabulary does no harm.
+    const std::int64_t id = pad->is(JsonPlace::Kind::kInt) ? pad->integer() : -1;
+    if (id >= 0 && static_cast<std::uint64_t>(id) < vocab) out.pad = static_cast<std::int32_t>(id);
+  }
+  return out;
+}
+
+TokenIds tokens_of(const GgufMetadata& metadata, std::size_t vocab) {
+  const auto id = [&](std::string_view key) -> std::optional<std::int32_t> {
+    if (!metadata.has(key)) return std::nullopt;
+    return token_id(metadata.integer(key), vocab,
+                    [&](const std::string& reason) { throw LoadError(metadata.file(), key, reason); });
+  };
+  TokenIds out;
+  out.bos = id("tokenizer.ggml.bos_token_id");
+  const std::int64_t pad = metadata.integer_or("tokenizer.ggml.padding_token_id", -1);
+  if (pad >= 0 && static_cast<std::uint64_t>(pad) < vocab) out.pad = static_cast<std::int32_t>(pad);
+  for (std::string_view key :
+       {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    const std::optional<std::int32_t> end = id(key);
+    if (end && std::find(out.eos.begin(), out.eos.end(), *end) == out.eos.end()) out.eos.push_back(*end);
+  }
+  return out;
+}
+
+std::optional<double> number_within(const JsonPlace& object, std::string_view key, double least,
+                                    double most) {
+  const std::optional<JsonPlace> found = object.find(key);
+  if (!found) return std::nullopt;
+  const double value = found->number();
+  if (!(value >= least && value <= most)) found->fail("is out of range");
+  return value;
+}
+
+SamplingWishes sampling_of(const JsonPlace& generation) {
+  SamplingWishes out;
+  if (const auto found = generation.find("top_k")) {
+    if (found->integer() < -1) found->fail("is out of range");
+    out.top_k = std::max<std::int64_t>(found->integer(), 0);  // 0 and -1 both mean: no limit
+  }
+  out.temperature = number_within(generation, "temperature", 0, 1e6);
+  if (!generation.boolean_or("do_sample", true)) out.temperature = 0;
+  out.top_p = number_within(generation, "top_p", 0, 1);
+  out.min_p = number_within(generation, "min_p", 0, 1);
+  out.repetition_penalty = number_within(generation, "repetition_penalty", 0, 1e6);
+  return out;
+}
+
+SamplingWishes sampling_of(const GgufMetadata& metadata) {
+  const auto number = [&](std::string_view key, double most) -> std::optional<double> {
+    if (!metadata.has(key)) return std::nullopt;
+    const double value = metadata.number(key);
+    if (!(value >= 0 && value <= most)) throw LoadError(metadata.file(), key, "is out of range");
+    return value;
+  };
+  SamplingWishes out;
+  out.temperature = number("general.sampling.temp", 1e6);
+  out.top_p = number("general.sampling.top_p", 1);
+  out.min_p = number("general.sampling.min_p", 1);
+  out.repetition_penalty = number("general.sampling.penalty_repeat", 1e6);
+  if (metadata.has("general.sampling.top_k")) {
+    out.top_k = std::max<std::int64_t>(metadata.integer("general.sampling.top_k"), 0);
+  }
+  return out;
+}
+
+/// Token ids lie within the vocabulary. generation_config.json speaks before config.json.
+TokenIds read_token_ids(const ConfigSource& source, std::size_t vocab) {
+  if (const GgufSource* gguf = source.gguf()) return tokens_of(gguf->metadata(), vocab);
+  const HfSource& hf = *source.hf();
+  std::vector<JsonPlace> places;
+  if (hf.generation()) places.push_back(*hf.generation());
+  places.push_back(hf.config());
+  places.push_back(hf.text());
+  return tokens_of(places, vocab);
+}
+
+/// What the model's authors recommend.
+SamplingWishes read_recommended_sampling(const ConfigSource& source) {
+  if (const GgufSource* gguf = source.gguf()) return sampling_of(gguf->metadata());
+  if (const auto& generation = source.hf()->generation()) return sampling_of(*generation);
+  return {};
+}
 
 using Names = std::vector<std::string_view>;
 

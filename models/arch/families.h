@@ -1,6 +1,6 @@
 #pragma once
-// The families of models that are known, one row each. All that is known of a family is in the file of its
-// name: which keys it reads, which tensors it has, which layers. No other code asks for a family's name.
+// The families of models that are known, one row each. All that is known of a family is in one file, its own or
+// that of its relatives: which keys it reads, which tensors it has, which layers. No other code asks for a family's name.
 //
 // Threading: constants.
 
@@ -23,7 +23,7 @@ struct Family {
   ModelConfig (*read)(const ConfigSource& source) = nullptr;
 };
 
-// Each in the file of its name.
+// Each in the file of its name, or of its relatives.
 Family llama_family();
 Family qwen3_family();
 Family qwen3_5_family();

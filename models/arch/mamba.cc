@@ -1,7 +1,7 @@
 // Mamba: nothing but its mixer, layer after layer, behind plain RMS norms. Falcon Mamba is the same with norms over
 // what chooses the scan's weights, which have no weights themselves.
 
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 #include "models/arch/model_draft.h"
 #include "models/arch/model_keys.h"
 #include "models/arch/selective_scan_keys.h"

@@ -4,7 +4,7 @@
 // Threading: pure functions. What is wrong ends in a LoadError.
 
 #include "models/arch/config_source.h"
-#include "models/layers/mla_spec.h"
+#include "models/parts/mla.h"
 
 namespace reprise::models {
 

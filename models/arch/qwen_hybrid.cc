@@ -1,8 +1,18 @@
-#include "models/arch/qwen_hybrid.h"
+// Three layers of Gated DeltaNet to one of gated attention with partial rope, each followed by a feed-forward part;
+// zero-centred norms. The families:
+//
+//   Qwen3.5      SwiGLU in every layer; also the text part of its multimodal models
+//   Qwen3.5-MoE  experts in every layer; likewise
+//   Qwen3-Next   experts in some layers or all, one axis of positions, and the projections of Gated DeltaNet fused key
+//                head by key head
 
 #include <algorithm>
+#include <cstdint>
 
 #include "models/arch/attention_keys.h"
+#include "models/arch/config.h"
+#include "models/arch/config_source.h"
+#include "models/arch/families.h"
 #include "models/arch/layer_kinds.h"
 #include "models/arch/model_draft.h"
 #include "models/arch/model_keys.h"
@@ -11,6 +21,18 @@
 
 namespace reprise::models {
 namespace {
+
+struct QwenHybrid {
+  enum class FeedForward : std::uint8_t {
+    kDense,
+    kExperts,           // in every layer, their weights normalised
+    kExpertsSomewhere,  // where config.json's keys say so, as they say it
+  };
+
+  FeedForward feed_forward = FeedForward::kDense;
+  bool interleaved_axes = true;    // of rope: positions of pictures have several
+  bool fused_by_key_head = false;  // the projections of DeltaNet (DeltaNetByKeyHead); else DeltaNetInGguf
+};
 
 constexpr std::size_t kAttentionInterval = 4;
 
@@ -33,8 +55,8 @@ std::size_t read_value_head_dim(const ConfigSource& source, std::size_t value_he
   return size / value_heads;
 }
 
-DeltaNetSpec read_delta_net(const ConfigSource& source, std::size_t hidden, float rms_eps) {
-  DeltaNetSpec out;
+GatedDeltaNetSpec read_delta_net(const ConfigSource& source, std::size_t hidden, float rms_eps) {
+  GatedDeltaNetSpec out;
   out.hidden = hidden;
   out.key_heads = source.count(kKeyHeads, kMostHeads);
   out.value_heads = source.count(kValueHeads, kMostHeads);
@@ -89,8 +111,6 @@ class FeedForwards {
   MoeSpec moe_{};
 };
 
-}  // namespace
-
 ModelConfig read_qwen_hybrid(const ConfigSource& source, const QwenHybrid& family) {
   ModelConfig model = read_model_sizes(source);
   const std::vector<LayerKind> kinds = read_layer_kinds(source, read_layer_count(source), kAttentionInterval);
@@ -107,15 +127,15 @@ ModelConfig read_qwen_hybrid(const ConfigSource& source, const QwenHybrid& famil
                                       .context_length = model.context_length,
                                       .hf_part = 0.25,
                                       .interleaved_axes = family.interleaved_axes});
-  const DeltaNetSpec delta_net = read_delta_net(source, model.hidden, norm.eps);
+  const GatedDeltaNetSpec delta_net = read_delta_net(source, model.hidden, norm.eps);
   const FeedForwards feed_forwards(source, model.hidden, kinds.size(), family.feed_forward);
-  const DeltaNetInGguf gguf{.tiled_value_heads = source.boolean_or(kTiledValueHeads, true)};
+  const GatedDeltaNetInGguf gguf{.tiled_value_heads = source.boolean_or(kTiledValueHeads, true)};
 
   ModelDraft draft(std::move(model), norm);
   for (std::size_t layer = 0; layer < kinds.size(); ++layer) {
     const auto mixer = [&] {
       if (kinds[layer] == LayerKind::kFullAttention) return draft.part("self_attn", attention);
-      return family.fused_by_key_head ? draft.part("linear_attn", delta_net, DeltaNetByKeyHead{})
+      return family.fused_by_key_head ? draft.part("linear_attn", delta_net, GatedDeltaNetByKeyHead{})
                                       : draft.part("linear_attn", delta_net, gguf);
     };
     draft.add_layer({{
@@ -125,6 +145,43 @@ ModelConfig read_qwen_hybrid(const ConfigSource& source, const QwenHybrid& famil
     }});
   }
   return draft.finish();
+}
+
+ModelConfig read_qwen3_5(const ConfigSource& source) {
+  return read_qwen_hybrid(source, {.feed_forward = QwenHybrid::FeedForward::kDense});
+}
+
+ModelConfig read_qwen3_5_moe(const ConfigSource& source) {
+  return read_qwen_hybrid(source, {.feed_forward = QwenHybrid::FeedForward::kExperts});
+}
+
+ModelConfig read_qwen3_next(const ConfigSource& source) {
+  return read_qwen_hybrid(source, {.feed_forward = QwenHybrid::FeedForward::kExpertsSomewhere,
+                                   .interleaved_axes = false,
+                                   .fused_by_key_head = true});
+}
+
+}  // namespace
+
+Family qwen3_5_family() {
+  return {.name = "qwen3_5_text",
+          .hf_types = {"qwen3_5_text"},
+          .hf_wrapper_types = {"qwen3_5"},
+          .gguf_names = {"qwen35"},
+          .read = read_qwen3_5};
+}
+
+Family qwen3_5_moe_family() {
+  return {.name = "qwen3_5_moe_text",
+          .hf_types = {"qwen3_5_moe_text"},
+          .hf_wrapper_types = {"qwen3_5_moe"},
+          .gguf_names = {"qwen35moe"},
+          .read = read_qwen3_5_moe};
+}
+
+Family qwen3_next_family() {
+  return {
+      .name = "qwen3_next", .hf_types = {"qwen3_next"}, .gguf_names = {"qwen3next"}, .read = read_qwen3_next};
 }
 
 }  // namespace reprise::models

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "models/arch/config_source.h"
-#include "models/layers/rope.h"
+#include "models/parts/rope.h"
 
 namespace reprise::models {
 
@@ -21,13 +21,7 @@ struct RopeKeys {
 /// Read, checked, its frequencies computed.
 std::shared_ptr<const RopeConfig> read_rope(const ConfigSource& source, const RopeKeys& keys);
 
-/// How the two formats say it; used by read_rope.
-RopeConfig read_rope_hf(const HfSource& hf, const RopeKeys& keys);
-RopeConfig read_rope_gguf(const GgufSource& gguf, const RopeKeys& keys);
-
-inline constexpr Key kRopeTheta{"rope_theta", "rope.freq_base"};
+/// For families that allow less than read_rope() does.
 inline constexpr Key kRopeDimension{"partial_rotary_factor", "rope.dimension_count"};
-inline constexpr Key kRopeScaling{"rope_scaling", "rope.scaling"};
-inline constexpr Key kRopeSection{"mrope_section", "rope.dimension_sections"};
 
 }  // namespace reprise::models

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "gpu/block_memory.h"
-#include "gpu/cuda/low_rank.h"
+#include "gpu/cuda/small_products.h"
 #include "models/adapters/adapter.h"
 
 namespace reprise::models::cuda {

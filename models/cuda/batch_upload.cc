@@ -1,11 +1,12 @@
-#include "models/cuda/batch_upload.h"
+// The description of a step on its way to the GPU.
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "base/check.h"
-#include "gpu/cuda/small_copy.h"
+#include "gpu/cuda/device_memory.h"
+#include "models/cuda/model.h"
 
 namespace reprise::models::cuda {
 namespace {

@@ -1,12 +1,12 @@
-#include "models/cuda/device.h"
+// A GPU as a device: one arena for weights and state.
 
 #include <algorithm>
 
-#include "gpu/cuda/arena.h"
 #include "gpu/cuda/device_memory.h"
 #include "gpu/cuda/stream.h"
 #include "gpu/devices.h"
 #include "models/cuda/model.h"
+#include "models/device.h"
 #include "models/gpu_plan.h"
 
 namespace reprise::models::cuda {

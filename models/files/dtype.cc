@@ -1,6 +1,8 @@
 #include "models/files/dtype.h"
 
 #include <array>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "base/check.h"
@@ -9,48 +11,54 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::uint32_t kNoId = std::numeric_limits<std::uint32_t>::max();
-
 struct Row {
   DType type;
   DTypeInfo info;
   std::uint32_t ggml_id;
   std::string_view safetensors_name;  // empty: not a safetensors type
+
+  constexpr Row(DType named, const DTypeInfo& layout, std::uint32_t id, std::string_view safetensors)
+      : type(named), info(layout), ggml_id(id), safetensors_name(safetensors) {}
+  constexpr Row(DType named, const gpu::WeightFormat& format)
+      : Row(named,
+            {format.name, static_cast<std::uint32_t>(format.block_size),
+             static_cast<std::uint32_t>(format.block_bytes)},
+            format.ggml_id, format.safetensors_name) {}
 };
 
-// In the order of DType. Block layouts are those of ggml-common.h.
+// In the order of DType: what is computed with has its format (gpu/weight.h). Block layouts are those of ggml-common.h.
 constexpr std::array<Row, static_cast<std::size_t>(DType::kCount)> kTypes = {{
-    {DType::kF32, {"F32", 1, 4}, 0, "F32"},
-    {DType::kF16, {"F16", 1, 2}, 1, "F16"},
-    {DType::kBF16, {"BF16", 1, 2}, 30, "BF16"},
+    {DType::kF32, gpu::kF32Format},
+    {DType::kF16, gpu::kF16Format},
+    {DType::kBF16, gpu::kBF16Format},
     {DType::kF64, {"F64", 1, 8}, 28, "F64"},
     {DType::kI8, {"I8", 1, 1}, 24, "I8"},
     {DType::kI16, {"I16", 1, 2}, 25, "I16"},
     {DType::kI32, {"I32", 1, 4}, 26, "I32"},
     {DType::kI64, {"I64", 1, 8}, 27, "I64"},
-    {DType::kU8, {"U8", 1, 1}, kNoId, "U8"},
-    {DType::kU16, {"U16", 1, 2}, kNoId, "U16"},
-    {DType::kU32, {"U32", 1, 4}, kNoId, "U32"},
-    {DType::kU64, {"U64", 1, 8}, kNoId, "U64"},
-    {DType::kBool, {"BOOL", 1, 1}, kNoId, "BOOL"},
-    {DType::kF8E4M3, {"F8_E4M3", 1, 1}, kNoId, "F8_E4M3"},
-    {DType::kF8E5M2, {"F8_E5M2", 1, 1}, kNoId, "F8_E5M2"},
-    {DType::kF8E8M0, {"F8_E8M0", 1, 1}, kNoId, "F8_E8M0"},
-    {DType::kF6E2M3, {"F6_E2M3", 4, 3}, kNoId, "F6_E2M3"},
-    {DType::kF6E3M2, {"F6_E3M2", 4, 3}, kNoId, "F6_E3M2"},
-    {DType::kF4, {"F4", 2, 1}, kNoId, "F4"},
-    {DType::kC64, {"C64", 1, 8}, kNoId, "C64"},
-    {DType::kQ4_0, {"Q4_0", 32, 18}, 2, ""},
-    {DType::kQ4_1, {"Q4_1", 32, 20}, 3, ""},
-    {DType::kQ5_0, {"Q5_0", 32, 22}, 6, ""},
-    {DType::kQ5_1, {"Q5_1", 32, 24}, 7, ""},
-    {DType::kQ8_0, {"Q8_0", 32, 34}, 8, ""},
+    {DType::kU8, {"U8", 1, 1}, gpu::kNoGgmlId, "U8"},
+    {DType::kU16, {"U16", 1, 2}, gpu::kNoGgmlId, "U16"},
+    {DType::kU32, {"U32", 1, 4}, gpu::kNoGgmlId, "U32"},
+    {DType::kU64, {"U64", 1, 8}, gpu::kNoGgmlId, "U64"},
+    {DType::kBool, {"BOOL", 1, 1}, gpu::kNoGgmlId, "BOOL"},
+    {DType::kF8E4M3, gpu::kF8TileFormat},
+    {DType::kF8E5M2, {"F8_E5M2", 1, 1}, gpu::kNoGgmlId, "F8_E5M2"},
+    {DType::kF8E8M0, {"F8_E8M0", 1, 1}, gpu::kNoGgmlId, "F8_E8M0"},
+    {DType::kF6E2M3, {"F6_E2M3", 4, 3}, gpu::kNoGgmlId, "F6_E2M3"},
+    {DType::kF6E3M2, {"F6_E3M2", 4, 3}, gpu::kNoGgmlId, "F6_E3M2"},
+    {DType::kF4, {"F4", 2, 1}, gpu::kNoGgmlId, "F4"},
+    {DType::kC64, {"C64", 1, 8}, gpu::kNoGgmlId, "C64"},
+    {DType::kQ4_0, gpu::kQ4_0Format},
+    {DType::kQ4_1, gpu::kQ4_1Format},
+    {DType::kQ5_0, gpu::kQ5_0Format},
+    {DType::kQ5_1, gpu::kQ5_1Format},
+    {DType::kQ8_0, gpu::kQ8_0Format},
     {DType::kQ8_1, {"Q8_1", 32, 36}, 9, ""},
-    {DType::kQ2_K, {"Q2_K", 256, 84}, 10, ""},
-    {DType::kQ3_K, {"Q3_K", 256, 110}, 11, ""},
-    {DType::kQ4_K, {"Q4_K", 256, 144}, 12, ""},
-    {DType::kQ5_K, {"Q5_K", 256, 176}, 13, ""},
-    {DType::kQ6_K, {"Q6_K", 256, 210}, 14, ""},
+    {DType::kQ2_K, gpu::kQ2_KFormat},
+    {DType::kQ3_K, gpu::kQ3_KFormat},
+    {DType::kQ4_K, gpu::kQ4_KFormat},
+    {DType::kQ5_K, gpu::kQ5_KFormat},
+    {DType::kQ6_K, gpu::kQ6_KFormat},
     {DType::kQ8_K, {"Q8_K", 256, 292}, 15, ""},
     {DType::kIQ1_S, {"IQ1_S", 256, 50}, 19, ""},
     {DType::kIQ1_M, {"IQ1_M", 256, 56}, 29, ""},
@@ -59,16 +67,16 @@ constexpr std::array<Row, static_cast<std::size_t>(DType::kCount)> kTypes = {{
     {DType::kIQ2_S, {"IQ2_S", 256, 82}, 22, ""},
     {DType::kIQ3_XXS, {"IQ3_XXS", 256, 98}, 18, ""},
     {DType::kIQ3_S, {"IQ3_S", 256, 110}, 21, ""},
-    {DType::kIQ4_NL, {"IQ4_NL", 32, 18}, 20, ""},
-    {DType::kIQ4_XS, {"IQ4_XS", 256, 136}, 23, ""},
+    {DType::kIQ4_NL, gpu::kIQ4_NLFormat},
+    {DType::kIQ4_XS, gpu::kIQ4_XSFormat},
     {DType::kTQ1_0, {"TQ1_0", 256, 54}, 34, ""},
     {DType::kTQ2_0, {"TQ2_0", 256, 66}, 35, ""},
-    {DType::kMXFP4, {"MXFP4", 32, 17}, 39, ""},
+    {DType::kMXFP4, gpu::kMXFP4Format},
     {DType::kNVFP4, {"NVFP4", 64, 36}, 40, ""},
     {DType::kQ1_0, {"Q1_0", 128, 18}, 41, ""},
     {DType::kQ2_0, {"Q2_0", 64, 18}, 42, ""},
-    {DType::kF8E4M3Rows, {"F8_E4M3_ROWS", 1, 1}, kNoId, ""},
-    {DType::kInt4, {"INT4", 32, 20}, kNoId, ""},
+    {DType::kF8E4M3Rows, gpu::kF8RowFormat},
+    {DType::kInt4, gpu::kInt4Format},
 }};
 
 constexpr bool rows_are_in_order() {
@@ -85,6 +93,18 @@ bool multiply(std::uint64_t& product, std::uint64_t factor) {
   return !__builtin_mul_overflow(product, factor, &product) && product <= kMost;
 }
 
+// Whether any number is infinite or not a number: all bits of its exponent are set.
+template <class Word>
+bool has_nonfinite(std::span<const std::byte> bytes, Word exponent) {
+  Word found = 0;
+  for (std::size_t i = 0; i + sizeof(Word) <= bytes.size(); i += sizeof(Word)) {
+    Word word;
+    std::memcpy(&word, bytes.data() + i, sizeof(Word));
+    found |= static_cast<Word>((word & exponent) == exponent);
+  }
+  return found != 0;
+}
+
 }  // namespace
 
 const DTypeInfo& info(DType type) {
@@ -97,7 +117,7 @@ const gpu::WeightFormat* format_of(DType type) {
 }
 
 std::optional<DType> dtype_of_ggml(std::uint32_t id) {
-  if (id == kNoId) return std::nullopt;
+  if (id == gpu::kNoGgmlId) return std::nullopt;
   for (const Row& row : kTypes) {
     if (row.ggml_id == id) return row.type;
   }
@@ -107,7 +127,7 @@ std::optional<DType> dtype_of_ggml(std::uint32_t id) {
 std::optional<std::uint32_t> ggml_id(DType type) {
   REPRISE_CHECK(type < DType::kCount, "the value is not a DType");
   const std::uint32_t id = kTypes[static_cast<std::size_t>(type)].ggml_id;
-  return id == kNoId ? std::nullopt : std::optional(id);
+  return id == gpu::kNoGgmlId ? std::nullopt : std::optional(id);
 }
 
 std::optional<DType> dtype_of_safetensors(std::string_view name) {
@@ -144,6 +164,29 @@ std::optional<std::uint64_t> byte_size(DType type, const Shape& shape) {
   std::uint64_t bytes = *elements / layout.block_size;
   if (!multiply(bytes, layout.block_bytes)) return std::nullopt;
   return bytes;
+}
+
+bool has_nonfinite(DType type, std::span<const std::byte> bytes) {
+  switch (type) {
+    case DType::kF32:
+      return has_nonfinite<std::uint32_t>(bytes, 0x7f800000u);
+    case DType::kBF16:
+      return has_nonfinite<std::uint16_t>(bytes, 0x7f80u);
+    case DType::kF16:
+      return has_nonfinite<std::uint16_t>(bytes, 0x7c00u);
+    case DType::kF8E4M3: {  // it has no infinities
+      bool found = false;
+      for (const std::byte element : bytes) found |= (element & std::byte{0x7f}) == std::byte{0x7f};
+      return found;
+    }
+    default:
+      break;
+  }
+  // Read all the same, so that the file is in memory afterwards.
+  volatile std::byte sink{};
+  for (std::size_t i = 0; i < bytes.size(); i += 4096) sink = bytes[i];
+  static_cast<void>(sink);
+  return false;
 }
 
 }  // namespace reprise::models

@@ -7,8 +7,10 @@
 //
 // Threading: pure functions.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,5 +66,8 @@ std::optional<std::uint64_t> element_count(const Shape& shape);
 /// Bytes of a row-major tensor; nothing if the last dimension is not whole blocks or the size does not fit 63
 /// bits.
 std::optional<std::uint64_t> byte_size(DType type, const Shape& shape);
+
+/// Whether an element is infinite or not a number. Reads every page; of block types it judges nothing.
+bool has_nonfinite(DType type, std::span<const std::byte> bytes);
 
 }  // namespace reprise::models

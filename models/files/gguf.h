@@ -16,13 +16,93 @@
 //
 // Threading: const access from any thread. Movable; views into it stay valid when it moves.
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
-#include "models/files/gguf_metadata.h"
 #include "models/files/tensor_source.h"
 
 namespace reprise::models {
+
+// clang-format off
+enum class GgufType : std::uint32_t {
+  kU8 = 0, kI8 = 1, kU16 = 2, kI16 = 3, kU32 = 4, kI32 = 5, kF32 = 6,
+  kBool = 7, kString = 8, kArray = 9, kU64 = 10, kI64 = 11, kF64 = 12,
+};
+// clang-format on
+
+/// "u8", "array", … ; "?" for a number that is no type.
+std::string_view name_of(GgufType type);
+
+struct GgufValue {
+  GgufType type = GgufType::kU8;
+  GgufType element = GgufType::kU8;       // of an array
+  std::uint64_t count = 1;                // elements of an array; 1 for a scalar
+  std::span<const std::byte> bytes;       // numbers and bools: `count` of them, little endian, unaligned
+  std::vector<std::string_view> strings;  // kString: one; an array of kString: `count`
+  std::vector<GgufValue> arrays;          // an array of kArray: `count`
+
+  bool is_array() const { return type == GgufType::kArray; }
+};
+
+/// The key-value part of a GGUF file.
+///
+/// Nothing is copied out of the file but the places of strings: text is a view into the mapping, arrays of
+/// numbers stay where they are until a getter converts them. Views are valid as long as the Gguf they came
+/// from.
+///
+/// Getters throw LoadError naming file and key when the key is absent or has another type. They are generous
+/// about widths: integer() takes any integer type whose value fits, number() any integer or float.
+class GgufMetadata {
+ public:
+  struct Entry {
+    std::string_view key;
+    GgufValue value;
+  };
+
+  explicit GgufMetadata(std::string file = "") : file_(std::move(file)) {}
+
+  /// LoadError for a key that is already there.
+  void add(std::string_view key, GgufValue value);
+
+  const std::string& file() const { return file_; }
+  const std::vector<Entry>& entries() const { return entries_; }  // in file order
+
+  bool has(std::string_view key) const { return index_.contains(key); }
+  const GgufValue* find(std::string_view key) const;  // null: no such key
+
+  std::string_view text(std::string_view key) const;
+  std::int64_t integer(std::string_view key) const;
+  double number(std::string_view key) const;
+  bool boolean(std::string_view key) const;
+
+  /// The same, or `fallback` where the key is absent. A key of the wrong type is still an error.
+  std::string_view text_or(std::string_view key, std::string_view fallback) const;
+  std::int64_t integer_or(std::string_view key, std::int64_t fallback) const;
+  double number_or(std::string_view key, double fallback) const;
+  bool boolean_or(std::string_view key, bool fallback) const;
+
+  /// Arrays. strings() is a reference into this object, the others are converted at each call.
+  const std::vector<std::string_view>& strings(std::string_view key) const;
+  std::vector<std::int64_t> integers(std::string_view key) const;
+  std::vector<float> numbers(std::string_view key) const;
+  std::vector<bool> booleans(std::string_view key) const;
+
+ private:
+  const GgufValue& at(std::string_view key) const;
+  const GgufValue& array_at(std::string_view key) const;
+  [[noreturn]] void wrong_type(std::string_view key, const GgufValue& value, std::string_view wanted) const;
+
+  std::string file_;
+  std::vector<Entry> entries_;
+  std::unordered_map<std::string_view, std::size_t> index_;
+};
 
 class Gguf {
  public:

@@ -64,36 +64,6 @@ float sigma_cut(std::span<const float> logits, float best, double sigmas) {
   return static_cast<float>(static_cast<double>(best) - sigmas * std::sqrt(variance));
 }
 
-double surprise_of(double weight, double mass) {
-  return -std::log2(weight / mass);
-}
-
-void keep_unsurprising(Candidates& candidates, double mu) {
-  const double mass = mass_of(candidates);
-  std::size_t kept = 1;
-  while (kept < candidates.size() && surprise_of(candidates[kept].weight, mass) <= mu) ++kept;
-  candidates.resize(std::min(kept, candidates.size()));
-}
-
-void keep_by_zipf(Candidates& candidates, double mu, std::size_t vocab) {
-  constexpr std::size_t kLookedAt = 100;
-  const std::size_t looked_at = std::min(kLookedAt, candidates.size());
-  double products = 0, squares = 0;  // of the line through the logarithms of ranks and weights
-  for (std::size_t i = 0; i + 1 < looked_at; ++i) {
-    const double t = std::log(static_cast<double>(i + 2) / static_cast<double>(i + 1));
-    const double b = std::log(candidates[i].weight / candidates[i + 1].weight);
-    products += t * b;
-    squares += t * t;
-  }
-  if (squares == 0) return;
-  const double exponent = products / squares;
-  const double epsilon = exponent - 1;
-  const double reach = std::pow(
-      epsilon * std::pow(2.0, mu) / (1 - std::pow(static_cast<double>(vocab), -epsilon)), 1 / exponent);
-  if (!(reach < static_cast<double>(candidates.size()))) return;  // no number: all
-  candidates.resize(std::max<std::size_t>(1, static_cast<std::size_t>(std::lround(reach))));
-}
-
 // For each place before the end: how many tokens up to it are the same as those up to the end, by the Z-function of the
 // history read backwards. The token behind such a place would go on with the repetition.
 std::vector<std::pair<TokenId, float>> dry_penalties(std::span<const TokenId> history,

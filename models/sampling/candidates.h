@@ -7,8 +7,6 @@
 //            threshold all but the least likely go, where there are two or more.
 //   top-nσ   Tang et al.: "Top-nσ: not all logits are you need", 2024. Keeps logits within n standard deviations of the
 //            best.
-//   mirostat Basu, Ramachandran, Keskar, Varshney: "Mirostat", 2020, and its simpler second version. Cuts where tokens
-//            are more surprising than `mu` allows; mu is moved by what was chosen.
 //   DRY      p-e-w, text-generation-webui #5677, 2024: "don't repeat yourself". A token that would go on with a sequence
 //            that stood before is penalised by how long that is.
 //
@@ -41,13 +39,6 @@ void keep_typical(Candidates& candidates, double share);
 void exclude_top_choices(Candidates& candidates, double threshold);
 /// The lowest logit that stays.
 float sigma_cut(std::span<const float> logits, float best, double sigmas);
-
-/// In bits.
-double surprise_of(double weight, double mass);
-/// Version 2: those no more surprising than mu.
-void keep_unsurprising(Candidates& candidates, double mu);
-/// Version 1: as many as Zipf's law, with the exponent of the first hundred, allows for mu.
-void keep_by_zipf(Candidates& candidates, double mu, std::size_t vocab);
 
 struct DryRules {
   double multiplier = 0;

@@ -34,7 +34,7 @@ bool tells_of_draw(const SamplingParams& params) {
 
 bool needs_all_candidates(const SamplingParams& params) {
   if (tells_of_draw(params)) return true;
-  return params.top_n_sigma > 0 || params.typical_p < 1 || params.xtc_probability > 0 || params.mirostat > 0;
+  return params.top_n_sigma > 0 || params.typical_p < 1 || params.xtc_probability > 0;
 }
 
 void ban_others(const TokenMask& mask, std::vector<float>& logits) {
@@ -70,16 +70,12 @@ Sampler::Sampler(SamplingParams params, std::size_t vocab, std::uint32_t choice)
                 "the sampling parameters are invalid; validate() them first");
 }
 
-void Sampler::accept(TokenId token, TokenOrigin origin, std::optional<double> surprise) {
+void Sampler::accept(TokenId token, TokenOrigin origin) {
   REPRISE_CHECK(token >= 0 && static_cast<std::size_t>(token) < vocab_, "a token is outside the vocabulary");
   const bool output = origin == TokenOrigin::kOutput;
   ++state_.accepted;
   if (output) ++state_.step;
   if (has_dry(params_)) state_.history.push_back(token);
-  if (surprise) {
-    state_.mu = state_.mu.value_or(2 * params_.mirostat_tau) -
-                params_.mirostat_eta * (*surprise - params_.mirostat_tau);
-  }
   if (!has_repetition(params_) && !(output && has_output_penalty(params_))) return;
   SamplerState::Seen& seen = state_.seen[token];
   seen.last = state_.accepted;
@@ -233,11 +229,8 @@ TokenId Sampler::draw(std::span<const float> logits, float best, std::vector<Ran
 void Sampler::draw_of_all(std::span<const float> logits, float best, std::vector<RankedToken>& storage,
                           Sampled& sampled) const {
   const Softmax softmax(best, params_.temperature);
-  const bool filters = params_.mirostat == 0;
-  const float lowest =
-      filters && params_.top_n_sigma > 0 ? sigma_cut(logits, best, params_.top_n_sigma) : -kInfinity;
-  const std::size_t most =
-      filters && params_.top_k > 0 ? static_cast<std::size_t>(params_.top_k) : logits.size();
+  const float lowest = params_.top_n_sigma > 0 ? sigma_cut(logits, best, params_.top_n_sigma) : -kInfinity;
+  const std::size_t most = params_.top_k > 0 ? static_cast<std::size_t>(params_.top_k) : logits.size();
   Ranking ranking(logits, storage);
   Candidates candidates;
   for (std::size_t i = 0; i < most && ranking.at(i); ++i) {
@@ -246,27 +239,18 @@ void Sampler::draw_of_all(std::span<const float> logits, float best, std::vector
     if (weight == 0 || one.logit < lowest) break;
     candidates.push_back({one.token, weight});
   }
-  if (filters) {
-    const double enough = params_.top_p * mass_of(candidates);
-    std::size_t kept = 0;
-    for (double held = 0; kept < candidates.size() && (kept == 0 || params_.top_p >= 1 || held < enough);
-         ++kept) {
-      if (candidates[kept].weight < params_.min_p) break;
-      held += candidates[kept].weight;
-    }
-    candidates.resize(std::max<std::size_t>(kept, 1));
-    if (params_.typical_p < 1) keep_typical(candidates, params_.typical_p);
-    if (params_.xtc_probability > 0 &&
-        second_uniform(params_.seed, choice_, state_.step) < params_.xtc_probability) {
-      exclude_top_choices(candidates, params_.xtc_threshold);
-    }
-  } else {
-    const double mu = state_.mu.value_or(2 * params_.mirostat_tau);
-    if (params_.mirostat == 1) {
-      keep_by_zipf(candidates, mu, vocab_);
-    } else {
-      keep_unsurprising(candidates, mu);
-    }
+  const double enough = params_.top_p * mass_of(candidates);
+  std::size_t kept = 0;
+  for (double held = 0; kept < candidates.size() && (kept == 0 || params_.top_p >= 1 || held < enough);
+       ++kept) {
+    if (candidates[kept].weight < params_.min_p) break;
+    held += candidates[kept].weight;
+  }
+  candidates.resize(std::max<std::size_t>(kept, 1));
+  if (params_.typical_p < 1) keep_typical(candidates, params_.typical_p);
+  if (params_.xtc_probability > 0 &&
+      second_uniform(params_.seed, choice_, state_.step) < params_.xtc_probability) {
+    exclude_top_choices(candidates, params_.xtc_threshold);
   }
   const double mass = mass_of(candidates);
   const double target = uniform(params_.seed, choice_, state_.step) * mass;
@@ -278,7 +262,6 @@ void Sampler::draw_of_all(std::span<const float> logits, float best, std::vector
     if (sum > target) break;
   }
   sampled.token = chosen->token;
-  if (params_.mirostat > 0) sampled.surprise = surprise_of(chosen->weight, mass);
   if (!tells_of_draw(params_)) return;
   sampled.logprob = std::log(chosen->weight / mass);
   for (const Candidate& one : candidates) {

@@ -10,8 +10,8 @@
 //      min_tokens           what ends a reply is not chosen while it is too short
 //   4. temperature 0        the best token, the lowest id among equals, and done
 //   5. temperature          logit /= temperature
-//   6. top_n_sigma, top_k  7. top_p  8. min_p, typical_p, XTC    each on what the one before it left; mirostat in place
-//                           of all of them (models/sampling/candidates.h)
+//   6. top_n_sigma, top_k  7. top_p  8. min_p, typical_p, XTC    each on what the one before it left
+//                           (models/sampling/candidates.h)
 //   9. the draw             the first token, in rank order, at which the running sum of the mass passes u
 //                           times the whole; u is one uniform number (models/sampling/noise.h)
 // Rank order is by logit, higher first, and by token id among equals, lower first.
@@ -39,8 +39,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/mask_slot.h"
 #include "base/sampling.h"
+#include "base/token_mask.h"
 #include "models/sampling/ranking.h"
 
 namespace reprise::models {
@@ -54,9 +54,8 @@ struct TokenLogprob {
 
 struct Sampled {
   TokenId token = 0;
-  std::optional<double> logprob{};   // of `token`; there if the request asked for logprobs
-  std::vector<TokenLogprob> top{};   // the model's best, in rank order; NaN and -infinity are left out
-  std::optional<double> surprise{};  // of `token` in what it was drawn from, in bits; for mirostat
+  std::optional<double> logprob{};  // of `token`; there if the request asked for logprobs
+  std::vector<TokenLogprob> top{};  // the model's best, in rank order; NaN and -infinity are left out
 
   bool operator==(const Sampled&) const = default;
 };
@@ -88,7 +87,6 @@ struct SamplerState {
   std::uint64_t accepted = 0;  // prompt and output tokens accepted
   std::unordered_map<TokenId, Seen> seen{};
   std::vector<TokenId> history{};  // all tokens, where DRY looks at them
-  std::optional<double> mu{};      // mirostat's, from the first chosen token on
 
   bool operator==(const SamplerState&) const = default;
 };
@@ -125,9 +123,8 @@ class Sampler {
   /// `params` must be valid for this vocabulary. `choice` tells the n completions of a request apart.
   Sampler(SamplingParams params, std::size_t vocab, std::uint32_t choice = 0);
 
-  /// Takes note of a token: every prompt token once, in order, then each output token, with its surprise where
-  /// sample() told one.
-  void accept(TokenId token, TokenOrigin origin, std::optional<double> surprise = {});
+  /// Takes note of a token: every prompt token once, in order, then each output token.
+  void accept(TokenId token, TokenOrigin origin);
 
   /// The token of the current step. `logits` has one for each token of the vocabulary.
   /// `mask`: what may be chosen; null: all.
@@ -136,7 +133,7 @@ class Sampler {
 
   /// The same choice as sample()'s, up to rounding of the masses, to be made elsewhere. Nothing if logprobs
   /// are wanted, if more tokens than `most_adjustments` have their logits changed, or for what needs all
-  /// candidates: top_n_sigma, typical_p, XTC, mirostat and DRY.
+  /// candidates: top_n_sigma, typical_p, XTC and DRY.
   std::optional<DrawPlan> plan(std::size_t most_adjustments) const;
 
   const SamplingParams& params() const { return params_; }

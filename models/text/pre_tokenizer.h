@@ -1,11 +1,8 @@
 #pragma once
-// The pre-tokenizer: cuts normalised text into the pieces that the model encodes one by one.
+// What a text goes through before the model encodes it: the Normalizer rewrites it, the PreTokenizer cuts it into pieces.
+// Both are lists of steps that run one after the other, and immutable.
 //
-// Steps run one after the other, each on every piece of the step before, which it sees as a text of its own:
-// anchors and lookaheads do not reach into the neighbours. Known word patterns are scanned by hand
-// (word_scanner.h), the rest goes through PCRE2.
-//
-// Threading: immutable; run() may be called from many threads at once, each with a Session of its own.
+// Threading: const access from any thread; PreTokenizer::run() with a Session of its own for each.
 
 #include <cstddef>
 #include <optional>
@@ -20,6 +17,24 @@
 
 namespace reprise::models {
 
+class Normalizer {
+ public:
+  /// LoadError, naming `source`, for a pattern that cannot be compiled.
+  Normalizer(std::vector<NormalizerStep> steps, std::string_view source);
+
+  /// `text` (valid UTF-8) itself if nothing changes, else its normalised form, which `storage` then holds.
+  std::string_view run(std::string_view text, std::string& storage) const;
+
+ private:
+  struct Step {
+    NormalizerStep spec;
+    std::optional<Regex> regex;  // kReplaceRegex
+  };
+  static std::string apply(const Step& step, std::string_view text);
+
+  std::vector<Step> steps_;
+};
+
 /// Takes the pieces in order. None is empty.
 class PieceSink {
  public:
@@ -29,6 +44,8 @@ class PieceSink {
   ~PieceSink() = default;
 };
 
+/// Each step sees every piece of the step before as a text of its own: anchors and lookaheads do not reach into the
+/// neighbours. Known word patterns are scanned by hand (word_scanner.h), the rest goes through PCRE2.
 class PreTokenizer {
  public:
   /// LoadError, naming `source`, for a step that cannot be done.

@@ -1,8 +1,19 @@
 #pragma once
-// A compiled regular expression (PCRE2, UTF-8, Unicode properties, JIT where the machine allows it).
+// Regular expressions of tokenizers, on PCRE2 (UTF-8, Unicode properties, JIT where the machine allows it).
 //
-// Patterns are in PCRE2's syntax; regex_syntax.h translates those of tokenizer.json. `^` and `$` match at
-// lines, `.` does not match \n, \n alone ends a line: as in Oniguruma, which the patterns are written for.
+// A Regex takes a pattern in PCRE2's syntax. Those of tokenizer.json are written for Oniguruma; to_pcre2() says the same
+// where the two differ:
+//
+//   \s \S           the White_Space property; PCRE2's own \s has one character more
+//   \w \W \b \B     Oniguruma's notion of a word
+//   \h \v           a hexadecimal digit, a vertical tab
+//   \uHHHH {,n}     forms that PCRE2 does not know
+//   x{n,m}+         a repeated interval, not a possessive one
+//   [a[^b]&&[c]]    nested classes and intersections, rewritten with lookaheads
+//   \p{Letter}      long names of categories; names of scripts mean the script alone, not its extensions
+//   (?m:…)          a dot that matches newlines
+//
+// As in Oniguruma `^` and `$` match at lines, `.` does not match \n, \n alone ends a line.
 //
 // Work is bounded: a match gives up with a RegexError once it has taken more steps from one place than a
 // fixed number plus a multiple of the text's length, and so do all searches in a text together once they have
@@ -15,6 +26,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -75,5 +87,14 @@ class Regex {
   struct Code;
   std::unique_ptr<Code> code_;
 };
+
+/// RegexError for what cannot be translated. The result may still be refused by the Regex constructor.
+std::string to_pcre2(std::string_view pattern);
+
+/// `text` as a pattern that matches just this text.
+std::string quote_regex(std::string_view text);
+
+/// Returns the parts one after another: patterns are made of shorter ones.
+std::string join(std::initializer_list<std::string_view> parts);
 
 }  // namespace reprise::models

@@ -1,28 +1,207 @@
 #include "models/text/tokenizer.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "base/utf8.h"
-#include "models/text/added_tokens.h"
-#include "models/text/bpe.h"
-#include "models/text/byte_trie.h"
-#include "models/text/normalizer.h"
+#include "models/files/load_error.h"
+#include "models/text/byte_alphabet.h"
 #include "models/text/piece_cache.h"
+#include "models/text/piece_models.h"
 #include "models/text/pre_tokenizer.h"
-#include "models/text/spm.h"
 #include "models/text/string_table.h"
-#include "models/text/token_tables.h"
-#include "models/text/unigram.h"
-#include "models/text/word_piece.h"
+#include "models/text/unicode.h"
 
 namespace reprise::models {
 namespace {
 
 constexpr std::size_t kCacheSlots = 1 << 14;
 constexpr std::size_t kLongestText = std::size_t{1} << 30;
+
+// -- tables by id
+
+constexpr std::size_t kMostTokens = std::size_t{1} << 22;
+
+std::size_t count_ids(const TokenizerSpec& spec) {
+  std::size_t count = spec.tokens.size();
+  for (const AddedToken& token : spec.added) count = std::max(count, static_cast<std::size_t>(token.id) + 1);
+  return count;
+}
+
+// The spec with the ids that mean something (unk, bos, …) dropped where they are out of range. LoadError, naming
+// spec.source, for tokens or added tokens whose ids are.
+TokenizerSpec check_ids(TokenizerSpec spec) {
+  for (const AddedToken& token : spec.added) {
+    if (token.id < 0) throw LoadError(spec.source, token.content, "an added token with a negative id");
+  }
+  const std::size_t count = count_ids(spec);
+  if (count > kMostTokens) throw LoadError(spec.source, "vocab", "ids past 4194303");
+  for (std::optional<TokenId>* id : {&spec.unk, &spec.bos, &spec.eos, &spec.pad}) {
+    if (*id && (**id < 0 || static_cast<std::size_t>(**id) >= count)) id->reset();
+  }
+  return spec;
+}
+
+// These need a spec that check_ids() has seen. By id: how the vocabulary writes the token, the bytes it decodes to, and
+// whether it is special.
+std::vector<std::string> texts_by_id(const TokenizerSpec& spec) {
+  std::vector<std::string> texts = spec.tokens;
+  texts.resize(count_ids(spec));
+  for (const AddedToken& token : spec.added) texts[token.id] = token.content;
+  return texts;
+}
+
+// `text` with every `from` replaced by `to`.
+std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  std::size_t done = 0;
+  for (std::size_t at; !from.empty() && (at = text.find(from, done)) != std::string_view::npos;) {
+    out.append(text.substr(done, at - done)).append(to);
+    done = at + from.size();
+  }
+  return out.append(text.substr(done));
+}
+
+std::vector<std::string> bytes_by_id(const TokenizerSpec& spec) {
+  std::vector<std::string> bytes = texts_by_id(spec);
+  std::vector<bool> is_added(bytes.size());
+  for (const AddedToken& token : spec.added) is_added[token.id] = true;
+  for (std::size_t id = 0; id < bytes.size(); ++id) {
+    const TokenType type = id < spec.types.size() ? spec.types[id] : TokenType::kNormal;
+    if (type == TokenType::kUnused && !is_added[id]) {
+      bytes[id].clear();
+      continue;
+    }
+    const bool may_be_byte = spec.decoder.byte_tokens && (spec.types.empty() || type == TokenType::kByte);
+    if (const auto byte = may_be_byte ? byte_of_fallback_token(bytes[id]) : std::nullopt) {
+      bytes[id] = std::string(1, static_cast<char>(*byte));
+      continue;
+    }
+    if (spec.decoder.alphabet == DecoderSpec::Alphabet::kByteLevel && !is_added[id]) {
+      // A token outside the alphabet stands for its own text.
+      if (auto decoded = from_letters(bytes[id])) bytes[id] = std::move(*decoded);
+    }
+    for (const auto& [from, to] : spec.decoder.replacements) bytes[id] = replace_all(bytes[id], from, to);
+  }
+  return bytes;
+}
+
+std::vector<bool> specials_by_id(const TokenizerSpec& spec) {
+  std::vector<bool> flags(count_ids(spec));
+  for (std::size_t id = 0; id < std::min(spec.types.size(), flags.size()); ++id) {
+    flags[id] = spec.types[id] == TokenType::kControl || spec.types[id] == TokenType::kUnknown;
+  }
+  for (const AddedToken& token : spec.added) {
+    if (token.special) flags[token.id] = true;
+  }
+  return flags;
+}
+
+// Whether no token has SentencePiece's space (U+2581) behind another character, and that space is a token itself. Then
+// merges never cross from a word to the next, and words can be encoded one by one.
+bool keeps_words_apart(const TokenizerSpec& spec) {
+  const auto crosses = [](const std::string& token) {
+    for (std::size_t at = 0; (at = token.find(kSpaceMark, at + 1)) != std::string::npos;) {
+      if (!std::string_view(token).substr(0, at).ends_with(kSpaceMark)) return true;
+    }
+    return false;
+  };
+  const bool merges = spec.model == TokenizerModel::kBpe || spec.model == TokenizerModel::kSpm;
+  if (!merges || spec.byte_level) return false;
+  return std::find(spec.tokens.begin(), spec.tokens.end(), kSpaceMark) != spec.tokens.end() &&
+         std::none_of(spec.tokens.begin(), spec.tokens.end(), crosses);
+}
+
+// -- added tokens
+
+bool is_word_before(std::string_view text, std::size_t at) {
+  return at > 0 && is_word_character(read_valid_utf8(text, previous_utf8(text, at)).code_point);
+}
+
+bool is_word_after(std::string_view text, std::size_t at) {
+  return at < text.size() && is_word_character(read_valid_utf8(text, at).code_point);
+}
+
+std::size_t skip_space_back(std::string_view text, std::size_t at, std::size_t limit) {
+  while (at > limit) {
+    const std::size_t before = previous_utf8(text, at);
+    if (!(char_class(read_valid_utf8(text, before).code_point) & kSpace)) break;
+    at = before;
+  }
+  return at;
+}
+
+std::size_t skip_space(std::string_view text, std::size_t at) {
+  while (at < text.size()) {
+    const Utf8Char read = read_valid_utf8(text, at);
+    if (!(char_class(read.code_point) & kSpace)) break;
+    at += read.length;
+  }
+  return at;
+}
+
+// Cuts a text at the tokens that are recognised in the text itself: at each place the longest token that is there counts,
+// and the leftmost place comes first. A token that wants to be a single word and is none is passed over together with its
+// text.
+class AddedTokens {
+ public:
+  // Looks for token.content of each; `id` need not be unique.
+  explicit AddedTokens(std::vector<AddedToken> tokens);
+
+  bool is_empty() const { return trie_.is_empty(); }
+
+  struct Segment {
+    std::string_view text;  // with the white space that a token swallowed
+    TokenId id = -1;        // -1: text between tokens
+  };
+
+  // The segments of `text`, which is valid UTF-8, in order; none is empty. Without `parse_special` special
+  // tokens are text.
+  std::vector<Segment> split(std::string_view text, bool parse_special) const;
+
+ private:
+  std::vector<AddedToken> tokens_;
+  ByteTrie trie_;  // of places in tokens_
+};
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+  for (std::size_t i = 0; i < tokens_.size(); ++i) trie_.add(tokens_[i].content, static_cast<TokenId>(i));
+}
+
+std::vector<AddedTokens::Segment> AddedTokens::split(std::string_view text, bool parse_special) const {
+  std::vector<Segment> segments;
+  const auto is_wanted = [&](TokenId place) { return parse_special || !tokens_[place].special; };
+  std::size_t done = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    if (!trie_.can_begin(text[at])) {
+      ++at;
+      continue;
+    }
+    const ByteTrie::Match match = trie_.longest(text, at, is_wanted);
+    if (match.id < 0) {
+      ++at;
+      continue;
+    }
+    const AddedToken& token = tokens_[match.id];
+    std::size_t begin = at;
+    std::size_t end = at + match.length;
+    at = end;
+    if (token.single_word && (is_word_before(text, begin) || is_word_after(text, end))) continue;
+    if (token.lstrip) begin = skip_space_back(text, begin, done);
+    if (token.rstrip) at = end = skip_space(text, end);
+    if (begin > done) segments.push_back({text.substr(done, begin - done)});
+    segments.push_back({text.substr(begin, end - begin), token.id});
+    done = end;
+  }
+  if (done < text.size()) segments.push_back({text.substr(done)});
+  return segments;
+}
 
 std::vector<AddedToken> select(const TokenizerSpec& spec, bool normalized) {
   std::vector<AddedToken> chosen;
@@ -42,7 +221,7 @@ std::vector<AddedToken> select_normalized(const TokenizerSpec& spec, const Norma
   return chosen;
 }
 
-using PieceModel = std::variant<Bpe, Spm, Unigram, ByteTrie, WordPiece>;
+using PieceModel = std::variant<Bpe, Spm, Unigram, WordPiece, LongestMatch>;
 
 PieceModel build_model(const TokenizerSpec& spec, const StringTable& tokens) {
   switch (spec.model) {
@@ -57,9 +236,7 @@ PieceModel build_model(const TokenizerSpec& spec, const StringTable& tokens) {
     case TokenizerModel::kLongestMatch:
       break;
   }
-  ByteTrie trie;
-  for (std::size_t id = 0; id < tokens.size(); ++id) trie.add(tokens[id], static_cast<TokenId>(id));
-  return trie;
+  return PieceModel(std::in_place_type<LongestMatch>, spec, tokens);
 }
 
 }  // namespace
@@ -152,7 +329,7 @@ class Tokenizer::Impl::Encoder final : public PieceSink {
     } else if (const auto* words = std::get_if<WordPiece>(&impl_.model)) {
       words->encode(bytes, work_, ids);
     } else {
-      match_longest(std::get<ByteTrie>(impl_.model), bytes);
+      std::get<LongestMatch>(impl_.model).encode(bytes, work_, ids);
     }
     if (is_short) impl_.cache.put(bytes, hash, std::span(ids).subspan(before));
   }
@@ -167,20 +344,6 @@ class Tokenizer::Impl::Encoder final : public PieceSink {
         impl_.pre_tokenizer.run(segment.text, is_first && segment.text.data() == normal.data(), session_,
                                 *this);
       }
-    }
-  }
-
-  void match_longest(const ByteTrie& trie, std::string_view bytes) {
-    ++work_.pieces;
-    for (std::size_t at = 0; at < bytes.size();) {
-      const ByteTrie::Match match = trie.longest(bytes, at, [](TokenId) { return true; });
-      ++work_.lookups;
-      if (match.id >= 0) {
-        ids.push_back(match.id);
-      } else if (impl_.unk) {
-        ids.push_back(*impl_.unk);
-      }
-      at += match.id >= 0 ? match.length : 1;
     }
   }
 
@@ -291,16 +454,7 @@ bool Tokenizer::is_special(TokenId id) const {
 }
 
 bool Tokenizer::covers_all_text() const {
-  if (const auto* bpe = std::get_if<Bpe>(&impl_->model)) return bpe->covers_all_bytes();
-  if (const auto* spm = std::get_if<Spm>(&impl_->model)) return spm->covers_all_bytes();
-  if (const auto* unigram = std::get_if<Unigram>(&impl_->model)) return unigram->covers_all_bytes();
-  if (std::holds_alternative<WordPiece>(impl_->model)) return false;
-  const auto& trie = std::get<ByteTrie>(impl_->model);
-  for (int byte = 1; byte < 256; ++byte) {
-    const char text = static_cast<char>(byte);
-    if (trie.longest({&text, 1}, 0, [](TokenId) { return true; }).id < 0) return false;
-  }
-  return true;
+  return std::visit([](const auto& model) { return model.covers_all_bytes(); }, impl_->model);
 }
 
 std::optional<TokenId> Tokenizer::bos() const {

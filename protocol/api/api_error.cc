@@ -1,5 +1,7 @@
 #include "protocol/api/api_error.h"
 
+#include "base/utf8.h"
+
 namespace reprise::protocol {
 
 namespace {
@@ -72,6 +74,32 @@ ApiError to_api_error(const runtime::Error& error) {
       break;
   }
   return out;
+}
+
+Json error_envelope(const ApiError& error) {
+  Json body{{"message", as_utf8(error.message)},
+            {"type", error_type(error)},
+            {"param", nullptr},
+            {"code", error.code}};
+  if (!error.param.empty()) body["param"] = as_utf8(error.param);
+  return Json{{"error", std::move(body)}};
+}
+
+std::string_view error_type(const ApiError& error) {
+  switch (error.status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "service_unavailable_error";
+    default:
+      return error.status >= 500 ? "server_error" : "invalid_request_error";
+  }
 }
 
 void refuse_field(const std::string& field, std::string_view code, const std::string& message) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/json.h"
 #include "protocol/service.h"
 
 namespace reprise::protocol {
@@ -27,6 +28,12 @@ struct ApiError {
 ApiError to_api_error(const ServiceError& error);
 /// Of an ask that the engine did not answer.
 ApiError to_api_error(const runtime::Error& error);
+
+/// OpenAI's envelope around what went wrong: {"error":{"message":…,"type":…,"param":…,"code":…}}. Messages may quote what clients sent: bytes that are
+/// not UTF-8 are replaced by U+FFFD.
+Json error_envelope(const ApiError& error);
+/// OpenAI's word for the kind of error; follows from the status.
+std::string_view error_type(const ApiError& error);
 
 class BadRequest : public std::exception {
  public:

@@ -13,8 +13,8 @@ struct BodyLimits {
   std::size_t nesting = 64;       // of arrays and objects in the body
   std::size_t values = 250'000;   // of all kinds in the body, token ids apart
   std::size_t members = 100'000;  // of all its objects together
-  std::size_t messages = 4096;
-  std::size_t tools = 512;
+  std::size_t messages = 65'536;
+  std::size_t tools = 4096;
   std::size_t stop_strings = 16;
   std::size_t stop_bytes = 1024;           // of each stop string
   std::size_t prompt_bytes = 16u << 20;    // of a text prompt, or of all messages together

@@ -1,16 +1,16 @@
 #pragma once
 // What an API is to the server: a Dialect, which says how its errors look, and Endpoints, each of which
 // answers at a path. HTTP knows these alone; an API implements them in a folder of its own and names its
-// paths in a list of ApiRoute (protocol/openai/openai_api.h is the first, protocol/apis.h has them all).
+// paths in a list of ApiRoute (protocol/apis.h has them all).
 //
-//   bytes of a body --Endpoint::parse()--> GenerationCall --stream() or whole()--> Reply (protocol/api/reply.h)
+//   bytes of a body --Endpoint::parse()--> GenerationCall --stream() or whole()--> Reply
 //                                     \--> Question       --answer()-------------> a JSON body
 //
 // What goes wrong before the first byte of a reply, in HTTP or in the engine, is told by error_answer(); what
 // goes wrong in an open stream by StreamedReply::failed().
 //
 // Threading: dialects and endpoints are shared by all connections and parsing threads: what they keep they
-// guard. Calls and questions belong to one actor at a time.
+// guard. Calls, questions and replies belong to one actor at a time.
 
 #include <cstdint>
 #include <memory>
@@ -23,7 +23,8 @@
 #include "protocol/api/api_error.h"
 #include "protocol/api/api_request.h"
 #include "protocol/api/body_limits.h"
-#include "protocol/api/reply.h"
+#include "protocol/chat/chat_format.h"
+#include "protocol/reply/reply_parser.h"
 #include "protocol/service.h"
 #include "runtime/task.h"
 
@@ -38,6 +39,55 @@ class Dialect {
     std::string body;
   };
   virtual ErrorAnswer error_answer(const ApiError& error) const = 0;
+};
+/// How OpenAI tells errors (error_envelope()), and every API that has no way of its own.
+const Dialect& openai_dialect();
+
+/// The engine's events as the text that a client of some API gets. One object for each request.
+///
+/// The calls come in the order of the engine's events (protocol/service.h): admitted() once and first, then
+/// started() for each prompt, delta() and finished() for each choice, done() last. Each appends what is to be
+/// sent now to `out`, or nothing. Of a reply in one piece that is the body, in done().
+class Reply {
+ public:
+  Reply() = default;
+  virtual ~Reply() = default;
+  Reply(const Reply&) = delete;
+  Reply& operator=(const Reply&) = delete;
+
+  /// `now` in seconds since 1970.
+  virtual void admitted(const Admitted& event, std::int64_t now, std::string& out) = 0;
+  /// Of a request with want_progress, before started().
+  virtual void progress(const Progress&, std::string&) {}
+  virtual void started(const Started& event, std::string& out) = 0;
+  virtual void delta(Delta event, std::string& out) = 0;
+  virtual void finished(const Finished& event, std::string& out) = 0;
+  virtual void done(const Done& event, std::string& out) = 0;
+  /// Of a request for embeddings, in the place of delta() and finished().
+  virtual void embedded(Embedded, std::string&) {}
+};
+
+/// A reply that is sent as it grows. It has two calls more, which may come at any place, also before
+/// admitted(): keep_alive(), where the client has seen nothing for a while, and failed(), after which nothing
+/// comes. It writes whole events only, and ends its stream itself, in done() or failed(), where its API has a
+/// mark for that.
+class StreamedReply : public Reply {
+ public:
+  /// A literal: "text/event-stream; charset=utf-8".
+  virtual std::string_view content_type() const = 0;
+  /// May append nothing where the API has no way to say it.
+  virtual void keep_alive(std::string& out) = 0;
+  virtual void failed(const ApiError& error, std::string& out) = 0;
+};
+
+/// What a reply is made with.
+struct ReplyContext {
+  std::string id{};             // 32 hex digits at random, that no other request has
+  ChatFormatPtr chat{};         // the model's; null: it has none, and its replies are plain text
+  ReplyParserOptions parser{};  // of a chat; prompt_tail and id_seed are left to parser_of()
+
+  /// For the text of one choice of a chat.
+  ReplyParser parser_of(std::uint32_t choice, const Started& started) const;
 };
 
 /// A request for text, and how its client wants it.
@@ -79,7 +129,7 @@ using ParsedCall = std::variant<ApiError, std::unique_ptr<GenerationCall>, std::
 struct ApiInput {
   std::string_view body;
   std::string_view path_end{};    // what stands in the place of a path's {…}, with %xx decoded
-  std::string_view query{};       // of the target (protocol/api/query.h)
+  std::string_view query{};       // of the target: query_value()
   std::string_view cache_salt{};  // of the query or the header, for methods without a body
   std::string_view tenant{};      // empty: the server has no keys
   bool deletes = false;           // the method was DELETE, at a path of kGetDelete
@@ -108,8 +158,8 @@ struct ApiRoute {
 
 /// All that a server answers beside its own pages.
 struct ApiTable {
-  std::vector<ApiRoute> routes;
-  std::shared_ptr<const Dialect> elsewhere;  // for errors at paths that are nobody's
+  std::vector<ApiRoute> routes{};
+  const Dialect* elsewhere = nullptr;  // for errors at paths that are nobody's; outlives the table
 };
 
 }  // namespace reprise::protocol

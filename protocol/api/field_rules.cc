@@ -15,7 +15,7 @@ using Fate = FieldRule::Fate;
 constexpr std::string_view kNoBeams = "only of beam search, which is refused";
 constexpr std::string_view kOperators = "the operator decides where and how a model is held";
 constexpr std::string_view kSpeed = "changes how fast an answer comes, not what it says";
-constexpr std::string_view kTemplates = "the model's template says this";
+constexpr std::string_view kByTemplate = "the model's template says this";
 constexpr std::string_view kLabel = "a label for the client's own records";
 constexpr std::string_view kTextOnly = "models here take text";
 constexpr std::string_view kWholePrompt =
@@ -48,6 +48,7 @@ constexpr std::array kRules = {
     FieldRule{"bad_words", Fate::kRefused, "[]", "use logit_bias"},
     FieldRule{"samplers", Fate::kRefused, R"([] "")", "the order of samplers is fixed"},
     FieldRule{"dynatemp_range", Fate::kRefused, "0", "use temperature"},
+    FieldRule{"mirostat", Fate::kRefused, "0", "use top_p, min_p or typical_p"},
     FieldRule{"use_beam_search", Fate::kRefused, "false", "use best_of"},
     FieldRule{"length_penalty", Fate::kRefused, "1", kNoBeams},
     FieldRule{"token_healing", Fate::kRefused, "false", ""},
@@ -79,7 +80,7 @@ constexpr std::array kRules = {
     FieldRule{"penalize_nl", Fate::kReported, "false", "its servers have dropped it"},
     FieldRule{"penalize_newline", Fate::kReported, "false", "its servers have dropped it"},
     FieldRule{"penalty_prompt", Fate::kReported, "", "its servers have dropped it"},
-    FieldRule{"add_special_tokens", Fate::kReported, "", kTemplates},
+    FieldRule{"add_special_tokens", Fate::kReported, "", kByTemplate},
     FieldRule{"include_reasoning", Fate::kReported, "true", "reasoning is a part of its own in every answer"},
     FieldRule{"separate_reasoning", Fate::kReported, "true",
               "reasoning is a part of its own in every answer"},
@@ -116,6 +117,8 @@ constexpr std::array kRules = {
     FieldRule{"reasoning_control", Fate::kIgnored, "", "the reasoning of every reply can be ended"},
     FieldRule{"early_stopping", Fate::kIgnored, "", kNoBeams},
     FieldRule{"dynatemp_exponent", Fate::kIgnored, "", "only of dynatemp_range, which is refused"},
+    FieldRule{"mirostat_tau", Fate::kIgnored, "", "only of mirostat, which is refused"},
+    FieldRule{"mirostat_eta", Fate::kIgnored, "", "only of mirostat, which is refused"},
     FieldRule{"guided_decoding_backend", Fate::kIgnored, "", "there is one"},
     FieldRule{"spaces_between_special_tokens", Fate::kIgnored, "", "special tokens are not shown"},
     FieldRule{"id_slot", Fate::kIgnored, "", kSpeed},
@@ -131,10 +134,10 @@ constexpr std::array kRules = {
     FieldRule{"num_keep", Fate::kIgnored, "", kWholePrompt},
     FieldRule{"truncate", Fate::kIgnored, "", kWholePrompt},
     FieldRule{"shift", Fate::kIgnored, "", kWholePrompt},
-    FieldRule{"thinking_forced_open", Fate::kIgnored, "", kTemplates},
-    FieldRule{"chat_format", Fate::kIgnored, "", kTemplates},
-    FieldRule{"generation_prompt", Fate::kIgnored, "", kTemplates},
-    FieldRule{"preserved_tokens", Fate::kIgnored, "", kTemplates},
+    FieldRule{"thinking_forced_open", Fate::kIgnored, "", kByTemplate},
+    FieldRule{"chat_format", Fate::kIgnored, "", kByTemplate},
+    FieldRule{"generation_prompt", Fate::kIgnored, "", kByTemplate},
+    FieldRule{"preserved_tokens", Fate::kIgnored, "", kByTemplate},
     FieldRule{"grammar_triggers", Fate::kIgnored, "", "only of grammar_lazy, which is refused"},
     FieldRule{"keep_alive", Fate::kIgnored, "", kOperators},
     FieldRule{"num_ctx", Fate::kIgnored, "", kOperators},

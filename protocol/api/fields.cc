@@ -1,8 +1,10 @@
 #include "protocol/api/fields.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <deque>
+#include <limits>
 
 #include "protocol/api/api_error.h"
 
@@ -11,6 +13,7 @@ namespace {
 
 constexpr std::size_t kFewMembers = 32;
 constexpr std::size_t kQuotedBytes = 80;
+constexpr std::int64_t kMostTokenId = std::numeric_limits<TokenId>::max();
 
 thread_local LookupRecorder* recorder = nullptr;
 
@@ -218,6 +221,67 @@ std::optional<Fields> Fields::within(std::string_view name) const {
   if (value == nullptr) return std::nullopt;
   if (reading_ == nullptr) return Fields(*value, path_of(name));
   return Fields(*value, path_of(name), *this);
+}
+
+TokenList read_token_list(const Json::Array& items, const std::string& path, const BodyLimits& limits) {
+  if (items.size() > limits.prompt_tokens) {
+    refuse_field(path, "too_long",
+                 std::to_string(items.size()) + " tokens, more than " + std::to_string(limits.prompt_tokens));
+  }
+  TokenList tokens;
+  tokens.reserve(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!items[i].is_int()) refuse_kind(item_of(path, i), "a token id", items[i]);
+    const std::int64_t id = items[i].as_int();
+    if (id < 0 || id > kMostTokenId) {
+      refuse_field(item_of(path, i), "out_of_range", std::to_string(id) + " is not a token id");
+    }
+    tokens.push_back(static_cast<TokenId>(id));
+  }
+  return tokens;
+}
+
+Json parse_body(std::string_view body, const BodyLimits& limits, BodyHolds holds) {
+  const std::size_t ids = holds == BodyHolds::kTokenIds ? limits.prompt_tokens : 0;
+  Outcome<Json, JsonError> parsed = Json::parse(body, {.bytes = body.size(),
+                                                       .depth = limits.nesting,
+                                                       .values = limits.values + ids,
+                                                       .members = limits.members});
+  if (!parsed) throw BadRequest({.message = parsed.error().message, .code = "invalid_json"});
+  if (!parsed->is_object()) {
+    throw BadRequest({.message = std::string("the body must be a JSON object, not ") + parsed->kind_name(),
+                      .code = "invalid_json"});
+  }
+  return std::move(*parsed);
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string decoded;
+  while (!text.empty()) {
+    unsigned byte = 0;
+    if (text[0] == '%' && text.size() >= 3 &&
+        std::from_chars(text.data() + 1, text.data() + 3, byte, 16).ptr == text.data() + 3) {
+      decoded += static_cast<char>(byte);
+      text.remove_prefix(3);
+    } else {
+      decoded += text[0];
+      text.remove_prefix(1);
+    }
+  }
+  return decoded;
+}
+
+std::optional<std::string> query_value(std::string_view query, std::string_view name) {
+  while (!query.empty()) {
+    const std::string_view member = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(member.size() + 1, query.size()));
+    const std::size_t equals = member.find('=');
+    if (percent_decoded(member.substr(0, equals)) != name) continue;
+    std::string value(equals == std::string_view::npos ? std::string_view() : member.substr(equals + 1));
+    std::replace(value.begin(), value.end(), '+', ' ');
+    return percent_decoded(value);
+  }
+  return std::nullopt;
 }
 
 }  // namespace reprise::protocol

@@ -1,5 +1,5 @@
 #pragma once
-// Reading the members of a JSON object that a client sent, with errors that name the member.
+// Reading what a client sent: the members of a body's JSON, with errors that name the member, and those of a query.
 //
 // A member that is null counts as one that is not there, as clients expect. Everything here throws
 // BadRequest. What a client wrote is quoted in part only, so that no error is longer than a few lines.
@@ -10,7 +10,7 @@
 // Names of many members are sorted once, so that looking for all the names we know takes no longer than
 // reading the object did.
 //
-// Threading: reads a value that must outlive it; a body's Fields belong to one thread.
+// Threading: Fields reads a value that must outlive it; a body's Fields belong to one thread.
 
 #include <cstdint>
 #include <functional>
@@ -22,8 +22,16 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/token.h"
+#include "protocol/api/body_limits.h"
 
 namespace reprise::protocol {
+
+/// Whether token ids, of which there may be many, come on top of a body's other values.
+enum class BodyHolds : std::uint8_t { kText, kTokenIds };
+
+/// Parses a body that must be an object.
+Json parse_body(std::string_view body, const BodyLimits& limits, BodyHolds holds);
 
 class Fields {
  public:
@@ -92,5 +100,16 @@ std::string in_quotes(std::string_view text);
 
 /// The number as a client would write it: 2, not 2.000000.
 std::string show_number(double value);
+
+/// A list of token ids; `path` names it in errors.
+TokenList read_token_list(const Json::Array& items, const std::string& path, const BodyLimits& limits);
+
+// -- the query of a request's target: "action=save&cache_salt=a%20b"
+
+/// With %xx decoded; what is no such thing stays as it is.
+std::string percent_decoded(std::string_view text);
+
+/// The value of the first member of that name, decoded ('+' is a space); nothing if there is none.
+std::optional<std::string> query_value(std::string_view query, std::string_view name);
 
 }  // namespace reprise::protocol

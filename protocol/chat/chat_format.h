@@ -7,7 +7,7 @@
 // messages by rendering small conversations (protocol/chat/prompt_shape.h).
 //
 // Threading: immutable and shared; any thread. Time and memory of rendering are bounded
-// (protocol/jinja/limits.h).
+// (protocol/jinja/error.h).
 
 #include <functional>
 #include <memory>

@@ -11,14 +11,21 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "protocol/grammar/regex.h"
+#include "protocol/grammar/characters.h"
 #include "protocol/grammar/work_budget.h"
 
+namespace reprise {
+class Json;
+}
+
 namespace reprise::protocol::grammar {
+
+struct Nfa;
 
 struct CharDfa {
   static constexpr std::uint32_t kDead = UINT32_MAX;
@@ -73,6 +80,24 @@ std::unique_ptr<CharPart> pattern_part(Nfa nfa, WorkBudget& budget);
 std::unique_ptr<CharPart> length_part(std::uint32_t least, std::uint32_t most);  // UINT32_MAX: no bound
 /// The verdict is 1 + the index of the name. Names are distinct.
 std::unique_ptr<CharPart> names_part(const std::vector<std::string>& names, WorkBudget& budget);
+
+/// A decimal number: digits * 10^-places, with its sign apart.
+struct Decimal {
+  bool negative = false;
+  std::string digits{};    // of the whole part, without zeros in front but one
+  std::string fraction{};  // without zeros at its end
+
+  /// Nothing for what has too many digits to be written out.
+  static std::optional<Decimal> of(const Json& number);
+};
+
+// Of numbers in decimal: the text is a JSON number without an exponent.
+
+/// The verdict: 1 below the bound, 2 equal, 3 above it.
+std::unique_ptr<CharPart> compared_to(const Decimal& bound);
+
+/// Yes for multiples of it. Throws GrammarError for a divisor of too many digits.
+std::unique_ptr<CharPart> multiple_of(const Decimal& divisor);
 
 /// Yes where it says no.
 std::unique_ptr<CharPart> negated_part(std::unique_ptr<CharPart> part);

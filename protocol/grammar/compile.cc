@@ -1,12 +1,198 @@
 #include "protocol/grammar/compile.h"
 
-#include "protocol/grammar/call_grammar.h"
-#include "protocol/grammar/gbnf.h"
+#include <algorithm>
+
 #include "protocol/grammar/json_schema.h"
-#include "protocol/grammar/lark.h"
+#include "protocol/grammar/regex.h"
+#include "protocol/grammar/rules.h"
 
 namespace reprise::protocol::grammar {
 namespace {
+
+using Arguments = CallsConstraint::Arguments;
+
+constexpr const char* kValueEnd = "\n</parameter>\n";
+constexpr const char* kValueMark = "</parameter>";  // where readers see the end of a value
+
+// A schema for an object, whatever a tool says of its parameters.
+Json object_schema(const Json& parameters) {
+  Json schema = parameters.is_object() ? parameters : Json::object();
+  if (schema.find("type") == nullptr) schema["type"] = "object";
+  return schema;
+}
+
+// What reply readers take for text as it is: strings, and those only.
+bool is_text(const Json& schema) {
+  const std::string* type = schema.find_string("type");
+  return type != nullptr && *type == "string";
+}
+
+class CallBuilder {
+ public:
+  CallBuilder(ProgramBuilder& builder, Arguments form) : builder_(builder), form_(form) {}
+
+  NodeId arguments(const Json& parameters, NodeId next) {
+    const Json schema = object_schema(parameters);
+    if (form_ == Arguments::kJson) {
+      const NodeId object = builder_.call(json_schema_value(builder_, schema, OtherKeys::kIfDeclared), next);
+      return builder_.split({object, builder_.literal(" ", object)});
+    }
+    return listed(schema, next);
+  }
+
+  /// One text and nothing else: the bytes that a reader of calls decodes to a text that fits.
+  NodeId input(const TextRule& rule, NodeId next) {
+    const std::string name = kInputName;
+    if (form_ == Arguments::kXml) {
+      const TextForm form{.kind = TextForm::Kind::kUntilMark, .mark = kValueMark};
+      return builder_.literal("<parameter=" + name + ">\n",
+                              fitting(rule, form, builder_.literal(kValueEnd, next)));
+    }
+    const TextForm form{.kind = TextForm::Kind::kJsonString};
+    if (form_ == Arguments::kPython) {
+      return builder_.literal(name + "=\"", fitting(rule, form, builder_.literal("\"", next)));
+    }
+    const NodeId string = builder_.literal("\"", fitting(rule, form, builder_.literal("\"", builder_.end())));
+    CharProduct keys(builder_.budget());
+    keys.add(names_part({name}, builder_.budget()));
+    ObjectSpec spec{.properties = {{.value = string, .required = true}}};
+    spec.keys = builder_.add_dfa(keys.build());
+    const NodeId object = builder_.object(std::move(spec), next);
+    return builder_.split({object, builder_.literal(" ", object)});
+  }
+
+ private:
+  NodeId fitting(const TextRule& rule, const TextForm& form, NodeId next) {
+    if (rule.kind == TextRule::Kind::kRegex) return pattern_text(builder_, rule.text, form, next);
+    return builder_.call(lark_start(builder_, rule.text, form), next);
+  }
+
+  // Each parameter in its turn, in the order of the schema: required ones must come, others may.
+  NodeId listed(const Json& schema, NodeId next) {
+    for (const char* keyword :
+         {"patternProperties", "minProperties", "maxProperties", "propertyNames", "anyOf", "oneOf", "allOf",
+          "not", "if", "$ref", "dependencies", "dependentRequired", "dependentSchemas"}) {
+      if (schema.find(keyword) != nullptr) {
+        throw GrammarError(std::string(keyword) +
+                           ": is not supported for the whole of the parameters in this model's "
+                           "form of calls");
+      }
+    }
+    const Json* properties = schema.find_object("properties");
+    const Json::Array* required = schema.find_array("required");
+    const auto is_required = [&](const std::string& name) {
+      if (required != nullptr) builder_.budget().charge(2 * required->size());
+      return required != nullptr &&
+             std::find(required->begin(), required->end(), Json(name)) != required->end();
+    };
+    if (required != nullptr) {
+      for (const Json& name : *required) {
+        if (properties != nullptr) builder_.budget().charge(properties->size());
+        if (!name.is_string() || properties == nullptr || properties->find(name.as_string()) == nullptr) {
+          throw GrammarError("required: names a parameter that is not among the properties");
+        }
+      }
+    }
+    if (properties == nullptr) return next;
+    const auto& list = properties->as_object();
+    // Two ways through the rest: with a parameter before it, and without, for the comma of Python's form.
+    NodeId after = next;
+    NodeId first = next;
+    for (std::size_t i = list.size(); i-- > 0;) {
+      const bool must = is_required(list[i].key);
+      const NodeId one = parameter(schema, list[i], after);
+      const NodeId behind_comma = form_ == Arguments::kPython ? builder_.literal(", ", one) : one;
+      first = must ? one : builder_.split({one, first});
+      after = must ? behind_comma : builder_.split({behind_comma, after});
+    }
+    return first;
+  }
+
+  NodeId parameter(const Json& schema, const Json::Member& property, NodeId next) {
+    if (form_ == Arguments::kPython) {
+      return builder_.literal(property.key + "=", builder_.call(value(schema, property.value), next));
+    }
+    const std::string open = "<parameter=" + property.key + ">\n";
+    if (!is_text(property.value)) {
+      return builder_.literal(
+          open, builder_.call(value(schema, property.value), builder_.literal(kValueEnd, next)));
+    }
+    return builder_.literal(open, text(property.value, next));
+  }
+
+  // A property's value by a schema of its own, which may speak of the whole schema's definitions.
+  NodeId value(const Json& whole, const Json& schema) {
+    WorkBudget::Held held(builder_.budget());
+    Json own = schema.is_object() ? schema : Json::object();
+    for (const char* keyword : {"$defs", "definitions"}) {
+      const Json* definitions = whole.find(keyword);
+      if (definitions == nullptr || own.find(keyword) != nullptr) continue;
+      held.add(bytes_of(*definitions, builder_.budget()));  // a copy for each parameter
+      own[keyword] = *definitions;
+    }
+    return json_schema_value(builder_, own, OtherKeys::kIfDeclared);
+  }
+
+  NodeId text(const Json& schema, NodeId next) {
+    const NodeId end = builder_.literal(kValueEnd, next);
+    const Json::Array* values = schema.find_array("enum");
+    if (values != nullptr) {
+      std::vector<NodeId> choices;
+      for (const Json& one : *values) {
+        if (one.is_string()) choices.push_back(builder_.literal(one.as_string(), end));
+      }
+      return builder_.split(std::move(choices));
+    }
+    for (const char* keyword :
+         {"pattern", "format", "minLength", "maxLength", "const", "not", "anyOf", "oneOf", "allOf"}) {
+      if (schema.find(keyword) != nullptr) {
+        throw GrammarError(std::string(keyword) +
+                           ": is not supported for texts in this model's form of calls");
+      }
+    }
+    return builder_.text_until(kValueEnd, false, next);
+  }
+
+  ProgramBuilder& builder_;
+  const Arguments form_;
+};
+
+// One call without the mark before it. Throws as below.
+NodeId one_call(ProgramBuilder& builder, const CallsConstraint& calls, NodeId next) {
+  const auto pieces = [&](const std::vector<std::string>& texts, NodeId node) {
+    for (std::size_t i = texts.size(); i-- > 0;) node = builder.mark(texts[i], node);
+    return node;
+  };
+  std::vector<NodeId> choices;
+  for (const CallsConstraint::Tool& tool : calls.tools) {
+    CallBuilder call(builder, calls.arguments);
+    const NodeId behind = pieces(tool.behind, next);
+    NodeId arguments = 0;
+    try {
+      arguments = tool.input.kind != TextRule::Kind::kAny ? call.input(tool.input, behind)
+                                                          : call.arguments(tool.parameters, behind);
+    } catch (const GrammarError& error) {
+      if (tool.input.kind != TextRule::Kind::kAny) {
+        throw GrammarError("format of '" + tool.name + "': " + error.what());
+      }
+      if (tool.strict) throw GrammarError("parameters of '" + tool.name + "': " + error.what());
+      arguments = call.arguments(Json::object(), behind);
+    }
+    choices.push_back(pieces(tool.before, arguments));
+  }
+  return builder.split(std::move(choices));
+}
+
+NodeId calls_start(ProgramBuilder& builder, const CallsConstraint& calls) {
+  if (calls.mark.empty()) return one_call(builder, calls, builder.end());
+  // Behind a call text goes on: the text's node is needed before its calls are there.
+  const auto list = static_cast<std::uint32_t>(builder.program().lists.size());
+  builder.program().lists.emplace_back();
+  const NodeId text = builder.text_until(calls.mark, true, builder.add(Op::kSplit, 0, list));
+  const NodeId call = one_call(builder, calls, text);
+  builder.program().lists[list] = {call};
+  return text;
+}
 
 NodeId value_of(ProgramBuilder& builder, const Constraint& constraint) {
   using Kind = Constraint::Kind;

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "base/utf8.h"
-#include "protocol/grammar/grammar_error.h"
+#include "protocol/grammar/work_budget.h"
 
 namespace reprise::protocol::grammar {
 namespace {
@@ -507,6 +508,214 @@ bool Endings::write(NodeId node, Ending& out, std::uint32_t depth) const {
     node = at.next;
   }
   return false;
+}
+
+// -- from a place
+
+bool PlaceEndings::write(const Place& place, Ending& out) const {
+  const Node& node = program_.nodes[place.node];
+  const auto add_mark = [&](const std::string& text) {
+    if (place.a == 0) {
+      out.marks.push_back({.begin = static_cast<std::uint32_t>(out.text.size()),
+                           .bytes = static_cast<std::uint32_t>(text.size())});
+    }
+    out.text += text.substr(place.a);
+  };
+  switch (node.op) {
+    case Op::kLiteral:
+      out.text += program_.texts[node.arg].substr(place.a);
+      break;
+    case Op::kMark:
+      add_mark(program_.texts[node.arg]);
+      break;
+    case Op::kText:
+      add_mark(program_.free_texts[node.arg].mark);
+      break;
+    case Op::kDfa:
+      if (!endings_.write_chars(node.arg, place.a, false, out.text)) return false;
+      break;
+    case Op::kEmbedded: {
+      const EmbeddedSpec& spec = program_.embedded[node.arg];
+      if (spec.mark != kNowhere || !endings_.write_chars(spec.dfa, place.a, true, out.text)) return false;
+      break;
+    }
+    case Op::kString: {
+      const JsonStringSpec& spec = program_.strings[node.arg];
+      if (place.phase == 0) return endings_.write(place.node, out) && write_frames(place.stack, out);
+      if (spec.dfa == kNowhere) {
+        const std::uint32_t missing = spec.least - std::min(spec.least, place.a);
+        if (missing > Endings::kMaxBytes) return false;
+        out.text.append(missing, 'a');
+      } else if (!endings_.write_chars(spec.dfa, place.a, true, out.text)) {
+        return false;
+      }
+      out.text += '"';
+      break;
+    }
+    case Op::kObject:
+      return write_object(place, out);
+    case Op::kArray:
+      return write_array(place, out);
+    default:
+      return false;
+  }
+  return endings_.write(node.next, out) && write_frames(place.stack, out);
+}
+
+// What the values and rules that are open come to, the innermost first.
+bool PlaceEndings::write_frames(std::uint32_t stack, Ending& out) const {
+  const JsonSpace& space = program_.space;
+  while (stack != 0) {
+    if (out.text.size() > Endings::kMaxBytes) return false;
+    const Stacks::Frame& top = stacks_[stack];
+    const Node& node = program_.nodes[top.node];
+    switch (node.op) {
+      case Op::kCall:
+        break;
+      case Op::kRepeat: {
+        const RepeatSpec& spec = program_.repeats[node.arg];
+        if (spec.least > Endings::kMaxBytes) return false;
+        for (std::uint32_t done = top.value + 1; done < spec.least; ++done) {
+          if (!endings_.write(spec.body, out)) return false;
+        }
+        break;
+      }
+      case Op::kObject:
+        if (!endings_.write_space(space.around_brackets, out.text)) return false;
+        if (!write_rest(node.arg, top.value, out)) return false;
+        break;
+      case Op::kArray:
+        if (!endings_.write_space(space.around_brackets, out.text)) return false;
+        if (!endings_.write_items(program_.arrays[node.arg], top.value + 1, true, out)) return false;
+        break;
+      default:
+        return false;
+    }
+    if (!endings_.write(node.next, out)) return false;
+    stack = top.below;
+  }
+  return true;
+}
+
+// Stacks::Members that must come yet after another one, and the brace.
+bool PlaceEndings::write_rest(std::uint32_t object, std::uint32_t members, Ending& out) const {
+  std::vector<std::uint32_t> labels;
+  const Stacks::Members& so_far = stacks_.members(members);
+  return endings_.members_to_come(object, so_far.seen, so_far.count, 0, labels) &&
+         endings_.write_members(object, labels, true, out);
+}
+
+bool PlaceEndings::write_object(const Place& place, Ending& out) const {
+  const Node& node = program_.nodes[place.node];
+  const Phase phase = phase_of(place.phase);
+  if (phase == Phase::kOpen) return endings_.write(place.node, out) && write_frames(place.stack, out);
+  const Stacks::Frame& top = stacks_[place.stack];
+  const Stacks::Members& members = stacks_.members(top.value);
+  std::vector<std::uint32_t> labels;
+  bool written = false;
+  switch (phase) {
+    case Phase::kOpen:
+      break;
+    case Phase::kFirst:
+      written = endings_.write_space(space_of(place.phase), out.text) &&
+                endings_.members_to_come(node.arg, members.seen, members.count, 0, labels) &&
+                endings_.write_members(node.arg, labels, false, out);
+      break;
+    case Phase::kAfter:
+      written = endings_.write_space(space_of(place.phase), out.text) && write_rest(node.arg, top.value, out);
+      break;
+    case Phase::kNext:
+      written = endings_.write_space(space_of(place.phase), out.text) &&
+                members_after_comma(node.arg, members, labels) &&
+                endings_.write_members(node.arg, labels, false, out);
+      break;
+    case Phase::kKey:
+      written = write_key(place, out);
+      break;
+    case Phase::kColon:
+    case Phase::kValue:
+      written = (phase == Phase::kColon ? endings_.write_after_key(node.arg, place.a, out)
+                                        : endings_.write_space(space_of(place.phase), out.text) &&
+                                              endings_.write_value(node.arg, place.a, out)) &&
+                endings_.write_space(program_.space.around_brackets, out.text) &&
+                write_rest(node.arg, top.value, out);
+      break;
+  }
+  return written && endings_.write(node.next, out) && write_frames(top.below, out);
+}
+
+// At least one.
+bool PlaceEndings::members_after_comma(std::uint32_t object, const Stacks::Members& members,
+                                       std::vector<std::uint32_t>& labels) const {
+  if (!endings_.members_to_come(object, members.seen, members.count, 0, labels)) return false;
+  if (!labels.empty()) return true;
+  const ObjectSpec& spec = program_.objects[object];
+  const auto properties = static_cast<std::uint32_t>(spec.properties.size());
+  std::uint32_t best = 0;
+  std::uint32_t least = Endings::kNone;
+  for (std::uint32_t label = 1; label <= properties + spec.others.size(); ++label) {
+    const std::uint32_t cost = endings_.member_cost(object, label);
+    if (cost >= least) continue;
+    if (label <= properties ? !stacks_.can_add(spec, members, label - 1)
+                            : !stacks_.can_add_other(spec, members))
+      continue;
+    least = cost;
+    best = label;
+  }
+  return best != 0 && endings_.members_to_come(object, members.seen, members.count, best, labels);
+}
+
+// The rest of a key, its value, the other members that must come, and the brace.
+bool PlaceEndings::write_key(const Place& place, Ending& out) const {
+  constexpr std::size_t kMaxPaths = 16;  // the nearest ones; a walk that is made for each state
+  constexpr std::size_t kMaxStates = 4096;
+  const std::uint32_t object = program_.nodes[place.node].arg;
+  const ObjectSpec& spec = program_.objects[object];
+  const Stacks::Members& members = stacks_.members(stacks_[place.stack].value);
+  const auto properties = static_cast<std::uint32_t>(spec.properties.size());
+  const auto is_usable = [&](std::uint32_t label) {
+    if (endings_.member_cost(object, label) == Endings::kNone) return false;
+    return label <= properties ? stacks_.can_add(spec, members, label - 1)
+                               : stacks_.can_add_other(spec, members);
+  };
+  std::optional<Endings::Path> best;
+  std::uint64_t least = 0;
+  for (Endings::Path& path : endings_.paths(spec.keys, place.a, is_usable, kMaxPaths, kMaxStates)) {
+    // A required one is no more than what must come anyway.
+    const bool required = path.label <= properties && spec.properties[path.label - 1].required;
+    const std::uint64_t cost = path.text.size() + (required ? 0 : endings_.member_cost(object, path.label));
+    if (best && cost >= least) continue;
+    least = cost;
+    best = std::move(path);
+  }
+  std::vector<std::uint32_t> labels;
+  if (!best || !endings_.members_to_come(object, members.seen, members.count, best->label, labels))
+    return false;
+  out.text += best->text + '"';
+  if (!endings_.write_after_key(object, best->label, out)) return false;
+  if (!endings_.write_space(program_.space.around_brackets, out.text)) return false;
+  labels.erase(labels.begin());
+  return endings_.write_members(object, labels, true, out);
+}
+
+bool PlaceEndings::write_array(const Place& place, Ending& out) const {
+  const Node& node = program_.nodes[place.node];
+  const ArraySpec& spec = program_.arrays[node.arg];
+  const Phase phase = phase_of(place.phase);
+  if (phase == Phase::kOpen) return endings_.write(place.node, out) && write_frames(place.stack, out);
+  const Stacks::Frame& top = stacks_[place.stack];
+  if (!endings_.write_space(space_of(place.phase), out.text)) return false;
+  std::uint32_t done = top.value;
+  if (phase == Phase::kNext) {  // an item must follow the comma
+    const NodeId item = spec.item(done);
+    if (item == kNowhere || !endings_.write(item, out) ||
+        !endings_.write_space(program_.space.around_brackets, out.text)) {
+      return false;
+    }
+    ++done;
+  }
+  return endings_.write_items(spec, done, phase != Phase::kFirst, out) && endings_.write(node.next, out) &&
+         write_frames(top.below, out);
 }
 
 }  // namespace reprise::protocol::grammar

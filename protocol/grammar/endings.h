@@ -1,6 +1,6 @@
 #pragma once
 // Endings: short texts by which the nodes of a program come to an end, so that a reply that meets its limit can be closed
-// (closing.h). A text is short, not always the shortest: members come in the order of the schema, strings without a rule
+// (mask_maker.h). A text is short, not always the shortest: members come in the order of the schema, strings without a rule
 // are as short as they may be.
 //
 // Costs are found once for a program, by steps of its own budget: where that is used up there are no endings. Text between
@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/grammar/places.h"
 #include "protocol/grammar/program.h"
 
 namespace reprise::protocol::grammar {
@@ -113,6 +114,30 @@ class Endings {
   std::vector<std::string> spaces_;  // by state of JsonSpace
   std::vector<bool> has_space_;
   std::vector<std::vector<std::string>> keys_;  // by object and label: the key with its quotes; empty: none
+};
+
+/// Texts by which a reply ends from a place, with all that is open there.
+class PlaceEndings {
+ public:
+  /// Keeps references to all.
+  PlaceEndings(const Program& program, const Stacks& stacks, const Endings& endings)
+      : program_(program), stacks_(stacks), endings_(endings) {}
+
+  /// Appends the text, from between two characters on. False: it has none; `out` is of no use then.
+  bool write(const Place& place, Ending& out) const;
+
+ private:
+  bool write_object(const Place& place, Ending& out) const;
+  bool write_key(const Place& place, Ending& out) const;
+  bool write_array(const Place& place, Ending& out) const;
+  bool write_frames(std::uint32_t stack, Ending& out) const;
+  bool write_rest(std::uint32_t object, std::uint32_t members, Ending& out) const;
+  bool members_after_comma(std::uint32_t object, const Stacks::Members& members,
+                           std::vector<std::uint32_t>& labels) const;
+
+  const Program& program_;
+  const Stacks& stacks_;
+  const Endings& endings_;
 };
 
 }  // namespace reprise::protocol::grammar

@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "protocol/grammar/number_parts.h"
-#include "protocol/grammar/schema_parts.h"
+#include "protocol/grammar/char_dfa.h"
+#include "protocol/grammar/regex.h"
 
 namespace reprise::protocol::grammar {
 namespace {

@@ -1,5 +1,4 @@
-#include "protocol/grammar/lark.h"
-
+// Lark's language.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -7,7 +6,9 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "protocol/grammar/hex_digit.h"
+#include "protocol/grammar/characters.h"
+#include "protocol/grammar/regex.h"
+#include "protocol/grammar/rules.h"
 
 namespace reprise::protocol::grammar {
 namespace {

@@ -3,7 +3,7 @@
 //
 // A mask is made by walking the vocabulary's trie along with the matcher, and kept by the matcher's state: whoever
 // comes to the same place again, in this reply or in another with the same grammar, finds it. Within strings most of
-// it does not depend on the state, and is kept apart (content_masks.h): what is walked then are tokens that end the string.
+// it does not depend on the state, and is kept apart (ContentMasks): what is walked then are tokens that end the string.
 //
 // Memory is bounded (Limits::matcher_bytes): when states and masks are more, all are let go, and each reply finds
 // its place again from the tokens that it has. One mask is bounded as well (Limits::mask_steps, mask_bytes): what takes
@@ -15,21 +15,22 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 #include "base/token_mask.h"
-#include "protocol/grammar/closing.h"
-#include "protocol/grammar/content_masks.h"
 #include "protocol/grammar/matcher.h"
-#include "protocol/grammar/vocabulary.h"
 
 namespace reprise::protocol::grammar {
+
+class Closing;
+class Vocabulary;
+struct ClosingText;
 
 class MaskMaker {
  public:
   /// Throws GrammarError where already the grammar's beginning takes too much.
   MaskMaker(std::shared_ptr<const Program> program, std::shared_ptr<const Vocabulary> vocabulary);
+  ~MaskMaker();
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
   /// What is kept, about; of the program itself as well.
@@ -38,20 +39,8 @@ class MaskMaker {
  private:
   friend class ReplyConstraint;
 
-  // What is known until memory is let go.
-  struct Known {
-    Known(const std::shared_ptr<const Program>& program, const Vocabulary& vocabulary, WorkBudget& budget)
-        : matcher(program, budget), contents(*program, vocabulary, budget) {}
-    Matcher matcher;
-    ContentMasks contents;
-    std::unordered_map<Matcher::State, SharedMask> masks{};
-    std::unordered_multimap<std::uint64_t, SharedMask> by_content{};
-    std::unordered_map<Matcher::State, std::uint32_t> tokens_to_end{};  // at most; Closing::kNever
-    std::unordered_map<Matcher::State, std::uint32_t> worst_next{};     // the same behind its worst token
-    std::size_t mask_bytes = 0;
-
-    std::size_t bytes() const { return matcher.bytes() + contents.bytes() + mask_bytes; }
-  };
+  struct Known;
+  struct Closable;
 
   Matcher::State step(Known& known, Matcher::State state, TokenId token) const;
   SharedMask mask_at(Known& known, Matcher::State state) const;
@@ -63,19 +52,9 @@ class MaskMaker {
   void walk(Matcher& matcher, std::uint32_t parent, Matcher::State state, bool has_plain,
             TokenMask& mask) const;
   void let_go();
-
-  // -- closing.cc
-  struct Closable {
-    std::shared_ptr<TokenMask> mask;
-    std::uint32_t worst = 0;
-  };
   std::uint32_t tokens_to_end(Known& known, Matcher::State state) const;
   Closable closable(Known& known, Matcher::State state, std::size_t left) const;
-
-  void count_bytes() {
-    const std::size_t closing = closing_ == nullptr ? 0 : closing_->bytes();
-    bytes_.store(program_bytes_ + known_->bytes() + closing, std::memory_order_relaxed);
-  }
+  void count_bytes();
 
   const std::shared_ptr<const Program> program_;
   const std::shared_ptr<const Vocabulary> vocabulary_;
@@ -112,7 +91,6 @@ class ReplyConstraint {
  private:
   void find_place();
 
-  // -- closing.cc
   SharedMask within_limit(SharedMask mask);
   SharedMask within_limit_if_known(SharedMask mask) const;
   SharedMask find_within_limit(const SharedMask& mask);

@@ -1,17 +1,13 @@
 #include "protocol/grammar/matcher.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/check.h"
-#include "protocol/grammar/json_phase.h"
+#include "protocol/grammar/places.h"
 
 namespace reprise::protocol::grammar {
 namespace {
-
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash ^= value + 0x9E3779B97F4A7C15ULL + (hash << 6) + (hash >> 2);
-  return hash * 0xBF58476D1CE4E5B9ULL;
-}
 
 /// Nodes that stand between two automata of one embedded text, and these.
 bool is_of_text(Op op) {
@@ -28,15 +24,27 @@ std::uint32_t one_more(std::uint32_t count, std::uint32_t enough, std::uint32_t 
   return most == kUnbounded ? std::min(count + 1, enough) : count + 1;
 }
 
+// The count that stands for `count`: one that is as far from both bounds, or so far that no token can tell.
+std::uint32_t typical_count(const JsonStringSpec& spec, std::uint32_t count) {
+  constexpr std::uint32_t kFar = Matcher::kManyChars;
+  const std::uint32_t room = spec.most == kUnbounded ? kUnbounded : spec.most - count;
+  if (count >= spec.least) return room >= kFar ? spec.least : count;
+  return spec.least - count >= kFar ? spec.least - kFar : count;
+}
+
+constexpr std::size_t kMaxPlaces = 256;    // of a state; with more of them no ending is looked for
+constexpr std::size_t kMaxCharBytes = 12;  // of an escaped pair of surrogates
+
+// Bytes that may go on in a character, those of short ones first.
+constexpr std::string_view kInCharacter = "n\"\\/0123456789abcdefDCu";
+
 }  // namespace
 
 Matcher::Matcher(std::shared_ptr<const Program> program, WorkBudget& budget)
-    : program_(std::move(program)), budget_(budget) {
+    : program_(std::move(program)), budget_(budget), stacks_(budget) {
   states_.emplace_back();  // kDead
   states_[kDead].next = std::make_unique<Transitions>();
   states_[kDead].next->fill(kDead);
-  frames_.push_back({});
-  members_.emplace_back();
   std::vector<Place> open;
   enter(program_->start, 0, open);
   start_ = intern(std::move(open));
@@ -156,13 +164,13 @@ void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& 
         if (program_->nodes[node.next].op == Op::kReturn) {
           enter(node.arg, place.stack, open);  // nothing to come back to
         } else {
-          enter(node.arg, frame(place.node, 0, place.stack), open);
+          enter(node.arg, stacks_.push(place.node, 0, place.stack), open);
         }
         break;
       case Op::kRepeat: {
         const RepeatSpec& spec = program_->repeats[node.arg];
         if (spec.least == 0) enter(node.next, place.stack, open);
-        if (spec.most > 0) enter(spec.body, frame(place.node, 0, place.stack), open);
+        if (spec.most > 0) enter(spec.body, stacks_.push(place.node, 0, place.stack), open);
         break;
       }
       case Op::kDfa: {
@@ -196,7 +204,7 @@ void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& 
         const Phase phase = phase_of(place.phase);
         if ((phase == Phase::kFirst || phase == Phase::kNext) &&
             program_->space.states[space_of(place.phase)].may_end) {
-          const NodeId item = program_->arrays[node.arg].item(frames_[place.stack].value);
+          const NodeId item = program_->arrays[node.arg].item(stacks_[place.stack].value);
           if (item != kNowhere) enter(item, place.stack, open);
         }
         places.push_back(place);
@@ -252,7 +260,7 @@ void Matcher::leave(std::uint32_t stack, std::vector<Place>& open, bool& accepts
     accepts = true;
     return;
   }
-  const Frame top = frames_[stack];
+  const Stacks::Frame top = stacks_[stack];
   const Node& node = program_->nodes[top.node];
   switch (node.op) {
     case Op::kCall:
@@ -261,7 +269,7 @@ void Matcher::leave(std::uint32_t stack, std::vector<Place>& open, bool& accepts
       const RepeatSpec& spec = program_->repeats[node.arg];
       const std::uint32_t done = one_more(top.value, spec.least, spec.most);
       if (done >= spec.least) enter(node.next, top.below, open);
-      if (done < spec.most) enter(spec.body, frame(top.node, done, top.below), open);
+      if (done < spec.most) enter(spec.body, stacks_.push(top.node, done, top.below), open);
       return;
     }
     case Op::kObject:
@@ -273,40 +281,12 @@ void Matcher::leave(std::uint32_t stack, std::vector<Place>& open, bool& accepts
       const std::uint32_t done = one_more(top.value, enough, spec.most);
       open.push_back({.node = top.node,
                       .phase = begun(Phase::kAfter, program_->space),
-                      .stack = frame(top.node, done, top.below)});
+                      .stack = stacks_.push(top.node, done, top.below)});
       return;
     }
     default:
       REPRISE_CHECK(false, "the node's kind has no stack frame");
   }
-}
-
-std::uint32_t Matcher::frame(NodeId node, std::uint32_t value, std::uint32_t below) {
-  const Frame wanted{node, value, below};
-  const std::uint64_t hash = mix(mix(node, value), below);
-  const auto [begin, end] = frame_index_.equal_range(hash);
-  for (auto at = begin; at != end; ++at) {
-    if (frames_[at->second] == wanted) return at->second;
-  }
-  frames_.push_back(wanted);
-  const auto id = static_cast<std::uint32_t>(frames_.size() - 1);
-  frame_index_.emplace(hash, id);
-  keep_bytes(sizeof(Frame) + 48);
-  return id;
-}
-
-std::uint32_t Matcher::intern_members(Members members) {
-  std::uint64_t hash = members.count;
-  for (const std::uint64_t word : members.seen) hash = mix(hash, word);
-  const auto [begin, end] = member_index_.equal_range(hash);
-  for (auto at = begin; at != end; ++at) {
-    if (members_[at->second] == members) return at->second;
-  }
-  keep_bytes(sizeof(Members) + members.seen.size() * 8 + 48);
-  members_.push_back(std::move(members));
-  const auto id = static_cast<std::uint32_t>(members_.size() - 1);
-  member_index_.emplace(hash, id);
-  return id;
 }
 
 // -- one byte
@@ -413,6 +393,274 @@ void Matcher::advance_string(const Place& place, std::uint8_t byte, std::vector<
       break;
   }
   open.push_back(next);
+}
+
+// -- objects and arrays: brackets, commas, keys
+
+void Matcher::advance_object(const Place& place, std::uint8_t byte, std::vector<Place>& open) {
+  const Node& node = program_->nodes[place.node];
+  const ObjectSpec& spec = program_->objects[node.arg];
+  const Phase phase = phase_of(place.phase);
+  const auto go_to = [&](Phase next, std::uint32_t a = 0) {
+    open.push_back({.node = place.node, .a = a, .phase = begun(next, program_->space), .stack = place.stack});
+  };
+  if (phase == Phase::kOpen) {
+    if (byte != '{') return;
+    open.push_back({.node = place.node,
+                    .phase = begun(Phase::kFirst, program_->space),
+                    .stack = stacks_.push(place.node, 0, place.stack)});
+    return;
+  }
+  if (phase == Phase::kKey) return advance_key(place, byte, open);
+  if (phase == Phase::kColon) {
+    if (byte == ':') go_to(Phase::kValue, place.a);
+    return;
+  }
+  const JsonSpace& spaces = program_->space;
+  if (const auto space = spaces.step(space_of(place.phase), byte); space != kNowhere) {
+    Place next = place;
+    next.phase = in_phase(phase, space);
+    open.push_back(next);
+    return;
+  }
+  if (!spaces.states[space_of(place.phase)].may_end) return;
+  const Stacks::Members& members = stacks_.members(stacks_[place.stack].value);
+  if (byte == '"' && (phase == Phase::kFirst || phase == Phase::kNext)) {
+    if (stacks_.can_add_any(spec, members)) go_to(Phase::kKey);
+  } else if (byte == '}' && (phase == Phase::kFirst || phase == Phase::kAfter)) {
+    if (stacks_.may_close(spec, members)) enter(node.next, stacks_[place.stack].below, open);
+  } else if (byte == ',' && phase == Phase::kAfter) {
+    if (stacks_.can_add_any(spec, members)) go_to(Phase::kNext);
+  }
+}
+
+void Matcher::advance_key(const Place& place, std::uint8_t byte, std::vector<Place>& open) {
+  const ObjectSpec& spec = program_->objects[program_->nodes[place.node].arg];
+  const CharDfa& keys = program_->dfas[spec.keys];
+  const Stacks::Frame top = stacks_[place.stack];
+  const CharStep step = json_step(place.b, byte);
+  const auto possible = [&](std::uint32_t state) {
+    return stacks_.leads_to_key(spec, stacks_.members(top.value), state);
+  };
+  Place next = place;
+  switch (step.kind) {
+    case CharStep::Kind::kBad:
+      return;
+    case CharStep::Kind::kWhole:
+      next.b = 0;
+      next.a = keys.step(place.a, step.code_point);
+      if (next.a == CharDfa::kDead || !possible(next.a)) return;
+      break;
+    case CharStep::Kind::kPart: {
+      // One of the characters that it may become must lead to a key.
+      const CharDfa::State& state = keys.states[place.a];
+      bool leads_on = false;
+      for (std::uint32_t e = state.edges; e < state.edges_end && !leads_on; ++e) {
+        budget_.charge();
+        const CharDfa::Edge& edge = keys.edges[e];
+        const auto meets = [&](const CharRange& range) {
+          return edge.low <= range.high && edge.high >= range.low;
+        };
+        leads_on = (meets(step.possible) || meets(step.possible2)) && possible(edge.target);
+      }
+      if (!leads_on) return;
+      next.b = step.progress;
+      break;
+    }
+    case CharStep::Kind::kQuote:
+      return leave_key(place, keys.states[place.a].label, open);
+  }
+  open.push_back(next);
+}
+
+// By the quote behind a key, where the automaton has that label.
+void Matcher::leave_key(const Place& place, std::uint32_t label, std::vector<Place>& open) {
+  if (label == 0) return;
+  const ObjectSpec& spec = program_->objects[program_->nodes[place.node].arg];
+  const Stacks::Frame top = stacks_[place.stack];
+  std::uint32_t members = top.value;
+  if (label <= spec.properties.size()) {
+    if (!stacks_.can_add(spec, stacks_.members(top.value), label - 1)) return;
+    members = stacks_.with_property(spec, top.value, label - 1);
+  } else {
+    if (spec.others[label - 1 - spec.properties.size()] == kNowhere) return;
+    if (!stacks_.can_add_other(spec, stacks_.members(top.value))) return;
+    members = stacks_.with_other(spec, top.value);
+  }
+  open.push_back({.node = place.node,
+                  .a = label,
+                  .phase = in_phase(Phase::kColon),
+                  .stack = stacks_.push(place.node, members, top.below)});
+}
+
+void Matcher::advance_array(const Place& place, std::uint8_t byte, std::vector<Place>& open) {
+  const Node& node = program_->nodes[place.node];
+  const ArraySpec& spec = program_->arrays[node.arg];
+  const Phase phase = phase_of(place.phase);
+  if (phase == Phase::kOpen) {
+    if (byte != '[') return;
+    open.push_back({.node = place.node,
+                    .phase = begun(Phase::kFirst, program_->space),
+                    .stack = stacks_.push(place.node, 0, place.stack)});
+    return;
+  }
+  const JsonSpace& spaces = program_->space;
+  if (const auto space = spaces.step(space_of(place.phase), byte); space != kNowhere) {
+    Place next = place;
+    next.phase = in_phase(phase, space);
+    open.push_back(next);
+    return;
+  }
+  if (!spaces.states[space_of(place.phase)].may_end) return;
+  const Stacks::Frame top = stacks_[place.stack];
+  if (byte == ']' && (phase == Phase::kFirst || phase == Phase::kAfter)) {
+    if (top.value >= spec.least) enter(node.next, top.below, open);
+  } else if (byte == ',' && phase == Phase::kAfter) {
+    if (spec.item(top.value) == kNowhere) return;
+    open.push_back({.node = place.node, .phase = begun(Phase::kNext, program_->space), .stack = place.stack});
+  }
+}
+
+// -- places within strings, apart from what the strings stand in; and counts, as far as a token can tell them apart
+
+Matcher::State Matcher::typical(State state) {
+  const StateData& data = states_[state];
+  std::vector<Place> places = data.places;
+  budget_.charge(places.size());
+  for (Place& place : places) {
+    const Node& node = program_->nodes[place.node];
+    if (node.op == Op::kDfa) {
+      place.a = program_->dfas[node.arg].states[place.a].alike;
+    } else if (node.op == Op::kEmbedded) {
+      place.a = program_->dfas[program_->embedded[node.arg].dfa].states[place.a].alike;
+    } else if (node.op == Op::kString && place.phase == 1) {
+      const JsonStringSpec& spec = program_->strings[node.arg];
+      place.a = spec.dfa != kNowhere ? program_->dfas[spec.dfa].states[place.a].alike
+                                     : typical_count(spec, place.a);
+    }
+  }
+  return places == data.places ? state : intern(std::move(places), data.accepts);
+}
+
+// All plain tokens may follow.
+bool Matcher::leads_to_free(const Place& place) const {
+  const Node& node = program_->nodes[place.node];
+  if (place.b != 0) return false;
+  if (node.op == Op::kString && place.phase == 1) {
+    const JsonStringSpec& spec = program_->strings[node.arg];
+    if (spec.dfa != kNowhere) return program_->dfas[spec.dfa].states[place.a].free;
+    return spec.most == kUnbounded || spec.most - place.a >= kManyChars;
+  }
+  if (node.op == Op::kObject && phase_of(place.phase) == Phase::kKey) {
+    const ObjectSpec& spec = program_->objects[node.arg];
+    return program_->dfas[spec.keys].states[place.a].free &&
+           stacks_.can_add_other(spec, stacks_.members(stacks_[place.stack].value));
+  }
+  return false;
+}
+
+std::vector<Matcher::Within> Matcher::within(State state) const {
+  std::vector<Within> found;
+  const std::vector<Place>& places = states_[state].places;
+  budget_.charge(places.size());
+  for (std::uint32_t i = 0; i < places.size(); ++i) {
+    const Place& place = places[i];
+    const Node& node = program_->nodes[place.node];
+    if (node.op == Op::kString && place.phase == 1) {
+      const JsonStringSpec& spec = program_->strings[node.arg];
+      Within one{.rule = {.dfa = spec.dfa}, .place = place, .index = i};
+      if (spec.dfa == kNowhere) {
+        // As if the string began here.
+        one.rule.least = spec.least > place.a ? std::min(spec.least - place.a, kManyChars) : 0;
+        if (spec.most != kUnbounded && spec.most - place.a < kManyChars) one.rule.most = spec.most - place.a;
+        one.place.a = 0;
+      }
+      found.push_back(one);
+    } else if (node.op == Op::kObject && phase_of(place.phase) == Phase::kKey) {
+      const ObjectSpec& spec = program_->objects[node.arg];
+      if (!spec.reach[place.a].others ||
+          !stacks_.can_add_other(spec, stacks_.members(stacks_[place.stack].value)))
+        continue;
+      found.push_back({.rule = {.dfa = spec.keys, .object = node.arg}, .place = place, .index = i});
+    }
+  }
+  return found;
+}
+
+Matcher::State Matcher::without(State state, const std::vector<Within>& these) {
+  std::vector<Place> rest;
+  const std::vector<Place>& places = states_[state].places;
+  auto next = these.begin();  // in the order of the places
+  for (std::uint32_t i = 0; i < places.size(); ++i) {
+    if (next != these.end() && next->index == i) {
+      ++next;
+    } else {
+      rest.push_back(places[i]);
+    }
+  }
+  return rest.empty() ? kDead : intern(std::move(rest));
+}
+
+Matcher::State Matcher::left(const Place& place, std::uint32_t label) {
+  std::vector<Place> open;
+  const Node& node = program_->nodes[place.node];
+  if (node.op == Op::kString) {
+    enter(node.next, place.stack, open);
+  } else {
+    leave_key(place, label, open);
+  }
+  return open.empty() ? kDead : intern(std::move(open));
+}
+
+Matcher::State Matcher::moved(Place place, std::uint32_t a, std::uint32_t b) {
+  place.a = a;
+  place.b = b;
+  return intern({place});
+}
+
+Matcher::State Matcher::alone(State state, const Within& one) {
+  return intern({states_[state].places[one.index]});
+}
+
+// -- the end of a reply
+
+std::optional<Ending> Matcher::ending(State state, const Endings& endings) {
+  if (!endings.are_known()) return std::nullopt;
+  const PlaceEndings from_place(*program_, stacks_, endings);
+  std::string begun;
+  for (std::size_t hops = 0; hops <= kMaxCharBytes && state != kDead; ++hops) {
+    if (accepts(state)) return Ending{.text = std::move(begun)};
+    const std::vector<Place> places = states_[state].places;
+    if (places.size() > kMaxPlaces) return std::nullopt;
+    // Of two of the same length the lesser one: the order of places depends on what was met before.
+    std::optional<Ending> best;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (places[i].b != 0) continue;
+      Ending one{.text = begun};
+      try {
+        endings.begin_one();
+        if (!from_place.write(places[i], one)) continue;
+      } catch (const GrammarError&) {
+        continue;
+      }
+      if (one.text.size() > Endings::kMaxBytes) continue;
+      const bool better = !best || one.text.size() < best->text.size() ||
+                          (one.text.size() == best->text.size() && one.text < best->text);
+      if (better) best = std::move(one);
+    }
+    if (best) return best;
+    // All are within a character: it becomes whole.
+    State next = kDead;
+    std::uint8_t byte = 0;
+    for (std::uint32_t i = 0; i < kInCharacter.size() + 0x40 && next == kDead; ++i) {
+      byte = i < kInCharacter.size() ? static_cast<std::uint8_t>(kInCharacter[i])
+                                     : static_cast<std::uint8_t>(0x80 + (i - kInCharacter.size()));
+      next = step(state, byte);
+    }
+    begun += static_cast<char>(byte);
+    state = next;
+  }
+  return std::nullopt;
 }
 
 }  // namespace reprise::protocol::grammar

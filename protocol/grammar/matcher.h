@@ -18,35 +18,28 @@
 #include <unordered_map>
 #include <vector>
 
-#include "protocol/grammar/content_rule.h"
+#include "protocol/grammar/characters.h"
 #include "protocol/grammar/endings.h"
-#include "protocol/grammar/json_char.h"
+#include "protocol/grammar/places.h"
 #include "protocol/grammar/program.h"
 #include "protocol/grammar/work_budget.h"
 
 namespace reprise::protocol::grammar {
 
+/// What the characters of a JSON string or key must be, whatever it stands in.
+struct ContentRule {
+  std::uint32_t dfa = kNowhere;     // kNowhere: any characters, and
+  std::uint32_t least = 0;          // so many of them
+  std::uint32_t most = kUnbounded;  // no higher than can matter to a token
+  std::uint32_t object = kNowhere;  // keys: its ObjectSpec, which has room for keys that are no property's
+
+  auto operator<=>(const ContentRule&) const = default;
+};
+
 class Matcher {
  public:
   using State = std::uint32_t;
   static constexpr State kDead = 0;
-
-  // A place in the program. What the numbers are depends on the node:
-  //   kLiteral, kMark, kText   a: bytes of the text that have been read
-  //   kDfa                     a: its state, b: CharProgress
-  //   kEmbedded                the same; phase: bytes of its mark that the text so far ends with, which is kept on the way
-  //                            to the next such node
-  //   kString                  phase: 0 before the quote; a: its state, or the characters so far; b: CharProgress
-  //   kObject, kArray          as json_phase.h says; within a key as in a string
-  struct Place {
-    NodeId node = 0;
-    std::uint32_t a = 0;
-    std::uint32_t b = 0;
-    std::uint32_t phase = 0;
-    std::uint32_t stack = 0;
-
-    auto operator<=>(const Place&) const = default;
-  };
 
   /// `budget` is charged for all of its work, and must outlive it.
   Matcher(std::shared_ptr<const Program> program, WorkBudget& budget);
@@ -74,7 +67,7 @@ class Matcher {
   bool is_free(State state) const { return states_[state].free; }
   /// A special token may follow: there is a mark or free text.
   bool takes_special(State state) const { return states_[state].takes_special; }
-  std::size_t bytes() const { return bytes_; }
+  std::size_t bytes() const { return bytes_ + stacks_.bytes(); }
 
   /// A state with the same tokens of up to kManyChars characters: counts that are far from their bounds are as one.
   State typical(State state);
@@ -104,20 +97,6 @@ class Matcher {
   using Transitions = std::array<State, 256>;
   static constexpr std::size_t kFew = 6;
 
-  struct Frame {
-    NodeId node = 0;
-    std::uint32_t value = 0;  // kRepeat, kArray: done so far; kObject: its members so far
-    std::uint32_t below = 0;
-
-    bool operator==(const Frame&) const = default;
-  };
-  // Of an object that is being written.
-  struct Members {
-    std::vector<std::uint64_t> seen{};  // bits: properties
-    std::uint32_t count = 0;            // of all members, as far as that matters
-
-    bool operator==(const Members&) const = default;
-  };
   struct StateData {
     std::vector<Place> places{};
     std::unique_ptr<Transitions> next{};  // null: they are few
@@ -146,43 +125,17 @@ class Matcher {
   void advance_embedded(const Place& place, std::uint8_t byte, std::vector<Place>& open);
   void leave_key(const Place& place, std::uint32_t label, std::vector<Place>& open);
   bool leads_to_free(const Place& place) const;
-
-  // -- matcher_json.cc
   void advance_object(const Place& place, std::uint8_t byte, std::vector<Place>& open);
   void advance_key(const Place& place, std::uint8_t byte, std::vector<Place>& open);
   void advance_array(const Place& place, std::uint8_t byte, std::vector<Place>& open);
-  bool can_add(const ObjectSpec& spec, const Members& members, std::uint32_t property) const;
-  bool can_add_other(const ObjectSpec& spec, const Members& members) const;
-  bool can_add_any(const ObjectSpec& spec, const Members& members) const;
-  bool leads_to_key(const ObjectSpec& spec, const Members& members, std::uint32_t state) const;
-  bool may_close(const ObjectSpec& spec, const Members& members) const;
-  std::uint32_t missing(const ObjectSpec& spec, const Members& members, std::uint32_t property) const;
-  std::uint32_t with_property(const ObjectSpec& spec, std::uint32_t members, std::uint32_t property);
-  std::uint32_t with_other(const ObjectSpec& spec, std::uint32_t members);
-
-  // -- matcher_ending.cc
-  bool write_place(const Place& place, const Endings& endings, Ending& out) const;
-  bool write_object(const Place& place, const Endings& endings, Ending& out) const;
-  bool write_key(const Place& place, const Endings& endings, Ending& out) const;
-  bool write_array(const Place& place, const Endings& endings, Ending& out) const;
-  bool write_frames(std::uint32_t stack, const Endings& endings, Ending& out) const;
-  bool write_rest(std::uint32_t object, std::uint32_t members, const Endings& endings, Ending& out) const;
-  bool members_after_comma(std::uint32_t object, const Members& members, const Endings& endings,
-                           std::vector<std::uint32_t>& labels) const;
-
-  std::uint32_t frame(NodeId node, std::uint32_t value, std::uint32_t below);
-  std::uint32_t intern_members(Members members);
 
   const std::shared_ptr<const Program> program_;
   WorkBudget& budget_;
+  Stacks stacks_;
   std::vector<Place> met_;                // by close(), in the order of their coming
   std::vector<std::uint32_t> met_table_;  // where these are many: 1 + an index of met_, by hash
   std::vector<StateData> states_;
   std::unordered_multimap<std::uint64_t, State> state_index_;
-  std::vector<Frame> frames_;  // 0: the bottom
-  std::unordered_multimap<std::uint64_t, std::uint32_t> frame_index_;
-  std::vector<Members> members_;  // 0: none
-  std::unordered_multimap<std::uint64_t, std::uint32_t> member_index_;
   std::size_t bytes_ = 0;
   State start_ = kDead;
 };

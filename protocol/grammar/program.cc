@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "protocol/grammar/regex.h"
+
 namespace reprise::protocol::grammar {
 namespace {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/utf8.h"
-#include "protocol/grammar/hex_digit.h"
+#include "protocol/grammar/characters.h"
 
 namespace reprise::protocol::grammar {
 namespace {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/grammar/char_set.h"
+#include "protocol/grammar/characters.h"
 #include "protocol/grammar/work_budget.h"
 
 namespace reprise::protocol::grammar {

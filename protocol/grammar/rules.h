@@ -1,5 +1,5 @@
 #pragma once
-// Rules: a context-free grammar as a reader leaves it (gbnf.h, lark.h), and the nodes that it becomes.
+// Rules: a context-free grammar as a reader leaves it, and the nodes that it becomes; and the readers, of GBNF and Lark.
 //
 // A text fits where the start rule derives it, character by character: there is no lexer that would cut it first.
 //
@@ -64,5 +64,30 @@ NodeId rules_start(ProgramBuilder& builder, Rules rules, std::string_view start,
 
 /// All of the text matches the regular expression, which is of Python's dialect (regex.h), up to `next`.
 NodeId pattern_text(ProgramBuilder& builder, std::string_view regex, const TextForm& form, NodeId next);
+
+/// Grammars in GBNF, as llama.cpp writes them: rules `name ::= …`, of which `root` is the reply. Literals, classes of
+/// characters, groups, alternatives, *, +, ?, {m,n}, '.', comments.
+///
+/// A rule that begins with itself is refused: it could go on for ever before the first byte.
+///
+/// Throws GrammarError with the line.
+NodeId gbnf_root(ProgramBuilder& builder, std::string_view text);
+
+/// Grammars in Lark's language, of which `start` is the text:
+///
+///   rules and terminals      name: … | …    NAME: …    [!?] before a rule, .PRIORITY behind a name, -> alias: change no text
+///   items                    "text" "text"i  "a".."z"  /regex/ with the flags i, s, u  names  ( ) [ ]
+///   repetitions              ? * +  ~n  ~n..m
+///   %import common.NAME      with -> NAME, or (NAME, …): the terminals of Lark's common.lark
+///   %ignore ITEMS            between any two terminals, before the first and behind the last
+///   comments                 /// and #
+///
+/// A text fits where the rules derive it character by character, as Lark's Earley parser with its lexer "dynamic_complete"
+/// has it: how another lexer would cut the text says nothing. So a terminal may be empty, and priorities decide nothing. A
+/// rule that begins with itself is rewritten; one that does so by way of another is refused. Regular expressions have no
+/// look around, and no '^' or '$'. Templates, %declare, %override, %extend and other imports are refused by name.
+///
+/// The text, ending at `builder.end()`. Throws GrammarError with the line.
+NodeId lark_start(ProgramBuilder& builder, std::string_view text, const TextForm& form);
 
 }  // namespace reprise::protocol::grammar

@@ -1,7 +1,6 @@
 #include "protocol/http/exchange.h"
 
-#include "protocol/http/cors.h"
-#include "protocol/http/refusals.h"
+#include "protocol/http/gate.h"
 
 namespace reprise::protocol {
 
@@ -32,12 +31,12 @@ std::string plain_method(const std::string& method) {
 
 }  // namespace
 
-Exchange::Exchange(ServerContext& context, Wire& wire, HttpRequest request, BodyLease lease,
-                   std::int64_t began_ns)
+Exchange::Exchange(ServerContext& context, Wire& wire, HttpRequest request, const Route& route,
+                   BodyLease lease, std::int64_t began_ns)
     : context_(context),
       wire_(wire),
       request_(std::move(request)),
-      route_(context.routes.find(request_.path, request_.method)),
+      route_(route),
       lease_(std::move(lease)),
       begin_(runtime::Clock::now()),
       written_before_(wire.bytes_written()),

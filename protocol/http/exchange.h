@@ -25,8 +25,9 @@ inline constexpr int kClientLeft = 499;
 
 class Exchange {
  public:
-  /// `lease` is for the request's body; `began_ns`: when its first byte was seen, by the steady clock.
-  Exchange(ServerContext& context, Wire& wire, HttpRequest request, BodyLease lease, std::int64_t began_ns);
+  /// `route` is the table's; `lease` is for the request's body; `began_ns`: when its first byte was seen, by the steady clock.
+  Exchange(ServerContext& context, Wire& wire, HttpRequest request, const Route& route, BodyLease lease,
+           std::int64_t began_ns);
 
   const HttpRequest& request() const { return request_; }
   HttpRequest& request() { return request_; }

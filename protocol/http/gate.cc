@@ -1,13 +1,117 @@
 #include "protocol/http/gate.h"
 
+#include <algorithm>
 #include <charconv>
 
-#include "protocol/http/cors.h"
-#include "protocol/http/refusals.h"
-#include "protocol/http/site_guard.h"
-
 namespace reprise::protocol {
+
 namespace {
+
+/// http or https, a name or an address of this machine, any port or none.
+bool is_of_this_machine(std::string_view origin) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!origin.starts_with(scheme)) continue;
+    origin.remove_prefix(scheme.size());
+    for (const std::string_view host : {"localhost", "127.0.0.1", "[::1]"}) {
+      if (!origin.starts_with(host)) continue;
+      const std::string_view port = origin.substr(host.size());
+      if (port.empty()) return true;
+      return port.front() == ':' && port.size() > 1 && port.size() <= 6 &&
+             port.find_first_not_of("0123456789", 1) == std::string_view::npos;
+    }
+  }
+  return false;
+}
+
+/// Whether pages of this origin may use the server: it is listed, or "*" is, or "localhost" and it is of this machine.
+bool cors_allows(std::string_view origin, const std::vector<std::string>& allowed_origins) {
+  return std::any_of(allowed_origins.begin(), allowed_origins.end(), [&](const std::string& one) {
+    return one == "*" || one == origin || (one == "localhost" && is_of_this_machine(origin));
+  });
+}
+
+/// "host:8080", "[::1]:8080" to "host", "[::1]".
+std::string_view name_in(std::string_view authority) {
+  if (authority.starts_with('[')) return authority.substr(0, authority.find(']') + 1);
+  return authority.substr(0, authority.find(':'));
+}
+
+/// "https://host:8080" to "host:8080".
+std::string_view authority_in(std::string_view origin) {
+  const std::size_t scheme = origin.find("://");
+  return scheme == std::string_view::npos ? origin : origin.substr(scheme + 3);
+}
+
+bool is_address(std::string_view name) {
+  if (name.starts_with('[')) return name.ends_with(']');
+  return !name.empty() && name.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+bool is_own_name(std::string_view name, const HttpOptions& options) {
+  if (is_address(name) || same_name(name, "localhost") || same_name(name, options.host)) return true;
+  const auto is_name = [name](const std::string& one) { return one == "*" || same_name(one, name); };
+  if (std::ranges::any_of(options.allowed_hosts, is_name)) return true;
+  return std::ranges::any_of(options.cors_origins, [&](const std::string& origin) {
+    return origin.find("://") != std::string::npos && same_name(name_in(authority_in(origin)), name);
+  });
+}
+
+bool is_own_origin(std::string_view origin, std::string_view host, const HttpOptions& options) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (origin.starts_with(scheme) && origin.substr(scheme.size()) == host) return true;
+  }
+  return std::ranges::any_of(options.cors_origins, [&](const std::string& one) {
+    return one == origin && one.find("://") != std::string::npos;
+  });
+}
+
+bool is_json(std::string_view content_type) {
+  content_type = content_type.substr(0, content_type.find(';'));
+  while (content_type.ends_with(' ')) content_type.remove_suffix(1);
+  return same_name(content_type, "application/json");
+}
+
+ApiError another_site(std::string message) {
+  return {.status = 403, .message = std::move(message), .code = "another_site"};
+}
+
+/// Returns the error to send, or nullopt where the request may come from where it comes.
+std::optional<ApiError> site_objection(const HttpRequest& request, const HttpOptions& options) {
+  if (!options.keys.empty()) return std::nullopt;
+  const std::string_view host = request.header("host");  // HTTP/1.0 needs none, and no browser speaks it
+  if (!host.empty() && !is_own_name(name_in(host), options)) {
+    return another_site("Host: '" + std::string(name_in(host)) +
+                        "' is no name of this server; --allowed-hosts (http.allowed_hosts) adds names");
+  }
+  const std::string_view origin = request.header("origin");
+  if (!origin.empty() && !is_own_origin(origin, host, options) &&
+      !cors_allows(origin, options.cors_origins)) {
+    return another_site("Origin: pages of '" + std::string(origin) +
+                        "' may not use this server; --cors-origins (http.cors_origins) adds origins");
+  }
+  const bool opens_page = request.method == "GET" && request.header("sec-fetch-mode") == "navigate";
+  if (origin.empty() && request.header("sec-fetch-site") == "cross-site" && !opens_page &&
+      !cors_allows("", options.cors_origins)) {
+    return another_site("Sec-Fetch-Site: pages of other sites may not use this server");
+  }
+  return std::nullopt;
+}
+
+/// The same for a request that changes the server by an operator's word.
+std::optional<ApiError> operator_site_objection(const HttpRequest& request, const HttpOptions& options) {
+  const std::string_view origin = request.header("origin");
+  if (!origin.empty() && !is_own_origin(origin, request.header("host"), options)) {
+    return another_site("Origin: pages of other sites may not ask for this");
+  }
+  if (origin.empty() && request.header("sec-fetch-site") == "cross-site") {
+    return another_site("Sec-Fetch-Site: pages of other sites may not ask for this");
+  }
+  if (!is_json(request.header("content-type"))) {
+    return ApiError{
+        .status = 415, .message = "Content-Type: must be application/json", .code = "unsupported_media_type"};
+  }
+  return std::nullopt;
+}
 
 /// 0 where the body comes in chunks, or there is none.
 std::size_t declared_length(const HttpRequest& request) {
@@ -17,8 +121,7 @@ std::size_t declared_length(const HttpRequest& request) {
   return length;
 }
 
-}  // namespace
-
+/// Null: no valid key came.
 const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options) {
   static const Tenant kEverybody;
   if (options.keys.empty()) return &kEverybody;
@@ -31,8 +134,9 @@ const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options) 
   return key.empty() ? nullptr : options.keys.tenant_of(key);
 }
 
-std::optional<ApiError> objection(const HttpRequest& request, Seat seat, const ServerContext& context) {
-  const Route& route = context.routes.find(request.path, request.method);
+/// Returns the error to send, or nullopt where the request is let in.
+std::optional<ApiError> objection_to(const HttpRequest& request, Seat seat, const Route& route,
+                                     const Tenant* tenant, const ServerContext& context) {
   if (seat == Seat::kReserve && !route.is_public && route.page != Page::kMetrics) {
     return server_busy("the server has reached its limit of open connections (http.max_connections)");
   }
@@ -55,7 +159,6 @@ std::optional<ApiError> objection(const HttpRequest& request, Seat seat, const S
         .code = "method_not_allowed"};
   }
   if (route.is_public) return std::nullopt;
-  const Tenant* tenant = tenant_of(request, context.options);
   if (tenant == nullptr) {
     return ApiError{.status = 401, .message = "a valid API key is required", .code = "invalid_api_key"};
   }
@@ -70,10 +173,50 @@ std::optional<ApiError> objection(const HttpRequest& request, Seat seat, const S
     if (auto objection = operator_site_objection(request, context.options)) return objection;
   }
   if (!context.body_budget.has_room(declared_length(request))) {
-    return server_busy(
-        "the server has reached its limit of unprocessed request bodies (http.max_bodies_bytes)");
+    return server_busy("the server has reached its limit of unprocessed request bodies");
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+Headers cors_headers(const HttpRequest& request, const std::vector<std::string>& allowed_origins) {
+  const std::string_view origin = request.header("origin");
+  if (origin.empty() || allowed_origins.empty()) return {};
+  const bool all = std::find(allowed_origins.begin(), allowed_origins.end(), "*") != allowed_origins.end();
+  if (all) {
+    return {{"Access-Control-Allow-Origin", "*"},
+            {"Access-Control-Expose-Headers", "X-Request-Id, Retry-After"}};
+  }
+  if (!cors_allows(origin, allowed_origins)) {
+    return {{"Vary", "Origin"}};
+  }
+  return {{"Access-Control-Allow-Origin", std::string(origin)},
+          {"Vary", "Origin"},
+          {"Access-Control-Expose-Headers", "X-Request-Id, Retry-After"}};
+}
+
+bool is_preflight(const HttpRequest& request) {
+  return request.method == "OPTIONS" && !request.header("access-control-request-method").empty();
+}
+
+HttpResponse preflight_response(const HttpRequest& request, const std::string& allowed_methods) {
+  HttpResponse response{.status = 200, .content_type = {}};
+  response.headers.emplace_back("Access-Control-Allow-Methods", allowed_methods);
+  const std::string_view wanted = request.header("access-control-request-headers");
+  response.headers.emplace_back("Access-Control-Allow-Headers",
+                                wanted.empty() ? "Authorization, Content-Type" : std::string(wanted));
+  response.headers.emplace_back("Access-Control-Max-Age", "600");
+  return response;
+}
+
+Admission admission_of(const HttpRequest& request, Seat seat, const ServerContext& context) {
+  static const Tenant kNobody;  // who asks for what needs no key
+  const Route& route = context.routes.find(request.path, request.method);
+  const Tenant* tenant = tenant_of(request, context.options);
+  return {.route = route,
+          .tenant = tenant == nullptr ? kNobody : *tenant,
+          .objection = objection_to(request, seat, route, tenant, context)};
 }
 
 }  // namespace reprise::protocol

@@ -1,22 +1,201 @@
 #include "protocol/http/generation.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "protocol/api/endpoint.h"
+#include "protocol/api/field_rules.h"
+#include "protocol/api/fields.h"
 #include "protocol/chat/call_constraint.h"
-#include "protocol/http/prompt_merge.h"
-#include "protocol/http/refusals.h"
+#include "protocol/chat/chat_format.h"
+#include "protocol/http/server_context.h"
+#include "protocol/http/tenant_meter.h"
+#include "protocol/service.h"
+#include "runtime/actor.h"
+#include "runtime/cancel.h"
+#include "runtime/event.h"
 #include "runtime/wait.h"
 
 namespace reprise::protocol {
+namespace {
 
 using runtime::ErrorCode;
 using runtime::Result;
+using runtime::StreamReader;
+using runtime::StreamWriter;
 using runtime::Task;
 using runtime::TimePoint;
 
-namespace {
+// -- several prompts
+
+/// The accounts of several prompts as one: tokens are added; times are those of the slowest, but the first
+/// token's; a miss is told of the prompt that had most to compute.
+Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
+  Usage sum = accounts.front().value();
+  std::uint32_t most_prefilled = sum.cache.prefilled_tokens;
+  for (std::size_t i = 1; i < accounts.size(); ++i) {
+    const Usage& one = accounts[i].value();
+    sum.prompt_tokens += one.prompt_tokens;
+    sum.completion_tokens += one.completion_tokens;
+    sum.cache.prompt_tokens += one.cache.prompt_tokens;
+    sum.cache.restored_tokens += one.cache.restored_tokens;
+    sum.cache.prefilled_tokens += one.cache.prefilled_tokens;
+    sum.cache.lost_tokens += one.cache.lost_tokens;
+    sum.cache.waited_for_other = sum.cache.waited_for_other || one.cache.waited_for_other;
+    if (one.cache.prefilled_tokens > most_prefilled) {
+      most_prefilled = one.cache.prefilled_tokens;
+      sum.cache.reason = one.cache.reason;
+      sum.cache.known_tokens = one.cache.known_tokens;
+      sum.cache.behind_tokens = one.cache.behind_tokens;
+      sum.cache.origin = one.cache.origin;
+      sum.cache.tier = one.cache.tier;
+      sum.miss_text = one.miss_text;
+    }
+    if (sum.reasoning_ended_by == ReasoningEnd::kModel) sum.reasoning_ended_by = one.reasoning_ended_by;
+    sum.recognized_calls += one.recognized_calls;
+    if (one.kv && !sum.kv) sum.kv.emplace();
+    if (one.kv) {
+      sum.kv->tokens += one.kv->tokens;
+      sum.kv->bytes += one.kv->bytes;
+      sum.kv->full_bytes += one.kv->full_bytes;
+    }
+    sum.timing.queued_ms = std::max(sum.timing.queued_ms, one.timing.queued_ms);
+    sum.timing.prefill_ms = std::max(sum.timing.prefill_ms, one.timing.prefill_ms);
+    sum.timing.first_token_ms = std::min(sum.timing.first_token_ms, one.timing.first_token_ms);
+    sum.timing.decode_ms = std::max(sum.timing.decode_ms, one.timing.decode_ms);
+    if (one.timeline.size() > sum.timeline.size())
+      sum.timeline = one.timeline;  // the last to end has all marks
+  }
+  return sum;
+}
+
+/// The replies to several prompts of one completion as one: each prompt is a request of its own to the engine,
+/// and their events become a single stream, as they come. An actor where the reader lives.
+///
+/// Choice k of prompt p is choice p * n + k. Admitted comes once, with the first of them; Started for each
+/// prompt, with its index; Done once, behind all, with the sum of the accounts. The first Failed is the last
+/// event. Letting the merged stream go lets all replies go, and with them the requests.
+///
+/// Bounds: one event of each prompt waits here, so a slow reader pauses all of its prompts.
+class PromptMerge : public runtime::Actor {
+ public:
+  using Accepts = runtime::Messages<>;
+  static constexpr const char* kName = "prompt merge";
+
+  /// `n`: choices of each prompt.
+  PromptMerge(std::vector<StreamReader<Event>> replies, std::uint32_t n, StreamWriter<Event> merged);
+
+  void on_start();
+
+ private:
+  struct Arrival {
+    std::uint32_t prompt;
+    Result<Event> event;
+  };
+
+  Task<void> read(std::uint32_t prompt);
+  Task<void> write();
+  /// The event as the merged stream has it; none where that has had it, or has to wait for it.
+  std::optional<Event> translate(std::uint32_t prompt, Event event);
+
+  std::vector<StreamReader<Event>> replies_;
+  const std::uint32_t n_;
+  StreamWriter<Event> merged_;
+  std::deque<Arrival> arrived_;
+  std::optional<runtime::CancelSource> arrival_wanted_;  // ends the wait for the reader's end
+  std::vector<runtime::Event> taken_;                    // by prompt: its event was taken from arrived_
+  std::vector<std::optional<Usage>> accounts_;           // by prompt
+  bool admitted_ = false;
+};
+
+PromptMerge::PromptMerge(std::vector<StreamReader<Event>> replies, std::uint32_t n,
+                         StreamWriter<Event> merged)
+    : replies_(std::move(replies)),
+      n_(n),
+      merged_(std::move(merged)),
+      taken_(replies_.size()),
+      accounts_(replies_.size()) {}
+
+void PromptMerge::on_start() {
+  for (std::uint32_t i = 0; i < replies_.size(); ++i) launch(read(i));
+  launch(write());
+}
+
+Task<void> PromptMerge::read(std::uint32_t prompt) {
+  bool goes_on = true;
+  while (goes_on) {
+    auto reading = replies_[prompt].next();
+    Result<Event> event = co_await reading;
+    goes_on = event.ok() && !std::holds_alternative<Done>(*event);
+    arrived_.push_back({prompt, std::move(event)});
+    if (arrival_wanted_) arrival_wanted_->cancel();
+    auto waiting = taken_[prompt].wait();
+    const Result<void> taken = co_await waiting;
+  }
+}
+
+Task<void> PromptMerge::write() {
+  bool goes_on = true;
+  while (goes_on) {
+    if (arrived_.empty()) {
+      arrival_wanted_.emplace();
+      auto waiting = merged_.reader_end(arrival_wanted_->token());
+      const Result<void> reader_gone = co_await waiting;
+      arrival_wanted_.reset();
+      goes_on = !reader_gone.ok();
+      continue;
+    }
+    Arrival arrival = std::move(arrived_.front());
+    arrived_.pop_front();
+    taken_[arrival.prompt].signal();
+    if (!arrival.event.ok()) {  // broken off
+      merged_.fail(arrival.event.error());
+      break;
+    }
+    std::optional<Event> event = translate(arrival.prompt, std::move(*arrival.event));
+    if (!event) continue;
+    const bool last = std::holds_alternative<Done>(*event) || std::holds_alternative<Failed>(*event);
+    auto writing = merged_.write(std::move(*event));
+    const Result<void> written = co_await writing;
+    goes_on = written.ok() && !last;
+  }
+  merged_.close();
+  stop();
+}
+
+std::optional<Event> PromptMerge::translate(std::uint32_t prompt, Event event) {
+  if (std::holds_alternative<Admitted>(event)) {
+    if (std::exchange(admitted_, true)) return std::nullopt;
+  } else if (auto* started = std::get_if<Started>(&event)) {
+    started->prompt_index = prompt;
+  } else if (auto* progress = std::get_if<Progress>(&event)) {
+    progress->prompt_index = prompt;
+  } else if (auto* delta = std::get_if<Delta>(&event)) {
+    delta->choice += prompt * n_;
+  } else if (auto* finished = std::get_if<Finished>(&event)) {
+    finished->choice += prompt * n_;
+  } else if (auto* embedded = std::get_if<Embedded>(&event)) {
+    embedded->prompt_index = prompt;
+  } else if (auto* failed = std::get_if<Failed>(&event)) {
+    if (failed->error.field == "prompt") failed->error.field = item_of("prompt", prompt);
+  } else if (const auto* done = std::get_if<Done>(&event)) {
+    accounts_[prompt] = done->usage;
+    const bool all = std::all_of(accounts_.begin(), accounts_.end(), [](const auto& one) { return !!one; });
+    if (!all) return std::nullopt;
+    return Done{sum_of(accounts_)};
+  }
+  return event;
+}
+
+// -- text
 
 constexpr std::size_t kTailBytes = 512;  // of a prompt, to see what the template has opened
 
@@ -41,7 +220,74 @@ std::string_view session_of(const HttpRequest& request, std::size_t most_bytes) 
   return {};
 }
 
-}  // namespace
+/// One request for text: the engine's events in, and what the API's reply makes of them out.
+///
+/// The engine's stream of events is read for as long as the client is there: letting go of it, at whatever
+/// point, frees what the request holds. A client that reads slowly holds up the write, and by it the reading
+/// of events, and by its credit the engine's work on this request alone.
+///
+/// Headers of a stream go out when the request is admitted, or with the first sign of life if it waits longer
+/// than that. What goes wrong before is a plain error with its status, what goes wrong later comes in the
+/// stream.
+class Generation {
+ public:
+  /// The tenant must outlive it.
+  Generation(Exchange& exchange, const Tenant& tenant, std::unique_ptr<GenerationCall> call);
+  ~Generation();
+  Generation(const Generation&) = delete;
+  Generation& operator=(const Generation&) = delete;
+
+  /// False: the connection is to be closed.
+  Task<bool> run();
+
+ private:
+  /// Counts the request among the server's and the tenant's, or says why it is refused.
+  std::optional<ApiError> enter();
+  /// Gives back what `enter` counted and charges for the tokens. Comes before the last bytes are written: a
+  /// client that has read its reply may ask again at once. Later calls do nothing.
+  void leave();
+  /// What the engine is told beside what the client said.
+  void complete_request();
+  /// Where one model alone is served, and the request means it by every name, it is named; and how it chats.
+  void find_model();
+  /// Counts the field of a reasoning budget as unknown where the model does not reason.
+  void note_idle_budget();
+
+  /// How a chat's reply is to be read; puts the opening of a forced call behind the prompt. Returns an error
+  /// where that cannot be done.
+  Task<std::optional<ApiError>> prepare_chat(ReplyContext& context);
+  Task<std::optional<ApiError>> force_call(ReplyContext& context);
+  std::optional<ApiError> keep_calls(const ReplyContext& context);
+  StreamReader<Event> generate();
+  Task<bool> run_stream();
+  Task<bool> run_whole();
+
+  /// One event into `out_`; false: it was the last.
+  bool take(Event& event);
+  void fail(ApiError error);
+  /// The stream of events ended without Done or Failed.
+  ApiError broken_off(const runtime::Error& error) const;
+  /// Nobody to answer, or no time: whether the connection can go on is answered.
+  Task<bool> give_up();
+
+  Exchange& exchange_;
+  ServerContext& context_;
+  const Tenant& tenant_;
+  const std::unique_ptr<GenerationCall> call_;
+  ApiRequest& request_;        // the call's
+  ChatFormatPtr chat_;         // of the model that is asked for; null: it does not chat, or there is none
+  std::uint32_t counted_ = 0;  // choices of all prompts, among the context's generations
+  TokenAccount account_{};
+  const TextTime text_time_ = std::make_shared<std::atomic<std::uint64_t>>(0);  // of all prompts
+  StreamReader<Event> events_;
+
+  std::unique_ptr<Reply> reply_;
+  StreamedReply* streamed_ = nullptr;  // the same, where it is one
+  bool admitted_ = false;
+
+  std::string out_;                  // what is not written yet: events of a stream, or the body
+  std::optional<ApiError> failure_;  // to be told with its status
+};
 
 Generation::Generation(Exchange& exchange, const Tenant& tenant, std::unique_ptr<GenerationCall> call)
     : exchange_(exchange),
@@ -88,7 +334,7 @@ std::optional<ApiError> Generation::enter() {
 
 void Generation::complete_request() {
   GenerateRequest& generate = request_.generate;
-  if (request_.any_model) generate.model = context_.nearest_model(generate.model);
+  find_model();
   generate.id = exchange_.id();
   if (generate.conversation.empty())
     generate.conversation = session_of(exchange_.request(), context_.options.request.label_bytes);
@@ -104,10 +350,17 @@ void Generation::complete_request() {
   exchange_.record().model = generate.model;
 }
 
+void Generation::find_model() {
+  std::string& name = request_.generate.model;
+  const std::vector<ModelCard> cards = context_.service.models();
+  if (request_.any_model) name = nearest_model(cards, name);
+  const ModelCard* card = card_named(cards, name);
+  if (card != nullptr) chat_ = card->chat;
+}
+
 void Generation::note_idle_budget() {
   if (request_.generate.reasoning_budget.value_or(-1) < 0) return;
-  const ChatFormatPtr chat = context_.chat_of(request_.generate.model);
-  if (chat != nullptr && chat->reply_format().has_reasoning()) return;
+  if (chat_ != nullptr && chat_->reply_format().has_reasoning()) return;
   request_.unknown_fields.push_back(request_.reasoning_budget_field);
 }
 
@@ -144,7 +397,7 @@ Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
   auto* chat = std::get_if<ChatPrompt>(&request_.generate.prompt);
   if (chat == nullptr) co_return std::nullopt;
   const ToolChoice::Mode mode = request_.tool_choice.mode;
-  context.chat = context_.chat_of(request_.generate.model);
+  context.chat = chat_;
   context.parser.tools = chat->tools;
   context.parser.parse_tools = mode != ToolChoice::Mode::kNone;
   context.parser.one_call = request_.one_call;
@@ -213,9 +466,9 @@ std::optional<ApiError> Generation::keep_calls(const ReplyContext& context) {
                   .param = "tools"};
 }
 
-runtime::StreamReader<Event> Generation::generate() {
+StreamReader<Event> Generation::generate() {
   if (request_.further_prompts.empty()) return context_.service.generate(std::move(request_.generate));
-  std::vector<runtime::StreamReader<Event>> replies;
+  std::vector<StreamReader<Event>> replies;
   const std::uint32_t n = request_.generate.n;
   replies.push_back(context_.service.generate(request_.generate));
   for (Prompt& prompt : request_.further_prompts) {
@@ -378,6 +631,103 @@ Task<bool> Generation::give_up() {
   auto sending = exchange_.send(std::move(out_), Exchange::Last::kYes);
   const bool sent = co_await sending;
   co_return sent;
+}
+
+// -- questions
+
+/// One question about texts among its tenant's requests, for as long as it is answered; its time is paid at the end.
+class TextEntry {
+ public:
+  TextEntry(TenantMeter& meter, const Tenant& tenant)
+      : meter_(meter), tenant_(tenant), refused_(meter.enter(tenant, 1, runtime::Clock::now())) {}
+  ~TextEntry() { leave(); }
+  TextEntry(const TextEntry&) = delete;
+  TextEntry& operator=(const TextEntry&) = delete;
+
+  const std::optional<OverLimit>& refused() const { return refused_; }
+  TextCaller caller() const { return {tenant_.name, time_}; }
+  /// Comes before the answer is written: its client may ask again at once. Later calls do nothing.
+  void leave() {
+    if (refused_ || std::exchange(left_, true)) return;
+    meter_.leave(tenant_, 1);
+    meter_.pay(tenant_, tokens_of(time_), runtime::Clock::now());
+  }
+
+ private:
+  TenantMeter& meter_;
+  const Tenant& tenant_;
+  const TextTime time_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+  const std::optional<OverLimit> refused_;
+  bool left_ = false;
+};
+
+Task<bool> answer_question(Exchange& exchange, const Tenant& tenant, std::unique_ptr<Question> question) {
+  std::optional<TextEntry> entry;
+  if (question->is_text_work()) {
+    entry.emplace(exchange.context().meter, tenant);
+    if (entry->refused()) {
+      auto refusing = exchange.refuse(over_limit(*entry->refused(), tenant));
+      const bool refused = co_await refusing;
+      co_return refused;
+    }
+    question->caller = entry->caller();
+  }
+  auto answering = question->answer(exchange.context().service);
+  Question::Answered answer = co_await answering;
+  exchange.record().unknown_fields = question->unknown_fields;
+  if (answer.ok()) append_unknown_fields(question->unknown_fields, *answer);
+  if (entry) entry->leave();
+  auto responding =
+      answer.ok() ? exchange.respond(json_response(std::move(*answer))) : exchange.refuse(answer.error());
+  const bool sent = co_await responding;
+  co_return sent;
+}
+
+/// Of a request that cannot say it in its body: ?cache_salt=, or the header X-Cache-Salt.
+std::string salt_beside_body(const HttpRequest& request) {
+  if (auto salt = query_value(request.query, "cache_salt")) return std::move(*salt);
+  return std::string(request.header("x-cache-salt"));
+}
+
+}  // namespace
+
+Task<bool> answer_call(Exchange& exchange, const Tenant& tenant) {
+  ServerContext& context = exchange.context();
+  const Route& route = exchange.route();
+  std::optional<ParsedCall> parsed;
+  if (route.generates && context.generations >= context.options.requests) {
+    parsed = too_many_requests(context.options.requests);
+  } else {
+    auto parsing = context.bodies.parse({.endpoint = route.endpoint,
+                                         .body = std::move(exchange.request().body),
+                                         .path_end = route.path_end(exchange.request().path),
+                                         .query = exchange.request().query,
+                                         .cache_salt = salt_beside_body(exchange.request()),
+                                         .tenant = tenant.name,
+                                         .deletes = exchange.request().method == "DELETE"},
+                                        exchange.wire().gone());
+    parsed = co_await parsing;
+  }
+  bool goes_on = false;
+  if (!parsed) {
+    auto giving_up = exchange.give_up();
+    goes_on = co_await giving_up;
+    co_return goes_on;
+  }
+  exchange.trace().mark("parsed");
+  exchange.drop_body();
+  if (auto* error = std::get_if<ApiError>(&*parsed)) {
+    auto refusing = exchange.refuse(std::move(*error));
+    goes_on = co_await refusing;
+  } else if (auto* question = std::get_if<std::unique_ptr<Question>>(&*parsed)) {
+    auto answering = answer_question(exchange, tenant, std::move(*question));
+    goes_on = co_await answering;
+  } else {
+    Generation generation(exchange, tenant, std::get<std::unique_ptr<GenerationCall>>(std::move(*parsed)));
+    auto running = generation.run();
+    goes_on = co_await running;
+  }
+  co_return goes_on;
 }
 
 }  // namespace reprise::protocol

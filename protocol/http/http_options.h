@@ -38,9 +38,9 @@ struct HttpOptions {
   std::size_t sse_batch_bytes = 32u << 10;  // of events that wait already, in one write; 0: each by itself
 
   std::vector<std::string> cors_origins{"localhost"};  // "*" allows all, "localhost" those of this machine
-  std::vector<std::string> allowed_hosts{};  // names in Host, where there are no keys (site_guard.h)
-  bool front_page = true;                    // at /
-  KeyRing keys{};                            // empty: everybody is let in
+  std::vector<std::string> allowed_hosts{};            // names in Host, where there are no keys (gate.h)
+  bool front_page = true;                              // at /
+  KeyRing keys{};                                      // empty: everybody is let in
   BodyLimits request{};
 };
 

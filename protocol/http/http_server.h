@@ -1,6 +1,6 @@
 #pragma once
 // The HTTP server: APIs (protocol/api/endpoint.h) in front of a Service. Start reading here; then
-// protocol/http/connection.h, exchange.h, api_answer.h and generation.h are the way of a request.
+// http_server.cc (its listener and its connections), exchange.h and generation.h are the way of a request.
 //
 //   IoLoop loop;
 //   System system;
@@ -12,18 +12,39 @@
 //
 // Threading: made and stopped by a thread that is no actor's; everything else happens on the loop.
 
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "protocol/api/endpoint.h"
 #include "protocol/http/http_options.h"
-#include "protocol/http/io_loop.h"
 #include "protocol/service.h"
 #include "runtime/system.h"
 
 namespace reprise::protocol {
+
+/// An io_context with the one thread that runs it: where a server's sockets and connections live. Any thread.
+///
+/// Must be made before the actor system that uses it, and outlive its stop.
+class IoLoop {
+ public:
+  IoLoop();
+  /// Stops the loop and joins its thread.
+  ~IoLoop();
+  IoLoop(const IoLoop&) = delete;
+  IoLoop& operator=(const IoLoop&) = delete;
+
+  boost::asio::io_context& context() { return context_; }
+
+ private:
+  boost::asio::io_context context_{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  std::thread thread_;
+};
 
 /// The address cannot be listened on; what() says which and why.
 class ListenError : public std::runtime_error {

@@ -1,5 +1,6 @@
 #pragma once
-// The API keys that are let in, and the tenant that each stands for.
+// The API keys that are let in, and the tenant that each stands for: what a key's owner may do and how much of the server
+// he may have. All limits are off unless they are set.
 //
 // One key a line, or between commas; a tenant's name may follow it after a space, so that several keys can
 // belong to one tenant. A key without a name is a tenant of its own. Lines that begin with # are comments.
@@ -8,14 +9,28 @@
 //
 // Threading: const access from any thread.
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "protocol/http/tenant.h"
 #include "protocol/name_space.h"
+#include "protocol/priority.h"
 
 namespace reprise::protocol {
+
+struct Tenant {
+  std::string name{};         // empty: the server has no keys
+  std::string cache_owner{};  // tenants with the same one share what is cached
+
+  bool is_operator = false;             // may use the routes for operators
+  std::uint32_t requests = 0;           // being generated at once, each choice of each prompt; 0: no limit
+  std::uint64_t tokens_per_minute = 0;  // computed of prompts, and generated; 0: no limit
+  double state_share = 0;  // of the memory for states, held by its sequences, up to 1; 0: no limit
+  /// Of its requests, and the highest that one may ask for. Without keys everybody may ask for any.
+  std::optional<Priority> priority{};
+};
 
 class KeyRing {
  public:

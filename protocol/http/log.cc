@@ -1,19 +1,183 @@
 // The only file that knows spdlog.
 #include "protocol/http/log.h"
 
+#include <poll.h>
+#include <pthread.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
 #include <cstdlib>
+#include <deque>
+#include <functional>
+#include <memory>
 #include <mutex>
+#include <thread>
+#include <utility>
 
 #include "base/json_text.h"
-#include "protocol/http/line_writer.h"
 
 namespace reprise::protocol {
 namespace {
+
+constexpr std::size_t kBytesOfALine = 64;  // beside its text, about
+
+/// What is written to, and whether it ends within a line.
+class Lines {
+ public:
+  explicit Lines(int file) : file_(file) {}
+
+  /// False where not all of it could be written.
+  bool write(const std::string& line) {
+    if (torn_ && put("\n") == 1) torn_ = false;
+    if (torn_) return false;
+    const std::size_t written = put(line);
+    torn_ = written > 0 && written < line.size();
+    return written == line.size();
+  }
+
+ private:
+  /// Returns how many bytes were written.
+  std::size_t put(std::string_view text) {
+    std::size_t done = 0;
+    while (done < text.size()) {
+      const ssize_t written = ::write(file_, text.data() + done, text.size() - done);
+      if (written > 0) {
+        done += static_cast<std::size_t>(written);
+      } else if (written < 0 &&
+                 (errno == EAGAIN || errno == EWOULDBLOCK)) {  // another process asked for that
+        pollfd ready{.fd = file_, .events = POLLOUT, .revents = 0};
+        ::poll(&ready, 1, -1);
+      } else if (written == 0 || errno != EINTR) {
+        break;
+      }
+    }
+    return done;
+  }
+
+  const int file_;
+  bool torn_ = false;
+};
+
+/// Writes lines to a file descriptor, for as long as the process lives, from a thread of its own, so that a reader who is slow, stuck or gone
+/// costs lines and never time: put() does not wait, what waits to be written is bounded, and what does not fit
+/// or cannot be written is counted, and told in the place of what is missing.
+///
+/// Any thread. The writing thread may be stuck in the system for as long as it likes: nothing waits
+/// for it longer than flush() is told to, and the end of the process ends it.
+class LineWriter {
+ public:
+  /// Makes the line that tells of lines which are missing. Called by the writing thread.
+  using Notice = std::function<std::string(std::uint64_t lines)>;
+
+  /// `file` must stay open. Of lines that wait, at most `most_bytes` are held.
+  LineWriter(int file, std::size_t most_bytes, Notice notice);
+  LineWriter(const LineWriter&) = delete;
+  LineWriter& operator=(const LineWriter&) = delete;
+
+  /// A line with its newline.
+  void put(std::string line);
+  /// Waits until all that was put has been written or dropped; false when the time was up before.
+  bool flush(std::chrono::milliseconds limit);
+  /// Lines that will never be written.
+  std::uint64_t dropped() const;
+
+ private:
+  struct Shared;
+  static void run(Shared& shared);
+  std::shared_ptr<Shared> shared_;
+};
+
+struct LineWriter::Shared {
+  struct Line {
+    std::string text;           // empty: none, only a gap
+    std::uint64_t missing = 0;  // lines before it that were not taken
+  };
+
+  const int file;
+  const std::size_t most_bytes;
+  const Notice notice;
+
+  std::mutex mutex{};
+  std::condition_variable changed{};
+  std::deque<Line> lines{};
+  std::size_t bytes = 0;
+  std::uint64_t missing = 0;  // lines not taken since the last that was
+  std::uint64_t dropped = 0;
+  bool writing = false;
+
+  static std::size_t cost(const std::string& text) { return text.size() + kBytesOfALine; }
+  bool is_idle() const { return lines.empty() && missing == 0 && !writing; }
+};
+
+LineWriter::LineWriter(int file, std::size_t most_bytes, Notice notice)
+    : shared_(new Shared{.file = file, .most_bytes = most_bytes, .notice = std::move(notice)}) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are others' to take; SIGPIPE is an error of write()
+  std::thread([shared = shared_] { run(*shared); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void LineWriter::put(std::string line) {
+  const std::lock_guard lock(shared_->mutex);
+  const std::size_t cost = Shared::cost(line);
+  if (shared_->bytes + cost > shared_->most_bytes) {
+    ++shared_->missing;
+    ++shared_->dropped;
+  } else {
+    shared_->bytes += cost;
+    shared_->lines.push_back({std::move(line), std::exchange(shared_->missing, 0)});
+  }
+  shared_->changed.notify_all();
+}
+
+bool LineWriter::flush(std::chrono::milliseconds limit) {
+  std::unique_lock lock(shared_->mutex);
+  return shared_->changed.wait_for(lock, limit, [this] { return shared_->is_idle(); });
+}
+
+std::uint64_t LineWriter::dropped() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->dropped;
+}
+
+void LineWriter::run(Shared& shared) {
+  Lines file(shared.file);
+  std::uint64_t missing = 0;  // lines that nothing in the file tells of
+  std::unique_lock lock(shared.mutex);
+  for (;;) {
+    shared.changed.wait(lock, [&] { return !shared.lines.empty() || shared.missing > 0; });
+    Shared::Line line;
+    if (!shared.lines.empty()) {
+      line = std::move(shared.lines.front());
+      shared.lines.pop_front();
+      shared.bytes -= Shared::cost(line.text);
+    } else {
+      line.missing = std::exchange(shared.missing, 0);
+    }
+    shared.writing = true;
+    lock.unlock();
+
+    missing += line.missing;
+    if (missing > 0 && file.write(shared.notice(missing))) missing = 0;
+    const bool lost = !line.text.empty() && (missing > 0 || !file.write(line.text));
+    if (lost) ++missing;
+
+    lock.lock();
+    shared.writing = false;
+    if (lost) ++shared.dropped;
+    if (shared.is_idle()) shared.changed.notify_all();
+  }
+}
+
+// -- the log
 
 constexpr std::size_t kMostWaitingBytes = 1 << 20;
 constexpr std::chrono::milliseconds kLastWrites{500};  // for what waits when the program ends

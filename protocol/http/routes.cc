@@ -1,7 +1,7 @@
 #include "protocol/http/routes.h"
 
 #include "base/check.h"
-#include "protocol/api/query.h"
+#include "protocol/api/fields.h"
 
 namespace reprise::protocol {
 namespace {

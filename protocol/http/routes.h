@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "protocol/api/endpoint.h"
-#include "protocol/http/page_files.h"
+#include "protocol/http/pages.h"
 
 namespace reprise::protocol {
 
@@ -22,7 +22,7 @@ struct Route {
   Page page = Page::kNone;                     // one of the server's own,
   const PageFile* file = nullptr;              // of kFile
   std::shared_ptr<const Endpoint> endpoint{};  // or an API's; neither: there is nothing at this path
-  std::shared_ptr<const Dialect> elsewhere{};  // how errors are told where no endpoint says so
+  const Dialect* elsewhere = nullptr;          // how errors are told where no endpoint says so
   bool generates = false;
   bool is_public = false;
   bool for_operators = false;

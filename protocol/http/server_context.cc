@@ -16,16 +16,6 @@ ServerContext::ServerContext(HttpOptions given, ApiTable apis, Service& engine, 
       bodies(actors, options.inline_body_bytes, options.request),
       body_budget(std::max(options.bodies_bytes, options.body_bytes)) {}
 
-ChatFormatPtr ServerContext::chat_of(const std::string& model) const {
-  const std::vector<ModelCard> cards = service.models();
-  const ModelCard* card = card_named(cards, model);
-  return card == nullptr ? nullptr : card->chat;
-}
-
-std::string ServerContext::nearest_model(const std::string& name) const {
-  return protocol::nearest_model(service.models(), name);
-}
-
 std::string new_id() {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::random_device device;  // the system's: no generator whose state a few numbers give away
@@ -34,6 +24,49 @@ std::string new_id() {
     for (unsigned bits = device(), i = 0; i < 8; ++i, bits >>= 4) text += kHex[bits & 15];
   }
   return text;
+}
+
+ApiError server_busy(std::string message) {
+  return {.status = 503,
+          .message = std::move(message),
+          .code = "server_busy",
+          .retry_after = std::chrono::seconds(1)};
+}
+
+ApiError too_many_requests(std::uint32_t most) {
+  return {.status = 429,
+          .message = "the server has reached its limit of requests answered at once (http.max_requests): " +
+                     std::to_string(most),
+          .code = "too_many_requests",
+          .retry_after = std::chrono::seconds(1)};
+}
+
+ApiError never_fits(std::uint64_t wanted, std::uint32_t most) {
+  return {.message = "n: the request asks for " + std::to_string(wanted) +
+                     " replies at once; the server's limit is " + std::to_string(most),
+          .code = "too_many",
+          .param = "n"};
+}
+
+ApiError over_limit(const OverLimit& over, const Tenant& tenant) {
+  ApiError error{.status = 429, .message = {}, .code = {}, .retry_after = over.retry_after};
+  if (over.of == OverLimit::Of::kRequests) {
+    error.message = "this API key has reached its limit of " + std::to_string(tenant.requests) +
+                    " requests answered at once";
+    error.code = "tenant_requests";
+  } else {
+    error.message = "this API key has reached its limit of " + std::to_string(tenant.tokens_per_minute) +
+                    " tokens per minute";
+    error.code = "tenant_tokens";
+  }
+  return error;
+}
+
+ApiError shutting_down() {
+  return {.status = 503,
+          .message = "the server is shutting down",
+          .code = "shutting_down",
+          .retry_after = std::chrono::seconds(5)};
 }
 
 }  // namespace reprise::protocol

@@ -1,20 +1,18 @@
 #pragma once
-// What all connections of a server share.
+// What all connections of a server share, and what a client is told when the server itself, not the engine, cannot take
+// its request now.
 //
 // Threading: the server's loop alone.
 
 #include <cstdint>
 #include <string>
 
-#include "protocol/chat/chat_format.h"
-#include "protocol/http/body_budget.h"
-#include "protocol/http/body_parser.h"
+#include "protocol/http/bodies.h"
+#include "protocol/http/connection_lists.h"
 #include "protocol/http/http_options.h"
 #include "protocol/http/metrics.h"
 #include "protocol/http/routes.h"
-#include "protocol/http/sender_list.h"
 #include "protocol/http/tenant_meter.h"
-#include "protocol/http/waiting_list.h"
 #include "protocol/service.h"
 #include "runtime/system.h"
 
@@ -23,11 +21,6 @@ namespace reprise::protocol {
 struct ServerContext {
   ServerContext(HttpOptions given, ApiTable apis, Service& engine, runtime::System& actors,
                 runtime::HomePtr loop);
-
-  /// How the named model (empty: the first) chats; null where it does not, or there is none.
-  ChatFormatPtr chat_of(const std::string& model) const;
-  /// The name itself, or none where one model alone is served and has another.
-  std::string nearest_model(const std::string& name) const;
 
   const HttpOptions options;
   const RouteTable routes;
@@ -47,5 +40,13 @@ struct ServerContext {
 
 /// 128 random bits in hex: whoever has not been told it cannot guess it, nor how many there were before.
 std::string new_id();
+
+/// No connection, or no memory, is left for what is asked.
+ApiError server_busy(std::string message);
+ApiError too_many_requests(std::uint32_t most);
+/// More at once than there ever can be: trying again would not help.
+ApiError never_fits(std::uint64_t wanted, std::uint32_t most);
+ApiError over_limit(const OverLimit& over, const Tenant& tenant);
+ApiError shutting_down();
 
 }  // namespace reprise::protocol

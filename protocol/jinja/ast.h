@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/jinja/filters/filters.h"
-#include "protocol/jinja/is_tests.h"
+#include "protocol/jinja/builtins.h"
 #include "protocol/jinja/operators.h"
 #include "protocol/jinja/value.h"
 

@@ -1,12 +1,14 @@
 #pragma once
 // How a template fails: at compile time, by its own raise_exception, by an operation that does not work, or
-// at a limit.
+// at a limit; and the limits.
 //
 // Inside the engine a failure is an exception, Failure, that ends the compilation or rendering; Template
-// catches it and hands out a TemplateError.
+// catches it and hands out a TemplateError. Templates and conversations come from outside, so every limit is
+// enforced, and the error of a template that exceeds one names it.
 //
 // Threading: plain values.
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <initializer_list>
@@ -15,6 +17,21 @@
 #include <utility>
 
 namespace reprise::protocol::jinja {
+
+struct RenderLimits {
+  std::uint64_t steps = 50'000'000;       // evaluated nodes, and work on long values by its length
+  std::size_t depth = 1000;               // nested evaluation: expressions, blocks, macro calls
+  std::size_t output_bytes = 64u << 20;   // of the result and of what blocks and macros hold back
+  std::size_t text_bytes = 64u << 20;     // of one string
+  std::size_t items = 1'000'000;          // of one list, tuple or dict
+  std::size_t memory_bytes = 512u << 20;  // of all strings, lists and dicts alive
+};
+
+/// Of the source.
+inline constexpr std::size_t kMaxSourceBytes = 1u << 20;
+inline constexpr int kMaxNesting = 200;          // brackets, blocks, operators in front of operators
+inline constexpr int kMaxExpressionDepth = 400;  // of the tree, which chains such as a + b + … make deep
+inline constexpr int kMaxValueDepth = 200;       // lists in lists
 
 struct TemplateError {
   enum class Kind : std::uint8_t {

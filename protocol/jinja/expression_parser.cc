@@ -1,7 +1,8 @@
-#include "protocol/jinja/expression_parser.h"
-
+// Class ExpressionParser.
 #include <algorithm>
 #include <optional>
+
+#include "protocol/jinja/parser.h"
 
 namespace reprise::protocol::jinja {
 namespace {

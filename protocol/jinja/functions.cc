@@ -1,15 +1,66 @@
-#include "protocol/jinja/functions.h"
+// The global functions, and the arguments of all that a template calls.
+#include <array>
+#include <cstdio>
+#include <ctime>
 
-#include "protocol/jinja/arguments.h"
-#include "protocol/jinja/compare.h"
+#include "protocol/jinja/access.h"
+#include "protocol/jinja/builtins.h"
 #include "protocol/jinja/error.h"
-#include "protocol/jinja/iterate.h"
-#include "protocol/jinja/namespace_object.h"
-#include "protocol/jinja/strftime.h"
+#include "protocol/jinja/objects.h"
+#include "protocol/jinja/operators.h"
 #include "protocol/jinja/text.h"
-#include "protocol/jinja/workspace.h"
 
 namespace reprise::protocol::jinja {
+
+Parameters::Parameters(std::string_view function, const Arguments& arguments,
+                       std::initializer_list<const char*> names)
+    : function_(function), names_(names), values_(names.size(), nullptr) {
+  if (arguments.positional.size() > names_.size()) {
+    fail({function_, "() takes at most ", std::to_string(names_.size()), " arguments, ",
+          std::to_string(arguments.positional.size()), " were given"});
+  }
+  for (std::size_t i = 0; i < arguments.positional.size(); ++i) values_[i] = &arguments.positional[i];
+  for (const auto& [name, value] : arguments.named) {
+    std::size_t i = 0;
+    while (i < names_.size() && name != names_[i]) ++i;
+    if (i == names_.size()) fail({function_, "() got an unexpected keyword argument '", name, "'"});
+    if (values_[i] != nullptr) fail({function_, "() got multiple values for argument '", name, "'"});
+    values_[i] = &value;
+  }
+}
+
+const Value& Parameters::need(std::size_t i) const {
+  if (values_[i] == nullptr) fail({function_, "() misses its argument '", names_[i], "'"});
+  return *values_[i];
+}
+
+std::int64_t Parameters::integer(std::size_t i, std::int64_t fallback) const {
+  if (values_[i] == nullptr) return fallback;
+  const Value& value = *values_[i];
+  if (value.is_undefined()) fail(value.undefined_message());
+  if (!value.is_integral()) {
+    fail({function_, "(): '", names_[i], "' must be an integer, not ", type_name(value)});
+  }
+  return value.as_int();
+}
+
+bool Parameters::truth(std::size_t i, bool fallback) const {
+  return values_[i] == nullptr ? fallback : is_true(*values_[i]);
+}
+
+std::string_view Parameters::text(std::size_t i, std::string_view fallback) const {
+  return values_[i] == nullptr || values_[i]->is_none() ? fallback : std::string_view(need_text(i));
+}
+
+const std::string& Parameters::need_text(std::size_t i) const {
+  const Value& value = need(i);
+  if (value.is_undefined()) fail(value.undefined_message());
+  if (!value.is_string()) {
+    fail({function_, "(): '", names_[i], "' must be a string, not ", type_name(value)});
+  }
+  return value.as_string();
+}
+
 namespace {
 
 constexpr std::uint64_t kMaxRange = 100'000;  // as in Jinja's sandbox
@@ -182,6 +233,147 @@ Value raise_exception(Workspace& workspace, const Arguments& arguments) {
   throw Failure(TemplateError::Kind::kRaised, to_str(workspace, p.need(0)));
 }
 
+constexpr std::array<const char*, 7> kDays = {"Sunday",   "Monday", "Tuesday", "Wednesday",
+                                              "Thursday", "Friday", "Saturday"};
+constexpr std::array<const char*, 12> kMonths = {"January",   "February", "March",    "April",
+                                                 "May",       "June",     "July",     "August",
+                                                 "September", "October",  "November", "December"};
+
+std::string number(int value, int width, char flag) {
+  char digits[16];
+  const int least = flag == '-' ? 1 : width;
+  if (flag == '_') {
+    std::snprintf(digits, sizeof digits, "%*d", least, value);
+  } else {
+    std::snprintf(digits, sizeof digits, "%0*d", least, value);
+  }
+  return digits;
+}
+
+// Week of the year, the first being the one that holds a Thursday.
+int iso_week(const std::tm& time, int& year) {
+  const int weekday = (time.tm_wday + 6) % 7;  // Monday is 0
+  int week = (time.tm_yday - weekday + 10) / 7;
+  year = time.tm_year + 1900;
+  const auto weeks_in = [&](int y) {
+    const auto p = [](int v) { return (v + v / 4 - v / 100 + v / 400) % 7; };
+    return p(y) == 4 || p(y - 1) == 3 ? 53 : 52;
+  };
+  if (week < 1) return weeks_in(--year);
+  if (week > weeks_in(year)) return ++year, 1;
+  return week;
+}
+
+std::string format_time(std::string_view format, std::int64_t seconds);
+
+std::string directive(char c, char flag, const std::tm& t, std::int64_t seconds) {
+  const int hour12 = t.tm_hour % 12 == 0 ? 12 : t.tm_hour % 12;
+  int iso_year = 0;
+  switch (c) {
+    case 'a':
+      return std::string(kDays[static_cast<std::size_t>(t.tm_wday)]).substr(0, 3);
+    case 'A':
+      return kDays[static_cast<std::size_t>(t.tm_wday)];
+    case 'b':
+    case 'h':
+      return std::string(kMonths[static_cast<std::size_t>(t.tm_mon)]).substr(0, 3);
+    case 'B':
+      return kMonths[static_cast<std::size_t>(t.tm_mon)];
+    case 'd':
+      return number(t.tm_mday, 2, flag);
+    case 'e':
+      return number(t.tm_mday, 2, flag != 0 ? flag : '_');
+    case 'm':
+      return number(t.tm_mon + 1, 2, flag);
+    case 'y':
+      return number((t.tm_year + 1900) % 100, 2, flag);
+    case 'Y':
+      return number(t.tm_year + 1900, 1, flag);
+    case 'C':
+      return number((t.tm_year + 1900) / 100, 2, flag);
+    case 'H':
+      return number(t.tm_hour, 2, flag);
+    case 'k':
+      return number(t.tm_hour, 2, flag != 0 ? flag : '_');
+    case 'I':
+      return number(hour12, 2, flag);
+    case 'l':
+      return number(hour12, 2, flag != 0 ? flag : '_');
+    case 'M':
+      return number(t.tm_min, 2, flag);
+    case 'S':
+      return number(t.tm_sec, 2, flag);
+    case 'f':
+      return "000000";
+    case 'j':
+      return number(t.tm_yday + 1, 3, flag);
+    case 'p':
+      return t.tm_hour < 12 ? "AM" : "PM";
+    case 'P':
+      return t.tm_hour < 12 ? "am" : "pm";
+    case 'u':
+      return number(t.tm_wday == 0 ? 7 : t.tm_wday, 1, flag);
+    case 'w':
+      return number(t.tm_wday, 1, flag);
+    case 'U':
+      return number((t.tm_yday + 7 - t.tm_wday) / 7, 2, flag);
+    case 'W':
+      return number((t.tm_yday + 7 - (t.tm_wday + 6) % 7) / 7, 2, flag);
+    case 'V':
+      return number(iso_week(t, iso_year), 2, flag);
+    case 'G':
+      iso_week(t, iso_year);
+      return number(iso_year, 1, flag);
+    case 's':
+      return std::to_string(seconds);
+    case 'z':
+    case 'Z':
+      return "";
+    case 'n':
+      return "\n";
+    case 't':
+      return "\t";
+    case '%':
+      return "%";
+    case 'D':
+    case 'x':
+      return format_time("%m/%d/%y", seconds);
+    case 'F':
+      return format_time("%Y-%m-%d", seconds);
+    case 'R':
+      return format_time("%H:%M", seconds);
+    case 'T':
+    case 'X':
+      return format_time("%H:%M:%S", seconds);
+    case 'r':
+      return format_time("%I:%M:%S %p", seconds);
+    case 'c':
+      return format_time("%a %b %e %H:%M:%S %Y", seconds);
+    default:
+      fail(std::string("strftime_now does not know %") + c);
+  }
+}
+
+// As Python's datetime.strftime of a time without zone, in UTC and English; %Z and %z are empty. Fails for
+// unknown directives.
+std::string format_time(std::string_view format, std::int64_t seconds) {
+  const auto time = static_cast<std::time_t>(seconds);
+  std::tm parts{};
+  if (gmtime_r(&time, &parts) == nullptr) fail("strftime_now: the time is out of range");
+  std::string out;
+  for (std::size_t at = 0; at < format.size(); ++at) {
+    if (format[at] != '%' || at + 1 >= format.size()) {
+      out += format[at];
+      continue;
+    }
+    char flag = 0;
+    if (format[at + 1] == '-' || format[at + 1] == '_' || format[at + 1] == '0') flag = format[++at];
+    if (at + 1 >= format.size()) fail("strftime_now: the format ends within a directive");
+    out += directive(format[++at], flag, parts, seconds);
+  }
+  return out;
+}
+
 Value strftime_now(Workspace& workspace, const Arguments& arguments) {
   const Parameters p("strftime_now", arguments, {"format"});
   return workspace.text(format_time(p.need_text(0), workspace.now()));
@@ -206,34 +398,6 @@ std::optional<Value> find_global(std::string_view name) {
     }
   }
   return std::nullopt;
-}
-
-std::string Namespace::repr(Workspace& workspace) const {
-  std::string out = "<Namespace {";
-  for (const auto& [name, value] : members_) {
-    if (out.back() != '{') out += ", ";
-    append_string_repr(out, name);
-    out += ": ";
-    append_repr(workspace, out, value);
-  }
-  return out + "}>";
-}
-
-std::optional<Value> Namespace::attribute(Workspace&, std::string_view name) {
-  for (const auto& [known, value] : members_) {
-    if (known == name) return value;
-  }
-  return std::nullopt;
-}
-
-void Namespace::set(std::string_view name, Value value) {
-  for (auto& [known, held] : members_) {
-    if (known == name) {
-      held = std::move(value);
-      return;
-    }
-  }
-  members_.emplace_back(name, std::move(value));
 }
 
 }  // namespace reprise::protocol::jinja

@@ -7,18 +7,47 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
-#include "protocol/jinja/arguments.h"
 #include "protocol/jinja/ast.h"
-#include "protocol/jinja/scope.h"
+#include "protocol/jinja/builtins.h"
 #include "protocol/jinja/value.h"
-#include "protocol/jinja/workspace.h"
 
 namespace reprise::protocol::jinja {
 
-class Loop;
+/// The variables of one block of a template, with the block around it behind them.
+class Scope {
+ public:
+  explicit Scope(std::shared_ptr<Scope> parent) : parent_(std::move(parent)) {}
+
+  /// Here or in a block around; null where the name is not set.
+  const Value* find(NameId name) const {
+    for (const Scope* scope = this; scope != nullptr; scope = scope->parent_.get()) {
+      for (const auto& [known, value] : scope->values_) {
+        if (known == name) return &value;
+      }
+    }
+    return nullptr;
+  }
+
+  void set(NameId name, Value value) {
+    for (auto& [known, held] : values_) {
+      if (known == name) {
+        held = std::move(value);
+        return;
+      }
+    }
+    values_.emplace_back(name, std::move(value));
+  }
+
+  void clear() { values_.clear(); }
+
+ private:
+  std::shared_ptr<Scope> parent_;
+  std::vector<std::pair<NameId, Value>> values_;  // few
+};
 
 class Interpreter {
  public:
@@ -53,6 +82,9 @@ class Interpreter {
   void run_for(const Statement& statement, const Value& items, int depth);
   void run_set_block(const Statement& statement);
   void run_call_block(const Statement& statement);
+  /// Sets the parameters of a macro in the scope of its call, defaults evaluated there one after the other.
+  /// Fails for arguments that it does not take.
+  void bind_arguments(const MacroDefinition& macro, const Arguments& arguments);
   void assign(const Expression& target, const Value& value);
   void unpack(const Expression& target, const Value& value);
   void write(std::string_view text);

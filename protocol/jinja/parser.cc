@@ -2,11 +2,9 @@
 
 #include <initializer_list>
 
+#include "protocol/jinja/builtins.h"
 #include "protocol/jinja/error.h"
-#include "protocol/jinja/expression_parser.h"
-#include "protocol/jinja/functions.h"
-#include "protocol/jinja/limits.h"
-#include "protocol/jinja/token.h"
+#include "protocol/jinja/lexer.h"
 #include "protocol/jinja/unicode.h"
 
 namespace reprise::protocol::jinja {

@@ -3,7 +3,6 @@
 #include "protocol/jinja/ast.h"
 #include "protocol/jinja/interpreter.h"
 #include "protocol/jinja/parser.h"
-#include "protocol/jinja/workspace.h"
 
 namespace reprise::protocol::jinja {
 

@@ -2,7 +2,7 @@
 // Chat templates: Jinja as Hugging Face's transformers render it.
 //
 // A Template is compiled once and rendered as often as there are prompts. What it renders and the template
-// itself may come from outside: rendering is bounded in time, memory, depth and output (limits.h), reaches
+// itself may come from outside: rendering is bounded in time, memory, depth and output (RenderLimits), reaches
 // nothing but its context, and changes nothing. Settings and extensions are those of transformers:
 // trim_blocks, lstrip_blocks, break and continue, the generation tag, tojson without HTML escapes,
 // raise_exception, strftime_now, and the immutable sandbox, in which lists and dicts cannot be changed.
@@ -21,7 +21,6 @@
 #include "base/json.h"
 #include "base/outcome.h"
 #include "protocol/jinja/error.h"
-#include "protocol/jinja/limits.h"
 
 namespace reprise::protocol::jinja {
 

@@ -1,279 +1,429 @@
-#include "protocol/llama/llama_api.h"
+// llama-server's API: its paths without /v1, its own completions, and what it tells of itself.
+//
+//   /completion, /completions, /infill        completion.h
+//   /chat/completions                         as OpenAI's, with its additions (protocol/api/common_fields.h: Manners)
+//   /tokenize, /detokenize, /apply-template, /chat/completions/input_tokens       token_requests.h
+//   /props, /slots, /models                   what it tells of itself
+//   /slots/{id}                               slots as named snapshots
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
-#include "protocol/api/body.h"
+#include "base/utf8.h"
+#include "protocol/api/completions_reply.h"
+#include "protocol/api/completions_request.h"
 #include "protocol/api/field_rules.h"
 #include "protocol/api/fields.h"
-#include "protocol/llama/completion_reply.h"
-#include "protocol/llama/completion_request.h"
+#include "protocol/api/questions.h"
+#include "protocol/api/slot_book.h"
+#include "protocol/api/snapshot_names.h"
+#include "protocol/apis.h"
+#include "protocol/chat/chat_format.h"
+#include "protocol/llama/completion.h"
 #include "protocol/llama/llama_dialect.h"
-#include "protocol/llama/server_facts.h"
-#include "protocol/llama/slot_api.h"
 #include "protocol/llama/token_requests.h"
-#include "protocol/openai/slot_book.h"
-#include "protocol/openai/stream_reply.h"
-#include "protocol/openai/whole_reply.h"
 
 namespace reprise::protocol::llama {
-
-using runtime::Result;
-using runtime::Task;
-
 namespace {
 
-/// What the engine answered, as a body that `write` makes.
-template <class T, class Write>
-Question::Answered body_of(const Result<Answer<T>>& answer, Write write) {
-  if (!answer.ok()) return to_api_error(answer.error());
-  if (const auto* error = std::get_if<ServiceError>(&*answer)) return to_api_error(*error);
-  return write(std::get<T>(*answer));
-}
+using BookPtr = std::shared_ptr<SlotBook>;
 
-class TokenizeQuestion final : public Question {
- public:
-  TokenizeQuestion(std::string_view body, const BodyLimits& limits)
-      : request_(read_tokenize(body, limits, &unknown_fields)) {}
-
-  Task<Answered> answer(Service& service) override {
-    const bool pieces = request_.with_pieces;
-    request_.caller = caller;
-    auto asking = service.tokenize(std::move(request_));
-    const Result<Answer<Tokenized>> answer = co_await asking;
-    co_return body_of(answer, [&](const Tokenized& found) { return tokenize_body(found, pieces); });
-  }
-  bool is_text_work() const override { return true; }
-
- private:
-  TokenizeRequest request_;
-};
-
-class DetokenizeQuestion final : public Question {
- public:
-  DetokenizeQuestion(std::string_view body, const BodyLimits& limits)
-      : request_(read_detokenize(body, limits, &unknown_fields)) {}
-
-  Task<Answered> answer(Service& service) override {
-    request_.caller = caller;
-    auto asking = service.detokenize(std::move(request_));
-    const Result<Answer<Detokenized>> answer = co_await asking;
-    co_return body_of(answer, detokenize_body);
-  }
-  bool is_text_work() const override { return true; }
-
- private:
-  DetokenizeRequest request_;
-};
-
-class ApplyTemplateQuestion final : public Question {
- public:
-  ApplyTemplateQuestion(std::string_view body, const BodyLimits& limits)
-      : request_(read_apply_template(body, limits, &unknown_fields)) {}
-
-  Task<Answered> answer(Service& service) override {
-    request_.caller = caller;
-    auto asking = service.render(std::move(request_));
-    const Result<Answer<Rendered>> answer = co_await asking;
-    co_return body_of(answer, apply_template_body);
-  }
-  bool is_text_work() const override { return true; }
-
- private:
-  RenderRequest request_;
-};
-
-class CountQuestion final : public Question {
- public:
-  CountQuestion(std::string_view body, const BodyLimits& limits)
-      : request_(read_apply_template(body, limits, &unknown_fields)) {}
-
-  Task<Answered> answer(Service& service) override {
-    request_.want_tokens = true;
-    request_.caller = caller;
-    auto asking = service.render(std::move(request_));
-    const Result<Answer<Rendered>> answer = co_await asking;
-    co_return body_of(answer, input_tokens_body);
-  }
-  bool is_text_work() const override { return true; }
-
- private:
-  RenderRequest request_;
-};
-
-template <class Asked>
-class QuestionEndpoint final : public Endpoint {
- public:
-  const Dialect& dialect() const override { return llama::dialect(); }
-  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
-    return std::make_unique<Asked>(input.body, limits);
-  }
-};
-
-/// GET, of which nothing but the path is looked at.
-template <class Make>
-class FactsEndpoint final : public Endpoint {
- public:
-  explicit FactsEndpoint(Make make) : make_(std::move(make)) {}
-  const Dialect& dialect() const override { return llama::dialect(); }
-  ParsedCall parse(const ApiInput&, const BodyLimits&) const override { return make_(); }
-
- private:
-  const Make make_;
-};
-
-template <class Make>
-std::shared_ptr<const Endpoint> facts(Make make) {
-  return std::make_shared<FactsEndpoint<Make>>(std::move(make));
-}
+// -- completions and chats
 
 class CompletionCall final : public GenerationCall {
  public:
-  CompletionCall(CompletionRequest request, openai::SlotNote note)
+  CompletionCall(CompletionRequest request, SlotNote note)
       : GenerationCall(std::move(request.asked)),
         options_(std::move(request.reply)),
         note_(std::move(note)) {}
   std::unique_ptr<StreamedReply> stream(ReplyContext) override {
-    return openai::noted(std::unique_ptr<StreamedReply>(std::make_unique<StreamedCompletion>(options_)),
-                         std::move(note_));
+    return noted_stream(streamed_completion(options_), std::move(note_));
   }
   std::unique_ptr<Reply> whole(ReplyContext) override {
-    return openai::noted(std::unique_ptr<Reply>(std::make_unique<WholeCompletion>(options_)),
-                         std::move(note_));
+    return noted_whole(whole_completion(options_), std::move(note_));
   }
 
  private:
   const CompletionOptions options_;
-  openai::SlotNote note_;
+  SlotNote note_;
 };
 
-class CompletionEndpoint final : public Endpoint {
- public:
-  using Read = CompletionRequest (*)(const Json&, const BodyLimits&);
-  CompletionEndpoint(Read read, std::shared_ptr<openai::SlotBook> slots)
-      : read_(read), slots_(std::move(slots)) {}
-  const Dialect& dialect() const override { return llama::dialect(); }
-  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
-    const Json body = parse_body(input.body, limits, BodyHolds::kTokenIds);
-    return std::make_unique<CompletionCall>(read_(body, limits),
-                                            openai::slot_note(slots_, body, input.tenant));
-  }
+using ReadCompletion = CompletionRequest (*)(const Json&, const BodyLimits&);
+ParsedCall parse_completion(ReadCompletion read, const BookPtr& book, const ApiInput& input,
+                            const BodyLimits& limits) {
+  const Json body = parse_body(input.body, limits, BodyHolds::kTokenIds);
+  return std::make_unique<CompletionCall>(read(body, limits), slot_note(book, body, input.tenant));
+}
 
- private:
-  const Read read_;
-  const std::shared_ptr<openai::SlotBook> slots_;
-};
-
-class ChatCall final : public GenerationCall {
- public:
-  ChatCall(openai::TextRequest request, openai::SlotNote note)
-      : GenerationCall(std::move(request.asked)), options_(request.reply), note_(std::move(note)) {}
-  std::unique_ptr<StreamedReply> stream(ReplyContext context) override {
-    return openai::noted(
-        std::unique_ptr<StreamedReply>(std::make_unique<openai::StreamReply>(options_, std::move(context))),
-        std::move(note_));
-  }
-  std::unique_ptr<Reply> whole(ReplyContext context) override {
-    return openai::noted(
-        std::unique_ptr<Reply>(std::make_unique<openai::WholeReply>(options_, std::move(context))),
-        std::move(note_));
-  }
-
- private:
-  const openai::ReplyOptions options_;
-  openai::SlotNote note_;
-};
-
-class ChatEndpoint final : public Endpoint {
- public:
-  ChatEndpoint(bool verbose, std::shared_ptr<openai::SlotBook> slots)
-      : verbose_(verbose), slots_(std::move(slots)) {}
-  const Dialect& dialect() const override { return llama::dialect(); }
-  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
-    const Json body = parse_body(input.body, limits, BodyHolds::kText);
-    openai::TextRequest request = openai::read_chat_request(body, limits, openai::Manners::kLlamaServer);
-    request.reply.verbose = request.reply.verbose || verbose_;
-    request.asked.generate.want_settled = request.reply.verbose;
-    return std::make_unique<ChatCall>(std::move(request), openai::slot_note(slots_, body, input.tenant));
-  }
-
- private:
-  const bool verbose_;
-  const std::shared_ptr<openai::SlotBook> slots_;
-};
+/// `verbose`: the prompt is told although the request does not say so.
+ParsedCall parse_chat(bool verbose, const BookPtr& book, const ApiInput& input, const BodyLimits& limits) {
+  const Json body = parse_body(input.body, limits, BodyHolds::kText);
+  TextRequest request = read_text_request(TextKind::kChat, body, limits, Manners::kLlamaServer);
+  request.reply.verbose = request.reply.verbose || verbose;
+  request.asked.generate.want_settled = request.reply.verbose;
+  return text_call(std::move(request), slot_note(book, body, input.tenant));
+}
 
 /// {"id", "action": "reasoning_end"}: closes the reasoning of a reply under way, by the id that its client was told.
-class ControlQuestion final : public Question {
- public:
-  ControlQuestion(std::string id, std::string tenant) : id_(std::move(id)), tenant_(std::move(tenant)) {}
+ParsedCall parse_control(const ApiInput& input, const BodyLimits& limits) {
+  const Json body = parse_body(input.body, limits, BodyHolds::kText);
+  const Fields fields(body);
+  const std::string* id = fields.string("id", limits.label_bytes);
+  if (id == nullptr) refuse_field("id", "missing", "is required");
+  const std::string* action = fields.string("action", limits.label_bytes);
+  if (action == nullptr) refuse_field("action", "missing", "is required");
+  if (*action != "reasoning_end") {
+    refuse_field("action", "invalid_value", in_quotes(*action) + " is not 'reasoning_end'");
+  }
+  const auto end_reasoning = [id = *id,
+                              tenant = std::string(input.tenant)](Service& service) -> Question::Answered {
+    const std::string reply = id.substr(id.find_last_of("-_") + 1);  // without "chatcmpl-", "msg_", "resp_" …
+    if (service.end_reasoning(reply, tenant)) return Json{{"success", true}}.dump();
+    return ApiError{.status = 404,
+                    .message = "id: no reply " + in_quotes(id) + " is being generated",
+                    .code = "not_found",
+                    .param = "id"};
+  };
+  return answered_by(end_reasoning, unknown_fields_of(fields));
+}
 
-  Task<Answered> answer(Service& service) override {
-    const std::string reply =
-        id_.substr(id_.find_last_of("-_") + 1);  // without "chatcmpl-", "msg_", "resp_" …
-    if (service.end_reasoning(reply, tenant_)) co_return Json{{"success", true}}.dump();
-    co_return ApiError{.status = 404,
-                       .message = "id: no reply " + in_quotes(id_) + " is being generated",
-                       .code = "not_found",
-                       .param = "id"};
+// -- work on texts
+
+ParsedCall parse_tokenize(const ApiInput& input, const BodyLimits& limits) {
+  std::vector<std::string> unknown;
+  TokenizeRequest request = read_tokenize(input.body, limits, &unknown);
+  const auto write = [pieces = request.with_pieces](const Tokenized& found) {
+    return tokenize_body(found, pieces);
+  };
+  return ask_for_text(std::move(request), &Service::tokenize, write, std::move(unknown));
+}
+
+ParsedCall parse_detokenize(const ApiInput& input, const BodyLimits& limits) {
+  std::vector<std::string> unknown;
+  DetokenizeRequest request = read_detokenize(input.body, limits, &unknown);
+  return ask_for_text(std::move(request), &Service::detokenize, detokenize_body, std::move(unknown));
+}
+
+/// `counts`: the prompt's tokens are told, not its text.
+ParsedCall parse_template(bool counts, const ApiInput& input, const BodyLimits& limits) {
+  std::vector<std::string> unknown;
+  RenderRequest request = read_apply_template(input.body, limits, &unknown);
+  if (counts) request.want_tokens = true;
+  return ask_for_text(std::move(request), &Service::render, counts ? input_tokens_body : apply_template_body,
+                      std::move(unknown));
+}
+
+// -- what the server tells of itself
+//
+// A slot is a sequence that may be computed: there are as many as --parallel says. Those that are at work tell how long
+// their prompts and replies are, never what they say.
+
+Json words_in(const std::vector<std::string>& words) {
+  Json list = Json::array();
+  for (const std::string& word : words) list.push_back(word);
+  return list;
+}
+
+ApiError nothing_served() {
+  return {.status = 503,
+          .message = "no model is loaded",
+          .code = "unavailable",
+          .retry_after = std::chrono::seconds(1)};
+}
+
+Json props_of(const ModelCard& card, bool has_slots) {
+  const bool chats = card.chat != nullptr;
+  return Json{{"default_generation_settings",
+               Json{{"n_ctx", card.context}, {"params", default_settings(card)}, {"is_processing", false}}},
+              {"total_slots", card.sequences},
+              {"model_alias", card.id},
+              {"model_path", card.file},
+              {"modalities", Json{{"vision", false}, {"audio", false}}},
+              {"endpoint_slots", has_slots},
+              {"endpoint_props", false},
+              {"endpoint_metrics", true},
+              {"chat_template", chats ? as_utf8(card.chat->source()) : std::string()},
+              {"chat_template_assumed", card.chat_is_assumed},
+              {"bos_token", chats ? as_utf8(card.chat->bos()) : std::string()},
+              {"eos_token", chats ? as_utf8(card.chat->eos()) : std::string()},
+              {"build_info", "reprise"},
+              {"is_sleeping", false}};
+}
+
+Json slot_of(std::uint32_t id, const ModelCard& card, const RunningRequest* running) {
+  Json slot{
+      {"id", id}, {"n_ctx", card.context}, {"speculative", false}, {"is_processing", running != nullptr}};
+  if (running == nullptr) return slot;
+  slot["id_task"] = static_cast<std::int64_t>(running->number);
+  slot["n_prompt_tokens"] = running->prompt_tokens;
+  slot["n_prompt_tokens_cache"] = running->reused_tokens;
+  const std::uint32_t most = std::max(running->most_reply_tokens, running->reply_tokens);
+  slot["next_token"] = Json::array();
+  slot["next_token"].push_back(Json{{"has_next_token", running->reply_tokens < most},
+                                    {"n_remain", most - running->reply_tokens},
+                                    {"n_decoded", running->reply_tokens}});
+  return slot;
+}
+
+/// Of the first model.
+Question::Answered props(Service& service, bool has_slots) {
+  const std::vector<ModelCard> cards = service.models();
+  if (cards.empty()) return nothing_served();
+  return props_of(cards.front(), has_slots).dump();
+}
+
+Question::Answered running_slots(Service& service, bool told) {
+  if (!told) {
+    return ApiError{.status = 501,
+                    .message = "this server does not show its slots: it was started with --no-slots",
+                    .code = "unsupported"};
+  }
+  const std::vector<ModelCard> cards = service.models();
+  if (cards.empty()) return nothing_served();
+  const std::vector<RunningRequest> running = service.running();
+  Json slots = Json::array();
+  for (std::uint32_t i = 0; i < cards.front().sequences; ++i) {
+    slots.push_back(slot_of(i, cards.front(), i < running.size() ? &running[i] : nullptr));
+  }
+  return slots.dump();
+}
+
+/// OpenAI's list, with what llama-server has besides.
+Question::Answered model_list(Service& service) {
+  Json data = Json::array();
+  for (const ModelCard& card : service.models()) {
+    Json model = describe_model(card);
+    const std::vector<std::string> itself{card.id};
+    model["aliases"] = words_in(card.aliases.empty() ? itself : card.aliases);
+    model["tags"] = words_in(card.tags);
+    model["meta"] = Json{{"vocab_type", Json()}, {"n_vocab", card.vocab}, {"n_ctx_train", card.context}};
+    data.push_back(std::move(model));
+  }
+  return Json{{"object", "list"}, {"data", std::move(data)}}.dump();
+}
+
+// -- POST /slots/{id}?action=save|restore|erase, on named snapshots (protocol/named_snapshots.h): the file name becomes the
+// snapshot's name
+//   save     names what the last request on the slot has computed, and pins its states
+//   restore  brings the states of a name to the device, and makes it what the slot holds
+//   erase    forgets what the slot holds; its name, if it was saved, stays
+
+struct SlotTask {
+  bool saves = false;  // else it restores
+  std::shared_ptr<NamedSnapshots> names{};
+  std::shared_ptr<SlotBook> slots{};
+  SlotKey key{};
+  NamedSnapshot snapshot{};
+};
+
+std::size_t record_bytes(const SlotTask& task) {
+  return to_bytes(task.key.owner, task.snapshot).size();
+}
+
+/// What is told when the states are there: those that were saved are named and pinned, those that were restored are on the
+/// device.
+class SlotReply final : public Reply {
+ public:
+  explicit SlotReply(SlotTask task) : task_(std::move(task)) {}
+
+  void admitted(const Admitted& event, std::int64_t, std::string&) override {
+    task_.snapshot.model = event.model;
+    task_.snapshot.tokens = event.prompt_tokens;
+  }
+  void started(const Started& event, std::string&) override { prompt_ = event.prompt; }
+  void delta(Delta, std::string&) override {}
+  void finished(const Finished&, std::string&) override {}
+  void done(const Done& event, std::string& out) override {
+    const double ms = event.usage.timing.first_token_ms + event.usage.timing.decode_ms;
+    const auto tokens = static_cast<std::int64_t>(task_.snapshot.tokens);
+    const auto bytes = static_cast<std::int64_t>(record_bytes(task_));
+    Json told{{"id_slot", task_.key.slot}, {"filename", task_.snapshot.name}};
+    if (task_.saves) {
+      const auto over = task_.names->put(task_.key.owner, std::move(task_.snapshot), std::time(nullptr));
+      told["n_saved"] = over ? 0 : tokens;
+      told["n_written"] = over ? 0 : bytes;
+      if (over) told["problem"] = *over;
+      told["timings"] = Json{{"save_ms", ms}};
+    } else {
+      SlotContents contents{.model = task_.snapshot.model};
+      if (prompt_ != nullptr) contents.tokens = *prompt_;
+      task_.slots->put(task_.key, std::move(contents));
+      told["n_restored"] = tokens;
+      told["n_read"] = bytes;
+      told["timings"] = Json{{"restore_ms", ms}};
+    }
+    told.dump_to(out);
   }
 
  private:
-  const std::string id_;
-  const std::string tenant_;
+  SlotTask task_;
+  SharedTokens prompt_;
 };
 
-class ControlEndpoint final : public Endpoint {
+class SlotCall final : public GenerationCall {
  public:
-  const Dialect& dialect() const override { return llama::dialect(); }
-  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
-    const Json body = parse_body(input.body, limits, BodyHolds::kText);
-    const Fields fields(body);
-    const std::string* id = fields.string("id", limits.label_bytes);
-    if (id == nullptr) refuse_field("id", "missing", "is required");
-    const std::string* action = fields.string("action", limits.label_bytes);
-    if (action == nullptr) refuse_field("action", "missing", "is required");
-    if (*action != "reasoning_end") {
-      refuse_field("action", "invalid_value", in_quotes(*action) + " is not 'reasoning_end'");
-    }
-    auto question = std::make_unique<ControlQuestion>(*id, std::string(input.tenant));
-    question->unknown_fields = unknown_fields_of(fields);
-    return question;
+  SlotCall(ApiRequest asked, SlotTask task) : GenerationCall(std::move(asked)), task_(std::move(task)) {}
+
+  std::unique_ptr<StreamedReply> stream(ReplyContext) override { return nullptr; }  // never asked for
+  std::unique_ptr<Reply> whole(ReplyContext) override {
+    return std::make_unique<SlotReply>(std::move(task_));
+  }
+
+ private:
+  SlotTask task_;
+};
+
+std::uint32_t slot_in(std::string_view path_end) {
+  std::uint32_t slot = 0;
+  const char* const end = path_end.data() + path_end.size();
+  const auto [behind, error] = std::from_chars(path_end.data(), end, slot);
+  if (error != std::errc() || behind != end || slot > SlotBook::kMaxSlot) {
+    refuse_field("id_slot", "invalid_value",
+                 "must be a number of 0 to " + std::to_string(SlotBook::kMaxSlot));
+  }
+  return slot;
+}
+
+/// A request that computes the prompt of a name, or restores it, and tells nothing of its one token.
+ApiRequest request_for(const NamedSnapshot& snapshot, const BodyLimits& limits) {
+  const Json& body = snapshot.beginning;
+  const TextKind kind = body.find("messages") != nullptr ? TextKind::kChat : TextKind::kCompletion;
+  ApiRequest asked = read_text_request(kind, body, limits).asked;
+  asked.generate.max_tokens = 1;
+  asked.generate.conversation = new_conversation(snapshot.name);
+  return asked;
+}
+
+/// What the functions below share.
+struct Slots {
+  std::shared_ptr<NamedSnapshots> names{};
+  std::shared_ptr<SlotBook> book{};
+
+  SlotTask task(bool saves, SlotKey key, NamedSnapshot snapshot) const {
+    return {.saves = saves,
+            .names = names,
+            .slots = book,
+            .key = std::move(key),
+            .snapshot = std::move(snapshot)};
   }
 };
+
+ParsedCall save_slot(const Slots& slots, SlotKey key, const std::string& name,
+                     std::vector<std::string> unknown, const BodyLimits& limits) {
+  const std::optional<SlotContents> contents = slots.book->find(key);
+  if (!contents)
+    refuse_field("id_slot", "invalid_value", "no request on this slot has been answered since the start");
+  const std::int64_t now = std::time(nullptr);
+  NamedSnapshot snapshot{.name = name,
+                         .model = contents->model,
+                         .created = now,
+                         .expires = now + NamedSnapshots::kMaxLife.count()};
+  Json prompt = Json::array();
+  for (const TokenId token : contents->tokens) prompt.push_back(token);
+  snapshot.beginning = Json{{"prompt", std::move(prompt)}, {"model", contents->model}};
+  if (!key.owner.salt.empty()) snapshot.beginning["cache_salt"] = key.owner.salt;
+  if (const auto over = slots.names->limit_for(key.owner, snapshot, now)) {
+    throw BadRequest(
+        ApiError{.message = "filename: " + *over, .code = "too_many_snapshots", .param = "filename"});
+  }
+  snapshot.ticket = ticket_for(*slots.names, key.owner, name);
+  ApiRequest asked = request_for(snapshot, limits);
+  asked.unknown_fields = std::move(unknown);
+  asked.generate.pin = NamedSnapshots::kMaxLife;
+  asked.generate.pin_ticket = snapshot.ticket;
+  asked.generate.pin_moves = true;
+  asked.generate.disk_retention = NamedSnapshots::kMaxLife;
+  return std::make_unique<SlotCall>(std::move(asked), slots.task(true, std::move(key), std::move(snapshot)));
+}
+
+ParsedCall restore_slot(const Slots& slots, SlotKey key, const std::string& name,
+                        std::vector<std::string> unknown, const BodyLimits& limits) {
+  std::optional<NamedSnapshot> found = slots.names->find(key.owner, name, std::time(nullptr));
+  if (!found) {
+    return ApiError{.status = 404,
+                    .message = "filename: there is no snapshot " + in_quotes(name),
+                    .code = "snapshot_not_found",
+                    .param = "filename"};
+  }
+  ApiRequest asked = request_for(*found, limits);
+  asked.unknown_fields = std::move(unknown);
+  keep_pin(*found, asked.generate);
+  return std::make_unique<SlotCall>(std::move(asked), slots.task(false, std::move(key), std::move(*found)));
+}
+
+ParsedCall parse_slot(const Slots& slots, const ApiInput& input, const BodyLimits& limits) {
+  SlotKey key{.owner = {.tenant = std::string(input.tenant), .salt = std::string(input.cache_salt)},
+              .slot = slot_in(input.path_end)};
+  const std::string action = query_value(input.query, "action").value_or("");
+  if (action != "save" && action != "restore" && action != "erase")
+    refuse_field("action", "invalid_value", "must be 'save', 'restore' or 'erase'");
+  Json body = Json::object();
+  if (action != "erase" || !input.body.empty()) body = parse_body(input.body, limits, BodyHolds::kText);
+  const Fields fields(body);
+  if (const std::string* salt = fields.string("cache_salt", limits.label_bytes)) key.owner.salt = *salt;
+  const std::string* name = fields.string("filename", limits.label_bytes);
+  static_cast<void>(fields.find("model"));  // as llama-server's router takes it: a name knows its model
+  std::vector<std::string> unknown = unknown_fields_of(fields);
+  if (action == "erase") {
+    const Json told{{"id_slot", key.slot}, {"n_erased", static_cast<std::int64_t>(slots.book->erase(key))}};
+    return answered_by([body = told.dump()](Service&) { return body; }, std::move(unknown));
+  }
+  if (name == nullptr) refuse_field("filename", "missing", "is required");
+  check_snapshot_name("filename", *name);
+  return action == "save" ? save_slot(slots, std::move(key), *name, std::move(unknown), limits)
+                          : restore_slot(slots, std::move(key), *name, std::move(unknown), limits);
+}
 
 }  // namespace
 
-std::vector<ApiRoute> routes(const LlamaSettings& settings) {
-  const auto completion = std::make_shared<CompletionEndpoint>(read_completion, settings.slot_book);
-  const auto count = std::make_shared<QuestionEndpoint<CountQuestion>>();
-  const auto control = std::make_shared<ControlEndpoint>();
-  const bool slots = settings.slots;
-  return {
-      {.path = "/completion", .endpoint = completion, .generates = true},
-      {.path = "/completions", .endpoint = completion, .generates = true},
-      {.path = "/infill",
-       .endpoint = std::make_shared<CompletionEndpoint>(read_infill, settings.slot_book),
-       .generates = true},
-      {.path = "/chat/completions",
-       .endpoint = std::make_shared<ChatEndpoint>(settings.verbose, settings.slot_book),
-       .generates = true},
-      {.path = "/chat/completions/input_tokens", .endpoint = count},
-      {.path = "/v1/chat/completions/input_tokens", .endpoint = count},
-      {.path = "/chat/completions/control", .endpoint = control},
-      {.path = "/v1/chat/completions/control", .endpoint = control},
-      {.path = "/tokenize", .endpoint = std::make_shared<QuestionEndpoint<TokenizeQuestion>>()},
-      {.path = "/detokenize", .endpoint = std::make_shared<QuestionEndpoint<DetokenizeQuestion>>()},
-      {.path = "/apply-template", .endpoint = std::make_shared<QuestionEndpoint<ApplyTemplateQuestion>>()},
-      {.method = HttpMethod::kGet, .path = "/props", .endpoint = facts([slots] {
-                                                       return std::make_unique<PropsQuestion>(slots);
-                                                     })},
-      {.method = HttpMethod::kGet,
-       .path = "/slots",
-       .endpoint = facts([slots] { return std::make_unique<SlotsQuestion>(slots); }),
-       .for_operators = true},
-      {.path = "/slots/{id}",
-       .endpoint = slot_endpoint(settings.names, settings.slot_book),
-       .generates = true},
-      {.method = HttpMethod::kGet, .path = "/models", .endpoint = facts([] {
-                                                        return std::make_unique<LlamaModelsQuestion>();
-                                                      })}};
+std::vector<ApiRoute> routes(const ApiSettings& settings) {
+  const auto at = [](Parse parse) { return endpoint_of(dialect(), std::move(parse)); };
+  const auto completion_by = [&](ReadCompletion read) {
+    return at([read, book = settings.slot_book](const ApiInput& input, const BodyLimits& limits) {
+      return parse_completion(read, book, input, limits);
+    });
+  };
+  const auto fact = [&](AnswerNow answer) {
+    return at([answer](const ApiInput&, const BodyLimits&) -> ParsedCall { return answered_by(answer); });
+  };
+  const auto render = [&](bool counts) {
+    return at([counts](const ApiInput& input, const BodyLimits& limits) {
+      return parse_template(counts, input, limits);
+    });
+  };
+  const auto completion = completion_by(read_completion);
+  const auto chat = at([verbose = settings.verbose, book = settings.slot_book](const ApiInput& input,
+                                                                               const BodyLimits& limits) {
+    return parse_chat(verbose, book, input, limits);
+  });
+  const auto count = render(true);
+  const auto control = at(parse_control);
+  const bool told = settings.slots;
+  const auto all_props = fact([told](Service& service) { return props(service, told); });
+  const auto all_slots = fact([told](Service& service) { return running_slots(service, told); });
+  const auto one_slot =
+      at([slots = Slots{settings.names, settings.slot_book}](
+             const ApiInput& input, const BodyLimits& limits) { return parse_slot(slots, input, limits); });
+  return {{.path = "/completion", .endpoint = completion, .generates = true},
+          {.path = "/completions", .endpoint = completion, .generates = true},
+          {.path = "/infill", .endpoint = completion_by(read_infill), .generates = true},
+          {.path = "/chat/completions", .endpoint = chat, .generates = true},
+          {.path = "/chat/completions/input_tokens", .endpoint = count},
+          {.path = "/v1/chat/completions/input_tokens", .endpoint = count},
+          {.path = "/chat/completions/control", .endpoint = control},
+          {.path = "/v1/chat/completions/control", .endpoint = control},
+          {.path = "/tokenize", .endpoint = at(parse_tokenize)},
+          {.path = "/detokenize", .endpoint = at(parse_detokenize)},
+          {.path = "/apply-template", .endpoint = render(false)},
+          {.method = HttpMethod::kGet, .path = "/props", .endpoint = all_props},
+          {.method = HttpMethod::kGet, .path = "/slots", .endpoint = all_slots, .for_operators = true},
+          {.path = "/slots/{id}", .endpoint = one_slot, .generates = true},
+          {.method = HttpMethod::kGet, .path = "/models", .endpoint = fact(model_list)}};
 }
 
 }  // namespace reprise::protocol::llama

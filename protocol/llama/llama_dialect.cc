@@ -1,7 +1,6 @@
 #include "protocol/llama/llama_dialect.h"
 
 #include "base/utf8.h"
-#include "protocol/openai/error_body.h"
 
 namespace reprise::protocol::llama {
 namespace {
@@ -10,7 +9,7 @@ std::string_view type_of_error(const ApiError& error) {
   if (error.lengths) return "exceed_context_size_error";
   if (error.status == 501) return "not_supported_error";
   if (error.status == 503) return "unavailable_error";
-  return openai::type_of(error);
+  return error_type(error);
 }
 
 std::string message_of(const ApiError& error) {

@@ -3,11 +3,10 @@
 #include "base/json_text.h"
 #include "base/utf8.h"
 #include "protocol/api/api_error.h"
-#include "protocol/api/body.h"
+#include "protocol/api/completions_request.h"
 #include "protocol/api/field_rules.h"
 #include "protocol/api/fields.h"
-#include "protocol/api/lossy_text.h"
-#include "protocol/openai/request.h"
+#include "protocol/api/reply_text.h"
 
 namespace reprise::protocol::llama {
 namespace {
@@ -89,7 +88,7 @@ std::string detokenize_body(const Detokenized& answer) {
 RenderRequest read_apply_template(std::string_view body, const BodyLimits& limits,
                                   std::vector<std::string>* unknown) {
   const Json json = parse_body(body, limits, BodyHolds::kText);
-  ApiRequest asked = openai::read_chat_request(json, limits, openai::Manners::kLlamaServer).asked;
+  ApiRequest asked = read_text_request(TextKind::kChat, json, limits, Manners::kLlamaServer).asked;
   if (unknown != nullptr) *unknown = std::move(asked.unknown_fields);
   return {.model = std::move(asked.generate.model),
           .chat = std::move(std::get<ChatPrompt>(asked.generate.prompt))};

@@ -28,9 +28,6 @@ const kMoreSampling = [
   ['dry_penalty_last_n', 'DRY looks at', { min: -1, step: 1, hint: 'tokens' }],
   ['xtc_probability', 'XTC probability', { min: 0, max: 1, step: 0.01 }],
   ['xtc_threshold', 'XTC threshold', { min: 0, max: 1, step: 0.01 }],
-  ['mirostat', 'Mirostat', { min: 0, max: 2, step: 1, hint: '0: off, 1 or 2' }],
-  ['mirostat_tau', 'Mirostat tau', { min: 0, step: 0.1 }],
-  ['mirostat_eta', 'Mirostat eta', { min: 0, step: 0.01 }],
 ];
 const kNumbers = [...kSampling, ...kMoreSampling].map(([name]) => name);
 const kOfConversation = ['model', 'system', 'stop', 'thinking', ...kNumbers];  // what one may have for itself

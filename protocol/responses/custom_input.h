@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "protocol/grammar/json_char.h"
+#include "protocol/grammar/characters.h"
 
 namespace reprise::protocol::responses {
 

@@ -2,6 +2,7 @@
 // RecordStore: where records lie that leave the process: a folder, or a store that several machines share. What is
 // sealed in them, and who may open it, is no business of a store (protocol/snapshots/record.h). Another store is one
 // more class behind this interface.
+// FolderStore is a folder of this machine.
 //
 // A record is found under its name when all of it was written, or not at all; it may be gone again at any time.
 //
@@ -24,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/snapshots/collection.h"
+#include "protocol/snapshots/snapshot_folder.h"
 
 namespace reprise::protocol::snapshots {
 
@@ -102,6 +103,34 @@ class RecordStore {
   virtual std::optional<Collected> collect(const CollectionRules& rules) = 0;
   /// As far as it can be counted.
   virtual std::uint64_t bytes() = 0;
+};
+
+/// A folder of this machine. Many records are read by a few threads, and taken by them.
+class FolderStore : public RecordStore {
+ public:
+  explicit FolderStore(std::string path) : folder_(std::move(path)) {}
+
+  std::string where() const override { return folder_.path(); }
+  std::optional<IoTrouble> prepare() override;
+  Outcome<std::vector<std::byte>, Refused> read(const RecordId& folder, FileKind kind, const RecordId& id,
+                                                std::uint64_t most) override;
+  void read_each(const RecordId& folder, FileKind kind, std::span<const Wanted> wanted,
+                 const TakeRecord& take) override;
+  std::optional<IoTrouble> write(const RecordId& folder, FileKind kind, const RecordId& id,
+                                 std::span<const std::byte> bytes) override;
+  std::optional<IoTrouble> sync(const RecordId& folder) override;
+  bool exists(const RecordId& folder, FileKind kind, const RecordId& id) override;
+  void touch(const RecordId& folder, FileKind kind, const RecordId& id, std::chrono::seconds ahead) override;
+  void remove(const RecordId& folder, FileKind kind, const RecordId& id) override;
+  std::optional<std::vector<RecordId>> manifests(const RecordId& folder) override;
+  std::vector<RecordId> records(const RecordId& folder, FileKind kind) override;
+  std::optional<std::int64_t> changed(const RecordId& folder) override;
+  std::shared_ptr<void> hold_for_writing() override;
+  std::optional<Collected> collect(const CollectionRules& rules) override;
+  std::uint64_t bytes() override;
+
+ private:
+  const SnapshotFolder folder_;
 };
 
 }  // namespace reprise::protocol::snapshots

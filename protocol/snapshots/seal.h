@@ -18,6 +18,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/outcome.h"
+
 namespace reprise::protocol::snapshots {
 
 using Key = std::array<std::byte, 32>;
@@ -62,5 +64,17 @@ Tag seal(const Key& key, const Nonce& nonce, std::span<const std::byte> open_too
 /// False: not what was sealed, or by another key. `plain` means nothing then.
 [[nodiscard]] bool unseal(const Key& key, const Nonce& nonce, std::span<const std::byte> open_too,
                           std::span<const std::byte> sealed, const Tag& tag, std::span<std::byte> plain);
+
+// The secret: given, read from a file, or made once and kept. These functions block; of processes that make one at
+// once, all get the same.
+
+/// Where a secret is kept that nobody has named a place for, apart from what it seals: $XDG_STATE_HOME/reprise or
+/// ~/.local/state/reprise. Empty: there is no such place.
+std::string usual_secret_file();
+
+/// The error says what is wrong with it.
+Outcome<Key, std::string> key_of_secret(std::string_view secret);
+/// Of a file that others cannot read; made, with its folder, where it is not there. The error says what to do.
+Outcome<Key, std::string> key_from_file(const std::string& path);
 
 }  // namespace reprise::protocol::snapshots

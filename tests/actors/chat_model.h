@@ -8,7 +8,7 @@
 
 #include "tests/source_folder.h"
 #include "tests/temp_dir.h"
-#include "tools/random_model/write.h"
+#include "tools/lab/random_model/write.h"
 
 namespace reprise::actors {
 

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "models/text/tokenizer_load.h"
+#include "protocol/grammar/vocabulary.h"
 #include "tests/source_folder.h"
 
 namespace reprise::actors {

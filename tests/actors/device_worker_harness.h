@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "actors/worker/device_worker.h"
-#include "base/token_hash.h"
+#include "base/token.h"
 #include "runtime/system.h"
 #include "tests/actors/fake_model.h"
 #include "tests/idle.h"

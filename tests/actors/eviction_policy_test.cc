@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "actors/cache/eviction.h"
 #include "tools/lab/replay_policies.h"
 
 namespace reprise::actors {

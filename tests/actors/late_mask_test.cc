@@ -1,6 +1,6 @@
 // Masks that come late, to a device worker alone.
 
-#include "base/mask_slot.h"
+#include "base/token_mask.h"
 #include "tests/actors/device_worker_harness.h"
 
 namespace reprise::actors {

@@ -16,7 +16,7 @@ TEST(LoadModelTest, AMeterShowsHowFarItIs) {
   const std::atomic<bool> stopping{false};
   const LoadedModel loaded = load_model(
       [&](const models::LoadProgress& progress) {
-        return models::Model::load(model_path("qwen3"), {}, threads, nullptr,
+        return models::load_on_cpu(model_path("qwen3"), {}, threads, nullptr,
                                    [&](std::uint64_t done, std::uint64_t total) {
                                      progress(done, total);
                                      seen.push_back(meter.permille.load());

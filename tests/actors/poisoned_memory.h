@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "gpu/host_memory.h"
+#include "gpu/block_memory.h"
 
 namespace reprise::actors {
 

@@ -15,7 +15,7 @@
 #include "actors/worker/memory_search.h"
 #include "actors/worker/sequence_work.h"
 #include "actors/worker/snapshot_jobs.h"
-#include "base/token_hash.h"
+#include "base/token.h"
 
 namespace reprise::actors {
 

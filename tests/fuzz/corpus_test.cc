@@ -9,7 +9,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -32,24 +31,31 @@ fs::path fuzz_folder() {
   return source_folder() / "tests" / "fuzz";
 }
 
-std::string bytes_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+/// The text in quotes at the end of a line, with \xNN for bytes that are not plain and escapes as in C.
+std::string unquoted(std::string_view line) {
+  constexpr std::string_view kSigns = "nrt";
+  constexpr std::string_view kMeant = "\n\r\t";
+  std::string text;
+  for (std::size_t i = line.find('"') + 1; i + 1 < line.size(); ++i) {
+    if (line[i] != '\\') {
+      text += line[i];
+    } else if (line[++i] == 'x') {
+      text += static_cast<char>(std::stoi(std::string(line.substr(i + 1, 2)), nullptr, 16));
+      i += 2;
+    } else {
+      const std::size_t sign = kSigns.find(line[i]);
+      text += sign != kSigns.npos ? kMeant[sign] : line[i];
+    }
+  }
+  return text;
 }
 
-/// Of libFuzzer's format: a word in quotes on each line, with \xNN for what is not plain.
+/// Of libFuzzer's format: a word in quotes on each line.
 std::vector<std::string> words_of(std::string_view dictionary) {
   std::vector<std::string> words;
   std::ifstream in(fuzz_folder() / "dictionaries" / (std::string(dictionary) + ".dict"));
   for (std::string line; std::getline(in, line);) {
-    if (line.size() < 2 || line.front() != '"') continue;
-    std::string word;
-    for (std::size_t i = 1; i + 1 < line.size(); ++i) {
-      const bool escaped = line[i] == '\\' && line[i + 1] == 'x';
-      word += escaped ? static_cast<char>(std::stoi(line.substr(i + 2, 2), nullptr, 16)) : line[i];
-      if (escaped) i += 3;
-    }
-    words.push_back(std::move(word));
+    if (line.size() >= 2 && line.front() == '"') words.push_back(unquoted(line));
   }
   return words;
 }
@@ -85,11 +91,12 @@ class FuzzCorpus : public testing::TestWithParam<Target> {
   }
 };
 
+/// tools/fuzz has the format.
 std::vector<std::string> kept_inputs(const Target& target) {
-  std::vector<fs::path> files(fs::directory_iterator(fuzz_folder() / "corpus" / target.name), {});
-  std::sort(files.begin(), files.end());
   std::vector<std::string> inputs = {""};
-  for (const fs::path& file : files) inputs.push_back(bytes_of(file));
+  std::ifstream in(fuzz_folder() / "corpus" / (std::string(target.name) + ".txt"));
+  EXPECT_TRUE(in) << "no corpus";
+  for (std::string line; std::getline(in, line);) inputs.push_back(unquoted(line));
   return inputs;
 }
 
@@ -210,7 +217,7 @@ TEST(FuzzOracle, NamesWhatIsExceeded) {
 
 TEST(FuzzTargets, EveryCorpusHasATarget) {
   for (const auto& entry : fs::directory_iterator(fuzz_folder() / "corpus")) {
-    EXPECT_NE(find_target(entry.path().filename().string()), nullptr) << entry.path();
+    EXPECT_NE(find_target(entry.path().stem().string()), nullptr) << entry.path();
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "base/json.h"
-#include "base/json_diagnosis.h"
 #include "models/files/json_place.h"
 #include "models/files/load_error.h"
 #include "tests/fuzz/targets.h"

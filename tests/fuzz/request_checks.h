@@ -12,7 +12,6 @@
 #include "base/sampling.h"
 #include "protocol/api/api_error.h"
 #include "protocol/api/body_limits.h"
-#include "protocol/openai/error_body.h"
 #include "protocol/service.h"
 
 namespace reprise::fuzz {
@@ -38,7 +37,7 @@ inline protocol::BodyLimits small_limits() {
 inline void check_refusal(const protocol::ApiError& error) {
   REPRISE_CHECK(error.status >= 400 && error.status < 500, "a refusal that blames the server");
   REPRISE_CHECK(!error.message.empty() && !error.code.empty(), "a refusal without a reason");
-  const auto sent = Json::parse(protocol::openai::envelope(error).dump());
+  const auto sent = Json::parse(protocol::error_envelope(error).dump());
   REPRISE_CHECK(sent.ok() && sent->find_object("error") != nullptr, "a refusal that is no JSON");
 }
 

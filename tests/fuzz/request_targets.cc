@@ -2,8 +2,8 @@
 #include <string>
 
 #include "base/check.h"
+#include "protocol/api/completions_request.h"
 #include "protocol/llama/token_requests.h"
-#include "protocol/openai/request.h"
 #include "tests/fuzz/request_checks.h"
 #include "tests/fuzz/targets.h"
 
@@ -12,11 +12,10 @@ namespace {
 
 using namespace protocol;
 using namespace protocol::llama;
-using protocol::openai::TextKind;
 
 bool fuzz_generate(TextKind kind, std::string_view input) {
   const BodyLimits limits = small_limits();
-  const auto request = openai::parse_request(kind, input, limits);
+  const auto request = parse_request(kind, input, limits);
   if (!request.ok()) {
     check_refusal(request.error());
     return false;

@@ -12,7 +12,6 @@
 #include "models/files/json_place.h"
 #include "models/files/load_error.h"
 #include "models/text/regex.h"
-#include "models/text/regex_syntax.h"
 #include "models/text/sentencepiece_file.h"
 #include "models/text/text_stream.h"
 #include "models/text/tokenizer_json.h"

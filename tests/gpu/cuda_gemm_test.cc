@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "gpu/cuda/decode_tiles.h"
+#include "gpu/cuda/decode_gemm.h"
 #include "gpu/cuda/embedding.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/rows.h"

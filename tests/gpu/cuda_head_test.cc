@@ -4,9 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "gpu/cuda/decode_staying.h"
-#include "gpu/cuda/decode_tiles.h"
-#include "gpu/cuda/decode_warpgroup.h"
+#include "gpu/cuda/decode_gemm.h"
 #include "gpu/cuda/gemm.h"
 #include "tests/gpu/cuda_rig.h"
 #include "tests/gpu/kernel_inputs.h"

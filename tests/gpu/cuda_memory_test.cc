@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "gpu/cuda/device_memory.h"
-#include "gpu/cuda/small_copy.h"
 #include "gpu/devices.h"
 #include "tests/gpu/state_store_contract.h"
 #include "tests/require.h"

@@ -1,7 +1,7 @@
 // Products of blocks and LayerNorm on a GPU: against the plain CPU kernels. Without a GPU all of it is skipped.
 
-#include "gpu/cuda/block_product.h"
 #include "gpu/cuda/rows.h"
+#include "gpu/cuda/small_products.h"
 #include "tests/gpu/cuda_scan_rig.h"
 
 namespace reprise::gpu::test {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/cuda/slot_exports.h"
+#include "gpu/cuda/batch.h"
 #include "tests/gpu/cuda_scan_rig.h"
 
 namespace reprise::gpu::test {

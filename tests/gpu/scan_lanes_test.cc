@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "gpu/cuda/conv_window.h"
-
 namespace reprise::gpu::cuda {
 namespace {
 

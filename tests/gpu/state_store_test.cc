@@ -3,7 +3,6 @@
 
 #include "gpu/state_store.h"
 #include "gpu/scarce_memory.h"
-#include "gpu/snapshot_group.h"
 
 #include <algorithm>
 #include <cstring>

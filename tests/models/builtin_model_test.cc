@@ -23,7 +23,7 @@ constexpr double kNearTie = 2e-3;
 TEST(BuiltinModel, SaysWhatTheReferenceSays) {
   gpu::Threads threads(2);
   const std::unique_ptr<Model> model =
-      Model::load(kFolder, {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32}, threads);
+      load_on_cpu(kFolder, {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32}, threads);
   const JsonPlace cases = JsonPlace::read(source_folder() / "tests/data/builtin/greedy.json").at("cases");
   ASSERT_EQ(cases.size(), 50U);
   gpu::StateStore store(model->state().sizes(), {.pages = 64, .slots = 1});

@@ -15,13 +15,13 @@
 #include "gpu/devices.h"
 #include "models/checkpoint.h"
 #include "models/device.h"
-#include "models/gpu_refusal.h"
+#include "models/gpu_plan.h"
 #include "tests/models/family_table.h"
 #include "tests/models/model_runs.h"
 #include "tests/require.h"
 #include "tests/source_folder.h"
 #include "tests/temp_dir.h"
-#include "tools/random_model/write_gguf.h"
+#include "tools/lab/random_model/write.h"
 
 namespace reprise::models {
 

@@ -80,7 +80,7 @@ class FamilyRuns : public ModelRuns {
  private:
   FamilyRuns(const FamilySetting& setting, const std::shared_ptr<gpu::Threads>& team,
              const gpu::StateBounds& bounds)
-      : ModelRuns(team, Model::load(sample_checkpoint(setting.row), setting.options, *team), bounds) {}
+      : ModelRuns(team, load_on_cpu(sample_checkpoint(setting.row), setting.options, *team), bounds) {}
 };
 
 }  // namespace reprise::models::test

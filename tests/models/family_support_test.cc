@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "models/arch/families.h"
-#include "models/gpu_refusal.h"
+#include "models/gpu_plan.h"
 #include "tests/models/family_runs.h"
 #include "tests/models/files/checkpoint_files.h"
 #include "tests/models/oracle.h"
@@ -51,8 +51,8 @@ bool agrees_with_outside_answers(const FamilySample& row, const std::filesystem:
   if (!std::filesystem::exists(file)) return false;
   const std::vector<OracleCase> cases = oracle_cases(test::sample_folder(row));
   gpu::Threads threads(2);
-  const std::unique_ptr<Model> exact = Model::load(file, kExact, threads);
-  const std::unique_ptr<Model> fast = Model::load(file, kFast, threads);
+  const std::unique_ptr<Model> exact = load_on_cpu(file, kExact, threads);
+  const std::unique_ptr<Model> fast = load_on_cpu(file, kFast, threads);
   for (std::size_t i = 0; i < std::min(kCases, cases.size()); ++i) {
     const double of_exact = difference(logits_after(*exact, cases[i].prompt), cases[i].last);
     const double of_fast = difference(logits_after(*fast, cases[i].prompt), cases[i].last);
@@ -71,8 +71,8 @@ bool computes_quantised(const FamilySample& row) {
   EXPECT_GT(copy.matrices(), 5U);
   const test::TempDir folder;
   gpu::Threads threads(2);
-  const auto quantised = Model::load(folder.write("q8.gguf", copy.quantised()), kExact, threads);
-  const auto widened = Model::load(folder.write("f32.gguf", copy.widened()), kExact, threads);
+  const auto quantised = load_on_cpu(folder.write("q8.gguf", copy.quantised()), kExact, threads);
+  const auto widened = load_on_cpu(folder.write("f32.gguf", copy.widened()), kExact, threads);
   const std::vector<TokenId> prompt = oracle_cases(test::sample_folder(row)).at(2).prompt;
   const double error = difference(logits_after(*quantised, prompt), logits_after(*widened, prompt));
   EXPECT_LT(error, 1e-4) << file;

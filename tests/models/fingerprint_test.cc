@@ -22,7 +22,7 @@ class FingerprintTest : public testing::Test {
   std::filesystem::path folder() const { return dir_.path() / "model"; }
 
   Fingerprint fingerprint(const ComputeOptions& options = {.compute = gpu::Compute::kF32}) {
-    return fingerprint_of(*Model::load(folder(), options, threads_));
+    return fingerprint_of(*load_on_cpu(folder(), options, threads_));
   }
   void change(const std::string& file, std::int64_t from_end, char xor_with) {
     std::fstream stream(folder() / file, std::ios::in | std::ios::out | std::ios::binary);

@@ -34,7 +34,7 @@ TEST_F(MemoryPlanTest, StateIsWhatTheLoadedModelDeclares) {
       options.kv = kv;
       const MemoryPlan plan = plan_memory(checkpoint, options);
       gpu::Threads threads(1);
-      const auto model = Model::load(dir_.path(), options, threads);
+      const auto model = load_on_cpu(dir_.path(), options, threads);
       EXPECT_EQ(plan.token_state, model->state().sizes().page_bytes / gpu::kPageTokens) << type;
       EXPECT_EQ(plan.sequence_state, model->state().sizes().slot_bytes) << type;
     }
@@ -45,7 +45,7 @@ TEST(MemoryPlanSamples, StateOfEveryFamilyIsWhatTheLoadedModelDeclares) {
   for (const test::FamilySample& row : test::family_samples()) {
     const std::filesystem::path file = test::sample_checkpoint(row);
     gpu::Threads threads(1);
-    const auto model = Model::load(file, {}, threads);
+    const auto model = load_on_cpu(file, {}, threads);
     const MemoryPlan plan = plan_memory(Checkpoint::open(file), {});
     EXPECT_EQ(plan.token_state, model->state().sizes().page_bytes / gpu::kPageTokens) << row;
     EXPECT_EQ(plan.sequence_state, model->state().sizes().slot_bytes) << row;

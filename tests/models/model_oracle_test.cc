@@ -39,7 +39,7 @@ void expect_agreement(const std::filesystem::path& file, const std::vector<Oracl
                       const ComputeOptions& options, const Tolerance& tolerance) {
   SCOPED_TRACE(file.string() + " with " + std::string(name_of(options.isa)));
   gpu::Threads threads(2);
-  const std::unique_ptr<Model> model = Model::load(file, options, threads);
+  const std::unique_ptr<Model> model = load_on_cpu(file, options, threads);
   gpu::StateStore store(model->state().sizes(), {.pages = 64, .slots = 2});
   double worst = 0;
   std::size_t whole = 0;  // prompts compared after each token
@@ -136,7 +136,7 @@ TEST(StoriesOracle, ContinuesAsTheReferenceDoes) {
   SKIP_WITHOUT(folder);
   gpu::Threads threads(2);
   const std::unique_ptr<Model> model =
-      Model::load(folder / "stories260K.gguf", {.compute = Compute::kF32, .kv = KvType::kF32}, threads);
+      load_on_cpu(folder / "stories260K.gguf", {.compute = Compute::kF32, .kv = KvType::kF32}, threads);
   const JsonPlace cases = JsonPlace::read(folder / "cases.json").at("cases");
   std::size_t ties = 0;
   for (std::size_t i = 0; i < cases.size(); ++i) {

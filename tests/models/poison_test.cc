@@ -3,7 +3,7 @@
 // one field at a time, to see that each would be missed. With other instruction sets than the best at one cut of a short prompt,
 // unless REPRISE_THOROUGH is set.
 
-#include "gpu/host_memory.h"
+#include "gpu/block_memory.h"
 #include "tests/models/family_runs.h"
 #include "tests/thorough.h"
 

@@ -5,7 +5,7 @@
 
 #include "tests/models/family_runs.h"
 #include "tests/temp_dir.h"
-#include "tools/random_model/write_gguf.h"
+#include "tools/lab/random_model/write.h"
 
 namespace reprise::models::test {
 namespace {
@@ -35,7 +35,7 @@ class QuantExactness : public testing::TestWithParam<gpu::Isa> {
 
     Runner(const std::filesystem::path& file, gpu::Isa isa, unsigned count)
         : threads(count),
-          model(Model::load(file, {.compute = gpu::Compute::kAuto, .kv = gpu::KvType::kBF16, .isa = isa},
+          model(load_on_cpu(file, {.compute = gpu::Compute::kAuto, .kv = gpu::KvType::kBF16, .isa = isa},
                             threads)),
           store(model->state().sizes(), {.pages = 12, .slots = 3}) {}
 

@@ -294,7 +294,7 @@ std::vector<float> logits_of(const std::filesystem::path& path, gpu::Compute com
   gpu::Threads threads(1);
   ComputeOptions options;
   options.compute = compute;
-  const auto model = Model::load(path, options, threads);
+  const auto model = load_on_cpu(path, options, threads);
   gpu::StateStore store(model->state().sizes(), {.pages = 4, .slots = 1});
   std::optional<gpu::Sequence> sequence = store.open();
   EXPECT_TRUE(sequence.has_value() && sequence->reserve(20));

@@ -32,7 +32,7 @@ std::filesystem::path with_true(const std::string& sample, const std::string& ke
 
 std::vector<float> logits_of(const std::filesystem::path& folder) {
   gpu::Threads threads(1);
-  const auto model = Model::load(folder, {}, threads);
+  const auto model = load_on_cpu(folder, {}, threads);
   gpu::StateStore store(model->state().sizes(), {.pages = 2, .slots = 1});
   std::optional<gpu::Sequence> sequence = store.open();
   EXPECT_TRUE(sequence && sequence->reserve(8));

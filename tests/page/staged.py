@@ -21,7 +21,7 @@ PATIENCE = 60  # seconds, for a step that the test asks for
 
 
 def policy():
-    source = (ROOT / "protocol" / "http" / "page_files.cc").read_text()
+    source = (ROOT / "protocol" / "http" / "pages.cc").read_text()
     return "".join(re.findall(r'"([^"]*)"', re.search(r"kPagePolicy =(.*?);\n\n", source, re.S)[1]))
 
 

@@ -173,7 +173,7 @@ const tests = {
     const reply = await ask(page, 'Hello');
     assert.equal(await reply.locator('.failure').allInnerTexts().then(all => all.join()), '');
     const body = (await sent).postDataJSON();
-    for (const name of ['temperature', 'top_k', 'min_p', 'mirostat_tau', 'dry_multiplier', 'xtc_probability']) assert.equal(body[name], 1, name);
+    for (const name of ['temperature', 'top_k', 'min_p', 'dry_base', 'dry_multiplier', 'xtc_probability']) assert.equal(body[name], 1, name);
     await close();
   },
 

@@ -9,8 +9,8 @@
 
 #include "protocol/anthropic/messages_request.h"
 #include "protocol/api/api_error.h"
+#include "protocol/api/completions_request.h"
 #include "protocol/chat/chat_format.h"
-#include "protocol/openai/request.h"
 #include "protocol/responses/responses_request.h"
 #include "tests/oracle_folder.h"
 
@@ -65,7 +65,7 @@ std::string shown(const char* source, const char* messages, SystemInPlace choice
 }
 
 Json chat_of(const std::string& body) {
-  const auto parsed = openai::parse_request(openai::TextKind::kChat, body, {});
+  const auto parsed = parse_request(TextKind::kChat, body, {});
   EXPECT_TRUE(parsed.ok()) << parsed.error().message;
   return std::get<ChatPrompt>(parsed->asked.generate.prompt).messages;
 }
@@ -330,10 +330,9 @@ TEST(AgentHistory, ANewMessageWithAnImageIsRefusedByName) {
               R"({"max_tokens":8,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},
       {"role":"user","content":[{"type":"text","text":"see"},{"type":"image","source":{}}]},{"role":"system","content":"n"}]})"),
       "unsupported_parameter messages[2].content[1].type");
-  const auto chat =
-      openai::parse_request(openai::TextKind::kChat, R"({"messages":[{"role":"user","content":"a"},
+  const auto chat = parse_request(TextKind::kChat, R"({"messages":[{"role":"user","content":"a"},
       {"role":"user","content":[{"type":"image_url"}]},{"role":"system","content":"n"}]})",
-                            {});
+                                  {});
   ASSERT_FALSE(chat.ok());
   EXPECT_EQ(chat.error().param, "messages[1].content[0].type");
   EXPECT_EQ(

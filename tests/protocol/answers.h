@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "tools/bench/http_client.h"
+#include "tools/lab/bench/http_client.h"
 
 namespace reprise::protocol {
 

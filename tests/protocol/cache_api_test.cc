@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/admin/cache_api.h"
-#include "protocol/admin/model_api.h"
+#include "protocol/admin/admin_api.h"
 #include "tests/protocol/served.h"
 
 namespace reprise::protocol {

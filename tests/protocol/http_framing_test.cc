@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/http/head_check.h"
+#include "protocol/http/request_reader.h"
 #include "tests/protocol/answers.h"
 #include "tests/protocol/served.h"
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "protocol/apis.h"
-#include "protocol/http/body_parser.h"
+#include "protocol/http/bodies.h"
 #include "protocol/http/routes.h"
 #include "tests/base/colliding_keys.h"
 #include "tests/fuzz/mutator.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/http/body_budget.h"
+#include "protocol/http/bodies.h"
 #include "tests/protocol/answers.h"
 #include "tests/protocol/served.h"
 

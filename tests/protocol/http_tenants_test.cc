@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "protocol/http/tenant_meter.h"
-#include "protocol/http/token_account.h"
 #include "tests/protocol/answers.h"
 #include "tests/protocol/served.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "protocol/chat/named_templates.h"
-#include "protocol/llama/completion_request.h"
+#include "protocol/llama/completion.h"
 #include "tests/protocol/answers.h"
 #include "tests/protocol/served.h"
 

@@ -2,10 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/api/lossy_text.h"
-#include "protocol/openai/reply_text.h"
-#include "protocol/openai/stream_reply.h"
-#include "protocol/openai/whole_reply.h"
+#include "protocol/api/completions_reply.h"
+#include "protocol/api/reply_text.h"
 
 namespace reprise::protocol::openai {
 namespace {

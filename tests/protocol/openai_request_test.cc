@@ -1,10 +1,10 @@
 // From JSON to GenerateRequest: every field, and every refusal with the field's name.
 
-#include "protocol/openai/request.h"
+#include "protocol/api/completions_request.h"
 
 #include <gtest/gtest.h>
 
-#include "protocol/openai/error_body.h"
+#include "protocol/api/api_error.h"
 
 namespace reprise::protocol::openai {
 namespace {
@@ -187,7 +187,7 @@ TEST(OpenAiRequest, ChatFieldsAreRefusedByName) {
       {R"("prompt_logprobs":1)", "prompt_logprobs", "unsupported_parameter"},
       {R"("samplers":["top_k"])", "samplers", "unsupported_parameter"},
       {R"("dynatemp_range":0.5)", "dynatemp_range", "unsupported_parameter"},
-      {R"("mirostat":3)", "mirostat", "out_of_range"},
+      {R"("mirostat":2)", "mirostat", "unsupported_parameter"},
       {R"("typical_p":1.5)", "typical_p", "out_of_range"},
       {R"("xtc_probability":2)", "xtc_probability", "out_of_range"},
       {R"("dry_multiplier":-1)", "dry_multiplier", "out_of_range"},
@@ -413,7 +413,7 @@ TEST(OpenAiRequest, ErrorsQuoteNoMoreThanAFewWords) {
 TEST(OpenAiRequest, ErrorsComeInOpenAisEnvelope) {
   const auto request = chat(R"("temperature":9000)");
   ASSERT_FALSE(request.ok());
-  EXPECT_EQ(envelope(request.error()).dump(),
+  EXPECT_EQ(error_envelope(request.error()).dump(),
             R"({"error":{"message":"temperature: 9000 is not from 0 to 2","type":"invalid_request_error",)"
             R"("param":"temperature","code":"out_of_range"}})");
   EXPECT_EQ(to_api_error({.code = ServiceErrorCode::kUnknownModel, .message = "m"}).status, 404);
@@ -478,7 +478,7 @@ TEST(OpenAiRequest, ReasoningBudgets) {
 
 TEST(OpenAiRequest, Samplers) {
   const auto request = chat(R"("typical_p":0.5,"top_n_sigma":1.5,"xtc_probability":0.25,"xtc_threshold":0.2,
-      "mirostat":2,"mirostat_tau":3,"mirostat_eta":0.2,"dry_multiplier":0.8,"dry_base":2,"dry_allowed_length":3,
+      "dry_multiplier":0.8,"dry_base":2,"dry_allowed_length":3,
       "dry_penalty_last_n":64,"dry_sequence_breakers":["."])");
   ASSERT_TRUE(request.ok());
   const SamplingWishes& sampling = request->asked.generate.sampling;
@@ -486,9 +486,6 @@ TEST(OpenAiRequest, Samplers) {
   EXPECT_EQ(sampling.top_n_sigma, 1.5);
   EXPECT_EQ(sampling.xtc_probability, 0.25);
   EXPECT_EQ(sampling.xtc_threshold, 0.2);
-  EXPECT_EQ(sampling.mirostat, 2);
-  EXPECT_EQ(sampling.mirostat_tau, 3);
-  EXPECT_EQ(sampling.mirostat_eta, 0.2);
   EXPECT_EQ(sampling.dry_multiplier, 0.8);
   EXPECT_EQ(sampling.dry_base, 2);
   EXPECT_EQ(sampling.dry_allowed_length, 3);

@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "protocol/http/page_files.h"
+#include "protocol/http/pages.h"
 #include "tests/protocol/served.h"
 #include "tests/source_folder.h"
 

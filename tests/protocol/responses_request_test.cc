@@ -4,7 +4,6 @@
 
 #include "protocol/api/api_error.h"
 #include "protocol/responses/custom_input.h"
-#include "protocol/responses/input_items.h"
 #include "protocol/responses/responses_request.h"
 
 namespace reprise::protocol::responses {

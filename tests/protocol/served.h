@@ -7,7 +7,7 @@
 #include "runtime/system.h"
 #include "tests/eventually.h"
 #include "tests/protocol/fake_service.h"
-#include "tools/bench/http_client.h"
+#include "tools/lab/bench/http_client.h"
 
 namespace reprise::protocol {
 

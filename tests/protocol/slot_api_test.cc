@@ -2,15 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/openai/slot_book.h"
+#include "protocol/api/slot_book.h"
 #include "tests/protocol/answers.h"
 #include "tests/protocol/served.h"
 
 namespace reprise::protocol {
 namespace {
-
-using openai::SlotBook;
-using openai::SlotContents;
 
 class SlotApiTest : public testing::Test {
  protected:

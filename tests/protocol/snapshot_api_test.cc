@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/api/snapshot_names.h"
 #include "protocol/named_snapshots.h"
-#include "protocol/openai/snapshot_api.h"
 #include "tests/protocol/answers.h"
 #include "tests/protocol/served.h"
 

@@ -3,8 +3,7 @@
 
 #include <string>
 
-#include "tools/reprise/chat_status.h"
-#include "tools/reprise/text_wrap.h"
+#include "tools/reprise/chat_text.h"
 
 namespace reprise::tools {
 namespace {

@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "tests/source_folder.h"
 #include "tests/temp_dir.h"
 #include "tools/reprise/llama_flags.h"
 #include "tools/reprise/serve_config.h"
@@ -93,9 +94,9 @@ TEST(ServeSettings, AFileThatIsNotThereHasNoLine) {
 TEST(ServeSettings, UnknownKeysNameTheNearest) {
   const test::TempDir folder;
   const std::string path = (folder.path() / "one.toml").string();
-  std::ofstream(path) << "[limits]\nmessages = 3\n";
+  std::ofstream(path) << "[http]\nmax_conections = 3\n";
   ServeConfig config;
-  EXPECT_NE(usage_error([&] { load_config_file(config, path); }).find("did you mean 'limits.max_messages'?"),
+  EXPECT_NE(usage_error([&] { load_config_file(config, path); }).find("did you mean 'http.max_connections'?"),
             std::string::npos);
 }
 
@@ -137,6 +138,17 @@ TEST(ServeSettings, RemovedOnesAreWarnings) {
   EXPECT_EQ(config.warnings, (std::vector<std::string>{path + " line 2: engine.kv_reuse" + why,
                                                        path + " line 5: models.kv_reuse" + why,
                                                        "REPRISE_ENGINE_KV_REUSE" + why}));
+}
+
+// All settings with their defaults, as --print-config wrote them before some were removed.
+TEST(ServeSettings, AFileOfAnOlderVersionIsRead) {
+  ServeConfig config, defaults;
+  load_config_file(config, (source_folder() / "tests/data/config/2026-11-19.toml").string());
+  EXPECT_EQ(print_config(config), print_config(defaults));
+  EXPECT_GE(config.warnings.size(), 30U);
+  for (const std::string& warning : config.warnings) {
+    EXPECT_NE(warning.find(" was removed: "), std::string::npos) << warning;
+  }
 }
 
 TEST(ServeSettings, VariablesOfKubernetesAreLeftAlone) {

@@ -1,18 +1,295 @@
-#include "tools/lab/bench_cache.h"
+#include "tools/lab/lab.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <memory>
+#include <random>
 #include <thread>
+#include <vector>
 
+#include "base/token.h"
 #include "models/model.h"
 #include "tools/lab/bench_cache_chat.h"
-#include "tools/lab/bench_cache_crowd.h"
-#include "tools/lab/bench_cache_raw.h"
+#include "tools/lab/bench_cache_result.h"
+#include "tools/lab/bench_cache_story.h"
+#include "tools/lab/bench_report.h"
+#include "tools/lab/bench_times.h"
 
 namespace reprise::tools {
 namespace {
+
+// -- stories of prompts that are bare tokens: nothing says where messages begin
+
+struct RawWorld {
+  std::uint32_t vocab = 0;
+  std::uint32_t prompt = 0;  // tokens
+  RestoreRules rules{};
+
+  /// The same for the same seed.
+  TokenList tokens(std::uint32_t count, std::uint32_t seed) const;
+};
+
+TokenList RawWorld::tokens(std::uint32_t count, std::uint32_t seed) const {
+  std::mt19937 random(seed);
+  TokenList out(count);
+  for (TokenId& token : out) token = static_cast<TokenId>(random() % vocab);
+  return out;
+}
+
+TokenList joined(TokenList first, const TokenList& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+constexpr std::uint32_t kNewTokens = 32;  // of a question, or of the next turn
+constexpr std::uint32_t kTenfoldFrom = 1024;
+constexpr double kTenfold = 10;
+
+std::uint32_t size_of(const TokenList& tokens) {
+  return static_cast<std::uint32_t>(tokens.size());
+}
+
+// A conversation that is left for another one, and comes back.
+void tell_turns(Story& story, const RawWorld& world) {
+  const TokenList first = world.tokens(world.prompt, 1);
+  const BenchAnswer one = story.tell(first);
+  const TokenList second = joined(joined(first, one.tokens), world.tokens(kNewTokens, 2));
+  const BenchAnswer two =
+      story.measure("extend a turn", second, world.rules.turn(size_of(first), size_of(one.tokens)));
+  const Hope whole = world.rules.all(size_of(second) - 1);
+  story.measure("same prompt again", second, whole);
+  // Other seeds, other replies.
+  story.measure("regenerate", second, whole, 1);
+  story.measure("regenerate again", second, whole, 2);
+  story.tell(world.tokens(world.prompt, 3));
+  const TokenList third = joined(joined(second, two.tokens), world.tokens(kNewTokens, 4));
+  story.measure("other conversation and back", third, world.rules.turn(size_of(second), size_of(two.tokens)));
+}
+
+void tell_edits(Story& story, const RawWorld& world) {
+  const TokenList original = world.tokens(world.prompt, 10);
+  story.tell(original);
+  const auto edited = [&](std::uint32_t place, std::uint32_t by) {
+    TokenList changed = original;
+    const auto token = static_cast<std::uint32_t>(changed[place]);
+    changed[place] = static_cast<TokenId>((token + by) % world.vocab);
+    return changed;
+  };
+  for (const std::uint32_t percent : {30U, 50U, 70U, 90U}) {
+    const std::uint32_t place = world.prompt * percent / 100;
+    const std::string name = "edit at " + std::to_string(percent) + " %";
+    story.measure(name, edited(place, 1), world.rules.most(place, world.prompt));
+    story.measure(name + ", third sighting", edited(place, 2), world.rules.all(place));
+  }
+}
+
+void tell_branches(Story& story, const RawWorld& world) {
+  const std::uint32_t half = world.prompt / 2;
+  const TokenList trunk = world.tokens(half, 20);
+  const auto branch = [&](std::uint32_t seed) {
+    return joined(trunk, world.tokens(world.prompt - half, seed));
+  };
+  story.tell(branch(21));
+  story.measure("branch", branch(22), world.rules.most(half, world.prompt));
+  story.measure("branch again", branch(23), world.rules.all(half));
+}
+
+void tell_users(Story& story, const RawWorld& world) {
+  const TokenList system = world.tokens(world.prompt, 30);
+  const auto user = [&](std::uint32_t seed) { return joined(system, world.tokens(kNewTokens, seed)); };
+  story.tell(user(31));
+  story.measure("shared system prompt, second user", user(32),
+                world.rules.most(world.prompt, world.prompt + kNewTokens));
+  Hope hope = world.rules.all(world.prompt);
+  if (world.prompt >= kTenfoldFrom) hope.speedup = kTenfold;
+  story.measure("shared system prompt, third user", user(33), hope);
+}
+
+void tell_document(Story& story, const RawWorld& world) {
+  const TokenList document = world.tokens(world.prompt, 40);
+  for (std::uint32_t question = 1; question < 5; ++question) {
+    story.tell(joined(document, world.tokens(kNewTokens, 40 + question)));
+  }
+  story.measure("one document, fifth question", joined(document, world.tokens(kNewTokens, 45)),
+                world.rules.all(world.prompt));
+}
+
+std::vector<StoryPlan> raw_stories(const RawWorld& world) {
+  const auto plan = [&](std::string name, void (*tell)(Story&, const RawWorld&)) {
+    return StoryPlan{std::move(name), [world, tell](Story& story) { tell(story, world); }};
+  };
+  return {plan("turns", tell_turns), plan("edits", tell_edits), plan("branches", tell_branches),
+          plan("shared system prompt", tell_users), plan("one document", tell_document)};
+}
+
+/// First-token times over lengths: the last tokens of each prompt are new.
+void tell_lengths(BenchClient& client, CacheBenchResult& result, const RawWorld& world,
+                  std::vector<std::uint32_t> lengths, const TimeBudget& budget) {
+  std::sort(lengths.begin(), lengths.end());
+  const double time = budget.left() / 2;  // the other half is for the rest
+  const double end = budget.left() - time;
+  double seconds_per_token = 0;
+  BenchProgress progress("length", lengths.size());
+  for (const std::uint32_t length : lengths) {
+    const std::string name = std::to_string(length);
+    const auto skip = [&](std::string why) {
+      result.rows.push_back({.name = name, .kind = "length", .skipped = std::move(why)});
+    };
+    const std::uint32_t turn = kNewTokens + result.reply_tokens;
+    if (length <= turn) {
+      skip("shorter than a turn of " + std::to_string(turn) + " tokens");
+      continue;
+    }
+    if (length + turn * result.repeat > client.card().context) {
+      skip("longer than the model's context of " + std::to_string(client.card().context));
+      continue;
+    }
+    // One prompt goes before, and each repetition has a cold run.
+    const double estimate = seconds_per_token * length * (1 + result.repeat);
+    if (budget.left() - end < estimate) {
+      skip("would take about " + std::to_string(static_cast<int>(estimate)) +
+           " s, more than --budget-seconds leaves");
+      continue;
+    }
+    progress.next(name);
+    // Each repetition is the next turn of the one before. Shorter lengths are beginnings of longer ones,
+    // which are sooner computed so.
+    TokenList prompt = world.tokens(length - kNewTokens - result.reply_tokens, 50);
+    BenchAnswer answer = Story(client, result, "length", "lengths", 0).tell(prompt);
+    for (unsigned telling = 0; telling < result.repeat; ++telling) {
+      const Hope hope = world.rules.turn(size_of(prompt), size_of(answer.tokens));
+      prompt =
+          joined(joined(std::move(prompt), answer.tokens), world.tokens(kNewTokens, 1000 + length + telling));
+      answer = Story(client, result, "length", "lengths", telling).measure(name, prompt, hope);
+    }
+    seconds_per_token = result.rows.back().cold.median() / length;
+  }
+}
+
+// -- many requests at once, and what a miss costs
+
+constexpr std::uint32_t kQuestionTokens = 16;
+
+double processor_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+/// `options.requests` prompts of one instruction and a question each, `options.at_once` at a time. As many of
+/// them run cold as the time allows, at least `at_once`.
+CrowdResult measure_crowd(BenchClient& client, CacheBenchResult& result, const BenchCacheOptions& options,
+                          const RawWorld& world, const TimeBudget& budget) {
+  BenchProgress progress("crowd", 2);
+  progress.next(std::to_string(options.requests) + " requests with one instruction");
+  CrowdResult crowd{.requests = options.requests,
+                    .at_once = std::min(options.at_once, options.requests),
+                    .instruction_tokens = world.prompt};
+  const TokenList instruction = world.tokens(world.prompt, 60);
+  std::vector<TokenList> prompts;
+  for (std::uint32_t i = 0; i < crowd.requests; ++i) {
+    prompts.push_back(joined(instruction, world.tokens(kQuestionTokens, 100'000 + i)));
+  }
+  std::vector<BenchAnswer> warm;
+  crowd.warm_seconds =
+      seconds([&] { warm = ask_all(client, prompts, options.reply, crowd.at_once, "crowd", true); });
+  client.rest();
+  // The first of them computes the instruction, and all the others restore it.
+  crowd.asked_tokens = std::uint64_t{crowd.requests - 1} * world.rules.on_grid(world.prompt);
+  for (const BenchAnswer& answer : warm) crowd.restored_tokens += answer.cache.restored_tokens;
+
+  progress.next("some of them cold");
+  double cold_seconds = 0;
+  while (crowd.cold_requests < crowd.requests) {
+    const std::uint32_t count = std::min(crowd.at_once, crowd.requests - crowd.cold_requests);
+    const auto begin = prompts.begin() + crowd.cold_requests;
+    const std::vector<TokenList> some(begin, begin + count);
+    std::vector<BenchAnswer> cold;
+    cold_seconds +=
+        seconds([&] { cold = ask_all(client, some, options.reply, crowd.at_once, "crowd", false); });
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (warm[crowd.cold_requests + i].says_the_same(cold[i])) continue;
+      ++crowd.differences;
+      result.differences.push_back("one instruction: the answer to request " +
+                                   std::to_string(crowd.cold_requests + i) + " is not the cold one");
+    }
+    crowd.cold_requests += count;
+    // Half of what is left is for the rest.
+    if (cold_seconds / crowd.cold_requests * crowd.at_once > budget.left() / 2) break;
+  }
+  crowd.cold_seconds = cold_seconds * crowd.requests / crowd.cold_requests;
+  return crowd;
+}
+
+struct MissCost {
+  double wall;
+  double processor;
+};
+
+MissCost cost_of(BenchClient& engine, const TokenList& prompt, const std::string& name_space, bool cached) {
+  const double before = processor_seconds();
+  const BenchAnswer answer = engine.ask(prompt, 1, name_space, cached);
+  engine.rest();
+  return {answer.first_token_seconds, processor_seconds() - before};
+}
+
+/// An engine with a cache and one without, and which of them was made first: where their weights and states happen to lie
+/// in memory makes one a percent faster than the other, for as long as they live.
+struct EnginePair {
+  std::unique_ptr<BenchClient> with, without;
+
+  EnginePair(const EngineFlags& flags, bool with_first) {
+    if (with_first) with = std::make_unique<BenchClient>(flags, true);
+    without = std::make_unique<BenchClient>(flags, false);
+    if (!with_first) with = std::make_unique<BenchClient>(flags, true);
+  }
+};
+
+/// Three ways to compute the same new prompt; each round begins with another one.
+void measure_round(EnginePair& engines, const TokenList& prompt, unsigned round, MissResult& miss) {
+  MissCost missed{}, refused{}, none{};
+  for (unsigned turn = 0; turn < 3; ++turn) {
+    switch ((round + turn) % 3) {
+      case 0:
+        missed = cost_of(*engines.with, prompt, "miss " + std::to_string(round), true);
+        break;
+      case 1:
+        none = cost_of(*engines.without, prompt, "", true);
+        break;
+      default:
+        refused = cost_of(*engines.with, prompt, "", false);
+    }
+  }
+  miss.with_cache.all.push_back(missed.wall);
+  miss.refused.all.push_back(refused.wall);
+  miss.without.all.push_back(none.wall);
+  miss.wall_ratios.all.push_back(missed.wall / none.wall);
+  miss.cpu_ratios.all.push_back(missed.processor / std::max(none.processor, 1e-6));
+  miss.control_ratios.all.push_back(refused.wall / none.wall);
+  miss.own_ratios.all.push_back(missed.wall / refused.wall);
+}
+
+/// New prompts on an engine with a cache, used and refused, and on an engine that has none, in turn; both are made anew
+/// after some rounds, in the other order.
+MissResult measure_miss(const BenchCacheOptions& options, const RawWorld& world, const TimeBudget& budget) {
+  MissResult miss{.prompt_tokens = world.prompt};
+  const unsigned rounds = std::max(options.repeat, kLeastMissRounds);
+  BenchProgress progress("the cost of a miss", rounds);
+  std::unique_ptr<EnginePair> engines;
+  for (unsigned i = 0; i < rounds && (i == 0 || budget.left() > 0); ++i) {
+    progress.next("round " + std::to_string(i + 1) + " of " + std::to_string(rounds));
+    engines.reset();  // before the next two need the memory
+    engines = std::make_unique<EnginePair>(options.engine, i % 2 == 0);
+    for (BenchClient* engine : {engines->with.get(), engines->without.get()}) {
+      (void)cost_of(*engine, world.tokens(world.prompt, 70), "", false);  // brings its weights into memory
+    }
+    measure_round(*engines, world.tokens(world.prompt, 71 + i), i, miss);
+  }
+  return miss;
+}
+
+// -- all of it
 
 constexpr unsigned kSnapshotRepeats = 9;  // they are short
 
@@ -23,9 +300,9 @@ void check(const BenchCacheOptions& options) {
   if (options.repeat < 1 || options.repeat > 1000) throw UsageError("--repeat: takes 1 to 1000");
   if (options.requests < 2 || options.requests > 100'000) throw UsageError("--requests: takes 2 to 100000");
   if (options.at_once < 1 || options.at_once > 64) throw UsageError("--at-once: takes 1 to 64");
+  constexpr std::string_view kParts[] = {"lengths", "raw", "chat", "crowd", "miss", "snapshots"};
   for (const std::string& part : options.only) {
-    const auto& parts = cache_bench_parts();
-    if (std::find(parts.begin(), parts.end(), part) != parts.end()) continue;
+    if (std::find(std::begin(kParts), std::end(kParts), part) != std::end(kParts)) continue;
     throw UsageError("--only: '" + part + "' is not one of lengths, raw, chat, crowd, miss, snapshots");
   }
 }
@@ -115,11 +392,6 @@ CacheBenchResult measure(const BenchCacheOptions& options) {
 }
 
 }  // namespace
-
-const std::vector<std::string>& cache_bench_parts() {
-  static const std::vector<std::string> kParts = {"lengths", "raw", "chat", "crowd", "miss", "snapshots"};
-  return kParts;
-}
 
 int bench_cache(const BenchCacheOptions& asked, BenchReport& report) {
   check(asked);

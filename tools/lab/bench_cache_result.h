@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/json.h"
-#include "tools/lab/bench_snapshots.h"
 #include "tools/lab/bench_times.h"
 
 namespace reprise::tools {

@@ -1,7 +1,5 @@
 #include "tools/lab/bench_cache_story.h"
 
-#include "tools/lab/bench_progress.h"
-
 namespace reprise::tools {
 namespace {
 

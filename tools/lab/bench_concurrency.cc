@@ -1,4 +1,4 @@
-#include "tools/lab/bench_concurrency.h"
+#include "tools/lab/lab.h"
 
 #include <algorithm>
 #include <cstdio>

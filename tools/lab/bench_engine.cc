@@ -1,4 +1,4 @@
-#include "tools/lab/bench_engine.h"
+#include "tools/lab/lab.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -11,9 +11,8 @@
 
 #include "models/model.h"
 #include "models/sampling/ranking.h"
-#include "tools/lab/bench_progress.h"
-#include "tools/lab/bench_snapshots.h"
-#include "tools/lab/report_chart.h"
+#include "tools/lab/bench_report.h"
+#include "tools/lab/bench_times.h"
 
 namespace reprise::tools {
 namespace {
@@ -98,7 +97,7 @@ struct Cost {
     }
     head_weights = elements(config.head + ".weight");
     head_bytes = bytes(config.head + ".weight");
-    for (const auto* net : models::parts_of<models::DeltaNetSpec>(config.layers)) {
+    for (const auto* net : models::parts_of<models::GatedDeltaNetSpec>(config.layers)) {
       recurrence += 7.0 * static_cast<double>(net->state_size());
     }
     for (const auto* mamba : models::parts_of<models::Mamba2Spec>(config.layers)) {

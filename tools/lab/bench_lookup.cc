@@ -1,4 +1,4 @@
-#include "tools/lab/bench_lookup.h"
+#include "tools/lab/lab.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -8,7 +8,6 @@
 #include "actors/cache/cache_entry.h"
 #include "actors/cache/prefix_tree.h"
 #include "base/token.h"
-#include "base/token_hash.h"
 #include "tools/lab/bench_times.h"
 
 namespace reprise::tools {

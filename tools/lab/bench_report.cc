@@ -1,12 +1,14 @@
 #include "tools/lab/bench_report.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
-#include "tools/lab/report_chart.h"
+#include "base/check.h"
 #include "tools/reprise/engine_flags.h"
 
 namespace reprise::tools {
@@ -32,6 +34,31 @@ std::string today() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts);
   return text;
+}
+
+constexpr double kLeft = 90, kWidth = 600, kTop = 20, kHeight = 260;
+// Each mark says on hovering whose it is, so that nobody has to tell curves by their colour.
+constexpr const char* kCurveColours[kMostCurves] = {"#8a97ab", "#1668c7", "#b5471b",
+                                                    "#2b7a3d", "#7a3fa8", "#8a6d00"};
+
+/// The values that are drawn as lines across, from the lowest to the highest; the scale is theirs.
+std::vector<double> ticks_of(const ReportChart& chart, double least, double most) {
+  std::vector<double> ticks;
+  if (chart.by_powers) {
+    const double low = std::floor(std::log10(least));
+    const double high = std::max(low + 1, std::ceil(std::log10(most)));
+    for (double power = low; power <= high; ++power) ticks.push_back(std::pow(10, power));
+    return ticks;
+  }
+  const double top = chart.up_to.value_or(most > 0 ? most : 1);
+  const double power = std::pow(10, std::floor(std::log10(top)));
+  double step = power / 5;
+  for (const double wider : {power / 2, power, 2 * power}) {
+    if (top / step > 6) step = wider;
+  }
+  ticks.push_back(0);
+  while (ticks.back() < top - step * 1e-9) ticks.push_back(ticks.back() + step);
+  return ticks;
 }
 
 }  // namespace
@@ -60,6 +87,94 @@ void BenchReport::write() {
   if (file) std::filesystem::rename(unfinished(), path_, failed);
   if (!file || failed) throw std::runtime_error("cannot write " + path_);
   written_ = true;
+}
+
+std::string html_text(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '<') {
+      out += "&lt;";
+    } else if (c == '>') {
+      out += "&gt;";
+    } else if (c == '&') {
+      out += "&amp;";
+    } else if (c == '"') {
+      out += "&quot;";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, value < 10 ? "%.2f" : value < 1000 ? "%.1f" : "%.0f", value);
+  return text;
+}
+
+std::string svg_at(const char* name, double value) {
+  return std::string(" ") + name + "=\"" + short_number(value) + "\"";
+}
+
+std::string svg_label(double x, double y, const char* anchor, const std::string& text) {
+  return "<text" + svg_at("x", x) + svg_at("y", y) + " text-anchor=\"" + anchor + "\">" + html_text(text) +
+         "</text>\n";
+}
+
+std::string report_chart(const ReportChart& chart) {
+  REPRISE_CHECK(chart.curves.size() <= kMostCurves, "the chart has too many curves");
+  double least = INFINITY, most = -INFINITY;
+  for (const ReportCurve& curve : chart.curves) {
+    REPRISE_CHECK(curve.values.size() == chart.places.size(),
+                  "a curve does not have one value for each position");
+    for (const std::optional<double>& value : curve.values) {
+      if (!value) continue;
+      least = std::min(least, *value);
+      most = std::max(most, *value);
+    }
+  }
+  if (!(most >= least) || (chart.by_powers && least <= 0)) return {};
+  const std::vector<double> ticks = ticks_of(chart, least, most);
+  const auto scaled = [&](double value) { return chart.by_powers ? std::log10(value) : value; };
+  const double low = scaled(ticks.front()), high = scaled(ticks.back());
+  const auto y = [&](double value) { return kTop + kHeight * (high - scaled(value)) / (high - low); };
+  const double gaps = std::max<double>(1, static_cast<double>(chart.places.size()) - 1);
+  const auto x = [&](std::size_t place) { return kLeft + kWidth * static_cast<double>(place) / gaps; };
+
+  std::string out =
+      "<figure><svg viewBox=\"0 0 760 330\" role=\"img\" aria-label=\"" + html_text(chart.title) + "\">\n";
+  for (const double tick : ticks) {
+    out += "<line class=\"grid\"" + svg_at("x1", kLeft) + svg_at("x2", kLeft + kWidth) +
+           svg_at("y1", y(tick)) + svg_at("y2", y(tick)) + "/>\n";
+    char value[32];
+    std::snprintf(value, sizeof value, "%g", tick);
+    out += svg_label(kLeft - 8, y(tick) + 4, "end", value + (" " + chart.unit));
+  }
+  for (std::size_t place = 0; place < chart.places.size(); ++place) {
+    out += svg_label(x(place), kTop + kHeight + 20, "middle", chart.places[place]);
+  }
+  std::string legend;
+  for (std::size_t i = 0; i < chart.curves.size(); ++i) {
+    const ReportCurve& curve = chart.curves[i];
+    const std::string colour = kCurveColours[i];
+    std::string points, marks;
+    for (std::size_t place = 0; place < curve.values.size(); ++place) {
+      if (!curve.values[place]) continue;
+      const double value = *curve.values[place];
+      points += short_number(x(place)) + "," + short_number(y(value)) + " ";
+      marks +=
+          "<circle r=\"4\"" + svg_at("cx", x(place)) + svg_at("cy", y(value)) + " fill=\"" + colour +
+          "\"><title>" +
+          html_text(curve.name + ", " + chart.places[place] + ": " + short_number(value) + " " + chart.unit) +
+          "</title></circle>\n";
+    }
+    out += "<polyline fill=\"none\" stroke-width=\"2\" stroke=\"" + colour + "\" points=\"" + points +
+           "\"/>\n" + marks;
+    legend += "<span style=\"color:" + colour + "\">&#9679; " + html_text(curve.name) + "</span> ";
+  }
+  out += svg_label(kLeft + kWidth / 2, kTop + kHeight + 42, "middle", chart.across) + "</svg>\n";
+  return out + "<figcaption>" + legend + "</figcaption></figure>\n";
 }
 
 }  // namespace reprise::tools

@@ -1,18 +1,29 @@
-#include "tools/lab/replay.h"
+#include "tools/lab/lab.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <deque>
+#include <filesystem>
 #include <limits>
+#include <list>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <sstream>
+#include <string>
 #include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
+#include "actors/cache/prefix_cache.h"
+#include "base/check.h"
+#include "base/json.h"
 #include "tools/lab/replay_policies.h"
-#include "tools/lab/replay_rivals.h"
 #include "tools/reprise/engine_flags.h"
-#include "tools/reprise/json_text.h"
 #include "tools/reprise/trace_file.h"
 
 namespace reprise::tools {
@@ -20,6 +31,285 @@ namespace {
 
 using actors::MissReason;
 using actors::Origin;
+
+struct ReplayResult {
+  std::uint64_t requests = 0;
+  std::uint64_t input_tokens = 0;
+  std::uint64_t peak_bytes = 0;
+  std::uint64_t peak_entries = 0;
+  std::vector<std::uint64_t> restored_by_tier{};  // tokens; the device's first
+  std::uint64_t evicted_at_once = 0;              // entries that had to go as soon as they were made
+  double seconds = 0;                             // in the cache
+  actors::PrefixCacheStats stats;
+
+  double hit_rate() const {
+    return input_tokens == 0 ? 0 : static_cast<double>(restored_tokens()) / static_cast<double>(input_tokens);
+  }
+  std::uint64_t restored_tokens() const {
+    return std::accumulate(restored_by_tier.begin(), restored_by_tier.end(), std::uint64_t{0});
+  }
+};
+
+// -- rivals
+//
+// Eviction policies that were published, and one that knows the future, to measure that of the cache by. They choose
+// victims from outside, so that the server's cache has only what it uses.
+//
+//   belady    the entry whose next use is farthest, from the trace itself: nobody evicts better where all entries cost
+//             the same; entries of other sizes, or that share pages, could be chosen a little better still
+//   lfu       the fewest uses, each counting half after ten minutes
+//   sieve     SIEVE (NSDI'24): in the order of making, those that were used since the hand passed are spared once
+//   s3fifo    S3-FIFO (SOSP'23): a tenth is on probation; what was used there moves to the main queue, and what was
+//             evicted from it lately goes there at once
+//   flops     Marconi's (MLSys'25): recency and computation saved for each byte, weighed alike
+
+struct RivalEntry {
+  std::uint64_t id = 0;
+  std::uint64_t place = 0;   // the same for all entries that are ever made there
+  std::uint32_t tokens = 0;  // from the beginning
+  std::uint32_t own = 0;     // of these, beyond the entry above
+  double bytes = 0;          // of its own
+  std::chrono::nanoseconds last_use{0};
+  std::uint32_t uses = 0;
+};
+
+class Rival {
+ public:
+  using Time = std::chrono::nanoseconds;
+  virtual ~Rival() = default;
+  virtual void made(const RivalEntry& entry) = 0;
+  virtual void used(std::uint64_t id, Time now) = 0;
+  /// Takes the one that should go next out of its own books. There must be one.
+  virtual std::uint64_t victim(Time now) = 0;
+};
+
+/// When places are used: by the number of the request that is replayed now, the number of the next that can use it;
+/// UINT64_MAX: none.
+class Future {
+ public:
+  virtual ~Future() = default;
+  virtual std::uint64_t next_use(std::uint64_t place) const = 0;
+};
+
+using Id = std::uint64_t;
+
+/// Those that look at every entry and take the one that scores lowest.
+class ScoringRival : public Rival {
+ public:
+  void made(const RivalEntry& entry) override { entries_[entry.id] = entry; }
+  void used(Id id, Time now) override {
+    const auto found = entries_.find(id);
+    if (found == entries_.end()) return;
+    count_use(found->second, now);
+    found->second.last_use = now;
+  }
+  Id victim(Time now) override {
+    REPRISE_CHECK(!entries_.empty(), "the policy was asked to evict and has no entries");
+    prepare(now);
+    const RivalEntry* least = nullptr;
+    double least_score = 0;
+    for (const auto& [id, entry] : entries_) {
+      const double score = value(entry, now);
+      const bool before =
+          least == nullptr || score < least_score ||
+          (score == least_score && std::pair(entry.last_use, id) < std::pair(least->last_use, least->id));
+      if (!before) continue;
+      least = &entry;
+      least_score = score;
+    }
+    const Id id = least->id;
+    entries_.erase(id);
+    return id;
+  }
+
+ protected:
+  virtual void prepare(Time) {}
+  virtual void count_use(RivalEntry& entry, Time) { ++entry.uses; }
+  virtual double value(const RivalEntry& entry, Time now) const = 0;
+
+  std::unordered_map<Id, RivalEntry> entries_;
+};
+
+class Belady : public ScoringRival {
+ public:
+  explicit Belady(const Future& future) : future_(future) {}
+
+ private:
+  double value(const RivalEntry& entry, Time) const override {
+    return -static_cast<double>(future_.next_use(entry.place));
+  }
+  const Future& future_;
+};
+
+class DecayingLfu : public ScoringRival {
+ public:
+  void made(const RivalEntry& entry) override {
+    ScoringRival::made(entry);
+    weight_[entry.id] = 1;
+  }
+
+ private:
+  static double left_after(Time time) {
+    return std::exp2(-std::chrono::duration<double>(time).count() / 600);
+  }
+  void count_use(RivalEntry& entry, Time now) override {
+    double& weight = weight_[entry.id];
+    weight = weight * left_after(now - entry.last_use) + 1;
+  }
+  double value(const RivalEntry& entry, Time now) const override {
+    return weight_.at(entry.id) * left_after(now - entry.last_use);
+  }
+  std::unordered_map<Id, double> weight_;
+};
+
+class FlopAware : public ScoringRival {
+ private:
+  // Of a 7B: its weights once for each token, and attention to all tokens before it.
+  static double efficiency(const RivalEntry& entry) {
+    constexpr double kWeights = 14e9, kAttention = 2.6e5;
+    const double from = entry.tokens - entry.own;
+    const double flops = kWeights * entry.own + kAttention * entry.own * (from + entry.tokens) / 2;
+    return flops / entry.bytes;
+  }
+  void prepare(Time now) override {
+    oldest_ = Time(1);
+    best_ = 1e-9;
+    for (const auto& [id, entry] : entries_) {
+      oldest_ = std::max(oldest_, now - entry.last_use);
+      best_ = std::max(best_, efficiency(entry));
+    }
+  }
+  double value(const RivalEntry& entry, Time now) const override {
+    const double recency =
+        1 - static_cast<double>((now - entry.last_use).count()) / static_cast<double>(oldest_.count());
+    return recency + efficiency(entry) / best_;
+  }
+  Time oldest_{1};
+  double best_ = 1;
+};
+
+class Sieve : public Rival {
+ public:
+  void made(const RivalEntry& entry) override {
+    queue_.push_front({entry.id, false}), where_[entry.id] = queue_.begin();
+  }
+  void used(Id id, Time) override {
+    if (const auto found = where_.find(id); found != where_.end()) found->second->visited = true;
+  }
+  Id victim(Time) override {
+    REPRISE_CHECK(!queue_.empty(), "the policy was asked to evict and has no entries");
+    const auto step = [this] { hand_ = hand_ == queue_.begin() ? queue_.end() : std::prev(hand_); };
+    for (;;) {
+      if (hand_ == queue_.end()) hand_ = std::prev(queue_.end());
+      if (!hand_->visited) break;
+      hand_->visited = false;
+      step();
+    }
+    const Id id = hand_->id;
+    const auto gone = hand_;
+    step();
+    queue_.erase(gone);
+    where_.erase(id);
+    return id;
+  }
+
+ private:
+  struct Seat {
+    Id id;
+    bool visited;
+  };
+  std::list<Seat> queue_;  // the newest first
+  std::list<Seat>::iterator hand_ = queue_.end();
+  std::unordered_map<Id, std::list<Seat>::iterator> where_;
+};
+
+class S3Fifo : public Rival {
+ public:
+  void made(const RivalEntry& entry) override {
+    all_[entry.id] = {entry.place, 0};
+    (ghosts_.count(entry.place) > 0 ? main_ : small_).push_back(entry.id);
+  }
+  void used(Id id, Time) override {
+    if (const auto found = all_.find(id); found != all_.end())
+      found->second.uses = std::min(found->second.uses + 1, 3);
+  }
+  Id victim(Time) override {
+    REPRISE_CHECK(!all_.empty(), "the policy was asked to evict and has no entries");
+    for (;;) {
+      if (!small_.empty() && (small_.size() * 10 > all_.size() || main_.empty())) {
+        const Id id = take(small_);
+        if (all_[id].uses > 0) {
+          all_[id].uses = 0;
+          main_.push_back(id);
+          continue;
+        }
+        remember(all_[id].place);
+        all_.erase(id);
+        return id;
+      }
+      const Id id = take(main_);
+      if (all_[id].uses > 0) {
+        --all_[id].uses;
+        main_.push_back(id);
+        continue;
+      }
+      all_.erase(id);
+      return id;
+    }
+  }
+
+ private:
+  struct Known {
+    std::uint64_t place;
+    int uses;
+  };
+  static Id take(std::deque<Id>& queue) {
+    const Id id = queue.front();
+    queue.pop_front();
+    return id;
+  }
+  void remember(std::uint64_t place) {
+    if (!ghosts_.insert(place).second) return;
+    ghost_order_.push_back(place);
+    while (ghost_order_.size() > std::max<std::size_t>(all_.size(), 16)) {
+      ghosts_.erase(ghost_order_.front());
+      ghost_order_.pop_front();
+    }
+  }
+  std::unordered_map<Id, Known> all_;
+  std::deque<Id> small_, main_;
+  std::unordered_set<std::uint64_t> ghosts_;
+  std::deque<std::uint64_t> ghost_order_;
+};
+
+/// Null: there is none of this name. `future` must outlive it.
+std::unique_ptr<Rival> make_rival(const std::string& name, const Future& future) {
+  if (name == "belady") return std::make_unique<Belady>(future);
+  if (name == "lfu") return std::make_unique<DecayingLfu>();
+  if (name == "sieve") return std::make_unique<Sieve>();
+  if (name == "s3fifo") return std::make_unique<S3Fifo>();
+  if (name == "flops") return std::make_unique<FlopAware>();
+  return nullptr;
+}
+
+const std::vector<std::string>& rival_names() {
+  static const std::vector<std::string> kNames = {"lfu", "sieve", "s3fifo", "flops", "belady"};
+  return kNames;
+}
+
+/// The cache's own policies, then the rivals.
+std::vector<std::string> replay_policy_names() {
+  std::vector<std::string> names = cache_policy_names();
+  names.insert(names.end(), rival_names().begin(), rival_names().end());
+  return names;
+}
+
+// -- the replay
+
+/// A string as JSON, with quotes.
+std::string json_text(std::string_view text) {
+  return Json(text).dump();
+}
 
 struct Origins {
   bool branch = false;
@@ -275,7 +565,7 @@ void print_table(const ReplayOptions& options, const ReplayResult& result) {
 void print_json(const ReplayOptions& options, const ReplayResult& result) {
   std::string reasons;
   for (std::size_t reason = 0; reason < protocol::kMissReasons; ++reason) {
-    reasons += (reason == 0 ? "" : ", ") + json_string(name_of(static_cast<MissReason>(reason))) + ": " +
+    reasons += (reason == 0 ? "" : ", ") + json_text(name_of(static_cast<MissReason>(reason))) + ": " +
                std::to_string(result.stats.by_reason[reason]);
   }
   std::string tiers;
@@ -287,7 +577,7 @@ void print_json(const ReplayOptions& options, const ReplayResult& result) {
       "\"restored_tokens\": %llu, \"token_hit_rate\": %.9g, \"peak_bytes\": %llu, \"peak_entries\": %llu, "
       "\"evicted\": %llu, \"evicted_at_once\": %llu, \"superseded\": %llu, \"restored_by_tier\": [%s], "
       "\"reasons\": {%s}}\n",
-      json_string(options.trace.filename().string()).c_str(), json_string(options.policy).c_str(),
+      json_text(options.trace.filename().string()).c_str(), json_text(options.policy).c_str(),
       options.budget_mb, static_cast<unsigned long long>(result.requests),
       static_cast<unsigned long long>(result.input_tokens),
       static_cast<unsigned long long>(result.restored_tokens()), result.hit_rate(),
@@ -296,14 +586,6 @@ void print_json(const ReplayOptions& options, const ReplayResult& result) {
       static_cast<unsigned long long>(result.stats.evicted),
       static_cast<unsigned long long>(result.evicted_at_once),
       static_cast<unsigned long long>(result.stats.superseded), tiers.c_str(), reasons.c_str());
-}
-
-}  // namespace
-
-std::vector<std::string> replay_policy_names() {
-  std::vector<std::string> names = cache_policy_names();
-  names.insert(names.end(), rival_names().begin(), rival_names().end());
-  return names;
 }
 
 ReplayResult replay_trace(const ReplayOptions& options) {
@@ -319,6 +601,95 @@ ReplayResult replay_trace(const ReplayOptions& options) {
   for (const TraceRequest& request : requests) replay.request(request);
   return replay.result();
 }
+
+// -- all policies at several budgets: their token hit rates, and how far each is from the best possible
+
+using Rates = std::vector<double>;  // one for each budget
+
+std::string row_of(const std::string& name, const Rates& rates, const char* format) {
+  std::string row = "| " + name + " |";
+  for (const double rate : rates) {
+    char cell[64];
+    std::snprintf(cell, sizeof cell, format, 100 * rate);
+    row += std::string(" ") + cell + " |";
+  }
+  return row + "\n";
+}
+
+Rates minus(const Rates& these, const Rates& those) {
+  Rates rest(these.size());
+  std::transform(these.begin(), these.end(), those.begin(), rest.begin(),
+                 [](double a, double b) { return a - b; });
+  return rest;
+}
+
+Rates larger_of(const Rates& these, const Rates& those) {
+  Rates larger(these.size());
+  std::transform(these.begin(), these.end(), those.begin(), larger.begin(),
+                 [](double a, double b) { return std::max(a, b); });
+  return larger;
+}
+
+std::string head_of(const std::string& what, const std::vector<double>& budgets_mb) {
+  std::string head = "| " + what + " |", rule = "|---|";
+  for (const double mb : budgets_mb) {
+    char cell[64];
+    std::snprintf(cell, sizeof cell, " %.4g GB |", mb / 1000);
+    head += cell;
+    rule += "---|";
+  }
+  return head + "\n" + rule + "\n";
+}
+
+// Whether the server's own is above both that it replaced, budget by budget, as the hit rates are printed. Where even the
+// better of these is as good as full knowledge, all that matters fits, and there is nothing to win.
+std::string verdicts_of(const Rates& ahead, const Rates& left_by_others) {
+  constexpr double kPrinted = 0.005, kAllFits = 0.05;  // points
+  std::string row = "| asked: above both |";
+  for (std::size_t i = 0; i < ahead.size(); ++i) {
+    row += 100 * ahead[i] >= kPrinted            ? " PASS |"
+           : 100 * ahead[i] <= -kPrinted         ? " SHORT, below |"
+           : 100 * left_by_others[i] <= kAllFits ? " PASS, all fits |"
+                                                 : " SHORT, equal |";
+  }
+  return row + "\n";
+}
+
+/// The table of `compare_mb`, as Markdown or JSON.
+int compare_policies(const ReplayOptions& options) {
+  std::map<std::string, Rates> rates;
+  std::string table = head_of("policy", options.compare_mb), json;
+  for (const std::string& policy : replay_policy_names()) {
+    Rates& of_policy = rates[policy];
+    std::string listed;
+    for (const double mb : options.compare_mb) {
+      ReplayOptions one = options;
+      one.policy = policy;
+      one.budget_mb = mb;
+      of_policy.push_back(replay_trace(one).hit_rate());
+      char cell[64];
+      std::snprintf(cell, sizeof cell, "%s%.9g", listed.empty() ? "" : ", ", of_policy.back());
+      listed += cell;
+    }
+    table += row_of(policy, of_policy, "%.2f");
+    json += (json.empty() ? "" : ", ") + json_text(policy) + ": [" + listed + "]";
+  }
+  table += "\n" + head_of("points below belady", options.compare_mb);
+  for (const std::string& policy : replay_policy_names()) {
+    if (policy != "belady") table += row_of(policy, minus(rates["belady"], rates[policy]), "%.2f");
+  }
+  const Rates others = larger_of(rates["lru"], rates["forks"]);
+  const Rates ahead = minus(rates["returns"], others);
+  table += row_of("returns above the better of lru and forks", ahead, "%+.2f") +
+           verdicts_of(ahead, minus(rates["belady"], others));
+  const std::string out = options.json ? "{\"trace\": " + json_text(options.trace.filename().string()) +
+                                             ", \"token_hit_rates\": {" + json + "}}\n"
+                                       : table;
+  std::fwrite(out.data(), 1, out.size(), stdout);
+  return 0;
+}
+
+}  // namespace
 
 int replay(const ReplayOptions& options) {
   if (!options.compare_mb.empty()) return compare_policies(options);

@@ -23,7 +23,7 @@
 #include "actors/worker/device_state.h"
 #include "actors/worker/step_runner.h"
 #include "actors/worker/testing.h"
-#include "gpu/device_lost.h"
+#include "gpu/devices.h"
 #include "runtime/message.h"
 #include "runtime/system.h"
 

@@ -50,7 +50,6 @@ class Server:
                    "--port", str(self.port), "--threads", "1", "--cache-even-if-slower", "--log-level", "warning"]
         command += ["--cache-dir", cache, "--cache-disk-mb", str(options.disk_mb), "--cache-secret-file",
                     os.path.join(folder, "secret")] if cache else ["--no-cache"]
-        command += ["--cache-pack"] * (self.port % 2)  # some write packed, all read both
         self.log = open(os.path.join(folder, "server.log"), "ab")
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.log)
 

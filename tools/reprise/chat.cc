@@ -1,30 +1,154 @@
-#include "tools/reprise/chat.h"
+// `reprise chat`: a conversation in the terminal, with a model in the same process or, with --url, on a server.
+//
+// Lines come from stdin, a pipe as well; replies go to stdout as they are made, everything else to stderr.
+// Reasoning is shown dimmed where stdout is a terminal, and left out elsewhere. Ctrl-C ends a reply that is
+// being made, which stays in the conversation as far as it came; at the prompt it throws the line away, or, in an empty
+// one, ends the program, as Ctrl-D does.
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
+#include <string>
+#include <utility>
 
+#include "base/json.h"
 #include "base/utf8.h"
 #include "protocol/reply/reply_message.h"
-#include "tools/reprise/chat_engine.h"
-#include "tools/reprise/chat_history.h"
+#include "protocol/reply/reply_parser.h"
 #include "tools/reprise/chat_input.h"
-#include "tools/reprise/chat_server.h"
-#include "tools/reprise/chat_status.h"
-#include "tools/reprise/reply_printer.h"
-#include "tools/reprise/text_wrap.h"
+#include "tools/reprise/chat_partner.h"
+#include "tools/reprise/chat_text.h"
+#include "tools/reprise/commands.h"
+#include "tools/reprise/engine_flags.h"
 
 namespace reprise::tools {
 
 namespace {
 
-constexpr int kUsage = 2;
+/// The messages of a chat, and what its commands do to them. Invariant: behind an optional system message user and assistant
+/// take turns; a user message stands last only while its reply is being made.
+class ChatHistory {
+ public:
+  /// Empty: none.
+  void set_system(std::string text) { system_ = std::move(text); }
+  void ask(std::string text) { turns_.push_back(Json{{"role", "user"}, {"content", std::move(text)}}); }
+  void answer(Json message) { turns_.push_back(std::move(message)); }
+  void clear() { turns_.clear(); }
+
+  bool empty() const { return turns_.empty(); }
+
+  /// Takes the last reply back. False: there is none.
+  bool drop_reply() {
+    if (turns_.empty()) return false;
+    turns_.pop_back();
+    return true;
+  }
+  /// Takes the last question back, and its reply if it has one. False: there is none.
+  bool drop_turn() {
+    if (turns_.size() % 2 == 0 && !drop_reply()) return false;
+    turns_.pop_back();
+    return true;
+  }
+
+  /// Takes over a conversation as messages() gives it. Says what is wrong with it where it is none, and changes nothing.
+  std::string load(const Json& messages) {
+    if (!messages.is_array()) return "'messages' is not an array";
+    std::string system;
+    Json::Array turns;
+    for (const Json& message : messages.as_array()) {
+      const std::string* role = message.is_object() ? message.find_string("role") : nullptr;
+      const std::string* content = message.is_object() ? message.find_string("content") : nullptr;
+      const bool first = turns.empty() && system.empty();
+      if (role != nullptr && content != nullptr && *role == "system" && first) {
+        system = *content;
+        continue;
+      }
+      const char* const expected = turns.size() % 2 == 0 ? "user" : "assistant";
+      if (role == nullptr || *role != expected || (content == nullptr && turns.size() % 2 == 0)) {
+        return "message " + std::to_string(turns.size() + (system.empty() ? 0 : 1)) +
+               " is not a text message of the " + expected;
+      }
+      turns.push_back(message);
+    }
+    if (turns.size() % 2 != 0) return "the last message has no reply";
+    system_ = std::move(system);
+    turns_ = std::move(turns);
+    return {};
+  }
+
+  /// As a template takes them.
+  Json messages() const {
+    Json all = Json::array();
+    if (!system_.empty()) all.push_back(Json{{"role", "system"}, {"content", system_}});
+    for (const Json& turn : turns_) all.push_back(turn);
+    return all;
+  }
+
+ private:
+  std::string system_;
+  Json::Array turns_;
+};
+
+/// Columns of the terminal behind a file descriptor; 0: it is none, or does not tell.
+std::size_t columns_of_terminal(int file) {
+  winsize size{};
+  if (isatty(file) != 1 || ioctl(file, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
+}
+
+/// A reply on stdout as it is made. At a terminal lines end between words and reasoning is dimmed; elsewhere the text is
+/// printed as it comes, without the reasoning. It alone writes to stdout until end().
+class ReplyPrinter {
+ public:
+  void print(const protocol::ReplyPieces& pieces) {
+    for (const protocol::ReplyPiece& piece : pieces) {
+      if (const auto* content = std::get_if<protocol::ReplyContent>(&piece)) {
+        dim(false);
+        write(wrap_.push(content->text));
+      } else if (const auto* reasoning = std::get_if<protocol::ReplyReasoning>(&piece)) {
+        if (!terminal_) continue;
+        dim(true);
+        write(wrap_.push(reasoning->text));
+      }
+    }
+    std::fflush(stdout);
+  }
+  /// Ends the line.
+  void end() {
+    write(wrap_.flush());
+    dim(false);
+    if (!at_line_start_) write("\n");
+    std::fflush(stdout);
+  }
+
+ private:
+  void write(const std::string& text) {
+    if (text.empty()) return;
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    at_line_start_ = text.back() == '\n';
+  }
+  void dim(bool wanted) {
+    if (wanted == dimmed_) return;
+    write(wrap_.flush());
+    dimmed_ = wanted;
+    std::fputs(wanted ? "\x1b[2m" : "\x1b[0m", stdout);
+    if (!wanted && !at_line_start_) write(wrap_.push("\n"));
+  }
+
+  const bool terminal_ = isatty(STDOUT_FILENO) == 1;
+  TextWrap wrap_{columns_of_terminal(STDOUT_FILENO)};
+  bool dimmed_ = false;
+  bool at_line_start_ = true;
+};
 
 constexpr const char* kHelp =
     "/exit         end; so does /quit\n"
@@ -75,7 +199,7 @@ Chat::Chat(const ChatOptions& options, ChatInput& input, ChatPartner& partner)
 
 int Chat::run() {
   const std::optional<std::string> about = partner_.meet(input_);
-  if (!about) return kUsage;
+  if (!about) return kWrongUsage;
   std::fprintf(stderr, "%s; /help lists the commands\n", about->c_str());
   for (;;) {
     std::string line;
@@ -252,8 +376,7 @@ void Chat::show_stats() const {
                static_cast<unsigned long long>(prefilled_tokens_), partner_.kept().c_str());
 }
 
-}  // namespace
-
+/// Returns the exit status: 1 if a reply failed, 2 where the model cannot chat.
 int chat(const ChatOptions& options) {
   if (options.url.empty()) {
     if (options.engine.model.empty()) throw UsageError("--model: is required");
@@ -263,9 +386,40 @@ int chat(const ChatOptions& options) {
   }
   use_utf8_locale();
   ChatInput input;
-  const std::unique_ptr<ChatPartner> partner =
-      options.url.empty() ? engine_partner(options) : server_partner(options);
-  return Chat(options, input, *partner).run();
+  ChatPartner partner(options);
+  return Chat(options, input, partner).run();
+}
+
+}  // namespace
+
+Command add_chat(CLI::App& program) {
+  const auto given = std::make_shared<ChatOptions>();
+  ChatOptions& options = *given;
+  CLI::App* command = program.add_subcommand("chat", "Talk to a model in the terminal");
+  add_engine_flags(*command, options.engine,
+                   "cpu, cuda:N, auto (a GPU if there is one), or cpu-grid for tests");
+  command->add_option(
+      "--url", options.url,
+      "Talk to a running server, such as http://127.0.0.1:8080; --model is then its name of the model");
+  command->add_option("--api-key", options.api_key, "API key of the server at --url")
+      ->envname("REPRISE_API_KEY");
+  command->parse_complete_callback([&options] {
+    if (options.url.empty()) options.engine.model = model_or_builtin(options.engine.model);
+  });
+  command->add_option("--system", options.system, "System message");
+  command->add_option("--temperature", options.temperature,
+                      "Sampling temperature; 0: greedy; default: the model's");
+  command->add_option(
+      "--top-p", options.top_p,
+      "Sample among the most likely tokens with this share of the probability; default: the model's");
+  command->add_option("--seed", options.seed, "Sampling seed; the same seed gives the same replies");
+  command->add_option("--max-tokens", options.max_tokens, "Maximum length of a reply in tokens")
+      ->check(CLI::Range(1U, 10'000'000U))
+      ->capture_default_str();
+  command->add_flag("--no-think", options.no_think, "Ask for replies without reasoning");
+  command->add_flag("--no-cache", options.no_cache,
+                    "Compute every prompt from its start, without the prefix cache");
+  return {command, [given] { return chat(*given); }};
 }
 
 }  // namespace reprise::tools

@@ -1,19 +1,213 @@
 #include "tools/reprise/chat_input.h"
 
+#include <histedit.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
+#include <cstdio>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <utility>
 
-#include "tools/reprise/line_editor.h"
+#include "base/utf8.h"
+#include "tools/reprise/chat_text.h"
 
 namespace reprise::tools {
+
+/// Lines that are typed at a terminal: arrows, Home and End, Ctrl-A and the like, and the lines before with the arrows up and
+/// down, which are kept in memory, kMostLines of them, and nowhere else. Libedit does it. One for each process, for it has the
+/// terminal.
+class LineEditor {
+ public:
+  enum class Read { kLine, kTooLong, kEnd, kCleared, kInterrupted };
+  static constexpr int kMostLines = 1000;
+
+  /// Throws std::runtime_error.
+  LineEditor();
+  ~LineEditor();
+  LineEditor(const LineEditor&) = delete;
+  LineEditor& operator=(const LineEditor&) = delete;
+
+  /// Reads a line from stdin, as UTF-8 and without its newline, and shows it on stderr behind the prompt. Pasted text may
+  /// have newlines, and Alt-Enter types one. Of one that is
+  /// longer than `most_bytes` nothing is given. `wait_for_key` returns when there is something to read, or false where
+  /// the line is to be given up: kCleared if something had been typed.
+  Read read(const char* prompt, std::size_t most_bytes, const std::function<bool()>& wait_for_key,
+            std::string& line);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+struct LineEditor::Parts {
+  EditLine* editor = nullptr;
+  HistoryW* history = nullptr;
+  HistEventW event{};
+  const char* prompt = "";
+  const std::function<bool()>* wait_for_key = nullptr;
+  std::size_t taken = 0;  // bytes of the line
+  std::size_t most = 0;
+  bool interrupted = false;
+
+  ~Parts() {
+    if (editor != nullptr) el_end(editor);
+    if (history != nullptr) history_wend(history);
+  }
+
+  static Parts& of(EditLine* editor) {
+    void* parts = nullptr;
+    el_get(editor, EL_CLIENTDATA, &parts);
+    return *static_cast<Parts*>(parts);
+  }
+  static char* show_prompt(EditLine* editor) { return const_cast<char*>(of(editor).prompt); }
+
+  /// One byte; false at the end, or where the line is given up.
+  bool next_byte(unsigned char& byte) {
+    if (!(*wait_for_key)()) {
+      interrupted = true;
+      return false;
+    }
+    return ::read(STDIN_FILENO, &byte, 1) == 1;
+  }
+
+  /// One character, also of those beyond `most`; false at the end, or where the line is given up.
+  bool next_code_point(char32_t& code_point) {
+    unsigned char bytes[4];
+    if (interrupted || !next_byte(bytes[0])) return false;
+    const std::size_t count = bytes[0] < 0xC0 ? 1 : bytes[0] < 0xE0 ? 2 : bytes[0] < 0xF0 ? 3 : 4;
+    for (std::size_t i = 1; i < count; ++i) {
+      if (!next_byte(bytes[i])) return false;
+    }
+    taken += count;
+    code_point = read_utf8({reinterpret_cast<const char*>(bytes), count}, 0).code_point;
+    return true;
+  }
+
+  /// As libedit wants it: 1 and a character, or 0 at the end.
+  static int next_character(EditLine* editor, wchar_t* character) {
+    Parts& parts = of(editor);
+    char32_t code_point = 0;
+    for (;;) {
+      const bool begins = parts.taken == 0;
+      if (!parts.next_code_point(code_point)) return 0;
+      // A Ctrl-D that was typed before the line is read leaves a zero behind in the terminal.
+      if (code_point == 0 && begins) return 0;
+      const bool ends = code_point == '\n' || code_point == '\r';
+      if (parts.taken > parts.most && !ends) continue;  // it is not kept, for it will not be used
+      *character = static_cast<wchar_t>(code_point);
+      return 1;
+    }
+  }
+
+  /// Text that the terminal says is pasted: newlines in it do not end the line, and no other key counts in it.
+  static unsigned char take_paste(EditLine* editor, wint_t) {
+    constexpr std::wstring_view kEnd = L"\x1b[201~";
+    Parts& parts = of(editor);
+    std::wstring text;
+    char32_t code_point = 0;
+    while (!text.ends_with(kEnd) && parts.next_code_point(code_point)) {
+      if (parts.taken > parts.most) text.erase(0, text.size() - std::min(text.size(), kEnd.size()));
+      text += static_cast<wchar_t>(code_point);
+    }
+    if (!text.ends_with(kEnd)) return CC_REFRESH;  // given up: the next read ends the line
+    text.resize(text.size() - kEnd.size());
+    std::wstring kept;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == L'\r') {  // terminals send it for a newline
+        if (i + 1 == text.size() || text[i + 1] != L'\n') kept += L'\n';
+      } else if (text[i] == L'\n' || text[i] == L'\t' || (text[i] >= L' ' && text[i] != 0x7F)) {
+        kept += text[i];
+      }
+    }
+    if (!kept.empty() && parts.taken <= parts.most) el_winsertstr(editor, kept.c_str());
+    return CC_REFRESH;
+  }
+
+  static unsigned char add_newline(EditLine* editor, wint_t) {
+    el_winsertstr(editor, L"\n");
+    return CC_REFRESH;
+  }
+};
+
+namespace {
+
+/// To the terminal: pasted text is to come between ESC [200~ and ESC [201~, or as if it were typed.
+constexpr const char* kPasteIsMarked = "\x1b[?2004h";
+constexpr const char* kPasteIsNotMarked = "\x1b[?2004l";
+
+}  // namespace
+
+LineEditor::LineEditor() : parts_(std::make_unique<Parts>()) {
+  use_utf8_locale();
+  parts_->editor = el_init("reprise", stdin, stderr, stderr);
+  parts_->history = history_winit();
+  if (parts_->editor == nullptr || parts_->history == nullptr) {
+    throw std::runtime_error("the terminal does not support line editing");
+  }
+  el_set(parts_->editor, EL_CLIENTDATA, parts_.get());
+  el_set(parts_->editor, EL_SIGNAL, 0);
+  el_set(parts_->editor, EL_EDITOR, "emacs");
+  el_set(parts_->editor, EL_PROMPT, &Parts::show_prompt);
+  el_set(parts_->editor, EL_GETCFN, &Parts::next_character);
+  el_wset(parts_->editor, EL_ADDFN, L"take-paste", L"Take pasted text", &Parts::take_paste);
+  el_wset(parts_->editor, EL_ADDFN, L"add-newline", L"Begin another line", &Parts::add_newline);
+  history_w(parts_->history, &parts_->event, H_SETSIZE, kMostLines);
+  history_w(parts_->history, &parts_->event, H_SETUNIQUE, 1);
+  el_wset(parts_->editor, EL_HIST, history_w, parts_->history);
+  // Keys that terminals send in several ways, and those that people expect.
+  struct Key {
+    const char* sent;
+    const char* does;
+  };
+  for (const Key key :
+       {Key{"\\e[1~", "ed-move-to-beg"}, Key{"\\e[4~", "ed-move-to-end"}, Key{"\\e[H", "ed-move-to-beg"},
+        Key{"\\e[F", "ed-move-to-end"}, Key{"\\e[3~", "ed-delete-next-char"}, Key{"^R", "em-inc-search-prev"},
+        Key{"\\e[200~", "take-paste"}, Key{"\\e\\n", "add-newline"}, Key{"\\e\\r", "add-newline"}}) {
+    el_set(parts_->editor, EL_BIND, key.sent, key.does, nullptr);
+  }
+}
+
+LineEditor::~LineEditor() = default;
+
+LineEditor::Read LineEditor::read(const char* prompt, std::size_t most_bytes,
+                                  const std::function<bool()>& wait_for_key, std::string& line) {
+  Parts& parts = *parts_;
+  parts.prompt = prompt;
+  parts.wait_for_key = &wait_for_key;
+  parts.taken = 0;
+  parts.most = most_bytes;
+  parts.interrupted = false;
+  line.clear();
+  int count = 0;
+  std::fputs(kPasteIsMarked, stderr);
+  const wchar_t* typed = el_wgets(parts.editor, &count);
+  std::fputs(kPasteIsNotMarked, stderr);
+  if (parts.interrupted) {
+    const LineInfoW* shown = el_wline(parts.editor);
+    return shown != nullptr && shown->lastchar != shown->buffer ? Read::kCleared : Read::kInterrupted;
+  }
+  if (typed == nullptr || count <= 0) return Read::kEnd;
+  if (parts.taken > most_bytes) return Read::kTooLong;
+  for (int i = 0; i < count; ++i) append_utf8(line, static_cast<char32_t>(typed[i]));
+  while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
+  if (line.find_first_not_of(" \t") != std::string::npos) {
+    history_w(parts.history, &parts.event, H_ENTER, typed);
+  }
+  return Read::kLine;
+}
+
+// -- what a chat hears
 
 namespace {
 

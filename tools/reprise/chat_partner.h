@@ -1,17 +1,37 @@
 #pragma once
-// Who answers in `reprise chat`: a model in the same process (chat_engine.h), or a server (chat_server.h).
+// Who answers in `reprise chat`: a server, asked over HTTP: POST /v1/chat/completions, as a stream. Any that speaks OpenAI's
+// API will do; Reprise tells besides what its cache did. Without --url it is a server in this process, on a port of the
+// loopback device, which lets nobody else in.
+//
+// Bounds: an event of the stream has 4 MiB, the list of models 16 MiB; a connection that is not made within ten seconds fails.
 //
 // Threading: the main thread. A reply blocks it, and looks for Ctrl-C meanwhile.
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "base/json.h"
 #include "protocol/reply/reply_parser.h"
+#include "tools/reprise/chat_text.h"
+#include "tools/reprise/engine_flags.h"
 
 namespace reprise::tools {
+
+struct ChatOptions {
+  EngineFlags engine;
+  std::string system{};
+  std::optional<double> temperature{};  // none: the model's own
+  std::optional<double> top_p{};
+  std::optional<std::uint64_t> seed{};
+  std::uint32_t max_tokens = 2048;
+  bool no_think = false;
+  bool no_cache = false;
+  std::string url{};      // of a server; empty: none, and engine.model is loaded. Else that is a name there
+  std::string api_key{};  // for the server
+};
 
 class ChatInput;
 
@@ -22,34 +42,34 @@ struct ChatWish {
   std::uint32_t conversation = 1;  // another after each /reset
 };
 
-/// What became of it. What the model said went to who shows it.
-struct ChatOutcome {
-  std::optional<std::string> error{};  // nothing else counts
-  bool stopped = false;                // by Ctrl-C
-  bool at_limit = false;               // of tokens
-  std::uint32_t tokens = 0;            // of the reply
-  std::uint32_t prompt_tokens = 0;
-  std::uint32_t restored = 0;
-  std::uint32_t prefilled = 0;
-  std::string restored_from{};  // "history"; empty: nothing was restored
-  std::string miss_reason{};    // empty: the partner does not tell
-  std::uint32_t miss_position = 0;
-  std::optional<double> first_token_ms{};
-  std::optional<double> tokens_per_second{};
-};
-
 class ChatPartner {
  public:
   using Show = std::function<void(const protocol::ReplyPieces&)>;
 
-  virtual ~ChatPartner() = default;
+  /// The server at options.url; without one, a server in this process that begins to load the options' model. The options
+  /// must outlive it. Throws std::exception.
+  explicit ChatPartner(const ChatOptions& options);
+  ~ChatPartner();
 
   /// Once and first: waits until it can answer. A line about it; nothing where it cannot chat at all, which it has
   /// said. Throws std::exception.
-  virtual std::optional<std::string> meet(ChatInput& input) = 0;
-  virtual ChatOutcome reply(const ChatWish& wish, ChatInput& input, const Show& show) = 0;
+  std::optional<std::string> meet(ChatInput& input);
+  ChatOutcome reply(const ChatWish& wish, ChatInput& input, const Show& show);
   /// What it keeps for later: "; 3 snapshots of 1.5 MiB"; empty: not known.
-  virtual std::string kept() const { return {}; }
+  std::string kept() const;
+
+ private:
+  class Exchange;
+  class OwnServer;
+
+  std::string find_model(ChatInput& input);
+  std::string body_of(const ChatWish& wish) const;
+
+  const ChatOptions& options_;
+  std::unique_ptr<OwnServer> own_;  // null: the server is elsewhere
+  std::string base_;                // "http://127.0.0.1:8080"
+  std::string key_;
+  std::string model_;  // as the server calls it
 };
 
 }  // namespace reprise::tools

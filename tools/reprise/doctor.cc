@@ -1,15 +1,22 @@
-#include "tools/reprise/doctor.h"
+// `reprise doctor`: what this machine has, what of it will be used, and what to do where something is missing; and
+// `reprise devices`, the GPUs alone.
+//
+// The doctor has one line for each thing that was looked at: "ok", "note" where it works but could be better, "BAD" where
+// it does not.
 
 #include <netdb.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <thread>
 
 #include "base/machine_memory.h"
@@ -18,7 +25,8 @@
 #include "gpu/numa_nodes.h"
 #include "models/checkpoint.h"
 #include "models/memory_plan.h"
-#include "tools/reprise/builtin_model.h"
+#include "tools/reprise/commands.h"
+#include "tools/reprise/engine_flags.h"
 #include "tools/reprise/hub.h"
 
 #ifndef REPRISE_DOCTOR_CUDA
@@ -26,7 +34,14 @@
 #endif
 
 namespace reprise::tools {
+
 namespace {
+
+struct DoctorOptions {
+  std::string model{};  // empty: the built-in one
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8080;
+};
 
 namespace fs = std::filesystem;
 
@@ -203,8 +218,6 @@ void look_at_port(Findings& findings, const DoctorOptions& options) {
   }
 }
 
-}  // namespace
-
 int doctor(const DoctorOptions& options) {
   Findings findings;
   look_at_processor(findings);
@@ -216,6 +229,35 @@ int doctor(const DoctorOptions& options) {
   std::puts(findings.any_bad() ? "Something will not work: see the lines with BAD."
                                : "Everything needed is available.");
   return findings.any_bad() ? 1 : 0;
+}
+
+// One line per GPU on stdout; nothing there when there is none.
+int list_devices() {
+  const auto devices = gpu::list_devices();
+  constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+  for (const auto& device : devices) {
+    std::printf("cuda:%d  %s  compute %d.%d  %.1f of %.1f GiB free\n", device.index, device.name.c_str(),
+                device.compute_major, device.compute_minor, device.free_bytes / kGiB,
+                device.total_bytes / kGiB);
+  }
+  if (devices.empty()) std::fputs("reprise: no GPU that this build can use\n", stderr);
+  return 0;
+}
+
+}  // namespace
+
+Command add_doctor(CLI::App& program) {
+  const auto options = std::make_shared<DoctorOptions>();
+  CLI::App* command =
+      program.add_subcommand("doctor", "Check this machine: what will be used and what is missing");
+  command->add_option("--model", options->model, kModelHelp);
+  command->add_option("--host", options->host, "Address to listen on")->capture_default_str();
+  command->add_option("--port", options->port, "Port to listen on")->capture_default_str();
+  return {command, [options] { return doctor(*options); }};
+}
+
+Command add_devices(CLI::App& program) {
+  return {program.add_subcommand("devices", "List the GPUs that this build can use"), list_devices};
 }
 
 }  // namespace reprise::tools

@@ -1,7 +1,7 @@
 #pragma once
-// The flags that all commands with a model share, and what they mean.
+// The flags that all commands with a model share: which model, and how it is computed.
 //
-// Threading: pure functions.
+// Threading: pure functions; what adds flags to a command line, and what finds a model, the main thread.
 
 #include <cstdint>
 #include <memory>
@@ -10,6 +10,10 @@
 #include <vector>
 
 #include "models/device.h"
+
+namespace CLI {
+class App;
+}
 
 namespace reprise::tools {
 
@@ -49,5 +53,21 @@ models::DeviceOptions device_options(const EngineFlags& flags);
 
 /// For the commands that have a model to themselves. Throws UsageError.
 std::unique_ptr<models::Device> open_device(const EngineFlags& flags);
+
+/// `given`; the built-in model's folder where it is empty; and where it is one of the hub's (hf:OWNER/MODEL[:FILE],
+/// tools/reprise/hub.h), the path that it was pulled to, which may take long. Throws UsageError, std::runtime_error.
+std::string model_or_builtin(const std::string& given);
+
+/// What a command's help says of --model.
+inline constexpr const char* kModelHelp =
+    "Model: a Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]; default: the built-in model";
+
+/// The flags on a command line. Where no model is given, `flags` name the built-in one; parsing throws UsageError if
+/// there is none. `flags` must outlive the command. `devices`: what the help says that there is.
+void add_engine_flags(CLI::App& command, EngineFlags& flags,
+                      const std::string& devices = "cpu, cuda:N, or auto: a GPU if there is one");
+
+/// --adapter, for a command that computes with it.
+void add_adapter_flag(CLI::App& command, EngineFlags& flags);
 
 }  // namespace reprise::tools

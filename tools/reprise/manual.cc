@@ -1,10 +1,18 @@
-#include "tools/reprise/manual.h"
+// `reprise manual` and `reprise completion`: what people and shells read of the command line, made from its own definition so
+// that it is never out of date: the manual page, and the completions of bash, zsh and fish. The build writes them into files,
+// which are installed.
 
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "tools/reprise/commands.h"
 #include "tools/reprise/engine_flags.h"
 
 namespace reprise::tools {
+
 namespace {
 
 std::vector<const CLI::App*> commands_in(const CLI::App& app) {
@@ -171,11 +179,10 @@ std::string for_fish(const CLI::App& app) {
   return out;
 }
 
-}  // namespace
-
-std::string manual_page(const CLI::App& app, const std::string& version) {
+/// reprise(1) as troff.
+std::string manual_page(const CLI::App& app) {
   std::string out =
-      ".TH REPRISE 1 \"\" \"reprise " + version +
+      ".TH REPRISE 1 \"\" \"reprise " REPRISE_VERSION
       "\" \"User Commands\"\n"
       ".SH NAME\nreprise \\- " +
       in_troff("inference server for hybrid language models") +
@@ -204,11 +211,29 @@ std::string manual_page(const CLI::App& app, const std::string& version) {
   return out;
 }
 
+/// A script for "bash", "zsh" or "fish". Throws UsageError for another.
 std::string completion_script(const CLI::App& app, const std::string& shell) {
   if (shell == "bash") return for_bash(app);
   if (shell == "zsh") return for_zsh_shell(app);
   if (shell == "fish") return for_fish(app);
   throw UsageError("completion: '" + shell + "' is not one of bash, zsh, fish");
+}
+
+}  // namespace
+
+Command add_manual(CLI::App& program) {
+  return {program.add_subcommand("manual", "Print the manual page, for man(1)"),
+          [&program] { return static_cast<int>(std::fputs(manual_page(program).c_str(), stdout) < 0); }};
+}
+
+Command add_completion(CLI::App& program) {
+  const auto shell = std::make_shared<std::string>();
+  CLI::App* command =
+      program.add_subcommand("completion", "Print the completions of these commands for a shell");
+  command->add_option("shell", *shell, "bash, zsh or fish")->required();
+  return {command, [&program, shell] {
+            return static_cast<int>(std::fputs(completion_script(program, *shell).c_str(), stdout) < 0);
+          }};
 }
 
 }  // namespace reprise::tools

@@ -1,29 +1,226 @@
-#include "tools/reprise/serve.h"
+// `reprise serve`: the engine with the models of its configuration, and the HTTP server in front of it.
 
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <iterator>
+#include <map>
+#include <memory>
 #include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
-#include "protocol/admin/adapter_api.h"
-#include "protocol/admin/cache_api.h"
-#include "protocol/admin/model_api.h"
-#include "protocol/admin/trace_api.h"
+#include "actors/engine.h"
+#include "models/memory_plan.h"
+#include "protocol/admin/admin_api.h"
 #include "protocol/apis.h"
+#include "protocol/chat/named_templates.h"
 #include "protocol/http/http_server.h"
 #include "protocol/http/log.h"
+#include "protocol/service.h"
+#include "protocol/snapshots/seal.h"
+#include "protocol/snapshots/snapshot_folder.h"
+#include "runtime/system.h"
+#include "tools/reprise/commands.h"
+#include "tools/reprise/engine_flags.h"
+#include "tools/reprise/serve_config.h"
+#include "tools/reprise/snapshot_files.h"
 
 namespace reprise::tools {
+
 namespace {
 
 using namespace std::chrono_literals;
 using protocol::HttpServer;
 using protocol::log_line;
 using protocol::LogLevel;
+
+// -- the engine, from the settings
+
+/// What snapshots outside of the process are sealed with.
+protocol::snapshots::Key sealing_key(const CacheConfig& config) {
+  namespace snapshots = protocol::snapshots;
+  if (!config.remote.empty() && config.secret_file.empty()) {
+    throw UsageError("--cache-remote: servers that share a store need the same secret: cache.secret_file");
+  }
+  const std::string file = config.secret_file.empty() ? snapshots::usual_secret_file() : config.secret_file;
+  std::error_code ignored;
+  const bool makes = !std::filesystem::exists(file, ignored);
+  if (file.empty()) {
+    throw UsageError(
+        "--cache-dir: HOME is not set, so there is no default file for the secret; set cache.secret_file");
+  }
+  const auto key = snapshots::key_from_file(file);
+  if (!key.ok()) throw UsageError("cache.secret_file: " + key.error());
+  if (makes) {
+    protocol::log_line(protocol::LogLevel::kInfo,
+                       "cache secret: created in " + file + "; snapshots cannot be read without it");
+  }
+  return *key;
+}
+
+std::string remote_password(const CacheConfig& config) {
+  if (config.remote_password_file.empty()) return {};
+  std::ifstream file(config.remote_password_file);
+  std::string password;
+  if (!file || !std::getline(file, password) || password.empty()) {
+    throw UsageError("cache.remote_password_file: no password can be read from " +
+                     config.remote_password_file);
+  }
+  return password;
+}
+
+/// Makes the folder of snapshots where it is not there, and logs what it holds. One that cannot be written serves what it
+/// holds. Throws std::runtime_error where it can neither be made nor read.
+void look_at_folder(const CacheConfig& config) {
+  namespace snapshots = protocol::snapshots;
+  const snapshots::SnapshotFolder folder(config.folder);
+  const auto unmade = folder.prepare();
+  if (const auto why = unreadable(config.folder)) {
+    throw std::runtime_error("--cache-dir: " + (unmade ? unmade->message : *why));
+  }
+  if (const auto trouble = unmade ? unmade : folder.probe()) {
+    protocol::log_line(protocol::LogLevel::kWarning,
+                       "cache folder '" + config.folder + "': " + trouble->message +
+                           "; its snapshots are used, new ones are not written");
+  }
+  std::size_t count = 0;
+  std::uint64_t bytes = 0;
+  for (const snapshots::FolderFile& file : folder.scan()) {
+    count += file.kind == snapshots::FileKind::kManifest ? 1 : 0;
+    bytes += file.bytes;
+  }
+  protocol::log_line(protocol::LogLevel::kInfo,
+                     "cache folder '" + config.folder + "': " + std::to_string(count) + " snapshots, " +
+                         models::in_units(bytes) + " of " + models::in_units(config.disk_mb << 20));
+}
+
+void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
+  options.host.even_if_slower = config.even_if_slower;
+  if (config.folder.empty() && config.remote.empty()) return;
+  if (!config.folder.empty()) look_at_folder(config);
+  const protocol::snapshots::Key key = sealing_key(config);
+  const auto seconds = [](std::chrono::milliseconds time) {
+    return std::chrono::duration_cast<std::chrono::seconds>(time);
+  };
+  if (!config.folder.empty()) {
+    options.disk = {.folder = config.folder,
+                    .master_key = key,
+                    .most_bytes = config.disk_mb << 20,
+                    .ttl = seconds(config.disk_ttl),
+                    .even_if_slower = config.even_if_slower};
+  }
+  if (!config.remote.empty()) {
+    auto address = protocol::snapshots::parse_redis_address(config.remote);
+    if (!address.ok()) throw UsageError("--cache-remote: " + address.error());
+    options.remote = {.redis = protocol::snapshots::RedisSettings{.address = *address,
+                                                                  .password = remote_password(config),
+                                                                  .ttl = seconds(config.remote_ttl)},
+                      .master_key = key,
+                      .even_if_slower = config.even_if_slower,
+                      .pack = true};
+  }
+}
+
+/// Of chat.template: what a name stands for, what a file holds, or the text as it is.
+std::string template_text(const std::string& given) {
+  if (given.empty()) return {};
+  if (const auto named = protocol::named_template(given)) return *named;
+  if (std::ifstream file(given); file && std::filesystem::is_regular_file(given)) {
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  if (given.find_first_of(" \n{") != std::string::npos) return given;
+  throw UsageError("chat.template: '" + given + "' is neither a file nor one of " +
+                   protocol::template_names());
+}
+
+KvBudget kv_budget_of(const ServeConfig& config, const ModelTable& model) {
+  KvBudget budget = config.kv;
+  if (model.kv_budget) budget.tokens = *model.kv_budget;
+  if (const std::string why = refusal_of(budget); !why.empty()) {
+    throw UsageError((model.kv_budget ? "models.kv_budget: " : "engine.kv_budget: ") + why);
+  }
+  return budget;
+}
+
+std::vector<actors::ModelSpec> model_specs(const ServeConfig& config) {
+  std::vector<actors::ModelSpec> specs;
+  std::vector<ModelTable> models = config.models;
+  if (models.empty()) models.push_back(model_at(model_or_builtin("")));
+  for (const ModelTable& model : models) {
+    specs.push_back({.name = model.name,
+                     .path = model_or_builtin(model.path),
+                     .device = model.device,
+                     .compute = config.engine.compute,
+                     .kv_dtype = config.engine.kv_dtype,
+                     .isa = config.engine.isa,
+                     .kv = kv_budget_of(config, model),
+                     .adapters = {}});
+    actors::ModelSpec& spec = specs.back();
+    spec.aliases = model.aliases;
+    spec.tags = model.tags;
+    spec.context = static_cast<std::uint32_t>(config.context / std::max(config.parallel, 1U));
+    spec.chat_template =
+        template_text(model.chat_template.empty() ? config.chat_template : model.chat_template);
+    for (const AdapterTable& adapter : model.adapters) {
+      spec.adapters.push_back({.name = adapter.name, .path = adapter.path});
+    }
+  }
+  std::vector<std::string>& names = specs.front().aliases;
+  names.insert(names.end(), config.aliases.begin(), config.aliases.end());
+  return specs;
+}
+
+/// Exit status of a server whose GPU is lost to it: a new process may use it. The systemd unit restarts on
+/// it.
+constexpr int kDeviceLostExit = 75;
+
+/// Starts the engine with the configured models. May return before they are loaded: Service::health() tells.
+/// Throws std::exception where a model cannot be served at all.
+std::unique_ptr<protocol::Service> make_service(runtime::System& system, const ServeConfig& config) {
+  actors::EngineOptions options = config.options;
+  options.models = model_specs(config);
+  options.worker.device = config.engine.device;
+  options.worker.device_options = device_options(config.engine);
+  if (config.parallel > 0) options.worker.max_sequences = config.parallel;
+  if (config.cache.max_entries > 0) options.registry.cache.max_entries = config.cache.max_entries;
+  set_tiers(config.cache, options);
+  const bool all = options.requests.verify_inline && config.cache.verify_percent == 0;
+  options.requests.verify_share = all ? 1.0 : config.cache.verify_percent / 100.0;
+  options.requests.most_choices = config.http.request.choices;
+  if (config.reasoning != "template") options.requests.thinking = config.reasoning != "off";
+  const auto in_place = protocol::system_in_place_named(config.system_in_place);
+  if (!in_place) {
+    throw UsageError("chat.system_in_place: '" + config.system_in_place +
+                     "' is not one of auto, user, template");
+  }
+  options.requests.system_in_place = *in_place;
+  options.most_requests = static_cast<std::uint32_t>(config.http.requests);
+  options.log = [](const std::string& line) { protocol::log_line(protocol::LogLevel::kInfo, line); };
+  options.log_error = [](const std::string& line) { protocol::log_line(protocol::LogLevel::kError, line); };
+  options.device_lost = [](const std::string& why) {
+    protocol::log_line(protocol::LogLevel::kError,
+                       "device lost, exiting so that the service manager restarts the server: " + why);
+    protocol::flush_log();
+    std::_Exit(kDeviceLostExit);
+  };
+  return std::make_unique<actors::Engine>(system, std::move(options));
+}
+
+// -- the server in front of it
 
 constexpr auto kDrainTime = 200ms;  // of the actors, when all connections have been closed
 constexpr auto kStopTime = 500ms;
@@ -109,10 +306,12 @@ int wait_for_signal(const protocol::Service& service, traces::SessionControl* se
   }
 }
 
+constexpr std::uint64_t kMaxTraceBytes = 256 << 20;
+
 std::unique_ptr<traces::SessionControl> trace_sessions(const TraceConfig& config) {
   if (config.file.empty()) return nullptr;
   auto sessions = std::make_unique<traces::SessionControl>(
-      config.file, config.size_mb << 20, [](const std::string& line) { log_line(LogLevel::kInfo, line); });
+      config.file, kMaxTraceBytes, [](const std::string& line) { log_line(LogLevel::kInfo, line); });
   if (config.later) return sessions;
   if (const auto started = sessions->start(); !started.ok()) throw UsageError("--trace: " + started.error());
   return sessions;
@@ -177,9 +376,14 @@ void warn_about(const ServeConfig& config) {
   }
 }
 
-}  // namespace
-
-int serve(const ServeConfig& config, const ServiceFactory& make_service) {
+/// Serves until SIGINT, SIGTERM or SIGHUP and returns the exit status of the program: 0 after a signal, 1 when the
+/// address cannot be listened on. A second SIGINT or SIGTERM ends the program at once; SIGHUP does nothing where it
+/// was ignored before (nohup). SIGPIPE is ignored. Logs go to stderr, first "listening on http://HOST:PORT/" with the
+/// real port; the server goes on where nothing reads them.
+///
+/// Runs on the calling thread, which must be the only one yet: it blocks these signals for all that it
+/// starts. Call it once per process.
+int serve(const ServeConfig& config) {
   const sigset_t signals = all_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // for all threads to come
   std::signal(SIGPIPE, SIG_IGN);                  // a pipe without reader is an error of who writes to it
@@ -234,6 +438,211 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
   }
   log_line(LogLevel::kInfo, "stopped");
   return signal == 0 ? 1 : 0;
+}
+
+// -- the command line
+
+/// The group of options that --help explains.
+constexpr const char* kCommonGroup = "Common options";
+
+/// --help explains what most users set and names the rest, --help-all explains everything.
+class ServeFormatter : public CLI::Formatter {
+ public:
+  ServeFormatter() { column_width(34); }
+
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
+  /// " PORT [8080]": what the value is, and the default.
+  std::string make_option_opts(const CLI::Option* option) const override;
+};
+
+constexpr std::size_t kColumns = 100;
+
+/// All names of the options, in lines of at most kColumns.
+std::string in_lines(const std::vector<const CLI::Option*>& options) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : options) {
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  std::string out;
+  std::string line;
+  for (const std::string& name : names) {
+    if (!line.empty() && line.size() + 1 + name.size() > kColumns) {
+      out += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "  " : " ") + name;
+  }
+  return out + line + "\n";
+}
+
+std::string ServeFormatter::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const {
+  if (mode != CLI::AppFormatMode::Normal) return CLI::Formatter::make_help(app, std::move(name), mode);
+  const auto is_common = [](const CLI::Option* option) { return option->get_group() == kCommonGroup; };
+  const auto is_further = [&](const CLI::Option* option) {
+    return !is_common(option) && option->nonpositional() && !option->get_group().empty();
+  };
+  return make_description(app) + make_usage(app, std::move(name)) +
+         make_group(kCommonGroup, false, app->get_options(is_common)) +
+         "\nFurther options, explained by --help-all:\n" + in_lines(app->get_options(is_further)) + "\n" +
+         make_footer(app);
+}
+
+std::string ServeFormatter::make_option_opts(const CLI::Option* option) const {
+  std::string out;
+  if (option->get_type_size() == 0) return out;
+  if (!option->get_type_name().empty()) out += " " + option->get_type_name();
+  if (!option->get_default_str().empty()) out += " [" + option->get_default_str() + "]";
+  if (!option->get_envname().empty()) out += " (" + option->get_envname() + ")";
+  return out;
+}
+
+/// `reprise serve` on the command line: its flags, and where else its settings come from.
+class ServeCommand {
+ public:
+  explicit ServeCommand(CLI::App& app);
+  ServeCommand(const ServeCommand&) = delete;
+  ServeCommand& operator=(const ServeCommand&) = delete;
+
+  CLI::App* app() const { return command_; }
+  /// Throws UsageError.
+  int run();
+
+ private:
+  /// Its flags do nothing but warn.
+  void add_removed(const RemovedSetting& removed);
+  void resolve();
+
+  CLI::App* command_;
+  ServeConfig config_;
+  const std::vector<Setting> settings_;
+  std::map<std::string, std::string> texts_;  // of the flags, by key
+  std::string file_;
+  std::string model_;
+  std::string model_name_;
+  std::string tags_;
+  bool print_ = false;
+};
+
+ServeCommand::ServeCommand(CLI::App& app)
+    : command_(app.add_subcommand("serve", "Run the HTTP server until SIGINT, SIGTERM or SIGHUP")),
+      settings_(serve_settings(config_)) {
+  command_->formatter(std::make_shared<ServeFormatter>());
+  command_->set_help_all_flag("--help-all", "Explain all options");
+  command_->footer(
+      "Every option is also a setting of the file that --config names, and a variable: --port is http.port "
+      "and REPRISE_HTTP_PORT. --print-config lists them all. REPRISE_API_KEYS holds keys.");
+  const auto common = [](CLI::Option* option) { return option->group(kCommonGroup); };
+  common(command_->add_option("--model,-m", model_,
+                              "Model to serve: a Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]; "
+                              "default: the built-in model"))
+      ->type_name("MODEL")
+      ->envname("REPRISE_MODEL");
+  common(command_->add_option(
+             "--model-name,--alias,-a", model_name_,
+             "Name of the model in requests, instead of the file's; separate several by commas"))
+      ->type_name("NAMES");
+  command_->add_option("--tags", tags_, "Labels of the model for people, separated by commas")
+      ->type_name("WORDS");
+  common(command_->add_option("--config", file_, "TOML file with settings"))
+      ->type_name("FILE")
+      ->envname("REPRISE_CONFIG");
+  common(command_->add_flag("--print-config", print_,
+                            "Print all settings with explanations, in the form of that file, and exit"));
+  for (const Setting& setting : settings_) {
+    const std::string names = setting.flag + setting.further_flags;
+    CLI::Option* option = nullptr;
+    if (setting.kind == Setting::Kind::kSwitch) {
+      const bool turns_off = setting.flag_value == "false";
+      option = command_->add_flag_callback(
+          names, [this, &setting] { texts_[setting.key] = setting.flag_value; },
+          turns_off ? "Turn off: " + setting.help : setting.help);
+    } else {
+      option = command_->add_option_function<std::string>(
+          names, [this, &setting](const std::string& text) { texts_[setting.key] = text; },
+          setting.description());
+      option->type_name(setting.value);
+      if (const std::string shown = setting.show(); shown != "\"\"" && shown != "[]")
+        option->default_str(shown);
+    }
+    option->group(setting.common ? kCommonGroup : setting.group);
+  }
+  for (const RemovedSetting& removed : removed_settings()) add_removed(removed);
+}
+
+// Help and manual do not show options without a group, and nothing suggests them.
+void ServeCommand::add_removed(const RemovedSetting& removed) {
+  std::istringstream flags{std::string(removed.flags)};
+  for (std::string flag; std::getline(flags, flag, ',');) {
+    const auto warn = [this, &removed, flag] { config_.warnings.push_back(removed.warning(flag)); };
+    CLI::Option* option = removed.has_value ? command_->add_option_function<std::string>(
+                                                  flag, [warn](const std::string&) { warn(); })
+                                            : command_->add_flag_callback(flag, warn);
+    option->group("");
+  }
+}
+
+void ServeCommand::resolve() {
+  if (!file_.empty()) load_config_file(config_, file_);
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  load_config_environment(config_, environment);
+  for (const Setting& setting : settings_) {
+    if (const auto given = texts_.find(setting.key); given != texts_.end()) {
+      set_from_flag(setting, given->second);
+    }
+  }
+  if (!model_.empty()) config_.models = {model_at(model_)};
+  if (!model_name_.empty()) {
+    if (config_.models.size() != 1) throw UsageError("--model-name: goes with one model");
+    take_names(config_.models[0], model_name_);
+  }
+  if (!tags_.empty()) {
+    if (config_.models.size() != 1) throw UsageError("--tags: goes with one model");
+    std::istringstream words(tags_);
+    for (std::string word; std::getline(words, word, ',');) config_.models[0].tags.push_back(word);
+  }
+  // Whoever lets larger bodies in wants longer prompts and more of them.
+  config_.http.bodies_bytes = 8 * config_.http.body_bytes;
+  config_.http.request.prompt_bytes = config_.http.body_bytes;
+  if (config_.reasoning != "template" && config_.reasoning != "on" && config_.reasoning != "off" &&
+      config_.reasoning != "auto") {
+    throw UsageError("chat.reasoning: '" + config_.reasoning + "' is not one of on, auto, off, template");
+  }
+  if (config_.log_format != "text" && config_.log_format != "json") {
+    throw UsageError("log.format: '" + config_.log_format + "' is not one of text, json");
+  }
+  if (!protocol::log_level_named(config_.log_level)) {
+    throw UsageError("log.level: '" + config_.log_level + "' is not one of debug, info, warning, error, off");
+  }
+}
+
+int ServeCommand::run() {
+  resolve();
+  if (print_) {
+    std::fputs(print_config(config_).c_str(), stdout);
+    for (const std::string& warning : config_.warnings)
+      std::fprintf(stderr, "reprise: %s\n", warning.c_str());
+    return 0;
+  }
+  check_device(config_.engine.device);
+  std::vector<std::string> devices;
+  for (const ModelTable& model : config_.models) {
+    if (!model.device.empty()) check_device(model.device);
+    devices.push_back(model.device.empty() ? config_.engine.device : model.device);
+  }
+  if (devices.empty()) devices.push_back(config_.engine.device);
+  check_cpu_experts(config_.engine, devices);
+  static_cast<void>(compute_options(config_.engine));
+  load_keys(config_, std::getenv("REPRISE_API_KEYS"));
+  return serve(config_);
+}
+
+}  // namespace
+
+Command add_serve(CLI::App& program) {
+  const auto command = std::make_shared<ServeCommand>(program);
+  return {command->app(), [command] { return command->run(); }};
 }
 
 }  // namespace reprise::tools

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "actors/engine_options.h"
 #include "base/kv_budget.h"
 #include "protocol/http/http_options.h"
 #include "tools/reprise/engine_flags.h"
@@ -49,73 +50,47 @@ struct KeyTable {
   std::string place{};        // file and line, for messages
 };
 
+/// What the engine is not told in these words.
 struct CacheConfig {
-  bool enabled = true;
-  std::uint64_t budget_mb = 0;  // 0: from the machine's memory and the model's sizes
   std::uint64_t max_entries = 0;
-  std::chrono::milliseconds ttl{0};             // 0: for ever
-  std::uint64_t recurrent_max_entries = 0;      // of models with recurrent state; 0: the same
-  std::chrono::milliseconds recurrent_ttl{0};   // likewise
-  std::uint64_t max_per_conversation = 64;      // 0: no limit
-  std::uint32_t min_insert_tokens = 0;          // 0: from the model's sizes
-  std::uint32_t reply_checkpoint_tokens = 256;  // 0: none inside replies
-  std::uint32_t max_in_replies = 8;             // of one conversation
   std::uint32_t verify_percent = 0;
-  bool verify_inline = false;  // and of all hits, where no percentage is set
-  bool idle_prefill = true;
-  std::uint64_t host_mb = 0;              // of the host's memory; 0: none
   std::string folder{};                   // of snapshots that outlast the process; empty: none
   std::uint64_t disk_mb = 16384;          // of that folder
   std::chrono::milliseconds disk_ttl{0};  // 0: for ever
   bool even_if_slower = false;
-  bool pack = false;                                               // what is written to a folder or a store
   std::string remote{};                                            // store that servers share; empty: none
   std::chrono::milliseconds remote_ttl = std::chrono::hours(168);  // 0: for ever
-  std::string remote_password{};                                   // never shown
   std::string remote_password_file{};
-  std::string secret{};       // that they are sealed with; never shown
   std::string secret_file{};  // where it is kept; empty: the usual place
 };
 
-struct QueueConfig {
-  std::uint64_t length = 256;
-  std::chrono::milliseconds wait{60'000};
-};
-
 struct TraceConfig {
-  std::string file{};           // empty: no traces
-  std::uint64_t size_mb = 256;  // of a trace, at most
-  bool later = false;           // begins when somebody says so, not with the server
+  std::string file{};  // empty: no traces
+  bool later = false;  // begins when somebody says so, not with the server
 };
 
+/// Most settings are fields of what the server and the engine take; the others are made into such when it starts.
 struct ServeConfig {
+  ServeConfig();
+
   protocol::HttpOptions http{};
+  actors::EngineOptions options{};
   std::string key_file{};
   bool share_tenant = false;
   std::vector<KeyTable> keys{};
   std::vector<ModelTable> models{};  // empty: the built-in model alone
   EngineFlags engine{};              // its `model` is not used here
   KvBudget kv{};                     // of requests that do not say
-  std::string kv_pooling{name_of(KvBudget::Pooling::kAverage)};
-  std::uint64_t context = 0;   // tokens for all of `parallel` together; 0: what a model has, for each
-  std::uint32_t parallel = 0;  // sequences computed at once; 0: as many as there is memory for
+  std::uint64_t context = 0;         // tokens for all of `parallel` together; 0: what a model has, for each
+  std::uint32_t parallel = 0;        // sequences computed at once; 0: as many as there is memory for
   std::vector<std::string> aliases{"gpt-*", "claude*", "codex*"};  // further names of the first model
-  std::string chat_template{};         // a name, a file, or itself; empty: what comes with a model
-  std::string reasoning = "template";  // of chats that do not say: on, off, or as the template has it
-  std::optional<std::uint32_t> reasoning_budget{};  // tokens, of chats that do not say; none: unlimited
-  std::string system_in_place = "auto";       // of system messages that are not first: auto, user or template
-  std::optional<std::uint32_t> max_tokens{};  // of requests that do not say; none: what the context leaves
-  std::optional<double> temperature{};        // of requests that do not say; none: as the model has it
-  std::optional<std::uint64_t> seed{};        // of requests that do not say; none: another each time
-  bool slots = true;                          // GET /slots tells
-  bool verbose = false;                       // llama-server's replies show the prompt
-  std::string api_keys{};                     // between commas; never shown
-  std::uint64_t state_mb = 0;                 // 0: half of the memory that is free
-  std::string adapter_folder{};               // whose adapters operators may load by path; empty: none
-  std::chrono::milliseconds longest_step{
-      120'000};  // of the device; beyond it hangs (actors/worker/worker_figures.h)
+  std::string chat_template{};           // a name, a file, or itself; empty: what comes with a model
+  std::string reasoning = "template";    // of chats that do not say: on, off, or as the template has it
+  std::string system_in_place = "auto";  // of system messages that are not first: auto, user or template
+  bool slots = true;                     // GET /slots tells
+  bool verbose = false;                  // llama-server's replies show the prompt
+  std::string api_keys{};                // between commas; never shown
   CacheConfig cache{};
-  QueueConfig queue{};
   std::string log_level = "info";
   std::string log_format = "text";  // or json
   TraceConfig trace{};

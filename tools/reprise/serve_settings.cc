@@ -46,9 +46,10 @@ class Table {
     rows_.back().show = [] { return toml_string({}); };
   }
 
+  /// `unit`: what one of it is of the target's.
   template <class T>
   void number(std::string key, std::string flags, std::string value, T& target, std::uint64_t least,
-              std::uint64_t most, std::string help) {
+              std::uint64_t most, std::string help, std::uint64_t unit = 1) {
     const std::string range =
         range_of(least, most, value == "N" || value == "PORT" ? "integer" : unit_of(value));
     add({.key = std::move(key),
@@ -58,7 +59,7 @@ class Table {
          .range = range,
          .kind = Setting::Kind::kNumber,
          .set =
-             [&target, least, most](const std::string& given) {
+             [&target, least, most, unit](const std::string& given) {
                std::uint64_t number = 0;
                const char* end = given.data() + given.size();
                const auto [stopped, error] = std::from_chars(given.data(), end, number);
@@ -66,9 +67,9 @@ class Table {
                  bad_value(given,
                            "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
                }
-               target = static_cast<T>(number);
+               target = static_cast<T>(number * unit);
              },
-         .show = [&target] { return std::to_string(target); }});
+         .show = [&target, unit] { return std::to_string(target / unit); }});
   }
 
   /// A number that may be left to the model or the request: -1, which is none.
@@ -113,7 +114,8 @@ class Table {
              }});
   }
 
-  void seconds(std::string key, std::string flags, milliseconds& target, double least, double most,
+  template <class Duration>
+  void seconds(std::string key, std::string flags, Duration& target, double least, double most,
                std::string help) {
     std::ostringstream limits;
     limits << std::fixed;
@@ -140,7 +142,7 @@ class Table {
          .show =
              [&target] {
                std::string out;
-               append_json_double(out, static_cast<double>(target.count()) / 1000, false);
+               append_json_double(out, std::chrono::duration<double>(target).count(), false);
                return out;
              }});
   }
@@ -222,31 +224,13 @@ void add_http(Table& table, ServeConfig& config) {
   table.toggle("http.ui", "--no-ui,--no-webui", "false", http.front_page, "Serve the chat page at /");
   table.number("http.max_connections", "--max-connections", "N", http.connections, 1, 1'000'000,
                "Maximum number of open connections; at the limit an idle one is closed for a new one");
-  table.number("http.reserved_connections", "--reserved-connections", "N", http.reserved_connections, 0, 1024,
-               "Connections beyond --max-connections that only health checks and metrics may use");
   table.number("http.max_requests", "--max-requests", "N", http.requests, 1, 1'000'000,
                "Maximum number of requests answered at once, counting each choice of each prompt; more get "
                "status 429");
-  table.number("http.max_header_bytes", "--max-header-bytes", "BYTES", http.header_bytes, 1024, 16 * kMiB,
-               "Maximum size of a request's headers");
   table.number("http.max_body_bytes", "--max-body-bytes", "BYTES", http.body_bytes, 1024, 1024 * kMiB,
                "Maximum size of a request's body");
-  table.number("http.max_bodies_bytes", "--max-bodies-bytes", "BYTES", http.bodies_bytes, 1024,
-               1024 * 1024 * kMiB,
-               "Maximum size of all bodies received and not parsed yet; more get status 503, but one body is "
-               "always accepted");
   table.seconds("http.idle_timeout", "--idle-timeout", http.idle_timeout, 0.1, kDay,
                 "Time after which a connection without a request is closed");
-  table.seconds("http.header_timeout", "--header-timeout", http.header_timeout, 0.1, kDay,
-                "Maximum time for a request's headers to arrive");
-  table.seconds("http.body_timeout", "--body-timeout", http.body_timeout, 0.1, kDay,
-                "Maximum time for which a body may arrive slower than 64 KiB/s");
-  table.seconds("http.body_total_timeout", "--body-total-timeout", http.body_total_timeout, 0.1, kDay,
-                "Maximum time for a whole body to arrive");
-  table.seconds("http.write_timeout", "--write-timeout", http.write_timeout, 0.1, kDay,
-                "Time after which a client that reads nothing is disconnected");
-  table.seconds("http.sse_keep_alive", "--sse-keep-alive", http.sse_keep_alive, 0.1, kDay,
-                "Time between keep-alive comments on a stream without events");
   table.seconds("http.shutdown_timeout", "--shutdown-timeout", config.shutdown, 0, kDay,
                 "Time that running answers get to end after a stop signal");
 
@@ -259,25 +243,6 @@ void add_http(Table& table, ServeConfig& config) {
                "REPRISE_API_KEYS");
   table.toggle("auth.share_tenant", "--share-tenant", "true", config.share_tenant,
                "Share cached prompts among all API keys; otherwise each key restores only its own");
-
-  table.group("Limits of a request");
-  protocol::BodyLimits& request = http.request;
-  table.number("limits.max_messages", "--max-messages", "N", request.messages, 1, 1'000'000,
-               "Maximum number of messages in a chat");
-  table.number("limits.max_tools", "--max-tools", "N", request.tools, 1, 1'000'000,
-               "Maximum number of tools in a chat");
-  table.number("limits.max_stop_strings", "--max-stop-strings", "N", request.stop_strings, 1, 1024,
-               "Maximum number of stop strings in a request");
-  table.number("limits.max_stop_bytes", "--max-stop-bytes", "BYTES", request.stop_bytes, 1, kMiB,
-               "Maximum size of a stop string");
-  table.number("limits.max_prompt_bytes", "--max-prompt-bytes", "BYTES", request.prompt_bytes, 1, 1024 * kMiB,
-               "Maximum size of a prompt's text");
-  table.number("limits.max_prompt_tokens", "--max-prompt-tokens", "TOKENS", request.prompt_tokens, 1,
-               100'000'000, "Maximum length of a prompt");
-  table.number("limits.max_choices", "--max-choices", "N", request.choices, 1, 1024,
-               "Maximum number of choices in a request (n)");
-  table.number("limits.max_nesting", "--max-nesting", "N", request.nesting, 8, 1024,
-               "Maximum depth of nested arrays and objects in a body");
 }
 
 void add_engine(Table& table, ServeConfig& config) {
@@ -293,14 +258,6 @@ void add_engine(Table& table, ServeConfig& config) {
   table.number("engine.kv_budget", "--kv-budget", "TOKENS", config.kv.tokens, 0, 100'000'000,
                "Prompt tokens whose keys and values are kept once a prompt is computed, chosen by attention; "
                "0: all. kv_budget of a request, or else of [[models]], overrides it");
-  table.number("engine.kv_window", "--kv-window", "TOKENS", config.kv.window, 1, KvBudget::kMostWindow,
-               "With --kv-budget: last tokens of the prompt, always kept, whose queries choose the others");
-  table.number("engine.kv_sinks", "--kv-sinks", "TOKENS", config.kv.sinks, 0, KvBudget::kMostSinks,
-               "With --kv-budget: first tokens of the prompt, always kept");
-  table.text("engine.kv_pooling", "--kv-pooling", "NAME", config.kv_pooling,
-             "With --kv-budget: how scores of neighboring tokens are combined: average or max");
-  table.number("engine.kv_pool_width", "--kv-pool-width", "N", config.kv.pool_width, 1,
-               KvBudget::kMostPoolWidth, "With --kv-budget: neighbors whose scores are combined; odd");
   table.text("engine.isa", "--isa", "NAME", config.engine.isa,
              "CPU kernels to use, for tests: plain, neon, neon-dotprod, neon-i8mm, avx2, avx2-vnni, avx512, "
              "avx512-vnni, avx512-amx; empty: the best");
@@ -315,8 +272,9 @@ void add_engine(Table& table, ServeConfig& config) {
                "CPU threads to compute with; 0: one per core");
   table.common();
   table.number(
-      "engine.state_mb", "--state-mb", "MIB", config.state_mb, 0, kAny,
-      "Memory for sequences and snapshots; 0: half of what is free, or on a GPU all that the weights leave");
+      "engine.state_mb", "--state-mb", "MIB", config.options.worker.state_bytes, 0, kAny >> 20,
+      "Memory for sequences and snapshots; 0: half of what is free, or on a GPU all that the weights leave",
+      kMiB);
   table.common();
   table.number("engine.context", "--context,--ctx-size,-c", "TOKENS", config.context, 0, 100'000'000,
                "Maximum length of prompt and reply together, divided by --parallel; 0: the model's");
@@ -327,11 +285,8 @@ void add_engine(Table& table, ServeConfig& config) {
   table.list("engine.aliases", "--aliases", "NAMES", config.aliases,
              "Further names of the first model in every API, such as those of other providers' models; * "
              "matches any characters but a colon");
-  table.text("engine.adapter_folder", "--adapter-folder", "FOLDER", config.adapter_folder,
+  table.text("engine.adapter_folder", "--adapter-folder", "FOLDER", config.options.adapter_folder,
              "Folder of adapters that POST /admin/adapters/load may load; empty: none");
-  table.seconds(
-      "engine.longest_step", "--longest-step", config.longest_step, 1, kDay,
-      "Time after which a step of the device counts as hung; large weights and slow devices get more");
 }
 
 void add_defaults(Table& table, ServeConfig& config) {
@@ -343,19 +298,20 @@ void add_defaults(Table& table, ServeConfig& config) {
              "Reasoning in chats whose request does not set it: on (or auto), off, or template (the "
              "template's default)");
   table.common();
-  table.optional("chat.reasoning_budget", "--reasoning-budget", "TOKENS", config.reasoning_budget, 1e9,
+  table.optional("chat.reasoning_budget", "--reasoning-budget", "TOKENS",
+                 config.options.requests.reasoning_budget, 1e9,
                  "Maximum length of the reasoning if the request sets none; 0: no reasoning, -1: no limit");
   table.text("chat.system_in_place", "--system-in-place", "HOW", config.system_in_place,
              "How to render system messages after the first: auto (in place if the template shows them, else "
              "as user messages), user (as user messages), or template (left to the template)");
-  table.optional("requests.max_tokens", "--max-tokens,--n-predict,--predict,-n", "TOKENS", config.max_tokens,
-                 1e8, "Maximum length of a reply if the request sets none; -1: what the context leaves");
+  table.optional("requests.max_tokens", "--max-tokens,--n-predict,--predict,-n", "TOKENS",
+                 config.options.requests.max_tokens, 1e8,
+                 "Maximum length of a reply if the request sets none; -1: what the context leaves");
   table.common();
-  table.optional("requests.temperature", "--temperature,--temp", "T", config.temperature, 100,
+  table.optional("requests.temperature", "--temperature,--temp", "T",
+                 config.options.requests.sampling.temperature, 100,
                  "Sampling temperature if the request sets none; 0: greedy, -1: the model's");
   table.common();
-  table.optional("requests.seed", "--seed,-s", "N", config.seed, 1e19,
-                 "Sampling seed if the request sets none; -1: a new one for each request");
 
   table.group("llama-server's API");
   table.toggle("llama.slots", "--no-slots", "false", config.slots, "Answer GET /slots");
@@ -365,40 +321,32 @@ void add_defaults(Table& table, ServeConfig& config) {
 
 void add_cache(Table& table, ServeConfig& config) {
   CacheConfig& cache = config.cache;
+  actors::EngineOptions& options = config.options;
   table.group("Prefix cache in memory");
-  table.toggle("cache.enabled", "--no-cache", "false", cache.enabled,
+  table.toggle("cache.enabled", "--no-cache", "false", options.cache,
                "Restore the part of a prompt that was computed before instead of computing it");
-  table.number("cache.budget_mb", "--cache-budget-mb", "MIB", cache.budget_mb, 0, kAny,
-               "Maximum memory for the snapshots of a model; 0: all that sequences do not need");
+  table.number("cache.budget_mb", "--cache-budget-mb", "MIB", options.registry.budget_bytes, 0, kAny >> 20,
+               "Maximum memory for the snapshots of a model; 0: all that sequences do not need", kMiB);
   table.number("cache.max_entries", "--cache-max-entries", "N", cache.max_entries, 0, kAny,
                "Maximum number of snapshots of a model; 0: 10000");
-  table.seconds("cache.ttl", "--cache-ttl", cache.ttl, 0, 365 * kDay,
+  table.seconds("cache.ttl", "--cache-ttl", options.registry.cache.ttl, 0, 365 * kDay,
                 "Time after which an unused snapshot in memory is evicted; 0: never");
   table.number("cache.recurrent_max_entries", "--cache-recurrent-max-entries", "N",
-               cache.recurrent_max_entries, 0, kAny,
+               options.registry.recurrent_max_entries, 0, kAny,
                "Maximum number of snapshots of a model with recurrent state; 0: as --cache-max-entries");
   table.seconds(
-      "cache.recurrent_ttl", "--cache-recurrent-ttl", cache.recurrent_ttl, 0, 365 * kDay,
+      "cache.recurrent_ttl", "--cache-recurrent-ttl", options.registry.recurrent_ttl, 0, 365 * kDay,
       "Time after which an unused snapshot of a model with recurrent state is evicted; 0: as --cache-ttl");
-  table.number("cache.max_per_conversation", "--cache-max-per-conversation", "N", cache.max_per_conversation,
-               0, kAny, "Maximum number of snapshots of one conversation; 0: no limit");
-  table.number("cache.min_insert_tokens", "--cache-min-insert-tokens", "TOKENS", cache.min_insert_tokens, 0,
-               1 << 20, "Minimum length of a snapshot that is kept; 0: derived from the model's sizes");
-  table.number("cache.reply_checkpoint_tokens", "--cache-reply-checkpoint-tokens", "TOKENS",
-               cache.reply_checkpoint_tokens, 0, 1 << 20,
-               "Distance between snapshots inside a long reply; 0: none are taken there");
-  table.number("cache.max_in_replies", "--cache-max-in-replies", "N", cache.max_in_replies, 1, 1024,
-               "Maximum number of snapshots inside replies of one conversation");
   table.number("cache.verify_percent", "--cache-verify-percent", "PERCENT", cache.verify_percent, 0, 100,
                "Share of restored prompts that are recomputed in idle time and compared");
-  table.toggle("cache.verify_inline", "--cache-verify-inline", "true", cache.verify_inline,
+  table.toggle("cache.verify_inline", "--cache-verify-inline", "true", options.requests.verify_inline,
                "Compare restored prompts before the answer ends; all of them without --cache-verify-percent");
-  table.toggle("cache.idle_prefill", "--no-idle-prefill", "false", cache.idle_prefill,
+  table.toggle("cache.idle_prefill", "--no-idle-prefill", "false", options.requests.prefill_history,
                "Compute the next turn's history in idle time");
 
   table.group("Prefix cache outside of the device");
-  table.number("cache.host_mb", "--cache-host-mb", "MIB", cache.host_mb, 0, kAny >> 20,
-               "Host memory for snapshots that do not fit on the device; 0: none");
+  table.number("cache.host_mb", "--cache-host-mb", "MIB", options.host.most_bytes, 0, kAny >> 20,
+               "Host memory for snapshots that do not fit on the device; 0: none", kMiB);
   table.text("cache.dir", "--cache-dir", "FOLDER", cache.folder,
              "Folder for snapshots that are kept across restarts; servers may share it; empty: none");
   table.common();
@@ -409,20 +357,12 @@ void add_cache(Table& table, ServeConfig& config) {
                 "Time after which an unused snapshot in --cache-dir is removed; 0: never");
   table.toggle("cache.even_if_slower", "--cache-even-if-slower", "true", cache.even_if_slower,
                "Restore from host memory, folder or store even if computing would be faster");
-  table.toggle("cache.pack", "--cache-pack", "true", cache.pack,
-               "Compress snapshots in folder and store losslessly");
   table.text("cache.remote", "--cache-remote", "URL", cache.remote,
              "Store that servers share snapshots in: redis://[user@]host[:port][/database]; empty: none");
   table.seconds("cache.remote_ttl", "--cache-remote-ttl", cache.remote_ttl, 0, 3650 * kDay,
                 "Time after which an unused snapshot in --cache-remote is removed; 0: never");
-  table.hidden("cache.remote_password", "--cache-remote-password", cache.remote_password,
-               "Password of --cache-remote; process lists show it, but not that of a file or "
-               "REPRISE_CACHE_REMOTE_PASSWORD");
   table.text("cache.remote_password_file", "--cache-remote-password-file", "FILE", cache.remote_password_file,
              "File with the password of --cache-remote");
-  table.hidden("cache.secret", "--cache-secret", cache.secret,
-               "Secret that encrypts snapshots in folder and store, the same on all servers that share them; "
-               "process lists show it, but not that of --cache-secret-file");
   table.text("cache.secret_file", "--cache-secret-file", "FILE", cache.secret_file,
              "File with the secret that encrypts snapshots, made if missing; empty: reprise/cache.secret in "
              "$XDG_STATE_HOME or ~/.local/state");
@@ -430,9 +370,9 @@ void add_cache(Table& table, ServeConfig& config) {
 
 void add_operation(Table& table, ServeConfig& config) {
   table.group("Queue, log and traces");
-  table.number("queue.length", "--queue-length", "N", config.queue.length, 1, 1'000'000,
+  table.number("queue.length", "--queue-length", "N", config.options.worker.max_waiting, 1, 1'000'000,
                "Maximum number of requests that wait for memory; more get status 429");
-  table.seconds("queue.wait", "--queue-wait", config.queue.wait, 0.1, kDay,
+  table.seconds("queue.wait", "--queue-wait", config.options.requests.longest_wait, 0.1, kDay,
                 "Maximum time that a request waits for memory");
   table.text("log.level", "--log-level", "LEVEL", config.log_level,
              "Least severe lines to log: debug, info, warning, error or off");
@@ -441,8 +381,6 @@ void add_operation(Table& table, ServeConfig& config) {
              "Form of log lines on stderr: text, or json (one object a line)");
   table.text("trace.file", "--trace-file,--trace", "FILE", config.trace.file,
              "Record a trace for Perfetto or chrome://tracing; SIGUSR2 stops and starts it; empty: none");
-  table.number("trace.size_mb", "--trace-size-mb,--trace-mb", "MIB", config.trace.size_mb, 1, 1'000'000,
-               "Maximum size of a trace");
   table.toggle("trace.later", "--trace-later", "true", config.trace.later,
                "Start the trace at SIGUSR2 or POST /admin/trace/start, not at startup");
 }
@@ -453,13 +391,49 @@ constexpr RemovedSetting kRemoved[] = {
      "fewer snapshots are taken from 70 % of the memory on"},
     {"cache.evict_percent", "--cache-evict-percent", true,
      "snapshots are evicted ahead of need by what recent requests needed"},
+    {"cache.max_in_replies", "--cache-max-in-replies", true, "one conversation keeps at most 8"},
+    {"cache.max_per_conversation", "--cache-max-per-conversation", true, "one conversation keeps at most 64"},
+    {"cache.min_insert_tokens", "--cache-min-insert-tokens", true, "it follows from the model's sizes"},
     {"cache.other_builds", "--cache-other-builds", false,
      "only snapshots of the same build and device are restored"},
+    {"cache.pack", "--cache-pack", false,
+     "snapshots are compressed in a store that servers share, and not in a folder"},
     {"cache.policy", "--cache-policy", true, "the policy is returns; reprise replay compares it with others"},
+    {"cache.remote_password", "--cache-remote-password", true,
+     "cache.remote_password_file names a file that holds it"},
+    {"cache.reply_checkpoint_tokens", "--cache-reply-checkpoint-tokens", true,
+     "a long reply has a checkpoint every 256 tokens"},
+    {"cache.secret", "--cache-secret", true, "cache.secret_file names a file that holds it"},
     {"chat.reattach_reasoning", "--reattach-reasoning", false,
      "a turn with tool calls gets its reasoning back; other replies are rendered as the client sends them"},
+    {"engine.kv_pool_width", "--kv-pool-width", true, "scores of 7 neighbors are combined"},
+    {"engine.kv_pooling", "--kv-pooling", true, "the largest score of 7 neighbors counts"},
     {"engine.kv_reuse", "--kv-reuse", false, "only exact prefixes are reused"},
+    {"engine.kv_sinks", "--kv-sinks", true, "the first 4 tokens are kept"},
+    {"engine.kv_window", "--kv-window", true, "the last 32 tokens are kept and choose the others"},
+    {"engine.longest_step", "--longest-step", true,
+     "a step hangs after 120 s; large weights and slow devices get more"},
+    {"http.body_timeout", "--body-timeout", true, "a body has 30 s, and one second more for each 64 KiB"},
+    {"http.body_total_timeout", "--body-total-timeout", true, "a body has at most 120 s"},
+    {"http.header_timeout", "--header-timeout", true, "headers have 15 s"},
+    {"http.max_bodies_bytes", "--max-bodies-bytes", true,
+     "all bodies together may have eight times http.max_body_bytes"},
+    {"http.max_header_bytes", "--max-header-bytes", true, "headers may have 16 KiB"},
+    {"http.reserved_connections", "--reserved-connections", true,
+     "16 connections are kept for health and metrics"},
+    {"http.sse_keep_alive", "--sse-keep-alive", true, "a silent stream has a comment every 10 s"},
+    {"http.write_timeout", "--write-timeout", true, "a client that takes nothing for 60 s is disconnected"},
+    {"limits.max_choices", "--max-choices", true, "a request may have 32 choices"},
+    {"limits.max_messages", "--max-messages", true, "http.max_body_bytes bounds a request"},
+    {"limits.max_nesting", "--max-nesting", true, "a body may be nested 64 deep"},
+    {"limits.max_prompt_bytes", "--max-prompt-bytes", true, "http.max_body_bytes bounds a request"},
+    {"limits.max_prompt_tokens", "--max-prompt-tokens", true, "engine.context bounds a prompt"},
+    {"limits.max_stop_bytes", "--max-stop-bytes", true, "a stop string may have 1024 bytes"},
+    {"limits.max_stop_strings", "--max-stop-strings", true, "a request may have 16 stop strings"},
+    {"limits.max_tools", "--max-tools", true, "http.max_body_bytes bounds a request"},
     {"models.kv_reuse", "", false, "only exact prefixes are reused"},
+    {"requests.seed", "--seed,-s", true, "a request names its seed"},
+    {"trace.size_mb", "--trace-size-mb,--trace-mb", true, "a trace ends at 256 MiB"},
 };
 
 }  // namespace

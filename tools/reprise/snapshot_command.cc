@@ -1,12 +1,23 @@
-#include "tools/reprise/snapshot_command.h"
+// `reprise snapshot`: looks after a folder of snapshots (docs/formats/snapshot.md) while no server, or any number of them,
+// uses it.
+//
+//   ls       a line for each snapshot
+//   verify   opens every record and compares it with what its manifest says; --recompute: with what a model computes
+//   gc       removes what nothing refers to, and what a bound or a time to live leaves no room for
+//   export   copies snapshots to another folder, sealed with another secret
+//   import   copies snapshots from another folder into a namespace of this one
 
+#include <CLI/CLI.hpp>
+#include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <stdexcept>
+#include <string>
 
 #include "base/json.h"
 #include "protocol/http/key_ring.h"
-#include "protocol/snapshots/cache_secret.h"
-#include "tools/reprise/builtin_model.h"
+#include "protocol/snapshots/seal.h"
+#include "tools/reprise/commands.h"
 #include "tools/reprise/engine_flags.h"
 #include "tools/reprise/snapshot_files.h"
 #include "tools/reprise/snapshot_recompute.h"
@@ -16,6 +27,20 @@ namespace reprise::tools {
 using namespace protocol::snapshots;
 
 namespace {
+
+struct SnapshotOptions {
+  std::string folder{};
+  std::string secret_file{};        // empty: the usual place
+  std::string other_folder{};       // of export and import
+  std::string other_secret_file{};  // what that is sealed with
+  std::string tenant{};             // of import: into whose namespace; of export: whose, empty: all
+  std::string cache_salt{};
+  std::uint64_t disk_mb = 0;  // of gc; 0: no bound
+  double ttl = 0;             // of gc, seconds; 0: for ever
+  bool json = false;          // of ls
+  bool recompute = false;     // of verify and import
+  EngineFlags engine{};       // of --recompute
+};
 
 Key key_in(const std::string& file, const char* flag) {
   const std::string path = file.empty() ? usual_secret_file() : file;
@@ -148,7 +173,24 @@ int copy(const SnapshotFolder& from, const Key& from_master, const SnapshotFolde
   return failed == 0 ? 0 : 1;
 }
 
-}  // namespace
+class SnapshotCommand {
+ public:
+  explicit SnapshotCommand(CLI::App& app);
+  CLI::App* app() const { return command_; }
+  /// Exit status: 1 where something is damaged or could not be done.
+  int run() const;
+
+ private:
+  void add_recompute(CLI::App& sub, const char* help);
+
+  CLI::App* command_;
+  CLI::App* list_;
+  CLI::App* verify_;
+  CLI::App* collect_;
+  CLI::App* export_;
+  CLI::App* import_;
+  SnapshotOptions options_;
+};
 
 SnapshotCommand::SnapshotCommand(CLI::App& app)
     : command_(app.add_subcommand(
@@ -230,6 +272,13 @@ int SnapshotCommand::run() const {
   std::optional<SnapshotRecompute> recompute = recomputing(options_);
   return copy(other, other_master, folder, master, std::nullopt, name_space,
               recompute ? &*recompute : nullptr);
+}
+
+}  // namespace
+
+Command add_snapshot(CLI::App& program) {
+  const auto command = std::make_shared<SnapshotCommand>(program);
+  return {command->app(), [command] { return command->run(); }};
 }
 
 }  // namespace reprise::tools

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "protocol/snapshots/collection.h"
 #include "protocol/snapshots/manifest.h"
+#include "protocol/snapshots/snapshot_folder.h"
 
 namespace reprise::tools {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <new>
 
-#include "gpu/state_transfer.h"
+#include "gpu/state_store.h"
 
 namespace reprise::tools {
 

@@ -55,7 +55,7 @@ struct Files {
 struct Loaded {
   Loaded(const std::filesystem::path& path, Compute compute, unsigned count = 2)
       : threads(count),
-        model(Model::load(
+        model(load_on_cpu(
             path,
             {.compute = compute, .kv = compute == Compute::kF32 ? gpu::KvType::kF32 : gpu::KvType::kBF16},
             threads)),

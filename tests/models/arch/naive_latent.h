@@ -1,5 +1,5 @@
 #pragma once
-// Kimi Delta Attention (models/layers/kda_spec.h) and latent attention (models/layers/mla_spec.h) in the plainest way,
+// Kimi Delta Attention (models/parts/kda.h) and latent attention (models/parts/mla.h) in the plainest way,
 // in double precision: keys and values of all heads and tokens are made and looked at.
 
 #include <cmath>
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "models/layers/kda_spec.h"
-#include "models/layers/mla_spec.h"
+#include "models/parts/kda.h"
+#include "models/parts/mla.h"
 
 namespace reprise::models::test {
 

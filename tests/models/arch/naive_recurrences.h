@@ -1,13 +1,13 @@
 #pragma once
-// RG-LRU and the parts of RWKV-7 (models/layers/rg_lru_spec.h, rwkv_spec.h) in the plainest way, in double precision.
+// RG-LRU and the parts of RWKV-7 (models/parts/rg_lru.h, rwkv.h) in the plainest way, in double precision.
 
 #include <cmath>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "models/layers/rg_lru_spec.h"
-#include "models/layers/rwkv_spec.h"
+#include "models/parts/rg_lru.h"
+#include "models/parts/rwkv.h"
 
 namespace reprise::models::test {
 

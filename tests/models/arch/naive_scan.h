@@ -1,12 +1,12 @@
 #pragma once
-// The mixer of Mamba-1 (models/layers/selective_scan_spec.h) in the plainest way, in double precision.
+// The mixer of Mamba-1 (models/parts/selective_scan.h) in the plainest way, in double precision.
 
 #include <cmath>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "models/layers/selective_scan_spec.h"
+#include "models/parts/selective_scan.h"
 
 namespace reprise::models::test {
 

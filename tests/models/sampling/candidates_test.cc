@@ -60,23 +60,6 @@ TEST(Candidates, SigmasAreOfTheLogits) {
   EXPECT_NEAR(sigma_cut(logits, 4, 2), 4 - 2 * std::sqrt(8.0), 1e-5);
 }
 
-TEST(Candidates, MirostatCutsAtMu) {
-  Candidates two = of({0.5, 0.25, 0.125, 0.125});
-  keep_unsurprising(two, 2);
-  EXPECT_EQ(two.size(), 2u);
-  Candidates one = of({0.5, 0.5});
-  keep_unsurprising(one, 0.1);
-  EXPECT_EQ(one.size(), 1u) << "at least one";
-  Candidates zipf;
-  for (TokenId i = 0; i < 200; ++i) zipf.push_back({i, std::pow(i + 1.0, -1.5)});
-  Candidates fewer = zipf;
-  keep_by_zipf(zipf, 5, 200);
-  keep_by_zipf(fewer, 2, 200);
-  EXPECT_LT(fewer.size(), zipf.size());
-  EXPECT_GE(fewer.size(), 1u);
-  EXPECT_LT(zipf.size(), 200u);
-}
-
 /// By looking at every place.
 std::vector<std::pair<TokenId, float>> dry_by_definition(const std::vector<TokenId>& history,
                                                          const DryRules& rules) {
@@ -130,7 +113,6 @@ TEST(Candidates, ASamplerUsesThem) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     EXPECT_GE(token(Sampler({.xtc_probability = 1, .xtc_threshold = 0.15, .seed = seed}, 8)), 2);
     EXPECT_EQ(token(Sampler({.top_n_sigma = 0.1, .seed = seed}, 8)), 0);
-    EXPECT_EQ(token(Sampler({.mirostat = 2, .mirostat_tau = 0.1, .seed = seed}, 8)), 0);
     SamplingParams off{.seed = seed};
     SamplingParams on = off;
     on.typical_p = 0.9999999;  // the other way of drawing, with next to nothing left out
@@ -140,11 +122,6 @@ TEST(Candidates, ASamplerUsesThem) {
   for (const TokenId id : {0, 5, 0, 5}) dry.accept(id, TokenOrigin::kPrompt);
   EXPECT_EQ(token(dry), 1) << "0 would be the third time";
   EXPECT_FALSE(dry.plan(64)) << "not to be drawn elsewhere";
-  Sampler mirostat({.mirostat = 2, .mirostat_tau = 2, .mirostat_eta = 0.5}, 8);
-  const auto sampled = std::get<Sampled>(mirostat.sample(logits, scratch));
-  ASSERT_TRUE(sampled.surprise);
-  mirostat.accept(sampled.token, TokenOrigin::kOutput, sampled.surprise);
-  EXPECT_DOUBLE_EQ(*mirostat.state().mu, 4 - 0.5 * (*sampled.surprise - 2));
 }
 
 TEST(Candidates, LogprobsOfTheDraw) {

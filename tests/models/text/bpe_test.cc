@@ -1,14 +1,12 @@
 // The merge loops against a merge loop that is plainly right.
 
-#include "models/text/bpe.h"
+#include "models/text/piece_models.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "models/text/merge_queue.h"
 #include "models/text/piece_cache.h"
-#include "models/text/spm.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/text/tokenizer_helpers.h"
 

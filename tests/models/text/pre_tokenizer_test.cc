@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "models/text/pre_tokenizer_names.h"
-#include "models/text/regex_syntax.h"
+#include "models/text/regex.h"
+#include "models/text/tokenizer_gguf.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/text/tokenizer_helpers.h"
 #include "tests/sanitized.h"

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "models/text/regex_syntax.h"
-
 namespace reprise::models {
 namespace {
 

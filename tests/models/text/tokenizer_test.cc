@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "models/text/regex.h"
-#include "models/text/regex_syntax.h"
 #include "models/text/unicode.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/text/tokenizer_helpers.h"

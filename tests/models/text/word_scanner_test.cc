@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "models/text/regex.h"
-#include "models/text/regex_syntax.h"
 #include "models/text/unicode.h"
 #include "tests/models/text/tokenizer_helpers.h"
 

@@ -11,6 +11,7 @@
 
 #include "protocol/grammar/compile.h"
 #include "protocol/grammar/mask_maker.h"
+#include "protocol/grammar/vocabulary.h"
 
 namespace reprise::protocol::grammar {
 

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "protocol/snapshots/cache_secret.h"
-#include "protocol/snapshots/collection.h"
-#include "protocol/snapshots/folder_store.h"
+#include "protocol/snapshots/record_store.h"
+#include "protocol/snapshots/seal.h"
+#include "protocol/snapshots/snapshot_folder.h"
 #include "tests/protocol/snapshots/sealed_snapshot.h"
 #include "tests/temp_dir.h"
 

@@ -9,8 +9,8 @@
 #include "models/model.h"
 #include "models/weight_tensors.h"
 #include "tests/temp_dir.h"
-#include "tools/random_model/random_blocks.h"
-#include "tools/random_model/write_gguf.h"
+#include "tools/lab/random_model/random_blocks.h"
+#include "tools/lab/random_model/write.h"
 
 namespace reprise::tools {
 namespace {
@@ -32,7 +32,7 @@ std::vector<float> logits_of(const std::filesystem::path& path, gpu::Compute com
   gpu::Threads threads(1);
   models::ComputeOptions options;
   options.compute = compute;
-  const auto model = models::Model::load(path, options, threads);
+  const auto model = models::load_on_cpu(path, options, threads);
   model->checkpoint().validate();
   gpu::StateStore store(model->state().sizes(), {.pages = 8, .slots = 1});
   std::optional<gpu::Sequence> sequence = store.open();

@@ -10,7 +10,7 @@
 #include "models/files/load_error.h"
 #include "models/model.h"
 #include "tests/temp_dir.h"
-#include "tools/random_model/write.h"
+#include "tools/lab/random_model/write.h"
 
 namespace reprise::tools {
 namespace {
@@ -36,7 +36,7 @@ TEST_P(TinyShape, LoadsAndRuns) {
   const Folder folder;
   const std::uint64_t bytes = write_random_model(*shape_named(GetParam()), 1, folder.path());
   gpu::Threads threads(1);
-  const auto model = models::Model::load(folder.path(), {}, threads);
+  const auto model = models::load_on_cpu(folder.path(), {}, threads);
   EXPECT_EQ(model->checkpoint().total_bytes(), bytes);
   model->checkpoint().validate();
   gpu::StateStore store(model->state().sizes(), {.pages = 8, .slots = 1});
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(Named, TinyShape,
 
 std::vector<float> last_logits(const std::filesystem::path& folder) {
   gpu::Threads threads(1);
-  const auto model = models::Model::load(folder, {}, threads);
+  const auto model = models::load_on_cpu(folder, {}, threads);
   model->checkpoint().validate();
   gpu::StateStore store(model->state().sizes(), {.pages = 2, .slots = 1});
   std::optional<gpu::Sequence> sequence = store.open();
@@ -132,7 +132,7 @@ TEST(RandomModel, OfHeadsTooLargeForTheKernelsIsNotLoaded) {
   shape.head_dim = 1024;
   write_random_model(shape, 1, folder.path());
   gpu::Threads threads(1);
-  EXPECT_THROW(models::Model::load(folder.path(), {}, threads), models::LoadError);
+  EXPECT_THROW(models::load_on_cpu(folder.path(), {}, threads), models::LoadError);
 }
 
 TEST(RandomModel, OverwritesNothing) {

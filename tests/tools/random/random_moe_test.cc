@@ -7,7 +7,7 @@
 
 #include "models/model.h"
 #include "tests/temp_dir.h"
-#include "tools/random_model/write_gguf.h"
+#include "tools/lab/random_model/write.h"
 
 namespace reprise::tools {
 namespace {
@@ -35,7 +35,7 @@ TokenId token_at(std::size_t i) {
 class QuantisedExperts {
  public:
   QuantisedExperts(const std::filesystem::path& file, unsigned threads)
-      : threads_(threads), model_(models::Model::load(file, {}, threads_)) {}
+      : threads_(threads), model_(models::load_on_cpu(file, {}, threads_)) {}
 
   /// Logits of all tokens, in slices that end at `cuts`; with `strangers` beside each.
   std::vector<float> run(const std::vector<std::size_t>& cuts, std::size_t strangers) {

@@ -1,0 +1,461 @@
+#include "protocol/api/common_fields.h"
+
+#include <charconv>
+#include <limits>
+#include <random>
+
+#include "protocol/api/api_error.h"
+#include "protocol/grammar/constraint.h"
+
+namespace reprise::protocol {
+namespace {
+
+constexpr std::int64_t kMostInt = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMostToken = std::numeric_limits<TokenId>::max();
+
+// -- samplers
+
+SamplingWishes read_sampling(const Fields& fields, Manners manners) {
+  SamplingWishes sampling;
+  // As their APIs have it: beyond 2 OpenAI refuses, llama-server computes.
+  sampling.temperature = fields.number("temperature", 0, manners == Manners::kLlamaServer ? 100 : 2);
+  sampling.top_k = fields.integer("top_k", -1, kMostToken);
+  if (sampling.top_k == -1) sampling.top_k = 0;  // both mean all, to different servers
+  sampling.top_p = fields.number("top_p", 0, 1);
+  sampling.min_p = fields.number("min_p", 0, 1);
+  sampling.repetition_penalty = fields.number("repetition_penalty", 0.01, 100);
+  if (!sampling.repetition_penalty) sampling.repetition_penalty = fields.number("repeat_penalty", 0.01, 100);
+  sampling.repetition_last_n = fields.integer("repeat_last_n", -1, kMostToken);
+  sampling.presence_penalty = fields.number("presence_penalty", -2, 2);
+  sampling.frequency_penalty = fields.number("frequency_penalty", -2, 2);
+  if (const auto seed = fields.integer("seed", -kMostInt - 1, kMostInt)) {
+    sampling.seed = static_cast<std::uint64_t>(*seed & kMostInt);  // replies name it, so it has no sign
+  }
+  return sampling;
+}
+
+/// Values that llama-server's clients send to say nothing, or that mean something else to it.
+void read_as_llama_server(const Fields& fields, SamplingWishes& sampling) {
+  if (fields.integer("seed", -kMostInt - 1, kMostInt) == -1) sampling.seed = std::random_device{}();
+  if (fields.integer("repeat_last_n", -1, kMostToken) == 0) sampling.repetition_penalty = 1;  // of no tokens
+}
+
+constexpr std::size_t kMostStopTokens = 64;
+constexpr std::size_t kMostBreakers = 16;
+constexpr std::int64_t kMostCount = std::numeric_limits<std::int32_t>::max();
+
+std::vector<std::string> read_breakers(const Fields& fields, const BodyLimits& limits) {
+  const Json::Array* given = fields.array("dry_sequence_breakers");
+  if (given == nullptr) return {"\n", ":", "\"", "*"};
+  if (given->size() > kMostBreakers) {
+    refuse_field("dry_sequence_breakers", "too_many", "has more than " + std::to_string(kMostBreakers));
+  }
+  std::vector<std::string> breakers;
+  for (std::size_t i = 0; i < given->size(); ++i) {
+    const std::string path = item_of("dry_sequence_breakers", i);
+    if (!(*given)[i].is_string()) refuse_kind(path, "a string", (*given)[i]);
+    const std::string& text = (*given)[i].as_string();
+    if (text.empty() || text.size() > limits.stop_bytes) {
+      refuse_field(path, "invalid_value", "must have 1 to " + std::to_string(limits.stop_bytes) + " bytes");
+    }
+    breakers.push_back(text);
+  }
+  return breakers;
+}
+
+/// typical_p, top_n_sigma, xtc_…, dry_….
+void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate) {
+  SamplingWishes& sampling = generate.sampling;
+  sampling.typical_p = fields.number("typical_p", 0, 1);
+  sampling.top_n_sigma = fields.number("top_n_sigma", -1, 100);
+  if (sampling.top_n_sigma && *sampling.top_n_sigma < 0) sampling.top_n_sigma = 0;
+  sampling.xtc_probability = fields.number("xtc_probability", 0, 1);
+  sampling.xtc_threshold = fields.number("xtc_threshold", 0, 1);
+  sampling.dry_multiplier = fields.number("dry_multiplier", 0, 100);
+  sampling.dry_base = fields.number("dry_base", 1, 100);
+  sampling.dry_allowed_length = fields.integer("dry_allowed_length", 1, 1'000'000);
+  sampling.dry_penalty_last_n = fields.integer("dry_penalty_last_n", -1, kMostCount);
+  std::vector<std::string> breakers = read_breakers(fields, limits);
+  if (sampling.dry_multiplier.value_or(0) > 0) generate.dry_breakers = std::move(breakers);
+}
+
+// -- where a reply ends
+
+/// stop_token_ids, min_tokens, include_stop_str_in_output.
+void read_ends(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate) {
+  if (const Json::Array* ids = fields.array("stop_token_ids")) {
+    if (ids->size() > kMostStopTokens) {
+      refuse_field("stop_token_ids", "too_many", "has more than " + std::to_string(kMostStopTokens));
+    }
+    generate.stop_tokens = read_token_list(*ids, "stop_token_ids", limits);
+  }
+  generate.min_tokens =
+      static_cast<std::uint32_t>(fields.integer("min_tokens", 0, limits.max_tokens).value_or(0));
+  if (generate.max_tokens && generate.min_tokens > *generate.max_tokens) {
+    refuse_field("min_tokens", "invalid_value", "is more than max_tokens");
+  }
+  generate.keep_stop = fields.boolean_or("include_stop_str_in_output", false);
+}
+
+// -- biases of tokens
+
+constexpr std::size_t kMostBiasTextBytes = 1024;
+
+float read_bias(const Json& value, const std::string& path) {
+  if (value.is_bool() && !value.as_bool()) return -std::numeric_limits<float>::infinity();
+  if (!value.is_number()) refuse_kind(path, "a number", value);
+  const double bias = value.as_double();
+  if (!(bias >= -100 && bias <= 100)) {
+    refuse_field(path, "out_of_range", show_number(bias) + " is not from -100 to 100");
+  }
+  return static_cast<float>(bias);
+}
+
+void add_by_text(const std::string& text, const Json& value, const std::string& path,
+                 GenerateRequest& request) {
+  if (text.empty() || text.size() > kMostBiasTextBytes) {
+    refuse_field(path, "invalid_value",
+                 "a text has from 1 to " + std::to_string(kMostBiasTextBytes) + " bytes, not " +
+                     std::to_string(text.size()));
+  }
+  request.text_bias.push_back({text, read_bias(value, path)});
+}
+
+void add_member(const Json::Member& member, Manners manners, GenerateRequest& request) {
+  TokenId id = 0;
+  const char* end = member.key.data() + member.key.size();
+  const auto [stopped, error] = std::from_chars(member.key.data(), end, id);
+  if (stopped != end && manners == Manners::kLlamaServer)
+    return add_by_text(member.key, member.value, "logit_bias", request);
+  if (error != std::errc() || stopped != end || id < 0) {
+    refuse_field("logit_bias", "invalid_value", in_quotes(member.key) + " is not a token id");
+  }
+  const float bias = read_bias(member.value, "logit_bias." + std::to_string(id));
+  request.sampling.logit_bias.push_back({id, bias});
+}
+
+void add_pair(const Json& pair, const std::string& path, GenerateRequest& request) {
+  if (!pair.is_array() || pair.size() != 2) refuse_kind(path, "a pair of a token and its bias", pair);
+  const Json& token = pair.as_array()[0];
+  const Json& value = pair.as_array()[1];
+  if (token.is_string()) return add_by_text(token.as_string(), value, path, request);
+  if (!token.is_int()) refuse_kind(item_of(path, 0), "a token id or a text", token);
+  if (token.as_int() < 0 || token.as_int() > std::numeric_limits<TokenId>::max()) {
+    refuse_field(item_of(path, 0), "invalid_value", std::to_string(token.as_int()) + " is not a token id");
+  }
+  request.sampling.logit_bias.push_back({static_cast<TokenId>(token.as_int()), read_bias(value, path)});
+}
+
+/// Biases of tokens, into sampling.logit_bias and text_bias, in the forms that clients have for them.
+///
+///   {"15": -3}                               by id
+///   {" the": 2}                              by text, every token of it: llama-server's alone
+///   [[15, -3], [" the", 2], [7, false]]      as a list, where false is a ban: llama-server's alone
+void read_logit_bias(const Fields& fields, const BodyLimits& limits, Manners manners,
+                     GenerateRequest& request) {
+  const Json* given = fields.find("logit_bias");
+  if (given == nullptr) return;
+  const bool takes_lists = manners == Manners::kLlamaServer;
+  if (!given->is_object() && !(takes_lists && given->is_array()))
+    refuse_kind("logit_bias", "an object", *given);
+  if (given->size() > limits.logit_biases) {
+    refuse_field("logit_bias", "too_many",
+                 std::to_string(given->size()) + " tokens, more than " + std::to_string(limits.logit_biases));
+  }
+  if (given->is_object()) {
+    for (const Json::Member& member : given->as_object()) add_member(member, manners, request);
+  } else {
+    for (std::size_t i = 0; i < given->size(); ++i) {
+      add_pair(given->as_array()[i], item_of("logit_bias", i), request);
+    }
+  }
+}
+
+// -- what a reply must be
+
+using grammar::Constraint;
+using Kind = Constraint::Kind;
+
+constexpr std::size_t kMostGrammarBytes = 1u << 20;
+constexpr std::size_t kMostChoices = 10'000;
+constexpr std::size_t kMaxWhitespaceBytes = 1024;
+
+Constraint of_schema(const Json& given, const std::string& path) {
+  Json schema = given;
+  if (given.is_string()) {  // as text
+    auto parsed = Json::parse(given.as_string(), {.bytes = kMostGrammarBytes, .depth = 64});
+    if (!parsed.ok()) refuse_field(path, "invalid_value", parsed.error().message);
+    schema = std::move(*parsed);
+  }
+  if (!schema.is_object() && !schema.is_bool()) refuse_kind(path, "a JSON schema", given);
+  return {.kind = Kind::kJsonSchema, .json = std::move(schema), .field = path};
+}
+
+Constraint of_text(Kind kind, const Json& given, const std::string& path) {
+  if (!given.is_string()) refuse_kind(path, "a string", given);
+  if (given.as_string().size() > kMostGrammarBytes) {
+    refuse_field(path, "too_long", "has more than " + std::to_string(kMostGrammarBytes) + " bytes");
+  }
+  return {.kind = kind, .text = given.as_string(), .field = path};
+}
+
+/// GBNF, or Lark's where no rule is written as GBNF writes them.
+Constraint of_grammar(const Json& given, const std::string& path) {
+  Constraint constraint = of_text(Kind::kGbnf, given, path);
+  if (constraint.text.find("::=") == std::string::npos) constraint.kind = Kind::kLark;
+  return constraint;
+}
+
+Constraint of_choices(const Json& given, const std::string& path) {
+  if (!given.is_array() || given.size() == 0) refuse_kind(path, "an array of strings", given);
+  if (given.size() > kMostChoices)
+    refuse_field(path, "too_many", "has more than " + std::to_string(kMostChoices));
+  Constraint constraint{.kind = Kind::kChoice, .field = path};
+  for (const Json& choice : given.as_array()) {
+    if (!choice.is_string() || choice.as_string().empty())
+      refuse_kind(path, "an array of strings with text", given);
+    constraint.choices.push_back(choice.as_string());
+  }
+  return constraint;
+}
+
+Constraint of_response_format(const Fields& body, const Json& given) {
+  const Fields format(given, "response_format", body);
+  const Json* word = format.find("type");
+  if (word == nullptr || !word->is_string())
+    refuse_field("response_format", "invalid_type", "must be an object with a string 'type'");
+  const std::string* type = &word->as_string();
+  if (*type == "text") return {};
+  if (*type == "json_object") {
+    if (const Json* schema = format.find("schema")) return of_schema(*schema, "response_format.schema");
+    return {.kind = Kind::kJsonObject, .field = "response_format"};
+  }
+  if (*type == "json_schema") {
+    const auto named = format.within("json_schema");
+    const Json* schema = named ? named->find("schema") : format.find("schema");
+    if (schema == nullptr) refuse_field("response_format.json_schema.schema", "missing", "is required");
+    return of_schema(*schema, "response_format.json_schema.schema");
+  }
+  refuse_unsupported("response_format",
+                     "type " + in_quotes(*type) + " is not supported: text, json_object and json_schema are");
+}
+
+std::string whitespace_of(const Json& given, const std::string& path) {
+  if (!given.is_string()) refuse_kind(path, "a string", given);
+  if (given.as_string().size() > kMaxWhitespaceBytes) {
+    refuse_field(path, "too_long", "has more than " + std::to_string(kMaxWhitespaceBytes) + " bytes");
+  }
+  return given.as_string();
+}
+
+Constraint of_structured_outputs(const Json& object) {
+  Constraint found;
+  for (const Json::Member& member : object.as_object()) {
+    if (member.value.is_null()) continue;
+    const std::string path = "structured_outputs." + member.key;
+    Constraint one;
+    if (member.key == "json") {
+      one = of_schema(member.value, path);
+    } else if (member.key == "regex") {
+      one = of_text(Kind::kRegex, member.value, path);
+    } else if (member.key == "choice") {
+      one = of_choices(member.value, path);
+    } else if (member.key == "grammar") {
+      one = of_grammar(member.value, path);
+    } else if (member.key == "json_object") {
+      if (!member.value.is_bool()) refuse_kind(path, "true or false", member.value);
+      if (member.value.as_bool()) one = {.kind = Kind::kJsonObject, .field = path};
+    } else if (member.key == "structural_tag") {
+      refuse_unsupported(path, "is not supported by this server");
+    }
+    if (found && one) refuse_field("structured_outputs", "invalid_value", "must have only one constraint");
+    if (one) found = std::move(one);
+  }
+  return found;
+}
+
+/// For JSON, also in arguments of tools: these may be all that the reply is held to.
+void read_whitespace(const Fields& fields, Constraint& constraint) {
+  const Json* object = fields.object("structured_outputs");
+  const Json* nested = object == nullptr ? nullptr : object->find("whitespace_pattern");
+  const Json* plain = fields.find("guided_whitespace_pattern");
+  if (nested != nullptr && nested->is_null()) nested = nullptr;
+  if (nested != nullptr && plain != nullptr) {
+    refuse_field("guided_whitespace_pattern", "invalid_value",
+                 "does not go together with structured_outputs.whitespace_pattern");
+  }
+  if (nested == nullptr && plain == nullptr) return;
+  const char* path =
+      nested != nullptr ? "structured_outputs.whitespace_pattern" : "guided_whitespace_pattern";
+  if (constraint && constraint.kind != Kind::kJsonObject && constraint.kind != Kind::kJsonSchema) {
+    refuse_field(path, "invalid_value", "only goes with JSON, not with " + constraint.field);
+  }
+  constraint.whitespace = whitespace_of(nested != nullptr ? *nested : *plain, path);
+}
+
+/// OpenAI's response_format, and the fields that vLLM, SGLang and llama-server have for it. Kind kNone where nothing is
+/// asked for; refused where two fields ask.
+Constraint read_constraint(const Fields& fields) {
+  Constraint found;
+  const auto take = [&](Constraint one) {
+    if (!one) return;
+    if (found) refuse_field(one.field, "invalid_value", "does not go together with " + found.field);
+    found = std::move(one);
+  };
+  if (const Json* format = fields.find("response_format")) take(of_response_format(fields, *format));
+  if (const auto object = fields.within("structured_outputs")) {
+    for (const char* name : {"json", "regex", "choice", "grammar", "json_object", "whitespace_pattern"}) {
+      static_cast<void>(object->find(name));
+    }
+    take(of_structured_outputs(object->whole()));
+  }
+  for (const char* name : {"guided_json", "json_schema"}) {
+    if (const Json* schema = fields.find(name)) take(of_schema(*schema, name));
+  }
+  for (const char* name : {"guided_regex", "regex"}) {
+    if (const Json* text = fields.find(name)) take(of_text(Kind::kRegex, *text, name));
+  }
+  if (const Json* choices = fields.find("guided_choice")) take(of_choices(*choices, "guided_choice"));
+  for (const char* name : {"guided_grammar", "grammar", "ebnf"}) {
+    const Json* text = fields.find(name);
+    if (text != nullptr && !(text->is_string() && text->as_string().empty())) take(of_grammar(*text, name));
+  }
+  read_whitespace(fields, found);
+  return found;
+}
+
+/// The first that is there of the names that vLLM, Qwen and llama-server have for it.
+void read_any_reasoning_budget(const Fields& fields, ApiRequest& asked) {
+  for (const char* name : {"thinking_token_budget", "thinking_budget", "reasoning_budget_tokens",
+                           "thinking_budget_tokens", "reasoning_budget"}) {
+    if (!asked.generate.reasoning_budget) read_reasoning_budget(fields, name, asked);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> read_stop(const Fields& fields, const std::string& name, const BodyLimits& limits) {
+  const Json* stop = fields.find(name);
+  if (stop == nullptr) return {};
+  std::vector<std::string> strings;
+  const auto add = [&](const Json& item, const std::string& path) {
+    if (!item.is_string()) refuse_kind(path, "a string", item);
+    if (item.as_string().empty()) refuse_field(path, "invalid_value", "must not be empty");
+    if (item.as_string().size() > limits.stop_bytes) {
+      refuse_field(path, "too_long", "has more than " + std::to_string(limits.stop_bytes) + " bytes");
+    }
+    strings.push_back(item.as_string());
+  };
+  if (stop->is_string()) {
+    add(*stop, name);
+  } else if (stop->is_array()) {
+    if (stop->size() > limits.stop_strings) {
+      refuse_field(
+          name, "too_many",
+          std::to_string(stop->size()) + " strings, more than " + std::to_string(limits.stop_strings));
+    }
+    for (std::size_t i = 0; i < stop->size(); ++i) add(stop->as_array()[i], item_of(name, i));
+  } else {
+    refuse_kind(name, "a string or an array of strings", *stop);
+  }
+  return strings;
+}
+
+void read_token_limit(const Fields& fields, const char* name, const BodyLimits& limits,
+                      GenerateRequest& generate) {
+  const Json* value = fields.find(name);
+  if (value == nullptr) return;
+  generate.unlimited = value->is_int() && value->as_int() == -1;
+  if (generate.unlimited) {
+    generate.max_tokens.reset();
+  } else {
+    generate.max_tokens = static_cast<std::uint32_t>(*fields.integer(name, 1, limits.max_tokens));
+  }
+}
+
+void read_basics(const Fields& fields, const BodyLimits& limits, ApiRequest& asked) {
+  GenerateRequest& generate = asked.generate;
+  if (const std::string* model = fields.string("model", limits.label_bytes)) generate.model = *model;
+  if (const std::string* adapter = fields.string("adapter", limits.label_bytes)) generate.adapter = *adapter;
+  generate.n = static_cast<std::uint32_t>(fields.integer("n", 1, limits.choices).value_or(1));
+  generate.cache_prompt = fields.boolean_or("cache_prompt", true);
+  generate.min_cache_tokens =
+      static_cast<std::uint32_t>(fields.integer("min_cache_tokens", 0, kMostToken).value_or(0));
+  if (const std::string* key = fields.string("prompt_cache_key", limits.label_bytes)) {
+    generate.conversation = *key;
+  }
+  if (const std::string* word = fields.string("prompt_cache_retention", limits.label_bytes)) {
+    if (*word == "24h") {
+      generate.disk_retention = std::chrono::hours(24);
+    } else if (*word != "in_memory" && *word != "in-memory") {
+      refuse_field("prompt_cache_retention", "invalid_value", "must be \"in_memory\" or \"24h\"");
+    }
+  }
+  if (const std::string* word = fields.string("priority", limits.label_bytes)) {
+    asked.priority = priority_of(*word);
+    if (!asked.priority) refuse_field("priority", "invalid_value", "must be \"low\", \"normal\" or \"high\"");
+  }
+  if (const std::string* salt = fields.string("cache_salt", limits.label_bytes)) asked.cache_salt = *salt;
+  if (const auto most = fields.integer("truncate_prompt_tokens", -1, kMostToken)) {
+    if (*most == 0) refuse_field("truncate_prompt_tokens", "out_of_range", "must be -1 or at least 1");
+    generate.prompt_tail_tokens = *most < 0 ? 0 : static_cast<std::uint32_t>(*most);
+  }
+  if (const auto own = fields.within("reprise")) {
+    generate.want_timeline = own->boolean_or("timeline", false);
+    generate.want_explained = own->boolean_or("explain", false);
+  }
+  asked.stream = fields.boolean_or("stream", false);
+}
+
+void read_reasoning_budget(const Fields& fields, const char* name, ApiRequest& asked) {
+  const auto tokens = fields.integer(name, -1, kMostCount);
+  if (!tokens) return;
+  asked.generate.reasoning_budget = static_cast<std::int32_t>(*tokens);
+  asked.reasoning_budget_field = fields.path_of(name);
+}
+
+void read_reasoning(const Fields& fields, ApiRequest& asked, Json& extra) {
+  const auto reasoning = fields.within("reasoning");
+  if (!reasoning) return;
+  read_reasoning_budget(*reasoning, "max_tokens", asked);
+  if (const auto enabled = reasoning->boolean("enabled")) extra["enable_thinking"] = *enabled;
+  const std::string* effort = reasoning->string("effort", 64);
+  if (effort != nullptr && *effort == "none") {
+    extra["enable_thinking"] = false;
+  } else if (effort != nullptr) {
+    extra["reasoning_effort"] = *effort;
+  }
+}
+
+ApiRequest read_common(const Fields& fields, const BodyLimits& limits, Manners manners) {
+  ApiRequest asked;
+  GenerateRequest& generate = asked.generate;
+  read_basics(fields, limits, asked);
+  generate.sampling = read_sampling(fields, manners);
+  read_logit_bias(fields, limits, manners, generate);
+  generate.constraint = read_constraint(fields);
+  generate.ignore_eos = fields.boolean_or("ignore_eos", false);
+  if (const auto budget = fields.integer("kv_budget", 0, kMostToken)) {
+    generate.kv_budget = static_cast<std::uint32_t>(*budget);
+  }
+  if (manners != Manners::kAnthropic) {
+    generate.stop = read_stop(fields, "stop", limits);
+    read_token_limit(fields, "n_predict", limits, generate);
+  }
+  read_token_limit(fields, "max_tokens", limits, generate);
+  read_ends(fields, limits, generate);
+  read_samplers(fields, limits, generate);
+  read_any_reasoning_budget(fields, asked);
+  if (manners != Manners::kLlamaServer) return asked;
+  asked.any_model = true;
+  read_as_llama_server(fields, generate.sampling);
+  generate.ban_eos = generate.ignore_eos;
+  return asked;
+}
+
+void read_progress(const Fields& fields, ApiRequest& asked, bool& timings_per_token) {
+  asked.generate.want_progress = fields.boolean_or("return_progress", false) && asked.stream;
+  timings_per_token = fields.boolean_or("timings_per_token", false);
+}
+
+}  // namespace reprise::protocol
