@@ -117,7 +117,7 @@ class DeviceWorkerContract : public testing::Test {
   template <class Job>
   class Asked {
    public:
-    explicit Asked(runtime::BlockingReply<typename Job::Reply>* slot) : slot_(slot) {}
+    explicit Asked(runtime::ref_detail::BlockingReply<typename Job::Reply>* slot) : slot_(slot) {}
     /// Once.
     typename Job::Reply get() const {
       auto answer = slot_->wait_until(runtime::deadline_after(30s));
@@ -126,11 +126,11 @@ class DeviceWorkerContract : public testing::Test {
     }
 
    private:
-    runtime::BlockingReply<typename Job::Reply>* const slot_;  // owned by its two sides
+    runtime::ref_detail::BlockingReply<typename Job::Reply>* const slot_;  // owned by its two sides
   };
   template <class Job>
   Asked<Job> post(Job job) {
-    auto* slot = new runtime::BlockingReply<typename Job::Reply>();
+    auto* slot = new runtime::ref_detail::BlockingReply<typename Job::Reply>();
     runtime::ref_detail::ask<Job>(*worker_.cell(), std::move(job),
                                   runtime::ReplyTo<typename Job::Reply>(slot), runtime::deadline_after(30s));
     return Asked<Job>(slot);
