@@ -11,7 +11,7 @@
 #include "actors/request/text_pool.h"
 #include "actors/served/model_directory.h"
 #include "actors/tiers/host_tier.h"
-#include "actors/tiers/name_records.h"
+#include "actors/tiers/store_io.h"
 #include "actors/tiers/store_tier.h"
 #include "actors/tiers/tier_stack.h"
 #include "base/bounded_count.h"
@@ -93,7 +93,6 @@ Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
       mask_makers(std::make_shared<const TextPool>(system, TextPool::kMaskMakers,
                                                    TextPool::limits_for_masks(options.most_requests),
                                                    directory, restarts)) {
-  if (const auto fault = options.worker.pressure.fault()) throw std::invalid_argument(*fault);
   for (const ModelSpec& spec : options.models) {
     protocol::ModelCard card;
     card.id = spec.name;
@@ -304,18 +303,6 @@ std::size_t Engine::running_requests() const {
 
 const WorkerFigures& Engine::device_figures(const std::string& device) const {
   return *parts_->board->of(device);
-}
-
-void Engine::inject(protocol::InjectFault fault) {
-  static_cast<void>(parts_->supervisor.ask_blocking(fault, std::chrono::seconds(60)));
-}
-
-void Engine::inject(protocol::InjectCrash crash) {
-  if (crash.where != protocol::InjectCrash::Where::kTexts) {
-    static_cast<void>(parts_->supervisor.ask_blocking(crash, std::chrono::seconds(60)));
-  } else if (parts_->options.worker.obey_faults) {
-    parts_->texts->crash();
-  }
 }
 
 // -- models

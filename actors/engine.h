@@ -32,10 +32,7 @@
 namespace reprise::runtime {
 class System;
 }
-namespace reprise::protocol {
-struct InjectFault;
-struct InjectCrash;
-}  // namespace reprise::protocol
+namespace reprise::protocol {}  // namespace reprise::protocol
 
 namespace reprise::actors {
 
@@ -81,11 +78,6 @@ class Engine : public protocol::Service, public protocol::ServerDesk, private pr
   /// Waits until every model and its adapters are loaded or have failed; returns the first error, if any.
   std::optional<protocol::ServiceError> wait_until_ready(std::chrono::milliseconds timeout);
 
-  /// For tests: injects a fault, if the worker was configured to allow it. Returns when the worker has
-  /// received it.
-  void inject(protocol::InjectFault fault);
-  /// For tests: returns after the crash.
-  void inject(protocol::InjectCrash crash);
   std::size_t running_requests() const;
   /// `device`: its name.
   const WorkerFigures& device_figures(const std::string& device) const;

@@ -82,7 +82,6 @@ auto named(List& list, const std::string& name) {
   return std::find_if(list.begin(), list.end(), [&](const auto& one) { return one.name == name; });
 }
 
-constexpr std::chrono::minutes kWorkerDeadline{10};
 constexpr std::chrono::milliseconds kWatchPeriod{50};
 constexpr std::chrono::milliseconds kLastWords{500};  // for answers to reach their clients
 
@@ -357,7 +356,6 @@ void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
     if (registry.budget_bytes == 0) {
       registry.budget_bytes = loaded.state_bytes;  // the worker applies its eviction marks
     } else {
-      registry.evict_percent = options_.worker.pressure.evict;
     }
     registry.figures = managed.figures;
     registry.warn = options_.log;
@@ -741,42 +739,5 @@ Task<void> ModelSupervisor::lose_device(Device& device, std::string why) {
 }
 
 // -- for tests
-
-// A copy: devices may be added or replaced while the caller waits for an answer.
-std::vector<runtime::RefOf<DeviceWorker>> ModelSupervisor::workers(const std::string& wanted) const {
-  std::vector<runtime::RefOf<DeviceWorker>> workers;
-  for (const auto& [name, device] : devices_) {
-    if (wanted.empty() || wanted == name) workers.push_back(device.worker);
-  }
-  return workers;
-}
-
-Task<protocol::Nothing> ModelSupervisor::on(protocol::InjectFault fault) {
-  for (const auto& worker : workers(fault.device)) {
-    auto asked = worker.ask(fault, kWorkerDeadline);
-    const Result<protocol::Nothing> injected = co_await asked;
-    static_cast<void>(injected);
-  }
-  co_return protocol::Nothing{};
-}
-
-Task<protocol::Nothing> ModelSupervisor::on(protocol::InjectCrash crash) {
-  using Where = protocol::InjectCrash::Where;
-  if (!options_.worker.obey_faults) co_return protocol::Nothing{};
-  if (crash.where == Where::kSupervisor) throw std::runtime_error("a crash of the supervisor was injected");
-  if (crash.where == Where::kDevice) {
-    for (const auto& worker : workers("")) worker.stop();  // nobody asked it to: the same as an exception
-  }
-  std::vector<runtime::RefOf<PrefixRegistry>> registries;
-  for (const auto& [name, managed] : models_) {
-    if (crash.where == Where::kRegistries && managed.registry) registries.push_back(managed.registry);
-  }
-  for (const auto& registry : registries) {
-    auto asked = registry.ask(crash, kWorkerDeadline);
-    const Result<protocol::Nothing> failed = co_await asked;
-    static_cast<void>(failed);
-  }
-  co_return protocol::Nothing{};
-}
 
 }  // namespace reprise::actors

@@ -33,10 +33,9 @@
 #include <vector>
 
 #include "actors/engine_options.h"
-#include "actors/request/request_roll.h"
+#include "actors/request/request_actor.h"
 #include "actors/served/model_directory.h"
 #include "actors/served/restart_log.h"
-#include "actors/worker/step_watch.h"
 #include "actors/worker/worker_figures.h"
 #include "protocol/server_desk.h"
 #include "runtime/actor.h"
@@ -95,9 +94,8 @@ bool is_adapter_name(const std::string& name);
 
 class ModelSupervisor : public runtime::Actor {
  public:
-  using Accepts =
-      runtime::Messages<LoadModel, UnloadModel, LoadModelAdapter, UnloadModelAdapter, protocol::ArchFailed,
-                        RegistryStarted, runtime::Down, protocol::InjectFault, protocol::InjectCrash>;
+  using Accepts = runtime::Messages<LoadModel, UnloadModel, LoadModelAdapter, UnloadModelAdapter,
+                                    protocol::ArchFailed, RegistryStarted, runtime::Down>;
   static constexpr const char* kName = "supervisor";
   static constexpr std::uint32_t kMostRestarts = 3;
   static constexpr std::chrono::minutes kRestartWindow{10};
@@ -116,8 +114,6 @@ class ModelSupervisor : public runtime::Actor {
   void on(protocol::ArchFailed failed);
   void on(RegistryStarted started);
   void on(runtime::Down down);
-  runtime::Task<protocol::Nothing> on(protocol::InjectFault fault);
-  runtime::Task<protocol::Nothing> on(protocol::InjectCrash crash);
 
  private:
   using Error = std::optional<protocol::ServiceError>;
@@ -183,8 +179,7 @@ class ModelSupervisor : public runtime::Actor {
   void look_at(Device& device);
   void replace_worker(Device& device, const std::string& why);
   runtime::Task<void> lose_device(Device& device, std::string why);
-  // Empty: all devices.
-  std::vector<runtime::RefOf<DeviceWorker>> workers(const std::string& wanted) const;
+  // Empty: of all devices.
 
   EngineOptions options_;
   const std::shared_ptr<ModelDirectory> directory_;

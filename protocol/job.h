@@ -206,7 +206,7 @@ struct Opened {
   SequenceId sequence{};
   std::uint64_t price_bytes = 0;
 };
-/// Answered when memory for the sequence is available, in the order of actors/worker/admission_order.h. Idle
+/// Answered when memory for the sequence is available, in the order of actors/worker/admission.h. Idle
 /// sequences are admitted only while no other waits.
 struct OpenSequence {
   using Reply = JobResult<Opened>;
@@ -477,31 +477,6 @@ struct Memory {
 };
 struct QueryMemory {
   using Reply = Memory;
-};
-
-/// For tests: a handler of one of the engine's actors throws. Obeyed where faults are.
-struct InjectCrash {
-  using Reply = Nothing;
-  enum class Where : std::uint8_t { kTexts, kRegistries, kDevice, kSupervisor };
-  Where where = Where::kTexts;
-};
-
-/// For tests of what happens when things break. A worker obeys only if it was made to.
-struct InjectFault {
-  using Reply = Nothing;
-  enum class Kind : std::uint8_t {
-    kOutOfMemory,
-    kFailedStep,
-    kNanState,
-    kHang,
-    kDamage,     // of all snapshots, as their checksums tell
-    kWrongBits,  // the same, and they do not
-    kDeviceLost,
-  };
-  Kind kind = Kind::kFailedStep;
-  std::uint32_t after_steps = 0;
-  std::uint32_t hang_ms = 0;
-  std::string device{};  // where; empty: on all
 };
 
 }  // namespace reprise::protocol

@@ -4,7 +4,7 @@
 // pins its states (protocol/pin.h). Deleting the name drops the ticket, which ends the pin.
 //
 // Names are scoped by tenant and cache_salt, and live until they expire or are deleted. If a listener stores
-// changes outside the process (actors/tiers/store_writer.h), load() restores them after a restart.
+// changes outside the process (actors/tiers/store_io.h), load() restores them after a restart.
 //
 // Bounds: kMaxNames and kMaxTenantBytes per tenant over all salts, kMaxBytes over all tenants; more is
 // refused. Threading: any thread.

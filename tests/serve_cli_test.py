@@ -32,7 +32,7 @@ class Help(unittest.TestCase):
         for name in names:
             self.assertRegex(short, rf"(?<![\w-]){re.escape(name)}(?![\w-])")
         self.assertLess(short.index("--port"), short.index("Further options"))
-        self.assertGreater(short.index("--cache-choosy-percent"), short.index("Further options"))
+        self.assertGreater(short.index("--cache-verify-percent"), short.index("Further options"))
 
     def test_values_have_types_ranges_and_defaults(self):
         full = run("serve", "--help-all").stdout

@@ -70,7 +70,7 @@ class Workloads(unittest.TestCase):
         done = bench("--concurrency", "12", "--prompt", "64")
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines() if line.startswith("| ")]
-        prices, sharing, (none, marks) = lines[1], lines[3], lines[5:]
+        prices, sharing, (never, ahead) = lines[1], lines[3], lines[5:]
         state, page, alone, one_more = (float(cell) for cell in prices[:4])
         self.assertAlmostEqual(alone, state + 3 * page, delta=2)
         self.assertAlmostEqual(one_more, state + 2 * page, delta=2)
@@ -78,8 +78,8 @@ class Workloads(unittest.TestCase):
         self.assertLessEqual(int(sharing[2]), max(int(sharing[3]), int(sharing[1])), "no more than their bytes allow")
         self.assertLessEqual(int(sharing[1]), 10, "the memory is for ten")
         self.assertGreater(int(sharing[2]), 0)
-        self.assertEqual(int(none[4]), 0)
-        self.assertGreater(int(marks[4]), 0)
+        self.assertEqual(int(never[4]), 0)
+        self.assertGreater(int(ahead[4]), 0)
 
     def test_lookups(self):
         done = bench("--lookup")
@@ -94,8 +94,8 @@ class Workloads(unittest.TestCase):
                 self.assertEqual(row[11].strip(), "PASS" if tree < min(blocks) else "SHORT")
 
     @needs("unsanitized", not SANITIZED, "it takes minutes under a sanitizer")
-    def test_what_marks_cost(self):
-        done = bench("--workload", "chat", "--scale", "0.1", "--memory-mb", "4", "--whole-memory", "--marks-cost")
+    def test_what_evicting_ahead_costs(self):
+        done = bench("--workload", "chat", "--scale", "0.1", "--memory-mb", "4", "--whole-memory", "--ahead-cost")
         self.assertEqual(done.returncode, 0, done.stderr)
         head, row = ([cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines() if line.startswith("| "))
         self.assertEqual(row[:2], ["chat", "4 MiB"])
@@ -103,7 +103,7 @@ class Workloads(unittest.TestCase):
         self.assertEqual(row[10], "PASS" if float(row[4]) <= 1 else "SHORT")
 
     def test_what_makes_no_sense(self):
-        for options in (["--concurrency", "0"], ["--concurrency", "251"], ["--lookup", "--json"], ["--workload", "chat", "--marks-cost", "--json"], ["--workload", "everything"], ["--workload", "chat", "--scale", "0"],
+        for options in (["--concurrency", "0"], ["--concurrency", "251"], ["--lookup", "--json"], ["--workload", "chat", "--ahead-cost", "--json"], ["--workload", "everything"], ["--workload", "chat", "--scale", "0"],
                         ["--workload", "chat", "--memory-mb", "-1"], ["--workload", "chat", "--cache"]):
             done = bench(*options)
             self.assertEqual(done.returncode, 2, options)

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <stdexcept>
 #include <utility>
 
 #include "actors/cache/cache_view.h"
@@ -47,10 +46,6 @@ void PrefixRegistry::on_start() {
   publish();
   launch(expire_now_and_then());
   if (options_.supervisor) options_.supervisor.tell(RegistryStarted{options_.model});
-}
-
-protocol::Nothing PrefixRegistry::on(protocol::InjectCrash) {
-  throw std::runtime_error("a crash of a registry was injected");
 }
 
 CacheTime PrefixRegistry::now() const {
@@ -417,8 +412,7 @@ Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
   if (adopted) {
     latest_ = inserted.entry;  // only now: if adoption fails, the previous one must still be protected
     offer_below(taken, origin);
-    relieve_if_full();
-  }  // otherwise the tombstone has the reason
+  }  // else its place says why it is not there
   co_return adopted;
 }
 
@@ -459,30 +453,6 @@ Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {
     adopted_bytes_ = dropped.adopted_bytes;
     if (victim->id == entry) co_return false;
   }
-}
-
-void PrefixRegistry::relieve_if_full() {
-  if (options_.evict_percent >= 100 || relieving_) return;
-  if (adopted_bytes_ <= budget_for_snapshots() / 100 * options_.evict_percent) return;
-  relieving_ = true;
-  launch(relieve());
-}
-
-Task<void> PrefixRegistry::relieve() {
-  constexpr std::uint32_t kSlack = 5;  // percent below the mark, so that one more entry does not restart it
-  const std::uint64_t enough =
-      budget_for_snapshots() / 100 * (options_.evict_percent - std::min(kSlack, options_.evict_percent));
-  const std::uint32_t generation = generation_;
-  while (generation == generation_ && adopted_bytes_ > enough) {
-    const std::optional<EntryInfo> victim = cache_.least_valuable(now(), false);
-    if (!victim || victim->id == latest_) break;  // likely to be used next
-    cache_.remove(victim->id, MissReason::kEvicted);
-    Task<protocol::Dropped> dropping = drop(id_of(victim->snapshot));
-    const protocol::Dropped dropped = co_await dropping;
-    if (generation == generation_) adopted_bytes_ = dropped.adopted_bytes;
-  }
-  relieving_ = false;
-  publish();
 }
 
 void PrefixRegistry::on(protocol::DropEntry dropped) {

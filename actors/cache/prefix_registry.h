@@ -66,10 +66,7 @@ struct RegistryOptions : RegistrySettings {
   runtime::Ref<RegistryStarted> supervisor{};      // may be null
   std::shared_ptr<RegistryFigures> figures{};      // null: the registry creates its own
   std::function<void(const std::string&)> warn{};  // may be empty
-  protocol::TierRef tier{};                        // below the device; may be null
-  /// Percent of the budget above which entries are evicted ahead of need, so that the next one is adopted at
-  /// once. 100: never.
-  std::uint32_t evict_percent = 100;
+  protocol::TierRef tier{};                        // below the device; may be nobody
 };
 
 /// Sets the worker and generation of a loaded model, also after a reload.
@@ -86,8 +83,7 @@ class PrefixRegistry : public runtime::Actor {
   using Accepts =
       runtime::Messages<protocol::Announce, protocol::Lookup, protocol::EndLease, protocol::CheckpointTaken,
                         protocol::Settle, protocol::Pin, protocol::EndFlight, protocol::DropEntry,
-                        protocol::DropNamespaces, protocol::Reclaim, protocol::ViewCache,
-                        protocol::InjectCrash, BindRegistry>;
+                        protocol::DropNamespaces, protocol::Reclaim, protocol::ViewCache, BindRegistry>;
   static constexpr const char* kName = "registry";
   static constexpr std::uint32_t kMostRestarts = 3;
   static constexpr std::chrono::minutes kRestartWindow{1};
@@ -108,7 +104,6 @@ class PrefixRegistry : public runtime::Actor {
   protocol::Nothing on(protocol::DropNamespaces drop);
   protocol::CacheView on(protocol::ViewCache view);
   runtime::Task<protocol::Reclaimed> on(protocol::Reclaim reclaim);
-  protocol::Nothing on(protocol::InjectCrash crash);
   void on(BindRegistry bind);
 
  private:
@@ -168,9 +163,6 @@ class PrefixRegistry : public runtime::Actor {
   std::size_t likely_enough(std::uint64_t bytes) const;
   runtime::Task<bool> adopt(protocol::SnapshotId snapshot, EntryId entry);
   std::uint64_t budget_for_snapshots() const;
-  /// Starts relieve() if the budget is filled beyond evict_percent and it is not running.
-  void relieve_if_full();
-  runtime::Task<void> relieve();
   void pass(Flight& flight, std::uint32_t up_to);
   /// Tells the worker, if a reclaim fell short, that there is more to reclaim.
   void offer();
@@ -186,9 +178,8 @@ class PrefixRegistry : public runtime::Actor {
   BindRegistry bound_{};  // the last binding
   std::uint32_t generation_ = 0;
   protocol::ArchId arch_{};
-  bool fell_short_ = false;  // the last reclaim freed less than requested
-  EntryId latest_ = 0;       // created or used last
-  bool relieving_ = false;   // relieve() is running
+  bool fell_short_ = false;  // of what the worker wanted to reclaim last
+  EntryId latest_ = 0;       // made or used last
   std::uint64_t adopted_bytes_ = 0;
   std::unordered_map<protocol::FlightNumber, Flight> flights_;
   std::unordered_map<FlightId, protocol::FlightNumber> numbers_;  // flights in the cache

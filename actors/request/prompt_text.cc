@@ -1,12 +1,13 @@
 #include "actors/request/prompt_text.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <new>
 #include <random>
 #include <stdexcept>
+#include <string_view>
 
-#include "actors/request/infill_tokens.h"
 #include "models/text/regex.h"
 
 namespace reprise::actors {
@@ -15,6 +16,77 @@ using protocol::ServiceError;
 using protocol::ServiceErrorCode;
 
 namespace {
+
+// -- texts with a gap
+
+struct GapMarks {
+  std::string_view prefix, suffix, middle;
+};
+constexpr std::array kGapMarks = {
+    GapMarks{"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"},
+    GapMarks{"<fim_prefix>", "<fim_suffix>", "<fim_middle>"},
+    GapMarks{"<fim-prefix>", "<fim-suffix>", "<fim-middle>"},
+    GapMarks{"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"},
+    GapMarks{"▁<PRE>", "▁<SUF>", "▁<MID>"},
+    GapMarks{"<PRE>", "<SUF>", "<MID>"},
+    GapMarks{"[PREFIX]", "[SUFFIX]", "[MIDDLE]"},
+    GapMarks{"<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>"},
+};
+constexpr std::array<std::string_view, 3> kFileMarks = {"<|file_sep|>", "<file_sep>", "<|file_separator|>"};
+
+struct Marks {
+  TokenId prefix, suffix, middle;
+};
+
+std::optional<Marks> marks_of(const models::Tokenizer& tokenizer) {
+  for (const GapMarks& known : kGapMarks) {
+    const auto prefix = tokenizer.find(known.prefix);
+    const auto suffix = tokenizer.find(known.suffix);
+    const auto middle = tokenizer.find(known.middle);
+    if (prefix && suffix && middle) return Marks{*prefix, *suffix, *middle};
+  }
+  return std::nullopt;
+}
+
+std::optional<TokenId> file_mark_of(const models::Tokenizer& tokenizer) {
+  for (const std::string_view known : kFileMarks) {
+    if (const auto mark = tokenizer.find(known)) return mark;
+  }
+  return std::nullopt;
+}
+
+// The tokens of a text with a gap, for models whose vocabulary has marks for its places:
+//
+//   [BOS] [files] PREFIX before the gap SUFFIX behind it MIDDLE opening
+//
+// Which tokens are the marks is known by how families write them. Nothing where the vocabulary has no such marks. Marks
+// that stand in the texts are text.
+std::optional<TokenList> infill_tokens(const protocol::InfillPrompt& prompt,
+                                       const models::Tokenizer& tokenizer) {
+  const std::optional<Marks> marks = marks_of(tokenizer);
+  if (!marks) return std::nullopt;
+  TokenList tokens;
+  const auto add_text = [&](const std::string& text) {
+    const TokenList more = tokenizer.encode(text, {.parse_special = false});
+    tokens.insert(tokens.end(), more.begin(), more.end());
+  };
+  if (tokenizer.adds_bos() && tokenizer.bos()) tokens.push_back(*tokenizer.bos());
+  const std::optional<TokenId> file_mark = file_mark_of(tokenizer);
+  for (const protocol::InfillPrompt::File& file : prompt.files) {
+    if (file_mark) tokens.push_back(*file_mark);
+    add_text(file.name + "\n" + file.text + (file_mark ? "" : "\n"));
+  }
+  if (file_mark && !prompt.files.empty()) tokens.push_back(*file_mark);
+  tokens.push_back(marks->prefix);
+  add_text(prompt.prefix);
+  tokens.push_back(marks->suffix);
+  add_text(prompt.suffix);
+  tokens.push_back(marks->middle);
+  if (!prompt.opening.empty()) add_text(prompt.opening);
+  return tokens;
+}
+
+// -- prompts
 
 constexpr std::size_t kTailBytes = 64;
 

@@ -1,23 +1,246 @@
 #pragma once
-// TextPool: the text actors of an engine, side by side behind one queue (text_queue.h), so that one long text holds up
-// nobody but those behind it, and one tenant's texts nobody else's.
+// The text actors of an engine, and the pool in which they are side by side: they tokenize, detokenize and render, for
+// those who ask for just that and for requests with long texts, and make masks of tokens that take their time, away from
+// the threads of those who ask.
 //
-// Failure: its actors'. One that fails without end stops for good and gets no more jobs.
+// TextQueue has the jobs that wait for one of the actors. Tenants take turns (base/fair_queue.h): no tenant keeps others
+// waiting behind more than the jobs that run, none has all actors at once, and the one that fills its share is refused, not
+// the others. Jobs whose askers have gone are dropped.
 //
-// Threading: ask() within an actor's turn, as all asks; the rest from any thread.
+// Failure: a text or a template that throws is that job's answer, and the actor goes on. Whatever else leaves a handler of
+// a TextActor makes it start anew: it holds nothing, so nothing is lost but the job. Several such failures a minute are
+// told by Engine::health(). One that fails without end stops for good and gets no more jobs; without any, everything is
+// refused. The queue is made anew, too, and what waited is answered with an error.
+//
+// Threading: a TextActor has a thread of its own, for a text may be long and other actors must not wait for it; it has a
+// lower priority than those that compute. The queue is an actor on the pool. TextPool::ask() within an actor's turn, as all
+// asks; the rest of it, and TextProgress, from any thread.
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "actors/request/text_actor.h"
-#include "actors/request/text_queue.h"
+#include "actors/request/prompt_text.h"
+#include "actors/served/model_directory.h"
+#include "actors/served/restart_log.h"
+#include "base/fair_queue.h"
+#include "protocol/grammar/mask_maker.h"
+#include "protocol/service.h"
+#include "runtime/actor.h"
 #include "runtime/system.h"
+#include "runtime/ticks.h"
 
 namespace reprise::actors {
+
+// -- jobs
+
+struct TokenizeJob {
+  using Reply = protocol::Answer<protocol::Tokenized>;
+  protocol::TokenizeRequest request;
+
+  protocol::TextCaller caller() const { return request.caller; }
+};
+struct DetokenizeJob {
+  using Reply = protocol::Answer<protocol::Detokenized>;
+  protocol::DetokenizeRequest request;
+
+  protocol::TextCaller caller() const { return request.caller; }
+};
+struct RenderJob {
+  using Reply = protocol::Answer<protocol::Rendered>;
+  protocol::RenderRequest request;
+
+  protocol::TextCaller caller() const { return request.caller; }
+};
+
+struct TextOfRequest {
+  std::shared_ptr<const protocol::GenerateRequest> request;
+  std::shared_ptr<const ServedModel> model;
+  // HistoryJob: what the assistant said, the chat's turns that are known as they were sampled, and this one's where it is kept.
+  Json reply{};
+  std::vector<protocol::RecognizedTurn> turns{};
+  protocol::SharedTurn reply_turn{};
+
+  protocol::TextCaller caller() const { return {request->tenant, request->text_time}; }
+};
+/// prepare_prompt() of prompt_text.h and history_after() of the chat format.
+struct PrepareJob {
+  using Reply = Outcome<PreparedPrompt, protocol::ServiceError>;
+  TextOfRequest of;
+
+  protocol::TextCaller caller() const { return of.caller(); }
+};
+struct HistoryJob {
+  using Reply = protocol::Answer<TokenList>;
+  TextOfRequest of;
+
+  protocol::TextCaller caller() const { return of.caller(); }
+};
+
+/// The mask behind the tokens that the reply has, where it is not known yet. Whoever asks leaves the constraint alone
+/// until the answer.
+struct MaskJob {
+  using Reply = Outcome<SharedMask, protocol::ServiceError>;
+  std::shared_ptr<protocol::grammar::ReplyConstraint> of;
+  protocol::TextCaller asked_by{};
+
+  protocol::TextCaller caller() const { return asked_by; }
+};
+
+class TextActor;
+
+/// One job with the way back to its asker.
+class TextWork {
+ public:
+  TextWork() = default;
+  virtual ~TextWork() = default;
+  TextWork(const TextWork&) = delete;
+  TextWork& operator=(const TextWork&) = delete;
+
+  virtual protocol::TextCaller caller() const = 0;
+  /// Returns whether the asker still waits.
+  virtual bool wanted() const = 0;
+  /// Does it on the actor's thread, and answers.
+  virtual void run(const TextActor& actor) = 0;
+  virtual void refuse(protocol::ServiceError error) = 0;
+};
+
+/// Microseconds that the calling thread has run.
+std::uint64_t thread_us();
+
+template <class Job>
+class TextWorkOf final : public TextWork {
+ public:
+  TextWorkOf(Job job, runtime::ReplyTo<typename Job::Reply> reply)
+      : job_(std::move(job)), reply_(std::move(reply)) {}
+
+  protocol::TextCaller caller() const override { return job_->caller(); }
+  bool wanted() const override { return reply_.wanted(); }
+  void run(const TextActor& actor) override;
+  void refuse(protocol::ServiceError error) override { reply_.answer(typename Job::Reply(std::move(error))); }
+
+ private:
+  std::optional<Job> job_;
+  runtime::ReplyTo<typename Job::Reply> reply_;
+};
+
+/// Answered when the work has been done, or its asker has gone.
+struct DoTextWork {
+  using Reply = protocol::Nothing;
+  std::unique_ptr<TextWork> work;
+};
+
+// -- actors
+
+class TextActor : public runtime::Actor {
+ public:
+  using Accepts = runtime::Messages<DoTextWork>;
+  static constexpr const char* kName = "texts";
+  static constexpr std::uint32_t kMostJobs = 64;  // that wait in the pool, for each actor
+
+  TextActor(std::shared_ptr<const ModelDirectory> directory, std::shared_ptr<Restarts> restarts)
+      : directory_(std::move(directory)), restarts_(std::move(restarts)) {}
+
+  void on_start();
+  protocol::Nothing on(DoTextWork work);
+
+  // Each returns the answer to its job. `wanted` returns whether the asker still waits; work stops when it does not.
+  TokenizeJob::Reply done(const TokenizeJob& job, const protocol::grammar::IsWanted& wanted) const;
+  DetokenizeJob::Reply done(const DetokenizeJob& job, const protocol::grammar::IsWanted& wanted) const;
+  RenderJob::Reply done(const RenderJob& job, const protocol::grammar::IsWanted& wanted) const;
+  PrepareJob::Reply done(const PrepareJob& job, const protocol::grammar::IsWanted& wanted) const;
+  HistoryJob::Reply done(const HistoryJob& job, const protocol::grammar::IsWanted& wanted) const;
+  MaskJob::Reply done(const MaskJob& job, const protocol::grammar::IsWanted& wanted) const;
+
+ private:
+  protocol::Answer<std::shared_ptr<const ServedModel>> find(const std::string& name, bool wants_text) const;
+
+  const std::shared_ptr<const ModelDirectory> directory_;
+  const std::shared_ptr<Restarts> restarts_;
+};
+
+// The job is destroyed and its time is charged before the answer is sent, since the asker may continue at once.
+template <class Job>
+void TextWorkOf<Job>::run(const TextActor& actor) {
+  const std::uint64_t began = thread_us();
+  typename Job::Reply made = actor.done(*job_, [this] { return reply_.wanted(); });
+  const protocol::TextTime time = job_->caller().time;
+  job_.reset();
+  if (time) time->fetch_add(thread_us() - began, std::memory_order_relaxed);
+  reply_.answer(std::move(made));
+}
+
+// -- the queue
+
+/// TextProgress records when a job of the pool last ended, so that /health can report a pool that is stuck.
+class TextProgress {
+ public:
+  static constexpr std::chrono::seconds kPatience{10};
+
+  /// `held_up`: jobs that wait while every actor is at work.
+  void note(std::size_t held_up, bool one_ended, runtime::TimePoint now) {
+    // Relaxed: a report that is a moment old will do.
+    const bool begins = held_up_.exchange(held_up, std::memory_order_relaxed) == 0 && held_up > 0;
+    if (begins || one_ended) since_.store(now, std::memory_order_relaxed);
+  }
+  /// Returns what is wrong if jobs wait and none has ended for `kPatience`; else nothing.
+  std::optional<std::string> problem(runtime::TimePoint now = runtime::Clock::now()) const;
+
+ private:
+  std::atomic<std::size_t> held_up_{0};
+  std::atomic<runtime::TimePoint> since_{};  // the last job ended, or the first began to wait
+};
+
+class TextQueue : public runtime::Actor {
+ public:
+  using Accepts = runtime::Messages<TokenizeJob, DetokenizeJob, RenderJob, PrepareJob, HistoryJob, MaskJob>;
+  using Limits = FairQueue<std::unique_ptr<TextWork>>::Limits;
+  static constexpr const char* kName = "text queue";
+  static constexpr runtime::MailboxSpec kMailbox{.capacity = 4096, .overload = runtime::Overload::kReject};
+
+  TextQueue(const Limits& limits, std::vector<runtime::RefOf<TextActor>> actors,
+            std::shared_ptr<TextProgress> progress);
+
+  void on(TokenizeJob job, runtime::ReplyTo<TokenizeJob::Reply> reply) {
+    add(std::move(job), std::move(reply));
+  }
+  void on(DetokenizeJob job, runtime::ReplyTo<DetokenizeJob::Reply> reply) {
+    add(std::move(job), std::move(reply));
+  }
+  void on(RenderJob job, runtime::ReplyTo<RenderJob::Reply> reply) { add(std::move(job), std::move(reply)); }
+  void on(PrepareJob job, runtime::ReplyTo<PrepareJob::Reply> reply) {
+    add(std::move(job), std::move(reply));
+  }
+  void on(HistoryJob job, runtime::ReplyTo<HistoryJob::Reply> reply) {
+    add(std::move(job), std::move(reply));
+  }
+  void on(MaskJob job, runtime::ReplyTo<MaskJob::Reply> reply) { add(std::move(job), std::move(reply)); }
+
+ private:
+  template <class Job>
+  void add(Job job, runtime::ReplyTo<typename Job::Reply> reply) {
+    enter(std::make_unique<TextWorkOf<Job>>(std::move(job), std::move(reply)));
+  }
+  void enter(std::unique_ptr<TextWork> work);
+  /// Gives free actors what waits.
+  void hand_out();
+  std::optional<std::size_t> free_actor();
+  runtime::Task<void> run(std::size_t actor, std::string owner, std::unique_ptr<TextWork> work);
+  void note(bool one_ended);
+
+  const std::vector<runtime::RefOf<TextActor>> actors_;
+  const std::shared_ptr<TextProgress> progress_;
+  std::vector<std::size_t> free_;  // of actors_
+  FairQueue<std::unique_ptr<TextWork>> queue_;
+};
+
+// -- the pool
 
 class TextPool {
  public:
@@ -51,13 +274,6 @@ class TextPool {
   }
   /// Returns what is wrong if jobs wait and none comes to its end; else nothing.
   std::optional<std::string> problem() const { return progress_->problem(); }
-
-  /// For tests: every one throws in a handler.
-  void crash() const {
-    for (const runtime::RefOf<TextActor>& actor : actors_) {
-      static_cast<void>(actor.ask_blocking(protocol::InjectCrash{}, std::chrono::seconds(60)));
-    }
-  }
 
   /// Returns the number of text actors for a system with `workers` workers. It is at least two, because one tenant may
   /// occupy all but one.

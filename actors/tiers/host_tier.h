@@ -8,21 +8,24 @@
 //
 // A state that would be computed sooner, by more than TierFigures::kMayLose and as far as both speeds are known, is left.
 //
+// SummedBytes holds the blocks: a copy of bytes with digests of its pieces, so that it can be proven to be what it was.
+// Large ones are copied, and compared, by several threads at once; these have ended when the copy returns.
+//
 // Failure: what leaves a handler makes it start anew, with nothing.
 // Threading: an actor on a thread of its own: it copies much. Copies and digests of large blocks are shared with a few
 // threads that live for that copy alone (base/in_parallel.h), and touch nothing else of it.
 
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <map>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "actors/tiers/namespace_index.h"
 #include "actors/tiers/snapshot_source.h"
-#include "actors/tiers/store_queue.h"
-#include "actors/tiers/summed_bytes.h"
 #include "actors/tiers/tier_figures.h"
 #include "actors/tiers/tier_settings.h"
 #include "base/bounded_count.h"
@@ -30,6 +33,29 @@
 #include "runtime/actor.h"
 
 namespace reprise::actors {
+
+class SummedBytes {
+ public:
+  static constexpr std::size_t kPiece = 256 << 10;  // stays in a core's cache between digest and copy
+
+  SummedBytes() = default;
+  /// Throws std::bad_alloc.
+  explicit SummedBytes(std::span<const std::byte> contents);
+
+  std::size_t size() const { return size_; }
+  /// As they are now. Nobody writes to them but tests of what follows.
+  std::span<std::byte> contents() const { return {bytes_.get(), size_}; }
+
+ private:
+  friend bool copy_compared(std::span<const SummedBytes* const> parts, std::span<std::byte> to);
+
+  std::unique_ptr<std::byte[]> bytes_;
+  std::size_t size_ = 0;
+  std::vector<std::uint64_t> sums_;  // of the pieces, in their order
+};
+
+/// One behind the other, into as many bytes as they are together. False: some are not what they were.
+[[nodiscard]] bool copy_compared(std::span<const SummedBytes* const> parts, std::span<std::byte> to);
 
 class HostTier : public runtime::Actor {
  public:

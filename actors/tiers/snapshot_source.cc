@@ -4,6 +4,7 @@
 #include <chrono>
 #include <ctime>
 #include <new>
+#include <utility>
 
 namespace reprise::actors {
 
@@ -15,7 +16,43 @@ namespace {
 constexpr std::chrono::minutes kDeviceDeadline{1};
 constexpr std::uint64_t kReadAtOnce = 4u << 20;  // bytes that a device copies without computing
 
+constexpr std::chrono::milliseconds kIdlePause{200};
+
 }  // namespace
+
+// -- the queue
+
+bool StoreQueue::push(StoreState job) {
+  auto& queue = job.device_is_idle ? idle_waiting_ : waiting_;
+  queue.push_back(std::move(job));
+  came_.signal();
+  if (queue.size() <= kMostWaiting) return true;
+  queue.pop_front();
+  return false;
+}
+
+runtime::Task<std::optional<StoreState>> StoreQueue::next() {
+  for (;;) {
+    if (!waiting_.empty() || (!idle_waiting_.empty() && idle_waiting_.front().device_is_idle())) {
+      auto& queue = waiting_.empty() ? idle_waiting_ : waiting_;
+      StoreState job = std::move(queue.front());
+      queue.pop_front();
+      co_return job;
+    }
+    const runtime::TimePoint deadline =
+        idle_waiting_.empty() ? runtime::TimePoint::max() : runtime::deadline_after(kIdlePause);
+    auto waiting = came_.wait(deadline);
+    const runtime::Result<void> woken = co_await waiting;
+    if (!woken.ok() && woken.error().code != runtime::ErrorCode::kDeadline) co_return std::nullopt;
+  }
+}
+
+void StoreQueue::clear() {
+  waiting_.clear();
+  idle_waiting_.clear();
+}
+
+// -- one snapshot
 
 SnapshotPlan plan_snapshot(const Key& master, const StoreState& job) {
   SnapshotPlan plan{.keys = keys_of(master, job.kind.model, job.name_space)};

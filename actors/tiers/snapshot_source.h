@@ -1,22 +1,44 @@
 #pragma once
-// A snapshot of a device on its way into a tier: what its chunks are called, and how they are read, page by page,
-// without those that the tier has already.
-//
-// It may go while it is being read: nobody waits for a tier.
+// Snapshots of a device on their way into a tier: the queue in which they wait, what their chunks are called, and how they
+// are read, page by page, without those that the tier has already. A snapshot may go while it waits or is read: nobody
+// waits for a tier.
 //
 // Threading: the actor's that writes.
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "gpu/transfer_buffers.h"
 #include "protocol/snapshots/manifest.h"
 #include "protocol/tier.h"
+#include "runtime/event.h"
 #include "runtime/task.h"
 
 namespace reprise::actors {
+
+/// Those that wait to be read, in the order in which they came. Those that may wait for idle time do so, behind all others.
+/// At most kMostWaiting of each kind wait; of more, the oldest are left.
+class StoreQueue {
+ public:
+  static constexpr std::size_t kMostWaiting = 256;
+
+  /// False: an older one was left for it.
+  bool push(protocol::StoreState job);
+  /// Whose turn it is, when it has come. Nothing: the actor ends.
+  runtime::Task<std::optional<protocol::StoreState>> next();
+  void clear();
+  std::size_t size() const { return waiting_.size() + idle_waiting_.size(); }
+
+ private:
+  std::deque<protocol::StoreState> waiting_;
+  std::deque<protocol::StoreState> idle_waiting_;
+  runtime::Event came_;
+};
 
 struct SnapshotPlan {
   protocol::snapshots::NamespaceKeys keys{};

@@ -21,8 +21,7 @@
 #include <utility>
 
 #include "actors/tiers/namespace_index.h"
-#include "actors/tiers/store_reader.h"
-#include "actors/tiers/store_writer.h"
+#include "actors/tiers/store_io.h"
 #include "actors/tiers/tier_figures.h"
 #include "actors/tiers/tier_settings.h"
 #include "base/bounded_count.h"

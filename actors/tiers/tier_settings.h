@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "gpu/transfer_buffers.h"
-#include "protocol/cache_report.h"
 #include "protocol/snapshots/record_store.h"
 #include "protocol/snapshots/redis_store.h"
 
@@ -47,25 +47,5 @@ struct RemoteTierSettings {
   std::function<void(const std::string&)> log{};    // may be empty
   std::shared_ptr<gpu::TransferBuffers> buffers{};  // as the others'
 };
-
-/// What a StoreTier is told of the place that it looks after.
-struct TierSettings {
-  protocol::Tier tier = protocol::Tier::kDisk;
-  /// A store for one thread; all of them share the breaker.
-  std::function<std::unique_ptr<protocol::snapshots::RecordStore>()> open_store{};
-  std::shared_ptr<protocol::snapshots::StoreBreaker> breaker{};
-  protocol::snapshots::Key master_key{};
-  std::uint64_t most_bytes = 0;  // there; 0: its own business
-  std::chrono::seconds ttl{0};
-  bool even_if_slower = false;
-  bool pack = false;
-  std::uint64_t loading_bytes = 0;
-  std::chrono::milliseconds retry{30'000};
-  std::function<void(const std::string&)> log{};
-  std::shared_ptr<gpu::TransferBuffers> buffers{};
-};
-TierSettings tier_settings(const DiskTierSettings& disk);
-/// `remote` names a store.
-TierSettings tier_settings(const RemoteTierSettings& remote);
 
 }  // namespace reprise::actors

@@ -5,22 +5,42 @@
 // prompt where one will be taken; of a prompt that will be compacted all of it, what is kept beside it, and the queries that
 // choose) is free beside what is promised to others. A price above the whole budget, or
 // above its tenant's share of it, is refused at once; so is whoever comes when too many wait. Those that wait
-// are admitted in the order of actors/worker/admission_order.h. One that does not fit yet may be passed by those
+// are admitted in the order of admission_order(). One that does not fit yet may be passed by those
 // that do, kMostPasses times; one whose tenant holds its share waits for that tenant and holds up nobody.
 // Sequences that were preempted come back before anybody new.
 //
-// Threading: the device worker's thread.
+// The order (admission_order): the higher priority first; then whose tenant holds fewer sequences; then whose group (the
+// prompts and choices of one client's request) holds fewer; then who came first. So somebody who asks for a thousand
+// answers waits for them behind a stranger who asks for one. Nobody starves: every kLift of waiting counts as one priority
+// more, and those who have reached the top that way go strictly in the order of their arrival.
+//
+// Threading: the device worker's thread; the order is a pure function.
 
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "actors/worker/device_state.h"
 #include "actors/worker/memory_search.h"
+#include "protocol/priority.h"
 #include "runtime/reply.h"
 
 namespace reprise::actors {
+
+inline constexpr std::chrono::seconds kLift{10};
+
+struct Applicant {
+  protocol::Priority priority = protocol::Priority::kNormal;
+  std::uint32_t tenant_holds = 0;  // sequences
+  std::uint32_t group_holds = 0;
+  std::chrono::nanoseconds waited{};
+  std::uint64_t arrival = 0;  // the smaller, the earlier
+};
+
+/// Indices of the applicants, the first to be admitted first. Idle ones only where nobody else applies.
+std::vector<std::size_t> admission_order(std::span<const Applicant> applicants);
 
 struct AdmissionLimits {
   std::uint32_t sequences = 256;            // of one model

@@ -1,19 +1,24 @@
-// The routes of jobs: each to the class that knows how. Steps, and what the worker waits for, are in
-// device_worker_step.cc, faults in device_worker_faults.cc.
-
 #include "actors/worker/device_worker.h"
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
-#include "actors/worker/prefilling.h"
+#include "actors/worker/testing.h"
+#include "base/digest.h"
+#include "gpu/devices.h"
 #include "models/compute_options.h"
+#include "models/files/load_error.h"
+#include "runtime/wait.h"
 #include "traces/trace.h"
 
 namespace reprise::actors {
 
+using gpu::kPageTokens;
 using protocol::JobError;
 using protocol::JobFault;
+using Phase = SequenceRun::Phase;
+using AdapterAnswer = protocol::JobResult<protocol::AdapterLoaded>;
 
 namespace {
 
@@ -25,13 +30,90 @@ std::chrono::steady_clock::time_point now() {
   return std::chrono::steady_clock::now();
 }
 
+// A registry that begins anew, or is far behind, must not hold up all who look for memory; what it drops later is
+// told by its drops.
+constexpr std::chrono::seconds kReclaimDeadline{5};
+
+std::int64_t now_ns() {
+  return runtime::Clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+ModelFacts facts_of(const StepRunner& runner) {
+  const models::Model& model = runner.model();
+  return {.sizes = model.state().sizes(),
+          .rules = runner.model().rules(),
+          .vocab = static_cast<std::uint32_t>(model.config().vocab),
+          .hidden = static_cast<std::uint32_t>(model.config().hidden),
+          .tail_bytes = model.why_not_compacted().empty() ? model.state().tail_bytes() : 0,
+          .draws = model.draws()};
+}
+
 }  // namespace
+
+// -- a model on a device
+
+/// Its weights and step runner, and the table of its sequences and snapshots. All ids of it carry its generation.
+class DeviceWorker::LoadedArch : public StateTable {
+ public:
+  /// `memory`: where its state lives; none: on the host.
+  LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> runner,
+             const models::Fingerprint& fingerprint, gpu::ByteBudget& budget, gpu::BlockMemory* memory);
+
+  /// But for the device.
+  protocol::ArchLoaded describe() const;
+  const models::Fingerprint& fingerprint() const { return fingerprint_; }
+
+  StepRunner& runner() { return *runner_; }
+  const models::Model& model() const { return runner_->model(); }
+
+  // Whom to ask for bytes, and to tell of checkpoints.
+  runtime::Ref<protocol::Reclaim, protocol::CheckpointTaken> registry;
+  std::function<std::int64_t()> oldest_use;
+
+ private:
+  gpu::ByteBudget& budget_;
+  const models::Fingerprint fingerprint_;
+  std::unique_ptr<StepRunner> runner_;  // goes before the table: it may be computing
+};
+
+DeviceWorker::LoadedArch::LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> runner,
+                                     const models::Fingerprint& fingerprint, gpu::ByteBudget& budget,
+                                     gpu::BlockMemory* memory)
+    : StateTable(generation, facts_of(*runner), budget, memory),
+      budget_(budget),
+      fingerprint_(fingerprint),
+      runner_(std::move(runner)) {}
+
+protocol::ArchLoaded DeviceWorker::LoadedArch::describe() const {
+  const models::ModelConfig& config = model().config();
+  return {.arch = id(),
+          .device = {},
+          .architecture = config.architecture,
+          .vocab = static_cast<std::uint32_t>(config.vocab),
+          .context = static_cast<std::uint32_t>(config.context_length),
+          .layers = static_cast<std::uint32_t>(config.layers.size()),
+          .weight_bytes = model().checkpoint().total_bytes(),
+          .token_bytes = page_bytes() / kPageTokens,
+          .slot_bytes = slot_bytes(),
+          .state_bytes = budget_.limit(),
+          .page_tokens = kPageTokens,
+          .grid = rules().grid,
+          .any_token = model().state().attention_only(),
+          .decode_is_canonical = rules().decode_is_canonical,
+          .no_compaction = model().why_not_compacted(),
+          .hidden = rules().gives_hidden ? facts().hidden : 0,
+          .fingerprint = fingerprint_.all(),
+          .arithmetic = fingerprint_.arithmetic,
+          .identity = fingerprint_.identity()};
+}
+
+// -- the worker
 
 DeviceWorker::DeviceWorker(WorkerOptions options)
     : options_(std::move(options)),
       figures_(figures_of(options_)),
       state_(options_.state_bytes),
-      memory_(state_, options_.swap_bytes, options_.pressure, *figures_,
+      memory_(state_, options_.swap_bytes, {.evicts_ahead = options_.evicts_ahead}, *figures_,
               [this](std::uint64_t bytes, bool ahead) { launch(reclaim(bytes, ahead)); }),
       admission_(state_, memory_, *figures_,
                  {.sequences = options_.max_sequences,
@@ -60,7 +142,7 @@ DeviceWorker::~DeviceWorker() {
   archs_.clear();
 }
 
-LoadedArch* DeviceWorker::arch_of(std::uint32_t generation) {
+DeviceWorker::LoadedArch* DeviceWorker::arch_of(std::uint32_t generation) {
   for (const auto& arch : archs_) {
     if (arch->generation() == generation) return arch.get();
   }
@@ -199,6 +281,112 @@ void DeviceWorker::drop_arch(std::uint32_t generation, runtime::ReplyTo<protocol
   kick();
 }
 
+// -- adapters: read beside the steps, taken in and dropped between two of them
+
+void DeviceWorker::on(protocol::LoadAdapter job, runtime::ReplyTo<AdapterAnswer> reply) {
+  const LoadedArch* arch = arch_of(job.arch.generation);
+  if (arch == nullptr || arch->failed()) {
+    return reply.answer(AdapterAnswer(JobError{JobFault::kUnknown, "no such model is loaded"}));
+  }
+  // Its own copy of what describes the model, which may go meanwhile.
+  auto config = std::make_shared<const models::ModelConfig>(arch->model().config());
+  adapter_loads_.add(
+      {.make =
+           [path = job.path, config, generation = job.arch.generation](const std::atomic<bool>&) {
+             return ReadAdapter{generation, models::Adapter::open(path, *config)};
+           },
+       .aside = true,
+       .done = [me = self(*this)] { me.tell(AdapterRead{}); },
+       .reply = std::move(reply)});
+}
+
+void DeviceWorker::on(AdapterRead) {
+  AdapterLoads::Result read = adapter_loads_.take();
+  if (read.error) return read.reply.answer(AdapterAnswer(*read.error));
+  adapters_read_.push_back(std::move(read));
+  kick();
+}
+
+// In every round until there is memory for it, or none can be had.
+void DeviceWorker::take_in_adapters() {
+  for (AdapterLoads::Result& read : std::exchange(adapters_read_, {})) {
+    const models::Adapter& adapter = read.made->adapter;
+    LoadedArch* arch = arch_of(read.made->generation);
+    if (arch == nullptr || arch->failed()) {
+      read.reply.answer(AdapterAnswer(JobError{JobFault::kUnknown, "the model was unloaded"}));
+      continue;
+    }
+    const std::uint64_t bytes = arch->model().adapter_bytes(adapter);
+    const Room room = memory_.find({.bytes = bytes + state_.promised_bytes(), .dispensable = true});
+    if (room == Room::kComing) {
+      adapters_read_.push_back(std::move(read));
+    } else if (room == Room::kNone || !state_.budget().take(bytes)) {
+      read.reply.answer(AdapterAnswer(JobError{JobFault::kNoMemory,
+                                               "the adapter needs " + std::to_string(bytes) +
+                                                   " bytes of the device's memory; free are " +
+                                                   std::to_string(state_.budget().free()),
+                                               bytes}));
+    } else {
+      read.reply.answer(take_in(*arch, adapter, bytes));
+    }
+  }
+}
+
+AdapterAnswer DeviceWorker::take_in(LoadedArch& arch, const models::Adapter& adapter, std::uint64_t bytes) {
+  const protocol::AdapterId id = arch.add_adapter(bytes);
+  try {
+    arch.runner().idle_model().add_adapter(id.number, adapter);
+  } catch (const std::bad_alloc&) {
+    arch.drop_adapter(id.number);
+    return JobError{JobFault::kNoMemory, "no memory for the adapter", bytes};
+  } catch (const models::LoadError& error) {  // names the matrix
+    arch.drop_adapter(id.number);
+    return JobError{JobFault::kBadJob, error.what()};
+  }
+  return protocol::AdapterLoaded{
+      .adapter = id,
+      .matrices = static_cast<std::uint32_t>(adapter.parts().size()),
+      .rank = static_cast<std::uint32_t>(adapter.largest_rank()),
+      .bytes = bytes,
+      .fingerprint = Digest().add(arch.fingerprint().all()).add(adapter.digest()).value()};
+}
+
+void DeviceWorker::on(protocol::DropAdapter job, runtime::ReplyTo<protocol::AdapterDropped> reply) {
+  const StateTable* table = state_.find(job.adapter.generation);
+  if (table != nullptr && table == step_.table()) {
+    adapter_drops_after_step_.emplace_back(job.adapter, std::move(reply));
+    return;
+  }
+  drop_adapter(job.adapter, std::move(reply));
+}
+
+void DeviceWorker::drop_adapter(protocol::AdapterId adapter,
+                                runtime::ReplyTo<protocol::AdapterDropped> reply) {
+  protocol::AdapterDropped dropped;
+  LoadedArch* arch = arch_of(adapter.generation);
+  if (arch != nullptr && arch->has_adapter(adapter)) {
+    const JobError gone{JobFault::kUnknown, "the adapter was unloaded"};
+    admission_.refuse_all(adapter, gone);
+    const std::uint64_t before = state_.budget().used();
+    std::vector<SequenceRun*> users;
+    for (auto& [number, run] : arch->sequences()) {
+      if (run.adapter == adapter.number) users.push_back(&run);
+    }
+    for (SequenceRun* run : users) {
+      run->end_work(gone);
+      close(*arch, *run);
+    }
+    dropped = arch->drop_adapter(adapter.number);
+    dropped.sequences = static_cast<std::uint32_t>(users.size());
+    dropped.freed_bytes = before - state_.budget().used();
+    arch->runner().idle_model().remove_adapter(adapter.number);
+    memory_.memory_changed();
+  }
+  publish();  // whoever learns that it is gone sees the memory free
+  reply.answer(dropped);
+  kick();
+}
+
 // -- sequences
 
 void DeviceWorker::on(protocol::OpenSequence job,
@@ -323,6 +511,246 @@ void DeviceWorker::on(protocol::MoreToReclaim) {
   kick();
 }
 
+// -- steps
+
+void DeviceWorker::on(RunStep) {
+  // What arrived during the last step stands behind this message, and in front of the next.
+  step_posted_ = false;
+  if (!arrivals_taken_) {
+    arrivals_taken_ = true;
+    return kick();
+  }
+  arrivals_taken_ = false;
+  survives([this] { run_step(); });
+}
+
+void DeviceWorker::run_step() {
+  if (step_.table() != nullptr) return;
+  if (options_.faults) options_.faults->before_round(state_);
+  const auto now = std::chrono::steady_clock::now();
+  memory_.begin_round();
+  take_in_adapters();
+  if (snapshots_.try_waiting(now)) admission_.admit(now);
+  // Between its admission and its prefill a request asks others; idle work does not slip in meanwhile. That ends with its
+  // prefill or its end, of which one always comes.
+  BatchLimits limits = limits_;
+  limits.idle_work =
+      state_.sequences_where([](const SequenceRun& run) { return run.is_about_to_begin(); }).empty();
+  LoadedArch* runs = nullptr;
+  for (std::size_t tries = archs_.size(); tries > 0 && runs == nullptr; --tries) {
+    LoadedArch& arch = *archs_[turn_++ % archs_.size()];
+    if (!arch.failed() && step_.build(arch, limits)) runs = &arch;
+  }
+  memory_.relieve();
+  publish();
+  if (runs != nullptr) return start_step(*runs);
+  if (memory_.somebody_is_short() && !memory_.reclaiming()) wait_for_memory(now);
+}
+
+void DeviceWorker::start_step(LoadedArch& arch) {
+  short_since_.reset();
+  figures_->step_began_ns.store(now_ns(), std::memory_order_relaxed);
+  plots_.step_begins();
+  StepWork& work = step_.work();
+  try {
+    if (options_.faults) options_.faults->before_step(options_.device, work, arch.store());
+  } catch (const std::exception& error) {
+    work.failure = std::current_exception();
+    finish_step();
+    return;
+  }
+  if (arch.rules().computes_aside) {
+    step_runs_ = true;
+    arch.runner().start(work, [me = self(*this)] { me.tell(StepDone{}); });
+  } else {
+    arch.runner().start(work, [] {});
+    finish_step();
+  }
+}
+
+void DeviceWorker::on(StepDone) {
+  step_runs_ = false;
+  if (broken_) return fail_all();
+  survives([this] { finish_step(); });
+}
+
+void DeviceWorker::finish_step() {
+  LoadedArch& arch = *arch_of(step_.table()->generation());
+  ++arch.steps;
+  const std::int64_t began = figures_->step_began_ns.exchange(0, std::memory_order_relaxed);
+  WorkerFigures::add(figures_->steps);
+  if (step_.work().decodes.slices.empty()) {
+    WorkerFigures::add(figures_->prefill_step_tokens, step_.prefilled_tokens());
+    WorkerFigures::add(figures_->prefill_step_ns, static_cast<std::uint64_t>(now_ns() - began));
+  }
+  step_.release_sequences();
+  if (const std::exception_ptr failure = step_.work().failure) {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const gpu::DeviceLost& error) {
+      fail_arch(arch, error.what(), true);
+    } catch (const std::exception& error) {
+      fail_arch(arch, error.what());
+    } catch (...) {
+      fail_arch(arch, "an unknown exception");
+    }
+  } else {
+    plots_.step_ended(step_.prefilled_tokens(), step_.work().decodes.slices.size());
+    step_.take_apart();
+  }
+  clear_step();
+}
+
+// What was put off until the step had ended.
+void DeviceWorker::clear_step() {
+  if (step_.clear()) memory_.memory_changed();
+  for (auto& [generation, reply] : std::exchange(drops_after_step_, {})) {
+    drop_arch(generation, std::move(reply));
+  }
+  for (auto& [adapter, reply] : std::exchange(adapter_drops_after_step_, {})) {
+    drop_adapter(adapter, std::move(reply));
+  }
+  kick();
+}
+
+// -- credit
+
+runtime::Task<void> DeviceWorker::write_when_credited(protocol::SequenceId id, protocol::DecodeEvent event) {
+  SequenceRun* run = state_.find(id).run;
+  if (run == nullptr) co_return;
+  const bool last = event.end.has_value();
+  auto writing = run->out.write(std::move(event));
+  const runtime::Result<void> written = co_await writing;
+  run = state_.find(id).run;
+  if (run == nullptr) co_return;
+  decoding_.written(*run, last, written.ok());
+  kick();
+}
+
+// -- memory
+
+// From the registry whose next victim was used longest ago, until another's would be older.
+runtime::Task<void> DeviceWorker::reclaim(std::uint64_t bytes, bool ahead) {
+  std::uint64_t freed = 0;
+  std::vector<std::uint32_t> exhausted;  // generations whose registry has no more to give
+  while (freed < bytes) {
+    LoadedArch* first = nullptr;
+    std::int64_t oldest = INT64_MAX;
+    std::int64_t next = INT64_MAX;
+    for (const auto& arch : archs_) {
+      if (!arch->registry ||
+          std::find(exhausted.begin(), exhausted.end(), arch->generation()) != exhausted.end()) {
+        continue;
+      }
+      const std::int64_t use = arch->oldest_use ? arch->oldest_use() : 0;
+      if (first == nullptr || use < oldest) {
+        next = oldest;
+        oldest = use;
+        first = arch.get();
+      } else {
+        next = std::min(next, use);
+      }
+    }
+    if (first == nullptr) break;
+    const std::uint32_t generation = first->generation();
+    auto asked = first->registry.ask(
+        protocol::Reclaim{.bytes = bytes - freed, .not_after = next, .ahead = ahead}, kReclaimDeadline);
+    const runtime::Result<protocol::Reclaimed> reclaimed = co_await asked;
+    if (!reclaimed.ok() || reclaimed->entries == 0) {
+      exhausted.push_back(generation);
+    } else {
+      freed += reclaimed->freed_bytes;
+    }
+  }
+  memory_.reclaim_ended(freed);
+  kick();
+}
+
+// Nothing runs, somebody is short, and the registries have nothing: whoever frees something says so. Leases and
+// streams without credit may hold memory for as long as they like, so the wait has an end.
+void DeviceWorker::wait_for_memory(std::chrono::steady_clock::time_point now) {
+  if (!short_since_) short_since_ = now;
+  auto until = *short_since_ + options_.patience;
+  if (now >= until) {
+    short_since_.reset();
+    if (give_up_one()) kick();
+    return;
+  }
+  if (std::exchange(clock_is_set_, true)) return;  // it was set earlier, and no later end is missed
+  if (const auto restore_ends = snapshots_.patience_ends()) until = std::min(until, *restore_ends);
+  launch(look_again_at(until));
+}
+
+runtime::Task<void> DeviceWorker::look_again_at(std::chrono::steady_clock::time_point time) {
+  auto pause = runtime::sleep_until(time);
+  const runtime::Result<void> rested = co_await pause;
+  clock_is_set_ = false;
+  if (rested.ok()) kick();
+}
+
+// False: there is nobody whom that would help.
+bool DeviceWorker::give_up_one() {
+  const JobError error{JobFault::kNoMemory, "the device's memory is full and nothing more can be freed"};
+  // Whoever computes would have made progress; so the oldest that is short gets its answer.
+  const auto stuck = state_.sequences_where([](const SequenceRun& run) {
+    return run.phase != Phase::kIdle && !run.awaits_credit && !run.awaits_mask;
+  });
+  if (!stuck.empty()) {
+    stuck.front().run->end_work(error);
+    return true;
+  }
+  // While others are there they may pause or finish, and whoever waits has its own patience.
+  if (state_.sequences() > 0 || admission_.waiting() == 0) return false;
+  admission_.refuse_oldest(error);
+  return true;
+}
+
+// -- checkpoints
+
+bool DeviceWorker::report(std::uint32_t generation, protocol::CheckpointTaken taken) {
+  const LoadedArch* arch = arch_of(generation);
+  return arch->registry && arch->registry.tell(std::move(taken)) == runtime::SendStatus::kSent;
+}
+
+// -- faults: a step, or anything else on the device, fails
+
+void DeviceWorker::fail_arch(LoadedArch& arch, const std::string& why, bool device_lost) {
+  WorkerFigures::add(figures_->faults);
+  arch.fail(JobError{JobFault::kDeviceFailed, "the device failed: " + why});
+  memory_.memory_changed();
+  if (options_.supervisor) {
+    options_.supervisor.tell(protocol::ArchFailed{
+        .arch = arch.id(), .device = options_.device, .why = why, .device_lost = device_lost});
+  }
+}
+
+bool DeviceWorker::survives(const std::function<void()>& work) {
+  try {
+    work();
+    return true;
+  } catch (const gpu::DeviceLost& error) {
+    broken_ = Broken{error.what(), true};
+  } catch (const std::exception& error) {
+    broken_ = Broken{error.what(), false};
+  }
+  if (!step_runs_) fail_all();  // else when it has ended: its sequences are the runner's
+  return false;
+}
+
+void DeviceWorker::fail_all() {
+  const Broken broken = *std::exchange(broken_, std::nullopt);
+  figures_->step_began_ns.store(0, std::memory_order_relaxed);
+  for (const auto& arch : archs_) {
+    for (auto& [number, run] : arch->sequences()) run.in_step = false;
+    if (!arch->failed()) fail_arch(*arch, broken.why, broken.device_lost);
+  }
+  if (step_.table() != nullptr) {
+    clear_step();
+  } else {
+    kick();
+  }
+}
+
 // -- looking at it
 
 protocol::Memory DeviceWorker::on(protocol::QueryMemory) {
@@ -332,11 +760,6 @@ protocol::Memory DeviceWorker::on(protocol::QueryMemory) {
           .sequences = state_.sequences(),
           .snapshots = state_.snapshots(),
           .waiting = static_cast<std::uint32_t>(admission_.waiting())};
-}
-
-protocol::Nothing DeviceWorker::on(protocol::InjectFault job) {
-  if (options_.obey_faults) faults_.inject(job, state_);
-  return {};
 }
 
 }  // namespace reprise::actors

@@ -16,7 +16,6 @@
 //   DeviceStep     one step: who runs (batch.h), its work for the StepRunner, what follows from it
 //   Decoding       the next token, and its way to the reader
 //   LoadQueue      models and adapters that are being read, beside the steps
-//   FaultInjection what tests break
 //
 // Rounds. Every message may have made work possible, and posts one RunStep. A round first tries jobs that wait for
 // memory, then admits, then builds a step, of one model after the other. Where nothing runs and somebody is short,
@@ -39,17 +38,11 @@
 #include <vector>
 
 #include "actors/worker/admission.h"
-#include "actors/worker/batch.h"
-#include "actors/worker/decoding.h"
-#include "actors/worker/device_state.h"
 #include "actors/worker/device_step.h"
-#include "actors/worker/fault_injection.h"
 #include "actors/worker/load_model.h"
-#include "actors/worker/loaded_arch.h"
 #include "actors/worker/memory_search.h"
 #include "actors/worker/snapshot_jobs.h"
 #include "actors/worker/worker_figures.h"
-#include "actors/worker/worker_plots.h"
 #include "actors/worker/worker_settings.h"
 #include "models/device.h"
 #include "protocol/job.h"
@@ -68,13 +61,14 @@ class DeviceWorker : public runtime::Actor {
   struct StepDone {};
   struct LoadDone {};
   struct AdapterRead {};
-  using Accepts = runtime::Messages<
-      protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch, protocol::LoadAdapter,
-      protocol::DropAdapter, protocol::OpenSequence, protocol::CloseSequence, protocol::Cancel,
-      protocol::LeaveOff, protocol::RestoreKv, protocol::LoadKv, protocol::ReadKv, protocol::SnapshotKv,
-      protocol::AdoptKvSnapshot, protocol::DropKvSnapshot, protocol::DropAdopted, protocol::MoreToReclaim,
-      protocol::Prefill, protocol::AddCheckpoint, protocol::Decode, protocol::MaskReady,
-      protocol::QueryMemory, protocol::InjectFault, RunStep, StepDone, LoadDone, AdapterRead>;
+  using Accepts =
+      runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
+                        protocol::LoadAdapter, protocol::DropAdapter, protocol::OpenSequence,
+                        protocol::CloseSequence, protocol::Cancel, protocol::LeaveOff, protocol::RestoreKv,
+                        protocol::LoadKv, protocol::ReadKv, protocol::SnapshotKv, protocol::AdoptKvSnapshot,
+                        protocol::DropKvSnapshot, protocol::DropAdopted, protocol::MoreToReclaim,
+                        protocol::Prefill, protocol::AddCheckpoint, protocol::Decode, protocol::MaskReady,
+                        protocol::QueryMemory, RunStep, StepDone, LoadDone, AdapterRead>;
   static constexpr const char* kName = "device";
 
   explicit DeviceWorker(WorkerOptions options);
@@ -102,14 +96,15 @@ class DeviceWorker : public runtime::Actor {
   void on(protocol::Decode job);
   void on(protocol::MaskReady ready);
   protocol::Memory on(protocol::QueryMemory);
-  protocol::Nothing on(protocol::InjectFault job);
   void on(RunStep);
   void on(StepDone);
   void on(LoadDone);
   void on(AdapterRead);
 
  private:
-  // -- device_worker.cc: jobs
+  class LoadedArch;
+
+  // -- jobs
   void open_device();
   static std::uint32_t next_generation();
   protocol::ArchLoaded take_in(LoadedModel loaded);
@@ -119,14 +114,14 @@ class DeviceWorker : public runtime::Actor {
   void drop_arch(std::uint32_t generation, runtime::ReplyTo<protocol::ArchDropped> reply);
   void close(StateTable& table, SequenceRun& run);
 
-  // -- device_worker_adapters.cc
+  // -- adapters
   void take_in_adapters();
   /// Whose bytes were taken from the budget.
   protocol::JobResult<protocol::AdapterLoaded> take_in(LoadedArch& arch, const models::Adapter& adapter,
                                                        std::uint64_t bytes);
   void drop_adapter(protocol::AdapterId adapter, runtime::ReplyTo<protocol::AdapterDropped> reply);
 
-  // -- device_worker_step.cc: steps, and what they wait for
+  // -- steps, and what they wait for
   void run_step();
   void start_step(LoadedArch& arch);
   void finish_step();
@@ -138,7 +133,7 @@ class DeviceWorker : public runtime::Actor {
   runtime::Task<void> look_again_at(std::chrono::steady_clock::time_point time);
   bool give_up_one();
 
-  // -- device_worker_faults.cc
+  // -- faults
   // Does `work`, which touches the device's memory. False: it threw, and all models fail, at once or when the
   // step that runs has ended.
   bool survives(const std::function<void()>& work);
@@ -159,7 +154,6 @@ class DeviceWorker : public runtime::Actor {
   PromptCompaction compaction_;
   Decoding decoding_;
   DeviceStep step_;
-  FaultInjection faults_;
   WorkerPlots plots_;
 
   bool step_runs_ = false;  // on the runner's thread

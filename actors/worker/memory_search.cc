@@ -10,15 +10,14 @@ namespace reprise::actors {
 using protocol::JobFault;
 using protocol::Priority;
 
-MemorySearch::MemorySearch(DeviceState& state, std::uint64_t swap_bytes, const PressureMarks& marks,
+MemorySearch::MemorySearch(DeviceState& state, std::uint64_t swap_bytes, const MemoryRules& rules,
                            WorkerFigures& figures, StartReclaim start_reclaim)
     : state_(state),
       swap_bytes_(swap_bytes),
       figures_(figures),
       start_reclaim_(std::move(start_reclaim)),
-      marks_(marks),
-      pressure_(marks),
-      relief_(marks) {}
+      rules_(rules),
+      pressure_(rules.choosy_percent) {}
 
 Room MemorySearch::find(const MemoryNeed& need) {
   const gpu::ByteBudget& budget = state_.budget();
@@ -44,7 +43,7 @@ const MemoryPressure& MemorySearch::pressure() {
   return pressure_;
 }
 
-std::uint64_t MemorySearch::expected_beyond_mark() {
+std::uint64_t MemorySearch::expected() {
   // The most of before counts less with each round, so that one busy minute is not remembered for ever.
   constexpr std::uint64_t kRounds = 4096;
   std::uint64_t open = 0, largest = 0;
@@ -60,19 +59,16 @@ std::uint64_t MemorySearch::expected_beyond_mark() {
   most_at_once_ = std::max(open, most_at_once_ - most_at_once_ / kRounds);
   largest_charge_ = std::max(largest, largest_charge_ - largest_charge_ / kRounds);
   demand_.fade(kRounds);
-  const std::uint64_t limit = state_.budget().limit();
-  const auto above = [&](std::uint32_t mark) { return limit / 100 * (100 - std::min(mark, 100U)); };
-  const std::uint64_t wanted = std::max(most_at_once_ - open + largest_charge_, demand_.most());
-  const std::uint64_t expected = std::min(wanted, above(marks_.choosy));
-  const std::uint64_t kept_free = above(marks_.evict);
-  return expected > kept_free ? expected - kept_free : 0;
+  return std::max(most_at_once_ - open + largest_charge_, demand_.most());
 }
 
 void MemorySearch::relieve() {
-  const std::uint64_t load = state_.budget().used() + state_.promised_bytes();
-  relief_.see(load + expected_beyond_mark(), state_.budget().limit());
-  const std::uint64_t bytes = relief_.bytes_to_free();
-  if (bytes == 0 || reclaiming() || nothing_ahead_) return;
+  const std::uint64_t wanted = expected();
+  const std::uint64_t limit = state_.budget().limit();
+  const std::uint64_t needed = state_.budget().used() + state_.promised_bytes() + wanted;
+  if (!rules_.evicts_ahead || wanted > limit / kLeastTimes || needed <= limit) return;
+  if (reclaiming() || nothing_ahead_) return;
+  const std::uint64_t bytes = needed - limit;
   reclaim_ = Reclaim::kUnderWay;
   ahead_ = true;
   WorkerFigures::add(figures_.reclaims_ahead);

@@ -10,8 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/worker/batch_limits.h"
-#include "actors/worker/memory_pressure.h"
+#include "actors/worker/batch.h"
 #include "models/device_options.h"
 
 namespace reprise::gpu {
@@ -23,6 +22,8 @@ class Model;
 
 namespace reprise::actors {
 
+class TestFaults;
+
 struct WorkerSettings {
   std::string device = "cpu";  // a name that models/device.h knows
   models::DeviceOptions device_options{};
@@ -32,10 +33,10 @@ struct WorkerSettings {
   std::uint32_t max_waiting = 1024;
   std::uint32_t reply_tokens_priced = 256;  // of a reply, at most; what it needs beyond is found as it goes
   std::uint64_t swap_bytes = 256ULL << 20;
-  PressureMarks pressure{};                  // when the cache becomes choosy, and gives way ahead of need
+  bool evicts_ahead = true;                  // of need (actors/worker/memory_search.h)
   std::optional<BatchLimits> batch{};        // none: what suits the device
   std::chrono::milliseconds patience{2000};  // how long a sequence that runs alone waits for leased memory
-  bool obey_faults = false;                  // InjectFault
+  std::shared_ptr<TestFaults> faults{};      // for tests (actors/worker/testing.h); null: none
   /// In place of the device's loader, by path: for tests. Throws what a loader does.
   std::function<std::unique_ptr<models::Model>(const std::string&)> make_model{};
 };

@@ -61,15 +61,9 @@ class Lines {
   bool torn_ = false;
 };
 
-<<<<<<< HEAD
-/// Writes lines to a file descriptor, for as long as the process lives, from a thread of its own, so that a reader who is slow, stuck or gone
-/// costs lines and never time: put() does not wait, what waits to be written is bounded, and what does not fit
-/// or cannot be written is counted, and told in the place of what is missing.
-=======
-/// Writes lines to a file descriptor from a thread of its own, so that a slow, stuck or gone reader costs
+/// Writes lines to a file descriptor from a thread of its own for as long as the process lives, so that a slow, stuck or gone reader costs
 /// lines, not time: put() never waits, the buffer is bounded, and lines that do not fit or cannot be written
 /// are counted and replaced by a notice.
->>>>>>> e-htp
 ///
 /// Threading: any thread. The writing thread may block in the kernel without limit: only flush() waits for
 /// it, up to its time limit, and the thread ends with the process.
@@ -80,11 +74,6 @@ class LineWriter {
 
   /// `file` must stay open. At most `most_bytes` of lines are buffered.
   LineWriter(int file, std::size_t most_bytes, Notice notice);
-<<<<<<< HEAD
-=======
-  /// Detaches the thread, which ends after it has written the buffered lines.
-  ~LineWriter();
->>>>>>> e-htp
   LineWriter(const LineWriter&) = delete;
   LineWriter& operator=(const LineWriter&) = delete;
 

@@ -1,6 +1,6 @@
 // The order of admission.
 
-#include "actors/worker/admission_order.h"
+#include "actors/worker/admission.h"
 
 #include <gtest/gtest.h>
 

@@ -6,10 +6,9 @@
 namespace reprise::actors {
 namespace {
 
-EngineOptions small_engine(std::uint64_t bytes, std::uint32_t choosy, std::uint32_t evict) {
+EngineOptions small_engine(std::uint64_t bytes) {
   EngineOptions options = EngineHarness::defaults("cpu", "qwen3_5_text");
   options.worker.state_bytes = bytes;
-  options.worker.pressure = {.choosy = choosy, .evict = evict};
   return options;
 }
 
@@ -17,34 +16,48 @@ bool at_rest(EngineHarness& harness) {
   return harness.figure("requests_running") == 0 && harness.figure("sequences") == 0;
 }
 
-/// Returns the bytes that hold about `conversations` of these prompts.
+constexpr std::uint32_t kPrompt = 300;  // tokens
+
+/// Bytes that hold about `conversations` of these prompts.
 std::uint64_t memory_for(int conversations) {
   EngineHarness probe(EngineHarness::defaults("cpu", "qwen3_5_text"));
-  EXPECT_FALSE(probe.ask(random_tokens(300, 1), 4).error);
+  EXPECT_FALSE(probe.ask(random_tokens(kPrompt, 1), 4).error);
   EXPECT_TRUE(probe.eventually([&] { return at_rest(probe); }));
   return static_cast<std::uint64_t>(probe.figure("cache_bytes")) * static_cast<std::uint64_t>(conversations);
 }
 
+struct Waits {
+  double for_memory = 0;
+  double reclaims_ahead = 0;
+};
+
+/// Of so many requests, one after the other, in memory for so many conversations.
+Waits waits(int requests, int conversations, bool evicts_ahead) {
+  EngineOptions options = small_engine(memory_for(conversations));
+  options.worker.evicts_ahead = evicts_ahead;
+  EngineHarness harness(std::move(options));
+  for (int i = 0; i < requests; ++i) {
+    EXPECT_FALSE(harness.ask(random_tokens(kPrompt, 100 + static_cast<std::uint32_t>(i)), 4).error);
+    std::this_thread::sleep_for(10ms);
+    harness.settle();
+  }
+  EXPECT_GT(harness.figure("cache_evicted_total"), 0) << "the memory is too small for all of them";
+  return {harness.figure("admission_waits_total"), harness.figure("reclaims_ahead_total")};
+}
+
 TEST(CachePressure, NobodyWaitsForMemoryThatWasAskedBackInTime) {
-  constexpr int kRequests = 30;
-  const std::uint64_t bytes = memory_for(12);
-  const auto waits = [&](std::uint32_t choosy, std::uint32_t evict) {
-    EngineHarness harness(small_engine(bytes, choosy, evict));
-    for (std::uint32_t i = 0; i < kRequests; ++i) {
-      EXPECT_FALSE(harness.ask(random_tokens(300, 100 + i), 4).error);
-      EXPECT_TRUE(harness.eventually([&] {
-        const double most = evict < 100 ? harness.figure("state_limit_bytes") * evict / 100 : bytes;
-        return at_rest(harness) && harness.figure("state_used_bytes") <= most;
-      }));
-    }
-    EXPECT_GT(harness.figure("cache_evicted_total"), 0) << "the memory is too small for all of them";
-    if (evict < 100) {
-      EXPECT_GT(harness.figure("reclaims_ahead_total"), 0);
-    }
-    return harness.figure("admission_waits_total");
-  };
-  EXPECT_GT(waits(100, 100), 0);
-  EXPECT_EQ(waits(70, 85), 0);
+  constexpr int kRequests = 160;
+  constexpr int kMemory = 128;  // far more than come while room is made
+  EXPECT_GT(waits(kRequests, kMemory, false).for_memory, 0);
+  const Waits ahead = waits(kRequests, kMemory, true);
+  EXPECT_EQ(ahead.for_memory, 0);
+  EXPECT_GT(ahead.reclaims_ahead, 0);
+}
+
+TEST(CachePressure, InASmallMemoryNothingGoesBeforeItIsNeeded) {
+  const Waits small = waits(30, 4, true);
+  EXPECT_EQ(small.reclaims_ahead, 0) << "one request takes more than a sixteenth of it";
+  EXPECT_GT(small.for_memory, 0);
 }
 
 TEST(CachePressure, AConversationThatFillsTheMemoryAloneIsKept) {
@@ -56,7 +69,7 @@ TEST(CachePressure, AConversationThatFillsTheMemoryAloneIsKept) {
     EXPECT_TRUE(probe.eventually([&] { return at_rest(probe); }));
     bytes = static_cast<std::uint64_t>(probe.figure("cache_bytes"));
   }
-  EngineHarness harness(small_engine(bytes * 4, 5, 10));  // no one is short of it
+  EngineHarness harness(small_engine(bytes * 4));
   const Reply first = harness.ask(prompt, 4);
   ASSERT_FALSE(first.error) << first.error->message;
   ASSERT_TRUE(harness.eventually([&] { return at_rest(harness); }));
@@ -68,12 +81,7 @@ TEST(CachePressure, AConversationThatFillsTheMemoryAloneIsKept) {
       << harness.figure("cache_self_evicted_total");
 }
 
-TEST(CachePressure, MarksThatMakeNoSenseAreRefused) {
-  runtime::System system({.workers = 1});
-  EXPECT_THROW(Engine(system, small_engine(1 << 20, 90, 80)), std::invalid_argument);
-}
-
-// -- concurrent requests
+// -- many at once
 
 /// Returns the maximum number of sequences open at once while that many conversations with a common prefix
 /// ran.

@@ -54,7 +54,8 @@ TEST_F(DeviceWorkerContract, AfterARestoreThatFailedTheSequenceCanBeUsed) {
   const Open sequence = open();
   EXPECT_EQ(ask(restore_of(sequence, gone, 80)).error().fault, JobFault::kUnknown);
   const protocol::SnapshotId damaged = adopted(80);
-  static_cast<void>(ask(protocol::InjectFault{.kind = protocol::InjectFault::Kind::kDamage}));
+  faults_->inject({.kind = Fault::Kind::kDamage});
+  close(open());  // a round, in which it happens
   EXPECT_EQ(ask(restore_of(sequence, damaged, 80)).error().fault, JobFault::kDamaged);
   EXPECT_EQ(ask(restore_of(sequence, damaged, 80)).error().fault, JobFault::kUnknown)
       << "it has been dropped";
@@ -167,7 +168,7 @@ TEST_F(DeviceWorkerContract, AFailedStepFailsAllThatIsThereAndDropsAnswerAllTheS
   const Open bystander = open();
   prefill(bystander, 40);
   const Open sequence = open();
-  static_cast<void>(ask(protocol::InjectFault{.kind = protocol::InjectFault::Kind::kFailedStep}));
+  faults_->inject({.kind = Fault::Kind::kFailedStep});
   EXPECT_EQ(ask(prefill_of(sequence, 10)).error().fault, JobFault::kDeviceFailed);
   EXPECT_TRUE(eventually([&] { return notes_->failures == 1; })) << "the supervisor is told";
   EXPECT_EQ(memory().used_bytes, 0U) << "states and snapshots have gone";

@@ -13,6 +13,7 @@
 #include "runtime/system.h"
 #include "tests/actors/fake_model.h"
 #include "tests/idle.h"
+#include "tools/reliability/faults.h"
 
 namespace reprise::actors {
 using namespace std::chrono_literals;
@@ -85,7 +86,7 @@ class DeviceWorkerContract : public testing::Test {
     options.state_bytes = state_bytes;
     options.reply_tokens_priced = 0;
     options.patience = patience;
-    options.obey_faults = true;
+    options.faults = faults_;
     options.make_model = fake_models(control_);
     options.supervisor = system_.spawn<ArchFailures>({}, notes_);
     worker_ = system_.spawn<DeviceWorker>({.placement = runtime::Placement::own_thread()}, options);
@@ -116,8 +117,8 @@ class DeviceWorkerContract : public testing::Test {
   template <class Job>
   class Asked {
    public:
-    explicit Asked(runtime::BlockingReply<typename Job::Reply>* slot) : slot_(slot) {}
-    /// Call once.
+    explicit Asked(runtime::ref_detail::BlockingReply<typename Job::Reply>* slot) : slot_(slot) {}
+    /// Once.
     typename Job::Reply get() const {
       auto answer = slot_->wait_until(runtime::deadline_after(30s));
       EXPECT_TRUE(answer.ok()) << answer.error().describe();
@@ -125,11 +126,11 @@ class DeviceWorkerContract : public testing::Test {
     }
 
    private:
-    runtime::BlockingReply<typename Job::Reply>* const slot_;  // owned by asker and replier
+    runtime::ref_detail::BlockingReply<typename Job::Reply>* const slot_;  // owned by its two sides
   };
   template <class Job>
   Asked<Job> post(Job job) {
-    auto* slot = new runtime::BlockingReply<typename Job::Reply>();
+    auto* slot = new runtime::ref_detail::BlockingReply<typename Job::Reply>();
     runtime::ref_detail::ask<Job>(*worker_.cell(), std::move(job),
                                   runtime::ReplyTo<typename Job::Reply>(slot), runtime::deadline_after(30s));
     return Asked<Job>(slot);
@@ -213,6 +214,7 @@ class DeviceWorkerContract : public testing::Test {
   }
 
   const std::shared_ptr<FakeControl> control_ = std::make_shared<FakeControl>();
+  const std::shared_ptr<Faults> faults_ = std::make_shared<Faults>();
   const std::shared_ptr<Notes> notes_ = std::make_shared<Notes>();
   runtime::System system_{{.workers = 2}};
   runtime::RefOf<DeviceWorker> worker_;

@@ -49,10 +49,8 @@ TEST(DevicesTest, AFaultStaysOnItsDevice) {
   const Reply good = harness.ask(request_of("m", prompt));
   auto running = harness.engine().generate(request_of("m", random_tokens(50, 3), 2000));
   ASSERT_TRUE(harness.eventually([&] { return harness.figure("sequences") > 0; }));
-  harness.engine().inject({.kind = protocol::InjectFault::Kind::kFailedStep,
-                           .after_steps = 0,
-                           .hang_ms = 0,
-                           .device = "cpu-grid"});
+  harness.faults().inject(
+      {.kind = Fault::Kind::kFailedStep, .after_steps = 0, .hang_ms = 0, .device = "cpu-grid"});
   const Reply broken = harness.ask(request_of("grid", prompt));
   ASSERT_TRUE(broken.error.has_value());
   const Reply whole = read_all(std::move(running));
@@ -69,8 +67,8 @@ TEST(DevicesTest, AWorkerThatHangsIsReplacedAloneAndItsRequestsAreTold) {
   EngineHarness harness(std::move(options));
   const TokenList prompt = random_tokens(200, 4);
   const Reply good = harness.ask(request_of("grid", prompt));
-  harness.engine().inject(
-      {.kind = protocol::InjectFault::Kind::kHang, .after_steps = 0, .hang_ms = 6000, .device = "cpu-grid"});
+  harness.faults().inject(
+      {.kind = Fault::Kind::kHang, .after_steps = 0, .hang_ms = 6000, .device = "cpu-grid"});
   auto hanging = harness.engine().generate(request_of("grid", random_tokens(90, 5), 4));
   auto running = harness.engine().generate(request_of("m", random_tokens(50, 6), 3000));
   const Reply told = read_all(std::move(hanging));

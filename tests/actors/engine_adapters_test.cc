@@ -193,8 +193,7 @@ TEST_P(AdapterEngine, ComeBackWithAModelThatFailed) {
   const Reply before = harness.ask(cold(prompt, "m:one"));
   ASSERT_TRUE(
       std::holds_alternative<protocol::AdapterCard>(harness.engine().unload_adapter("m", "two", 60s)));
-  harness.engine().inject(
-      {.kind = protocol::InjectFault::Kind::kFailedStep, .after_steps = 0, .hang_ms = 0, .device = ""});
+  harness.faults().inject({.kind = Fault::Kind::kFailedStep, .after_steps = 0, .hang_ms = 0, .device = ""});
   EXPECT_TRUE(harness.ask(cold(prompt, "m:one")).error.has_value());
   Reply after;
   ASSERT_TRUE(harness.eventually([&] {

@@ -11,7 +11,6 @@ namespace {
 
 using protocol::ServiceError;
 using protocol::ServiceErrorCode;
-using Where = protocol::InjectCrash::Where;
 
 EngineOptions options_on(const std::string& device) {
   EngineOptions options = EngineHarness::defaults(device, "qwen3_5_text");
@@ -23,7 +22,6 @@ class FailureTest : public testing::TestWithParam<std::string> {
  protected:
   EngineHarness harness_{options_on(GetParam())};
 
-  void crash(Where where) { harness_.engine().inject(protocol::InjectCrash{where}); }
   bool ready() { return harness_.engine().health().ready; }
   double restarts(const std::string& actor) { return harness_.figure("actor_restarts_total", actor); }
   void expect_empty_after_unload() {
@@ -39,7 +37,7 @@ TEST_P(FailureTest, ARegistryThatFailsBeginsAnewWithNothing) {
   const Reply good = harness_.cold(prompt);
   harness_.ask(prompt);
   ASSERT_GT(harness_.figure("snapshots"), 0);
-  crash(Where::kRegistries);
+  harness_.crash<PrefixRegistry>();
   EXPECT_TRUE(harness_.eventually([&] { return restarts("registry") == 1; }));
   EXPECT_TRUE(harness_.eventually([&] { return harness_.figure("snapshots") == 0; }))
       << harness_.figure("snapshots") << " snapshots that nobody knows";
@@ -59,7 +57,7 @@ TEST_P(FailureTest, RequestsOutliveTheirRegistry) {
   const Reply good = harness_.cold(prompt, 400);
   auto running = harness_.engine().generate(EngineHarness::request(prompt, 400));
   ASSERT_TRUE(harness_.eventually([&] { return harness_.figure("decode_tokens_total") > 410; }));
-  crash(Where::kRegistries);
+  harness_.crash<PrefixRegistry>();
   const Reply reply = read_all(std::move(running));
   ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
   EXPECT_TRUE(reply.choices == good.choices);
@@ -69,7 +67,7 @@ TEST_P(FailureTest, RequestsOutliveTheirRegistry) {
 TEST_P(FailureTest, ARegistryThatFailsTooOftenFailsItsModel) {
   const TokenList prompt = random_tokens(100, 3);
   const Reply good = harness_.ask(prompt);
-  for (std::uint32_t i = 0; i <= PrefixRegistry::kMostRestarts; ++i) crash(Where::kRegistries);
+  for (std::uint32_t i = 0; i <= PrefixRegistry::kMostRestarts; ++i) harness_.crash<PrefixRegistry>();
   ASSERT_TRUE(harness_.eventually([&] { return !ready(); }));
   EXPECT_NE(harness_.engine().health().detail.find("cache failed too often"), std::string::npos)
       << harness_.engine().health().detail;
@@ -87,7 +85,7 @@ TEST_P(FailureTest, AWorkerThatEndsIsReplaced) {
   const Reply good = harness_.ask(prompt);
   auto running = harness_.engine().generate(EngineHarness::request(random_tokens(50, 5), 3000));
   ASSERT_TRUE(harness_.eventually([&] { return harness_.figure("sequences") > 0; }));
-  crash(Where::kDevice);
+  harness_.crash<DeviceWorker>();
   const Reply broken = read_all(std::move(running));
   ASSERT_TRUE(broken.error.has_value());
   EXPECT_EQ(broken.error->code, ServiceErrorCode::kUnavailable) << broken.error->message;
@@ -105,7 +103,7 @@ TEST_P(FailureTest, ASupervisorThatFailsLoadsItsModelsAnew) {
   const Reply good = harness_.ask(prompt);
   auto running = harness_.engine().generate(EngineHarness::request(random_tokens(50, 7), 3000));
   ASSERT_TRUE(harness_.eventually([&] { return harness_.figure("sequences") > 0; }));
-  crash(Where::kSupervisor);
+  harness_.crash<ModelSupervisor>();
   EXPECT_TRUE(read_all(std::move(running)).error.has_value());
   const Reply after = ask_until_available(harness_, prompt, 6);
   ASSERT_FALSE(after.error.has_value()) << after.error->message;
@@ -113,7 +111,7 @@ TEST_P(FailureTest, ASupervisorThatFailsLoadsItsModelsAnew) {
   EXPECT_TRUE(harness_.eventually([&] { return ready(); })) << harness_.engine().health().detail;
   EXPECT_EQ(harness_.engine().models().size(), 2U) << "also what was loaded later";
   EXPECT_EQ(restarts("supervisor"), 1);
-  for (std::uint32_t i = 0; i < ModelSupervisor::kMostRestarts; ++i) crash(Where::kSupervisor);
+  for (std::uint32_t i = 0; i < ModelSupervisor::kMostRestarts; ++i) harness_.crash<ModelSupervisor>();
   EXPECT_TRUE(harness_.eventually([&] {
     return harness_.engine().health().detail.find("was stopped") != std::string::npos;
   })) << harness_.engine().health().detail;
@@ -188,9 +186,9 @@ TEST(TextFailure, ATextThatBacktracksFailsAloneAndByName) {
   EXPECT_TRUE(harness.engine().health().ready) << harness.engine().health().detail;
   EXPECT_EQ(harness.figure("actor_restarts_total"), 0);
 
-  harness.engine().inject(protocol::InjectCrash{Where::kTexts});
+  crash_texts(harness.system());
   EXPECT_TRUE(std::holds_alternative<protocol::Tokenized>(tokenize("xyz"))) << "also after a crash";
-  for (int i = 0; i < 5; ++i) harness.engine().inject(protocol::InjectCrash{Where::kTexts});
+  for (int i = 0; i < 5; ++i) crash_texts(harness.system());
   EXPECT_TRUE(harness.eventually([&] { return !harness.engine().health().ready; }));
   EXPECT_NE(harness.engine().health().detail.find("tokenizer and template"), std::string::npos);
 }

@@ -19,6 +19,7 @@
 #include "tests/actors/token_lists.h"
 #include "tests/idle.h"
 #include "tests/source_folder.h"
+#include "tools/reliability/faults.h"
 
 namespace reprise::actors {
 
@@ -125,18 +126,23 @@ class EngineHarness {
     options.worker.device = device;
     options.worker.device_options = {.threads = 1, .arena_bytes = 1ULL << 30};
     options.worker.state_bytes = 256ULL << 20;
-    options.worker.obey_faults = true;
     options.requests.prefill_history = false;
     return options;
   }
 
-  explicit EngineHarness(EngineOptions options)
-      : engine_(std::make_unique<Engine>(system_, std::move(options))) {
+  explicit EngineHarness(EngineOptions options) {
+    options.worker.faults = faults_;
+    engine_ = std::make_unique<Engine>(system_, std::move(options));
     const auto error = engine_->wait_until_ready(60s);
     EXPECT_FALSE(error.has_value()) << (error ? error->message : "");
   }
 
   Engine& engine() { return *engine_; }
+  Faults& faults() { return *faults_; }
+  template <class A>
+  void crash() {
+    crash_all<A>(system_);
+  }
   runtime::System& system() { return system_; }
 
   static protocol::GenerateRequest request(TokenList prompt, std::uint32_t max_tokens = 6) {
@@ -190,6 +196,7 @@ class EngineHarness {
   }
 
  private:
+  const std::shared_ptr<Faults> faults_ = std::make_shared<Faults>();
   runtime::System system_{{.workers = 2}};
   std::unique_ptr<Engine> engine_;
 };

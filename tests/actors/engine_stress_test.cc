@@ -214,14 +214,14 @@ TEST_P(StressTest, SeveralChoicesGoOnFromOnePrefill) {
 }
 
 TEST_P(StressTest, AFailedStepFailsItsRequestsAndTheModelComesBack) {
-  using Kind = protocol::InjectFault::Kind;
+  using Kind = Fault::Kind;
   EngineOptions wish = options();
   wish.most_reloads = 10;
   EngineHarness harness(wish);
   const TokenList prompt = random_tokens(400, 4);
   const Reply good = harness.ask(prompt, 8);
   for (const Kind kind : {Kind::kFailedStep, Kind::kOutOfMemory}) {
-    harness.engine().inject({.kind = kind, .after_steps = 3});
+    harness.faults().inject({.kind = kind, .after_steps = 3});
     const Reply broken = harness.ask(prompt + random_tokens(50, 8), 50);
     ASSERT_TRUE(broken.error.has_value());
     EXPECT_EQ(broken.error->code, protocol::ServiceErrorCode::kUnavailable) << broken.error->message;
@@ -241,7 +241,7 @@ TEST_P(StressTest, AModelThatFailsTooOftenStaysDown) {
   wish.most_reloads = 1;
   EngineHarness harness(wish);
   for (int i = 0; i < 2; ++i) {
-    harness.engine().inject({.kind = protocol::InjectFault::Kind::kFailedStep});
+    harness.faults().inject({.kind = Fault::Kind::kFailedStep});
     EXPECT_TRUE(harness.ask(random_tokens(20, 1)).error.has_value());
     if (i == 0) {
       ASSERT_FALSE(ask_until_available(harness, random_tokens(20, 1), 2).error.has_value());
@@ -258,7 +258,7 @@ TEST_P(StressTest, AStateThatIsNotFiniteIsNeverStored) {
   EngineHarness harness(options());
   const TokenList prompt = random_tokens(300, 6);
   const Reply good = harness.cold(prompt);
-  harness.engine().inject({.kind = protocol::InjectFault::Kind::kNanState});
+  harness.faults().inject({.kind = Fault::Kind::kNanState});
   const Reply broken = harness.ask(prompt);
   ASSERT_TRUE(broken.error.has_value());
   EXPECT_EQ(broken.error->code, protocol::ServiceErrorCode::kInternal);
@@ -274,7 +274,7 @@ TEST_P(StressTest, ADamagedSnapshotIsALoudMiss) {
   EngineHarness harness(options());
   const TokenList prompt = random_tokens(300, 6);
   const Reply good = harness.ask(prompt);
-  harness.engine().inject({.kind = protocol::InjectFault::Kind::kDamage});
+  harness.faults().inject({.kind = Fault::Kind::kDamage});
   const Reply after = harness.ask(prompt);
   EXPECT_TRUE(after.choices == good.choices);
   EXPECT_EQ(after.cache.reason, MissReason::kCorrupt);
@@ -302,7 +302,7 @@ TEST_P(StressTest, EveryHitIsVerifiedInline) {
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(harness.figure("cache_verified_total"), 20);
   EXPECT_EQ(harness.figure("cache_mismatches_total"), 0);
-  harness.engine().inject({.kind = protocol::InjectFault::Kind::kWrongBits});
+  harness.faults().inject({.kind = Fault::Kind::kWrongBits});
   const Reply wrong = harness.ask(prompt);
   ASSERT_TRUE(wrong.error.has_value()) << "a wrong state was served and nobody said so";
   EXPECT_EQ(wrong.error->code, protocol::ServiceErrorCode::kInternal);
@@ -335,7 +335,7 @@ TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {
   EngineHarness harness(wish);
   const TokenList prompt = random_tokens(200, 2);
   const Reply good = harness.ask(prompt);
-  harness.engine().inject({.kind = protocol::InjectFault::Kind::kHang, .hang_ms = 8000});
+  harness.faults().inject({.kind = Fault::Kind::kHang, .hang_ms = 8000});
   const Reply hung = harness.ask(prompt + random_tokens(10, 1));
   ASSERT_TRUE(hung.error.has_value()) << "it waited for the device";
   EXPECT_EQ(hung.error->code, protocol::ServiceErrorCode::kUnavailable);
@@ -365,7 +365,7 @@ TEST_P(StressTest, ADeviceThatIsLostIsToldOf) {
   EngineHarness harness(wish);
   const TokenList prompt = random_tokens(200, 2);
   ASSERT_FALSE(harness.ask(prompt).error.has_value());
-  harness.engine().inject({.kind = protocol::InjectFault::Kind::kDeviceLost});
+  harness.faults().inject({.kind = Fault::Kind::kDeviceLost});
   const Reply failed = harness.ask(prompt + random_tokens(10, 1));
   ASSERT_TRUE(failed.error.has_value());
   EXPECT_EQ(failed.error->code, protocol::ServiceErrorCode::kUnavailable);

@@ -1,7 +1,7 @@
 // Rising memory use: marks with slack, reclaims ahead of need, skipped checkpoints, and the number of waiting
 // requests.
 
-#include "actors/worker/memory_pressure.h"
+#include "actors/worker/memory_search.h"
 #include "tests/actors/worker_parts.h"
 
 namespace reprise::actors {
@@ -9,60 +9,53 @@ namespace {
 
 using protocol::Origin;
 
+constexpr std::uint64_t kSequenceBytes = kSlotBytes + 2 * kPageBytes;  // what a sequence of two pages takes
+constexpr std::uint32_t kSequenceTokens = 2 * gpu::kPageTokens;
+
 TEST(MemoryPressure, AMarkIsPassedUpwardsAtOnceAndDownwardsALittleBelow) {
-  MemoryPressure pressure({.choosy = 70, .evict = 85, .slack = 5});
+  MemoryPressure pressure(70);
   const auto see = [&](std::uint64_t load) {
     pressure.see(load, 1000);
-    return std::pair(pressure.choosy(), pressure.evicting());
+    return pressure.choosy();
   };
-  EXPECT_EQ(see(700), std::pair(false, false));
-  EXPECT_EQ(see(701), std::pair(true, false));
-  EXPECT_EQ(see(651), std::pair(true, false));
-  EXPECT_EQ(see(650), std::pair(false, false));
-  EXPECT_EQ(see(690), std::pair(false, false));
-  EXPECT_EQ(see(851), std::pair(true, true));
-  EXPECT_EQ(pressure.bytes_to_free(), 51U) << "down to 800";
-  EXPECT_EQ(see(801), std::pair(true, true));
-  EXPECT_EQ(see(800), std::pair(true, false));
-  EXPECT_EQ(pressure.bytes_to_free(), 0U);
-  EXPECT_EQ(see(840), std::pair(true, false));
+  EXPECT_FALSE(see(700));
+  EXPECT_TRUE(see(701));
+  EXPECT_TRUE(see(651));
+  EXPECT_FALSE(see(650));
+  EXPECT_FALSE(see(690));
+  EXPECT_TRUE(see(851));
 }
 
 TEST(MemoryPressure, AMarkOfAHundredIsNeverReached) {
-  MemoryPressure pressure({.choosy = 100, .evict = 100});
+  MemoryPressure pressure(100);
   pressure.see(2000, 1000);
-  EXPECT_FALSE(pressure.choosy() || pressure.evicting());
-  MemoryPressure nothing({});
+  EXPECT_FALSE(pressure.choosy());
+  MemoryPressure nothing(MemoryRules{}.choosy_percent);
   nothing.see(1, 0);
-  EXPECT_FALSE(nothing.choosy() || nothing.evicting()) << "no model is loaded";
-}
-
-TEST(MemoryPressure, MarksThatMakeNoSenseAreNamed) {
-  EXPECT_FALSE(PressureMarks{}.fault());
-  EXPECT_TRUE((PressureMarks{.choosy = 90, .evict = 85}).fault());
-  EXPECT_TRUE((PressureMarks{.choosy = 0, .evict = 85}).fault());
-  EXPECT_TRUE((PressureMarks{.choosy = 70, .evict = 101}).fault());
+  EXPECT_FALSE(nothing.choosy()) << "no model is loaded";
 }
 
 TEST(MemoryPressure, MemoryIsAskedBackBeforeAnybodyNeedsItOneReclaimAtATime) {
-  WorkerParts parts({.limit = 1000, .pressure = {}});
-  parts.take_all_but(150);
+  WorkerParts parts({.limit = 64 * kSequenceBytes});
+  parts.open(kSequenceTokens);
+  parts.take_all_but(kSequenceBytes);
   parts.memory.relieve();
-  EXPECT_TRUE(parts.ahead_of_need.empty()) << "850 is the mark";
+  EXPECT_TRUE(parts.ahead_of_need.empty()) << "one more may come, and there is room for it";
   ASSERT_TRUE(parts.state.budget().take(10));
   parts.memory.relieve();
   parts.memory.relieve();
-  EXPECT_EQ(parts.ahead_of_need, std::vector<std::uint64_t>{60}) << "down to 800, once";
+  EXPECT_EQ(parts.ahead_of_need, std::vector<std::uint64_t>{10}) << "what it lacks, once";
   EXPECT_EQ(parts.figures.reclaims_ahead.load(), 1U);
   EXPECT_EQ(parts.figures.reclaims.load(), 0U);
-  parts.state.budget().give(60);
-  parts.memory.reclaim_ended(60);
+  parts.state.budget().give(10);
+  parts.memory.reclaim_ended(10);
   parts.memory.relieve();
   EXPECT_EQ(parts.ahead_of_need.size(), 1U);
 }
 
 TEST(MemoryPressure, WhatFreesNothingAheadIsNotTriedAgainAndTheNeedyAreStillHeard) {
-  WorkerParts parts({.limit = 1000, .pressure = {}});
+  WorkerParts parts({.limit = 64 * kSequenceBytes});
+  parts.open(kSequenceTokens);
   parts.take_all_but(100);
   parts.memory.relieve();
   parts.memory.reclaim_ended(0);
@@ -77,28 +70,38 @@ TEST(MemoryPressure, WhatFreesNothingAheadIsNotTriedAgainAndTheNeedyAreStillHear
   EXPECT_EQ(parts.ahead_of_need.size(), 2U);
 }
 
-TEST(MemoryPressure, RoomIsMadeForAsManyAsWereOpenAtOnce) {
-  constexpr std::uint64_t kLimit = 20 * (kSlotBytes + 2 * kPageBytes);
-  WorkerParts parts({.limit = kLimit, .pressure = {}});
+/// What is asked back in a memory for so many sequences, where four have been open at once, have gone, and one would fit.
+std::vector<std::uint64_t> asked_back_behind_four(std::uint64_t sequences, const MemoryRules& rules = {}) {
+  WorkerParts parts({.limit = sequences * kSequenceBytes, .memory = rules});
   std::vector<protocol::SequenceId> open;
-  for (int i = 0; i < 4; ++i) open.push_back(parts.open(2 * gpu::kPageTokens).id);
+  for (int i = 0; i < 4; ++i) open.push_back(parts.open(kSequenceTokens).id);
+  parts.take_all_but(kSequenceBytes);
   parts.memory.relieve();
-  parts.take_all_but(kLimit * 3 / 20);
-  parts.memory.relieve();
-  EXPECT_TRUE(parts.ahead_of_need.empty()) << "the mark keeps room for three, and one may come";
+  EXPECT_TRUE(parts.ahead_of_need.empty()) << "one more may come";
   for (const protocol::SequenceId id : open) parts.table.close(id);
-  ASSERT_TRUE(parts.state.budget().take(kLimit * 4 / 20));  // kept by their snapshots
+  EXPECT_TRUE(parts.state.budget().take(4 * kSequenceBytes));  // what their snapshots keep
   parts.memory.relieve();
-  ASSERT_EQ(parts.ahead_of_need.size(), 1U) << "four may come, and one more before the first has gone";
-  EXPECT_NEAR(static_cast<double>(parts.ahead_of_need.front()), kLimit * 0.15, kLimit * 0.01)
-      << "five of twenty, and the slack of one";
+  return parts.ahead_of_need;
 }
 
-/// Returns the reclaims when four sequences that arrived this far apart are open, and the mark reserves
-/// memory for three.
+TEST(MemoryPressure, RoomIsMadeForAsManyAsWereOpenAtOnce) {
+  EXPECT_EQ(asked_back_behind_four(96), std::vector<std::uint64_t>{4 * kSequenceBytes})
+      << "four may come, and one more before the first has gone";
+}
+
+TEST(MemoryPressure, InASmallMemoryNothingGoesAheadOfNeed) {
+  EXPECT_EQ(asked_back_behind_four(16 * 5).size(), 1U) << "five are a sixteenth of it";
+  EXPECT_TRUE(asked_back_behind_four(16 * 5 - 1).empty());
+  EXPECT_TRUE(asked_back_behind_four(20).empty());
+}
+
+TEST(MemoryPressure, NothingGoesAheadOfNeedWhereThatIsTurnedOff) {
+  EXPECT_TRUE(asked_back_behind_four(96, {.evicts_ahead = false}).empty());
+}
+
+/// What is asked back where four that came so long after each other are open, and there is room for three.
 std::vector<std::uint64_t> asked_back_after_four(std::chrono::milliseconds apart) {
-  constexpr std::uint64_t kLimit = 20 * (kSlotBytes + 2 * kPageBytes);
-  WorkerParts parts({.limit = kLimit, .pressure = {}});
+  WorkerParts parts({.limit = 96 * kSequenceBytes});
   AnswerBox<JobResult<protocol::Opened>> opened[4];
   for (std::uint64_t i = 0; i < 4; ++i) {
     const auto now = parts.start + i * apart;
@@ -110,17 +113,14 @@ std::vector<std::uint64_t> asked_back_after_four(std::chrono::milliseconds apart
     parts.admission.admit(now);
     EXPECT_TRUE(opened[i].answered() && opened[i].answer().ok());
   }
-  parts.take_all_but(kLimit * 3 / 20 + parts.state.promised_bytes());
+  parts.take_all_but(3 * kSequenceBytes + parts.state.promised_bytes());
   parts.memory.relieve();
   return parts.ahead_of_need;
 }
 
 TEST(MemoryPressure, RoomIsMadeForAsManyAsCameTogether) {
-  constexpr std::uint64_t kOne = kSlotBytes + 2 * kPageBytes;
-  const std::vector<std::uint64_t> together = asked_back_after_four(0ms);
-  ASSERT_EQ(together.size(), 1U) << "those four may come back together, before any room comes free";
-  EXPECT_NEAR(static_cast<double>(together.front()), 2 * kOne, 0.2 * kOne)
-      << "for the fourth, and the slack of one";
+  EXPECT_EQ(asked_back_after_four(0ms), std::vector<std::uint64_t>{kSequenceBytes})
+      << "those four may come back together, before any room comes free";
   EXPECT_TRUE(asked_back_after_four(10s).empty()) << "one may come, and there is room for it";
 }
 
@@ -138,18 +138,9 @@ TEST(RecentDemand, WhatCameLongAgoOrLongApartCountsLess) {
   EXPECT_EQ(demand.most(), 1500U);
 }
 
-TEST(MemoryPressure, WithoutAMarkNothingIsExpected) {
-  WorkerParts parts({.limit = 1 << 14});
-  parts.open(2 * gpu::kPageTokens);
-  parts.memory.relieve();
-  parts.take_all_but(0);
-  parts.memory.relieve();
-  EXPECT_TRUE(parts.ahead_of_need.empty());
-}
-
 TEST(MemoryPressure, EverySecondSpacedPlaceIsLeftOutAndNoOther) {
   const std::uint64_t limit = 1 << 16;
-  WorkerParts parts({.limit = limit, .pressure = {.choosy = 50, .evict = 100}});
+  WorkerParts parts({.limit = limit, .memory = {.choosy_percent = 50}});
   SequenceRun& run = parts.open();
   parts.take_all_but(limit * 2 / 5);
   protocol::CheckpointPlan plan{.flight = 1, .request = 1};
@@ -219,8 +210,7 @@ TEST(ReplyCheckpoints, AreTakenEverySoManyTokensWhereDecodingIsCanonical) {
 TEST(ReplyCheckpoints, AreLeftOutWhileMemoryFills) {
   models::ModelRules rules{};
   rules.decode_is_canonical = true;
-  EXPECT_TRUE(
-      places_in_reply({.limit = 1500, .rules = rules, .pressure = {.choosy = 10, .evict = 100}}).empty());
+  EXPECT_TRUE(places_in_reply({.limit = 1500, .rules = rules, .memory = {.choosy_percent = 10}}).empty());
 }
 
 TEST(AdmissionWaits, AreCountedOnceForEachThatCameToFullMemory) {

@@ -9,6 +9,7 @@
 #include "tests/actors/fake_model.h"
 #include "tests/eventually.h"
 #include "tests/source_folder.h"
+#include "tools/reliability/faults.h"
 
 namespace reprise::actors {
 namespace {
@@ -24,7 +25,7 @@ class SupervisorContract : public testing::Test {
     options.worker.device = "cpu";
     options.worker.device_options.threads = 1;
     options.worker.state_bytes = 1 << 20;
-    options.worker.obey_faults = true;
+    options.worker.faults = faults_;
     options.worker.make_model = fake_models(control_);
     options.most_reloads = most_reloads;
     supervisor_ =
@@ -85,12 +86,12 @@ class SupervisorContract : public testing::Test {
     return std::nullopt;
   }
   void break_a_step(const ServedModel& model) {
-    static_cast<void>(supervisor_.ask_blocking(
-        protocol::InjectFault{.kind = protocol::InjectFault::Kind::kFailedStep}, 20s));
+    faults_->inject({.kind = Fault::Kind::kFailedStep});
     EXPECT_EQ(compute(model), JobFault::kDeviceFailed);
   }
 
   const std::shared_ptr<FakeControl> control_ = std::make_shared<FakeControl>();
+  const std::shared_ptr<Faults> faults_ = std::make_shared<Faults>();
   const std::shared_ptr<ModelDirectory> directory_ = std::make_shared<ModelDirectory>();
   const std::shared_ptr<DeviceBoard> board_ = std::make_shared<DeviceBoard>();
   const std::shared_ptr<RequestRoll> requests_ = std::make_shared<RequestRoll>();
@@ -175,7 +176,7 @@ TEST_F(SupervisorContract, ARegistryThatFailedIsBoundAgain) {
   start();
   ASSERT_TRUE(load().ok());
   const auto model = served();
-  EXPECT_FALSE(model->registry.ask_blocking(protocol::InjectCrash{}, 20s).ok());
+  crash(*model->registry.cell());
   ASSERT_TRUE(eventually([&] { return restarts_->registries.total() == 1; }));
   EXPECT_EQ(served(), model) << "the model is served all the while";
   const auto announced = model->registry.ask_blocking(
@@ -194,7 +195,7 @@ TEST_F(SupervisorContract, ARegistryThatFailsTooOftenFailsItsModel) {
   ASSERT_TRUE(load().ok());
   const auto model = served();
   for (std::uint32_t i = 0; i <= PrefixRegistry::kMostRestarts; ++i) {
-    EXPECT_FALSE(model->registry.ask_blocking(protocol::InjectCrash{}, 20s).ok());
+    crash(*model->registry.cell());
   }
   ASSERT_TRUE(eventually([&] { return state() == State::kFailed; }));
   EXPECT_NE(directory_->find("m")->detail.find("cache failed too often"), std::string::npos);
@@ -222,8 +223,7 @@ TEST_F(SupervisorContract, OneThatFailsItselfBringsAllItsModelsBack) {
   ASSERT_TRUE(load("m").ok());
   ASSERT_TRUE(load("other").ok());
   const auto before = served("m");
-  static_cast<void>(supervisor_.ask_blocking(
-      protocol::InjectCrash{.where = protocol::InjectCrash::Where::kSupervisor}, 20s));
+  crash(*supervisor_.cell());
   ASSERT_TRUE(replaced(before));
   ASSERT_TRUE(eventually([&] { return state("other") == State::kReady; }));
   EXPECT_EQ(compute(*served("m")), std::nullopt);

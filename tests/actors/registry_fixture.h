@@ -167,12 +167,11 @@ class RegistryContract : public testing::Test {
     tier_ = system_.spawn<FakeTier>({}, below_);
     start();
   }
-  void start(std::uint64_t budget = 1'000 * kSnapshotBytes, std::uint32_t evict_percent = 100) {
+  void start(std::uint64_t budget = 1'000 * kSnapshotBytes) {
     worker_ = system_.spawn<FakeWorker>({}, held_);
     RegistryOptions options;
     options.supervisor = system_.spawn<RegistryStarts>({}, held_);
     options.budget_bytes = budget;
-    options.evict_percent = evict_percent;
     options.cache.worth_waiting = 10;
     options.figures = figures_;
     if (tier_) options.tier = tier_;

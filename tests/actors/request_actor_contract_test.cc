@@ -7,7 +7,7 @@
 #include <mutex>
 #include <set>
 
-#include "actors/request/progress_pace.h"
+#include "actors/request/prompt_run.h"
 #include "actors/request/request_actor.h"
 #include "runtime/system.h"
 #include "tests/idle.h"
@@ -171,7 +171,6 @@ class ScriptedWorker : public runtime::Actor {
   void on(protocol::MaskReady) {}
   bool on(protocol::AddCheckpoint) { return false; }
   protocol::Memory on(protocol::QueryMemory) { return {}; }
-  protocol::Nothing on(protocol::InjectFault) { return {}; }
   void on(DeviceWorker::RunStep) {}
   void on(DeviceWorker::StepDone) {}
 
@@ -267,7 +266,6 @@ class ScriptedRegistry : public runtime::Actor {
   void on(protocol::DropEntry) {}
   protocol::Nothing on(protocol::DropNamespaces) { return {}; }
   protocol::Reclaimed on(protocol::Reclaim) { return {}; }
-  protocol::Nothing on(protocol::InjectCrash) { return {}; }
   void on(BindRegistry) {}
 
  private:

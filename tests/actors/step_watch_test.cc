@@ -1,4 +1,4 @@
-#include "actors/worker/step_watch.h"
+#include "actors/worker/worker_figures.h"
 
 #include <gtest/gtest.h>
 

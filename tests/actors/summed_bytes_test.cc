@@ -1,6 +1,6 @@
 // Byte buffers with digests of their pieces: copies are equal, and any change is detected.
 
-#include "actors/tiers/summed_bytes.h"
+#include "actors/tiers/host_tier.h"
 
 #include <gtest/gtest.h>
 

@@ -9,6 +9,7 @@
 
 #include "models/text/regex.h"
 #include "tests/eventually.h"
+#include "tools/reliability/faults.h"
 
 namespace reprise::actors {
 namespace {
@@ -121,12 +122,12 @@ TEST_F(TextPoolTest, WhatThrowsIsAnsweredByKind) {
 }
 
 TEST_F(TextPoolTest, AnActorThatFailsBeginsAnew) {
-  pool_.crash();
+  crash_all<TextActor>(system_);
   for (std::uint32_t i = 0; i < 2 * kActors; ++i) EXPECT_FALSE(code(history("well")).has_value());
   EXPECT_TRUE(eventually([&] { return restarts_->texts.total() == kActors; }));
   EXPECT_FALSE(restarts_->texts.too_often());
   EXPECT_FALSE(pool_.failed());
-  for (int i = 0; i < 5; ++i) pool_.crash();
+  for (int i = 0; i < 5; ++i) crash_all<TextActor>(system_);
   EXPECT_TRUE(eventually([&] { return restarts_->texts.too_often(); }));
   EXPECT_FALSE(code(history("well")).has_value());
 }

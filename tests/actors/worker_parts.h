@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "actors/worker/admission.h"
-#include "actors/worker/decoding.h"
 #include "actors/worker/device_step.h"
 #include "actors/worker/memory_search.h"
-#include "actors/worker/prefilling.h"
+#include "actors/worker/sequence_work.h"
 #include "actors/worker/snapshot_jobs.h"
 #include "base/token.h"
 
@@ -83,7 +82,7 @@ struct PartsOptions {
   models::ModelRules rules{};
   std::uint64_t slot_bytes = kSlotBytes;
   AdmissionLimits admission{};
-  PressureMarks pressure{.choosy = 100, .evict = 100};
+  MemoryRules memory{.choosy_percent = 100};
   bool draws = false;
 };
 
@@ -92,7 +91,7 @@ class WorkerParts {
   explicit WorkerParts(const PartsOptions& options = {})
       : state(options.limit),
         memory(
-            state, options.swap, options.pressure, figures,
+            state, options.swap, options.memory, figures,
             [this](std::uint64_t bytes, bool ahead) { (ahead ? ahead_of_need : reclaims).push_back(bytes); }),
         admission(state, memory, figures, options.admission),
         snapshots(state, memory, figures, 100ms,

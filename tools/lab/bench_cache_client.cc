@@ -18,7 +18,7 @@ constexpr auto kRestDeadline = 10min;
 constexpr int kLogprobs = 5;
 
 actors::EngineOptions engine_options(const EngineFlags& flags, bool cache, std::uint64_t cache_bytes,
-                                     std::uint64_t state_bytes, const actors::PressureMarks& pressure) {
+                                     std::uint64_t state_bytes, bool evicts_ahead) {
   actors::EngineOptions options{};
   options.models.push_back({.name = "bench",
                             .path = flags.model,
@@ -28,7 +28,7 @@ actors::EngineOptions engine_options(const EngineFlags& flags, bool cache, std::
   options.worker.device = flags.device;
   options.worker.device_options = device_options(flags);
   options.worker.state_bytes = state_bytes;
-  options.worker.pressure = pressure;
+  options.worker.evicts_ahead = evicts_ahead;
   options.cache = cache;
   options.registry.budget_bytes = cache_bytes;
   options.requests.longest_wait = kAnswerDeadline;
@@ -39,10 +39,10 @@ actors::EngineOptions engine_options(const EngineFlags& flags, bool cache, std::
 }  // namespace
 
 BenchClient::BenchClient(const EngineFlags& flags, bool cache, std::uint64_t cache_bytes,
-                         std::uint64_t state_bytes, const actors::PressureMarks& pressure)
+                         std::uint64_t state_bytes, bool evicts_ahead)
     : system_({.workers = 2}),
       engine_(std::make_unique<actors::Engine>(
-          system_, engine_options(flags, cache, cache_bytes, state_bytes, pressure))) {
+          system_, engine_options(flags, cache, cache_bytes, state_bytes, evicts_ahead))) {
   if (const auto error = engine_->wait_until_ready(kLoadDeadline)) throw std::runtime_error(error->message);
   card_ = engine_->models().front();
 }

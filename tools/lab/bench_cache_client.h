@@ -35,9 +35,9 @@ class BenchClient {
  public:
   /// Loads the model. Throws std::runtime_error.
   /// `cache_bytes`: what its snapshots may hold; 0: all of the state memory, which is `state_bytes`; 0: what suits the
-  /// machine.
+  /// machine. `evicts_ahead`: snapshots, of need.
   BenchClient(const EngineFlags& flags, bool cache, std::uint64_t cache_bytes = 0,
-              std::uint64_t state_bytes = 0, const actors::PressureMarks& pressure = {});
+              std::uint64_t state_bytes = 0, bool evicts_ahead = true);
 
   /// `cached` false: neither reads nor writes the cache. Throws std::runtime_error for a request that failed.
   BenchAnswer ask(protocol::Prompt prompt, std::uint32_t reply_tokens, const std::string& name_space,

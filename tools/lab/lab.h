@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "actors/worker/memory_pressure.h"
 #include "tools/reprise/engine_flags.h"
 
 namespace reprise::tools {
@@ -59,8 +58,7 @@ struct WorkloadOptions {
   std::vector<std::string> names{};     // of workloads; "all": all of them
   std::vector<double> memory_mb = {0};  // for snapshots, one run each; 0: all of the state memory
   bool whole_memory = false;            // memory_mb are those of sequences and snapshots together
-  actors::PressureMarks pressure{};     // of that memory
-  bool marks_cost = false;              // every run once more without marks, and a table of both
+  bool ahead_cost = false;  // every run once more without evicting ahead of need, and a table of both
   std::uint64_t seed = 1;
   double scale = 1;        // of the number of users, questions, inputs and steps
   unsigned cold_runs = 8;  // of a workload's requests are asked without the cache, too
@@ -92,8 +90,8 @@ struct ConcurrencyOptions {
 ///
 ///   sharing   so many conversations at once, all behind one beginning of 1,024 tokens, in the memory that ten of them need
 ///             by themselves: how many sequences were open at once with the cache, and how many without
-///   waits     conversations of their own, a few at a time, in the same memory, which their snapshots fill: how many requests
-///             found no room when they came, with the marks of memory pressure and without
+///   waits     conversations of their own, a few at a time, in a memory 64 times as large, which their snapshots fill: how many requests
+///             found no room when they came, with snapshots evicted ahead of need and without
 ///
 /// How many run at once follows from prices, not from the machine's speed. Waits depend a little on who is quicker. One
 /// thread for each client.

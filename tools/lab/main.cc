@@ -99,17 +99,9 @@ BenchCommand::BenchCommand(CLI::App& app)
                 ->delimiter(',');
   bench.add_flag("--whole-memory", workload_options_.whole_memory,
                  "With --workload: --memory-mb is for sequences and snapshots together");
-  bench
-      .add_option("--choosy", workload_options_.pressure.choosy,
-                  "With --workload: memory use in percent above which fewer snapshots are taken; 100: never")
-      ->capture_default_str();
-  bench
-      .add_option("--evict", workload_options_.pressure.evict,
-                  "With --workload: memory use in percent above which snapshots are evicted ahead of need; "
-                  "100: never")
-      ->capture_default_str();
-  bench.add_flag("--marks-cost", workload_options_.marks_cost,
-                 "With --workload: repeat every run without --choosy and --evict, and print a table of both");
+  bench.add_flag(
+      "--ahead-cost", workload_options_.ahead_cost,
+      "With --workload: repeat every run without evicting ahead of need, and print a table of both");
   bench.add_option("--seed", workload_options_.seed, "With --workload: seed for texts and order")
       ->capture_default_str();
   bench

@@ -360,21 +360,21 @@ std::string workload_table(const std::vector<WorkloadResult>& results) {
   return out;
 }
 
-/// What the marks of memory pressure cost: each result beside that of the same run without them.
-std::string marks_cost_table(const std::vector<WorkloadResult>& with_marks,
+/// What evicting ahead of need costs: each result beside that of the same run without it.
+std::string ahead_cost_table(const std::vector<WorkloadResult>& with_ahead,
                              const std::vector<WorkloadResult>& without) {
   constexpr double kMostPoints = 1;  // of what could be restored, lost to room that is kept free
   std::string out =
-      "| workload | memory | of possible %, marks | none | points lost | asked | evicted, marks | none | "
-      "thrashed, marks | none | |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
-  for (std::size_t i = 0; i < with_marks.size(); ++i) {
-    const WorkloadResult& marks = with_marks[i];
-    const WorkloadResult& none = without[i];
-    const double lost = 100 * (none.of_possible() - marks.of_possible());
+      "| workload | memory | of possible %, ahead | never | points lost | asked | evicted, ahead | never | "
+      "thrashed, ahead | never | |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
+  for (std::size_t i = 0; i < with_ahead.size(); ++i) {
+    const WorkloadResult& ahead = with_ahead[i];
+    const WorkloadResult& never = without[i];
+    const double lost = 100 * (never.of_possible() - ahead.of_possible());
     out += line_of("| %s | %s | %.1f | %.1f | %.1f | at most %.0f | %llu | %llu | %llu | %llu | %s |\n",
-                   marks.name.c_str(), memory_of(marks).c_str(), 100 * marks.of_possible(),
-                   100 * none.of_possible(), lost, kMostPoints, Number{marks.evicted}, Number{none.evicted},
-                   Number{marks.thrashed}, Number{none.thrashed}, lost <= kMostPoints ? "PASS" : "SHORT");
+                   ahead.name.c_str(), memory_of(ahead).c_str(), 100 * ahead.of_possible(),
+                   100 * never.of_possible(), lost, kMostPoints, Number{ahead.evicted}, Number{never.evicted},
+                   Number{ahead.thrashed}, Number{never.thrashed}, lost <= kMostPoints ? "PASS" : "SHORT");
   }
   return out;
 }
@@ -584,9 +584,8 @@ std::vector<std::string> wanted(const WorkloadOptions& options) {
     }
   }
   if (options.scale <= 0 || options.scale > 100) throw UsageError("--scale: takes more than 0, at most 100");
-  if (const auto fault = options.pressure.fault()) throw UsageError("--choosy, --evict: " + *fault);
-  if (options.marks_cost && options.json)
-    throw UsageError("--marks-cost prints a table alone, without --json");
+  if (options.ahead_cost && options.json)
+    throw UsageError("--ahead-cost prints a table alone, without --json");
   for (const double mb : options.memory_mb) {
     if (mb < 0 || mb > 1e7) throw UsageError("--memory-mb: takes 0 to 10000000 MiB each");
   }
@@ -594,13 +593,13 @@ std::vector<std::string> wanted(const WorkloadOptions& options) {
 }
 
 WorkloadResult run_workload(const WorkloadOptions& options, const RestoreRules& rules,
-                            const std::string& name, double memory_mb, const actors::PressureMarks& marks) {
+                            const std::string& name, double memory_mb, bool evicts_ahead) {
   std::fprintf(stderr, "reprise: workload %s, %s MiB%s\n", name.c_str(),
                memory_mb == 0 ? "all" : std::to_string(memory_mb).c_str(),
-               marks.evict >= 100 ? ", no marks" : "");
+               evicts_ahead ? "" : ", nothing ahead of need");
   const auto bytes = static_cast<std::uint64_t>(memory_mb * (1 << 20));
   BenchClient client(options.engine, true, options.whole_memory ? 0 : bytes, options.whole_memory ? bytes : 0,
-                     marks);
+                     evicts_ahead);
   std::string why_not;
   const auto world = ChatWorld::load(options.engine.model, client.card(), 1024, rules, why_not);
   if (!world) throw UsageError("--workload: " + why_not);
@@ -612,23 +611,22 @@ WorkloadResult run_workload(const WorkloadOptions& options, const RestoreRules& 
 }  // namespace
 
 int bench_workload(const WorkloadOptions& asked, BenchReport& report) {
-  constexpr actors::PressureMarks kNone{.choosy = 100, .evict = 100};
   WorkloadOptions options = asked;
   const std::vector<std::string> names = wanted(options);
   if (options.engine.device == "auto") options.engine.device = open_device(options.engine)->name();
   const RestoreRules rules = rules_of(options.engine);
-  std::vector<WorkloadResult> results, without_marks;
+  std::vector<WorkloadResult> results, never_ahead;
   std::uint64_t differences = 0;
   for (const std::string& name : names) {
     for (const double memory_mb : options.memory_mb) {
-      results.push_back(run_workload(options, rules, name, memory_mb, options.pressure));
+      results.push_back(run_workload(options, rules, name, memory_mb, true));
       differences += results.back().differences;
-      if (!options.marks_cost) continue;
-      without_marks.push_back(run_workload(options, rules, name, memory_mb, kNone));
-      differences += without_marks.back().differences;
+      if (!options.ahead_cost) continue;
+      never_ahead.push_back(run_workload(options, rules, name, memory_mb, false));
+      differences += never_ahead.back().differences;
     }
   }
-  const std::string out = options.marks_cost ? marks_cost_table(results, without_marks)
+  const std::string out = options.ahead_cost ? ahead_cost_table(results, never_ahead)
                           : options.json     ? workload_json(results)
                                              : workload_table(results);
   std::fwrite(out.data(), 1, out.size(), stdout);

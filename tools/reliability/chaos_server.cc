@@ -5,8 +5,8 @@
 //
 // Prints {"port": N} when all models are loaded. Then one command a line on stdin, one JSON object a line on
 // stdout in answer:
-//   fault step|oom|nan|damage | fault hang MS      the next step, or all snapshots (protocol/job.h)
-//   crash texts|registries|device|supervisor       a handler of that actor throws
+//   fault step|oom|nan|damage | fault hang MS      the next step, or all snapshots (faults.h)
+//   crash texts|registries|device|supervisor       a turn of that actor throws
 //   scarce N                                       refuse one block of state memory in N; 0: none
 //   unload NAME | load NAME
 //   state                                          what is held
@@ -20,17 +20,19 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <sstream>
 
 #include "actors/engine.h"
+#include "actors/model_supervisor.h"
 #include "gpu/scarce_memory.h"
 #include "protocol/apis.h"
 #include "protocol/http/http_server.h"
 #include "protocol/http/log.h"
-#include "protocol/job.h"
 #include "runtime/system.h"
+#include "tools/reliability/faults.h"
 
 namespace reprise::tools {
 namespace {
@@ -59,8 +61,13 @@ std::size_t threads() {
 
 class ChaosServer {
  public:
-  ChaosServer(runtime::System& system, actors::EngineOptions options, gpu::ScarceMemory& memory)
-      : specs_(options.models), memory_(memory), engine_(system, std::move(options)) {}
+  ChaosServer(runtime::System& system, actors::EngineOptions options, gpu::ScarceMemory& memory,
+              std::shared_ptr<actors::Faults> faults)
+      : system_(system),
+        specs_(options.models),
+        memory_(memory),
+        faults_(std::move(faults)),
+        engine_(system, std::move(options)) {}
 
   actors::Engine& engine() { return engine_; }
 
@@ -88,7 +95,7 @@ class ChaosServer {
 
  private:
   Json fault(const std::string& what, std::uint32_t number) {
-    using Kind = protocol::InjectFault::Kind;
+    using Kind = actors::Fault::Kind;
     static const std::map<std::string, Kind> kinds{{"step", Kind::kFailedStep},
                                                    {"oom", Kind::kOutOfMemory},
                                                    {"nan", Kind::kNanState},
@@ -96,19 +103,20 @@ class ChaosServer {
                                                    {"hang", Kind::kHang}};
     const auto kind = kinds.find(what);
     if (kind == kinds.end()) return Json{{"error", "no such fault"}};
-    engine_.inject(protocol::InjectFault{.kind = kind->second, .hang_ms = number});
+    faults_->inject({.kind = kind->second, .hang_ms = number});
     return Json{{"ok", true}};
   }
 
   Json crash(const std::string& what) {
-    using Where = protocol::InjectCrash::Where;
-    static const std::map<std::string, Where> places{{"texts", Where::kTexts},
-                                                     {"registries", Where::kRegistries},
-                                                     {"device", Where::kDevice},
-                                                     {"supervisor", Where::kSupervisor}};
-    const auto place = places.find(what);
-    if (place == places.end()) return Json{{"error", "no such actor"}};
-    engine_.inject(protocol::InjectCrash{place->second});
+    using Crash = std::function<void(const runtime::System&)>;
+    static const std::map<std::string, Crash> crashes{
+        {"texts", actors::crash_texts},
+        {"registries", [](const auto& system) { actors::crash_all<actors::PrefixRegistry>(system); }},
+        {"device", [](const auto& system) { actors::crash_all<actors::DeviceWorker>(system); }},
+        {"supervisor", [](const auto& system) { actors::crash_all<actors::ModelSupervisor>(system); }}};
+    const auto found = crashes.find(what);
+    if (found == crashes.end()) return Json{{"error", "no such actor"}};
+    found->second(system_);
     return Json{{"ok", true}};
   }
 
@@ -129,8 +137,10 @@ class ChaosServer {
                 {"figures", std::move(figures)}};
   }
 
+  runtime::System& system_;
   const std::vector<actors::ModelSpec> specs_;
   gpu::ScarceMemory& memory_;
+  const std::shared_ptr<actors::Faults> faults_;
   actors::Engine engine_;
 };
 
@@ -168,7 +178,8 @@ int run(int argc, char** argv) {
   options.worker.device_options.threads = threads;
   options.worker.state_bytes = state_mb << 20;
   options.worker.memory = &memory;
-  options.worker.obey_faults = true;
+  const auto faults = std::make_shared<actors::Faults>();
+  options.worker.faults = faults;
   options.registry.budget_bytes = budget_mb << 20;
   options.requests.verify_share = 1;
   options.requests.verify_inline = true;
@@ -192,7 +203,7 @@ int run(int argc, char** argv) {
   protocol::set_log_level(protocol::LogLevel::kWarning);
   protocol::IoLoop loop;
   runtime::System system;
-  auto chaos = std::make_unique<ChaosServer>(system, std::move(options), memory);
+  auto chaos = std::make_unique<ChaosServer>(system, std::move(options), memory, faults);
   if (const auto error = chaos->engine().wait_until_ready(5min)) {
     std::fprintf(stderr, "%s\n", error->message.c_str());
     return 1;

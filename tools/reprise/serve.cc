@@ -197,8 +197,6 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.worker.device_options = device_options(config.engine);
   if (config.parallel > 0) options.worker.max_sequences = config.parallel;
   if (config.cache.max_entries > 0) options.registry.cache.max_entries = config.cache.max_entries;
-  options.worker.pressure.choosy = config.cache.choosy_percent;
-  options.worker.pressure.evict = config.cache.evict_percent;
   set_tiers(config.cache, options);
   const bool all = options.requests.verify_inline && config.cache.verify_percent == 0;
   options.requests.verify_share = all ? 1.0 : config.cache.verify_percent / 100.0;
@@ -610,10 +608,6 @@ void ServeCommand::resolve() {
   if (config_.reasoning != "template" && config_.reasoning != "on" && config_.reasoning != "off" &&
       config_.reasoning != "auto") {
     throw UsageError("chat.reasoning: '" + config_.reasoning + "' is not one of on, auto, off, template");
-  }
-  if (config_.cache.choosy_percent > config_.cache.evict_percent) {
-    throw UsageError("cache.choosy_percent: " + std::to_string(config_.cache.choosy_percent) +
-                     " is more than cache.evict_percent, " + std::to_string(config_.cache.evict_percent));
   }
   if (config_.log_format != "text" && config_.log_format != "json") {
     throw UsageError("log.format: '" + config_.log_format + "' is not one of text, json");

@@ -53,8 +53,6 @@ struct KeyTable {
 /// What the engine is not told in these words.
 struct CacheConfig {
   std::uint64_t max_entries = 0;
-  std::uint32_t choosy_percent = 70;  // of the state memory; 100: never
-  std::uint32_t evict_percent = 85;   // likewise
   std::uint32_t verify_percent = 0;
   std::string folder{};                   // of snapshots that outlast the process; empty: none
   std::uint64_t disk_mb = 16384;          // of that folder

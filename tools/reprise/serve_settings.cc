@@ -337,12 +337,6 @@ void add_cache(Table& table, ServeConfig& config) {
   table.seconds(
       "cache.recurrent_ttl", "--cache-recurrent-ttl", options.registry.recurrent_ttl, 0, 365 * kDay,
       "Time after which an unused snapshot of a model with recurrent state is evicted; 0: as --cache-ttl");
-  table.number(
-      "cache.choosy_percent", "--cache-choosy-percent", "PERCENT", cache.choosy_percent, 1, 100,
-      "Use of the memory for sequences and snapshots above which fewer snapshots are taken; 100: never");
-  table.number("cache.evict_percent", "--cache-evict-percent", "PERCENT", cache.evict_percent, 1, 100,
-               "Use of the memory for sequences and snapshots above which snapshots are evicted ahead of "
-               "need; 100: never");
   table.number("cache.verify_percent", "--cache-verify-percent", "PERCENT", cache.verify_percent, 0, 100,
                "Share of restored prompts that are recomputed in idle time and compared");
   table.toggle("cache.verify_inline", "--cache-verify-inline", "true", options.requests.verify_inline,
@@ -393,6 +387,10 @@ void add_operation(Table& table, ServeConfig& config) {
 
 // In the order of their keys.
 constexpr RemovedSetting kRemoved[] = {
+    {"cache.choosy_percent", "--cache-choosy-percent", true,
+     "fewer snapshots are taken from 70 % of the memory on"},
+    {"cache.evict_percent", "--cache-evict-percent", true,
+     "snapshots are evicted ahead of need by what recent requests needed"},
     {"cache.max_in_replies", "--cache-max-in-replies", true, "one conversation keeps at most 8"},
     {"cache.max_per_conversation", "--cache-max-per-conversation", true, "one conversation keeps at most 64"},
     {"cache.min_insert_tokens", "--cache-min-insert-tokens", true, "it follows from the model's sizes"},

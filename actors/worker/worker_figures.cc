@@ -1,5 +1,6 @@
-#include "actors/worker/worker_plots.h"
+#include "actors/worker/worker_figures.h"
 
+#include "actors/worker/device_state.h"
 #include "runtime/names.h"
 #include "traces/trace.h"
 

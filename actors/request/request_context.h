@@ -1,17 +1,20 @@
 #pragma once
-// The parts of a request, and the guards that give back what it holds (actors/request/request_actor.h).
+// What the parts of a request share (actors/request/request_actor.h): its job, its client, what it computes, and how what
+// goes wrong is told; and the guards that give back what it holds.
 //
 // Threading: the request actor's.
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "actors/cache/checkpoint_plan.h"
 #include "actors/request/request_actor.h"
-#include "protocol/chat/reasoning_budget.h"
+#include "runtime/cancel.h"
 
 namespace reprise::actors {
 
@@ -19,7 +22,7 @@ namespace reprise::actors {
 inline constexpr std::size_t kShortText = 32u << 10;
 
 /// A sequence, or the wait for one: closed with its end.
-class RequestActor::OpenedSequence {
+class OpenedSequence {
  public:
   explicit OpenedSequence(const ServedModel& model)
       : worker_(model.worker), arch_(model.arch.arch), ticket_(next_ticket()) {}
@@ -42,7 +45,7 @@ class RequestActor::OpenedSequence {
 };
 
 /// A prompt in flight, with the lease that it may hold: both end with it, and the registry forgets it.
-class RequestActor::FlightGuard {
+class FlightGuard {
  public:
   explicit FlightGuard(runtime::RefOf<PrefixRegistry> registry)
       : registry_(std::move(registry)), number_(next_number()) {}
@@ -63,7 +66,7 @@ class RequestActor::FlightGuard {
 };
 
 /// Tokens on their way into a sequence: the request's prompt, or idle work for it.
-struct RequestActor::Computation {
+struct Computation {
   SharedTokens tokens;
   std::uint32_t max_tokens = 0;  // to be decoded afterwards
   KvBudget kv{};                 // that it is compacted to; 0 tokens: it is not
@@ -92,23 +95,35 @@ struct RequestActor::Computation {
   }
 };
 
-/// One of the request's n answers.
-struct RequestActor::Choice {
-  std::uint32_t index = 0;
-  protocol::SequenceId sequence{};  // that decodes it
-  runtime::StreamReader<protocol::DecodeEvent> in{};
-  std::optional<models::TextStream> text{};
-  std::shared_ptr<protocol::grammar::ReplyConstraint> constraint{};  // null: all tokens may come
-  std::optional<protocol::ReasoningBudget> budget{};                 // none: reasoning is unlimited
-  std::shared_ptr<MaskSlot> masks{};  // of both, for the device; null: it is never masked
-  TokenList tokens{};
-  std::string reply{};
-  std::uint32_t reported = 0;  // checkpoints of its decoding, to the registry
-  bool finished = false;
-  std::optional<std::size_t>
-      said{};  // of its tokens, without the one that ended it; nothing where it was cut
-  protocol::SharedTurn
-      turn{};  // kept for a client that sends it back; null: it has no calls and no reasoning
+/// Nothing: it went well.
+using RequestFailure = std::optional<protocol::ServiceError>;
+
+struct RequestContext {
+  RequestFailure failure_of(const protocol::JobError& error) const;
+  RequestFailure failure_of(const runtime::Error& error) const {
+    return unanswered(error.code, error.describe());
+  }
+  RequestFailure unanswered(runtime::ErrorCode code, const std::string& what) const;
+  bool caches() const;
+  protocol::AdapterId adapter() const {
+    return job.adapter ? job.adapter->loaded.adapter : protocol::AdapterId{};
+  }
+  /// Everything that waits for this request's sake comes to its end.
+  void break_off();
+  double since_arrival_ms() const;
+  const traces::RequestTrace& trace() const { return job.request->trace; }
+
+  RequestJob job;
+  const std::function<void(runtime::Task<void>)> launch;  // beside what the request does, on its actor
+  const runtime::TimePoint arrival = runtime::Clock::now();
+  runtime::CancelSource lost{};       // the client has gone, or the device
+  runtime::CancelSource all_begun{};  // no choice is left for another sequence
+  bool client_gone = false;
+  bool ends_reasoning = false;  // for its client's sake
+  std::string lost_why{};
+  PreparedPrompt prompt{};
+  std::unique_ptr<Computation> main{};
+  protocol::Usage usage{};
 };
 
 }  // namespace reprise::actors

@@ -1,8 +1,6 @@
-// What a request does in idle time, when its client has all that it asked for.
+#include "actors/request/idle_work.h"
 
 #include <algorithm>
-
-#include "actors/request/request_parts.h"
 
 namespace reprise::actors {
 
@@ -10,26 +8,26 @@ using runtime::Task;
 
 // The next turn of a chat begins with this one's history, which is seldom what was computed: templates strip
 // thinking, and the reply is tokenised anew. So it is rendered as the next turn will render it.
-Task<void> RequestActor::prefill_history() {
-  const ServedModel& model = *job_.model;
-  const auto* chat = std::get_if<protocol::ChatPrompt>(&job_.request->prompt);
+Task<void> IdleWork::prefill_history() {
+  const ServedModel& model = *request_.job.model;
+  const auto* chat = std::get_if<protocol::ChatPrompt>(&request_.job.request->prompt);
   const protocol::ChatFormatPtr& format = model.card.chat;
-  if (chat == nullptr || format == nullptr || !model.limits.prefill_history || !main_->writes_cache ||
-      choices_.size() != 1) {
+  if (chat == nullptr || format == nullptr || !model.limits.prefill_history || !request_.main->writes_cache ||
+      reply_run_.choices().size() != 1) {
     co_return;
   }
-  const Choice& choice = *choices_.front();
-  Json said = choice.turn ? choice.turn->message : message_of(choice);
+  const ReplyRun::Choice& choice = *reply_run_.choices().front();
+  Json said = choice.turn ? choice.turn->message : reply_run_.message_of(choice);
   TokenList history;
-  if (text_bytes(job_.request->prompt) <= kShortText) {
-    history = format->history_after(*chat, said, prompt_.turns, choice.turn);
+  if (text_bytes(request_.job.request->prompt) <= kShortText) {
+    history = format->history_after(*chat, said, request_.prompt.turns, choice.turn);
   } else {
-    auto asked = job_.texts->ask(HistoryJob{{.request = job_.request,
-                                             .model = job_.model,
-                                             .reply = said,
-                                             .turns = prompt_.turns,
-                                             .reply_turn = choice.turn}},
-                                 lost_.token());
+    auto asked = request_.job.texts->ask(HistoryJob{{.request = request_.job.request,
+                                                     .model = request_.job.model,
+                                                     .reply = said,
+                                                     .turns = request_.prompt.turns,
+                                                     .reply_turn = choice.turn}},
+                                         request_.lost.token());
     runtime::Result<HistoryJob::Reply> answered = co_await asked;
     if (!answered.ok() || !std::holds_alternative<TokenList>(*answered)) co_return;
     history = std::get<TokenList>(std::move(*answered));
@@ -40,49 +38,51 @@ Task<void> RequestActor::prefill_history() {
   co_await prefilling;
 }
 
-bool RequestActor::left_off_in_reply() const {
-  return client_gone_ && lost_why_.empty() && choices_.size() == 1 && !choices_.front()->finished;
+bool IdleWork::left_off_in_reply() const {
+  return request_.client_gone && request_.lost_why.empty() && reply_run_.choices().size() == 1 &&
+         !reply_run_.choices().front()->finished;
 }
 
-Task<void> RequestActor::prefill_reply() {
-  const ServedModel& model = *job_.model;
+Task<void> IdleWork::prefill_reply() {
+  const ServedModel& model = *request_.job.model;
   const std::uint32_t every = model.limits.reply_checkpoint_tokens;
-  if (model.arch.decode_is_canonical || every == 0 || !model.limits.prefill_history || !main_ ||
-      !main_->writes_cache || choices_.size() != 1) {
+  if (model.arch.decode_is_canonical || every == 0 || !model.limits.prefill_history || !request_.main ||
+      !request_.main->writes_cache || reply_run_.choices().size() != 1) {
     co_return;
   }
-  const TokenList& reply = choices_.front()->tokens;
+  const TokenList& reply = reply_run_.choices().front()->tokens;
   if (reply.size() < every) co_return;
-  TokenList tokens = *main_->tokens;
+  TokenList tokens = *request_.main->tokens;
   tokens.insert(tokens.end(), reply.begin(), reply.end());
   Task<void> prefilling = prefill_idle(std::move(tokens), protocol::Origin::kReply);
   co_await prefilling;
 }
 
-Task<void> RequestActor::prefill_idle(TokenList tokens, protocol::Origin at_end) {
-  const ServedModel& model = *job_.model;
+Task<void> IdleWork::prefill_idle(TokenList tokens, protocol::Origin at_end) {
+  const ServedModel& model = *request_.job.model;
   tokens.resize(tokens.size() / model.arch.grid * model.arch.grid);
   if (tokens.size() < std::max(2U, model.least_tokens)) co_return;
 
   Computation computation;
   computation.tokens = share_tokens(std::move(tokens));
   computation.reads_cache = computation.writes_cache = true;
-  computation.request = main_->request;
-  computation.conversation = main_->conversation;
-  computation.keep = main_->keep;
+  computation.request = request_.main->request;
+  computation.conversation = request_.main->conversation;
+  computation.keep = request_.main->keep;
   const auto end = static_cast<std::uint32_t>(computation.tokens->size());
-  trace().mark("prefills_history", {{"tokens", end}});
-  Task<Failure> entering = enter(computation, protocol::Priority::kIdle);
+  request_.trace().mark("prefills_history", {{"tokens", end}});
+  Task<Failure> entering = prompt_run_.enter(computation, protocol::Priority::kIdle);
   if (Failure failure = co_await entering) co_return;
   // All of it is wanted as a state: nothing is sampled from it, so nothing has to be left over.
   if (computation.announced->known >= end && computation.announced->restorable + 1 >= end) co_return;
-  Task<Failure> restoring = restore(computation);
+  Task<Failure> restoring = prompt_run_.restore(computation);
   if (Failure failure = co_await restoring) co_return;
   if (computation.report.restored_tokens >= end) co_return;
   computation.plan =
       reply_places(computation.report.restored_tokens, end, model.plan_rules(),
                    {.every = model.limits.reply_checkpoint_tokens, .most = model.limits.reply_checkpoints});
-  if (const std::uint32_t call = call_opener_at(); call > computation.report.restored_tokens && call < end) {
+  if (const std::uint32_t call = reply_run_.call_opener_at();
+      call > computation.report.restored_tokens && call < end) {
     const auto behind =
         std::upper_bound(computation.plan.begin(), computation.plan.end(), call,
                          [](std::uint32_t at, const PlannedCheckpoint& one) { return at < one.at; });
@@ -90,22 +90,22 @@ Task<void> RequestActor::prefill_idle(TokenList tokens, protocol::Origin at_end)
       computation.plan.insert(behind, {.at = call, .origin = protocol::Origin::kCall});
   }
   computation.plan.push_back({.at = end, .origin = at_end});
-  Task<Failure> prefilling = prefill(computation, false);
+  Task<Failure> prefilling = prompt_run_.prefill(computation, false);
   if (Failure failure = co_await prefilling) co_return;
-  Task<void> settling = all_settled();
+  Task<void> settling = prompt_run_.all_settled();
   co_await settling;
 }
 
 // Cached equals cold: here is the proof, for a share of the hits.
-Task<bool> RequestActor::verify(protocol::Priority priority) {
-  const ServedModel& model = *job_.model;
+Task<bool> IdleWork::verify(protocol::Priority priority) {
+  const ServedModel& model = *request_.job.model;
   RegistryFigures& figures = *model.registry_figures;
   Computation cold;
-  cold.tokens = prompt_.tokens;
-  Task<Failure> entering = enter(cold, priority);
+  cold.tokens = request_.prompt.tokens;
+  Task<Failure> entering = prompt_run_.enter(cold, priority);
   Failure failure = co_await entering;
   if (!failure) {
-    Task<Failure> prefilling = prefill(cold, true);
+    Task<Failure> prefilling = prompt_run_.prefill(cold, true);
     failure = co_await prefilling;
   }
   if (failure) {
@@ -113,9 +113,9 @@ Task<bool> RequestActor::verify(protocol::Priority priority) {
     co_return true;
   }
   figures.verified.fetch_add(1, std::memory_order_relaxed);
-  if (cold.digest == main_->digest) co_return true;
+  if (cold.digest == request_.main->digest) co_return true;
   figures.mismatches.fetch_add(1, std::memory_order_relaxed);
-  const protocol::CacheReport& report = main_->report;
+  const protocol::CacheReport& report = request_.main->report;
   if (model.warn) {
     model.warn("a restored snapshot differs from a cold run: " + std::to_string(report.restored_tokens) +
                " of " + std::to_string(report.prompt_tokens) +
@@ -123,8 +123,9 @@ Task<bool> RequestActor::verify(protocol::Priority priority) {
                std::string(protocol::name_of(*report.origin)) + ", model fingerprint " +
                std::to_string(model.arch.fingerprint) + "; the snapshot was dropped");
   }
-  model.registry.tell(protocol::DropEntry{
-      .name_space = job_.name_space, .tokens = prompt_.tokens, .length = report.restored_tokens});
+  model.registry.tell(protocol::DropEntry{.name_space = request_.job.name_space,
+                                          .tokens = request_.prompt.tokens,
+                                          .length = report.restored_tokens});
   co_return false;
 }
 

@@ -1,14 +1,16 @@
 #pragma once
-// Decoding: which token comes next, and how it reaches its reader.
+// What the jobs of a sequence do to it: a prefill begins, gets one more checkpoint on its way, or ends early; decoding
+// chooses the next token and sends it to its reader. Nothing is computed here.
 //
-// A token is chosen by the sequence's sampler from the logits, or was drawn by the device in the sampler's
+// Decoding. A token is chosen by the sequence's sampler from the logits, or was drawn by the device in the sampler's
 // place. Where masks say what may be chosen, logits whose mask has not come are kept until it does, and the sequence
-// sits out the steps until then. It goes out at once where the reader has given credit; else the sequence pauses until the event has
-// been written, which is the device worker's to wait for. A reader that has gone ends the work.
+// sits out the steps until then. It goes out at once where the reader has given credit; else the sequence pauses until the
+// event has been written, which is the device worker's to wait for. A reader that has gone ends the work.
 //
 // Threading: the device worker's thread.
 
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "actors/worker/device_state.h"
@@ -17,6 +19,22 @@
 #include "models/sampling/sampler.h"
 
 namespace reprise::actors {
+
+// -- prefills
+
+/// The sequence takes the job, or the job is refused and nothing has changed. The answer is given when the
+/// prefill ends; `reply` is moved from only if the job is taken.
+std::optional<protocol::JobError> begin_prefill(
+    StateTable& table, SequenceRun& run, protocol::Prefill& job,
+    runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>>& reply);
+
+/// False: that place has been passed, or there is no such prefill. A prefill that was idle work is hurried.
+bool add_checkpoint(const StateTable& table, SequenceRun& run, std::uint32_t at);
+
+/// The prefill ends at the next place of the grid, where a checkpoint is taken. False: it cannot.
+bool leave_off(const StateTable& table, SequenceRun& run);
+
+// -- decoding
 
 class Decoding {
  public:

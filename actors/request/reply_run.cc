@@ -1,9 +1,8 @@
-// Decoding: the choices of a request, token by token, as events for its client.
+#include "actors/request/reply_run.h"
 
 #include <algorithm>
-#include <stdexcept>
+#include <chrono>
 
-#include "actors/request/request_parts.h"
 #include "base/token.h"
 
 namespace reprise::actors {
@@ -21,8 +20,8 @@ constexpr std::chrono::minutes kSnapshotDeadline{10};
 
 }  // namespace
 
-Task<RequestActor::Failure> RequestActor::decode() {
-  for (std::uint32_t index = 0; index < job_.request->n; ++index) {
+Task<RequestFailure> ReplyRun::decode() {
+  for (std::uint32_t index = 0; index < request_.job.request->n; ++index) {
     choices_.push_back(std::make_unique<Choice>());
     choices_.back()->index = index;
   }
@@ -30,11 +29,11 @@ Task<RequestActor::Failure> RequestActor::decode() {
     Task<Failure> keeping = keep_prompt();
     if (Failure failure = co_await keeping) co_return failure;
     beside_ = static_cast<std::uint32_t>(choices_.size() - 1);
-    for (std::uint32_t i = 0; i < beside_; ++i) launch(decode_beside());
+    for (std::uint32_t i = 0; i < beside_; ++i) request_.launch(decode_beside());
   }
   Task<Failure> decoding = decode_on_first();
   Failure failure = co_await decoding;
-  if (failure) break_off();
+  if (failure) request_.break_off();
   while (beside_ > 0) {
     auto waiting = beside_ended_.wait();
     const Result<void> woken = co_await waiting;
@@ -42,58 +41,60 @@ Task<RequestActor::Failure> RequestActor::decode() {
   }
   if (beside_failed_) failure = std::move(beside_failed_);
   if (failure) co_return failure;
-  usage_.timing.decode_ms = since_arrival_ms() - usage_.timing.first_token_ms;
-  Task<void> settling = all_settled();
+  request_.usage.timing.decode_ms = request_.since_arrival_ms() - request_.usage.timing.first_token_ms;
+  Task<void> settling = prompt_run_.all_settled();
   co_await settling;
-  if (job_.request->pin > std::chrono::seconds(0) && main_->flight) {
-    Task<void> pinning = pin_prompt();
+  if (request_.job.request->pin > std::chrono::seconds(0) && request_.main->flight) {
+    Task<void> pinning = prompt_run_.pin_prompt();
     co_await pinning;
   }
   co_return std::nullopt;
 }
 
 // What all choices go on from. Its memory was promised when the request was admitted.
-Task<RequestActor::Failure> RequestActor::keep_prompt() {
-  auto asked = job_.model->worker.ask(
-      protocol::SnapshotKv{.sequence = main_->sequence->id, .kind = protocol::SnapshotKv::Kind::kRaw},
-      job_.model->limits.longest_wait, lost_.token());
+Task<RequestFailure> ReplyRun::keep_prompt() {
+  auto asked = request_.job.model->worker.ask(
+      protocol::SnapshotKv{.sequence = request_.main->sequence->id, .kind = protocol::SnapshotKv::Kind::kRaw},
+      request_.job.model->limits.longest_wait, request_.lost.token());
   const protocol::JobResult<protocol::SnapshotTaken> taken = protocol::answer_of(co_await asked);
-  if (!taken.ok()) co_return failure_of(taken.error());
+  if (!taken.ok()) co_return request_.failure_of(taken.error());
   kept_prompt_ = taken->snapshot;
   co_return std::nullopt;
 }
 
-Task<RequestActor::Restoring> RequestActor::restore_prompt(OpenedSequence& sequence) {
-  auto asked = job_.model->worker.ask(protocol::RestoreKv{.sequence = sequence.id,
-                                                          .snapshot = kept_prompt_,
-                                                          .at = usage_.prompt_tokens,
-                                                          .token_hash = token_hash(*prompt_.tokens)},
-                                      job_.model->limits.longest_wait, lost_.token());
+Task<ReplyRun::Restoring> ReplyRun::restore_prompt(OpenedSequence& sequence) {
+  auto asked =
+      request_.job.model->worker.ask(protocol::RestoreKv{.sequence = sequence.id,
+                                                         .snapshot = kept_prompt_,
+                                                         .at = request_.usage.prompt_tokens,
+                                                         .token_hash = token_hash(*request_.prompt.tokens)},
+                                     request_.job.model->limits.longest_wait, request_.lost.token());
   Restoring restored = protocol::answer_of(co_await asked);
   co_return restored;
 }
 
 // With a sequence of its own, when it gets one, and a new one for each choice: between two of them others may
 // have their turn. What it does not get the first sequence does.
-Task<void> RequestActor::decode_beside() {
-  const ServedModel& model = *job_.model;
+Task<void> ReplyRun::decode_beside() {
+  const ServedModel& model = *request_.job.model;
   bool goes_on = true;
-  const std::uint32_t held = main_->kept ? main_->kept->tokens : usage_.prompt_tokens;
-  while (goes_on && choices_begun_ < choices_.size() && !lost_.cancelled()) {
+  const std::uint32_t held = request_.main->kept ? request_.main->kept->tokens : request_.usage.prompt_tokens;
+  while (goes_on && choices_begun_ < choices_.size() && !request_.lost.cancelled()) {
     OpenedSequence sequence(model);
-    auto opening = model.worker.ask(protocol::OpenSequence{.arch = model.arch.arch,
-                                                           .adapter = adapter(),
-                                                           .ticket = sequence.ticket(),
-                                                           .prompt_tokens = held,
-                                                           .max_tokens = prompt_.max_tokens,
-                                                           .shared_tokens = held,
-                                                           .priority = job_.request->priority,
-                                                           .tenant = job_.tenant,
-                                                           .group = job_.group,
-                                                           .tenant_share = job_.request->tenant_share},
-                                    model.limits.longest_wait, all_begun_.token());
+    auto opening =
+        model.worker.ask(protocol::OpenSequence{.arch = model.arch.arch,
+                                                .adapter = request_.adapter(),
+                                                .ticket = sequence.ticket(),
+                                                .prompt_tokens = held,
+                                                .max_tokens = request_.prompt.max_tokens,
+                                                .shared_tokens = held,
+                                                .priority = request_.job.request->priority,
+                                                .tenant = request_.job.tenant,
+                                                .group = request_.job.group,
+                                                .tenant_share = request_.job.request->tenant_share},
+                         model.limits.longest_wait, request_.all_begun.token());
     const protocol::JobResult<protocol::Opened> opened = protocol::answer_of(co_await opening);
-    if (!opened.ok() || all_begun_.cancelled()) break;
+    if (!opened.ok() || request_.all_begun.cancelled()) break;
     sequence.id = opened->sequence;
     Task<Restoring> restoring = restore_prompt(sequence);
     const Restoring restored = co_await restoring;
@@ -101,9 +102,9 @@ Task<void> RequestActor::decode_beside() {
     Task<Failure> decoding = decode_next(sequence);
     Failure failure = co_await decoding;
     goes_on = !failure;
-    if (failure && !lost_.cancelled()) {  // else it is a consequence
+    if (failure && !request_.lost.cancelled()) {  // else it is a consequence
       beside_failed_ = std::move(failure);
-      break_off();
+      request_.break_off();
     }
   }
   --beside_;
@@ -111,14 +112,14 @@ Task<void> RequestActor::decode_beside() {
 }
 
 // One choice after the other, until all have begun.
-Task<RequestActor::Failure> RequestActor::decode_on_first() {
-  OpenedSequence& sequence = *main_->sequence;
+Task<RequestFailure> ReplyRun::decode_on_first() {
+  OpenedSequence& sequence = *request_.main->sequence;
   for (bool holds_prompt = true; choices_begun_ < choices_.size(); holds_prompt = false) {
     if (!holds_prompt) {
       Task<Restoring> restoring = restore_prompt(sequence);
       const Restoring restored = co_await restoring;
       if (choices_begun_ == choices_.size()) break;
-      if (!restored.ok()) co_return failure_of(restored.error());
+      if (!restored.ok()) co_return request_.failure_of(restored.error());
     }
     Task<Failure> decoding = decode_next(sequence);
     if (Failure failure = co_await decoding) co_return failure;
@@ -127,11 +128,11 @@ Task<RequestActor::Failure> RequestActor::decode_on_first() {
 }
 
 // The next choice that has not begun, on a sequence that holds the prompt, to its end.
-Task<RequestActor::Failure> RequestActor::decode_next(OpenedSequence& sequence) {
+Task<RequestFailure> ReplyRun::decode_next(OpenedSequence& sequence) {
   Choice& choice = *choices_[choices_begun_++];
   if (choices_begun_ == choices_.size()) {
-    all_begun_.cancel();
-    if (kept_prompt_) job_.model->worker.tell(protocol::DropKvSnapshot{.snapshot = kept_prompt_});
+    request_.all_begun.cancel();
+    if (kept_prompt_) request_.job.model->worker.tell(protocol::DropKvSnapshot{.snapshot = kept_prompt_});
   }
   start_decoding(choice, sequence);
   if ((choice.constraint || choice.budget) && !allow_next(choice)) {
@@ -144,68 +145,74 @@ Task<RequestActor::Failure> RequestActor::decode_next(OpenedSequence& sequence) 
   }
   keep_turn(choice);
   if (choice.budget && choice.budget->ended_by() != protocol::ReasoningEnd::kModel) {
-    usage_.reasoning_ended_by = choice.budget->ended_by();
+    request_.usage.reasoning_ended_by = choice.budget->ended_by();
   }
   Task<void> keeping = keep_turn_end(choice);
   co_await keeping;
   co_return std::nullopt;
 }
 
-Json RequestActor::message_of(const Choice& choice) const {
-  const std::string& id = job_.request->reply_id.empty() ? job_.request->id : job_.request->reply_id;
-  return job_.model->card.chat->message_of(std::get<protocol::ChatPrompt>(job_.request->prompt), choice.reply,
-                                           prompt_.tail, protocol::turn_id(id, choice.index));
+Json ReplyRun::message_of(const Choice& choice) const {
+  const std::string& id =
+      request_.job.request->reply_id.empty() ? request_.job.request->id : request_.job.request->reply_id;
+  return request_.job.model->card.chat->message_of(
+      std::get<protocol::ChatPrompt>(request_.job.request->prompt), choice.reply, request_.prompt.tail,
+      protocol::turn_id(id, choice.index));
 }
 
-std::uint32_t RequestActor::call_opener_at() const {
+std::uint32_t ReplyRun::call_opener_at() const {
   if (choices_.empty() || !choices_.front()->turn) return 0;
-  const std::optional<TokenId> opener = job_.model->card.chat->call_opener();
+  const std::optional<TokenId> opener = request_.job.model->card.chat->call_opener();
   const TokenList& reply = choices_.front()->tokens;
   const auto at = opener ? std::find(reply.begin(), reply.end(), *opener) : reply.end();
   if (at == reply.end()) return 0;
-  const std::size_t tokens = main_->tokens->size() + static_cast<std::size_t>(at - reply.begin());
-  return static_cast<std::uint32_t>(tokens / job_.model->arch.grid * job_.model->arch.grid);
+  const std::size_t tokens = request_.main->tokens->size() + static_cast<std::size_t>(at - reply.begin());
+  return static_cast<std::uint32_t>(tokens / request_.job.model->arch.grid * request_.job.model->arch.grid);
 }
 
-void RequestActor::keep_turn(Choice& choice) {
-  const ServedModel& model = *job_.model;
-  if (!prompt_.turn_begin || !model.turns || !model.tokenizer || !caches() || !choice.said) return;
+void ReplyRun::keep_turn(Choice& choice) {
+  const ServedModel& model = *request_.job.model;
+  if (!request_.prompt.turn_begin || !model.turns || !model.tokenizer || !request_.caches() || !choice.said)
+    return;
   auto turn = std::make_shared<protocol::SampledTurn>();
   turn->message = message_of(choice);
   if (turn->message.find("tool_calls") == nullptr) {
     const std::string* content = turn->message.find_string("content");
     if (turn->message.find("reasoning_content") == nullptr || content == nullptr || content->empty()) return;
     turn->message[protocol::kTurnMember] = protocol::turn_id(
-        job_.request->reply_id.empty() ? job_.request->id : job_.request->reply_id, choice.index);
+        request_.job.request->reply_id.empty() ? request_.job.request->id : request_.job.request->reply_id,
+        choice.index);
   }
   turn->name = protocol::turn_name(turn->message);
-  turn->tokens.assign(prompt_.tokens->begin() + static_cast<std::ptrdiff_t>(*prompt_.turn_begin),
-                      prompt_.tokens->end());
+  turn->tokens.assign(
+      request_.prompt.tokens->begin() + static_cast<std::ptrdiff_t>(*request_.prompt.turn_begin),
+      request_.prompt.tokens->end());
   turn->tokens.insert(turn->tokens.end(), choice.tokens.begin(),
                       choice.tokens.begin() + static_cast<std::ptrdiff_t>(*choice.said));
   for (const TokenId token : turn->tokens) turn->text += model.tokenizer->token_bytes(token);
   choice.turn = std::move(turn);
-  model.turns->keep(job_.request->tenant, model.arch.identity, job_.request->name_space, choice.turn);
+  model.turns->keep(request_.job.request->tenant, model.arch.identity, request_.job.request->name_space,
+                    choice.turn);
   if (model.turn_store) {
     model.turn_store.tell(protocol::StoreTurn{
-        .model = model.arch.identity, .name_space = job_.request->name_space, .turn = choice.turn});
+        .model = model.arch.identity, .name_space = request_.job.request->name_space, .turn = choice.turn});
   }
 }
 
-void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
-  const ServedModel& model = *job_.model;
+void ReplyRun::start_decoding(Choice& choice, OpenedSequence& sequence) {
+  const ServedModel& model = *request_.job.model;
   choice.sequence = sequence.id;
   if (model.tokenizer) {
     // In a chat special tokens may be marks of tool calls; those that end a message never become text.
-    const bool chat = std::holds_alternative<protocol::ChatPrompt>(job_.request->prompt);
+    const bool chat = std::holds_alternative<protocol::ChatPrompt>(request_.job.request->prompt);
     choice.text.emplace(*model.tokenizer, models::DecodeOptions{.skip_special = !chat, .continuation = true},
-                        job_.request->stop);
+                        request_.job.request->stop);
   }
-  if (prompt_.masks) {
-    choice.constraint =
-        std::make_shared<protocol::grammar::ReplyConstraint>(prompt_.masks, prompt_.max_tokens);
+  if (request_.prompt.masks) {
+    choice.constraint = std::make_shared<protocol::grammar::ReplyConstraint>(request_.prompt.masks,
+                                                                             request_.prompt.max_tokens);
   }
-  if (prompt_.reasoning_budget || ends_reasoning_) begin_budget(choice);
+  if (request_.prompt.reasoning_budget || request_.ends_reasoning) begin_budget(choice);
   // Where there is reasoning it may have to end at any time.
   if (choice.constraint || model.has_reasoning()) {
     choice.masks = std::make_shared<MaskSlot>(first_masked(choice));
@@ -213,10 +220,11 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
   protocol::SharedPlan reply_plan;
   protocol::SharedPlan call_plan;
   const std::optional<TokenId> call_opener =
-      prompt_.turn_begin ? model.card.chat->call_opener() : std::nullopt;
+      request_.prompt.turn_begin ? model.card.chat->call_opener() : std::nullopt;
   // What goes on from a compacted prompt is not what a cold run would have.
-  if (choices_.size() == 1 && main_->writes_cache && model.arch.decode_is_canonical && !main_->kept) {
-    protocol::CheckpointPlan plan = plan_of(*main_);
+  if (choices_.size() == 1 && request_.main->writes_cache && model.arch.decode_is_canonical &&
+      !request_.main->kept) {
+    protocol::CheckpointPlan plan = prompt_run_.plan_of(*request_.main);
     plan.flight = 0;  // nobody waits until they are adopted: the next one, or the end of the turn, is as good
     plan.origin_elsewhere = protocol::Origin::kReply;
     reply_plan = std::make_shared<const protocol::CheckpointPlan>(plan);
@@ -226,10 +234,10 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
   auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(kTokenWindow);
   choice.in = std::move(reader);
   model.worker.tell(protocol::Decode{.sequence = choice.sequence,
-                                     .sampling = prompt_.sampling,
+                                     .sampling = request_.prompt.sampling,
                                      .choice = choice.index,
-                                     .max_tokens = prompt_.max_tokens,
-                                     .stop_tokens = prompt_.stop_tokens,
+                                     .max_tokens = request_.prompt.max_tokens,
+                                     .stop_tokens = request_.prompt.stop_tokens,
                                      .masks = choice.masks,
                                      .plan = std::move(reply_plan),
                                      .checkpoint_every = model.limits.reply_checkpoint_tokens,
@@ -239,29 +247,29 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
 }
 
 // The model must have marks of reasoning.
-void RequestActor::begin_budget(Choice& choice) {
-  const ServedModel& model = *job_.model;
+void ReplyRun::begin_budget(Choice& choice) {
+  const ServedModel& model = *request_.job.model;
   choice.budget.emplace(
       model.card.chat,
       [tokenizer = model.tokenizer](TokenId id) { return std::string(tokenizer->token_bytes(id)); },
-      prompt_.tail, prompt_.reasoning_budget.value_or(protocol::ReasoningBudget::kUnlimited));
+      request_.prompt.tail, request_.prompt.reasoning_budget.value_or(protocol::ReasoningBudget::kUnlimited));
   for (const TokenId token : choice.tokens) choice.budget->note(token);
-  if (ends_reasoning_) choice.budget->end_now();
+  if (request_.ends_reasoning) choice.budget->end_now();
 }
 
 // The choice's first step that needs a mask, as far as is known.
-std::uint64_t RequestActor::first_masked(Choice& choice) const {
+std::uint64_t ReplyRun::first_masked(Choice& choice) const {
   if (choice.constraint) return 0;
   if (!choice.budget) return MaskSlot::kNoStep;
-  return std::max<std::uint64_t>(choice.budget->free_tokens(), told_sampling_ ? 1 : 0);
+  return std::max<std::uint64_t>(choice.budget->free_tokens(), prompt_run_.told_sampling() ? 1 : 0);
 }
 
 // Tells the device which tokens may come next, while it computes the step that they are for. False: the constraint's mask
 // is not known yet.
-bool RequestActor::allow_next(Choice& choice) {
+bool ReplyRun::allow_next(Choice& choice) {
   SharedMask mask;
   if (const auto forced = choice.budget ? choice.budget->forced() : std::nullopt) {
-    auto only = std::make_shared<TokenMask>(job_.model->arch.vocab);
+    auto only = std::make_shared<TokenMask>(request_.job.model->arch.vocab);
     only->allow(*forced);
     only->count = 1;
     mask = std::move(only);
@@ -272,14 +280,14 @@ bool RequestActor::allow_next(Choice& choice) {
   const bool has_mask = mask != nullptr;
   if (has_mask) choice.masks->put(choice.tokens.size(), std::move(mask));
   const bool moved = choice.masks->set_first_masked(first_masked(choice));
-  if (has_mask || moved) job_.model->worker.tell(protocol::MaskReady{.sequence = choice.sequence});
+  if (has_mask || moved) request_.job.model->worker.tell(protocol::MaskReady{.sequence = choice.sequence});
   return true;
 }
 
 // Tokens that the device has chosen already stay. Choices that have not begun find their reasoning closed.
-void RequestActor::on(EndReasoning) {
-  if (ends_reasoning_ || !job_.model->has_reasoning()) return;
-  ends_reasoning_ = true;
+void ReplyRun::end_reasoning() {
+  if (request_.ends_reasoning || !request_.job.model->has_reasoning()) return;
+  request_.ends_reasoning = true;
   for (const auto& choice : choices_) {
     if (choice->masks == nullptr || choice->finished) continue;
     if (choice->budget) {
@@ -293,39 +301,40 @@ void RequestActor::on(EndReasoning) {
 }
 
 // Made by another thread: other requests live on this actor's, and masks may take some milliseconds.
-Task<RequestActor::Failure> RequestActor::give_made_mask(Choice& choice) {
-  auto asked = job_.mask_makers->ask(
-      MaskJob{choice.constraint, {job_.request->tenant, job_.request->text_time}}, lost_.token());
+Task<RequestFailure> ReplyRun::give_made_mask(Choice& choice) {
+  auto asked = request_.job.mask_makers->ask(
+      MaskJob{choice.constraint, {request_.job.request->tenant, request_.job.request->text_time}},
+      request_.lost.token());
   Result<MaskJob::Reply> answered = co_await asked;
-  if (!answered.ok()) co_return failure_of(answered.error());
+  if (!answered.ok()) co_return request_.failure_of(answered.error());
   MaskJob::Reply made = std::move(*answered);
   if (!made.ok()) {
     ServiceError error = made.error();
-    error.field = job_.request->constraint.field;
+    error.field = request_.job.request->constraint.field;
     co_return error;
   }
   choice.masks->put(choice.tokens.size(), std::move(*made));
-  job_.model->worker.tell(protocol::MaskReady{.sequence = choice.sequence});
+  request_.job.model->worker.tell(protocol::MaskReady{.sequence = choice.sequence});
   co_return std::nullopt;
 }
 
-Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
-  const ServedModel& model = *job_.model;
-  auto reading = choice.in.next(runtime::TimePoint::max(), lost_.token());
+Task<RequestFailure> ReplyRun::next_token(Choice& choice) {
+  const ServedModel& model = *request_.job.model;
+  auto reading = choice.in.next(runtime::TimePoint::max(), request_.lost.token());
   Result<protocol::DecodeEvent> event = co_await reading;
-  if (!event.ok()) co_return failure_of(event.error());
-  if (event->end == protocol::DecodeEnd::kFault) co_return failure_of(event->error);
+  if (!event.ok()) co_return request_.failure_of(event.error());
+  if (event->end == protocol::DecodeEnd::kFault) co_return request_.failure_of(event->error);
   choice.reported = event->reported;
   protocol::Delta delta{.choice = choice.index, .text = {}, .tokens = {}};
   const bool ends_by_token = event->end == protocol::DecodeEnd::kStopToken;
   bool mask_is_late = false;
   if (event->token) {
     const protocol::DecodedToken& token = *event->token;
-    if (usage_.completion_tokens++ == 0) {
-      usage_.timing.first_token_ms = since_arrival_ms();
-      trace().mark("first_token");
+    if (request_.usage.completion_tokens++ == 0) {
+      request_.usage.timing.first_token_ms = request_.since_arrival_ms();
+      request_.trace().mark("first_token");
     }
-    job_.meter->reply_tokens.store(usage_.completion_tokens, std::memory_order_relaxed);
+    request_.job.meter->reply_tokens.store(request_.usage.completion_tokens, std::memory_order_relaxed);
     choice.tokens.push_back(token.token);
     if (choice.budget) choice.budget->note(token.token);
     if (choice.constraint && !event->end) choice.constraint->note(token.token);
@@ -342,10 +351,11 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
   }
   const bool stopped = choice.text && choice.text->stop().has_value();
   if (event->end && choice.text && !stopped) delta.text += choice.text->flush();
-  if (stopped && job_.request->keep_stop) delta.text += job_.request->stop[choice.text->stop()->index];
+  if (stopped && request_.job.request->keep_stop)
+    delta.text += request_.job.request->stop[choice.text->stop()->index];
   choice.reply += delta.text;
   Task<bool> sending = send(std::move(delta));
-  if (!co_await sending) co_return failure_of(runtime::Error{runtime::ErrorCode::kCancelled});
+  if (!co_await sending) co_return request_.failure_of(runtime::Error{runtime::ErrorCode::kCancelled});
   if (!event->end && !stopped) {
     if (!mask_is_late) co_return std::nullopt;
     Task<Failure> making = give_made_mask(choice);
@@ -357,11 +367,11 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
   if (ends_by_token && !stopped) choice.said = choice.tokens.size() - (event->token ? 1 : 0);
   protocol::Finished finished{.choice = choice.index, .reason = FinishReason::kStop, .stop = {}};
   if (stopped) {
-    finished.stop = job_.request->stop[choice.text->stop()->index];
+    finished.stop = request_.job.request->stop[choice.text->stop()->index];
     model.worker.tell(protocol::Cancel{choice.sequence});
     // What the device was ahead by is in its state.
     for (bool more = !event->end; more;) {
-      auto draining = choice.in.next(runtime::TimePoint::max(), lost_.token());
+      auto draining = choice.in.next(runtime::TimePoint::max(), request_.lost.token());
       const Result<protocol::DecodeEvent> extra = co_await draining;
       more = extra.ok() && !extra->end;
       if (extra.ok()) choice.reported = extra->reported;
@@ -372,48 +382,63 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
     finished.reason = FinishReason::kLength;
   }
   Task<bool> ending = send(std::move(finished));
-  if (!co_await ending) co_return failure_of(runtime::Error{runtime::ErrorCode::kCancelled});
+  if (!co_await ending) co_return request_.failure_of(runtime::Error{runtime::ErrorCode::kCancelled});
   co_return std::nullopt;
 }
 
 // False: the client has gone. Of several choices one at a time waits for its credit, and the others for it.
-Task<bool> RequestActor::send(protocol::Event event) {
+Task<bool> ReplyRun::send(protocol::Event event) {
   while (writing_) {
-    auto waiting = written_.wait(runtime::TimePoint::max(), lost_.token());
+    auto waiting = written_.wait(runtime::TimePoint::max(), request_.lost.token());
     const Result<void> woken = co_await waiting;
     if (!woken.ok()) co_return false;
   }
-  std::optional<Result<void>> written = job_.out.try_write(event);
+  std::optional<Result<void>> written = request_.job.out.try_write(event);
   if (!written) {
     writing_ = true;
-    auto writing = job_.out.write(std::move(event), runtime::TimePoint::max(), lost_.token());
+    auto writing = request_.job.out.write(std::move(event), runtime::TimePoint::max(), request_.lost.token());
     written = co_await writing;
     writing_ = false;
     written_.signal();
   }
-  if (!written->ok() && written->error().code == runtime::ErrorCode::kEnded) client_gone_ = true;
+  if (!written->ok() && written->error().code == runtime::ErrorCode::kEnded) request_.client_gone = true;
   co_return written->ok();
 }
 
 // The state behind the reply, for clients that send it back token for token. It holds all but the last of its
 // tokens.
-Task<void> RequestActor::keep_turn_end(Choice& choice) {
-  const ServedModel& model = *job_.model;
-  if (!main_->writes_cache || !model.arch.decode_is_canonical || choice.tokens.size() < 2) co_return;
-  if (main_->kept) co_return;  // what went on from a compacted prompt is not what a cold run would have
-  if (main_->tokens->size() + choice.tokens.size() - 1 < model.least_tokens) co_return;
-  protocol::CheckpointPlan plan = plan_of(*main_);
+Task<void> ReplyRun::keep_turn_end(Choice& choice) {
+  const ServedModel& model = *request_.job.model;
+  if (!request_.main->writes_cache || !model.arch.decode_is_canonical || choice.tokens.size() < 2) co_return;
+  if (request_.main->kept)
+    co_return;  // what went on from a compacted prompt is not what a cold run would have
+  if (request_.main->tokens->size() + choice.tokens.size() - 1 < model.least_tokens) co_return;
+  protocol::CheckpointPlan plan = prompt_run_.plan_of(*request_.main);
   plan.origin_elsewhere = protocol::Origin::kTurnEnd;
   auto asked = model.worker.ask(
       protocol::SnapshotKv{.sequence = choice.sequence,
                            .kind = protocol::SnapshotKv::Kind::kCanonical,
                            .plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan))},
-      kSnapshotDeadline, lost_.token());
+      kSnapshotDeadline, request_.lost.token());
   const protocol::JobResult<protocol::SnapshotTaken> taken = protocol::answer_of(co_await asked);
   if (!taken.ok() || !taken->reported) co_return;
-  ++settling_;
-  Task<void> settling = settle(main_->number, ++main_->reported);
+  Task<void> settling = prompt_run_.settle(request_.main->number, ++request_.main->reported);
   co_await settling;
+}
+
+// -- an embedding in the place of a reply
+
+Task<RequestFailure> ReplyRun::give_embedding() {
+  std::vector<float> values = std::move(request_.main->hidden);
+  if (request_.job.request->embedding->pooling == protocol::Pooling::kMean) {
+    for (float& value : values) value /= static_cast<float>(request_.usage.prompt_tokens);
+  }
+  Task<bool> sending = send(protocol::Embedded{.values = std::move(values)});
+  const bool sent = co_await sending;
+  request_.client_gone = request_.client_gone || !sent;
+  Task<void> settling = prompt_run_.all_settled();
+  co_await settling;
+  co_return std::nullopt;
 }
 
 }  // namespace reprise::actors

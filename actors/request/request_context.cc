@@ -1,0 +1,69 @@
+#include "actors/request/request_context.h"
+
+namespace reprise::actors {
+
+using protocol::JobFault;
+using protocol::ServiceError;
+using protocol::ServiceErrorCode;
+
+bool RequestContext::caches() const {
+  return job.request->cache_prompt && job.model->registry;
+}
+
+double RequestContext::since_arrival_ms() const {
+  return std::chrono::duration<double, std::milli>(runtime::Clock::now() - arrival).count();
+}
+
+void RequestContext::break_off() {
+  lost.cancel();
+  all_begun.cancel();
+}
+
+RequestFailure RequestContext::failure_of(const protocol::JobError& error) const {
+  ServiceError failure{ServiceErrorCode::kInternal, error.message};
+  switch (error.fault) {
+    case JobFault::kNeverFits:
+      failure.code = ServiceErrorCode::kTooLong;
+      break;
+    case JobFault::kNoMemory:
+    case JobFault::kBusy:
+      failure.code = ServiceErrorCode::kOverloaded;
+      failure.retry_after = std::chrono::seconds(1);
+      break;
+    case JobFault::kCannotSample:
+      failure.code = ServiceErrorCode::kInvalid;
+      failure.field = "logit_bias";
+      break;
+    case JobFault::kCancelled:
+      failure.code = ServiceErrorCode::kCancelled;
+      break;
+    case JobFault::kUnknown:
+    case JobFault::kDeviceFailed:
+      if (!lost_why.empty()) failure.message = lost_why;  // what it was told says more
+      failure.code = ServiceErrorCode::kUnavailable;
+      failure.retry_after = std::chrono::seconds(1);
+      break;
+    case JobFault::kNoAnswer:
+      return unanswered(error.no_answer, error.message);
+    case JobFault::kBadJob:
+    case JobFault::kDamaged:
+    case JobFault::kUnhealthy:
+      break;
+  }
+  return failure;
+}
+
+RequestFailure RequestContext::unanswered(runtime::ErrorCode code, const std::string& what) const {
+  if (!lost_why.empty()) {
+    return ServiceError{ServiceErrorCode::kUnavailable, lost_why, "", std::chrono::seconds(1)};
+  }
+  if (client_gone) return ServiceError{ServiceErrorCode::kCancelled, "the client has disconnected"};
+  if (code == runtime::ErrorCode::kDeadline) {
+    return ServiceError{ServiceErrorCode::kOverloaded, "the request waited too long for the device", "",
+                        std::chrono::seconds(5)};
+  }
+  return ServiceError{ServiceErrorCode::kUnavailable, "the engine does not answer: " + what, "",
+                      std::chrono::seconds(1)};
+}
+
+}  // namespace reprise::actors

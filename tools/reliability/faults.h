@@ -1,0 +1,159 @@
+#pragma once
+// Faults on purpose, for tests of what follows: Faults breaks steps and snapshots of device workers, crash() makes actors
+// throw.
+//
+// Threading: from any thread that is no actor's; what is asked for happens on the actors' threads.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "actors/request/text_pool.h"
+#include "actors/worker/device_state.h"
+#include "actors/worker/step_runner.h"
+#include "actors/worker/testing.h"
+#include "gpu/devices.h"
+#include "runtime/message.h"
+#include "runtime/system.h"
+
+namespace reprise::actors {
+
+struct Fault {
+  enum class Kind : std::uint8_t {
+    kOutOfMemory,
+    kFailedStep,
+    kNanState,
+    kHang,
+    kDamage,     // of all snapshots, as their checksums tell
+    kWrongBits,  // the same, and they do not
+    kDeviceLost,
+  };
+  Kind kind = Kind::kFailedStep;
+  std::uint32_t after_steps = 0;
+  std::uint32_t hang_ms = 0;
+  std::string device{};  // whose step it is; empty: any
+};
+
+class Faults : public TestFaults {
+ public:
+  /// Snapshots are damaged before any request is admitted that comes later; all else happens in a step to come.
+  void inject(const Fault& fault) {
+    const std::lock_guard lock(mutex_);
+    (is_of_snapshots(fault) ? of_snapshots_ : of_step_) = fault;
+  }
+
+  void before_round(DeviceState& state) override {
+    const std::optional<Fault> fault = take(of_snapshots_, [](Fault&) { return true; });
+    if (!fault) return;
+    for (StateTable* table : state.tables()) {
+      for (auto& [number, record] : table->snapshots()) {
+        if (fault->kind == Fault::Kind::kDamage) table->store().damage(record.state);
+        if (fault->kind == Fault::Kind::kWrongBits) table->store().damage_unseen(record.state);
+      }
+    }
+  }
+
+  void before_step(const std::string& device, const StepWork& work, gpu::StateStore& store) override {
+    const std::optional<Fault> fault = take(of_step_, [&](Fault& one) {
+      if (!one.device.empty() && one.device != device) return false;
+      if (one.after_steps == 0) return true;
+      --one.after_steps;
+      return false;
+    });
+    if (!fault) return;
+    switch (fault->kind) {
+      case Fault::Kind::kOutOfMemory:
+        throw std::bad_alloc();
+      case Fault::Kind::kFailedStep:
+        throw std::runtime_error("a fault was injected");
+      case Fault::Kind::kNanState:
+        for (const auto* slices : {&work.prefills, &work.decodes.slices}) {
+          for (const models::Slice& slice : *slices) store.poison(*slice.sequence);
+        }
+        break;
+      case Fault::Kind::kHang:
+        std::this_thread::sleep_for(std::chrono::milliseconds(fault->hang_ms));
+        break;
+      case Fault::Kind::kDeviceLost:
+        throw gpu::DeviceLost("a loss of the device was injected");
+      case Fault::Kind::kDamage:
+      case Fault::Kind::kWrongBits:
+        break;
+    }
+  }
+
+ private:
+  static bool is_of_snapshots(const Fault& fault) {
+    return fault.kind == Fault::Kind::kDamage || fault.kind == Fault::Kind::kWrongBits;
+  }
+  template <class IsDue>
+  std::optional<Fault> take(std::optional<Fault>& from, const IsDue& is_due) {
+    const std::lock_guard lock(mutex_);
+    if (!from || !is_due(*from)) return std::nullopt;
+    return std::exchange(from, std::nullopt);
+  }
+
+  std::mutex mutex_;
+  std::optional<Fault> of_step_;       // guarded by mutex_
+  std::optional<Fault> of_snapshots_;  // guarded by mutex_
+};
+
+/// A message that its receiver's turn fails with.
+struct CrashMessage : runtime::Node {
+  CrashMessage() : Node(&kOps) {}
+  ~CrashMessage() { done.set_value(); }
+
+  static void run_node(runtime::Node* node, runtime::Cell& cell) {
+    const std::unique_ptr<CrashMessage> message(static_cast<CrashMessage*>(node));
+    cell.fail(std::make_exception_ptr(std::runtime_error("a crash was injected")));
+  }
+  static void bounce_node(runtime::Node* node, runtime::ErrorCode) {
+    delete static_cast<CrashMessage*>(node);
+  }
+  static constexpr runtime::NodeOps kOps{runtime::NodeKind::kMessage, runtime::kShortTypeName<CrashMessage>,
+                                         nullptr, run_node, bounce_node};
+
+  std::promise<void> done;
+};
+
+/// Returns when a turn of the actor has thrown, or the actor has stopped.
+inline void crash(runtime::Cell& actor) {
+  if (actor.mailbox().admit(/*can_wait=*/false) != runtime::Admission::kAdmitted) return;
+  auto* message = new CrashMessage();
+  const std::future<void> done = message->done.get_future();
+  actor.post(message);
+  done.wait_for(std::chrono::seconds(60));
+}
+
+/// Crashes the actors of this class, the oldest `most` of them.
+template <class A>
+void crash_all(const runtime::System& system, std::size_t most = SIZE_MAX) {
+  std::vector<runtime::CellPtr> cells;
+  for (const runtime::HomePtr& home : system.core()->homes()) {
+    home->for_each_resident([&](runtime::Cell& cell) {
+      if (std::strcmp(cell.type().name, A::kName) == 0) cells.emplace_back(&cell);
+    });
+  }
+  std::sort(cells.begin(), cells.end(),
+            [](const runtime::CellPtr& a, const runtime::CellPtr& b) { return a->id() < b->id(); });
+  cells.resize(std::min(cells.size(), most));
+  for (const runtime::CellPtr& cell : cells) crash(*cell);
+}
+
+/// Crashes the text actors of an engine, but for those that make masks: these are younger.
+inline void crash_texts(const runtime::System& system) {
+  crash_all<TextActor>(system, TextPool::size_for(system.workers()));
+}
+
+}  // namespace reprise::actors
