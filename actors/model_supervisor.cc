@@ -353,10 +353,7 @@ void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
     RegistryOptions registry{settings};
     registry.cache.grid = loaded.grid;
     registry.cache.any_token = loaded.any_token;
-    if (registry.budget_bytes == 0) {
-      registry.budget_bytes = loaded.state_bytes;  // the worker applies its eviction marks
-    } else {
-    }
+    if (registry.budget_bytes == 0) registry.budget_bytes = loaded.state_bytes;
     registry.figures = managed.figures;
     registry.warn = options_.log;
     registry.tier = tier_;
@@ -737,7 +734,5 @@ Task<void> ModelSupervisor::lose_device(Device& device, std::string why) {
   static_cast<void>(rested);
   if (options_.device_lost) options_.device_lost(why);
 }
-
-// -- for tests
 
 }  // namespace reprise::actors
