@@ -1,7 +1,5 @@
 #pragma once
-// The weights of a depthwise convolution over time, as its kernel wants them.
-//
-// Threading: pure functions.
+// Loads the weights of a causal depthwise convolution in the layout of its kernel.
 
 #include <string>
 #include <vector>
@@ -10,7 +8,7 @@ namespace reprise::models {
 
 class Checkpoint;
 
-/// From a tensor [channels, 1, taps]: [taps, channels]. Throws LoadError.
+/// Transposes the tensor `name`, [channels, 1, taps], to [taps, channels]. Throws LoadError.
 std::vector<float> load_conv_taps(const Checkpoint& checkpoint, const std::string& name);
 
 }  // namespace reprise::models

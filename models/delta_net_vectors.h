@@ -1,7 +1,5 @@
 #pragma once
-// The small tensors of a Gated DeltaNet layer, as its kernels want them.
-//
-// Threading: plain values.
+// Small tensors of a Gated DeltaNet layer in the layout of its kernels.
 
 #include <vector>
 
@@ -17,7 +15,7 @@ struct DeltaNetVectors {
   std::vector<float> norm;     // [value_head_dim]
 };
 
-/// From the spec's conv1d, A_log, dt_bias, norm. Throws LoadError.
+/// Loads conv1d, A_log, dt_bias and norm of the layer. Throws LoadError.
 DeltaNetVectors load_delta_net_vectors(const Checkpoint& checkpoint, const DeltaNetSpec& spec);
 
 }  // namespace reprise::models

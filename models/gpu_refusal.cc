@@ -9,14 +9,14 @@ namespace {
 
 using Refusal = std::optional<std::string>;
 
-/// Where `size` numbers of state, for each channel or column, are more than a scan has there.
+/// Refuses a scan whose state of `size` values per channel or column exceeds the kernels' maximum.
 Refusal refusal_of_scan(const std::string& name, std::size_t size) {
   constexpr std::size_t kMost = gpu::kMostScanNumbers;
   if (size <= kMost) return std::nullopt;
   return name + ": a state size of " + std::to_string(size) + ", above " + std::to_string(kMost) + ",";
 }
 
-// Each kind of part: why a GPU does not compute it, if it does not.
+// One overload per kind of part.
 Refusal refusal_of(const AttentionSpec& part) {
   if (part.score_multiplier > 0) return std::nullopt;
   return part.name + ": attention with a multiplier that is not positive";

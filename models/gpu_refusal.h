@@ -1,8 +1,6 @@
 #pragma once
-// What a GPU computes, asked of a description, so that everybody can ask whether there is one or not. The CUDA factory
+// Tells from a model's description whether a GPU can compute it; needs no GPU. The CUDA factory
 // (models/cuda/layer_factory.h) asks before it builds.
-//
-// Threading: pure functions.
 
 #include <optional>
 #include <string>
@@ -12,10 +10,10 @@
 
 namespace reprise::models {
 
-/// Why a GPU does not compute the layer, or the model; nothing: it does.
+/// Returns why a GPU cannot compute the layer or the model; nullopt if it can.
 std::optional<std::string> gpu_refusal(const LayerSpec& layer);
 std::optional<std::string> gpu_refusal(const ModelConfig& model);
-/// Why a GPU does not compute with such settings, whatever the model.
+/// Returns why a GPU cannot compute any model with these settings; nullopt if it can.
 std::optional<std::string> gpu_refusal(const ComputeOptions& options);
 
 }  // namespace reprise::models

@@ -1,7 +1,5 @@
 #pragma once
-// The small tensors of Kimi Delta Attention as its kernels want them, the same for all devices.
-//
-// Threading: pure functions.
+// Small tensors of Kimi Delta Attention in the layout of its kernels; the same for all devices.
 
 #include <vector>
 
@@ -10,9 +8,9 @@
 
 namespace reprise::models {
 
-inline constexpr float kKdaUnitEps = 1e-6F;  // of the norms that give q and k unit length
+inline constexpr float kKdaUnitEps = 1e-6F;  // eps of the L2 norms of q and k
 
-/// [heads]: exp(A_log). Throws LoadError.
+/// exp(A_log), [heads]. Throws LoadError.
 std::vector<float> load_kda_rates(const Checkpoint& checkpoint, const KdaSpec& spec);
 
 }  // namespace reprise::models

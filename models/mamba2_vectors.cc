@@ -10,7 +10,7 @@
 namespace reprise::models {
 namespace {
 
-/// [taps, channels]
+/// Taps [taps, channels] with the multipliers of x, B and C folded in.
 std::vector<float> multiplied_taps(const Checkpoint& checkpoint, const Mamba2Spec& spec) {
   std::vector<float> taps = load_conv_taps(checkpoint, spec.name + ".conv1d.weight");
   const std::size_t bs = spec.inner_size();

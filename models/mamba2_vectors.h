@@ -1,7 +1,5 @@
 #pragma once
-// The small tensors of a Mamba-2 part, as its kernels want them.
-//
-// Threading: plain values.
+// Small tensors of a Mamba-2 part in the layout of its kernels.
 
 #include <vector>
 
@@ -11,12 +9,13 @@ class Checkpoint;
 struct Mamba2Spec;
 
 struct Mamba2Vectors {
-  std::vector<float> conv;       // [taps, channels], with the multipliers of x, B and C: it is linear in them
-  std::vector<float> conv_bias;  // [channels]; empty: there is none
+  std::vector<float>
+      conv;  // [taps, channels]; includes the multipliers of x, B and C, as the convolution is linear
+  std::vector<float> conv_bias;  // [channels]; empty: no bias
   std::vector<float> dt_bias;    // [heads]
   std::vector<float> decay;      // [heads]: exp(A_log)
   std::vector<float> skip;       // [heads]
-  std::vector<float> norm;       // [inner_size]; empty: there is none
+  std::vector<float> norm;       // [inner_size]; empty: no norm
 };
 
 /// Throws LoadError.

@@ -1,7 +1,5 @@
 #pragma once
-// The small tensors of RG-LRU as its kernels want them, the same for all devices.
-//
-// Threading: pure functions.
+// Small tensors of RG-LRU in the layout of its kernels; the same for all devices.
 
 #include <vector>
 
@@ -10,7 +8,7 @@
 
 namespace reprise::models {
 
-/// [width]: -8 softplus(recurrent_param). Throws LoadError.
+/// -8 softplus(recurrent_param), [width]. Throws LoadError.
 std::vector<float> load_rg_lru_rates(const Checkpoint& checkpoint, const RgLruSpec& spec);
 
 }  // namespace reprise::models

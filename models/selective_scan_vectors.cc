@@ -10,7 +10,7 @@
 namespace reprise::models {
 namespace {
 
-/// -exp(A_log) in groups of channels.
+/// -exp(A_log), interleaved in groups of channels.
 std::vector<float> load_scan_decays(const Checkpoint& checkpoint, const SelectiveScanSpec& spec) {
   const std::vector<float> logs = load_vector(checkpoint, spec.name + ".A_log");  // [inner, state_size]
   std::vector<float> out(spec.state_numbers());

@@ -1,7 +1,5 @@
 #pragma once
-// The small tensors of a selective scan, as its kernels want them.
-//
-// Threading: plain values.
+// Small tensors of a selective scan in the layout of its kernels.
 
 #include <vector>
 
@@ -12,10 +10,10 @@ struct SelectiveScanSpec;
 
 struct SelectiveScanVectors {
   std::vector<float> conv;       // [taps, inner]
-  std::vector<float> conv_bias;  // [inner]; empty: there is none
-  std::vector<float> a;          // -exp(A_log), as gpu/kernels.h has it: [groups, state_size, kLanes]
+  std::vector<float> conv_bias;  // [inner]; empty: no bias
+  std::vector<float> a;          // -exp(A_log), [groups, state_size, kLanes] (gpu/kernels.h)
   std::vector<float> skip;       // D [inner]
-  // Weights of the norms; all empty: there are none.
+  // Norm weights; all empty: no norms.
   std::vector<float> dt_norm;  // [step_rank]
   std::vector<float> b_norm;   // [state_size]
   std::vector<float> c_norm;   // [state_size]

@@ -111,7 +111,7 @@ void read_added(const JsonPlace& list, TokenizerSpec& spec) {
   }
 }
 
-// tokenizer_config.json may have added tokens that tokenizer.json lacks.
+// Adds tokens that only tokenizer_config.json has.
 void read_added_from_config(const JsonPlace& decoder, TokenizerSpec& spec) {
   std::unordered_set<std::string> contents;
   std::unordered_set<TokenId> ids;
@@ -142,7 +142,7 @@ std::optional<TokenId> find_token(const TokenizerSpec& spec, std::string_view te
   return static_cast<TokenId>(found - spec.tokens.begin());
 }
 
-// "bos_token": a string, or an object that has it as its content.
+// Reads a token such as "bos_token": a string, or an object with a "content".
 std::optional<TokenId> named_token(const JsonPlace& config, std::string_view key, const TokenizerSpec& spec) {
   const std::optional<JsonPlace> value = config.find(key);
   if (!value) return std::nullopt;
@@ -150,7 +150,7 @@ std::optional<TokenId> named_token(const JsonPlace& config, std::string_view key
                     value->is(JsonPlace::Kind::kObject) ? value->text_or("content", "") : value->text());
 }
 
-// A template that puts special tokens around the text says which ones.
+// Reads from a template which special tokens surround the text.
 void read_post_processor(const JsonPlace& processor, int depth, TokenizerSpec& spec) {
   const std::string type = processor.text_or("type", "");
   if (type == "Sequence" && depth < 8) {
