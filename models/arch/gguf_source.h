@@ -1,8 +1,6 @@
 #pragma once
-// The metadata of a GGUF file under the name of its architecture ("qwen35.") as a source of hyper-parameters,
-// as llama.cpp's converter writes it.
-//
-// Threading: as ConfigSource.
+// GGUF metadata as a ConfigSource, as llama.cpp's converter writes it: keys are prefixed with the
+// architecture's name ("qwen35.").
 
 #include "models/arch/config_source.h"
 #include "models/files/gguf.h"

@@ -1,7 +1,5 @@
 #pragma once
-// Hugging Face's config.json and generation_config.json as a source of hyper-parameters.
-//
-// Threading: as ConfigSource.
+// config.json and generation_config.json of a Hugging Face folder as a ConfigSource.
 
 #include <optional>
 
@@ -12,7 +10,7 @@ namespace reprise::models {
 
 class HfSource : public ConfigSource {
  public:
-  /// `text` is the part of `config` that describes the text model.
+  /// `text` is the part of `config` for the text model.
   HfSource(JsonPlace config, JsonPlace text, std::optional<JsonPlace> generation)
       : config_(std::move(config)), text_(std::move(text)), generation_(std::move(generation)) {}
 
@@ -28,7 +26,7 @@ class HfSource : public ConfigSource {
   [[noreturn]] void fail(const Key& key, const std::string& reason) const override;
   const HfSource* hf() const override { return this; }
 
-  /// Of a key that goes by two names, the one that is there; the first if neither is.
+  /// The one of two spellings that exists; `first` if neither does.
   Key either(std::string_view first, std::string_view second) const {
     return has({second, ""}) && !has({first, ""}) ? Key{second, ""} : Key{first, ""};
   }
@@ -43,7 +41,7 @@ class HfSource : public ConfigSource {
   std::optional<JsonPlace> generation_;
 };
 
-/// A number from 1 to `most`; `place` fails otherwise.
+/// Returns a number from 1 to `most`; calls place.fail() otherwise.
 std::size_t count_at(const JsonPlace& place, std::int64_t most);
 
 }  // namespace reprise::models

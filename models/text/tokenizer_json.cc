@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kIdLimit = 1 << 22;
 
-using IdOfText = std::unordered_map<std::string_view, TokenId>;  // looks into spec.tokens and spec.added
+using IdOfText = std::unordered_map<std::string_view, TokenId>;  // keys point into spec.tokens and spec.added
 
 TokenId id_of(const JsonPlace& value) {
   const std::int64_t id = value.integer();
@@ -57,7 +57,7 @@ std::vector<std::pair<std::string, std::string>> merges_of(const JsonPlace& merg
   return out;
 }
 
-// "vocab": [[text, logarithm of its probability], ...]
+// "vocab": [[text, log probability], ...]
 void read_unigram(const JsonPlace& model, TokenizerSpec& spec) {
   spec.model = TokenizerModel::kUnigram;
   const JsonPlace vocab = model.at("vocab");
@@ -99,7 +99,7 @@ AddedToken added_token(const JsonPlace& value, TokenId id) {
   return token;
 }
 
-// Of the added tokens, those that the model has get its id.
+// Reads added tokens; those that the model's vocabulary has get its id.
 void read_added(const JsonPlace& list, TokenizerSpec& spec) {
   IdOfText own;
   for (std::size_t id = 0; id < spec.tokens.size(); ++id) own[spec.tokens[id]] = static_cast<TokenId>(id);
