@@ -17,7 +17,7 @@
 namespace reprise::models {
 namespace {
 
-// PCRE2's match limit counts steps anew for each start offset, and one step may cover any number of
+// PCRE2's match limit applies to each start offset separately, and one step may cover any number of
 // characters. So a search proceeds in windows with few steps per offset; when they run out, offset by offset
 // with more steps. CPU time is checked in between.
 constexpr std::size_t kFirstWindow = 256;  // bytes; doubled after each window without a match

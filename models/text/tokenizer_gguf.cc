@@ -201,7 +201,7 @@ constexpr std::string_view kCapitalised =
 constexpr std::string_view kCapitals =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)";
 
-// `ending` may follow a word, `digits` matches numbers, `behind` may follow symbols.
+// `ending` may follow a word, `digits` matches numbers, `behind` may follow a run of symbols.
 std::string cased_words(std::string_view ending, std::string_view digits, std::string_view behind) {
   return join(
       {kCapitalised, ending, "|", kCapitals, ending, "|", digits, R"(| ?[^\s\p{L}\p{N}]+)", behind, kSpaces});
@@ -346,7 +346,7 @@ TokenizerSpec spec_of_gguf(const GgufMetadata& metadata) {
     read_rwkv(spec);
   }
   const auto spm_default = [&](TokenId id) { return is_spm ? std::optional(id) : std::nullopt; };
-  // Byte-level BPE drops what it has no token for, whatever the file calls unknown.
+  // Byte-level BPE drops bytes without a token, even if the file names an unknown token.
   if (model != "gpt2") {
     spec.unk = token_id(metadata, "tokenizer.ggml.unknown_token_id",
                         model == "bert" ? std::optional<TokenId>(100) : spm_default(0));

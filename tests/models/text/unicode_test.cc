@@ -31,7 +31,7 @@ TEST(Unicode, ClassesOfCharacters) {
   for (const char32_t space : {U' ', U'\t', U'\v', U'\u0085', U'\u00A0', U'\u1680', U'\u2028', U'\u3000'}) {
     EXPECT_EQ(char_class(space), kSpace);
   }
-  EXPECT_EQ(char_class(U'\u180E'), kOther);  // was a space once
+  EXPECT_EQ(char_class(U'\u180E'), kOther);  // a space in older versions of Unicode
   EXPECT_EQ(char_class(U'\u200B'), kOther);
   EXPECT_EQ(char_class(U'\U0001F600'), kOther);
 }
@@ -67,7 +67,8 @@ TEST(Unicode, NormalFormsAreStable) {
 
 TEST(Unicode, LongRunsOfMarksAreSortedQuickly) {
   std::string text = "a", sorted = "a";
-  for (int i = 0; i < 200000; ++i) text += "\u0301\u0316";  // classes 230 and 220: all out of order
+  for (int i = 0; i < 200000; ++i)
+    text += "\u0301\u0316";  // combining classes 230 and 220: every pair is out of order
   const std::string normal = normalize(text, NormalForm::kNfd);
   EXPECT_EQ(normal.size(), text.size());
   EXPECT_EQ(normal.substr(0, 5), "a\u0316\u0316");
