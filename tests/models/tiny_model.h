@@ -15,9 +15,8 @@
 namespace reprise::models::test {
 
 struct TinyOptions {
-  std::string type =
-      "qwen3_5_text";  // or qwen3_5 and qwen3_5_moe (multimodal), qwen3_5_moe_text, qwen3_next,
-                       // qwen3, llama
+  // One of types(); qwen3_5 and qwen3_5_moe are multimodal.
+  std::string type = "qwen3_5_text";
   std::size_t hidden = 8, layers = 4, vocab = 11, intermediate = 6;
   std::size_t heads = 4, kv_heads = 2, head_dim = 8;
   std::size_t key_heads = 2, value_heads = 4, key_dim = 2, value_dim = 2, kernel = 3;
