@@ -14,8 +14,8 @@ namespace reprise::models {
 namespace {
 
 constexpr std::uint64_t kLeftFree = 2ULL << 30;
-constexpr std::uint64_t kSlackShare =
-    64;  // divisor: this share of the state memory is lost to rounding and fragments
+// divisor: this share of the state memory is lost to rounding and fragments
+constexpr std::uint64_t kSlackShare = 64;
 constexpr std::uint64_t kVectorElement = 4;
 
 /// Bytes of a tensor on the GPU.

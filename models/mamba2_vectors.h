@@ -9,8 +9,8 @@ class Checkpoint;
 struct Mamba2Spec;
 
 struct Mamba2Vectors {
-  std::vector<float>
-      conv;  // [taps, channels]; includes the multipliers of x, B and C, as the convolution is linear
+  // [taps, channels]; includes the multipliers of x, B and C, as the convolution is linear
+  std::vector<float> conv;
   std::vector<float> conv_bias;  // [channels]; empty: no bias
   std::vector<float> dt_bias;    // [heads]
   std::vector<float> decay;      // [heads]: exp(A_log)

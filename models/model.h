@@ -82,11 +82,11 @@ struct DecodePass {
 
 /// Properties of a model on its device, other than speed. The fields are independent of each other.
 struct ModelRules {
-  std::uint32_t grid =
-      1;  // tokens; prefill slices begin and canonical snapshots are taken at multiples of it
+  // tokens; prefill slices begin and canonical snapshots are taken at multiples of it
+  std::uint32_t grid = 1;
   bool phases_mix = true;  // prefill slices and decoded tokens may share a pass without changing bits
-  bool decode_is_canonical =
-      true;                      // a decoded state is bitwise identical to a prefilled one and may be shared
+  // a decoded state is bitwise identical to a prefilled one and may be shared
+  bool decode_is_canonical = true;
   bool replays_decoding = true;  // re-prefilling decoded tokens restores their state bit for bit
   bool gives_hidden = false;     // Slice::hidden is supported
   bool exports_slots = false;    // Slice::exports are supported: a slice need not end where a state is wanted

@@ -14,8 +14,8 @@ struct ModelConfig;
 struct Family {
   std::string_view name;                     // for messages
   std::vector<std::string_view> hf_types{};  // model_type of the text model
-  std::vector<std::string_view>
-      hf_wrapper_types{};                      // model_type of a wrapper with the text model in `text_config`
+  // model_type of a wrapper with the text model in `text_config`
+  std::vector<std::string_view> hf_wrapper_types{};
   std::vector<std::string_view> gguf_names{};  // general.architecture
 
   /// Describes the model: everything in ModelConfig except name, tokens and sampling. Throws LoadError.

@@ -18,8 +18,8 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::size_t kMostExpertsOfNemotron =
-    1u << 17;  // limit on experts in all layers: each has its own description
+// limit on experts in all layers: each has its own description
+constexpr std::size_t kMostExpertsOfNemotron = 1u << 17;
 
 enum class NemotronBlock : std::uint8_t { kMamba, kAttention, kMlp, kExperts };
 

@@ -13,9 +13,7 @@
 //   \p{Letter}      long names of categories; names of scripts mean the script alone, not its extensions
 //   (?m:…)          a dot that matches newlines
 //
-// As in Oniguruma, `^` and `$` match at lines, `.` does not match
-// , and only
-//  ends a line.
+// As in Oniguruma, `^` and `$` match at lines, `.` does not match \n, and only \n ends a line.
 //
 // Work is bounded: a match throws RegexError after a fixed number of steps from one offset plus a multiple of
 // the text's length; so do all searches in a text together after two seconds of CPU time plus a microsecond

@@ -127,8 +127,7 @@ void read_word_piece(const GgufMetadata& metadata, TokenizerSpec& spec) {
   spec.decoder.strip_leading_spaces = 1;
 }
 
-// Unescapes RWKV's vocabulary, written like Python bytes: \t,
-// , \r, \xff, and an escaped backslash.
+// Unescapes RWKV's vocabulary, written like Python bytes: \t, \n, \r, \xff, and an escaped backslash.
 std::string unescape(std::string_view text) {
   const auto hex = [](char c) { return c >= 'a' ? c - 'a' + 10 : c - '0'; };
   std::string out;

@@ -106,8 +106,7 @@ class Scanner {
     return is_pair ? 3 : 0;
   }
 
-  // `\s*[\r
-  // ]+|\s+(?!\S)|\s+`; the first alternative only for Llama 3.
+  // `\s*[\r\n]+|\s+(?!\S)|\s+`; the first alternative only for Llama 3.
   std::size_t spaces(std::size_t begin) {
     std::size_t end = begin, last = begin, newline_end = begin;
     for (Ahead next = look(end); next.bits & kSpace; next = look(end)) {

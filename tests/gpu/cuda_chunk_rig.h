@@ -30,8 +30,8 @@ struct ChunkSequences {
 struct ChunkResult {
   std::vector<float> y;                   // [rows, width]; zero for rows not computed
   std::vector<std::vector<float>> slots;  // after the prefills
-  std::vector<std::vector<std::vector<float>>>
-      behind;  // states after tiles: [sequence, whole tile except a final one]
+  // states after tiles: [sequence, whole tile except a final one]
+  std::vector<std::vector<std::vector<float>>> behind;
 };
 
 class CudaChunks : public CudaScan {

@@ -1,5 +1,5 @@
 // MoE on a GPU: the router compared with the CPU's, routed rows with their definition, and the GEMM of each
-// routed row bitwise with that of its expert alone. Skipped without a GPU.
+// routed row bitwise with that of its expert alone.
 
 #include <algorithm>
 #include <cstring>

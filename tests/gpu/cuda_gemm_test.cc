@@ -144,8 +144,8 @@ TEST_F(CudaGemmTest, ADecodedRowHasTheSameBitsInEveryBatch) {
   Random random(2);
   const int k = 1096;
   const int most = 200;
-  for (const int n :
-       {1040, 3080, 6008, 8456}) {  // with and without clusters, and with or without 16 rows per block
+  // with and without clusters, and with or without 16 rows per block
+  for (const int n : {1040, 3080, 6008, 8456}) {
     const DeviceBytes x = upload(random_bf16(random, static_cast<std::size_t>(most) * k));
     const DeviceBytes w = upload(random_bf16(random, static_cast<std::size_t>(n) * k));
     const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};

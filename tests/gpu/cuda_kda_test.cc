@@ -1,5 +1,5 @@
 // Chunked Kimi Delta Attention on a GPU compared with the plain CPU kernels, and bitwise with itself however
-// prompts are cut on the grid and batched. Skipped without a GPU.
+// prompts are cut on the grid and batched.
 
 #include "gpu/cuda/channel_delta.h"
 #include "tests/gpu/cuda_chunk_rig.h"

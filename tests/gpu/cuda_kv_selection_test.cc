@@ -1,5 +1,5 @@
 // KV selection on a GPU: recorded queries, scores and kept positions compared with the definition in double,
-// gathered rows, and attention over them. Skipped without a GPU.
+// gathered rows, and attention over them.
 #include "gpu/cuda/kv_selection.h"
 
 #include <gtest/gtest.h>
@@ -399,8 +399,8 @@ TEST_F(CudaKvSelection, AttentionAfterItIsOverWhatWasKept) {
 
 /// Prompts are cut anywhere on the grid, several per batch; a token's row depends on its position only.
 TEST_F(CudaKvSelection, QueriesOfTheLastTokensAreRemembered) {
-  constexpr std::int32_t kPadding =
-      100;  // bytes before the layer's part of a row, and at least as many after it
+  // bytes before the layer's part of a row, and at least as many after it
+  constexpr std::int32_t kPadding = 100;
   const AttentionShape shape = all_shapes()[1];
   const auto width = static_cast<std::size_t>(shape.heads * shape.head_dim);
   const auto row_bytes = static_cast<std::int32_t>((width * sizeof(Bf16) + 2 * kPadding + 63) / 64 * 64);

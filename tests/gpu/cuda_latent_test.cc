@@ -1,5 +1,5 @@
 // Latent attention on a GPU compared with the CPU's kernels as a model composes them, and bitwise with
-// itself. Skipped without a GPU.
+// itself.
 #include <gtest/gtest.h>
 
 #include <cmath>

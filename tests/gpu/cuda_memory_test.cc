@@ -1,4 +1,4 @@
-// The state store in GPU memory, and the copies it uses. Skipped without a GPU.
+// The state store in GPU memory, and the copies it uses.
 
 #include <memory>
 

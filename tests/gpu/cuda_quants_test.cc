@@ -1,6 +1,6 @@
 // Quantized weights on a GPU: dequantization to bf16 for prefill compared with the definition, and its GEMMs
 // bitwise with those on that bf16; decode GEMMs compared with the file's weights, and bitwise with each other
-// for any number and order of rows. Skipped without a GPU.
+// for any number and order of rows.
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Block GEMMs and LayerNorm on a GPU compared with the plain CPU kernels. Skipped without a GPU.
+// Block GEMMs and LayerNorm on a GPU compared with the plain CPU kernels.
 
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/small_products.h"

@@ -1,5 +1,5 @@
 // RWKV-7 on a GPU compared with the plain CPU kernels, and bitwise with itself however sequences are sliced
-// and batched. Skipped without a GPU.
+// and batched.
 
 #include "gpu/cuda/rwkv.h"
 #include "tests/gpu/cuda_scan_rig.h"

@@ -1,4 +1,4 @@
-// Sampling on a GPU compared with models/sampling/sampler.h. Skipped without a GPU.
+// Sampling on a GPU compared with models/sampling/sampler.h.
 //
 // The two sum weights in different orders, so if the random draw or top_p's cutoff is extremely close to the
 // boundary between two tokens, either token is accepted.

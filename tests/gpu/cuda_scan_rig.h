@@ -65,8 +65,9 @@ class CudaScan : public CudaRig<testing::Test> {
     stream_->wait();
   }
 
-  /// What a kernel makes of kTokens rows in one slice, in two, and beside a stranger's. launch(batch, first, y) runs it
-  /// on the inputs from row `first` on; y [kRows, width] of the same rows. Returns the first, with the slot after it.
+  /// Runs a kernel on kTokens rows in one slice, in two, and batched with another sequence; the results must
+  /// be bitwise identical. launch(batch, first, y) runs it on the inputs from row `first`, with y [kRows,
+  /// width] for the same rows. Returns the first result with the slot after it.
   template <class Y, class Launch>
   Result<Y> same_however_cut(const std::vector<float>& slot, std::size_t width, const Launch& launch) {
     const auto once = [&](const auto& pieces) {

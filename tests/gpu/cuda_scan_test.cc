@@ -1,5 +1,5 @@
 // Kernels around recurrences on a GPU (convolutions, inputs, gates) compared with the plain CPU kernels, and
-// bitwise with themselves however sequences are sliced and batched. Skipped without a GPU.
+// bitwise with themselves however sequences are sliced and batched.
 
 #include "gpu/cuda/causal_conv.h"
 #include "gpu/cuda/mamba2.h"

@@ -1,5 +1,5 @@
 // Mamba-1 and RG-LRU on a GPU, untiled and tiled, and decoding after them, compared with the plain CPU
-// kernels and bitwise with themselves (tests/gpu/cuda_tiles_rig.h). Skipped without a GPU.
+// kernels and bitwise with themselves (tests/gpu/cuda_tiles_rig.h).
 
 #include <utility>
 

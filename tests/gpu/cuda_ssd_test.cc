@@ -1,5 +1,5 @@
 // Chunked Mamba-2 recurrence on a GPU compared with the plain CPU kernel, and bitwise with itself however
-// prompts are cut on the grid and batched. Skipped without a GPU.
+// prompts are cut on the grid and batched.
 
 #include <array>
 #include <limits>

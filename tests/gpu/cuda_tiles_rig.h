@@ -17,8 +17,8 @@ using cuda::SlotExports;
 
 class CudaTiles : public CudaScan {
  protected:
-  static constexpr int kPrompt =
-      9 * cuda::kGrid + 22;           // more tiles than are carried at once; the last is partial
+  // more tiles than are carried at once; the last is partial
+  static constexpr int kPrompt = 9 * cuda::kGrid + 22;
   static constexpr int kDecoded = 3;  // tokens after it
   static constexpr int kOurs = kPrompt + kDecoded;
   static constexpr int kLonger = 2 * cuda::kGrid + 5;  // rows of another prompt, after ours

@@ -1,5 +1,5 @@
 // Adapters on a GPU: results close to the CPU's, and rows that depend bit for bit on their own adapter only.
-// Skipped without a GPU.
+//
 
 #include <cmath>
 

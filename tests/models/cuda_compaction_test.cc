@@ -1,5 +1,5 @@
 // Prompt compaction of whole models on a GPU: bitwise identical however the prompt was sliced and batched;
-// keeps what the definition keeps; decoding continues with the original positions. Skipped without a GPU.
+// keeps what the definition keeps; decoding continues with the original positions.
 
 #include "gpu/kv_rows.h"
 #include "tests/models/compaction.h"

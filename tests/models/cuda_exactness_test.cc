@@ -1,6 +1,6 @@
 // Exactness on a GPU: within a phase, logits and state depend bit for bit only on the tokens. Compares with a
 // cold run in one slice by memcmp. Prefill slices begin at multiples of the grid, so a run continues from the
-// last grid position before a cut. Skipped without a GPU.
+// last grid position before a cut.
 
 #include <numeric>
 

@@ -21,8 +21,8 @@ namespace {
 struct Tolerance {
   double median;
   double worst;
-  double
-      choice_margin;  // relative distance of the two best logits from which both devices should choose the same token
+  // relative distance of the two best logits from which both devices should choose the same token
+  double choice_margin;
   double oracle_margin;  // distance in logits from which the reference's greedy token must match
   double wrong_choices;  // allowed fraction of the rows compared
 };

@@ -103,8 +103,8 @@ class ModelRuns {
     std::vector<std::byte> bytes = bytes_at(sequence.slot_data(), sizes.slot_bytes);
     if (sizes.page_bytes == 0) return bytes;
     const auto attention = parts_of<AttentionSpec>(model_->config().layers);
-    const std::size_t heads =
-        attention.empty() ? 1 : attention.front()->kv_heads;  // latent attention has one
+    // latent attention has one
+    const std::size_t heads = attention.empty() ? 1 : attention.front()->kv_heads;
     for (std::size_t first = 0; first < sequence.stored(); first += gpu::kPageTokens) {
       const std::vector<std::byte> page =
           bytes_at(sequence.page_data(first / gpu::kPageTokens), sizes.page_bytes);

@@ -36,8 +36,8 @@ TEST(Bpe, EqualsTheNaiveLoopWithRandomMerges) {
     EncodeWork work;
     for (int i = 0; i < 30; ++i) {
       std::string piece;
-      const std::size_t length =
-          random.below(2) ? random.below(12) : random.below(200);  // lengths for both merge loops
+      // lengths for both merge loops
+      const std::size_t length = random.below(2) ? random.below(12) : random.below(200);
       for (std::size_t n = 0; n < length; ++n) piece += "abcdx"[random.below(5)];
       std::vector<TokenId> ids;
       bpe.encode(piece, scratch, work, ids);
@@ -150,8 +150,7 @@ TEST(Spm, EqualsTheNaiveLoopWithRandomScores) {
         spec.tokens.push_back(joined);
     }
     for (std::size_t i = 0; i < spec.tokens.size(); ++i) {
-      spec.scores.push_back(random.below(3) ? -static_cast<float>(random.below(20))
-                                            : -0.0f);  // includes ties
+      spec.scores.push_back(random.below(3) ? -static_cast<float>(random.below(20)) : -0.0f);  // ties too
     }
     const StringTable tokens(spec.tokens);
     const Spm spm(spec, tokens);

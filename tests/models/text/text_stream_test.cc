@@ -29,8 +29,8 @@ TEST(TextStream, EqualsDecodeForRandomIds) {
   RandomText random(9);
   for (int i = 0; i < 3000; ++i) {
     std::vector<TokenId> ids;
-    const std::size_t limit =
-        random.below(2) ? 256 : tokenizer().vocab_size() + 3;  // single bytes, or any token
+    // single bytes, or any token
+    const std::size_t limit = random.below(2) ? 256 : tokenizer().vocab_size() + 3;
     for (std::size_t n = random.below(20); n > 0; --n)
       ids.push_back(static_cast<TokenId>(random.below(limit)));
     for (const bool skip : {false, true}) {
