@@ -26,7 +26,7 @@ namespace reprise::gpu::cuda::test {
 
 using gpu::test::Random;
 
-/// Converts f32 values to rows of activations and back.
+/// Converts between f32 values and rows of activations.
 template <class Row>
 std::vector<Row> as_rows(const std::vector<float>& values) {
   std::vector<Row> out(values.size());
@@ -59,7 +59,6 @@ inline std::size_t page_bytes(const AttentionShape& shape) {
   return shape.v_offset + (shape.v_offset - shape.k_offset);
 }
 
-/// Inputs of one sequence.
 struct Sequence {
   int length = 0;
   int shift = 0;                                        // rope position minus KV index
@@ -103,13 +102,11 @@ class Rig {
   const AttentionShape& shape() const { return shape_; }
   std::size_t width() const { return static_cast<std::size_t>(shape_.heads * shape_.head_dim); }
 
-  /// Resets all pages and slots.
   void forget() {
     fill(pool_.data(), 0xff, pool_.size(), stream_.handle());
     fill(slots_.data(), 0xff, slots_.size(), stream_.handle());
   }
 
-  /// A sequence with random inputs.
   Sequence sequence(int length) {
     std::vector<float> values = random_rows<Row>(random_, static_cast<std::size_t>(length * stride_));
     return {.length = length,
@@ -146,7 +143,7 @@ class Rig {
   std::vector<Row> decode(const std::vector<Piece>& pieces, int longest = 0) {
     return run(pieces, false, longest, 0);
   }
-  /// Output of all rows, computed in slices that end at `cuts`.
+  /// Like prefill() of one sequence, in slices that end at `cuts`.
   std::vector<Row> prefill_cut(const Sequence& sequence, const std::vector<int>& cuts) {
     std::vector<Row> out;
     int begin = 0;
@@ -158,7 +155,7 @@ class Rig {
     }
     return out;
   }
-  /// Output of all rows: prefills up to `prefilled`, then decodes one by one.
+  /// Like prefill() of one sequence, decoding rows from `prefilled` on.
   std::vector<Row> decode_from(const Sequence& sequence, int prefilled) {
     std::vector<Row> out;
     if (prefilled > 0) out = prefill({{&sequence, 0, prefilled}});
@@ -176,7 +173,6 @@ class Rig {
     stream_.wait();
     return bytes;
   }
-  /// The bytes in a sequence's slot.
   std::vector<std::byte> ring(const Sequence& sequence) {
     std::vector<std::byte> bytes(slot_bytes());
     copy_to_host(bytes.data(), slot_of(sequence), bytes.size(), stream_.handle());
@@ -201,8 +197,8 @@ class Rig {
     }
   }
 
-  /// Attention of rows [begin, length) with the CPU's kernels, as a model composes them. With a pool: over
-  /// the keys and values stored there.
+  /// The CPU's attention of rows [begin, length), as a model composes it; with a pool, over the keys and
+  /// values stored there.
   std::vector<float> reference(const Sequence& sequence, int begin,
                                const std::vector<std::byte>& pool = {}) const;
 
@@ -219,7 +215,7 @@ class Rig {
     EXPECT_LT(next_slot_, kSlots);
     return next_slot_++;
   }
-  /// Takes pages from the pool in random order.
+  /// In random order.
   std::vector<int> take_pages(int length) {
     std::vector<int> taken(static_cast<std::size_t>((length + kGrid - 1) / kGrid));
     for (int& page : taken) {
@@ -422,7 +418,7 @@ std::vector<float> Rig<Row>::reference(const Sequence& sequence, int begin,
 template <class Row>
 inline constexpr double kUsualBound = std::is_same_v<Row, float> ? 2e-5 : 1e-2;
 
-/// Checks that rows of `width` elements match `wanted` up to bf16 rounding.
+/// Compares rows of `width` elements up to bf16 rounding.
 inline testing::AssertionResult close(const Bf16* out, const std::vector<float>& wanted, std::size_t width,
                                       double bound = kUsualBound<Bf16>) {
   for (std::size_t row = 0; row < wanted.size() / width; ++row) {
@@ -442,7 +438,7 @@ inline testing::AssertionResult close(const Bf16* out, const std::vector<float>&
   return testing::AssertionSuccess();
 }
 
-/// Checks f32 rows: errors at most `bound` times the row's largest magnitude.
+/// Allows errors of `bound` times the row's largest magnitude.
 inline testing::AssertionResult close(const float* out, const std::vector<float>& wanted, std::size_t width,
                                       double bound = kUsualBound<float>) {
   for (std::size_t row = 0; row < wanted.size() / width; ++row) {
@@ -461,7 +457,7 @@ inline testing::AssertionResult close(const float* out, const std::vector<float>
   return testing::AssertionSuccess();
 }
 
-/// Prefills sequences of these lengths in one batch and compares with the CPU.
+/// Prefills sequences of these lengths in one batch.
 template <class Row>
 void compare_prefill(Rig<Row>& rig, const std::vector<int>& lengths, double bound = kUsualBound<Row>) {
   std::vector<Sequence> sequences;

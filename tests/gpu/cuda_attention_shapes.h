@@ -37,7 +37,6 @@ inline AttentionShape shape_of(int heads, int kv_heads, int head_dim, int rope_p
           .v_offset = part + 2 * kGap};
 }
 
-/// The shape with another KV type.
 inline AttentionShape kept_as(KvType kv, AttentionShape shape) {
   shape.kv = kv;
   shape.v_offset = kGrid * shape.token_bytes() / 2 + 2 * kGap;

@@ -42,7 +42,7 @@ class CudaChunks : public CudaScan {
     int end;  // rows of the sequence
   };
 
-  /// Runs the batches in order with launch(batch, exports, y [rows, width]).
+  /// Calls launch(batch, exports, y [rows, width]) for each batch.
   template <class Launch>
   ChunkResult run_batches(const ChunkSequences& sequences, const std::vector<std::vector<Part>>& batches,
                           bool tiled, const Launch& launch) {
@@ -102,8 +102,8 @@ class CudaChunks : public CudaScan {
     return result;
   }
 
-  /// Runs the prefills. Checks that results are bitwise identical tile by tile, reordered and sliced
-  /// differently, and that states exported after tiles equal those of slices that end there.
+  /// Checks that results do not depend on tiling, order and slicing, and that states exported after tiles
+  /// equal those of slices that end there.
   template <class Launch>
   ChunkResult prefill(const ChunkSequences& sequences, const Launch& launch) {
     std::vector<Part> whole;
@@ -143,7 +143,7 @@ class CudaChunks : public CudaScan {
     return result;
   }
 
-  /// Decodes the rows after the prefills from the states they left.
+  /// Decodes a row of each sequence after the prefills.
   template <class Launch>
   ChunkResult decode(const ChunkSequences& sequences, const ChunkResult& before, const Launch& launch) {
     ChunkSequences later = sequences;
@@ -155,7 +155,7 @@ class CudaChunks : public CudaScan {
     return run_batches(later, {parts}, false, launch);
   }
 
-  /// Prefills in every way, then decodes a token each, and compares with in.run() on the CPU. Returns the
+  /// Prefills in every way, decodes a token each, and compares with in.run() on the CPU. Returns the
   /// prefills' results.
   template <class Inputs, class Launch>
   ChunkResult compare(const Inputs& in, const ChunkSequences& sequences, const Launch& launch) {

@@ -29,7 +29,7 @@ struct GpuResult {
   std::vector<std::vector<std::byte>> behind;  // slots after whole tiles
 };
 
-/// A GPU batch with one slice per input, in order.
+/// One slice per input, in order.
 template <class Row>
 class GpuBatch {
  public:
@@ -150,14 +150,12 @@ std::vector<GpuResult<Row>> run(const DeltaNetLayer& layer, const std::vector<De
   return batch.results();
 }
 
-/// Appends the outputs of the following rows, and their slot.
 template <class Row>
 void append(GpuResult<Row>& all, const GpuResult<Row>& next) {
   all.out.insert(all.out.end(), next.out.begin(), next.out.end());
   all.slot = next.slot;
 }
 
-/// Decodes token by token.
 template <class Row>
 GpuResult<Row> decode(const DeltaNetLayer& layer, const DeltaNetRows<Row>& input) {
   GpuResult<Row> all{.out = {}, .slot = input.slot, .behind = {}};

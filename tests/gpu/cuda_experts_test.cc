@@ -127,7 +127,7 @@ TEST_F(CudaExperts, RowsThatAreNoNumbersChooseSomeAllTheSame) {
   EXPECT_EQ(download<std::int32_t>(places.chosen, 8), (std::vector<std::int32_t>{0, 1, 2, 3, 0, 1, 2, 3}));
 }
 
-/// Random choices, ascending and distinct within a row.
+/// Ascending and distinct within a row.
 std::vector<std::int32_t> choices(Random& random, int rows, const RouterShape& shape) {
   std::vector<std::int32_t> out;
   for (int row = 0; row < rows; ++row) {

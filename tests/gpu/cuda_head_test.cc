@@ -49,7 +49,6 @@ class CudaHeadTest : public test::CudaRig<testing::Test> {
     }
     return download<float>(y);
   }
-  /// Checks the first m rows, computed together.
   template <class Multiply>
   testing::AssertionResult has_bits(const std::vector<float>& wanted, int m, const Multiply& multiply) {
     const DeviceBytes y = upload(std::vector<float>(static_cast<std::size_t>(m) * kOutputs, -7.0F));

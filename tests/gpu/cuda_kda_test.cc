@@ -9,7 +9,6 @@ namespace {
 
 constexpr float kUnitEps = 1e-6F;
 
-/// A layer's parameters and the input rows of all sequences.
 struct KdaInputs {
   cuda::ChannelDeltaShape shape;
   std::size_t heads, dim, size;
@@ -31,7 +30,7 @@ struct KdaInputs {
         rate(random.between(heads, 0.1F, 3.0F)),
         dt_bias(random.floats(size)) {}
 
-  /// Runs rows [begin, end) on the CPU: updates `state` and writes the same rows of y.
+  /// Runs rows [begin, end) on the CPU, updating `state` and y.
   void run(std::vector<float>& state, std::size_t begin, std::size_t end, std::vector<float>& y) const {
     const std::size_t tokens = end - begin;
     std::vector<float> unit_q(tokens * size);
@@ -70,8 +69,8 @@ struct KdaInputs {
 
 class CudaKda : public CudaChunks {
  protected:
-  /// Makes passes over the inputs from a row on, with outputs at `y`. Inputs that the kernel overwrites are
-  /// uploaded again for each pass.
+  /// Makes passes over the inputs from a row on. Inputs that the kernel overwrites are uploaded again for
+  /// each.
   auto passes_over(const KdaInputs& in) {
     return [this, &in, v = upload(in.v), rate = upload(in.rate), dt_bias = upload(in.dt_bias)](
                std::size_t first, float* y) {
@@ -104,7 +103,6 @@ class CudaKda : public CudaChunks {
     };
   }
 
-  /// Compares GPU and CPU: prefills in every way, then a token each.
   void in_chunks(const KdaInputs& in, const ChunkSequences& sequences, bool token_after_token) {
     const auto launch = launcher(in, token_after_token);
     const ChunkResult prefilled = compare(in, sequences, launch);
@@ -117,7 +115,7 @@ class CudaKda : public CudaChunks {
   }
 
   void prefill_and_decode(bool token_after_token);
-  /// Of rows of bf16 and of f32.
+  /// Row: bf16 or f32.
   template <class Row>
   void gates_and_norms();
 

@@ -23,7 +23,7 @@ using models::test::naive_scores;
 using models::test::NaiveHead;
 using Pooling = KvBudget::Pooling;
 
-/// Pages, queries and results of one layer on host and GPU.
+/// Data of one layer on host and GPU.
 class MadePrompt {
  public:
   MadePrompt(const AttentionShape& shape, int tokens, const KvBudget& budget, std::uint64_t seed = 7)
@@ -70,7 +70,6 @@ class MadePrompt {
   Random& random() { return random_; }
   std::size_t scored() const { return static_cast<std::size_t>(prompt_.scored); }
 
-  /// Scores of all key/value heads.
   std::vector<float> scores() {
     return fetch<float>(space_.scores, static_cast<std::size_t>(shape_.kv_heads) * scored());
   }
@@ -122,7 +121,6 @@ class MadePrompt {
     }
     return head;
   }
-  /// Overwrites an element of a position's key.
   void spoil_key(std::size_t head, std::size_t place, Bf16 bits) {
     copy_to_device(on_gpu_.data() + at(shape_.k_offset, head, place), &bits, sizeof bits, stream());
   }
@@ -131,7 +129,6 @@ class MadePrompt {
   static constexpr std::size_t kQueriesAt = 128;
 
   std::size_t query_bytes() const { return static_cast<std::size_t>(shape_.head_dim) * sizeof(Bf16); }
-  /// Writes a random row at this byte offset of the pages.
   void store(std::size_t byte) {
     const std::vector<float> values = random_.floats(static_cast<std::size_t>(shape_.head_dim));
     if (is_quantised(shape_.kv)) {
@@ -202,7 +199,7 @@ std::vector<SelectionCase> selection_cases() {
       {kept_as(KvType::kInt4, shapes[0]), 200, {.tokens = 90, .window = 16, .sinks = 2}}};
 }
 
-/// Allowed error of a score.
+/// Allowed error.
 double slack(double score) {
   return 1e-6 + 2e-4 * std::abs(score);
 }

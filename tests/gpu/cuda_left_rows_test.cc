@@ -1,5 +1,4 @@
-// Deferred RMSNorm: which kernels output rows before their norm, and the GEMMs that apply it when they read
-// them.
+// Deferred RMSNorm: the kernels that output such rows, and the GEMMs that apply the norm when they read them.
 
 #include <cmath>
 #include <cstring>
@@ -21,7 +20,7 @@ using test::random_bf16;
 
 using CudaLeftRowsTest = test::CudaRig<testing::Test>;
 
-// A norm between two GEMMs without a kernel of its own: the first outputs deferred rows for the second.
+// The first GEMM outputs deferred rows, the second applies their norm.
 TEST_F(CudaLeftRowsTest, ANormThatIsLeftToTheNextProductIsTheNorm) {
   Random random(12);
   const int most = 130;
@@ -90,7 +89,8 @@ TEST_F(CudaLeftRowsTest, ANormThatIsLeftToTheNextProductIsTheNorm) {
   }
 }
 
-// The result must equal that of a GEMM that adds nothing to these residual rows; also fills rope's table.
+// An embedding's deferred rows must equal those of a GEMM that adds zero to the same residual. Also checks
+// the rope table.
 TEST_F(CudaLeftRowsTest, AnEmbeddingLeavesWhatAProductWould) {
   Random random(13);
   const int words = 50;

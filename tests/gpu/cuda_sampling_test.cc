@@ -135,7 +135,7 @@ class CudaSamplingTest : public testing::Test {
     use_device(0);
   }
 
-  /// `logits` has one row per entry of `params`, and is replaced by the adjusted logits.
+  /// `logits` has one row per entry of `params` and is adjusted in place.
   std::vector<SampledToken> run(std::vector<float>& logits, const std::vector<SamplingRow>& params,
                                 const std::vector<LogitAdjustment>& adjustments = {},
                                 const std::vector<std::uint32_t>& masks = {}) {
@@ -166,7 +166,7 @@ class CudaSamplingTest : public testing::Test {
     return run(logits, {row_of(params)}).at(0);
   }
 
-  /// Runs every parameter set on these logits as rows of one batch, each with its own seed.
+  /// Runs every parameter set as a row of one batch, each with its own seed.
   void expect_as_on_host(const std::vector<float>& logits, const char* what, bool exactly = false) {
     std::vector<SamplingParams> sets = parameter_sets();
     std::vector<SamplingRow> rows;
@@ -193,7 +193,7 @@ class CudaSamplingTest : public testing::Test {
   std::uint64_t seed_ = 0;
 };
 
-// A masked row samples as if the other tokens had no logit; rows without a mask are not affected.
+// Rows without a mask are not affected.
 TEST_F(CudaSamplingTest, AMaskLeavesWhatItAllows) {
   constexpr std::size_t kTokens = 3001;
   const std::vector<float> logits = bell(kTokens, 3, 5);

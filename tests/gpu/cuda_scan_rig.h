@@ -33,14 +33,14 @@ class CudaScan : public CudaRig<testing::Test> {
   };
 
  protected:
-  /// Memory with arbitrary contents, as an earlier step may leave it.
+  /// Memory with arbitrary contents.
   DeviceBytes spoiled(std::size_t bytes) {
     DeviceBytes out(std::max<std::size_t>(256, bytes));
     cuda::fill(out.data(), 0xff, out.size(), stream_->handle());
     return out;
   }
 
-  /// Calls launch(batch) for slices whose rows are contiguous from row 0, in any order.
+  /// Calls launch(batch) for contiguous slices from row 0, in any order.
   template <class Launch>
   void run(const std::vector<BatchSlice>& slices, const Launch& launch) {
     int rows = 0;
@@ -66,8 +66,8 @@ class CudaScan : public CudaRig<testing::Test> {
   }
 
   /// Runs a kernel on kTokens rows in one slice, in two, and batched with another sequence; the results must
-  /// be bitwise identical. launch(batch, first, y) runs it on the inputs from row `first`, with y [kRows,
-  /// width] for the same rows. Returns the first result with the slot after it.
+  /// be bitwise identical. launch(batch, first, y) reads inputs from row `first`; y is [kRows, width].
+  /// Returns the first result with the slot after it.
   template <class Y, class Launch>
   Result<Y> same_however_cut(const std::vector<float>& slot, std::size_t width, const Launch& launch) {
     const auto once = [&](const auto& pieces) {
@@ -118,7 +118,6 @@ inline std::vector<float> widened(const std::vector<Bf16>& values) {
 inline std::vector<float> widened(std::vector<float> values) {
   return values;
 }
-/// Converts values to elements of type Bf16 or float.
 template <class Row>
 std::vector<Row> as_rows(const std::vector<float>& values) {
   if constexpr (std::is_same_v<Row, float>) {
@@ -127,7 +126,6 @@ std::vector<Row> as_rows(const std::vector<float>& values) {
     return halves_of(values);
   }
 }
-/// Tolerance of outputs, which are rounded if they are bf16.
 template <class Row>
 constexpr float tolerance_of(float of_bf16, float of_f32) {
   return std::is_same_v<Row, float> ? of_f32 : of_bf16;

@@ -10,7 +10,6 @@
 namespace reprise::gpu::test {
 namespace {
 
-/// A Mamba-1 layer, its initial state and input rows.
 template <class Row>
 struct MambaLayer {
   std::size_t channels, size, step_stride, bc_stride, gate_stride;
@@ -40,7 +39,6 @@ struct MambaLayer {
     }
   }
 
-  /// Outputs of the first rows and the state after them, on the CPU.
   CudaScan::Result<float> run(std::size_t rows) const {
     std::vector<float> dense;  // the CPU's steps have no stride
     for (std::size_t row = 0; row < rows; ++row) {
@@ -69,7 +67,7 @@ struct MambaLayer {
   }
 };
 
-/// An RG-LRU layer and its input rows, with a zero initial state.
+/// The initial state is zero.
 template <class Row>
 struct RgLruLayer {
   std::size_t channels, stride;
@@ -113,8 +111,8 @@ struct RgLruLayer {
 /// Rows are bf16 or f32.
 class CudaScanTiles : public CudaTiles {
  protected:
-  /// Makes passes over the inputs from a row on, with outputs at `y`. Inputs that the kernel overwrites are
-  /// uploaded again for each pass.
+  /// Make passes over the inputs from a row on. Inputs that the kernel overwrites are uploaded again for
+  /// each.
   template <class Row>
   auto passes_over(const MambaLayer<Row>& in) {
     std::vector<float> a_of_two = in.a;
@@ -149,7 +147,7 @@ class CudaScanTiles : public CudaTiles {
     };
   }
 
-  /// Checks one slice, slicing and batching with launch(batch, pass).
+  /// launch(batch, pass)
   template <class Row, class Inputs, class Launch>
   void without_tiles(const Inputs& in, const Launch& launch) {
     const auto pass_from = passes_over(in);
@@ -158,7 +156,7 @@ class CudaScanTiles : public CudaTiles {
         [&](const Batch& batch, std::size_t first, Row* y) { launch(batch, pass_from(first, y)); });
     expect_as_on_cpu<Row>(got, in.run(kTokens));
   }
-  /// Checks tiled prefills and tokens after them. workspace_of(tiles) returns bytes.
+  /// workspace_of(tiles) returns bytes.
   template <class Row, class Inputs, class Workspace, class Launch>
   void in_tiles(const Inputs& in, const Workspace& workspace_of, const Launch& launch) {
     const auto pass_from = passes_over(in);

@@ -10,8 +10,7 @@
 namespace reprise::gpu::test {
 namespace {
 
-/// A layer and the input rows of all sequences. With bf16 rows, B and C are representable in bf16, as the
-/// chunks round them.
+/// With bf16 rows, B and C are representable in bf16, as the chunks round them.
 template <class Row>
 struct SsdInputs {
   cuda::SsdShape shape;
@@ -43,7 +42,7 @@ struct SsdInputs {
     return static_cast<std::size_t>(shape.inner()) * static_cast<std::size_t>(shape.state_size);
   }
 
-  /// Runs rows [begin, end) on the CPU: updates `state` and writes the same rows of y.
+  /// Runs rows [begin, end) on the CPU, updating `state` and y.
   void run(std::vector<float>& state, std::size_t begin, std::size_t end, std::vector<float>& y) const {
     const auto dim = static_cast<std::size_t>(shape.head_dim);
     const auto size = static_cast<std::size_t>(shape.state_size);
@@ -77,7 +76,7 @@ struct SsdInputs {
 /// Rows are bf16 or f32.
 class CudaSsd : public CudaChunks {
  protected:
-  /// Makes passes over the inputs from a row on, with outputs at `y`.
+  /// Makes passes over the inputs from a row on.
   template <class Row>
   auto passes_over(const SsdInputs<Row>& in) {
     return [&in, mixed = upload(in.mixed), step = upload(in.step), dt_bias = upload(in.dt_bias),
@@ -94,7 +93,6 @@ class CudaSsd : public CudaChunks {
                                 .out = y};
     };
   }
-  /// The launch function for run_batches().
   template <class Row>
   auto launcher(const SsdInputs<Row>& in) {
     return [this, &in, pass_from = passes_over(in)](const Batch& batch, const cuda::SlotExports& exports,

@@ -50,9 +50,8 @@ class CudaTiles : public CudaScan {
     });
   }
 
-  /// launch(batch, exports, first, y) runs a kernel on the inputs from row `first` of kInputs on, with y
-  /// [kInputs, width] for the same rows. Returns the outputs of kPrompt rows in one slice and kDecoded after
-  /// them, with the final slot.
+  /// launch(batch, exports, first, y) reads inputs from row `first` of kInputs; y is [kInputs, width].
+  /// Returns the outputs of kPrompt rows in one slice and kDecoded after them, with the final slot.
   template <class Y, class Launch>
   Result<Y> same_on_the_grid(const std::vector<float>& slot, std::size_t width, const Launch& launch) {
     const auto piece = [&](std::byte* on_slot, const DeviceBytes& y, int first, int end,

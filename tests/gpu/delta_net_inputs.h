@@ -19,7 +19,6 @@ inline std::uint16_t round_to_bf16(float value) {
   return bits;
 }
 
-/// Converts to an element of a row, bf16 or f32.
 template <class Row>
 Row as_element(float value) {
   if constexpr (std::is_same_v<Row, float>) {
@@ -80,7 +79,6 @@ struct DeltaNetLayer {
   }
 };
 
-/// Input rows of one sequence, bf16 or f32, and its initial slot.
 template <class Row>
 struct DeltaNetRows {
   std::vector<Row> projected;

@@ -60,7 +60,6 @@ TEST(ExpertRouting, IsItsDefinitionInEveryTable) {
   }
 }
 
-/// Router settings other than the number of experts.
 struct Kind {
   RouterScores scores = RouterScores::kSoftmax;
   bool has_bias = false;

@@ -12,7 +12,6 @@
 
 namespace reprise::models::test {
 
-/// A prompt and a reply that follows it.
 class CompactedRuns {
  public:
   static constexpr std::size_t kLength = 200;

@@ -8,7 +8,7 @@
 
 namespace reprise::models {
 
-/// Describes a model from the text of a config.json.
+/// Describes the model of a config.json's text.
 inline ModelConfig from_hf(const std::string& text) {
   return ModelConfig::from_hf(JsonPlace::parse(text, "config.json"));
 }

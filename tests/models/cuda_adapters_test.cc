@@ -1,5 +1,4 @@
 // Adapters on a GPU: results close to the CPU's, and rows that depend bit for bit on their own adapter only.
-//
 
 #include <cmath>
 
@@ -114,7 +113,6 @@ TEST_P(CudaAdapters, GivesItsMemoryBack) {
   EXPECT_FALSE(run(*rig_, tokens_, 1).empty());
 }
 
-// Models with parts that a GPU can adapt.
 INSTANTIATE_TEST_SUITE_P(Models, CudaAdapters,
                          testing::Values("llama", "qwen3", "qwen3_5_text", "builtin", "qwen3_5_text-precise"),
                          test_name);

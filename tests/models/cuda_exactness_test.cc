@@ -1,6 +1,5 @@
-// Exactness on a GPU: within a phase, logits and state depend bit for bit only on the tokens. Compares with a
-// cold run in one slice by memcmp. Prefill slices begin at multiples of the grid, so a run continues from the
-// last grid position before a cut.
+// Exactness on a GPU: within a phase, logits and state depend bit for bit only on the tokens. Runs continue
+// from the last grid position before a cut, as slices begin there.
 
 #include <numeric>
 
@@ -29,7 +28,6 @@ class CudaExactness : public CudaModelTest {
     return test::same_logits(logits, reference, first, rig_->vocab());
   }
 
-  /// A sequence prefilled up to kDecodedFrom.
   Sequence at_decoding() {
     Sequence sequence = rig_->open(kDecodedFrom + kDecoded);
     rig_->prefill(sequence, cold_->from(0, kDecodedFrom), Slice::Logits::kNone);

@@ -25,7 +25,6 @@ namespace reprise::models {
 
 inline constexpr std::size_t kGrid = gpu::kPageTokens;
 
-/// The families' samples that a GPU supports.
 inline std::vector<std::string> samples_on_gpu() {
   std::vector<std::string> names;
   for (const test::FamilySample& row : test::family_samples()) {
@@ -58,7 +57,7 @@ inline std::vector<std::string> models_on_gpu() {
   return names;
 }
 
-/// A GGUF file of random weights of this type, created on first use.
+/// Created on first use.
 inline std::filesystem::path quantised_file(const std::string& type) {
   static const reprise::test::TempDir kFolder;
   const std::filesystem::path file = kFolder.path() / (type + ".gguf");
@@ -92,7 +91,6 @@ inline TokenId argmax(std::span<const float> row) {
   return static_cast<TokenId>(std::max_element(row.begin(), row.end()) - row.begin());
 }
 
-/// A model on a device with a state store.
 class ModelRig : public test::ModelRuns {
  public:
   ModelRig(const std::filesystem::path& path, const std::string& device_name, const ComputeOptions& options,

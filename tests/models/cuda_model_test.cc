@@ -1,7 +1,6 @@
-// Models on a GPU compared with the CPU in f32 and with reference outputs. Logits differ by rounding: of
-// bf16, or in compute setting precise of a sum of two bf16 terms. Block-quantized keys and values are so on
-// both devices. Also tests greedy sampling on the device, and the report of a state of NaN. Skipped without a
-// GPU.
+// Models on a GPU compared with the CPU in f32 and with reference outputs. Logits differ by bf16 rounding, or
+// in compute setting precise by rounding to sums of two bf16. Also tests greedy sampling on the device, and a
+// state of NaN. Skipped without a GPU.
 
 #include <algorithm>
 #include <cmath>
@@ -115,7 +114,6 @@ struct Parity {
     if (!agrees) ++(is_clear ? wrong : differed);
   }
 
-  /// Checks the errors and prints them.
   void expect_good(const std::string& what) const {
     std::vector<double> sorted = errors;
     std::sort(sorted.begin(), sorted.end());
@@ -278,7 +276,7 @@ TEST(CudaExpertsOnHost, MoreLayersThanHaveExpertsAreRefused) {
   EXPECT_THROW(device->load(model_folder("builtin"), {}), LoadError) << "a model without experts";
 }
 
-/// Feeds the reference's tokens, whichever token the model prefers.
+/// Feeds the reference's tokens, whatever the model prefers.
 void follow(ModelRig& rig, const OracleCase& one, Parity& parity) {
   gpu::Sequence sequence = rig.open(one.prompt.size() + one.greedy.size());
   std::vector<float> logits = rig.prefill(sequence, one.prompt, Slice::Logits::kLast);
@@ -294,7 +292,7 @@ void follow(ModelRig& rig, const OracleCase& one, Parity& parity) {
 
 class CudaOracle : public testing::TestWithParam<std::string> {};
 
-/// Models with reference outputs, including a text model inside a multimodal one; in both settings.
+/// Models with reference outputs, in both settings.
 std::vector<std::string> answered_outside() {
   std::vector<std::string> names = samples_on_gpu();
   names.emplace_back("qwen3_5");

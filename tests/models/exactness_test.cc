@@ -32,7 +32,6 @@ std::vector<std::size_t> all_cuts() {
   return all;
 }
 
-/// Feeds the tokens from `begin` on one by one.
 void token_by_token(const ColdRun& cold, std::size_t begin) {
   Sequence sequence = cold.runs().open(cold.length());
   ASSERT_TRUE(cold.has(cold.runs().prefill(sequence, cold.from(0, begin)), 0));
@@ -146,7 +145,6 @@ TEST_P(Exactness, LongerOnesAtRandom) {
 INSTANTIATE_TEST_SUITE_P(Families, Exactness, testing::ValuesIn(test::best_settings()),
                          [](const auto& info) { return info.param.name(); });
 
-/// Every ISA except the best.
 class OtherSetsExactness : public testing::TestWithParam<FamilySetting> {};
 
 TEST_P(OtherSetsExactness, SlicedRestoredAndDecoded) {

@@ -72,7 +72,6 @@ inline std::vector<FamilySetting> other_settings() {
   return all;
 }
 
-/// A family's sample on the CPU.
 class FamilyRuns : public ModelRuns {
  public:
   FamilyRuns(const FamilySetting& setting, unsigned threads, const gpu::StateBounds& bounds)

@@ -26,7 +26,6 @@ constexpr const char* kEnd = "<!-- end of families -->\n";
 const ComputeOptions kExact{.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32};
 const ComputeOptions kFast{.compute = gpu::Compute::kAuto, .kv = gpu::KvType::kBF16};
 
-/// Logits after the prompt.
 std::vector<float> logits_after(Model& model, const std::vector<TokenId>& prompt) {
   gpu::StateStore store(model.state().sizes(), {.pages = 8, .slots = 1});
   std::optional<gpu::Sequence> sequence = store.open();

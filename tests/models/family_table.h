@@ -49,7 +49,6 @@ inline const std::vector<FamilySample>& family_samples() {
   return kRows;
 }
 
-/// The folder of a sample.
 inline std::filesystem::path sample_folder(const FamilySample& row) {
   return source_folder() / "tests" / "data" / "models" / row.sample;
 }

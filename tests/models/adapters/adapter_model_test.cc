@@ -29,7 +29,6 @@ TinyOptions options_of(const std::string& type) {
 
 const std::vector<std::string> kAll{"proj", "lm_head"};
 
-/// The files of a model and its adapters.
 struct Files {
   explicit Files(const std::string& type, bool tied = false)
       : model([&] {
@@ -51,7 +50,6 @@ struct Files {
   TinyModel model;
 };
 
-/// A loaded model with a state store.
 struct Loaded {
   Loaded(const std::filesystem::path& path, Compute compute, unsigned count = 2)
       : threads(count),

@@ -94,7 +94,7 @@ class TinyAdapter {
     write(file, gguf(file.string() + ".half").bytes());
   }
 
-  /// Writes a folder of the model with W + scale * B A in f32.
+  /// Writes the model with weights W + scale * B A in f32.
   void write_merged(const std::filesystem::path& folder) const {
     std::filesystem::create_directories(folder);
     TinyModel merged = model_;
@@ -133,7 +133,7 @@ class TinyAdapter {
     for (float& value : out.values) value = normal(random);
     return out;
   }
-  /// The A shared by the matrices that a file of the model fuses with this one; null if none.
+  /// The A of another matrix that files fuse with this one; null if none.
   const TinyTensor* shared_a(const std::string& name) const {
     for (const auto& [one, other] :
          {std::pair{"in_proj_z", "in_proj_qkv"}, std::pair{"in_proj_b", "in_proj_a"}}) {

@@ -57,7 +57,6 @@ class HostExpertsTest : public testing::Test {
     test::RouterChoice choice;
     std::vector<float> y;
   };
-  /// Output of the CPU's MoE part.
   Mixture on_cpu(const MoeSpec& spec, const std::vector<std::uint16_t>& x, const ComputeOptions& options) {
     std::vector<float> wide(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {

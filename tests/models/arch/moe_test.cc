@@ -89,14 +89,12 @@ TEST(MoeModel, ComputesWhatANaiveComputationGives) {
   }
 }
 
-/// An MoE part on rows made by the test.
 class MoePart : public testing::Test {
  protected:
   static constexpr std::size_t kHidden = 20;
 
   MoePart() : tiny_(sized({.type = "qwen3_5_moe_text", .experts = 9, .chosen = 3}), 5) {}
 
-  /// Loads layer 0 with the current weights.
   Moe load() {
     checkpoint_.emplace(open_folder(dir_, tiny_));
     return Moe(*parts_of<MoeSpec>(checkpoint_->config().layers).front(), *checkpoint_);

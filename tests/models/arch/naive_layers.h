@@ -67,7 +67,6 @@ class NaiveModel {
     return x;
   }
 
-  /// Runs a single part.
   Rows run_part(const PartSpec& part, const Rows& x) const {
     return std::visit([&](const auto& one) { return apply(one, x); }, part);
   }

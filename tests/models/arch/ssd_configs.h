@@ -51,7 +51,6 @@ inline ModelConfig read(const std::string& json) {
   return ModelConfig::from_hf(JsonPlace::parse(json, "config.json"));
 }
 
-// Random weights for every tensor named by the config.
 inline Weights random_weights(const ModelConfig& config) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal(0, 0.4F);
