@@ -89,7 +89,6 @@ class Checkpoint {
   /// True if tensor() returns a copy instead of bytes of the file.
   bool is_copied(std::string_view name) const;
 
-  /// Stored bytes of all tensors in names().
   std::uint64_t total_bytes() const { return total_bytes_; }
 
   /// Reads every byte of every tensor once, which also brings the files into memory. Throws LoadError for a
@@ -118,8 +117,8 @@ class Checkpoint {
     bool is_piece() const { return size() != stored->bytes.size(); }
   };
 
-  using Places = std::vector<StoredAs>;                       // names to try; the first that exists is used
-  using PlacesOf = std::function<Places(const TensorSpec&)>;  // candidate names for a tensor
+  using Places = std::vector<StoredAs>;  // names to try, in order
+  using PlacesOf = std::function<Places(const TensorSpec&)>;
 
   Checkpoint() = default;
   void bind(const PlacesOf& places_of, std::string_view layer_prefix);
@@ -135,7 +134,7 @@ class Checkpoint {
   ModelConfig config_;
   std::optional<Gguf> gguf_;
   TensorSource safetensors_;
-  std::optional<QuantScheme> scheme_;  // how the folder quantizes matrices, if it does
+  std::optional<QuantScheme> scheme_;  // how the folder quantizes matrices
   std::vector<Entry> entries_;
   std::vector<std::string> names_;
   std::unordered_map<std::string_view, std::size_t> index_;  // keys point into names_

@@ -27,7 +27,6 @@ class Device {
   static std::unique_ptr<Device> open(const std::string& name, const DeviceOptions& options);
 
   virtual ~Device() = default;
-  /// The resolved name.
   virtual std::string name() const = 0;
   /// Loads a model; the device must outlive it. `progress` gets the number of layers loaded; an exception
   /// from it ends the load. Throws LoadError, std::bad_alloc.

@@ -55,7 +55,7 @@ std::uint64_t matrix_elements_of(const Checkpoint& checkpoint) {
   return elements;
 }
 
-/// Says how much a Q4_K file would need, if that would fit; else empty.
+/// Suggests a Q4_K_M file if that is clearly smaller and would fit; else empty.
 std::string smaller_file(const GpuPlan& plan) {
   constexpr std::uint64_t kBlock = 256;  // of Q4_K: 144 bytes
   const std::uint64_t small = plan.matrix_elements / kBlock * 144;

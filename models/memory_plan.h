@@ -69,14 +69,14 @@ struct TensorBytes {
 TensorBytes tensor_bytes(const Checkpoint& checkpoint, const ComputeOptions& options,
                          const std::string& name);
 
-/// Bytes of state of one request, in whole pages. `read`: after prefill; if the prompt is compacted, with the kept
-/// entries and the recorded queries beside it.
+/// Bytes of state of one request, in whole pages. `read`: after prefill; if the prompt is then compacted,
+/// including the kept entries and the recorded queries.
 struct PromptState {
   std::uint64_t read = 0;
   std::uint64_t after = 0;  // after compaction; without one the same as `read`
 };
 
-/// State of a request with a prompt of `tokens` tokens. `query_element`: bytes per element of a recorded query.
+/// State for a prompt of `tokens` tokens. `query_element`: bytes per element of a recorded query.
 PromptState prompt_state(const MemoryPlan& plan, std::uint64_t tokens, const KvBudget& budget,
                          std::size_t query_element);
 

@@ -357,7 +357,6 @@ AdapterFile read_peft_adapter(const std::filesystem::path& folder) {
 
 // -- the model's matrices: which ones a change applies to, and their stored layout
 
-/// A matrix of the model and where the files store it.
 struct TargetMatrix {
   const TensorSpec* spec;
   const StoredAs* place;

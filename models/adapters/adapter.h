@@ -45,7 +45,7 @@ struct AdapterPart {
 
 class Adapter {
  public:
-  /// Opens an adapter for the model described by `config`. Throws LoadError.
+  /// Throws LoadError.
   static Adapter open(const std::filesystem::path& path, const ModelConfig& config);
 
   const std::string& path() const { return path_; }

@@ -177,7 +177,6 @@ TokenIds read_token_ids(const ConfigSource& source, std::size_t vocab) {
   return tokens_of(places, vocab);
 }
 
-// Sampling settings recommended by the model's authors.
 SamplingWishes read_recommended_sampling(const ConfigSource& source) {
   if (const GgufSource* gguf = source.gguf()) return sampling_of(gguf->metadata());
   if (const auto& generation = source.hf()->generation()) return sampling_of(*generation);

@@ -29,7 +29,7 @@ constexpr Key kDenseFirst{"first_k_dense_replace", ""};
 constexpr Key kSparseEvery{"moe_layer_freq", ""};
 constexpr Key kWithoutRope{"mla_use_nope", ""};
 
-// A number that may be 0; `fallback` if the key is missing.
+// The number may be 0; `fallback` if the key is missing.
 std::size_t number_at(const HfSource& hf, const Key& key, std::size_t fallback) {
   const auto place = hf.text().find(key.hf);
   if (!place) return fallback;

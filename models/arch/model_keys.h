@@ -29,7 +29,6 @@ float read_rms_eps(const ConfigSource& source, std::string_view hf_key = "rms_no
 /// Fails unless the activation is SiLU.
 void require_silu(const ConfigSource& source);
 
-/// Fails if the model has experts.
 void refuse_experts(const ConfigSource& source);
 
 /// The dense feed-forward part of all layers without experts; its name is left empty.

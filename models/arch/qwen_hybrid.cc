@@ -3,8 +3,7 @@
 //
 //   Qwen3.5      SwiGLU in every layer; also the text part of its multimodal models
 //   Qwen3.5-MoE  experts in every layer; likewise
-//   Qwen3-Next   experts in some layers or all, one axis of positions, and the projections of Gated DeltaNet fused key
-//                head by key head
+//   Qwen3-Next   experts in some layers or all, one position axis, and DeltaNet's projections fused per key head
 
 #include <algorithm>
 #include <cstdint>
@@ -71,7 +70,6 @@ DeltaNetSpec read_delta_net(const ConfigSource& source, std::size_t hidden, floa
   return out;
 }
 
-// The feed-forward parts of a model, layer by layer.
 class FeedForwards {
  public:
   FeedForwards(const ConfigSource& source, std::size_t hidden, std::size_t layers,
@@ -94,7 +92,6 @@ class FeedForwards {
     if (first_with(false) < layers) dense_ = read_swiglu(source, hidden);
   }
 
-  /// The feed-forward part of the next layer.
   PartSpec part(ModelDraft& draft, std::size_t layer) const {
     return has_experts_[layer] ? draft.part("mlp", moe_) : draft.part("mlp", dense_);
   }

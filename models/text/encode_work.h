@@ -8,9 +8,9 @@ namespace reprise::models {
 struct EncodeWork {
   std::uint64_t scanned = 0;   // characters examined by hand-written scanners
   std::uint64_t searches = 0;  // calls of the regular expression engine, which bounds each
-  std::uint64_t pieces = 0;    // pieces encoded by the model
-  std::uint64_t lookups = 0;   // lookups in the merge table
-  std::uint64_t moves = 0;     // moved symbols and queue entries
+  std::uint64_t pieces = 0;    // encoded by the model
+  std::uint64_t lookups = 0;   // in the merge table
+  std::uint64_t moves = 0;     // of symbols and queue entries
 
   std::uint64_t total() const { return scanned + searches + pieces + lookups + moves; }
 };

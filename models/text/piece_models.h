@@ -128,7 +128,7 @@ class Bpe {
     MergeQueue queue;
   };
 
-  /// Appends the tokens of `piece`. Requires: valid UTF-8, unless the model is byte-level.
+  /// Requires: valid UTF-8, unless the model is byte-level.
   void encode(std::string_view piece, Scratch& scratch, EncodeWork& work, std::vector<TokenId>& out) const;
 
   /// True if every byte has a token, so that no text is lost.
@@ -181,10 +181,9 @@ class Spm {
     MergeQueue queue;
   };
 
-  /// Appends the tokens of `piece`. Requires: valid UTF-8.
+  /// Requires: valid UTF-8.
   void encode(std::string_view piece, Scratch& scratch, EncodeWork& work, std::vector<TokenId>& out) const;
 
-  /// True if every byte has a token, so that no text is lost.
   bool covers_all_bytes() const { return covers_all_bytes_; }
 
  private:
@@ -231,10 +230,9 @@ class Unigram {
     std::vector<std::size_t> places;  // token ends of the best segmentation
   };
 
-  /// Appends the tokens of `piece`. Requires: valid UTF-8.
+  /// Requires: valid UTF-8.
   void encode(std::string_view piece, Scratch& scratch, EncodeWork& work, std::vector<TokenId>& out) const;
 
-  /// True if every byte has a token, so that no text is lost.
   bool covers_all_bytes() const { return covers_all_bytes_; }
 
  private:
@@ -261,7 +259,7 @@ class WordPiece {
  public:
   WordPiece(const TokenizerSpec& spec, const StringTable& tokens);
 
-  /// Appends the tokens of `text`. Requires: valid UTF-8.
+  /// Requires: valid UTF-8.
   void encode(std::string_view text, EncodeWork& work, std::vector<TokenId>& out) const;
 
   /// Always false: cleaning discards text.
@@ -280,7 +278,7 @@ class LongestMatch {
  public:
   LongestMatch(const TokenizerSpec& spec, const StringTable& tokens);
 
-  /// Appends the tokens of `piece`, which may be any bytes.
+  /// `piece` may be any bytes.
   void encode(std::string_view piece, EncodeWork& work, std::vector<TokenId>& out) const;
 
   /// True if every byte except 0 has a token.

@@ -194,7 +194,7 @@ constexpr std::string_view kContractions = R"((?i:'s|'t|'re|'ve|'m|'ll|'d))";
 constexpr std::string_view kWord = R"(|[^\r\n\p{L}\p{N}]?\p{L}+)";
 constexpr std::string_view kSpaces = R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// Upper-case letters, then lower-case letters: the first needs a lower-case one, the second an upper-case one.
+// Upper-case, then lower-case letters: the first needs a lower-case one, the second an upper-case one.
 constexpr std::string_view kCapitalised =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)";
 constexpr std::string_view kCapitals =

@@ -111,7 +111,6 @@ void read_added(const JsonPlace& list, TokenizerSpec& spec) {
   }
 }
 
-// Adds tokens that only tokenizer_config.json has.
 void read_added_from_config(const JsonPlace& decoder, TokenizerSpec& spec) {
   std::unordered_set<std::string> contents;
   std::unordered_set<TokenId> ids;

@@ -82,7 +82,7 @@ enum class SplitBehavior : std::uint8_t {
 struct PreTokenizerStep {
   enum class Kind : std::uint8_t {
     kSplitRegex,   // `pattern` in Oniguruma's syntax
-    kSplitText,    // `pattern` is literal text
+    kSplitText,    // `pattern` is literal
     kMetaspace,    // spaces become `replacement`; splits before each if `split`
     kPrefixSpace,  // prepends a space to text that does not begin with one
     kByteLevel,    // bytes become letters of the byte alphabet
@@ -139,7 +139,7 @@ struct TokenizerSpec {
   DecoderSpec decoder;
 
   std::optional<TokenId> unk, bos, eos, pad;
-  bool add_bos = false;  // the file's settings; encode() adds neither
+  bool add_bos = false;  // encode() adds neither
   bool add_eos = false;
 };
 

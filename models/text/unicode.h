@@ -35,7 +35,6 @@ inline constexpr std::array<std::uint8_t, 128> kAsciiClass = [] {
   return classes;
 }();
 
-/// The class of a non-ASCII code point.
 std::uint8_t wide_char_class(char32_t code_point);
 
 inline std::uint8_t char_class(char32_t code_point) {
@@ -59,7 +58,7 @@ enum class NormalForm : std::uint8_t { kNfc, kNfd, kNfkc, kNfkd };
 /// Quick check: true if `text` is certainly in normal form. False means unknown.
 bool is_plainly_normal(std::string_view text, NormalForm form);
 
-/// Requires: valid UTF-8. O(n log n) for any text: runs of combining marks are sorted in O(n log n).
+/// Requires: valid UTF-8. O(n log n) for any text, even long runs of combining marks.
 std::string normalize(std::string_view text, NormalForm form);
 
 }  // namespace reprise::models

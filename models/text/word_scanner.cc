@@ -80,8 +80,8 @@ class Scanner {
     return at;
   }
 
-  // The byte at `at`, lower-cased if the pattern ignores case (kUnicode: U+017F becomes 's'), and the length of
-  // the character; 0 at the end.
+  // The byte at `at` and its character's length, lower-cased if the pattern ignores case (kUnicode: U+017F
+  // becomes 's'); 0 at the end.
   char letter(std::size_t at, std::size_t& length) const {
     if (at >= text_.size()) return 0;
     length = 1;

@@ -8,7 +8,6 @@
 namespace reprise::gpu::test {
 namespace {
 
-/// A weight of arbitrary bytes.
 struct RawWeight {
   std::vector<std::uint64_t> words;
   WeightView view;
@@ -69,8 +68,8 @@ TEST(Int8Products, HaveTheBitsOfTheirDefinition) {
   }
 }
 
-// All weights and activations have the largest magnitude their bits allow, of both signs: any saturating int8
-// multiplication shows.
+// All weights and activations have the largest magnitude their bits allow, of both signs, so that saturation
+// shows.
 TEST(Int8Products, DoNotSaturate) {
   Random random(2);
   const std::size_t outputs = 20;

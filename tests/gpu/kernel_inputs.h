@@ -58,7 +58,7 @@ inline float from_bf16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-/// Converts a finite f16.
+/// Requires: finite.
 inline float from_f16(std::uint16_t bits) {
   const int exponent = (bits >> 10) & 31;
   const int fraction = bits & 1023;
@@ -67,7 +67,6 @@ inline float from_f16(std::uint16_t bits) {
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-/// A float weight with its bytes and values.
 struct OwnedMatrix {
   const WeightFormat* format;
   std::size_t rows;
@@ -81,7 +80,6 @@ struct OwnedMatrix {
   }
 };
 
-/// Rows of x prepared for a GEMM.
 class RowsForProduct {
  public:
   RowsForProduct(const Product& product, const std::vector<float>& x, std::size_t depth)
@@ -291,7 +289,7 @@ struct DeltaInputs {
   }
 };
 
-/// One head of Mamba-2 among others: input rows contain its x, B and C and more.
+/// One head among others: input rows contain more than its x, B and C.
 struct SsdInputs {
   std::size_t state_size;
   std::size_t head_dim;

@@ -1,5 +1,5 @@
-// Kernel values compared with references in double precision, and values at the limits of the range. All
-// tables are tested, even where kernels_test.cc shows them to be bitwise identical.
+// Kernel values compared with double precision, and at the limits of the range; all tables, even those that
+// kernels_test.cc shows to be bitwise identical.
 
 #include <algorithm>
 #include <limits>

@@ -151,7 +151,6 @@ inline const NaiveQuant* naive_quant(const WeightFormat& format) {
   return nullptr;
 }
 
-/// Quantized blocks and their values.
 struct QuantWeight {
   std::vector<std::uint8_t> bytes;
   std::vector<float> values;  // [rows, columns]

@@ -14,7 +14,6 @@ inline float from_e4m3(std::uint8_t bits) {
   return static_cast<float>((bits & 0x80) != 0 ? -size : size);
 }
 
-/// Elements, scales and the values they represent.
 struct ScaledWeight {
   std::vector<std::uint8_t> elements;
   std::vector<float> scales;

@@ -14,7 +14,6 @@ namespace {
 
 using Floats = std::vector<float>;
 
-/// Rows of x, prepared for a GEMM.
 class PreparedRows {
  public:
   PreparedRows(const Product& product, const Floats& x, std::size_t m, std::size_t columns)
@@ -97,7 +96,7 @@ TEST(QuantProducts, HaveTheSameBitsForEveryNumberOfThreads) {
   }
 }
 
-/// Error bound relative to exact arithmetic on the rounded x: rounding of the float operations.
+/// Error bound relative to exact arithmetic on the rounded x.
 void expect_close(const NaiveQuant& quant, const Kernels& table, const QuantWeight& weight, const Floats& x,
                   const Floats& y) {
   const std::size_t columns = weight.view.columns;

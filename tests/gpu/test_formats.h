@@ -151,7 +151,6 @@ inline const Kernels& table_with_test_formats() {
   return table;
 }
 
-/// A weight with its bytes and values.
 struct TestWeight {
   std::vector<TestBlock> blocks;     // of kTestBlocks
   std::vector<std::int8_t> numbers;  // of kTestTiles

@@ -17,7 +17,6 @@ Threads& one_thread() {
   return threads;
 }
 
-/// A table and one of its formats.
 struct Case {
   const Kernels* table;
   const FormatKernels* format;
@@ -68,7 +67,6 @@ std::size_t columns_of(const WeightFormat& format, std::size_t about) {
   return std::max<std::size_t>(1, about / format.block_size) * format.block_size;
 }
 
-/// x [m, columns], prepared for a GEMM.
 class Prepared {
  public:
   Prepared(const Product& product, const std::vector<float>& x, std::size_t m, std::size_t columns) : x_(x) {

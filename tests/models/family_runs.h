@@ -12,7 +12,6 @@
 
 namespace reprise::models::test {
 
-/// Turns an ISA's name into a valid test name.
 inline std::string test_name_of(gpu::Isa isa) {
   std::string name(name_of(isa));
   std::replace(name.begin(), name.end(), '-', '_');

@@ -19,7 +19,7 @@ using gpu::test::TestWeight;
 constexpr std::size_t kInputs = 96;
 constexpr std::size_t kOutputs = 37;
 
-/// A Step with the test's formats registered.
+/// A Step that knows the test's formats.
 struct Bench {
   explicit Bench(Compute compute, unsigned count = 2) : options{.compute = compute}, threads(count) {}
 

@@ -117,7 +117,6 @@ std::vector<test::FamilySample> samples_converted_to_gguf() {
   return rows;
 }
 
-/// The text model inside a multimodal one.
 TEST(WrappedModelOracle, AgreesInEveryFormatAndSetting) {
   const std::filesystem::path folder = test::oracle_folder() / "models" / "qwen3_5";
   SKIP_WITHOUT(folder);

@@ -86,7 +86,6 @@ class ModelRuns {
     }
     return all;
   }
-  /// Decodes the given tokens one by one; returns the logits after each.
   std::vector<float> decode(gpu::Sequence& sequence, std::span<const TokenId> tokens) const {
     std::vector<float> all;
     for (const TokenId& token : tokens) {
@@ -119,7 +118,6 @@ class ModelRuns {
     }
     return bytes;
   }
-  /// Copies bytes out of the store's memory.
   std::vector<std::byte> bytes_at(const std::byte* from, std::size_t count) const {
     std::vector<std::byte> bytes(count);
     if (count != 0) store_->memory().to_host(bytes.data(), from, count);

@@ -22,7 +22,6 @@ class MoeConfig : public testing::Test {
   static ModelConfig read_hf(const std::string& text) {
     return ModelConfig::from_hf(JsonPlace::parse(text, "config.json"));
   }
-  /// Reads the model's config with `from` replaced by `to`.
   static ModelConfig read_changed(const TinyModel& model, const std::string& from, const std::string& to) {
     std::string text = model.config_json();
     const std::size_t at = text.find(from);

@@ -10,7 +10,6 @@
 
 namespace reprise::models::test {
 
-/// One key/value head of one layer.
 struct NaiveHead {
   std::size_t dim = 0;
   double scale = 1;

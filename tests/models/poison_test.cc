@@ -68,7 +68,6 @@ class Poison : public testing::TestWithParam<FamilySetting> {
     }
   }
 
-  /// A snapshot after the first `cut` tokens, computed in blocks that were NaN.
   Snapshot snapshot_at(std::size_t cut) {
     Sequence source = poisoned_.open(cut);
     poison_around_fields(source);

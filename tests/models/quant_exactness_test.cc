@@ -75,7 +75,6 @@ TEST_P(QuantExactness, HoldsForEveryFormat) {
     gpu::Sequence other = three.open();
     std::size_t done = 0;
     for (const std::size_t rows : {33, 1, 7, 16, 9, 1, 1, 7}) {
-      // A batch with another sequence that has other tokens.
       const Slice both[] = {slice_of(cut, all.subspan(done, rows)),
                             slice_of(other, all.subspan(kTokens - done - rows, rows))};
       std::vector<float> logits = three.run(both);

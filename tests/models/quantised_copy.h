@@ -32,7 +32,6 @@ class QuantisedCopy {
     for (Info& info : infos_) info.offset += data;
   }
 
-  /// The number of matrices that were quantized.
   std::size_t matrices() const {
     std::size_t count = 0;
     for (const Info& info : infos_) count += is_matrix(info) ? 1 : 0;

@@ -30,7 +30,7 @@ struct TinyOptions {
 
 struct TinyTensor {
   std::vector<std::uint64_t> shape;
-  std::vector<float> values;  // values representable in BF16
+  std::vector<float> values;  // representable in BF16
 };
 
 class TinyModel {

@@ -68,7 +68,6 @@ class SafetensorsWriter {
   std::string data_;
 };
 
-/// Writes a GGUF file.
 class GgufWriter {
  public:
   std::uint32_t version = 3;

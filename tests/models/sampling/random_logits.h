@@ -16,7 +16,7 @@ class RandomLogits {
  public:
   explicit RandomLogits(std::uint64_t seed) : engine_(seed) {}
 
-  /// Returns a value in [0, n).
+  /// In [0, n).
   std::size_t below(std::size_t n) { return engine_() % n; }
 
   /// Multiples of 1/8 between about -8 and 8, so that ties are common in large vectors.

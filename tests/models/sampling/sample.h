@@ -27,7 +27,6 @@ inline TokenId greedy(const std::vector<float>& logits, SamplingParams params = 
   return sample(Sampler(params, logits.size()), logits);
 }
 
-/// Samples `steps` tokens from the same logits.
 inline std::vector<TokenId> generate(Sampler& sampler, const std::vector<float>& logits, int steps) {
   std::vector<TokenId> tokens;
   SamplerScratch scratch;

@@ -66,7 +66,7 @@ struct Reference {
   }
 };
 
-/// Compares a sampler with these parameters with the reference, on random logits each step.
+/// Compares with the reference, on random logits each step.
 void expect_reference(SamplingParams params, std::size_t vocab, int steps, bool ties = true) {
   params.seed = 1234;
   Sampler sampler(params, vocab, 3);

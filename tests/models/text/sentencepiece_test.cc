@@ -70,7 +70,7 @@ TEST(SentencePiece, UserTokensComeFirstAndStayWhole) {
   EXPECT_EQ(tokenizer.encode("a  b"), (Ids{14, 5, 15}));
   EXPECT_EQ(tokenizer.encode("a   b"), (Ids{14, 6, 15}));  // the longest user token
   EXPECT_EQ(tokenizer.encode("a    b"), (Ids{14, 6, 21, 15}));
-  EXPECT_EQ(tokenizer.encode("  abc"), (Ids{5, 9}));  // not with the space before "abc"
+  EXPECT_EQ(tokenizer.encode("  abc"), (Ids{5, 9}));  // not token 10
   EXPECT_FALSE(tokenizer.is_special(4));
   EXPECT_EQ(tokenizer.decode(Ids{14, 6, 4}), "a   <turn>");
 }
@@ -269,7 +269,7 @@ TEST(Unigram, TakesWorkInProportionToTheText) {
   EXPECT_LE(work.total(), 16 * 100000u + 100);
 }
 
-// Among equal sums, the first found wins: the one through the shorter tokens.
+// Among equal sums, the first found wins: the one whose last token begins earliest.
 TEST(Unigram, OfEqualWaysTheFirstFoundStays) {
   TokenizerSpec spec;
   spec.source = "a";
@@ -277,7 +277,7 @@ TEST(Unigram, OfEqualWaysTheFirstFoundStays) {
   spec.tokens = {"a", "b", "ab", "abb", "bb"};
   spec.log_probs = {-1, -1, -2, -3, -2};
   const Tokenizer tokenizer(spec);
-  EXPECT_EQ(tokenizer.encode("ab"), (Ids{2}));  // reached from 0 before "b" is looked at
+  EXPECT_EQ(tokenizer.encode("ab"), (Ids{2}));  // found before the path through "b"
   EXPECT_EQ(tokenizer.encode("abb"), (Ids{3}));
 }
 

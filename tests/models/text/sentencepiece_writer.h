@@ -40,7 +40,7 @@ class ProtoWriter {
   std::string bytes_;
 };
 
-/// Values of the message's piece types.
+/// Values in the message.
 enum PieceType { kNormalPiece = 1, kUnknownPiece, kControlPiece, kUserPiece, kUnusedPiece, kBytePiece };
 
 class SentencePieceWriter {
@@ -50,7 +50,6 @@ class SentencePieceWriter {
     message_.text(1, ProtoWriter().text(1, text).real(2, score).integer(3, type).bytes());
     return *this;
   }
-  /// Adds all 256 byte tokens.
   SentencePieceWriter& byte_pieces() {
     for (int byte = 0; byte < 256; ++byte) {
       const char* digits = "0123456789ABCDEF";
