@@ -10,7 +10,7 @@ namespace reprise::models {
 
 struct AttentionKeys {
   std::size_t hidden = 0;
-  /// Default if config.json has no such key; nullopt, and always for GGUF: hidden / heads.
+  /// Default of config.json; nullopt, and for GGUF files without the key: hidden / heads.
   std::optional<std::size_t> hf_head_dim{};
   /// Index of a layer with attention; GGUF has biases if this layer has the tensors.
   std::size_t layer = 0;

@@ -15,7 +15,7 @@ enum class LayerKind : std::uint8_t { kFullAttention, kLinearAttention };
 /// is a multiple of the source's `full_attention_interval`, or else of `interval`.
 std::vector<LayerKind> read_layer_kinds(const ConfigSource& source, std::size_t layers, std::size_t interval);
 
-/// Fails if the source has linear attention layers.
+/// Fails if config.json lists layers of linear attention.
 void refuse_linear_attention(const ConfigSource& source, std::size_t layers);
 
 }  // namespace reprise::models

@@ -12,9 +12,9 @@
 
 namespace reprise::gpu::test {
 
-/// Sequences whose rows are concatenated: all rows of the prefills, then one decoded row per sequence.
+/// Sequences whose rows are concatenated; each has the rows of its prefill, then one decoded row.
 struct ChunkSequences {
-  std::vector<int> prefills;              // rows per sequence
+  std::vector<int> prefills;              // rows of each prefill
   std::vector<std::vector<float>> slots;  // initial states
   std::size_t width;                      // elements per row of outputs
 
