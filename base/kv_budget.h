@@ -3,7 +3,7 @@
 //
 // The prompt's last `window` queries look back at it; where they look most is kept, `tokens` places in all, in each layer and
 // key/value head by itself: the first `sinks`, the last `window`, and between them those with the highest scores
-// (models/layers/kv_selection.h). A prompt that is no longer than the budget is kept whole.
+// (models/cpu/kv_compaction.h). A prompt that is no longer than the budget is kept whole.
 //
 // The paper's own program averages over five neighbors; the largest of seven finds more. Sinks are none of its ideas, four of
 // them cost nothing and are looked at by nearly every model.

@@ -13,8 +13,8 @@
 namespace reprise::gpu {
 
 enum class Compute : std::uint8_t {
-  kF32,  // weights widened in registers, f32 arithmetic: the reference, on a CPU
-  kAuto,  // on a GPU kBf16, or kPrecise for small models (models/cuda/precision.h); on a CPU the fastest product
+  kF32,   // weights widened in registers, f32 arithmetic: the reference, on a CPU
+  kAuto,  // on a GPU kBf16, or kPrecise for small models (models/cuda/model.cc); on a CPU the fastest product
   // that the processor has for a weight's format (gpu/products.h): products of bf16 where there are any, activations being
   // sums of two of them; products of whole numbers for quantised weights, activations being rounded to eight bits; else
   // f32 arithmetic, in an order of its own or kF32's

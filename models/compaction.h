@@ -15,9 +15,10 @@
 #include "gpu/block_memory.h"
 #include "gpu/byte_budget.h"
 #include "gpu/state_store.h"
-#include "models/layers/layer_spec.h"
 
 namespace reprise::models {
+
+struct LayerSpec;
 
 /// Ring buffer of per-token rows that layers record for the last `window` tokens of a prompt until it is
 /// compacted. Each layer has an offset in the row (StateLayout::add_to_tail).
@@ -39,22 +40,8 @@ class PromptTail {
   /// Both must outlive the tail. A null `budget`: memory is not accounted.
   static std::unique_ptr<PromptTail> make(std::size_t token_bytes, std::uint32_t window,
                                           gpu::ByteBudget* budget = nullptr,
-                                          gpu::BlockMemory& memory = gpu::host_memory()) {
-    const std::uint64_t bytes = bytes_of(token_bytes, window);
-    if (budget != nullptr && !budget->take(bytes)) return nullptr;
-    std::unique_ptr<PromptTail> tail(new PromptTail(token_bytes, window, budget, memory));
-    if (tail->rows_ != nullptr) return tail;
-    tail.reset();
-    if (budget != nullptr) budget->note_fragmented(bytes);
-    return nullptr;
-  }
-  ~PromptTail() {
-    const std::uint64_t bytes = bytes_of(token_bytes_, window_);
-    if (rows_ != nullptr) memory_.give(rows_, bytes);
-    if (budget_ == nullptr) return;
-    budget_->shrink_resident(bytes);
-    budget_->give(bytes);
-  }
+                                          gpu::BlockMemory& memory = gpu::host_memory());
+  ~PromptTail();
   PromptTail(const PromptTail&) = delete;
   PromptTail& operator=(const PromptTail&) = delete;
 
@@ -81,15 +68,8 @@ class PromptTail {
   }
 
  private:
-  PromptTail(std::size_t token_bytes, std::uint32_t window, gpu::ByteBudget* budget, gpu::BlockMemory& memory)
-      : token_bytes_(token_bytes), window_(window), budget_(budget), memory_(memory) {
-    const std::uint64_t bytes = bytes_of(token_bytes, window);
-    if (budget != nullptr) budget->grow_resident(bytes);
-    rows_ = memory.take(bytes);
-    if (rows_ != nullptr || budget == nullptr) return;
-    budget->trim();
-    rows_ = memory.take(bytes);
-  }
+  PromptTail(std::size_t token_bytes, std::uint32_t window, gpu::ByteBudget* budget,
+             gpu::BlockMemory& memory);
 
   const std::size_t token_bytes_;
   const std::uint32_t window_;

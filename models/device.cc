@@ -4,10 +4,8 @@
 
 #include "gpu/devices.h"
 #include "models/compute_options.h"
-#include "models/cpu/cpu_device.h"
 #if REPRISE_HAS_CUDA
 #include "gpu/cuda/stream.h"
-#include "models/cuda/device.h"
 #endif
 
 namespace reprise::models {

@@ -20,7 +20,7 @@ namespace reprise::models {
 class Device {
  public:
   /// Returns the name of the device open() would open: "auto" becomes the first GPU, or "cpu" without one;
-  /// "cpu", "cuda:N" and "cpu-grid" (models/cpu/cpu_device.h) stay. Throws SettingError for an unknown name.
+  /// "cpu", "cuda:N" and "cpu-grid" stay. Throws SettingError for an unknown name.
   static std::string resolve(const std::string& name);
 
   /// Throws SettingError, std::bad_alloc or gpu::cuda::CudaError.
@@ -45,6 +45,16 @@ class Device {
   /// The maximum number of rows of a prefill step.
   virtual std::uint32_t prefill_rows() const = 0;
 };
+
+// Each kind of device is defined in the folder of its code.
+std::unique_ptr<Device> open_cpu(const DeviceOptions& options);
+/// "cpu-grid", for testing a GPU's rules without one: prefill slices begin on a grid of 64 tokens, and
+/// decoding uses the other compute setting, whose bits differ.
+std::unique_ptr<Device> open_cpu_grid(const DeviceOptions& options);
+namespace cuda {
+/// Only in builds with CUDA. One arena holds weights and state. Throws gpu::cuda::CudaError, std::bad_alloc.
+std::unique_ptr<Device> open_device(int index, const DeviceOptions& options);
+}  // namespace cuda
 
 /// Buffers for fast copies to and from `device` (a name for Device::resolve()): pinned memory if it turns out
 /// to be a GPU when the first buffer is taken. Null for devices that need none. For any thread.

@@ -7,8 +7,6 @@
 
 #include "gpu/kept_formats.h"
 #include "models/checkpoint.h"
-#include "models/compute_options.h"
-#include "models/gpu_refusal.h"
 
 namespace reprise::models {
 namespace {
@@ -86,6 +84,24 @@ std::uint64_t memory_for(std::uint64_t arena) {
 }
 
 }  // namespace
+
+std::optional<std::string> gpu_refusal(const ModelConfig& model) {
+  std::optional<std::string> first;
+  for_parts(model.layers, [&](const PartSpec& part) {
+    if (!first) first = std::visit([](const auto& one) { return gpu_refusal(one); }, part);
+  });
+  return first;
+}
+
+std::optional<std::string> gpu_refusal(const ComputeOptions& options) {
+  if (options.compute == gpu::Compute::kF32) {
+    return "compute f32 is for the CPU: a GPU has auto, bf16 and precise";
+  }
+  if (options.kv == gpu::KvType::kF32 && options.compute != gpu::Compute::kPrecise) {
+    return "a GPU keeps keys and values as bf16, int8 or int4; as f32 with --compute precise alone";
+  }
+  return std::nullopt;
+}
 
 std::uint32_t cpu_experts_named(const std::string& text) {
   if (text == "all") return kAllLayers;

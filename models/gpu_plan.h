@@ -1,10 +1,11 @@
 #pragma once
-// Estimates the GPU memory a model takes from the headers of its files; needs no GPU.
+// Plans a model on a GPU from the headers of its files; needs no GPU: whether a GPU can compute it, which
+// experts stay on the host, and the GPU memory it takes.
 //
 // GPU memory is divided once: an arena for weights and states, and a free rest for activations, logits,
 // cuBLASLt, and the one quantized weight at a time that prefill dequantizes to bf16. Matrices are kept in
-// their stored format or as bf16 (gpu/kept_formats.h), vectors as f32. The experts of the first N layers that
-// have any, or of all, can stay in host memory instead (models/host_experts.h computes them).
+// their stored format or as bf16 (gpu/kept_formats.h), vectors as f32. Experts on the host
+// (models/host_experts.h) take host memory instead.
 
 #include <cstdint>
 #include <optional>
@@ -12,17 +13,23 @@
 #include <string>
 #include <vector>
 
-#include "models/arch/config.h"
 #include "models/device_options.h"
 #include "models/memory_plan.h"
 
 namespace reprise::models {
 
+struct ModelConfig;
+
+/// Returns why a GPU cannot compute the model; nullopt if it can.
+std::optional<std::string> gpu_refusal(const ModelConfig& model);
+/// Returns why a GPU cannot compute any model with these settings; nullopt if it can.
+std::optional<std::string> gpu_refusal(const ComputeOptions& options);
+
 /// Parses a number of layers or "all". Throws SettingError with a text that begins with "cpu-experts".
 std::uint32_t cpu_experts_named(const std::string& text);
 
-/// Names of the MoE parts whose experts stay on the host. kAllLayers: all, which may be none. Throws
-/// SettingError if fewer layers have experts than `cpu_experts`.
+/// Names of the MoE parts whose experts stay on the host: those of the first layers that have any.
+/// kAllLayers: all, which may be none. Throws SettingError if fewer layers have experts than `cpu_experts`.
 std::set<std::string> experts_on_host(const ModelConfig& model, std::uint32_t cpu_experts);
 
 /// Bytes of the arena on a GPU with `free_bytes`.

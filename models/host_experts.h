@@ -1,6 +1,6 @@
 #pragma once
 // Experts of a GPU model that stay on the host: the CPU computes the weighted sum of the chosen experts of a
-// layer (models/cpu/experts.h) from weights packed for its kernels. models/gpu_plan.h says which layers.
+// layer (models/cpu/moe.cc) from weights packed for its kernels. models/gpu_plan.h says which layers.
 //
 // Exactness: a row's sum depends bit for bit on that row alone, in both phases: not on other rows, their
 // number, or the threads.
@@ -13,7 +13,7 @@
 #include <string>
 
 #include "models/compute_options.h"
-#include "models/layers/moe_spec.h"
+#include "models/parts/moe.h"
 
 namespace reprise::models {
 

@@ -19,20 +19,10 @@ concept HasKeysAndValues = requires(const Part& part, gpu::KvType kv, StateLayou
   declare_state(part, kv, state);
 };
 
-template <class Visit>
-void for_parts(const ModelConfig& config, const Visit& visit) {
-  for (const LayerSpec& layer : config.layers) {
-    for (const ResidualSpec& step : layer.steps) {
-      for (const PartSpec& part : step.parts) std::visit(visit, part);
-      for (const PartSpec& part : step.late_parts) std::visit(visit, part);
-    }
-  }
-}
-
 /// State sizes of the model; also counts the parts that keep state in `plan`.
 gpu::StateSizes state_of(const ModelConfig& config, const ComputeOptions& options, MemoryPlan& plan) {
   StateLayout state;
-  for_parts(config, [&]<class Part>(const Part& part) {
+  const auto declare = [&]<class Part>(const Part& part) {
     const gpu::StateSizes before = state.sizes();
     if constexpr (HasKeysAndValues<Part>) {
       declare_state(part, options.kv, state);
@@ -44,7 +34,8 @@ gpu::StateSizes state_of(const ModelConfig& config, const ComputeOptions& option
     }
     if (state.sizes().page_bytes > before.page_bytes) ++plan.parts_with_token_state;
     if (state.sizes().slot_bytes > before.slot_bytes) ++plan.parts_with_sequence_state;
-  });
+  };
+  for_parts(config.layers, [&](const PartSpec& part) { std::visit(declare, part); });
   return state.sizes();
 }
 

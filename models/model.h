@@ -23,7 +23,7 @@
 #include "models/checkpoint.h"
 #include "models/compaction.h"
 #include "models/compute_options.h"
-#include "models/layers/state_layout.h"
+#include "models/parts/part.h"
 #include "models/sampling/sampler.h"
 #include "models/slot_export.h"
 

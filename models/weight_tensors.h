@@ -21,4 +21,8 @@ std::shared_ptr<const void> owner_of(const Tensor& tensor);
 /// A small tensor as f32.
 std::vector<float> load_vector(const Checkpoint& checkpoint, const std::string& name);
 
+/// The weights of a causal depthwise convolution in the layout of its kernel: transposes the tensor `name`,
+/// [channels, 1, taps], to [taps, channels]. Throws LoadError.
+std::vector<float> load_conv_taps(const Checkpoint& checkpoint, const std::string& name);
+
 }  // namespace reprise::models

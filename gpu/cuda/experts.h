@@ -1,6 +1,6 @@
 #pragma once
 // A mixture of experts on the GPU: which rows go through which expert, the products of each expert with its rows, and the
-// sum of what they made. gpu/expert_routing.h and models/layers/moe_spec.h are the specification.
+// sum of what they made. gpu/expert_routing.h and models/parts/moe.h are the specification.
 //
 // A place is one row at one expert. Places stand expert by expert, those of an expert in the order of its rows. An
 // expert's rows are cut into tiles, so that a product's blocks know whose weights they read.

@@ -1,6 +1,6 @@
 #pragma once
 // Fewer keys and values of a prompt that has been read (base/kv_budget.h), chosen and gathered on the GPU: neither keys nor
-// scores nor what was chosen leave it. models/layers/kv_selection.h is the specification.
+// scores nor what was chosen leave it. models/cpu/kv_compaction.h is the specification.
 //
 //   remember_queries()   while the prompt is read: the queries of its last tokens, after norm and rope, into a ring
 //   score_places()       softmax weights of those queries over the prompt, summed over them, pooled for each query head and

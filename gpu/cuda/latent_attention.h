@@ -1,6 +1,6 @@
 #pragma once
 // Multi-head latent attention over paged latents: queries, as latents are compared with them, against the rows of a page,
-// of which the weighted sum is taken. models/layers/mla_spec.h is what it is of, gpu/kernels.h (rms_norm, rope, attention
+// of which the weighted sum is taken. models/parts/mla.h is what it is of, gpu/kernels.h (rms_norm, rope, attention
 // with one key/value head for all heads) the specification; inside, products are of bf16 with f32 sums; of rows of
 // f32 all of it is in f32. The heads' matrices before and behind it are gpu/cuda/small_products.h.
 //

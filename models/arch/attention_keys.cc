@@ -1,6 +1,6 @@
 #include "models/arch/attention_keys.h"
 
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 
 namespace reprise::models {
 namespace {

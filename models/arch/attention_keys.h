@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "models/arch/config_source.h"
-#include "models/layers/attention_spec.h"
+#include "models/parts/attention.h"
 
 namespace reprise::models {
 

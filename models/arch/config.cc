@@ -1,63 +1,16 @@
-// Finds the family named by a config and lets it describe the model.
+// Finds the family named by a config and lets it describe the model; reads special tokens and sampling
+// settings.
+
 #include "models/arch/config.h"
 
 #include <algorithm>
 #include <functional>
 
-#include "models/arch/gguf_source.h"
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models {
 namespace {
-
-using Names = std::vector<std::string_view>;
-
-bool contains(const Names& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-// "unknown architecture 'gpt2'; known are llama, qwen3"
-std::string unknown(std::string_view name, const Names& known) {
-  std::string out = "unknown architecture '" + std::string(name) + "'; known are ";
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    out += i == 0 ? "" : ", ";
-    out += known[i];
-  }
-  return out;
-}
-
-const Family& family_of_type(const JsonPlace& type, std::span<const Family> families) {
-  Names known;
-  for (const Family& family : families) {
-    for (const Names* names : {&family.hf_wrapper_types, &family.hf_types}) {
-      if (contains(*names, type.text())) return family;
-      known.insert(known.end(), names->begin(), names->end());
-    }
-  }
-  type.fail(unknown(type.text(), known));
-}
-
-const Family& family_of_architecture(const Gguf& file, std::string_view name,
-                                     std::span<const Family> families) {
-  Names known;
-  for (const Family& family : families) {
-    if (contains(family.gguf_names, name)) return family;
-    known.insert(known.end(), family.gguf_names.begin(), family.gguf_names.end());
-  }
-  throw LoadError(file.path(), "general.architecture", unknown(name, known));
-}
-
-// The text model's part of config.json: all of it, or `text_config` of a wrapper model.
-JsonPlace text_part(const JsonPlace& config, std::span<const Family> families) {
-  const std::string type = config.text_or("model_type", "");
-  const bool wrapped = std::any_of(families.begin(), families.end(), [&](const Family& family) {
-    return contains(family.hf_wrapper_types, type);
-  });
-  return wrapped ? config.at("text_config") : config;
-}
-
-// -- special tokens and sampling
 
 using Complain = std::function<void(const std::string& reason)>;  // throws
 
@@ -166,7 +119,7 @@ SamplingWishes sampling_of(const GgufMetadata& metadata) {
   return out;
 }
 
-// Token ids, checked against the vocabulary. generation_config.json overrides config.json.
+/// Token ids, checked against the vocabulary. generation_config.json overrides config.json.
 TokenIds read_token_ids(const ConfigSource& source, std::size_t vocab) {
   if (const GgufSource* gguf = source.gguf()) return tokens_of(gguf->metadata(), vocab);
   const HfSource& hf = *source.hf();
@@ -181,6 +134,52 @@ SamplingWishes read_recommended_sampling(const ConfigSource& source) {
   if (const GgufSource* gguf = source.gguf()) return sampling_of(gguf->metadata());
   if (const auto& generation = source.hf()->generation()) return sampling_of(*generation);
   return {};
+}
+
+using Names = std::vector<std::string_view>;
+
+bool contains(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// "unknown architecture 'gpt2'; known are llama, qwen3"
+std::string unknown(std::string_view name, const Names& known) {
+  std::string out = "unknown architecture '" + std::string(name) + "'; known are ";
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    out += i == 0 ? "" : ", ";
+    out += known[i];
+  }
+  return out;
+}
+
+const Family& family_of_type(const JsonPlace& type, std::span<const Family> families) {
+  Names known;
+  for (const Family& family : families) {
+    for (const Names* names : {&family.hf_wrapper_types, &family.hf_types}) {
+      if (contains(*names, type.text())) return family;
+      known.insert(known.end(), names->begin(), names->end());
+    }
+  }
+  type.fail(unknown(type.text(), known));
+}
+
+const Family& family_of_architecture(const Gguf& file, std::string_view name,
+                                     std::span<const Family> families) {
+  Names known;
+  for (const Family& family : families) {
+    if (contains(family.gguf_names, name)) return family;
+    known.insert(known.end(), family.gguf_names.begin(), family.gguf_names.end());
+  }
+  throw LoadError(file.path(), "general.architecture", unknown(name, known));
+}
+
+// The text model's part of config.json: all of it, or `text_config` of a wrapper model.
+JsonPlace text_part(const JsonPlace& config, std::span<const Family> families) {
+  const std::string type = config.text_or("model_type", "");
+  const bool wrapped = std::any_of(families.begin(), families.end(), [&](const Family& family) {
+    return contains(family.hf_wrapper_types, type);
+  });
+  return wrapped ? config.at("text_config") : config;
 }
 
 ModelConfig read_model(const Family& family, const ConfigSource& source) {

@@ -16,7 +16,7 @@
 #include "base/sampling.h"
 #include "models/arch/families.h"
 #include "models/files/tensor_spec.h"
-#include "models/layers/layer_spec.h"
+#include "models/parts/layer_spec.h"
 
 namespace reprise::models {
 

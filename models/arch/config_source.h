@@ -9,8 +9,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "models/files/gguf.h"
+#include "models/files/json_place.h"
 
 namespace reprise::models {
 
@@ -60,6 +65,74 @@ class ConfigSource {
 
   virtual const HfSource* hf() const { return nullptr; }
   virtual const GgufSource* gguf() const { return nullptr; }
+};
+
+class HfSource : public ConfigSource {
+ public:
+  /// `text` is the part of `config` for the text model.
+  HfSource(JsonPlace config, JsonPlace text, std::optional<JsonPlace> generation)
+      : config_(std::move(config)), text_(std::move(text)), generation_(std::move(generation)) {}
+
+  bool has(const Key& key) const override { return !key.hf.empty() && text_.has(key.hf); }
+  std::size_t count(const Key& key, std::int64_t most) const override;
+  std::size_t uniform(const Key& key, std::int64_t most) const override { return count(key, most); }
+  double number(const Key& key) const override { return text_.at(key.hf).number(); }
+  bool boolean(const Key& key) const override { return text_.at(key.hf).boolean(); }
+  bool has_bias(std::string_view hf_key, std::string_view) const override {
+    return text_.boolean_or(hf_key, false);
+  }
+  std::string name(const Key& key) const override { return std::string(key.hf); }
+  [[noreturn]] void fail(const Key& key, const std::string& reason) const override;
+  const HfSource* hf() const override { return this; }
+
+  /// The one of two spellings that exists; `first` if neither does.
+  Key either(std::string_view first, std::string_view second) const {
+    return has({second, ""}) && !has({first, ""}) ? Key{second, ""} : Key{first, ""};
+  }
+
+  const JsonPlace& config() const { return config_; }
+  const JsonPlace& text() const { return text_; }
+  const std::optional<JsonPlace>& generation() const { return generation_; }
+
+ private:
+  JsonPlace config_;
+  JsonPlace text_;
+  std::optional<JsonPlace> generation_;
+};
+
+/// Returns a number from 1 to `most`; calls place.fail() otherwise.
+std::size_t count_at(const JsonPlace& place, std::int64_t most);
+
+/// GGUF metadata as llama.cpp's converter writes it: keys are prefixed with the architecture's name
+/// ("qwen35.").
+class GgufSource : public ConfigSource {
+ public:
+  /// The file must outlive the source.
+  GgufSource(const Gguf& file, std::string_view architecture)
+      : file_(file), prefix_(std::string(architecture) + ".") {}
+
+  bool has(const Key& key) const override { return !key.gguf.empty() && metadata().has(full(key)); }
+  std::size_t count(const Key& key, std::int64_t most) const override;
+  std::size_t uniform(const Key& key, std::int64_t most) const override;
+  double number(const Key& key) const override { return metadata().number(full(key)); }
+  bool boolean(const Key& key) const override { return metadata().boolean(full(key)); }
+  bool has_bias(std::string_view, std::string_view gguf_tensor) const override {
+    return file_.tensors().find(gguf_tensor) != nullptr;
+  }
+  std::string name(const Key& key) const override { return std::string(key.gguf); }
+  [[noreturn]] void fail(const Key& key, const std::string& reason) const override;
+  const GgufSource* gguf() const override { return this; }
+
+  const Gguf& file() const { return file_; }
+  const GgufMetadata& metadata() const { return file_.metadata(); }
+  std::string full(const Key& key) const { return prefix_ + std::string(key.gguf); }
+  bool is_array(const Key& key) const { return has(key) && metadata().find(full(key))->is_array(); }
+
+ private:
+  std::size_t checked(const Key& key, std::int64_t value, std::int64_t most) const;
+
+  const Gguf& file_;
+  std::string prefix_;
 };
 
 }  // namespace reprise::models

@@ -7,7 +7,7 @@
 // llama.cpp's converter folds the multipliers into the weights, so GGUF files have none.
 
 #include "models/arch/attention_keys.h"
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 #include "models/arch/mamba2_keys.h"
 #include "models/arch/model_draft.h"
 #include "models/arch/model_keys.h"

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "models/arch/attention_keys.h"
-#include "models/arch/gguf_source.h"
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 #include "models/arch/layer_kinds.h"
 #include "models/arch/model_draft.h"
 #include "models/arch/model_keys.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 #include "models/arch/layer_kinds.h"
 #include "models/arch/mla_keys.h"
 #include "models/arch/model_draft.h"

@@ -2,8 +2,7 @@
 
 #include <optional>
 
-#include "models/arch/gguf_source.h"
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 
 namespace reprise::models {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 #include "models/arch/mla_keys.h"
 #include "models/arch/model_draft.h"
 #include "models/arch/model_keys.h"

@@ -1,7 +1,7 @@
 // Mamba: only its mixer in every layer, after a plain RMS norm. Falcon Mamba adds weightless norms of the
 // scan's dt, B and C.
 
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 #include "models/arch/model_draft.h"
 #include "models/arch/model_keys.h"
 #include "models/arch/selective_scan_keys.h"

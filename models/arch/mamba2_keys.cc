@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 
 namespace reprise::models {
 namespace {

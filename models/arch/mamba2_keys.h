@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "models/arch/config_source.h"
-#include "models/layers/mamba2_spec.h"
+#include "models/parts/mamba2.h"
 
 namespace reprise::models {
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 
 namespace reprise::models {
 namespace {

@@ -2,7 +2,7 @@
 // Reads the hyperparameters of multi-head latent attention, with DeepSeek's key names. Errors are LoadErrors.
 
 #include "models/arch/config_source.h"
-#include "models/layers/mla_spec.h"
+#include "models/parts/mla.h"
 
 namespace reprise::models {
 

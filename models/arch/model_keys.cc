@@ -1,7 +1,6 @@
 #include "models/arch/model_keys.h"
 
-#include "models/arch/gguf_source.h"
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models {

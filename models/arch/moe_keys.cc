@@ -2,8 +2,7 @@
 
 #include <optional>
 
-#include "models/arch/gguf_source.h"
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 #include "models/arch/model_keys.h"
 
 namespace reprise::models {

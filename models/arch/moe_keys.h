@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "models/arch/config_source.h"
-#include "models/layers/moe_spec.h"
+#include "models/parts/moe.h"
 
 namespace reprise::models {
 

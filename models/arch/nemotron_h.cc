@@ -9,8 +9,7 @@
 
 #include "base/check.h"
 #include "models/arch/attention_keys.h"
-#include "models/arch/gguf_source.h"
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 #include "models/arch/mamba2_keys.h"
 #include "models/arch/model_draft.h"
 #include "models/arch/model_keys.h"

@@ -29,8 +29,9 @@ struct QwenHybrid {
   };
 
   FeedForward feed_forward = FeedForward::kDense;
-  bool interleaved_axes = true;    // rope: image positions have several axes
-  bool fused_by_key_head = false;  // DeltaNet's stored layout: DeltaNetByKeyHead; else DeltaNetInGguf
+  bool interleaved_axes = true;  // rope: image positions have several axes
+  // DeltaNet's stored layout: GatedDeltaNetByKeyHead; else GatedDeltaNetInGguf
+  bool fused_by_key_head = false;
 };
 
 constexpr std::size_t kAttentionInterval = 4;
@@ -54,8 +55,8 @@ std::size_t read_value_head_dim(const ConfigSource& source, std::size_t value_he
   return size / value_heads;
 }
 
-DeltaNetSpec read_delta_net(const ConfigSource& source, std::size_t hidden, float rms_eps) {
-  DeltaNetSpec out;
+GatedDeltaNetSpec read_delta_net(const ConfigSource& source, std::size_t hidden, float rms_eps) {
+  GatedDeltaNetSpec out;
   out.hidden = hidden;
   out.key_heads = source.count(kKeyHeads, kMostHeads);
   out.value_heads = source.count(kValueHeads, kMostHeads);
@@ -124,15 +125,15 @@ ModelConfig read_qwen_hybrid(const ConfigSource& source, const QwenHybrid& famil
                                       .context_length = model.context_length,
                                       .hf_part = 0.25,
                                       .interleaved_axes = family.interleaved_axes});
-  const DeltaNetSpec delta_net = read_delta_net(source, model.hidden, norm.eps);
+  const GatedDeltaNetSpec delta_net = read_delta_net(source, model.hidden, norm.eps);
   const FeedForwards feed_forwards(source, model.hidden, kinds.size(), family.feed_forward);
-  const DeltaNetInGguf gguf{.tiled_value_heads = source.boolean_or(kTiledValueHeads, true)};
+  const GatedDeltaNetInGguf gguf{.tiled_value_heads = source.boolean_or(kTiledValueHeads, true)};
 
   ModelDraft draft(std::move(model), norm);
   for (std::size_t layer = 0; layer < kinds.size(); ++layer) {
     const auto mixer = [&] {
       if (kinds[layer] == LayerKind::kFullAttention) return draft.part("self_attn", attention);
-      return family.fused_by_key_head ? draft.part("linear_attn", delta_net, DeltaNetByKeyHead{})
+      return family.fused_by_key_head ? draft.part("linear_attn", delta_net, GatedDeltaNetByKeyHead{})
                                       : draft.part("linear_attn", delta_net, gguf);
     };
     draft.add_layer({{

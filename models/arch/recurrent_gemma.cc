@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "models/arch/attention_keys.h"
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 #include "models/arch/model_draft.h"
 #include "models/arch/model_keys.h"
 #include "models/arch/rope_keys.h"

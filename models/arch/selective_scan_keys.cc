@@ -3,7 +3,7 @@
 #include <cmath>
 #include <string>
 
-#include "models/arch/hf_source.h"
+#include "models/arch/config_source.h"
 #include "models/arch/model_keys.h"
 
 namespace reprise::models {

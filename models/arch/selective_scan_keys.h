@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "models/arch/config_source.h"
-#include "models/layers/selective_scan_spec.h"
+#include "models/parts/selective_scan.h"
 
 namespace reprise::models {
 

@@ -1,4 +1,5 @@
-#include "models/cpu/attention.h"
+// Grouped-query attention on the CPU (models/parts/attention.h), over keys and values in pages, or in a ring of
+// pages in the slot.
 
 #include <algorithm>
 #include <cmath>
@@ -7,10 +8,50 @@
 
 #include "models/checkpoint.h"
 #include "models/cpu/kv_compaction.h"
+#include "models/cpu/linear.h"
+#include "models/cpu/part.h"
 #include "models/cpu/slot_exports.h"
 #include "models/files/load_error.h"
+#include "models/parts/attention.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
+namespace {
+
+class Attention : public Part {
+ public:
+  Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, const ComputeOptions& options,
+            StateLayout& state, RopeTables& ropes);
+  void apply(Step& step, const float* x, float* y) const override;
+  void prepare(const Preparation& how) const override {
+    for (const Linear* linear : {&q_, &k_, &v_, &o_}) linear->prepare(how);
+  }
+  void compact(const CompactionStep& step) const override;
+  const traces::ZoneSite& site() const override {
+    static constexpr traces::ZoneSite kSite{"attention"};
+    return kSite;
+  }
+
+ private:
+  void split_gate(Step& step, const float* projected, float* q, float* gate) const;
+  void norm_and_rotate(Step& step, const std::optional<RmsNorm>& norm, float* heads,
+                       std::size_t per_row) const;
+  void store(Step& step, const float* values, std::size_t rows, std::size_t position, std::byte* page) const;
+  void remember_queries(Step& step, const float* q) const;
+  void attend_pages(Step& step, const float* q, const float* k, const float* v, float* mixed) const;
+  void attend_ring(Step& step, const float* q, const float* k, const float* v, float* mixed) const;
+
+  const AttentionSpec spec_;
+  const std::size_t rope_;  // its table; without meaning where the spec has no rope
+  const gpu::KvType kv_;
+  const float scale_;
+  Linear q_;
+  Linear k_;
+  Linear v_;
+  Linear o_;
+  std::optional<RmsNorm> q_norm_;
+  std::optional<RmsNorm> k_norm_;
+  AttentionPlaces places_;
+};
 
 Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, const ComputeOptions& options,
                      StateLayout& state, RopeTables& ropes)
@@ -233,4 +274,10 @@ void Attention::apply(Step& step, const float* x, float* y) const {
   step.scratch.reset(mark);
 }
 
-}  // namespace reprise::models
+}  // namespace
+
+std::unique_ptr<Part> make_part(const AttentionSpec& spec, BuildContext& context) {
+  return std::make_unique<Attention>(spec, context.checkpoint, context.options, context.state, context.ropes);
+}
+
+}  // namespace reprise::models::cpu

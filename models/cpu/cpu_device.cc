@@ -1,10 +1,13 @@
-#include "models/cpu/cpu_device.h"
+// The CPU as a device, and the test device that is a CPU under a GPU's rules.
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
+#include "base/check.h"
 #include "base/machine_memory.h"
 #include "gpu/block_memory.h"
+#include "models/device.h"
 #include "models/memory_plan.h"
 
 namespace reprise::models {
@@ -50,10 +53,108 @@ class CpuDevice : public Device {
   std::atomic<std::uint64_t> in_place_{0};
 };
 
+class GridModel : public Model {
+ public:
+  static constexpr std::uint32_t kGrid = 64;
+
+  GridModel(Checkpoint checkpoint, std::unique_ptr<Model> prefill, std::unique_ptr<Model> decode)
+      : Model(std::move(checkpoint), prefill->options()),
+        prefill_(std::move(prefill)),
+        decode_(std::move(decode)) {
+    state_ = prefill_->state();
+  }
+
+  std::span<const float> forward(std::span<const Slice> slices, Phase phase) override {
+    if (phase == Phase::kDecode) return decode_->forward(slices);
+    for (const Slice& slice : slices) {
+      REPRISE_CHECK(slice.sequence->stored() % kGrid == 0,
+                    "a prefill slice does not start at a multiple of kGrid");
+    }
+    for (const Slice& slice : slices) compute_exports(slice);
+    if (std::none_of(slices.begin(), slices.end(), [](const Slice& one) { return !one.exports.empty(); })) {
+      return prefill_->forward(slices);
+    }
+    std::vector<Slice> rest(slices.begin(), slices.end());
+    for (Slice& slice : rest) {
+      if (!slice.exports.empty()) slice.tokens = slice.tokens.subspan(slice.exports.back().after);
+      slice.exports = {};
+    }
+    return prefill_->forward(rest);
+  }
+  void add_adapter(AdapterKey key, const Adapter& adapter) override {
+    prefill_->add_adapter(key, adapter);
+    decode_->add_adapter(key, adapter);
+  }
+  void remove_adapter(AdapterKey key) override {
+    prefill_->remove_adapter(key);
+    decode_->remove_adapter(key);
+  }
+  void compact(const Compaction& compaction) override { prefill_->compact(compaction); }
+  std::string why_not_compacted() const override { return prefill_->why_not_compacted(); }
+  ModelRules rules() const override {
+    return {.grid = kGrid,
+            .phases_mix = false,
+            .decode_is_canonical = false,
+            .replays_decoding = false,
+            .gives_hidden = true,
+            .exports_slots = true,
+            .computes_aside = true};
+  }
+  std::string arithmetic() const override {
+    return "prefill by " + prefill_->arithmetic() + "; decode by " + decode_->arithmetic();
+  }
+
+ private:
+  /// The slice up to the last place where its state is wanted, in parts that end at these places.
+  void compute_exports(const Slice& slice) {
+    std::uint32_t at = 0;
+    for (const SlotExport& one : slice.exports) {
+      REPRISE_CHECK(one.after % kGrid == 0 && one.after > at && one.after < slice.tokens.size(),
+                    "a checkpoint position is outside its slice or off the grid");
+      Slice part = slice;
+      part.tokens = slice.tokens.subspan(at, one.after - at);
+      part.logits = Slice::Logits::kNone;
+      part.hidden = slice.adds_hidden ? slice.hidden : nullptr;
+      part.exports = {};
+      static_cast<void>(prefill_->forward({&part, 1}));
+      std::memcpy(one.slot, slice.sequence->slot_data(), state_.sizes().slot_bytes);
+      at = one.after;
+    }
+  }
+
+  const std::unique_ptr<Model> prefill_;
+  const std::unique_ptr<Model> decode_;
+};
+
+class GridDevice : public Device {
+ public:
+  explicit GridDevice(std::unique_ptr<Device> cpu) : cpu_(std::move(cpu)) {}
+
+  std::string name() const override { return "cpu-grid"; }
+  std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options,
+                              const LoadProgress& progress) override {
+    ComputeOptions other = options;
+    other.compute = options.compute == gpu::Compute::kF32 ? gpu::Compute::kAuto : gpu::Compute::kF32;
+    return std::make_unique<GridModel>(Checkpoint::open(path), cpu_->load(path, options, progress),
+                                       cpu_->load(path, other, {}));
+  }
+  bool loads_aside() const override { return cpu_->loads_aside(); }
+  gpu::BlockMemory& memory() override { return cpu_->memory(); }
+  std::uint64_t state_bytes(std::uint64_t wanted) override { return cpu_->state_bytes(wanted); }
+  std::uint32_t prefill_rows() const override { return cpu_->prefill_rows(); }
+
+ private:
+  const std::unique_ptr<Device> cpu_;
+};
+
 }  // namespace
 
 std::unique_ptr<Device> open_cpu(const DeviceOptions& options) {
   return std::make_unique<CpuDevice>(options.threads);
+}
+
+std::unique_ptr<Device> open_cpu_grid(const DeviceOptions& options) {
+  return std::make_unique<GridDevice>(open_cpu(options));
 }
 
 }  // namespace reprise::models

@@ -1,26 +1,56 @@
-#include "models/cpu/gated_delta_net.h"
+// Gated DeltaNet on the CPU (models/parts/gated_delta_net.h).
 
 #include <cmath>
 
 #include "models/checkpoint.h"
+#include "models/cpu/linear.h"
+#include "models/cpu/part.h"
 #include "models/cpu/slot_exports.h"
 #include "models/files/load_error.h"
+#include "models/parts/gated_delta_net.h"
 
-namespace reprise::models {
-
+namespace reprise::models::cpu {
 namespace {
+
 constexpr float kL2Eps = 1e-6F;
 constexpr std::size_t kChannelsAtOnce = 64;
-}  // namespace
 
-GatedDeltaNet::GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
+class GatedDeltaNet : public Part {
+ public:
+  GatedDeltaNet(const GatedDeltaNetSpec& spec, const Checkpoint& checkpoint, StateLayout& state);
+  void apply(Step& step, const float* x, float* y) const override;
+  void prepare(const Preparation& how) const override {
+    for (const Linear* linear : {&qkv_, &z_, &b_, &a_, &out_}) linear->prepare(how);
+  }
+  const traces::ZoneSite& site() const override {
+    static constexpr traces::ZoneSite kSite{"Gated DeltaNet"};
+    return kSite;
+  }
+
+ private:
+  void convolve(Step& step, const float* inputs, float* outputs) const;
+  void normalise_heads(Step& step, float* qkv) const;
+  void recur(Step& step, const float* qkv, const float* g, const float* beta, float* out) const;
+
+  const GatedDeltaNetSpec spec_;
+  Linear qkv_;
+  Linear z_;
+  Linear b_;
+  Linear a_;
+  Linear out_;
+  GatedDeltaNetVectors vectors_;
+  RmsNorm norm_;  // over value_head_dim
+  GatedDeltaNetPlaces places_;
+};
+
+GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
     : spec_(spec),
       qkv_(checkpoint, spec.name + ".in_proj_qkv"),
       z_(checkpoint, spec.name + ".in_proj_z"),
       b_(checkpoint, spec.name + ".in_proj_b"),
       a_(checkpoint, spec.name + ".in_proj_a"),
       out_(checkpoint, spec.name + ".out_proj"),
-      vectors_(load_delta_net_vectors(checkpoint, spec)),
+      vectors_(load_gated_delta_net_vectors(checkpoint, spec)),
       norm_(vectors_.norm, spec.norm),
       places_(declare_state(spec, state)) {
   if (spec_.value_head_dim % gpu::kLanes != 0) {
@@ -121,4 +151,10 @@ void GatedDeltaNet::apply(Step& step, const float* x, float* y) const {
   step.scratch.reset(mark);
 }
 
-}  // namespace reprise::models
+}  // namespace
+
+std::unique_ptr<Part> make_part(const GatedDeltaNetSpec& spec, BuildContext& context) {
+  return std::make_unique<GatedDeltaNet>(spec, context.checkpoint, context.state);
+}
+
+}  // namespace reprise::models::cpu

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 namespace {
 
 constexpr std::size_t kRowsAtOnce = 16;  // of a product with A, on one thread
@@ -106,4 +106,4 @@ void add_changes(Step& step, const std::string& matrix, const ChangedInput& inpu
   step.scratch.reset(mark);
 }
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

@@ -18,7 +18,7 @@
 #include "models/adapters/adapter.h"
 #include "models/cpu/step.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 
 class HostAdapter {
  public:
@@ -63,4 +63,4 @@ struct ChangedInput {
 /// Adds to y [rows, outputs] what the step's adapters change in the product with the matrix of this name.
 void add_changes(Step& step, const std::string& matrix, const ChangedInput& input, float* y);
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

@@ -4,25 +4,14 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "models/cpu/layer_factory.h"
 #include "models/files/load_error.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 namespace {
 
 constexpr const char* kHeadInAdapters = "lm_head";
 
 }  // namespace
-
-std::unique_ptr<Model> load_on_cpu(const std::filesystem::path& path, const ComputeOptions& options,
-                                   gpu::Threads& threads, gpu::Threads* packers,
-                                   const LoadProgress& progress) {
-  static constexpr traces::ZoneSite kSite{"build layers"};
-  Checkpoint checkpoint = Checkpoint::open(path);
-  const traces::Zone zone(kSite);
-  return std::make_unique<HostModel>(std::move(checkpoint), options, threads,
-                                     packers == nullptr ? threads : *packers, progress);
-}
 
 HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads,
                      gpu::Threads& packers, const LoadProgress& progress)
@@ -33,11 +22,11 @@ HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::
       final_norm_(checkpoint_, config().final_norm),
       head_(checkpoint_, config().head) {
   if (config().embedding_norm) embedding_norm_.emplace(checkpoint_, *config().embedding_norm);
-  LayerFactory factory(checkpoint_, options_, state_, ropes_);
+  BuildContext context{.checkpoint = checkpoint_, .options = options_, .state = state_, .ropes = ropes_};
   const Preparation how{
       .kernels = kernels_, .compute = options_.compute, .threads = packers, .adaptable = &adaptable_};
   for (const LayerSpec& layer : config().layers) {
-    layers_.push_back(factory.build(layer));
+    layers_.push_back(build_layer(layer, context));
     layers_.back().prepare(how);
     if (progress) progress(layers_.size(), config().layers.size());
   }
@@ -181,6 +170,20 @@ void HostModel::compact(const Compaction& compaction) {
   for (std::size_t i = 0; i < sequence.pages().size(); ++i) step.from.push_back(sequence.page_data(i));
   for (std::size_t i = 0; i < compaction.into->size(); ++i) step.into.push_back(compaction.into->data(i));
   for (const Layer& layer : layers_) layer.compact(step);
+}
+
+}  // namespace reprise::models::cpu
+
+namespace reprise::models {
+
+std::unique_ptr<Model> load_on_cpu(const std::filesystem::path& path, const ComputeOptions& options,
+                                   gpu::Threads& threads, gpu::Threads* packers,
+                                   const LoadProgress& progress) {
+  static constexpr traces::ZoneSite kSite{"build layers"};
+  Checkpoint checkpoint = Checkpoint::open(path);
+  const traces::Zone zone(kSite);
+  return std::make_unique<cpu::HostModel>(std::move(checkpoint), options, threads,
+                                          packers == nullptr ? threads : *packers, progress);
 }
 
 }  // namespace reprise::models

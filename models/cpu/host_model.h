@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "models/cpu/host_adapter.h"
-#include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
-#include "models/cpu/rope_tables.h"
+#include "models/cpu/part.h"
 #include "models/model.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 
 class HostModel : public Model {
  public:
@@ -56,4 +55,4 @@ class HostModel : public Model {
   std::vector<float> logits_;
 };
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

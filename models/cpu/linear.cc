@@ -3,7 +3,7 @@
 #include "models/checkpoint.h"
 #include "models/weight_tensors.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 
 Linear::Linear(const Checkpoint& checkpoint, const std::string& name, ColumnOrder order) {
   Tensor tensor = checkpoint.tensor(name + ".weight", order);
@@ -94,4 +94,4 @@ void Linear::row(const Step& step, std::size_t index, float* y) const {
   for (std::size_t k = 0; k < inputs(); ++k) y[column_order_[k]] = stored[k];
 }
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

@@ -16,7 +16,7 @@
 #include "models/cpu/host_adapter.h"
 #include "models/cpu/step.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 
 /// Rows that go into several linear layers. What their products want of them is prepared once for each form. It
 /// stands in the step's scratch from the first use on: of no use once that was reset.
@@ -89,4 +89,4 @@ class Linear {
   std::string name_;         // that adapters change it by; empty: none does
 };
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

@@ -1,14 +1,41 @@
-#include "models/cpu/mamba2.h"
+// Mamba-2 on the CPU (models/parts/mamba2.h).
 
+#include "models/parts/mamba2.h"
 #include "models/checkpoint.h"
+#include "models/cpu/linear.h"
+#include "models/cpu/part.h"
 #include "models/cpu/slot_exports.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 namespace {
 
 constexpr std::size_t kMamba2ChannelsAtOnce = 64;
 
-}  // namespace
+class Mamba2 : public Part {
+ public:
+  Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, StateLayout& state);
+  void apply(Step& step, const float* x, float* y) const override;
+  void prepare(const Preparation& how) const override {
+    in_.prepare(how);
+    out_.prepare(how);
+  }
+  const traces::ZoneSite& site() const override {
+    static constexpr traces::ZoneSite kSite{"Mamba-2"};
+    return kSite;
+  }
+
+ private:
+  void convolve(Step& step, const float* projected, float* mixed) const;
+  void recur(Step& step, const float* projected, const float* mixed, float* y) const;
+  void gate(Step& step, float* projected, float* y) const;
+  void normalise(const gpu::Kernels& kernels, float* row) const;
+
+  const Mamba2Spec spec_;
+  Linear in_;
+  Linear out_;
+  Mamba2Vectors vectors_;
+  Mamba2Places places_;
+};
 
 Mamba2::Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, StateLayout& state)
     : spec_(spec),
@@ -107,4 +134,10 @@ void Mamba2::apply(Step& step, const float* x, float* y) const {
   step.scratch.reset(mark);
 }
 
-}  // namespace reprise::models
+}  // namespace
+
+std::unique_ptr<Part> make_part(const Mamba2Spec& spec, BuildContext& context) {
+  return std::make_unique<Mamba2>(spec, context.checkpoint, context.state);
+}
+
+}  // namespace reprise::models::cpu

@@ -1,52 +1,49 @@
 #pragma once
-// A mixture of experts on the CPU (models/layers/moe_spec.h): the router, the experts that it chooses
-// (models/cpu/experts.h), and what all rows go through.
+// Which rows of a mixture of experts (models/cpu/moe.cc) go through which expert, expert by expert: each has its rows side by
+// side, so that its weights are read once for all of them.
 //
-// Exactness: a row's experts and their weights follow from that row alone, in f32 arithmetic whatever the step's
-// setting is; what the experts make is added as models/cpu/experts.h says, the shared one's last. So the bits of a row
-// depend on neither the batch nor the threads.
+// A place is one row at one expert. Places are numbered expert by expert, those of an expert in the order of its
+// rows; the experts that nobody chose have none.
 //
-// Threading: as Step.
+// Threading: filled by one thread, constant afterwards.
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
-#include "models/cpu/experts.h"
-#include "models/cpu/layers.h"
-#include "models/cpu/linear.h"
-#include "models/layers/moe_spec.h"
+namespace reprise::models::cpu {
 
-namespace reprise::models {
-
-class Moe : public Part {
+class ExpertRows {
  public:
-  Moe(const MoeSpec& spec, const Checkpoint& checkpoint);
-  void apply(Step& step, const float* x, float* y) const override;
-  void prepare(const Preparation& how) const override;
-  const traces::ZoneSite& site() const override {
-    static constexpr traces::ZoneSite kSite{"mixture of experts"};
-    return kSite;
+  struct Run {
+    std::size_t expert;
+    std::size_t first;  // place
+    std::size_t count;  // at least 1
+  };
+
+  /// chosen [rows, per_row]: an expert at most once in a row.
+  ExpertRows(std::span<const std::uint32_t> chosen, std::size_t per_row, std::size_t experts);
+
+  /// In ascending order of the experts.
+  const std::vector<Run>& runs() const { return runs_; }
+  std::size_t places() const { return row_at_.size(); }
+  /// Of each place.
+  std::span<const std::uint32_t> row_at() const { return row_at_; }
+  /// Of a row's experts, in the order in which it chose them.
+  std::span<const std::uint32_t> places_of(std::size_t row) const {
+    return std::span(place_of_).subspan(row * per_row_, per_row_);
+  }
+  /// The run's rows follow each other in the input as well.
+  bool is_consecutive(const Run& run) const {
+    return row_at_[run.first + run.count - 1] - row_at_[run.first] + 1 == run.count;
   }
 
  private:
-  /// What the router decided for some rows.
-  struct Routes {
-    std::vector<std::uint32_t> chosen;  // [rows, spec.chosen]: experts, ascending
-    std::vector<float> weights;         // [rows, spec.chosen]
-    std::vector<float> shared_weights;  // [rows], or none
-  };
-
-  /// Some rows of the step, from `first_row` on: x [rows, hidden] -> y [rows, hidden]
-  void apply_rows(Step& step, std::size_t first_row, const float* x, std::size_t rows, float* y) const;
-  Routes route(Step& step, LinearInput& x) const;
-
-  const MoeSpec spec_;
-  Linear router_;
-  std::vector<float> bias_;  // [experts + zero experts], or none
-  Linear latent_in_;         // of no use without a latent size; and so latent_out_
-  Linear latent_out_;
-  Experts experts_;
-  Linear shared_gate_;          // of no use without a shared expert that has one
-  std::vector<Expert> shared_;  // one, or none
+  std::size_t per_row_;
+  std::vector<Run> runs_;
+  std::vector<std::uint32_t> row_at_;    // [places]
+  std::vector<std::uint32_t> place_of_;  // [rows, per_row]
 };
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

@@ -1,17 +1,56 @@
-#include "models/cpu/rg_lru.h"
+// The recurrent part of Griffin on the CPU (models/parts/rg_lru.h). Its gates' matrices are kept in f32, for they
+// are small, and computed in it in every setting.
+
+#include <string>
+#include <vector>
 
 #include "models/checkpoint.h"
-#include "models/conv_taps.h"
+#include "models/cpu/linear.h"
+#include "models/cpu/part.h"
 #include "models/cpu/slot_exports.h"
-#include "models/rg_lru_vectors.h"
+#include "models/parts/rg_lru.h"
 #include "models/weight_tensors.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 namespace {
 
 constexpr std::size_t kLruChannelsAtOnce = 64;
 
-}  // namespace
+class RgLruBlock : public Part {
+ public:
+  RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, StateLayout& state);
+  void apply(Step& step, const float* x, float* y) const override;
+  void prepare(const Preparation& how) const override {
+    for (const Linear* linear : {&y_, &x_, &out_}) linear->prepare(how);
+  }
+  const traces::ZoneSite& site() const override {
+    static constexpr traces::ZoneSite kSite{"RG-LRU"};
+    return kSite;
+  }
+
+ private:
+  struct Gate {
+    Gate(const Checkpoint& checkpoint, const std::string& name);
+
+    std::vector<float> weight;  // [heads, inputs, outputs]
+    std::vector<float> bias;    // [heads, outputs]
+  };
+
+  void convolve(Step& step, const float* inputs, float* outputs) const;
+  void recur(Step& step, const float* u, const float* input_gate, const float* recurrence_gate,
+             float* out) const;
+
+  const RgLruSpec spec_;
+  Linear y_;
+  Linear x_;
+  Linear out_;
+  std::vector<float> conv_;       // [conv_kernel, width]
+  std::vector<float> conv_bias_;  // [width]
+  Gate input_gate_;
+  Gate recurrence_gate_;
+  std::vector<float> rate_;  // [width]: -8 softplus(recurrent_param)
+  RgLruPlaces places_;
+};
 
 RgLruBlock::Gate::Gate(const Checkpoint& checkpoint, const std::string& name)
     : weight(load_vector(checkpoint, name + "_weight")), bias(load_vector(checkpoint, name + "_bias")) {}
@@ -103,4 +142,10 @@ void RgLruBlock::apply(Step& step, const float* x, float* y) const {
   step.scratch.reset(mark);
 }
 
-}  // namespace reprise::models
+}  // namespace
+
+std::unique_ptr<Part> make_part(const RgLruSpec& spec, BuildContext& context) {
+  return std::make_unique<RgLruBlock>(spec, context.checkpoint, context.state);
+}
+
+}  // namespace reprise::models::cpu

@@ -13,7 +13,7 @@
 
 #include "models/cpu/step.h"
 
-namespace reprise::models {
+namespace reprise::models::cpu {
 
 /// What a part has of a sequence's slot.
 struct PartOfSlot {
@@ -72,4 +72,4 @@ inline void leave_tails(const Step& step, std::size_t offset, std::size_t heads,
   }
 }
 
-}  // namespace reprise::models
+}  // namespace reprise::models::cpu

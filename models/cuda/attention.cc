@@ -1,10 +1,36 @@
+// Grouped-query attention on the GPU (models/parts/attention.h).
+
+#include <optional>
+
 #include "base/check.h"
-#include "models/cuda/layers.h"
-#include "models/cuda/rope_tables.h"
+#include "gpu/cuda/attention.h"
+#include "gpu/cuda/kv_selection.h"
+#include "models/cuda/part.h"
 #include "models/files/load_error.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models::cuda {
+namespace {
+
+class Attention : public MixerOfRows<Attention> {
+ public:
+  Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, WeightStore& weights,
+            StateLayout& state, RopeTables& ropes);
+  std::size_t compaction_workspace(std::size_t tokens, const KvBudget& budget) const override;
+  void compact(const CudaCompaction& prompt) const override;
+
+ private:
+  friend class MixerOfRows<Attention>;
+  std::size_t mixing_workspace(const StepSize& size) const override;
+  template <class Row>
+  void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
+
+  gc::AttentionShape shape_;
+  std::size_t queries_ = 0;  // in a row of the prompt's tail
+  const float* q_norm_ = nullptr;
+  const float* k_norm_ = nullptr;
+  std::optional<std::size_t> rope_;  // its table in CudaStep::ropes
+};
 
 Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv,
                      WeightStore& weights, StateLayout& state, RopeTables& ropes)
@@ -28,7 +54,7 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gp
             .window = static_cast<int>(spec.window),
             .ring_pages = spec.window == 0 ? 0 : static_cast<int>(spec.ring_pages()),
             .ring_offset = places.ring};
-  // Keys and values of f32 come with rows of f32 alone (models/gpu_refusal.h).
+  // Keys and values of f32 come with rows of f32 alone (models/gpu_plan.h).
   const bool wide = shape_.kv == gpu::KvType::kF32;
   if (!(wide ? gc::attention_supports<float>(shape_) : gc::attention_supports<gc::Bf16>(shape_))) {
     throw LoadError(
@@ -92,6 +118,13 @@ void Attention::compact(const CudaCompaction& prompt) const {
   gc::choose_places(layer, space, prompt.stream);
   gc::gather_places(layer, space, prompt.stream);
   workspace.reset(mark);
+}
+
+}  // namespace
+
+std::unique_ptr<Part> make_part(const AttentionSpec& spec, BuildContext& context) {
+  return std::make_unique<Attention>(spec, context.checkpoint, context.kv, context.weights, context.state,
+                                     context.ropes);
 }
 
 }  // namespace reprise::models::cuda

@@ -1,4 +1,4 @@
-#include "models/cuda/batch_upload.h"
+// The description of a step on its way to the GPU.
 
 #include <algorithm>
 #include <bit>
@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "gpu/cuda/device_memory.h"
+#include "models/cuda/model.h"
 
 namespace reprise::models::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/cuda/device.h"
+// A GPU as a device: one arena for weights and state.
 
 #include <algorithm>
 
@@ -6,6 +6,7 @@
 #include "gpu/cuda/stream.h"
 #include "gpu/devices.h"
 #include "models/cuda/model.h"
+#include "models/device.h"
 #include "models/gpu_plan.h"
 
 namespace reprise::models::cuda {

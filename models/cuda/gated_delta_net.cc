@@ -1,15 +1,34 @@
-#include "models/cuda/layers.h"
-#include "models/delta_net_vectors.h"
+// Gated DeltaNet on the GPU (models/parts/gated_delta_net.h).
+
+#include "models/parts/gated_delta_net.h"
+#include "gpu/cuda/delta_net.h"
+#include "models/cuda/part.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models::cuda {
+namespace {
 
-GatedDeltaNet::GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
-                             StateLayout& state)
+class GatedDeltaNet : public MixerOfRows<GatedDeltaNet> {
+ public:
+  GatedDeltaNet(const GatedDeltaNetSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
+                StateLayout& state);
+
+ private:
+  friend class MixerOfRows<GatedDeltaNet>;
+  std::size_t mixing_workspace(const StepSize& size) const override;
+  template <class Row>
+  void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
+
+  gc::DeltaNetShape shape_;
+  gc::DeltaNetWeights weights_;
+};
+
+GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const Checkpoint& checkpoint,
+                             WeightStore& weights, StateLayout& state)
     : MixerOfRows(weights.linear({spec.name + ".in_proj_qkv", spec.name + ".in_proj_z",
                                   spec.name + ".in_proj_b", spec.name + ".in_proj_a"}),
                   weights.linear({spec.name + ".out_proj"}), Norms::kInProducts) {
-  const DeltaNetPlaces places = declare_state(spec, state);
+  const GatedDeltaNetPlaces places = declare_state(spec, state);
   shape_ = {.key_heads = static_cast<int>(spec.key_heads),
             .value_heads = static_cast<int>(spec.value_heads),
             .key_dim = static_cast<int>(spec.key_head_dim),
@@ -23,7 +42,7 @@ GatedDeltaNet::GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpo
                         std::to_string(spec.value_head_dim) +
                         " are not among those that the GPU kernels know");
   }
-  const DeltaNetVectors vectors = load_delta_net_vectors(checkpoint, spec);
+  const GatedDeltaNetVectors vectors = load_gated_delta_net_vectors(checkpoint, spec);
   weights_ = {.conv = weights.vector(vectors.conv),
               .decay = weights.vector(vectors.decay),
               .dt_bias = weights.vector(vectors.dt_bias),
@@ -50,6 +69,12 @@ void GatedDeltaNet::mix_rows(const CudaStep& step, const Row* projected, Row* mi
   } else {
     gc::delta_net_decode(shape_, weights_, step.batch, pass, step.stream);
   }
+}
+
+}  // namespace
+
+std::unique_ptr<Part> make_part(const GatedDeltaNetSpec& spec, BuildContext& context) {
+  return std::make_unique<GatedDeltaNet>(spec, context.checkpoint, context.weights, context.state);
 }
 
 }  // namespace reprise::models::cuda

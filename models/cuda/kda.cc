@@ -1,10 +1,46 @@
-#include "models/conv_taps.h"
-#include "models/cuda/layers.h"
+// Kimi Delta Attention on the GPU (models/parts/kda.h).
+
+#include <vector>
+
+#include "gpu/cuda/causal_conv.h"
+#include "gpu/cuda/channel_delta.h"
+#include "models/cuda/part.h"
 #include "models/files/load_error.h"
-#include "models/kda_vectors.h"
+#include "models/parts/kda.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models::cuda {
+namespace {
+
+class Kda : public PartOfRows<Kda> {
+ public:
+  Kda(const KdaSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
+  std::size_t workspace(const StepSize& size) const override;
+  void admit(const Admission& admission, gc::GemmOutput output) const override;
+  std::vector<const DeviceLinear*> adaptable() const override {
+    return {&in_, &b_, &f_a_, &f_b_, &g_a_, &g_b_, &out_};
+  }
+
+ private:
+  friend class PartOfRows<Kda>;
+  template <class Row>
+  void apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
+
+  gc::ChannelDeltaShape shape_;
+  gc::CausalConvShape convs_[3];  // of q, k and v
+  const float* taps_[3] = {};     // [taps, size] each
+  const float* rate_ = nullptr;   // [heads]
+  const float* dt_bias_ = nullptr;
+  const float* norm_ = nullptr;  // [head_dim]
+  NormKind norm_kind_;
+  DeviceLinear in_;  // q, k, v
+  DeviceLinear b_;
+  DeviceLinear f_a_;  // the decay, through a short row
+  DeviceLinear f_b_;
+  DeviceLinear g_a_;  // the gate, likewise
+  DeviceLinear g_b_;
+  DeviceLinear out_;
+};
 
 Kda::Kda(const KdaSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state)
     : in_(weights.linear({spec.name + ".q_proj", spec.name + ".k_proj", spec.name + ".v_proj"})),
@@ -115,6 +151,12 @@ void Kda::admit(const Admission& admission, gc::GemmOutput output) const {
   }
   for (const DeviceLinear* linear : {&b_, &f_b_}) admission.admit(*linear, gc::GemmOutput::kF32);
   admission.admit(out_, output);
+}
+
+}  // namespace
+
+std::unique_ptr<Part> make_part(const KdaSpec& spec, BuildContext& context) {
+  return std::make_unique<Kda>(spec, context.checkpoint, context.weights, context.state);
 }
 
 }  // namespace reprise::models::cuda

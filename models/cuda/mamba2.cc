@@ -1,5 +1,9 @@
-#include "models/cuda/layers.h"
-#include "models/mamba2_vectors.h"
+// Mamba-2 on the GPU (models/parts/mamba2.h).
+
+#include "gpu/cuda/mamba2.h"
+#include "gpu/cuda/causal_conv.h"
+#include "models/cuda/part.h"
+#include "models/parts/mamba2.h"
 
 namespace reprise::models::cuda {
 namespace {
@@ -16,7 +20,26 @@ gc::SsdGating gating_of(Mamba2Spec::Gating gating) {
   return gc::SsdGating::kGateAlone;
 }
 
-}  // namespace
+class Mamba2 : public MixerOfRows<Mamba2> {
+ public:
+  Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
+
+ private:
+  friend class MixerOfRows<Mamba2>;
+  std::size_t mixing_workspace(const StepSize& size) const override;
+  template <class Row>
+  void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
+
+  gc::SsdShape shape_;
+  gc::CausalConvShape conv_;
+  const float* taps_ = nullptr;       // [taps, channels]
+  const float* conv_bias_ = nullptr;  // [channels]; null: none
+  const float* dt_bias_ = nullptr;    // [heads]
+  const float* decay_ = nullptr;      // [heads]
+  const float* skip_ = nullptr;       // [heads]
+  const float* norm_ = nullptr;       // [inner]; null: none
+  Mamba2Spec spec_;
+};
 
 Mamba2::Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state)
     : MixerOfRows(weights.linear({spec.name + ".in_proj"}), weights.linear({spec.name + ".out_proj"}),
@@ -87,6 +110,12 @@ void Mamba2::mix_rows(const CudaStep& step, const Row* projected, Row* mixed) co
                                     .gating = gating_of(spec_.gating),
                                     .out = mixed},
                step.stream);
+}
+
+}  // namespace
+
+std::unique_ptr<Part> make_part(const Mamba2Spec& spec, BuildContext& context) {
+  return std::make_unique<Mamba2>(spec, context.checkpoint, context.weights, context.state);
 }
 
 }  // namespace reprise::models::cuda

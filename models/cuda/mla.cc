@@ -1,5 +1,13 @@
-#include "models/cuda/layers.h"
-#include "models/cuda/rope_tables.h"
+// Multi-head latent attention on the GPU (models/parts/mla.h), in the form that models/cpu/mla.cc tells of: keys and values
+// are never made.
+
+#include <optional>
+#include <vector>
+
+#include "gpu/cuda/latent_attention.h"
+#include "gpu/cuda/rows.h"
+#include "gpu/cuda/small_products.h"
+#include "models/cuda/part.h"
 #include "models/files/load_error.h"
 #include "models/weight_tensors.h"
 
@@ -27,7 +35,32 @@ HeadMatrices take_apart(const std::vector<float>& both, const MlaSpec& spec) {
   return out;
 }
 
-}  // namespace
+class Mla : public PartOfRows<Mla> {
+ public:
+  Mla(const MlaSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, WeightStore& weights,
+      StateLayout& state, RopeTables& ropes);
+  std::size_t workspace(const StepSize& size) const override;
+  void admit(const Admission& admission, gc::GemmOutput output) const override;
+  std::vector<const DeviceLinear*> adaptable() const override;
+
+ private:
+  friend class PartOfRows<Mla>;
+  template <class Row>
+  void apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
+  template <class Row>
+  void project_queries(const CudaStep& step, const PartInput& x, Row* queries) const;
+
+  gc::LatentShape shape_;
+  DeviceLinear q_;                   // from x, or from its latent
+  std::optional<DeviceLinear> q_a_;  // that latent
+  gc::RowNorm q_norm_{};
+  DeviceLinear kv_a_;
+  const float* norm_ = nullptr;  // [rank], with the latent's scale
+  gc::BlockWeights keys_;
+  gc::BlockWeights values_;
+  DeviceLinear out_;
+  std::optional<std::size_t> rope_;  // its table in CudaStep::ropes
+};
 
 Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, WeightStore& weights,
          StateLayout& state, RopeTables& ropes)
@@ -45,7 +78,7 @@ Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, Weig
             .norm_eps = spec.norm.eps,
             .kv = kv_of(spec, kv),
             .offset = declare_state(spec, kv, state)};
-  // Latents of f32 come with rows of f32 alone (models/gpu_refusal.h).
+  // Latents of f32 come with rows of f32 alone (models/gpu_plan.h).
   const bool wide = shape_.kv == gpu::KvType::kF32;
   if (!(wide ? gc::latent_supports<float>(shape_) : gc::latent_supports<gc::Bf16>(shape_))) {
     throw LoadError(checkpoint.path(), "kv_lora_rank", "latents of this size are not supported on a GPU");
@@ -150,6 +183,13 @@ std::vector<const DeviceLinear*> Mla::adaptable() const {
   std::vector<const DeviceLinear*> out{&q_, &kv_a_, &out_};
   if (q_a_) out.push_back(&*q_a_);
   return out;
+}
+
+}  // namespace
+
+std::unique_ptr<Part> make_part(const MlaSpec& spec, BuildContext& context) {
+  return std::make_unique<Mla>(spec, context.checkpoint, context.kv, context.weights, context.state,
+                               context.ropes);
 }
 
 }  // namespace reprise::models::cuda

@@ -1,17 +1,20 @@
 #include "models/cuda/model.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <numeric>
 
 #include "base/check.h"
+#include "gpu/cuda/attention.h"
+#include "gpu/cuda/embedding.h"
+#include "gpu/cuda/formats.h"
+#include "gpu/cuda/rows.h"
 #include "gpu/cuda/sampling.h"
 #include "gpu/devices.h"
-#include "models/cuda/layer_factory.h"
-#include "models/cuda/precision.h"
 #include "models/files/load_error.h"
 #include "models/gpu_plan.h"
-#include "models/gpu_refusal.h"
+#include "models/weight_tensors.h"
 #include "traces/gpu_timeline.h"
 #include "traces/trace.h"
 
@@ -27,6 +30,85 @@ std::set<std::string> mixtures_on_host(const Checkpoint& checkpoint, std::uint32
     throw LoadError(checkpoint.path(), "", error.what());
   }
 }
+
+// Fast: rows between products are bf16, and so are keys and values unless they are asked for otherwise. Precise: they are f32,
+// multiplied as sums of two bf16, and what stands between products is computed in f32; weights have to be kept as bf16.
+
+/// Weights up to which a model that may be computed either way is computed precisely: its steps are short either way.
+constexpr std::uint64_t kPreciseByItself = std::uint64_t{64} << 20;
+
+/// The first matrix that a GPU does not keep as bf16; empty: there is none.
+std::string matrix_that_is_rounded(const Checkpoint& checkpoint) {
+  for (const std::string& name : checkpoint.names()) {
+    if (checkpoint.shape(name).size() < 2) continue;
+    const gpu::WeightFormat* format = format_of(checkpoint.stored_type(name));
+    const gc::DeviceUpload* upload = format == nullptr ? nullptr : gc::find_upload(*format);
+    if (upload == nullptr || !upload->kept->is_rows_of_bf16) return name;
+  }
+  return "";
+}
+
+/// As the options say; Compute::kAuto leaves it to the model's size and formats. Throws LoadError for a model that is to be
+/// computed precisely and cannot be: one with other weights than bf16, or whose experts the host computes.
+bool computes_precisely(const Checkpoint& checkpoint, const ComputeOptions& options, bool has_host_experts) {
+  const bool is_auto = options.compute == gpu::Compute::kAuto;
+  if (!is_auto && options.compute != gpu::Compute::kPrecise) return false;
+  const std::string rounded = matrix_that_is_rounded(checkpoint);
+  if (is_auto) {
+    return rounded.empty() && !has_host_experts && checkpoint.total_bytes() <= kPreciseByItself;
+  }
+  if (!rounded.empty()) {
+    throw LoadError(
+        checkpoint.path(), rounded,
+        std::string(info(checkpoint.stored_type(rounded)).name) +
+            ": --compute precise does not support this type on a GPU, which rounds activations for it");
+  }
+  if (has_host_experts) {
+    throw LoadError(
+        checkpoint.path(), "",
+        "--cpu-experts cannot be used with --compute precise: experts on the host get activations in bf16");
+  }
+  return true;
+}
+
+// Larger steps take longer than their launches; and there would be too many sizes to record.
+constexpr int kMostRecordedDecodes = 64;
+constexpr int kMostRecordedSlices = 8;  // of a prefill
+
+// Of a recording's key; the numbers below them have 62 bits.
+constexpr std::uint64_t kKeyOfPrefill = std::uint64_t{1} << 63;
+constexpr std::uint64_t kKeyRemembers = std::uint64_t{1} << 62;
+constexpr std::uint64_t kKeyDraws = std::uint64_t{1} << 62;  // of a decode
+
+std::uint64_t key_number(int value) {
+  return static_cast<std::uint64_t>(value);
+}
+std::uint64_t key_width(int value) {
+  return key_number(std::bit_width(static_cast<unsigned>(value)));
+}
+
+/// Places of slices: those without an adapter, those with one.
+std::array<std::vector<std::size_t>, 2> groups_of(std::span<const Slice> slices) {
+  std::array<std::vector<std::size_t>, 2> groups;
+  for (std::size_t i = 0; i < slices.size(); ++i) groups[slices[i].adapter != 0 ? 1 : 0].push_back(i);
+  return groups;
+}
+
+/// Rows of groups that come in the order of groups, to be read in that of slices.
+class RowsByPlace {
+ public:
+  explicit RowsByPlace(std::size_t slices) : rows_(slices) {}
+
+  void put(std::size_t place, std::span<const float> row) { rows_[place].assign(row.begin(), row.end()); }
+  /// Those that were put, one after another.
+  void move_to(std::vector<float>& all) const {
+    all.clear();
+    for (const std::vector<float>& row : rows_) all.insert(all.end(), row.begin(), row.end());
+  }
+
+ private:
+  std::vector<std::vector<float>> rows_;
+};
 
 }  // namespace
 
@@ -47,13 +129,21 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
   const std::set<std::string> on_host = mixtures_on_host(checkpoint_, place.cpu_experts);
   if (!on_host.empty()) host_experts_ = std::make_unique<HostExperts>(options, place.threads);
   embedding_ = weights_.linear({config().embedding});
-  LayerFactory factory(checkpoint_, options.kv, weights_, state_, ropes_,
-                       {.names = on_host, .experts = host_experts_.get()});
-  for (const LayerSpec& layer : config().layers) {
-    for (ResidualStep& step : factory.build(layer)) steps_.push_back(std::move(step));
+  if (const auto refusal = gpu_refusal(config())) {
+    throw LoadError(checkpoint_.path(), "", *refusal + " is not supported on a GPU yet; use --device cpu");
   }
-  if (config().embedding_norm) embedding_norm_ = factory.build_norm(*config().embedding_norm);
-  head_.norm = factory.build_norm(config().final_norm);
+  BuildContext context{.checkpoint = checkpoint_,
+                       .kv = options.kv,
+                       .weights = weights_,
+                       .state = state_,
+                       .ropes = ropes_,
+                       .on_host = on_host,
+                       .experts = host_experts_.get()};
+  for (const LayerSpec& layer : config().layers) {
+    for (ResidualStep& step : build_layer(layer, context)) steps_.push_back(std::move(step));
+  }
+  if (config().embedding_norm) embedding_norm_ = build_norm(*config().embedding_norm, context);
+  head_.norm = build_norm(config().final_norm, context);
   head_.linear = config().tied() ? embedding_ : weights_.linear({config().head});
   head_.linear.layers = {{kHeadInAdapters, 0}};  // also where it is the embedding
   head_.multiplier = config().logit_multiplier;
@@ -313,6 +403,219 @@ void CudaModel::finish_decode(const Logits& logits, DecodePass& pass) {
   pass.drawn = kept.size() < pass.plans.size()
                    ? draw_.results(pass.plans)
                    : std::vector<std::optional<DecodePass::Drawn>>(pass.plans.size());
+}
+
+// Passes on their way to the GPU: memory, launches, recordings.
+
+std::size_t CudaModel::workspace(const StepSize& size, int picked_rows, int rank) const {
+  const std::size_t hidden = config().hidden;
+  std::size_t most = 0;
+  for (const ResidualStep& step : steps_) most = std::max(most, step.workspace(size, hidden));
+  const auto picked = static_cast<std::size_t>(picked_rows);
+  const std::size_t kept = handed_on_ + (has_late_ ? hidden : 0);  // of a row beside the stream
+  const std::size_t left = leaves_rows_ ? hidden : 0;              // for the next step
+  return most + Workspace::rounded(size.padded() * left * sizeof(gc::Bf16)) +
+         Workspace::rounded(size.padded() * left / 8 * sizeof(float)) +
+         Workspace::rounded(size.padded() * hidden * sizeof(float)) + size.padded() * kept * sizeof(float) +
+         2 * Workspace::kAlignment + ropes_.workspace(size.rows) +
+         PickedRows::workspace(picked, hidden, size) +
+         (precise_
+              ? 2 * Workspace::rounded(size.padded() * static_cast<std::size_t>(weights_.most_columns()) *
+                                       sizeof(gc::Bf16))
+              : 0) +
+         Workspace::rounded(picked * static_cast<std::size_t>(head_.outputs()) * sizeof(float)) +
+         Workspace::rounded(size.padded() * static_cast<std::size_t>(rank) * sizeof(float)) +
+         Workspace::rounded(size.padded() * static_cast<std::size_t>(weights_.most_ordered()) *
+                            sizeof(gc::Bf16));
+}
+
+void CudaModel::embed(const CudaStep& step, float* x) const {
+  const int rows = step.size.rows;
+  const float multiplier = config().embedding_multiplier;
+  if (first_norm_ && step.unscaled.x != nullptr) {
+    gc::embed_bf16_to_stream(step.batch.tokens, rows, embedding_.weight, multiplier, x,
+                             first_norm_->into(step.unscaled), ropes_.rows_of(step.batch, step.ropes, 0),
+                             step.stream);
+    return ropes_.make(step.batch, step.ropes, 1, step.stream);
+  }
+  ropes_.make(step.batch, step.ropes, 0, step.stream);
+  const auto hidden = static_cast<int>(config().hidden);
+  gc::embed(step.batch.tokens, rows, embedding_.weight, x, step.stream);
+  if (multiplier != 1) gc::scale(x, rows, hidden, multiplier, 0, step.stream);
+  if (embedding_norm_) gc::norm_in_place(x, rows, hidden, embedding_norm_->rows(), step.stream);
+}
+
+CudaStep CudaModel::step_of(const Pass& pass, Phase phase) {
+  const Buffers& buffers = pass.buffers;
+  return {.phase = phase,
+          .batch = pass.made.batch,
+          .gemm = gemm_,
+          .workspace = pass.lane.workspace,
+          .stream = pass.lane.stream.handle(),
+          .size = pass.made.size,
+          .ropes = buffers.ropes,
+          .adapters = pass.chosen.rows,
+          .inner = buffers.inner,
+          .ordered = buffers.ordered,
+          .terms = buffers.terms,
+          .first_values = buffers.first_values,
+          .late = buffers.late,
+          .staging = &pass.lane.staging,
+          .rings = pass.made.rings,
+          .unscaled = buffers.unscaled,
+          .exports = pass.made.exports};
+}
+
+void CudaModel::launch(const Pass& pass, Phase phase) {
+  const CudaStep step = step_of(pass, phase);
+  embed(step, pass.buffers.x);
+  for (const ResidualStep& one : steps_) one.apply(step, pass.buffers.x, config().hidden);
+  if (pass.made.picked_rows == 0) return;
+  const PickedRows picked{
+      .rows = pass.made.picked, .count = pass.made.picked_rows, .adapters = pass.chosen.picked};
+  head_.apply(step, pass.buffers.x, picked, pass.buffers.logits);
+}
+
+// Everything that a step's launches depend on, or nothing: it is not recorded.
+std::optional<std::uint64_t> CudaModel::recording_key(const Pass& pass, Phase phase, bool draws) const {
+  // What adapters add is launched for those that are there now; what the host computes is no launch.
+  if (!pass.chosen.rows.empty() || host_experts_ != nullptr) return std::nullopt;
+  const BatchUpload::Made& made = pass.made;
+  if (phase == Phase::kDecode) {
+    if (made.picked_rows != made.size.rows || made.size.rows > kMostRecordedDecodes) return std::nullopt;
+    return (draws ? kKeyDraws : 0) | key_number(made.size.longest) << 16 | key_number(made.size.rows);
+  }
+  const int slices = made.batch.slice_count;
+  if (slices > kMostRecordedSlices || made.picked_rows > slices) return std::nullopt;
+  return kKeyOfPrefill | (made.rings != nullptr ? kKeyRemembers : 0) | key_width(made.size.longest) << 56 |
+         key_number(made.size.tiles) << 40 | key_number(made.size.rows / gc::kGrid) << 16 |
+         key_number(slices) << 8 | key_number(made.picked_rows);
+}
+
+CudaModel::Pass CudaModel::prepare(Lane& lane, std::span<const Slice> slices, Phase phase) {
+  Workspace& memory = lane.workspace;
+  Pass pass{.lane = lane, .made = lane.upload.make(slices, phase), .chosen = choose(slices), .buffers = {}};
+  BatchUpload::Made& made = pass.made;
+  made.size.precise = precise_;
+  memory.reset();
+  const Lane::Space space{
+      .size = made.size, .picked_rows = made.picked_rows, .rank = pass.chosen.largest_rank};
+  if (lane.space_bytes == 0 || lane.space != space) {
+    lane.space = space;
+    lane.space_bytes = workspace(space.size, space.picked_rows, space.rank);
+  }
+  memory.reserve(lane.space_bytes);
+  const std::size_t rows = made.size.padded();
+  const std::size_t elements = rows * config().hidden;
+  Buffers& buffers = pass.buffers;
+  buffers.x = memory.take<float>(elements);
+  buffers.ropes = ropes_.take(memory, made.size.rows);
+  buffers.logits = memory.take<float>(static_cast<std::size_t>(made.picked_rows) *
+                                      static_cast<std::size_t>(head_.outputs()));
+  if (leaves_rows_ && phase == Phase::kDecode && pass.chosen.rows.empty()) {
+    buffers.unscaled = {.x = memory.take<gc::Bf16>(elements), .squares = memory.take<float>(elements / 8)};
+  }
+  if (weights_.most_ordered() > 0) {
+    buffers.ordered = memory.take<gc::Bf16>(rows * static_cast<std::size_t>(weights_.most_ordered()));
+  }
+  if (precise_) {
+    const std::size_t most = rows * static_cast<std::size_t>(weights_.most_columns());
+    buffers.terms = {.high = memory.take<gc::Bf16>(most), .low = memory.take<gc::Bf16>(most)};
+  }
+  if (handed_on_ > 0) buffers.first_values = memory.take<float>(rows * handed_on_);
+  if (has_late_) buffers.late = memory.take<float>(elements);
+  if (pass.chosen.largest_rank > 0) {
+    buffers.inner = memory.take<float>(rows * static_cast<std::size_t>(pass.chosen.largest_rank));
+  }
+  return pass;
+}
+
+CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase, DeviceDraw* draw) {
+  traces::follow_gpu();
+  for (const Slice& slice : slices) {
+    for (const TokenId token : slice.tokens) {
+      REPRISE_CHECK(token >= 0 && static_cast<std::size_t>(token) < config().vocab,
+                    "a token is outside the vocabulary");
+    }
+  }
+  Lane& lane = lane_of(phase);
+  const gc::StreamHandle stream = lane.stream.handle();
+  const Pass pass = prepare(lane, slices, phase);
+  lane.is_timed = traces::on();
+  if (lane.is_timed) lane.stopwatch.start(stream);
+  REPRISE_CHECK(draw == nullptr || draw->rows() == pass.made.picked_rows,
+                "the sampled rows and the rows with logits differ in number");
+  const std::optional<std::uint64_t> key = recording_key(pass, phase, draw != nullptr);
+  // A recording brings what describes its batch itself, where that is little: one launch instead of two.
+  const bool brings = key && BatchUpload::fits_recording(pass.made);
+  if (!brings) lane.upload.bring(pass.made.bytes, stream);
+  const auto all = [&] {
+    if (brings) lane.upload.bring(pass.made.most_bytes, stream);
+    launch(pass, phase);
+    if (draw != nullptr) draw->launch(pass.buffers.logits, head_.outputs(), stream);
+  };
+  if (key) {
+    lane.forget_moved(phase == Phase::kDecode ? draw_.moves() : 0);
+    lane.recordings.run(*key, stream, all);
+  } else {
+    all();
+  }
+  for (const Slice& slice : slices) {
+    const std::size_t begin = slice.sequence->logical();
+    slice.sequence->advance(slice.tokens.size());
+    if (slice.tail != nullptr) slice.tail->note(begin, slice.sequence->logical());
+  }
+  return {.rows = pass.buffers.logits, .count = pass.made.picked_rows};
+}
+
+// Decoded rows with an adapter and rows without, one group after the other (mixes()).
+
+bool CudaModel::mixes(std::span<const Slice> slices) const {
+  const auto has_adapter = [](const Slice& slice) { return slice.adapter != 0; };
+  return leaves_rows_ && std::any_of(slices.begin(), slices.end(), has_adapter) &&
+         !std::all_of(slices.begin(), slices.end(), has_adapter);
+}
+
+std::span<const float> CudaModel::forward_apart(std::span<const Slice> slices) {
+  const std::size_t vocab = config().vocab;
+  RowsByPlace rows(slices.size());
+  for (const std::vector<std::size_t>& group : groups_of(slices)) {
+    std::vector<Slice> some;
+    for (const std::size_t place : group) some.push_back(slices[place]);
+    std::span<const float> logits = forward(some, Phase::kDecode);
+    for (const std::size_t place : group) {
+      if (slices[place].logits == Slice::Logits::kNone) continue;
+      rows.put(place, logits.first(vocab));
+      logits = logits.subspan(vocab);
+    }
+  }
+  rows.move_to(apart_);
+  return apart_;
+}
+
+void CudaModel::decode_apart(DecodePass& pass) {
+  const std::size_t vocab = config().vocab;
+  RowsByPlace rows(pass.slices.size());
+  pass.drawn.assign(pass.slices.size(), std::nullopt);
+  for (const std::vector<std::size_t>& group : groups_of(pass.slices)) {
+    DecodePass some;
+    for (const std::size_t place : group) {
+      some.slices.push_back(pass.slices[place]);
+      some.plans.push_back(pass.plans[place]);
+    }
+    decode(some);
+    std::span<const float> logits = some.logits;
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const std::size_t place = group[i];
+      pass.plans[place] = some.plans[i];
+      pass.drawn[place] = some.drawn[i];
+      if (some.drawn[i]) continue;
+      rows.put(place, logits.first(vocab));
+      logits = logits.subspan(vocab);
+    }
+  }
+  rows.move_to(apart_);
+  pass.logits = apart_;
 }
 
 }  // namespace reprise::models::cuda

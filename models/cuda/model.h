@@ -4,12 +4,14 @@
 //
 // Weights lie in the GPU's arena, bf16 or what their format is kept as (gpu/cuda/formats.h); the residual stream
 // and recurrent states are f32, rows between products bf16, or f32 where the model is computed precisely
-// (models/cuda/precision.h). Every pass goes into one stream and is waited for, asleep. Where
+// (computes_precisely() in model.cc). Every pass goes into one stream and is waited for, asleep. Where
 // experts are on the host (models/host_experts.h), a pass waits for itself at each of their layers, and none is recorded.
 //
 // Threading: one thread at a time. load() and the destructor touch the arena and belong to the thread that
 // owns it.
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <set>
@@ -18,21 +20,176 @@
 #include <unordered_map>
 #include <vector>
 
+#include "gpu/cuda/batch.h"
 #include "gpu/cuda/device_memory.h"
 #include "gpu/cuda/gemm.h"
+#include "gpu/cuda/graph.h"
+#include "gpu/cuda/kv_selection.h"
 #include "gpu/cuda/stream.h"
 #include "models/cuda/adapter.h"
-#include "models/cuda/batch_upload.h"
-#include "models/cuda/draw.h"
-#include "models/cuda/head.h"
-#include "models/cuda/lane.h"
-#include "models/cuda/residual.h"
-#include "models/cuda/rope_tables.h"
+#include "models/cuda/part.h"
+#include "models/cuda/step.h"
 #include "models/cuda/weights.h"
 #include "models/host_experts.h"
 #include "models/model.h"
 
 namespace reprise::models::cuda {
+
+/// As kernels see it.
+gc::QueryRing ring_of(const PromptTail& tail);
+
+/// Brings the description of a step to the GPU in one copy: gpu/cuda/batch.h from slices of sequences.
+///
+/// What make() gave is valid until the next call, which must not come before the stream has done with it; what lies on the GPU
+/// is so behind bring().
+class BatchUpload {
+ public:
+  struct Made {
+    gc::Batch batch;
+    StepSize size;
+    const std::int32_t* picked = nullptr;  // [picked_rows] rows of which logits are wanted
+    int picked_rows = 0;
+    const gc::QueryRing* rings = nullptr;  // [slices]; null: no slice's prompt will be compacted
+    gc::SlotExports exports{};
+    std::size_t bytes = 0;       // of it all
+    std::size_t most_bytes = 0;  // of another one whose numbers and `longest` are the same
+  };
+
+  /// Rows of a prefill are filled up to a multiple of the grid with ones of no slice, and `longest` is rounded up to one
+  /// of few values. Where everything but the pages lies depends on the numbers of slices, tiles, rows and picked rows
+  /// alone, and on whether there are rings: so one recording of a step serves many.
+  Made make(std::span<const Slice> slices, Phase phase);
+  /// That many of the bytes, or anything behind them, where most_bytes are asked for and fits_recording().
+  void bring(std::size_t bytes, gc::StreamHandle stream) const;
+  /// Whether a recording can bring them, whose length is that of the longest that it serves.
+  static bool fits_recording(const Made& made) { return made.most_bytes <= kMostRecorded; }
+  /// Grows when the memory on the GPU has been replaced.
+  std::uint64_t moves() const { return moves_; }
+
+ private:
+  static constexpr std::size_t kMostRecorded = std::size_t{32} << 10;
+
+  gc::PinnedBytes staging_;
+  gc::DeviceBytes device_;
+  std::uint64_t moves_ = 0;
+};
+
+/// What a pass needs of its own while it is under way: a stream, the description of its batch, memory for activations and
+/// logits, and the recordings of such passes. There is one lane for each phase, so that a prefill and a decode of different
+/// sequences are computed at the same time. A lane has one pass at a time.
+struct Lane {
+  explicit Lane(gc::Stream::Priority priority) : stream(priority) {}
+
+  /// Recordings name memory: after it has moved they are of no use. `others`: how often that has which is not the lane's.
+  void forget_moved(std::uint64_t others) {
+    const std::uint64_t moves = upload.moves() + workspace.moves() + others;
+    if (moves == recorded_at) return;
+    recordings.clear();
+    recorded_at = moves;
+  }
+
+  /// What decides how much memory a pass needs, and how much that is: of passes that follow each other it is the same.
+  struct Space {
+    StepSize size;
+    int picked_rows = 0;
+    int rank = 0;
+
+    bool operator==(const Space&) const = default;
+  };
+
+  gc::Stream stream;
+  gc::Stopwatch stopwatch;
+  bool is_timed = false;  // the pass under way
+  Space space;
+  std::size_t space_bytes = 0;  // of it; 0: not known yet
+  BatchUpload upload;
+  Workspace workspace;
+  HostStaging staging{stream};
+  gc::GraphCache recordings;  // of passes, by their sizes
+  std::uint64_t recorded_at = 0;
+  gc::PinnedBytes logits;  // on the host
+};
+
+/// The rows of a step whose logits are wanted.
+struct PickedRows {
+  const std::int32_t* rows;  // [count] of the step's, ascending
+  int count;
+  std::span<const AdapterRows> adapters;  // among them
+
+  /// Bytes of the workspace that Head::apply() takes.
+  static std::size_t workspace(std::size_t count, std::size_t hidden, const StepSize& size) {
+    return Workspace::rounded(count * hidden * size.element()) +
+           Workspace::rounded(count * hidden / 8 * sizeof(float)) +
+           (size.precise ? 2 * Workspace::rounded(count * hidden * sizeof(gc::Bf16)) : 0);
+  }
+};
+
+/// From the residual stream to logits: the final norm, the head, and what a model does with its outputs.
+///
+/// Of decoded rows whose last step leaves UnscaledRows the head ends the norm itself; which way rows go depends on the model
+/// and its adapters alone, so that within a phase a row's logits do not depend on how many there are.
+struct Head {
+  DeviceNorm norm;
+  DeviceLinear linear;
+  float multiplier = 1;
+  float cap = 0;  // 0: none
+
+  /// Outputs of a row: the vocabulary, rounded up.
+  int outputs() const { return linear.weight.rows; }
+  bool can_read_unscaled() const { return norm.suits_decoding() && linear.reads_unscaled(); }
+  /// It does, where CudaStep::unscaled is there.
+  NormAhead read_unscaled() {
+    reads_unscaled_ = true;
+    return {.norm = norm.rows(), .factor = 1};
+  }
+
+  /// x f32 [padded rows, hidden] -> logits f32 [picked rows, outputs].
+  void apply(const CudaStep& step, const float* x, const PickedRows& picked, float* logits) const;
+
+ private:
+  bool reads_unscaled_ = false;  // what the last step leaves
+
+  void multiply_unscaled(const CudaStep& step, const PickedRows& picked, float* logits) const;
+  template <class Row>
+  void multiply_normed(const CudaStep& step, const float* x, const PickedRows& picked, float* logits) const;
+  /// Without what adapters change. In both phases: a row's logits do not depend on how many there are.
+  void multiply(const CudaStep& step, const gc::Bf16* x, int rows, float* logits) const;
+  void multiply(const CudaStep& step, const float* x, int rows, float* logits) const;
+};
+
+/// Makes the choices of a decode step on the GPU: plans go there, tokens come back, logits stay.
+///
+/// Parameters and results lie in pinned memory that the kernel reaches; results() is valid when the stream has been waited
+/// for, until the next launch.
+class DeviceDraw {
+ public:
+  /// What the next launch() shall do. Masks of plans are there.
+  void prepare(std::span<const std::optional<DrawPlan>> plans, int vocab);
+  /// `logits` f32 on the GPU, rows `stride` apart, one for each plan; adjusted in place. Rows without a plan
+  /// keep their logits. What it puts into the stream depends on their number alone, and on moves().
+  void launch(float* logits, int stride, gc::StreamHandle stream);
+  void launch(float* logits, int stride, int vocab, std::span<const std::optional<DrawPlan>> plans,
+              gc::StreamHandle stream) {
+    prepare(plans, vocab);
+    launch(logits, stride, stream);
+  }
+  /// Of the next launch.
+  int rows() const { return rows_; }
+  /// Grows when memory that a launch names has been replaced.
+  std::uint64_t moves() const { return moves_; }
+  /// For each plan; nothing where there was none.
+  std::vector<std::optional<DecodePass::Drawn>> results(std::span<const std::optional<DrawPlan>> plans) const;
+
+ private:
+  gc::PinnedBytes params_;
+  gc::PinnedBytes adjustments_;
+  gc::PinnedBytes masks_;
+  gc::PinnedBytes out_;
+  gc::DeviceBytes workspace_;
+  std::uint64_t moves_ = 0;
+  int rows_ = 0;
+  int vocab_ = 0;
+};
 
 class CudaModel : public Model {
  public:
@@ -107,7 +264,7 @@ class CudaModel : public Model {
   /// Rows of the embedding, where the residual stream begins, and rope's tables.
   void embed(const CudaStep& step, float* x) const;
 
-  // Passes on their way to the GPU (pass.cc).
+  // Passes on their way to the GPU.
   struct Pass {
     Lane& lane;
     BatchUpload::Made made;
@@ -126,7 +283,7 @@ class CudaModel : public Model {
   std::span<const float> fetch_all(const Logits& logits, Phase phase);
   /// Whether decoded rows are not all computed alike: an adapter changes rows on their way into a product and out of it, so
   /// those that have one do not go from step to step without kernels for norms, and others do. They are computed one after
-  /// the other then, so that a row's bits do not depend on what it meets (adapters_apart.cc).
+  /// the other then, so that a row's bits do not depend on what it meets.
   bool mixes(std::span<const Slice> slices) const;
   std::span<const float> forward_apart(std::span<const Slice> slices);
   void decode_apart(DecodePass& pass);

@@ -1,8 +1,18 @@
+// Mixtures of experts on the GPU (models/parts/moe.h): the router, the shared expert and what is around them there; the experts
+// there as well, or on the host (models/host_experts.h).
+
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
 #include <type_traits>
+#include <vector>
 
 #include "base/check.h"
-#include "models/cuda/layers.h"
+#include "gpu/cuda/experts.h"
+#include "gpu/cuda/rows.h"
+#include "models/cuda/part.h"
+#include "models/host_experts.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models::cuda {
@@ -20,17 +30,17 @@ gc::RouterShape router_of(const MoeSpec& spec) {
           .scale = spec.scale};
 }
 
-std::unique_ptr<Part> shared_expert(const MoeSpec& spec, WeightStore& weights) {
+std::unique_ptr<Part> shared_expert(const MoeSpec& spec, BuildContext& context) {
   const std::string name = spec.name + ".shared_expert";
   if (!spec.has_shared()) return nullptr;
   if (!spec.has_gates()) {
     MlpSpec mlp;
     mlp.name = name;
-    return std::make_unique<Mlp>(mlp, weights);
+    return make_part(mlp, context);
   }
   SwiGluSpec gated;
   gated.name = name;
-  return std::make_unique<SwiGlu>(gated, weights);
+  return make_part(gated, context);
 }
 
 /// Whether a matrix is stored as those of the experts are.
@@ -39,37 +49,100 @@ bool is_like(const gc::ExpertWeights& experts, const DeviceLinear& linear) {
          linear.parts[0].rows == experts.one.rows && linear.parts[0].columns == experts.one.columns;
 }
 
-}  // namespace
+class Moe : public Part {
+ public:
+  Moe(const MoeSpec& spec, BuildContext& context);
+  bool takes_raw(const CudaStep& step) const override { return step.takes_raw(router_); }
+  std::size_t workspace(const StepSize& size) const override;
+  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
+  void admit(const Admission& admission, gc::GemmOutput output) const override;
 
-Moe::Moe(const MoeSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, HostExperts* host)
+ private:
+  /// What a step has made of its rows so far.
+  template <class Row>
+  struct Routed {
+    const float* logits;  // [padded rows, router_.weight.rows]
+    gc::ExpertPlaces places;
+    const Row* seen;  // [padded rows, width]: what the chosen experts see
+  };
+  struct OnDevice {
+    gc::ExpertWeights in;  // gate and up, or up alone
+    gc::ExpertWeights down;
+    /// Whether they have the shared expert's weights too, because it is like the others: of few rows it is one of them.
+    bool has_shared = false;
+  };
+
+  /// How much the shared expert counts.
+  gc::SharedExpert shared_gates(const float* logits) const;
+  gc::SharedExpert apply_shared(const CudaStep& step, const PartInput& x, const float* logits) const;
+  /// Places of a step, at most.
+  std::size_t most_places(const StepSize& size) const;
+  template <class Row>
+  void apply_routed(const CudaStep& step, const PartInput& x, const float* logits,
+                    const gc::ExpertPlaces& places, const PartOutput& to) const;
+  template <class Row>
+  void apply_on_device(const CudaStep& step, const PartInput& x, const Routed<Row>& routed,
+                       const PartOutput& to) const;
+  void apply_on_host(const CudaStep& step, const PartInput& x, const Routed<gc::Bf16>& routed,
+                     const PartOutput& to) const;
+  /// outputs [places, width]: what the experts make of their rows.
+  void multiply_experts(const CudaStep& step, const Routed<gc::Bf16>& routed, const OnDevice& experts,
+                        float* outputs) const;
+  void multiply_experts(const CudaStep& step, const Routed<float>& routed, const OnDevice& experts,
+                        float* outputs) const;
+  /// What the host makes of the rows, into sums [padded rows, width] on the GPU. `meanwhile` puts into the stream what
+  /// the GPU does at the same time.
+  template <class Meanwhile>
+  void sum_on_host(const CudaStep& step, const Routed<gc::Bf16>& routed, float* sums,
+                   const Meanwhile& meanwhile) const;
+  /// sums [padded rows, latent size], through the matrix behind the experts.
+  void apply_latent_out(const CudaStep& step, const float* sums, const PartOutput& to) const;
+
+  gc::RouterShape shape_;
+  bool has_gates_;
+  int hidden_;
+  int width_;                       // of what goes into the experts and comes out of them
+  bool has_shared_gate_;            // else the shared expert counts as it is
+  DeviceLinear router_;             // and behind it the shared expert's gate
+  const float* bias_ = nullptr;     // [routed]; null: none
+  std::optional<OnDevice> device_;  // none: the experts are on the host
+  HostExperts* host_;               // null: they are not
+  std::size_t host_layer_ = 0;      // that it knows them by
+  std::unique_ptr<Part> shared_;    // null: there is none
+  std::optional<DeviceLinear> latent_in_;
+  std::optional<DeviceLinear> latent_out_;
+};
+
+Moe::Moe(const MoeSpec& spec, BuildContext& context)
     : shape_(router_of(spec)),
       has_gates_(spec.has_gates()),
       hidden_(static_cast<int>(spec.hidden)),
       width_(static_cast<int>(spec.width())),
       has_shared_gate_(spec.has_shared() && spec.shared_gate),
-      router_(weights.linear(
+      router_(context.weights.linear(
           has_shared_gate_ ? std::vector<std::string>{spec.name + ".gate", spec.name + ".shared_expert_gate"}
                            : std::vector<std::string>{spec.name + ".gate"})),
-      host_(host),
-      shared_(shared_expert(spec, weights)) {
+      host_(context.on_host.contains(spec.name) ? context.experts : nullptr),
+      shared_(shared_expert(spec, context)) {
+  WeightStore& weights = context.weights;
   if (host_ != nullptr) {
-    host_layer_ = host_->add(spec, checkpoint);
+    host_layer_ = host_->add(spec, context.checkpoint);
   } else {
     const std::string experts = spec.name + ".experts.";
     device_ = {.in = weights.experts(experts, spec.experts,
                                      spec.has_gates() ? std::vector<std::string>{".gate_proj", ".up_proj"}
                                                       : std::vector<std::string>{".up_proj"}),
                .down = weights.experts(experts, spec.experts, {".down_proj"})};
-    const auto* shared = dynamic_cast<const SwiGlu*>(shared_.get());
-    if (shared != nullptr && spec.latent == 0 && is_like(device_->in, shared->in()) &&
-        is_like(device_->down, shared->out())) {
-      device_->in.shared = shared->in().parts[0].data;
-      device_->down.shared = shared->out().parts[0].data;
+    const std::optional<GatedProducts> shared = shared_ ? shared_->gated_products() : std::nullopt;
+    if (shared && spec.latent == 0 && is_like(device_->in, shared->in) &&
+        is_like(device_->down, shared->out)) {
+      device_->in.shared = shared->in.parts[0].data;
+      device_->down.shared = shared->out.parts[0].data;
       device_->has_shared = true;
     }
   }
   if (spec.correction_bias) {
-    bias_ = weights.vector(load_vector(checkpoint, spec.name + ".gate.e_score_correction_bias"));
+    bias_ = weights.vector(load_vector(context.checkpoint, spec.name + ".gate.e_score_correction_bias"));
   }
   if (spec.latent != 0) {
     latent_in_ = weights.linear({spec.name + ".fc1_latent_proj"});
@@ -318,6 +391,12 @@ void Moe::admit(const Admission& admission, gc::GemmOutput output) const {
     admission.admit(*latent_out_, output);
   }
   if (shared_) shared_->admit(admission, gc::GemmOutput::kF32);
+}
+
+}  // namespace
+
+std::unique_ptr<Part> make_part(const MoeSpec& spec, BuildContext& context) {
+  return std::make_unique<Moe>(spec, context);
 }
 
 }  // namespace reprise::models::cuda

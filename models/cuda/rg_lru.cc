@@ -1,9 +1,33 @@
-#include "models/conv_taps.h"
-#include "models/cuda/layers.h"
-#include "models/rg_lru_vectors.h"
+// The recurrent part of Griffin on the GPU (models/parts/rg_lru.h).
+
+#include "gpu/cuda/rg_lru.h"
+#include "gpu/cuda/causal_conv.h"
+#include "gpu/cuda/small_products.h"
+#include "models/cuda/part.h"
+#include "models/parts/rg_lru.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models::cuda {
+namespace {
+
+class RgLruBlock : public MixerOfRows<RgLruBlock> {
+ public:
+  RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
+
+ private:
+  friend class MixerOfRows<RgLruBlock>;
+  std::size_t mixing_workspace(const StepSize& size) const override;
+  template <class Row>
+  void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
+
+  gc::RgLruShape shape_;
+  gc::CausalConvShape conv_;
+  const float* taps_ = nullptr;       // [taps, width]
+  const float* conv_bias_ = nullptr;  // [width]
+  gc::BlockWeights input_gate_;
+  gc::BlockWeights recurrence_gate_;
+  const float* rate_ = nullptr;  // [width]
+};
 
 RgLruBlock::RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
                        StateLayout& state)
@@ -71,6 +95,12 @@ void RgLruBlock::mix_rows(const CudaStep& step, const Row* projected, Row* mixed
                                 .workspace = inside,
                                 .exports = step.exports},
              step.stream);
+}
+
+}  // namespace
+
+std::unique_ptr<Part> make_part(const RgLruSpec& spec, BuildContext& context) {
+  return std::make_unique<RgLruBlock>(spec, context.checkpoint, context.weights, context.state);
 }
 
 }  // namespace reprise::models::cuda

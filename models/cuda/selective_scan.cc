@@ -1,13 +1,42 @@
-#include "models/selective_scan_vectors.h"
+// The mixer of Mamba-1 on the GPU (models/parts/selective_scan.h).
 
-#include "models/cuda/layers.h"
+#include <vector>
+
+#include "gpu/cuda/causal_conv.h"
+#include "gpu/cuda/selective_scan.h"
+#include "models/cuda/part.h"
+#include "models/parts/selective_scan.h"
 
 namespace reprise::models::cuda {
 namespace {
 
 constexpr float kLog2OfE = 1.44269504F;
 
-}  // namespace
+class SelectiveScan : public MixerOfRows<SelectiveScan> {
+ public:
+  SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
+                StateLayout& state);
+
+ private:
+  friend class MixerOfRows<SelectiveScan>;
+  std::size_t mixing_workspace(const StepSize& size) const override;
+  template <class Row>
+  void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
+  /// Adapters cannot change the one whose inputs are filled up.
+  std::vector<InnerProduct> inner_products() const override {
+    return {{&x_, gc::GemmOutput::kF32}, {&dt_, gc::GemmOutput::kF32, false}};
+  }
+
+  gc::SelectiveScanShape shape_;
+  gc::CausalConvShape conv_;
+  gc::ScanNormWeights norms_;
+  const float* taps_ = nullptr;       // [taps, inner]
+  const float* conv_bias_ = nullptr;  // [inner]; null: none
+  const float* a_ = nullptr;
+  const float* skip_ = nullptr;  // [inner]
+  DeviceLinear x_;               // dt, B, C
+  DeviceLinear dt_;              // its inputs filled up
+};
 
 SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& checkpoint,
                              WeightStore& weights, StateLayout& state)
@@ -83,6 +112,12 @@ void SelectiveScan::mix_rows(const CudaStep& step, const Row* projected, Row* mi
                                                 .workspace = inside,
                                                 .exports = step.exports},
                      step.stream);
+}
+
+}  // namespace
+
+std::unique_ptr<Part> make_part(const SelectiveScanSpec& spec, BuildContext& context) {
+  return std::make_unique<SelectiveScan>(spec, context.checkpoint, context.weights, context.state);
 }
 
 }  // namespace reprise::models::cuda

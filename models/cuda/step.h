@@ -5,17 +5,22 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/kv_selection.h"
 #include "gpu/cuda/stream.h"
 #include "models/cuda/adapter.h"
-#include "models/cuda/host_staging.h"
 #include "models/cuda/weights.h"
-#include "models/layers/rope.h"
 #include "models/model.h"
+#include "models/parts/rope.h"
+
+namespace reprise::gpu::cuda {
+struct RopeRows;
+}
 
 namespace reprise::models::cuda {
 
@@ -49,6 +54,32 @@ class Workspace {
   gc::DeviceBytes memory_;
   std::size_t next_ = 0;
   std::uint64_t moves_ = 0;
+};
+
+/// Memory between the GPU and the host for a part of a step that the host computes: rows come down, results go up. Pinned, so
+/// that the GPU's transfers need no copy between. There is one for each lane (models/cuda/model.h).
+///
+/// The step waits in the middle: take() room, put the copies down into the stream, wait(), compute, put the copy up into the
+/// stream. What was taken is free again at the next take(), which waits for nothing: by the time of the next wait() the
+/// stream has done the copy up.
+class HostStaging {
+ public:
+  explicit HostStaging(gc::Stream& stream) : stream_(stream) {}
+
+  /// What comes down, and what goes up: each keeps its place while the other is in use.
+  struct Room {
+    std::byte* down;
+    std::byte* up;
+  };
+  /// Grows as steps do, up to what the largest needs. Throws std::bad_alloc.
+  Room take(std::size_t down_bytes, std::size_t up_bytes);
+  /// Until the copies down are there, and the last one up is done.
+  void wait() { stream_.wait(); }
+
+ private:
+  gc::Stream& stream_;
+  gc::PinnedBytes down_;
+  gc::PinnedBytes up_;
 };
 
 /// How large a step is: what the sizes of buffers depend on.
@@ -145,6 +176,32 @@ struct CudaStep {
   /// Without bias and changes.
   void multiply_plain(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
   void add_bias(const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
+};
+
+/// Cosines and sines of a step, one table for each rope that the layers of a model have: those that share a RopeConfig share
+/// its table. Filled while a model is loaded.
+class RopeTables {
+ public:
+  /// Index of its table in CudaStep::ropes.
+  std::size_t add(const std::shared_ptr<const RopeConfig>& rope, WeightStore& weights);
+
+  /// Bytes that take() needs.
+  std::size_t workspace(int rows) const;
+  /// Room for the tables of a step, which make() fills.
+  std::vector<RopeTable> take(Workspace& workspace, int rows) const;
+  /// Those from `first` on.
+  void make(const gc::Batch& batch, std::span<const RopeTable> tables, std::size_t first,
+            gc::StreamHandle stream) const;
+  /// What another kernel makes the table `index` from; nothing where there is no such rope.
+  gc::RopeRows rows_of(const gc::Batch& batch, std::span<const RopeTable> tables, std::size_t index) const;
+
+ private:
+  struct Rope {
+    std::shared_ptr<const RopeConfig> config;
+    const float* inv_freq;  // [pairs], on the GPU
+    std::size_t pairs() const { return config->inv_freq.size(); }
+  };
+  std::vector<Rope> ropes_;
 };
 
 }  // namespace reprise::models::cuda

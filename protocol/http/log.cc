@@ -64,7 +64,7 @@ class Lines {
   bool torn_ = false;
 };
 
-/// Writes lines to a file descriptor from a thread of its own, so that a reader who is slow, stuck or gone
+/// Writes lines to a file descriptor, for as long as the process lives, from a thread of its own, so that a reader who is slow, stuck or gone
 /// costs lines and never time: put() does not wait, what waits to be written is bounded, and what does not fit
 /// or cannot be written is counted, and told in the place of what is missing.
 ///
@@ -77,8 +77,6 @@ class LineWriter {
 
   /// `file` must stay open. Of lines that wait, at most `most_bytes` are held.
   LineWriter(int file, std::size_t most_bytes, Notice notice);
-  /// Leaves the thread behind, which ends when it has written what was put.
-  ~LineWriter();
   LineWriter(const LineWriter&) = delete;
   LineWriter& operator=(const LineWriter&) = delete;
 
@@ -112,7 +110,6 @@ struct LineWriter::Shared {
   std::uint64_t missing = 0;  // lines not taken since the last that was
   std::uint64_t dropped = 0;
   bool writing = false;
-  bool ending = false;
 
   static std::size_t cost(const std::string& text) { return text.size() + kBytesOfALine; }
   bool is_idle() const { return lines.empty() && missing == 0 && !writing; }
@@ -126,12 +123,6 @@ LineWriter::LineWriter(int file, std::size_t most_bytes, Notice notice)
   pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are others' to take; SIGPIPE is an error of write()
   std::thread([shared = shared_] { run(*shared); }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-LineWriter::~LineWriter() {
-  const std::lock_guard lock(shared_->mutex);
-  shared_->ending = true;
-  shared_->changed.notify_all();
 }
 
 void LineWriter::put(std::string line) {
@@ -162,16 +153,14 @@ void LineWriter::run(Shared& shared) {
   std::uint64_t missing = 0;  // lines that nothing in the file tells of
   std::unique_lock lock(shared.mutex);
   for (;;) {
-    shared.changed.wait(lock, [&] { return shared.ending || !shared.lines.empty() || shared.missing > 0; });
+    shared.changed.wait(lock, [&] { return !shared.lines.empty() || shared.missing > 0; });
     Shared::Line line;
     if (!shared.lines.empty()) {
       line = std::move(shared.lines.front());
       shared.lines.pop_front();
       shared.bytes -= Shared::cost(line.text);
-    } else if (shared.missing > 0) {
-      line.missing = std::exchange(shared.missing, 0);
     } else {
-      return;
+      line.missing = std::exchange(shared.missing, 0);
     }
     shared.writing = true;
     lock.unlock();

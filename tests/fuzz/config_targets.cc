@@ -28,7 +28,7 @@ void check_attention(const models::AttentionSpec& attention) {
                 "attention's query heads are not a multiple of its KV heads");
 }
 
-void check_delta_net(const models::DeltaNetSpec& net) {
+void check_delta_net(const models::GatedDeltaNetSpec& net) {
   REPRISE_CHECK(net.value_heads == net.key_heads * net.group() && net.group() > 0,
                 "the delta net's value heads are not a multiple of its key heads");
   REPRISE_CHECK(net.conv_kernel > 0, "conv_kernel is 0");
@@ -67,7 +67,7 @@ void check_config(const ModelConfig& config) {
     if (attention->rope && ropes.insert(attention->rope.get()).second)
       check_rope(*attention->rope, attention->head_dim);
   }
-  for (const auto* net : models::parts_of<models::DeltaNetSpec>(config.layers)) check_delta_net(*net);
+  for (const auto* net : models::parts_of<models::GatedDeltaNetSpec>(config.layers)) check_delta_net(*net);
   for (const auto* scan : models::parts_of<models::SelectiveScanSpec>(config.layers)) {
     REPRISE_CHECK(scan->inner > 0 && scan->state_size > 0 && scan->step_rank > 0, "a scan of no size");
     REPRISE_CHECK(scan->conv_kernel > 0, "conv_kernel is 0");

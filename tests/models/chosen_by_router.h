@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "models/cpu/linear.h"
-#include "models/layers/moe_spec.h"
+#include "models/parts/moe.h"
 
 namespace reprise::models::test {
 
@@ -15,10 +15,10 @@ struct RouterChoice {
 };
 
 /// `x` is f32 [step.rows, hidden]. Requires: a router without bias.
-inline RouterChoice chosen_by_router(const MoeSpec& spec, const Checkpoint& checkpoint, Step& step,
+inline RouterChoice chosen_by_router(const MoeSpec& spec, const Checkpoint& checkpoint, cpu::Step& step,
                                      const float* x) {
-  const Linear router(checkpoint, spec.name + ".gate");
-  LinearInput input(x, step.rows);
+  const cpu::Linear router(checkpoint, spec.name + ".gate");
+  cpu::LinearInput input(x, step.rows);
   std::vector<float> logits(step.rows * router.outputs());
   router.apply_exactly(step, input, logits.data());
   RouterChoice out;

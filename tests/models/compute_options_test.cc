@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "models/gpu_refusal.h"
+#include "models/gpu_plan.h"
 
 namespace reprise::models {
 namespace {

@@ -23,8 +23,8 @@ Spec first_part(const ModelConfig& config) {
 inline AttentionSpec attention_of(const ModelConfig& config) {
   return first_part<AttentionSpec>(config);
 }
-inline DeltaNetSpec delta_net_of(const ModelConfig& config) {
-  return first_part<DeltaNetSpec>(config);
+inline GatedDeltaNetSpec delta_net_of(const ModelConfig& config) {
+  return first_part<GatedDeltaNetSpec>(config);
 }
 inline RopeConfig rope_of(const ModelConfig& config) {
   return *attention_of(config).rope;
@@ -34,7 +34,7 @@ inline std::size_t attentions(const ModelConfig& config) {
   return parts_of<AttentionSpec>(config.layers).size();
 }
 inline std::size_t delta_nets(const ModelConfig& config) {
-  return parts_of<DeltaNetSpec>(config.layers).size();
+  return parts_of<GatedDeltaNetSpec>(config.layers).size();
 }
 inline bool attends(const LayerSpec& layer) {
   return !parts_of<AttentionSpec>({&layer, 1}).empty();

@@ -13,7 +13,7 @@
 #include "gpu/devices.h"
 #include "models/checkpoint.h"
 #include "models/device.h"
-#include "models/gpu_refusal.h"
+#include "models/gpu_plan.h"
 #include "tests/models/family_table.h"
 #include "tests/models/model_runs.h"
 #include "tests/require.h"

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "models/arch/families.h"
-#include "models/gpu_refusal.h"
+#include "models/gpu_plan.h"
 #include "tests/models/family_runs.h"
 #include "tests/models/files/checkpoint_files.h"
 #include "tests/models/oracle.h"

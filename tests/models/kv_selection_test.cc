@@ -1,7 +1,7 @@
 // Which positions of a prompt are kept. kv_compaction_test.cc compares the whole selection with the
 // definition.
 
-#include "models/layers/kv_selection.h"
+#include "models/cpu/kv_compaction.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using Pooling = KvBudget::Pooling;
 TEST(KvSelection, WeightsAreTheSoftmaxOfWhatAQueryMaySee) {
   std::vector<float> sums(3, 1.0F);
   std::vector<float> logits{std::log(1.0F), std::log(2.0F), std::log(3.0F), std::log(4.0F)};
-  add_weights(logits, sums);  // the fourth position is the query's own and counts only in the total
+  cpu::add_weights(logits, sums);  // the fourth is the query's own position: it counts only in the total
   EXPECT_NEAR(sums[0], 1.1, 1e-6);
   EXPECT_NEAR(sums[1], 1.2, 1e-6);
   EXPECT_NEAR(sums[2], 1.3, 1e-6);
@@ -25,34 +25,34 @@ TEST(KvSelection, WeightsAreTheSoftmaxOfWhatAQueryMaySee) {
 TEST(KvSelection, PoolsAtTheEndsAsThePaperDoes) {
   const std::vector<float> sums{5, 0, 0, 10};
   std::vector<float> average(4, 0.0F);
-  add_pooled(sums, {.pooling = Pooling::kAverage, .pool_width = 5}, average);
+  cpu::add_pooled(sums, {.pooling = Pooling::kAverage, .pool_width = 5}, average);
   EXPECT_EQ(average, (std::vector<float>{1, 3, 3, 2}));  // outside the ends is 0; the divisor is 5
   std::vector<float> most(4, 100.0F);
-  add_pooled(sums, {.pooling = Pooling::kMax, .pool_width = 3}, most);
+  cpu::add_pooled(sums, {.pooling = Pooling::kMax, .pool_width = 3}, most);
   EXPECT_EQ(most, (std::vector<float>{105, 105, 110, 110}));
 }
 
 TEST(KvSelection, TiesGoToTheLowerPlace) {
   const KvBudget budget{.tokens = 6, .window = 2, .sinks = 1};
   const std::vector<float> scores{0, 1, 1, 1, 1, 1, 1, 1};
-  EXPECT_EQ(kept_places(scores, 10, budget), (std::vector<std::uint32_t>{0, 1, 2, 3, 8, 9}));
+  EXPECT_EQ(cpu::kept_places(scores, 10, budget), (std::vector<std::uint32_t>{0, 1, 2, 3, 8, 9}));
 }
 
 TEST(KvSelection, SinksAndWindowStayAndTheHighestBetweenThem) {
   const KvBudget budget{.tokens = 6, .window = 2, .sinks = 2};
   const std::vector<float> scores{0, 0, 1, 9, 2, 7, 3, 4};
-  EXPECT_EQ(kept_places(scores, 10, budget), (std::vector<std::uint32_t>{0, 1, 3, 5, 8, 9}));
+  EXPECT_EQ(cpu::kept_places(scores, 10, budget), (std::vector<std::uint32_t>{0, 1, 3, 5, 8, 9}));
 }
 
 TEST(KvSelection, ABudgetOfNoMoreThanItsEndsChoosesNothing) {
-  EXPECT_EQ(kept_places(std::vector<float>{5, 6, 7}, 6, {.tokens = 4, .window = 3, .sinks = 1}),
+  EXPECT_EQ(cpu::kept_places(std::vector<float>{5, 6, 7}, 6, {.tokens = 4, .window = 3, .sinks = 1}),
             (std::vector<std::uint32_t>{0, 3, 4, 5}));
 }
 
 TEST(KvSelection, WhatIsNoNumberIsTheLowest) {
   const KvBudget budget{.tokens = 3, .window = 1, .sinks = 0};
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_EQ(kept_places(std::vector<float>{nan, -1, nan, -2}, 5, budget),
+  EXPECT_EQ(cpu::kept_places(std::vector<float>{nan, -1, nan, -2}, 5, budget),
             (std::vector<std::uint32_t>{1, 3, 4}));
 }
 

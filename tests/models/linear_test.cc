@@ -25,14 +25,14 @@ struct Bench {
 
   ComputeOptions options;
   gpu::Threads threads;
-  Scratch scratch;
-  Step step{.kernels = gpu::test::table_with_test_formats(),
-            .threads = threads,
-            .options = options,
-            .scratch = scratch,
-            .slices = {}};
+  cpu::Scratch scratch;
+  cpu::Step step{.kernels = gpu::test::table_with_test_formats(),
+                 .threads = threads,
+                 .options = options,
+                 .scratch = scratch,
+                 .slices = {}};
 
-  std::vector<float> apply(const Linear& linear, const float* x, std::size_t rows) {
+  std::vector<float> apply(const cpu::Linear& linear, const float* x, std::size_t rows) {
     std::vector<float> y(rows * linear.outputs());
     linear.apply(step, x, rows, y.data());
     return y;
@@ -53,7 +53,7 @@ TEST(Linear, GivesTheNaiveNumbers) {
   for (const Setting& setting : kSettings) {
     const TestWeight weight(random, *setting.format, kOutputs, kInputs);
     const std::vector<float> bias = random.floats(kOutputs);
-    const Linear linear(gpu::HostWeight(weight.view), bias);
+    const cpu::Linear linear(gpu::HostWeight(weight.view), bias);
     EXPECT_EQ(linear.inputs(), kInputs);
     EXPECT_EQ(linear.outputs(), kOutputs);
     const std::vector<float> x = random.floats(5 * kInputs);
@@ -80,7 +80,7 @@ TEST(Linear, RowsDependOnNeitherBatchNorThreads) {
   Random random(2);
   for (const Setting& setting : kSettings) {
     const TestWeight weight(random, *setting.format, kOutputs, kInputs);
-    const Linear linear(gpu::HostWeight(weight.view), random.floats(kOutputs));
+    const cpu::Linear linear(gpu::HostWeight(weight.view), random.floats(kOutputs));
     const std::vector<float> x = random.floats(12 * kInputs);
     Bench bench(setting.compute, 1);
     const std::vector<float> all = bench.apply(linear, x.data(), 12);
@@ -104,8 +104,8 @@ TEST(Linear, AnInputMayBeShared) {
   const TestWeight blocks(random, kTestBlocks, kOutputs, kInputs);
   const TestWeight tiles(random, kTestTiles, kOutputs, kInputs);
   const auto bf16 = random.matrix(gpu::kBF16Format, kOutputs, kInputs);
-  const std::vector<Linear> layers = [&] {
-    std::vector<Linear> all;
+  const std::vector<cpu::Linear> layers = [&] {
+    std::vector<cpu::Linear> all;
     for (const gpu::WeightView& view : {blocks.view, blocks.view, bf16.view(), tiles.view, blocks.view}) {
       all.emplace_back(gpu::HostWeight(view));
     }
@@ -113,8 +113,8 @@ TEST(Linear, AnInputMayBeShared) {
   }();
   const std::vector<float> x = random.floats(3 * kInputs);
   Bench bench(Compute::kAuto);
-  LinearInput input(x.data(), 3);
-  for (const Linear& layer : layers) {
+  cpu::LinearInput input(x.data(), 3);
+  for (const cpu::Linear& layer : layers) {
     const std::vector<float> alone = bench.apply(layer, x.data(), 3);
     std::vector<float> shared(alone.size());
     layer.apply(bench.step, input, shared.data());
@@ -126,7 +126,7 @@ TEST(Linear, ReadsRowsOfAnEmbedding) {
   Random random(3);
   for (const Setting& setting : kSettings) {
     const TestWeight weight(random, *setting.format, kOutputs, kInputs);
-    const Linear linear{gpu::HostWeight(weight.view)};
+    const cpu::Linear linear{gpu::HostWeight(weight.view)};
     Bench bench(setting.compute);
     for (std::size_t row = 0; row < kOutputs; ++row) {
       std::vector<float> y(kInputs);

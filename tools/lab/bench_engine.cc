@@ -97,7 +97,7 @@ struct Cost {
     }
     head_weights = elements(config.head + ".weight");
     head_bytes = bytes(config.head + ".weight");
-    for (const auto* net : models::parts_of<models::DeltaNetSpec>(config.layers)) {
+    for (const auto* net : models::parts_of<models::GatedDeltaNetSpec>(config.layers)) {
       recurrence += 7.0 * static_cast<double>(net->state_size());
     }
     for (const auto* mamba : models::parts_of<models::Mamba2Spec>(config.layers)) {

@@ -48,65 +48,17 @@ void print_format(const models::MemoryPlan::Format& format, const models::Comput
               static_cast<unsigned long long>(format.parameters), row == nullptr ? "; NOT SUPPORTED" : "");
 }
 
-/// A line for each of the sizes that parts of a kind have: most models have one.
-template <class Spec, class Describe>
-void print_sizes(const char* label, const models::ModelConfig& config, const Describe& describe) {
-  std::set<std::string> lines;
-  for (const Spec* part : models::parts_of<Spec>(config.layers)) lines.insert(describe(*part));
-  for (const std::string& line : lines) std::printf("%-22s %s\n", label, line.c_str());
-}
-
 void print_layers(const models::ModelConfig& config, const models::MemoryPlan& plan) {
-  const auto number = [](std::size_t value) { return std::to_string(value); };
   std::printf("%-22s %zu: %zu parts with a state per token, %zu with one per sequence\n", "layers",
               config.layers.size(), plan.parts_with_token_state, plan.parts_with_sequence_state);
   std::printf("%-22s %zu hidden, %zu vocabulary\n", "sizes", config.hidden, config.vocab);
-  print_sizes<models::SwiGluSpec>("feed-forward", config,
-                                  [&](const models::SwiGluSpec& part) { return number(part.intermediate); });
-  print_sizes<models::MlpSpec>("feed-forward", config,
-                               [&](const models::MlpSpec& part) { return number(part.intermediate); });
-  print_sizes<models::MoeSpec>("experts", config, [&](const models::MoeSpec& part) {
-    return number(part.experts) + " of " + number(part.intermediate) + ", " + number(part.chosen) +
-           " per token" +
-           (part.zero_experts != 0 ? ", " + number(part.zero_experts) + " that pass their input through"
-                                   : "") +
-           (part.has_shared() ? ", one of " + number(part.shared_intermediate) + " shared" : "");
+  // A line for each of the sizes that parts of a kind have: most models have one.
+  std::set<std::pair<std::size_t, models::PartSizes>> lines;
+  models::for_parts(config.layers, [&](const models::PartSpec& part) {
+    lines.emplace(part.index(), std::visit([](const auto& one) { return models::describe(one); }, part));
   });
-  print_sizes<models::AttentionSpec>("attention heads", config, [&](const models::AttentionSpec& part) {
-    return number(part.heads) + " query, " + number(part.kv_heads) + " key/value, of " +
-           number(part.head_dim) + (part.window == 0 ? "" : ", over " + number(part.window) + " tokens");
-  });
-  print_sizes<models::DeltaNetSpec>("linear heads", config, [&](const models::DeltaNetSpec& part) {
-    return number(part.key_heads) + " key of " + number(part.key_head_dim) + ", " + number(part.value_heads) +
-           " value of " + number(part.value_head_dim);
-  });
-  print_sizes<models::SelectiveScanSpec>(
-      "selective scan", config, [&](const models::SelectiveScanSpec& part) {
-        return number(part.inner) + " channels, states of " + number(part.state_size) + ", steps of rank " +
-               number(part.step_rank);
-      });
-  print_sizes<models::RgLruSpec>("RG-LRU", config, [&](const models::RgLruSpec& part) {
-    return number(part.width) + " channels, gates of " + number(part.heads) + " heads";
-  });
-  print_sizes<models::TimeMixSpec>("time mix", config, [&](const models::TimeMixSpec& part) {
-    return number(part.heads()) + " heads of " + number(part.head_dim);
-  });
-  print_sizes<models::ChannelMixSpec>(
-      "channel mix", config, [&](const models::ChannelMixSpec& part) { return number(part.intermediate); });
-  print_sizes<models::KdaSpec>("KDA heads", config, [&](const models::KdaSpec& part) {
-    return number(part.heads) + " of " + number(part.head_dim);
-  });
-  print_sizes<models::MlaSpec>("latent attention", config, [&](const models::MlaSpec& part) {
-    return number(part.heads) + " heads, latents of " + number(part.rank) + " and " +
-           number(part.turned_dim) + (part.rope ? " with rotary positions" : " without positions");
-  });
-  print_sizes<models::Mamba2Spec>("Mamba-2 heads", config, [&](const models::Mamba2Spec& part) {
-    return number(part.heads) + " of " + number(part.head_dim) + ", states of " + number(part.state_size) +
-           ", " + number(part.groups) + (part.groups == 1 ? " group" : " groups");
-  });
+  for (const auto& [kind, line] : lines) std::printf("%-22s %s\n", line.label.c_str(), line.sizes.c_str());
 }
-
-namespace {
 
 /// `fitting`: how many pieces of state of a size there is room for.
 template <class Fitting>
@@ -168,8 +120,6 @@ void print_adapter(const std::string& path, const models::ModelConfig& config) {
   std::printf("%-22s %zu matrices, rank %zu, %s\n", "adapter", adapter.parts().size(), adapter.largest_rank(),
               models::in_units(adapter.bytes()).c_str());
 }
-
-}  // namespace
 
 int inspect(const InspectOptions& inspected) {
   const EngineFlags& flags = inspected.engine;

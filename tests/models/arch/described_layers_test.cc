@@ -62,13 +62,13 @@ ModelConfig read_made_up(const ConfigSource& source) {
       .hidden = kWidth, .heads = 4, .kv_heads = 2, .head_dim = 8, .head_norm = norm};  // no rope
   const AttentionSpec turning{.hidden = kWidth, .heads = 2, .kv_heads = 1, .head_dim = 12, .rope = rope};
   const AttentionSpec other{.hidden = kWidth, .heads = 3, .kv_heads = 3, .head_dim = 8, .rope = other_rope};
-  const DeltaNetSpec net{.hidden = kWidth,
-                         .key_heads = 2,
-                         .value_heads = 4,
-                         .key_head_dim = 6,
-                         .value_head_dim = 8,
-                         .conv_kernel = 3,
-                         .norm = norm};
+  const GatedDeltaNetSpec net{.hidden = kWidth,
+                              .key_heads = 2,
+                              .value_heads = 4,
+                              .key_head_dim = 6,
+                              .value_head_dim = 8,
+                              .conv_kernel = 3,
+                              .norm = norm};
   // The last group of channels is partial, and all optional tensors exist.
   const SelectiveScanSpec scan{.hidden = kWidth,
                                .inner = 29,
@@ -105,7 +105,7 @@ ModelConfig read_made_up(const ConfigSource& source) {
   MlaSpec other_latent = turning_latent;
   other_latent.bias = false;
   other_latent.rope_of_neighbours = true;
-  const DeltaNetInGguf in_order{.tiled_value_heads = false};
+  const GatedDeltaNetInGguf in_order{.tiled_value_heads = false};
   const SwiGluSpec expert{.hidden = kWidth, .intermediate = kInner};
   // Windows shorter and longer than a page.
   AttentionSpec narrow{
@@ -265,8 +265,8 @@ class DescribedLayers : public testing::Test {
 TEST_F(DescribedLayers, ComputeWhatANaiveComputationGives) {
   gpu::Threads threads(2);
   for (const gpu::Isa isa : {gpu::Isa::kPlain, gpu::best_isa()}) {
-    HostModel model(open_hf(), {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32, .isa = isa}, threads,
-                    threads);
+    cpu::HostModel model(open_hf(), {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32, .isa = isa},
+                         threads, threads);
     gpu::StateStore store(model.state().sizes(), {.pages = 2, .slots = 1});
     std::optional<gpu::Sequence> sequence = store.open();
     const std::vector<TokenId> prompt = tokens(80);
@@ -292,7 +292,7 @@ TEST_F(DescribedLayers, ComputeWhatANaiveComputationGives) {
 
 TEST_F(DescribedLayers, EveryCutIsRestoredToTheBit) {
   gpu::Threads threads(2);
-  HostModel model(open_hf(), {}, threads, threads);
+  cpu::HostModel model(open_hf(), {}, threads, threads);
   // Per token: K and V of three attentions, latents of three more. Per sequence: convolution and matrices of
   // three DeltaNets and a KDA, convolution and state of three scans and an RG-LRU, two rings, rows and
   // matrices of two time mixes, rows of a channel mix.

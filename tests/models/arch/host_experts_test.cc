@@ -10,7 +10,7 @@
 #include <random>
 
 #include "gpu/kernels.h"
-#include "models/cpu/moe.h"
+#include "models/cpu/part.h"
 #include "models/gpu_plan.h"
 #include "tests/models/chosen_by_router.h"
 #include "tests/models/tiny_model.h"
@@ -63,13 +63,16 @@ class HostExpertsTest : public testing::Test {
       wide[i] = std::bit_cast<float>(static_cast<std::uint32_t>(x[i]) << 16);
     }
     gpu::Threads one(1);
-    Scratch scratch;
-    Step step{
+    cpu::Scratch scratch;
+    cpu::Step step{
         .kernels = gpu::cpu_kernels(options.isa), .threads = one, .options = options, .scratch = scratch};
     step.rows = x.size() / kHidden;
     Mixture out{.choice = test::chosen_by_router(spec, *checkpoint_, step, wide.data()),
                 .y = std::vector<float>(x.size())};
-    Moe(spec, *checkpoint_).apply(step, wide.data(), out.y.data());
+    StateLayout state;
+    cpu::RopeTables ropes;
+    cpu::BuildContext context{.checkpoint = *checkpoint_, .options = options, .state = state, .ropes = ropes};
+    cpu::make_part(spec, context)->apply(step, wide.data(), out.y.data());
     return out;
   }
 

@@ -72,8 +72,8 @@ TEST(MoeModel, ComputesWhatANaiveComputationGives) {
       SCOPED_TRACE(kind.type + (gguf ? " as GGUF" : ""));
       Checkpoint checkpoint =
           gguf ? Checkpoint::open(dir.write("m.gguf", tiny.gguf().bytes())) : open_folder(dir, tiny);
-      HostModel model(std::move(checkpoint), {.compute = Compute::kF32, .kv = gpu::KvType::kF32}, threads,
-                      threads);
+      cpu::HostModel model(std::move(checkpoint), {.compute = Compute::kF32, .kv = gpu::KvType::kF32},
+                           threads, threads);
       gpu::StateStore store(model.state().sizes(), {.pages = 2, .slots = 1});
       std::optional<gpu::Sequence> sequence = store.open();
       ASSERT_TRUE(sequence && sequence->reserve(prompt.size()));
@@ -95,20 +95,27 @@ class MoePart : public testing::Test {
 
   MoePart() : tiny_(sized({.type = "qwen3_5_moe_text", .experts = 9, .chosen = 3}), 5) {}
 
-  Moe load() {
+  std::unique_ptr<cpu::Part> load() {
     checkpoint_.emplace(open_folder(dir_, tiny_));
-    return Moe(*parts_of<MoeSpec>(checkpoint_->config().layers).front(), *checkpoint_);
+    return make(*parts_of<MoeSpec>(checkpoint_->config().layers).front());
+  }
+  std::unique_ptr<cpu::Part> make(const MoeSpec& spec) {
+    const ComputeOptions options;
+    StateLayout state;
+    cpu::RopeTables ropes;
+    cpu::BuildContext context{.checkpoint = *checkpoint_, .options = options, .state = state, .ropes = ropes};
+    return cpu::make_part(spec, context);
   }
 
-  static std::vector<float> apply(const Moe& moe, const std::vector<float>& x, gpu::Threads& threads,
+  static std::vector<float> apply(const cpu::Part& moe, const std::vector<float>& x, gpu::Threads& threads,
                                   const ComputeOptions& options) {
-    Scratch scratch;
-    Step step{.kernels = gpu::cpu_kernels(options.isa),
-              .threads = threads,
-              .options = options,
-              .scratch = scratch,
-              .slices = {},
-              .rows = x.size() / kHidden};
+    cpu::Scratch scratch;
+    cpu::Step step{.kernels = gpu::cpu_kernels(options.isa),
+                   .threads = threads,
+                   .options = options,
+                   .scratch = scratch,
+                   .slices = {},
+                   .rows = x.size() / kHidden};
     std::vector<float> y(x.size());
     moe.apply(step, x.data(), y.data());
     return y;
@@ -143,12 +150,12 @@ TEST_F(MoePart, ARowsBitsDependOnThatRowAlone) {
     for (const Compute compute : {Compute::kF32, Compute::kAuto}) {
       const ComputeOptions options{.compute = compute, .isa = isa};
       SCOPED_TRACE(std::string(gpu::name_of(isa)) + (compute == Compute::kF32 ? " f32" : " auto"));
-      const Moe moe = load();
+      const std::unique_ptr<cpu::Part> moe = load();
       gpu::Threads one(1);
       std::vector<float> alone;
       for (std::size_t row = 0; row < kRows; ++row) {
         const auto begin = x.begin() + static_cast<std::ptrdiff_t>(row * kHidden);
-        const std::vector<float> y = apply(moe, {begin, begin + kHidden}, one, options);
+        const std::vector<float> y = apply(*moe, {begin, begin + kHidden}, one, options);
         alone.insert(alone.end(), y.begin(), y.end());
       }
       for (unsigned count = 1; count <= 4; ++count) {
@@ -161,7 +168,7 @@ TEST_F(MoePart, ARowsBitsDependOnThatRowAlone) {
             const auto begin = x.begin() + static_cast<std::ptrdiff_t>(row * kHidden);
             batch.insert(batch.end(), begin, begin + kHidden);
           }
-          const std::vector<float> y = apply(moe, batch, threads, options);
+          const std::vector<float> y = apply(*moe, batch, threads, options);
           for (std::size_t i = 0; i < rows; ++i) ASSERT_TRUE(same_row(y, i, alone, order[i])) << i;
         }
       }
@@ -193,18 +200,18 @@ TEST_F(MoePart, EveryKindOfRouterIsItsDefinition) {
   const test::NaiveModel naive(checkpoint_->config(), weights);
   for (const MoeSpec& kind : kinds) {
     SCOPED_TRACE("kind " + std::to_string(&kind - kinds.data()));
-    const Moe moe(kind, *checkpoint_);
+    const std::unique_ptr<cpu::Part> moe = make(kind);
     gpu::Threads one(1);
     gpu::Threads two(2);
     const std::vector<float> x = random_rows(70);
-    const std::vector<float> y = apply(moe, x, two, {.compute = Compute::kF32});
+    const std::vector<float> y = apply(*moe, x, two, {.compute = Compute::kF32});
     for (std::size_t row = 0; row < 70; ++row) {
       const auto begin = x.begin() + static_cast<std::ptrdiff_t>(row * kHidden);
       const test::Row expected = naive.run_part(kind, {test::Row(begin, begin + kHidden)})[0];
       for (std::size_t i = 0; i < kHidden; ++i) {
         ASSERT_NEAR(y[row * kHidden + i], expected[i], 1e-4) << "row " << row;
       }
-      const std::vector<float> alone = apply(moe, {begin, begin + kHidden}, one, {.compute = Compute::kF32});
+      const std::vector<float> alone = apply(*moe, {begin, begin + kHidden}, one, {.compute = Compute::kF32});
       ASSERT_TRUE(same_row(y, row, alone, 0)) << row;
     }
   }
@@ -217,12 +224,12 @@ TEST_F(MoePart, OfExpertsThatCountAlikeTheFirstAreChosen) {
   const std::vector<float> x = random_rows(5);
   for (const gpu::Isa isa : isas_here()) {
     const ComputeOptions options{.compute = Compute::kF32, .isa = isa};
-    const std::vector<float> before = apply(load(), x, threads, options);
+    const std::vector<float> before = apply(*load(), x, threads, options);
     for (std::size_t e = 0; e < tiny_.o.experts; ++e) {
       std::vector<float>& down = weight("experts." + std::to_string(e) + ".down_proj");
       const std::vector<float> kept = down;
       for (float& value : down) value *= 2;
-      const std::vector<float> after = apply(load(), x, threads, options);
+      const std::vector<float> after = apply(*load(), x, threads, options);
       down = kept;
       for (std::size_t row = 0; row < 5; ++row) {
         EXPECT_EQ(same_row(before, row, after, row), e >= tiny_.o.chosen) << "expert " << e;
@@ -243,17 +250,17 @@ TEST_F(MoePart, WhatNobodyChoseDoesNotMatter) {
   }
   std::vector<float> x = random_rows(40);
   for (std::size_t row = 0; row < 40; ++row) x[row * kHidden] = 1;
-  const std::vector<float> before = apply(load(), x, threads, {});
+  const std::vector<float> before = apply(*load(), x, threads, {});
   for (float& value : weight("experts.8.up_proj")) value = INFINITY;
-  EXPECT_EQ(apply(load(), x, threads, {}), before);
+  EXPECT_EQ(apply(*load(), x, threads, {}), before);
   for (float& value : weight("experts.7.up_proj")) value *= 2;
-  const std::vector<float> after = apply(load(), x, threads, {});
+  const std::vector<float> after = apply(*load(), x, threads, {});
   for (std::size_t row = 0; row < 40; ++row) EXPECT_FALSE(same_row(before, row, after, row)) << row;
 }
 
 TEST(ExpertRows, GathersRowsByExpert) {
   const std::vector<std::uint32_t> chosen{1, 3, 0, 3, 1, 4};
-  const ExpertRows rows(chosen, 2, 6);
+  const cpu::ExpertRows rows(chosen, 2, 6);
   ASSERT_EQ(rows.runs().size(), 4u);
   const std::size_t experts[] = {0, 1, 3, 4};
   const std::size_t counts[] = {1, 2, 2, 1};

@@ -1,14 +1,14 @@
 #pragma once
-// Reference implementations of Kimi Delta Attention (models/layers/kda_spec.h) and latent attention
-// (models/layers/mla_spec.h) in double precision; keys and values of all heads are expanded.
+// Reference implementations of Kimi Delta Attention (models/parts/kda.h) and latent attention
+// (models/parts/mla.h) in double precision; keys and values of all heads are expanded.
 
 #include <cmath>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "models/layers/kda_spec.h"
-#include "models/layers/mla_spec.h"
+#include "models/parts/kda.h"
+#include "models/parts/mla.h"
 
 namespace reprise::models::test {
 

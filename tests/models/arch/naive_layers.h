@@ -280,7 +280,7 @@ class NaiveModel {
 
   Rows apply(const SelectiveScanSpec& part, const Rows& x) const { return NaiveScan(part, weights_).run(x); }
 
-  Rows apply(const DeltaNetSpec& net, const Rows& x) const {
+  Rows apply(const GatedDeltaNetSpec& net, const Rows& x) const {
     const std::size_t taps = net.conv_kernel;
     const std::size_t dk = net.key_head_dim;
     const std::size_t dv = net.value_head_dim;

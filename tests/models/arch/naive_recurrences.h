@@ -1,14 +1,13 @@
 #pragma once
-// Reference implementations of RG-LRU and RWKV-7's parts (models/layers/rg_lru_spec.h, rwkv_spec.h) in double
-// precision.
+// Reference implementations of RG-LRU and RWKV-7's parts (models/parts/rg_lru.h, rwkv.h) in double precision.
 
 #include <cmath>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "models/layers/rg_lru_spec.h"
-#include "models/layers/rwkv_spec.h"
+#include "models/parts/rg_lru.h"
+#include "models/parts/rwkv.h"
 
 namespace reprise::models::test {
 

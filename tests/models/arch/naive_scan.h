@@ -1,12 +1,12 @@
 #pragma once
-// Reference implementation of Mamba-1's mixer (models/layers/selective_scan_spec.h) in double precision.
+// Reference implementation of Mamba-1's mixer (models/parts/selective_scan.h) in double precision.
 
 #include <cmath>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "models/layers/selective_scan_spec.h"
+#include "models/parts/selective_scan.h"
 
 namespace reprise::models::test {
 
