@@ -52,7 +52,7 @@ struct GpuPlan {
     std::uint64_t on_host = 0;
   };
   std::vector<LayerExperts> experts;
-  std::size_t host_layers = 0;  // the first so many of `experts` stay on the host and are not in `weights`
+  std::size_t host_layers = 0;  // number of first `experts` entries on the host; not in `weights`
   std::uint64_t state = 0;      // bytes of the arena left by the weights
   MemoryPlan of_state;          // token_state and sequence_state, for the KV type asked for
 

@@ -38,7 +38,7 @@ struct MemoryPlan {
   std::uint64_t token_state = 0;  // per token of a sequence
   std::uint64_t sequence_state = 0;
   std::uint64_t context = kUsualTokens;  // maximum tokens of a sequence
-  std::uint64_t query_elements = 0;  // query elements per token, over layers that can drop keys and values
+  std::uint64_t query_elements = 0;      // per token, over layers that can drop keys and values
   std::size_t parts_with_token_state = 0;
   std::size_t parts_with_sequence_state = 0;
 

@@ -23,7 +23,7 @@ struct Tolerance {
   // relative distance of the two best logits from which both devices should choose the same token
   double choice_margin;
   double oracle_margin;  // distance in logits from which the reference's greedy token must match
-  double wrong_choices;  // allowed fraction of the rows compared
+  double wrong_choices;  // allowed fraction of the rows with a clear choice
 };
 
 // A gated norm with an input near zero magnifies rounding without bound if its weights are random. On the CPU
