@@ -20,7 +20,7 @@ std::optional<fs::path> find_builtin_model(const std::string& packaged) {
   }
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path above = program.parent_path().parent_path();  // of bin; vcpkg has tools/reprise instead
+  const fs::path above = program.parent_path().parent_path();  // parent of bin; in vcpkg, of tools/reprise
   for (const fs::path& folder : {fs::path(REPRISE_BUILTIN_IN_SOURCE), fs::path(packaged),
                                  error ? fs::path() : above / REPRISE_BUILTIN_INSTALLED,
                                  error ? fs::path() : above.parent_path() / REPRISE_BUILTIN_INSTALLED}) {

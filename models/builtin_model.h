@@ -1,10 +1,12 @@
 #pragma once
-// Where the model lies that comes with Reprise, so that a bare machine has something to run.
+// Finds the folder of the model that comes with Reprise, so that a bare machine has something to run.
 //
-// Looked for in this order: the folder that REPRISE_BUILTIN_MODEL names in the environment; models/builtin of the
-// source tree that this was built in; share/reprise/builtin of the package that the program was built with, as
-// find_package(reprise) knows it; ../share/reprise/builtin beside the program, where that is installed, or
-// ../../share/reprise/builtin. A folder counts if it has a config.json; one that the environment names is taken as it is.
+// Searched in this order:
+// 1. the folder named by the environment variable REPRISE_BUILTIN_MODEL, taken unchecked;
+// 2. models/builtin of the source tree this was built in;
+// 3. share/reprise/builtin of the installed package, as find_package(reprise) knows it;
+// 4. ../share/reprise/builtin or ../../share/reprise/builtin relative to the program.
+// The last three count only with a config.json.
 //
 // Threading: reads the environment; call it before other threads change that.
 
@@ -14,13 +16,13 @@
 
 namespace reprise::models {
 
-#ifdef REPRISE_PACKAGED_BUILTIN_MODEL  // from the package's CMake file
+#ifdef REPRISE_PACKAGED_BUILTIN_MODEL  // set by the package's CMake file
 inline constexpr const char* kPackagedBuiltinModel = REPRISE_PACKAGED_BUILTIN_MODEL;
 #else
 inline constexpr const char* kPackagedBuiltinModel = "";
 #endif
 
-/// Nothing if there is none. `packaged` is the package's folder; empty: not known.
+/// Returns the folder, or nullopt if there is none. `packaged` is the package's folder; empty: unknown.
 std::optional<std::filesystem::path> find_builtin_model(const std::string& packaged = kPackagedBuiltinModel);
 
 }  // namespace reprise::models

@@ -18,17 +18,17 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::size_t kChunk = 4u << 20;   // bytes that are judged together
-constexpr std::size_t kChunksAtOnce = 64;  // between two reports of progress
+constexpr std::size_t kChunk = 4u << 20;   // bytes checked per task
+constexpr std::size_t kChunksAtOnce = 64;  // chunks between progress reports
 
-// How the tensors of a text model may begin in a Hugging Face file, alone or inside a multimodal one.
+// Prefixes of the text model's tensors in a Hugging Face file, alone or inside a multimodal one.
 constexpr std::string_view kTextPrefixes[] = {
     "model.language_model.", "language_model.model.", "model.", "backbone.", "model.backbone.", ""};
-// And its head, which stands outside of it.
+// Prefixes of the LM head, which is outside the text model.
 constexpr std::string_view kHeadPrefixes[] = {"", "language_model.", "model."};
 constexpr const char* kHeadName = "lm_head";
 
-/// Whether a folder has a head of its own.
+/// True if the folder has an LM head of its own (not tied to the embedding).
 bool has_head(const TensorSource& source) {
   return std::any_of(std::begin(kHeadPrefixes), std::end(kHeadPrefixes), [&](std::string_view before) {
     return source.find(std::string(before) + kHeadName + ".weight") != nullptr;
@@ -57,7 +57,7 @@ Shape without_ones(const Shape& shape) {
   return out;
 }
 
-// The number in "PREFIXn.…"; nothing for another name.
+// Parses n from "PREFIXn.…"; nullopt for other names.
 std::optional<std::size_t> number_behind(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
   std::size_t number = 0;
@@ -69,7 +69,7 @@ std::optional<std::size_t> number_behind(std::string_view name, std::string_view
   return number;
 }
 
-// One behind the other, in memory of its own.
+// Concatenates `parts` in a new buffer.
 std::pair<std::shared_ptr<const std::byte[]>, std::span<const std::byte>> put_together(
     const std::vector<std::span<const std::byte>>& parts) {
   std::size_t size = 0;
@@ -84,8 +84,8 @@ std::pair<std::shared_ptr<const std::byte[]>, std::span<const std::byte>> put_to
   return {std::move(data), bytes};
 }
 
-// Whether it is a matrix of an expert that gives back what it is given: files may have one, nobody uses it. `inside`
-// is the tensor's name without the prefix of the text model.
+// True if the tensor belongs to a zero expert (one that returns its input): files may have such matrices, but
+// they are unused. `inside` is the tensor's name without the text model's prefix.
 bool is_of_zero_expert(std::string_view inside, std::span<const LayerSpec> layer) {
   for (const MoeSpec* moe : parts_of<MoeSpec>(layer)) {
     const std::optional<std::size_t> expert = number_behind(inside, moe->name + ".experts.");
@@ -94,7 +94,7 @@ bool is_of_zero_expert(std::string_view inside, std::span<const LayerSpec> layer
   return false;
 }
 
-// A weight inside a layer that the architecture does not know would silently be left out.
+// Throws for a weight inside a layer that the family does not know: ignoring it would give wrong answers.
 void refuse_strays(const TensorSource& source, const std::set<std::string_view>& known,
                    std::string_view prefix, std::span<const LayerSpec> layers) {
   const std::size_t outside = prefix.size() - std::min(prefix.size(), std::string_view("layers.").size());
@@ -180,7 +180,7 @@ Checkpoint::Entry Checkpoint::entry_of(const TensorSpec& spec, const Places& pla
   const Shape& whole = place->shape.empty() ? spec.shape : place->shape;
   const Shape& wanted = place->piece ? place->piece->of : whole;
   const Shape& found = quantised ? quantised->shape : stored->shape;
-  // GGUF drops dimensions of 1; leaving them out changes no byte.
+  // GGUF drops dimensions of 1, which changes no byte.
   const bool same = found == wanted || (gguf_ && without_ones(found) == without_ones(wanted));
   if (!same) {
     throw LoadError(source().path_of(*stored), stored->name,
@@ -266,7 +266,7 @@ Tensor Checkpoint::tensor(std::string_view name, ColumnOrder order) const {
   const auto address = reinterpret_cast<std::uintptr_t>(out.bytes.data());
   if (as_is && address % format->alignment == 0) return out;
   try {
-    // A file may place a tensor where its type cannot be read in place: then it is copied, too.
+    // A file may store a tensor unaligned for its type; it is copied then.
     UndoneTensor undone = undo(as_is ? GgufLayout{} : entry.layout, stored.type, out.shape, out.bytes);
     out.type = undone.type;
     out.bytes = {undone.data.get(), undone.size};
@@ -301,7 +301,7 @@ Tensor Checkpoint::quantised_tensor(const Entry& entry, ColumnOrder order) const
 }
 
 Checkpoint::OwnedBytes Checkpoint::scales_of(const Entry& entry) const {
-  const std::size_t columns = entry.spec.shape.back();  // an element has one byte
+  const std::size_t columns = entry.spec.shape.back();  // one byte per element
   const std::size_t tile_rows = format_of(entry.quantised->type)->scales.rows;
   std::vector<WidenedScales> scales;
   std::vector<std::span<const std::byte>> parts;
@@ -323,7 +323,7 @@ void Checkpoint::validate(const LoadProgress& progress) const {
   struct Chunk {
     const StoredTensor* of;
     std::span<const std::byte> bytes;
-    std::uint64_t counted;  // of the checkpoint's bytes
+    std::uint64_t counted;  // bytes of the checkpoint counted for progress
     bool is_broken = false;
   };
   std::vector<Chunk> chunks;

@@ -9,7 +9,7 @@ namespace {
   throw SettingError(setting + ": '" + value + "' is not one of " + allowed);
 }
 
-/// Those of this processor.
+/// ISAs this processor has, comma-separated.
 std::string names_of_isas() {
   std::string names;
   for (const gpu::Isa isa : gpu::available_isas()) {

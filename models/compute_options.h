@@ -1,7 +1,5 @@
 #pragma once
-// What a model is computed with, and how users write it.
-//
-// Threading: plain values and pure functions.
+// Compute settings of a model, and how users write them.
 
 #include <stdexcept>
 #include <string>
@@ -16,14 +14,14 @@ struct ComputeOptions {
   gpu::Isa isa = gpu::best_isa();
 };
 
-/// what() names the setting and what it may be: "compute: 'f16' is not one of f32, precise, bf16, auto".
+/// what() names the setting and its values: "compute: 'f16' is not one of f32, precise, bf16, auto".
 class SettingError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// `compute` f32, precise, bf16 or auto; `kv_dtype` f32, bf16, int8, int4 or auto; `isa` a name, or empty for the best. Throws
-/// SettingError.
+/// Parses settings. `compute`: f32, precise, bf16 or auto; `kv_dtype`: f32, bf16, int8, int4 or auto; `isa`:
+/// a name, or empty for the best. Throws SettingError.
 ComputeOptions compute_options(const std::string& compute, const std::string& kv_dtype,
                                const std::string& isa);
 

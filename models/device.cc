@@ -11,7 +11,7 @@
 namespace reprise::models {
 namespace {
 
-/// Devices of which a machine has one.
+/// Kinds of device of which a machine has one.
 struct DeviceKind {
   std::string_view name;
   std::unique_ptr<Device> (*open)(const DeviceOptions& options);
@@ -68,7 +68,7 @@ std::shared_ptr<gpu::TransferBuffers> transfer_buffers([[maybe_unused]] const st
       const auto block = std::make_shared<gpu::cuda::PinnedBytes>(bytes);
       return {block, block->data()};
     } catch (const std::exception&) {
-      return nullptr;  // the heap's will do
+      return nullptr;  // heap memory suffices
     }
   };
   return std::make_shared<gpu::TransferBuffers>(pinned, most_bytes);

@@ -1,9 +1,9 @@
 #pragma once
-// A device that models are brought onto: the CPU, or a GPU with an arena of memory that is taken at once.
+// A device that models are loaded on: the CPU, or a GPU with an arena of memory allocated at once.
 //
-// Threading: open, load and the models' ends belong to one thread, the device's owner; but where loads_aside() says
-// so, load() may be called on another, one model at a time. memory() is for the owner's thread. A model may be
-// computed on another (Model::bind_thread).
+// Threading: open(), load(), memory() and the destruction of models belong to one thread, the device's owner.
+// If loads_aside() is true, load() may be called on another thread, one model at a time. A model may compute
+// on another thread (Model::bind_thread).
 
 #include <cstdint>
 #include <filesystem>
@@ -19,46 +19,45 @@ namespace reprise::models {
 
 class Device {
  public:
-  /// What open() would open: "cpu", "cuda:N" and "cpu-grid" as they are, "auto" as
-  /// the first GPU if there is one, else the CPU. Throws SettingError for a name that means nothing here.
+  /// Returns the name of the device open() would open: "auto" becomes the first GPU, or "cpu" without one;
+  /// "cpu", "cuda:N" and "cpu-grid" stay. Throws SettingError for an unknown name.
   static std::string resolve(const std::string& name);
 
-  /// Throws SettingError as resolve() does, std::bad_alloc, gpu::cuda::CudaError.
+  /// Throws SettingError, std::bad_alloc or gpu::cuda::CudaError.
   static std::unique_ptr<Device> open(const std::string& name, const DeviceOptions& options);
 
   virtual ~Device() = default;
-  /// As resolve() says it.
   virtual std::string name() const = 0;
-  /// The device must outlive the model. `progress` is told how many of the layers are in order; what it throws ends
-  /// the load. Throws LoadError, std::bad_alloc.
+  /// Loads a model; the device must outlive it. `progress` gets the number of layers loaded; an exception
+  /// from it ends the load. Throws LoadError, std::bad_alloc.
   virtual std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options,
                                       const LoadProgress& progress) = 0;
   std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options) {
     return load(path, options, {});
   }
-  /// Whether a model may be loaded on another thread than the owner's, while models that are loaded compute.
+  /// True if a model may be loaded on a thread other than the owner's while loaded models compute.
   virtual bool loads_aside() const { return false; }
-  /// Where the state of its models' sequences lives.
+  /// Memory that holds the state of sequences.
   virtual gpu::BlockMemory& memory() = 0;
-  /// Bytes for the state of its models' sequences, where `wanted` were asked for; 0: as many as suit it. A
-  /// GPU has no more than its arena beside the weights that are loaded now.
+  /// Bytes to use for the state of sequences when the user asks for `wanted`; 0: the device's default. A GPU
+  /// is limited to what the weights loaded so far leave of its arena.
   virtual std::uint64_t state_bytes(std::uint64_t wanted) = 0;
-  /// The most rows that a prefill step should have.
+  /// The maximum number of rows of a prefill step.
   virtual std::uint32_t prefill_rows() const = 0;
 };
 
-// The kinds of devices that Device::open() opens, each in the folder of its code.
+// Each kind of device is defined in the folder of its code.
 std::unique_ptr<Device> open_cpu(const DeviceOptions& options);
-/// "cpu-grid": prefill slices begin on a grid of 64 tokens, and decoding is computed by other code with other
-/// bits: the other compute setting. So what holds on a GPU is tested where there is none.
+/// "cpu-grid", for testing a GPU's rules without one: prefill slices begin on a grid of 64 tokens, and
+/// decoding uses the other compute setting, whose bits differ.
 std::unique_ptr<Device> open_cpu_grid(const DeviceOptions& options);
 namespace cuda {
-/// In builds with CUDA alone. One arena for weights and state. Throws gpu::cuda::CudaError, std::bad_alloc.
+/// Only in builds with CUDA. One arena holds weights and state. Throws gpu::cuda::CudaError, std::bad_alloc.
 std::unique_ptr<Device> open_device(int index, const DeviceOptions& options);
 }  // namespace cuda
 
-/// Memory of the host that copies to and from a device are fast with: pinned, where `device` (as Device::resolve() takes it)
-/// turns out to be a GPU when the first is taken. Null where it cannot be one: any memory will do. For any thread.
+/// Buffers for fast copies to and from `device` (a name for Device::resolve()): pinned memory if it turns out
+/// to be a GPU when the first buffer is taken. Null for devices that need none. For any thread.
 std::shared_ptr<gpu::TransferBuffers> transfer_buffers(const std::string& device, std::uint64_t most_bytes);
 
 }  // namespace reprise::models

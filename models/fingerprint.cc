@@ -15,8 +15,8 @@ bool has_files(const Model& model) {
   return !model.checkpoint().path().empty();
 }
 
-/// What the files say of the model beside its weights: all of config.json, or all of a GGUF file that stands before
-/// its tensors. More than decides the bits: a change that does not matter costs a few misses, no more.
+/// Digest of the settings in the files: all of config.json, or all of a GGUF file before its tensors. This
+/// includes settings that do not affect the bits; changing one of those costs only cache misses.
 std::uint64_t digest_of_settings(const Checkpoint& checkpoint) {
   if (checkpoint.gguf() == nullptr) {
     const MappedFile config = MappedFile::open(std::filesystem::path(checkpoint.path()) / "config.json");

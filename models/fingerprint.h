@@ -1,8 +1,8 @@
 #pragma once
-// What decides the bits of a model's states, in three numbers. States of two loaded models may be exchanged where
-// all three are equal, and only there.
+// Everything that decides the bits of a model's states, as three digests. Two loaded models may exchange
+// states if and only if all three are equal.
 //
-// Threading: plain values; fingerprint_of() reads files and takes its time (models/files/weights_digest.h).
+// fingerprint_of() reads the files, which can take long (models/files/weights_digest.h).
 
 #include <cstdint>
 
@@ -11,14 +11,14 @@ namespace reprise::models {
 class Model;
 
 struct Fingerprint {
-  std::uint64_t weights = 0;     // every byte of them
-  std::uint64_t model = 0;       // hyper-parameters, layers, layout of the state, compute settings
-  std::uint64_t arithmetic = 0;  // this build, and what Model::arithmetic() names
+  std::uint64_t weights = 0;     // digest of every byte
+  std::uint64_t model = 0;       // hyperparameters, layers, state layout, compute settings
+  std::uint64_t arithmetic = 0;  // this build, and Model::arithmetic()
 
   bool operator==(const Fingerprint&) const = default;
-  /// All of it in one number.
+  /// One digest of all three.
   std::uint64_t all() const;
-  /// All but the arithmetic: the same model with the same settings, wherever it is computed.
+  /// Digest without the arithmetic: the same model with the same settings on any device.
   std::uint64_t identity() const;
 };
 

@@ -12,10 +12,11 @@ namespace reprise::models {
 namespace {
 
 constexpr std::uint64_t kLeftFree = 2ULL << 30;
-constexpr std::uint64_t kSlackShare = 64;  // of the memory for states: what rounding and fragments may cost
+// divisor: this share of the state memory is lost to rounding and fragments
+constexpr std::uint64_t kSlackShare = 64;
 constexpr std::uint64_t kVectorElement = 4;
 
-/// Of a tensor on the GPU.
+/// Bytes of a tensor on the GPU.
 std::uint64_t device_bytes(const Checkpoint& checkpoint, const std::string& name) {
   const Shape& shape = checkpoint.shape(name);
   const std::uint64_t elements = element_count(shape).value_or(0);
@@ -25,9 +26,9 @@ std::uint64_t device_bytes(const Checkpoint& checkpoint, const std::string& name
                                shape.back());
 }
 
-/// All that the GPU has where no experts stay on the host; and which of it are experts, layer by layer.
+/// Counts the weights on the GPU with no experts on the host, and the bytes of experts per layer.
 void count_weights(const Checkpoint& checkpoint, const ComputeOptions& options, GpuPlan& plan) {
-  std::map<std::string, std::size_t> layers;  // by what stands before ".experts."
+  std::map<std::string, std::size_t> layers;  // index by the name before ".experts."
   for (const MoeSpec* part : parts_of<MoeSpec>(checkpoint.config().layers)) {
     layers.emplace(part->name, layers.size());
   }
@@ -52,7 +53,7 @@ std::uint64_t matrix_elements_of(const Checkpoint& checkpoint) {
   return elements;
 }
 
-/// What a file of fewer bits would do, where it would.
+/// Suggests a Q4_K_M file if that is clearly smaller and would fit; else empty.
 std::string smaller_file(const GpuPlan& plan) {
   constexpr std::uint64_t kBlock = 256;  // of Q4_K: 144 bytes
   const std::uint64_t small = plan.matrix_elements / kBlock * 144;
@@ -60,12 +61,12 @@ std::string smaller_file(const GpuPlan& plan) {
   return "a Q4_K_M file of the model fits (about " + in_units(small + small / 16) + " of weights); ";
 }
 
-/// Whether the usual conversation has room.
+/// True if the plan has memory for a sequence of the usual length.
 bool fits_well(const GpuPlan& plan) {
   return plan.fits() && plan.state >= plan.of_state.state(plan.of_state.usual_tokens());
 }
 
-/// With how many layers' experts on the host it would fit, where it would.
+/// Says with how many layers' experts on the host the model would fit; empty if none suffices.
 std::string more_on_host(const GpuPlan& plan) {
   for (std::size_t layers = plan.host_layers + 1; layers <= plan.experts.size(); ++layers) {
     const GpuPlan other = plan.with_host_layers(layers);
@@ -77,7 +78,7 @@ std::string more_on_host(const GpuPlan& plan) {
   return "";
 }
 
-/// The least memory whose arena holds so much.
+/// The smallest GPU memory whose arena has `arena` bytes.
 std::uint64_t memory_for(std::uint64_t arena) {
   return std::max(arena + kLeftFree, (arena + 8) / 9 * 10);
 }

@@ -19,7 +19,7 @@ concept HasKeysAndValues = requires(const Part& part, gpu::KvType kv, StateLayou
   declare_state(part, kv, state);
 };
 
-/// With the parts that keep some of it counted.
+/// State sizes of the model; also counts the parts that keep state in `plan`.
 gpu::StateSizes state_of(const ModelConfig& config, const ComputeOptions& options, MemoryPlan& plan) {
   StateLayout state;
   const auto declare = [&]<class Part>(const Part& part) {
@@ -39,27 +39,27 @@ gpu::StateSizes state_of(const ModelConfig& config, const ComputeOptions& option
   return state.sizes();
 }
 
-/// Whether the tensor is a matrix that rows are multiplied by.
+/// True if the tensor is the weight of a GEMM.
 bool is_multiplied(const Checkpoint& checkpoint, const std::string& name) {
   const ModelConfig& config = checkpoint.config();
   if (name == config.embedding + ".weight") return config.tied();
   return checkpoint.shape(name).size() == 2;
 }
 
-/// Floats of a row that stand beside each other while a part is computed, about: what goes into its matrices and
-/// what comes out of them.
+/// Estimated floats per row that are live while the widest part is computed: the inputs and outputs of its
+/// matrices.
 std::uint64_t widest_part(const Checkpoint& checkpoint) {
-  std::map<std::string, std::uint64_t> parts;  // by the name before the matrix's
+  std::map<std::string, std::uint64_t> parts;  // floats by the name before the matrix's
   for (const std::string& name : checkpoint.names()) {
     if (!is_multiplied(checkpoint, name) || !name.starts_with("layers.")) continue;
     const std::string matrix = name.substr(0, name.rfind('.'));
-    if (name.find(".experts.") != std::string::npos) continue;  // below
+    if (name.find(".experts.") != std::string::npos) continue;  // counted below
     parts[matrix.substr(0, matrix.rfind('.'))] += checkpoint.shape(name)[0];
   }
   std::uint64_t widest = 0;
   for (const auto& [part, outputs] : parts) widest = std::max(widest, outputs);
   for (const MoeSpec* part : parts_of<MoeSpec>(checkpoint.config().layers)) {
-    // Of each expert that a row chose: the row, what is inside of the expert, and what comes out.
+    // Per chosen expert: the input row, the intermediate values and the output.
     const std::uint64_t shared =
         part->has_shared() ? 2 * part->shared_intermediate + part->hidden : std::uint64_t{0};
     const std::uint64_t all =

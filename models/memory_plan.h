@@ -1,11 +1,9 @@
 #pragma once
-// What a model will take of the host's memory, said from the headers of its files: before anything is loaded.
+// Estimates the host memory a model takes, from the headers of its files.
 //
-// Weights that a product reads as they lie in the file are in place: pages of the file, shared with whoever else has
-// it open. Those that a transform or a scheme changes are copied, and those that a product wants in panels are packed;
-// of both the file's pages are read once and may go.
-//
-// Threading: plain values, pure functions.
+// Weights that kernels read in their stored form stay in place: pages of the mapped file, shared with other
+// processes. Weights changed by a transform or quantization scheme are copied, and those kernels read in
+// panels are packed; for both, the file's pages are read once and may be evicted.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,44 +19,46 @@ namespace reprise::models {
 
 class Checkpoint;
 
-inline constexpr std::uint64_t kUsualTokens = 8192;  // of a conversation
+inline constexpr std::uint64_t kUsualTokens = 8192;  // tokens of a typical conversation
 
 struct MemoryPlan {
-  /// What is stored in one format.
+  /// Tensors kept in one format.
   struct Format {
     std::string name;
     std::size_t tensors = 0;
     std::uint64_t parameters = 0;
-    std::uint64_t bytes = 0;  // as it is kept
+    std::uint64_t bytes = 0;  // as kept in memory
   };
-  std::vector<Format> formats;  // the largest first
+  std::vector<Format> formats;  // largest first
 
   std::uint64_t in_place = 0;
   std::uint64_t copied = 0;
   std::uint64_t packed = 0;
-  std::uint64_t activations = 0;  // of the largest step, about
-  std::uint64_t token_state = 0;  // of a sequence, for each token
+  std::uint64_t activations = 0;  // estimate for the largest step
+  std::uint64_t token_state = 0;  // per token of a sequence
   std::uint64_t sequence_state = 0;
-  std::uint64_t context = kUsualTokens;  // tokens that the model takes at most
-  std::uint64_t query_elements = 0;      // of a token, in layers that choose among keys and values
+  std::uint64_t context = kUsualTokens;  // maximum tokens of a sequence
+  std::uint64_t query_elements = 0;      // per token, over layers that can drop keys and values
   std::size_t parts_with_token_state = 0;
   std::size_t parts_with_sequence_state = 0;
 
   std::uint64_t weights() const { return in_place + copied + packed; }
-  /// Of one sequence of so many tokens.
+  /// Bytes of state of a sequence of `tokens` tokens.
   std::uint64_t state(std::uint64_t tokens) const { return sequence_state + tokens * token_state; }
-  /// Length of the sequences that the verdicts count.
+  /// Sequence length assumed by verdict().
   std::uint64_t usual_tokens() const { return std::min(context, kUsualTokens); }
-  /// Of one snapshot more of a prompt whose full pages others hold already, at most: a slot and a tail.
+  /// Maximum bytes of one more snapshot of a prompt whose full pages are already stored: a slot and a partial
+  /// page.
   std::uint64_t next_snapshot() const { return sequence_state + gpu::kPageTokens * token_state; }
-  /// How many pieces of state of this size fit beside weights and activations in `available` bytes; 0: none.
+  /// The number of states of `bytes` bytes that fit in `available` bytes beside weights and activations; 0:
+  /// none.
   std::uint64_t fitting(std::uint64_t available, std::uint64_t bytes) const {
     const std::uint64_t fixed = weights() + activations;
     return available <= fixed || bytes == 0 ? 0 : (available - fixed) / bytes;
   }
 };
 
-/// What a tensor takes of the host's memory.
+/// Host memory of one tensor.
 struct TensorBytes {
   std::uint64_t in_place = 0;
   std::uint64_t copied = 0;
@@ -69,19 +69,18 @@ struct TensorBytes {
 TensorBytes tensor_bytes(const Checkpoint& checkpoint, const ComputeOptions& options,
                          const std::string& name);
 
-/// What a request holds of state, in whole pages.
+/// Bytes of state of one request, in whole pages. `read`: after prefill; if the prompt is then compacted,
+/// including the kept entries and the recorded queries.
 struct PromptState {
-  std::uint64_t read =
-      0;  // when its prompt has been read; where that is compacted, with what is kept beside it and the
-          // queries of its window
-  std::uint64_t after = 0;  // then
+  std::uint64_t read = 0;
+  std::uint64_t after = 0;  // after compaction; without one the same as `read`
 };
 
-/// Of a prompt of so many tokens. `query_element`: bytes of an element of a query that is remembered.
+/// State for a prompt of `tokens` tokens. `query_element`: bytes per element of a recorded query.
 PromptState prompt_state(const MemoryPlan& plan, std::uint64_t tokens, const KvBudget& budget,
                          std::size_t query_element);
 
-/// For steps of at most `rows` rows.
+/// Plans for steps of at most `rows` rows.
 MemoryPlan plan_memory(const Checkpoint& checkpoint, const ComputeOptions& options, std::size_t rows = 256);
 
 /// "1.25 GiB", "3.5 MiB", "18.0 KiB"
@@ -90,11 +89,11 @@ std::string in_units(std::uint64_t bytes);
 /// One line for a log: weights, packed copies, activations, state.
 std::string describe(const MemoryPlan& plan);
 
-/// "12 sequences of 4096 tokens"; of more than kMostCounted: "over 1000 sequences of 4096 tokens".
+/// "12 sequences of 4096 tokens"; above kMostCounted: "over 1000 sequences of 4096 tokens".
 std::string in_sequences(std::uint64_t count, std::uint64_t tokens);
 
-/// Whether it fits, where the machine has `available` bytes and `state` were asked for its sequences (0: what is
-/// left); what would make it fit where it does not.
+/// Says whether the model fits in `available` bytes with `state` bytes for sequences (0: whatever is left),
+/// and if not, what would make it fit.
 std::string verdict(const MemoryPlan& plan, std::uint64_t available, std::uint64_t state);
 
 }  // namespace reprise::models

@@ -1,11 +1,10 @@
 #pragma once
-// A loaded model, wherever it is computed: weights, how its layers lay out their state, and the forward pass
-// over a batch of slices.
+// A loaded model on any device: weights, state layout, and the forward pass over a batch of slices.
 //
-// forward() computes the tokens of each slice from the state of its sequence, updates that state, and gives
-// logits where they are asked for. Exactness: within a phase the logits after a token, and the state, depend
-// on the tokens before and on the compute options alone, bit for bit: not on slicing, batch mates, threads,
-// or on whether the state was restored from a snapshot. What else holds, its rules say (ModelRules).
+// forward() computes the tokens of each slice from the state of its sequence, updates that state, and returns
+// the logits asked for. Exactness: within a phase, the logits after a token and the state depend, bit for
+// bit, only on the tokens before and on the compute options: not on slicing, batch mates, threads, or whether
+// the state was restored from a snapshot. ModelRules has further guarantees.
 //
 // Threading: one thread at a time.
 
@@ -30,65 +29,68 @@
 
 namespace reprise::models {
 
-/// An adapter that a model has taken in, by the number that its owner gave it; 0: none, the model as it is.
+/// Identifies an adapter added to a model; chosen by the model's owner. 0: no adapter.
 using AdapterKey = std::uint64_t;
 
-/// What a device has chosen.
+/// A token sampled by the device.
 struct DrawnToken {
   TokenId token = 0;
-  std::optional<SampleError> error{};  // there was none to choose
-  bool finite = true;                  // the logits, as far as NaN and +infinity go
+  std::optional<SampleError> error{};  // set if no token could be sampled
+  bool finite = true;                  // no logit was NaN or +infinity
 };
 
 struct Slice {
   enum class Logits : std::uint8_t { kNone, kLast, kAll };
 
-  gpu::Sequence* sequence;          // each sequence once in a batch; room for the tokens was reserved
-  std::span<const TokenId> tokens;  // at least one, each within the vocabulary; one alone in decoding
+  gpu::Sequence* sequence;  // each sequence at most once in a batch; capacity for the tokens is reserved
+  std::span<const TokenId> tokens;  // at least one, each within the vocabulary; exactly one when decoding
   Logits logits = Logits::kLast;
-  AdapterKey adapter = 0;  // one that was added; the same for all slices of a sequence
+  AdapterKey adapter = 0;  // 0, or a key that was added; constant for a sequence
 
-  /// [hidden], where it is not null and the rules say so: gets the last token's hidden state behind the final norm, or
-  /// has those of all tokens added, one after the other.
+  /// f32 [hidden], or null. Receives the hidden state of the last token after the final norm; with
+  /// adds_hidden, the hidden states of all tokens are added to it in order. Requires:
+  /// ModelRules::gives_hidden.
   float* hidden = nullptr;
   bool adds_hidden = false;
 
-  /// Of a prompt that will be compacted, in prefill: remembers what that needs of the slice's tokens. Null: nothing.
+  /// Prefill of a prompt that will be compacted: records what compaction needs of the slice's tokens. Null:
+  /// none.
   PromptTail* tail = nullptr;
 
-  /// Ascending, in prefill, where the rules say so.
+  /// Prefill only, ascending. Requires: ModelRules::exports_slots.
   std::span<const SlotExport> exports{};
 
-  /// In prefill, with the logits of its last token, of a model that draws(): how the next token is chosen. The choice goes
-  /// to `drawn`, and the slice has no row of logits. Null: it has one.
+  /// Prefill only, for a model that draws(), with the logits of the last token: how to sample the next token.
+  /// The result goes to `drawn`, and the slice gets no row of logits. Null: it gets one.
   const DrawPlan* plan = nullptr;
   std::optional<DrawnToken>* drawn = nullptr;
 };
 
 enum class Phase : std::uint8_t { kPrefill, kDecode };
 
-/// One token for each of several sequences. Where a plan says how, the device may choose the next token
-/// itself and give no logits. A plan whose mask is not there when the device would choose is not kept to.
+/// One token for each of several sequences. Where a plan is given, the device may sample the next token
+/// itself and return no logits. A plan whose mask is not ready at sampling time is ignored.
 struct DecodePass {
   using Drawn = DrawnToken;
 
   std::vector<Slice> slices{};
   std::vector<std::optional<DrawPlan>> plans{};  // [slices]
 
-  std::vector<std::optional<Drawn>> drawn{};  // [slices]; filled in
-  std::span<const float> logits{};            // rows of those that were not drawn, in order; filled in
+  std::vector<std::optional<Drawn>> drawn{};  // [slices]; output
+  std::span<const float> logits{};  // output: rows of the slices not sampled on the device, in order
 };
 
-/// What holds of a model on its device, apart from its speed. Each field answers one question, and none follows from
-/// another.
+/// Properties of a model on its device, other than speed. The fields are independent of each other.
 struct ModelRules {
-  std::uint32_t grid = 1;           // tokens: where prefill slices may begin, and canonical snapshots stand
-  bool phases_mix = true;           // prefill slices and decoded tokens may share a pass: the same bits
-  bool decode_is_canonical = true;  // a decoded state has the bits of a prefilled one, and may be shared
-  bool replays_decoding = true;  // what was decoded can be prefilled again in the same bits; else it is saved
-  bool gives_hidden = false;     // Slice::hidden is filled in
-  bool exports_slots = false;    // Slice::exports are written: a slice need not end where a state is wanted
-  bool computes_aside = false;   // a pass is waited for on another thread, while the model's owner goes on
+  // tokens; prefill slices begin and canonical snapshots are taken at multiples of it
+  std::uint32_t grid = 1;
+  bool phases_mix = true;  // prefill slices and decoded tokens may share a pass without changing bits
+  // a decoded state is bitwise identical to a prefilled one and may be shared
+  bool decode_is_canonical = true;
+  bool replays_decoding = true;  // re-prefilling decoded tokens restores their state bit for bit
+  bool gives_hidden = false;     // Slice::hidden is supported
+  bool exports_slots = false;    // Slice::exports are supported: a slice need not end where a state is wanted
+  bool computes_aside = false;   // another thread may wait for a pass while the model's owner continues
 };
 
 class Model {
@@ -102,17 +104,19 @@ class Model {
   const StateLayout& state() const { return state_; }
   const ComputeOptions& options() const { return options_; }
 
-  /// Rows of logits [vocab] for the slices that ask and were not drawn from, in their order; valid until the next call of the phase.
+  /// Returns rows of logits [vocab], in order, for the slices that ask for them and were not sampled; valid
+  /// until the next call for the phase.
   virtual std::span<const float> forward(std::span<const Slice> slices, Phase phase = Phase::kPrefill) = 0;
 
-  /// The decode phase; the slices want the logits of their one token. Valid until the next call.
+  /// Decodes one token per slice; every slice asks for the last token's logits. Results are valid until the
+  /// next call.
   virtual void decode(DecodePass& pass) {
     pass.logits = forward(pass.slices, Phase::kDecode);
     pass.drawn.assign(pass.slices.size(), std::nullopt);
   }
 
-  /// forward() of prefills and decode() of other sequences, of a model whose phases do not mix: at the same time where
-  /// the device can.
+  /// Runs forward() for `prefills` and decode() for other sequences, concurrently if the device can. For
+  /// models whose phases do not mix.
   virtual std::span<const float> prefill_beside(std::span<const Slice> prefills, DecodePass& decodes) {
     const std::span<const float> logits = forward(prefills);
     decode(decodes);
@@ -121,33 +125,34 @@ class Model {
 
   // -- compaction: between passes, on the thread that owns the device
 
-  /// Writes what is kept of the sequence's keys and values to the pages that are given; the sequence itself stays as it is.
-  /// Where why_not_compacted() says nothing against it. Throws std::bad_alloc.
+  /// Writes the kept keys and values of a sequence to the given pages; the sequence does not change.
+  /// Requires: why_not_compacted() is empty. Throws std::bad_alloc.
   virtual void compact(const Compaction& compaction);
-  /// Empty: prompts can be compacted.
+  /// Returns why prompts cannot be compacted; empty if they can.
   virtual std::string why_not_compacted() const;
 
-  /// Whether decode() looks at plans, and prefills at those of slices.
+  /// True if decode() honors DecodePass::plans and prefill honors Slice::plan.
   virtual bool draws() const { return false; }
 
-  /// To be called by a thread before it computes.
+  /// A thread calls this before it computes.
   virtual void bind_thread() {}
 
-  // -- adapters: slices may choose one of several; a row depends on its own alone, and without one has the bits
-  // that it has in a model without adapters. Between passes, on the thread that owns the device.
+  // -- adapters, called between passes on the thread that owns the device. Slices may choose different
+  // adapters; a row depends on its own adapter only, and without one it is bitwise identical to a model that
+  // has no adapters.
 
-  /// `key` is above 0, and new. Throws LoadError for an adapter that this model cannot compute with, by the name of
-  /// the matrix; std::bad_alloc.
+  /// Requires: `key` > 0 and not in use. Throws LoadError, naming the matrix, for an adapter this model does
+  /// not support; std::bad_alloc.
   virtual void add_adapter(AdapterKey key, const Adapter& adapter);
-  /// No slice chooses it any more.
+  /// Requires: no slice uses the adapter any more.
   virtual void remove_adapter(AdapterKey) {}
-  /// Of the device's memory.
+  /// Bytes of device memory the adapter takes.
   virtual std::uint64_t adapter_bytes(const Adapter& adapter) const { return adapter.bytes(); }
 
   virtual ModelRules rules() const = 0;
 
-  /// Names all that decides the bits of its results beside weights, options and the build: which kernels, and on
-  /// what. Constant once the model is loaded.
+  /// Names everything that decides the bits of the results except weights, options and the build: the kernels
+  /// and the hardware they depend on. Constant after loading.
   virtual std::string arithmetic() const = 0;
 
  protected:
@@ -159,8 +164,8 @@ class Model {
   StateLayout state_;
 };
 
-/// Loads a model onto the CPU. `threads` must outlive the model. `packers` bring weights into order meanwhile, for a caller whose
-/// `threads` are at work; null: `threads` do. Throws LoadError.
+/// Loads a model on the CPU. `threads` must outlive it. `packers` pack the weights while the caller's
+/// `threads` are busy; null: `threads` do. Throws LoadError.
 std::unique_ptr<Model> load_on_cpu(const std::filesystem::path& path, const ComputeOptions& options,
                                    gpu::Threads& threads, gpu::Threads* packers = nullptr,
                                    const LoadProgress& progress = {});

@@ -1,16 +1,17 @@
 #pragma once
-// A state that a pass leaves inside a slice.
+// A request for the state at a position inside a prefill slice.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace reprise::models {
 
-/// A place inside a prefill slice whose per-sequence state is wanted, with the bits that a slice which ends there leaves.
+/// The per-sequence state wanted after some tokens of a prefill slice; bitwise identical to a slice ending
+/// there.
 struct SlotExport {
-  std::uint32_t after;  // tokens of the slice: on the grid, and not all of them
-  std::byte* slot;      // of the same memory as the sequence's, and zeros; gets every layer's part
-  /// Likewise a page, for the tokens of the last one where the place is inside of it; null: it is not.
+  std::uint32_t after;  // tokens of the slice: a multiple of the grid, fewer than all
+  std::byte* slot;      // zeroed, in the same memory as the sequence's slot; each layer writes its part
+  /// Zeroed page for the last, partial page of tokens; null if the position is at a page boundary.
   std::byte* tail = nullptr;
 };
 

@@ -9,12 +9,11 @@ namespace reprise::models {
 
 gpu::WeightView view_of(const Tensor& tensor) {
   const std::size_t columns = tensor.shape.back();
-  return {
-      .format = format_of(tensor.type),  // not null: the checkpoint has refused what cannot be computed with
-      .rows = columns == 0 ? 0 : tensor.elements() / columns,
-      .columns = columns,
-      .data = tensor.bytes.data(),
-      .scales = tensor.scales.data()};
+  return {.format = format_of(tensor.type),  // not null: Checkpoint::tensor() refuses unsupported types
+          .rows = columns == 0 ? 0 : tensor.elements() / columns,
+          .columns = columns,
+          .data = tensor.bytes.data(),
+          .scales = tensor.scales.data()};
 }
 
 std::shared_ptr<const void> owner_of(const Tensor& tensor) {

@@ -1,7 +1,5 @@
 #pragma once
-// Tensors of a checkpoint as weights in their formats, and small ones as plain numbers.
-//
-// Threading: pure functions.
+// Converts tensors of model files to weight views, and small tensors to f32.
 
 #include <memory>
 #include <string>
@@ -14,17 +12,17 @@ namespace reprise::models {
 class Checkpoint;
 struct Tensor;
 
-/// A tensor as a weight: its last dimension are the columns, all others rows.
+/// Views a tensor as a weight matrix: the last dimension is columns, all others are rows.
 gpu::WeightView view_of(const Tensor& tensor);
 
-/// Who holds its bytes and scales; null: the checkpoint does.
+/// Owner of the tensor's bytes and scales; null: the checkpoint owns them.
 std::shared_ptr<const void> owner_of(const Tensor& tensor);
 
-/// A tensor of few elements, as f32.
+/// A small tensor as f32.
 std::vector<float> load_vector(const Checkpoint& checkpoint, const std::string& name);
 
-/// The weights of a depthwise convolution over time, as its kernel wants them: from a tensor [channels, 1, taps], [taps,
-/// channels]. Throws LoadError.
+/// The weights of a causal depthwise convolution in the layout of its kernel: transposes the tensor `name`,
+/// [channels, 1, taps], to [taps, channels]. Throws LoadError.
 std::vector<float> load_conv_taps(const Checkpoint& checkpoint, const std::string& name);
 
 }  // namespace reprise::models

@@ -1,4 +1,4 @@
-// What the files of an adapter say (GGUF, PEFT), and how that becomes changes of the model's parts.
+// Reads adapter files (GGUF, PEFT) and maps their changes to the model's matrices.
 
 #include "models/adapters/adapter.h"
 
@@ -29,13 +29,13 @@
 namespace reprise::models {
 namespace {
 
-// What the files of an adapter say, before it is known whether they fit the model.
+// Contents of an adapter's files, before they are matched with a model.
 struct AdapterFile {
   enum class Names : std::uint8_t { kHf, kGguf };
 
   // A change of one stored matrix.
   struct Change {
-    std::string target{};  // the stored matrix, with ".weight": in Hugging Face's names behind all prefixes
+    std::string target{};             // stored matrix, with ".weight"; Hugging Face names without prefixes
     const StoredTensor* a = nullptr;  // [rank, inputs]; into `tensors`
     const StoredTensor* b = nullptr;  // [outputs, rank]
     float scale = 1;
@@ -48,26 +48,26 @@ struct AdapterFile {
 
 constexpr std::uint64_t kLargestRank = 4096;
 
-// Brings the halves of each change together; what has no other half is refused.
+// Collects the A and B halves of each change; a half without its counterpart is an error.
 class ChangePairs {
  public:
   explicit ChangePairs(const TensorSource& tensors) : tensors_(tensors) {}
 
   enum class Half : std::uint8_t { kA, kB };
-  // `name`: the change, as the file has it. Throws LoadError for one that is there already.
+  // `name`: the change's name in the file. Throws LoadError for a duplicate.
   void add(std::string_view name, Half half, const StoredTensor& tensor);
   struct Pair {
     std::string name;
     const StoredTensor* a = nullptr;
     const StoredTensor* b = nullptr;
   };
-  // In the file's order; ranks agree. Throws LoadError.
+  // Returns the pairs in the file's order, with matching ranks. Throws LoadError.
   std::vector<Pair> take();
 
  private:
   const TensorSource& tensors_;
   std::vector<Pair> pairs_;
-  std::unordered_map<std::string, std::size_t> index_;  // name -> place in pairs_
+  std::unordered_map<std::string, std::size_t> index_;  // index in pairs_ by name
 };
 
 void ChangePairs::add(std::string_view name, Half half, const StoredTensor& tensor) {
@@ -129,8 +129,8 @@ void check_family(const GgufMetadata& metadata, const ModelConfig& config) {
                   "is an adapter for the architecture '" + found + "'; the model has " + config.architecture);
 }
 
-// A GGUF adapter, as llama.cpp's converter writes it: the tensors of a change are called after the base's GGUF tensor,
-// "blk.3.attn_q.weight.lora_a" [rank, inputs] and ".lora_b" [outputs, rank], and arranged like it.
+// Reads a GGUF adapter as llama.cpp's converter writes it. Tensors are named after the base model's GGUF
+// tensor, "blk.3.attn_q.weight.lora_a" [rank, inputs] and ".lora_b" [outputs, rank], and laid out like it.
 AdapterFile read_gguf_adapter(const std::filesystem::path& path, const ModelConfig& config) {
   Gguf file = Gguf::open(path);
   const GgufMetadata& metadata = file.metadata();
@@ -156,7 +156,7 @@ AdapterFile read_gguf_adapter(const std::filesystem::path& path, const ModelConf
               is_a ? ChangePairs::Half::kA : ChangePairs::Half::kB, tensor);
   }
   for (const ChangePairs::Pair& pair : pairs.take()) {
-    // An alpha of 0 stands for none.
+    // alpha = 0 means no scaling.
     const double scale = alpha == 0 ? 1 : alpha / static_cast<double>(pair.a->shape[0]);
     out.changes.push_back(
         {.target = pair.name, .a = pair.a, .b = pair.b, .scale = static_cast<float>(scale)});
@@ -168,7 +168,7 @@ AdapterFile read_gguf_adapter(const std::filesystem::path& path, const ModelConf
 
 constexpr std::string_view kWrapper = "base_model.model.";
 
-// What stands before the names of a text model in one file or another.
+// Prefixes before a text model's names in various files.
 constexpr std::array<std::string_view, 4> kPrefixes{"model.", "language_model.", "backbone.", "text_model."};
 
 [[noreturn]] void refuse(const JsonPlace& value, const std::string& shown) {
@@ -179,7 +179,7 @@ void refuse_true(const JsonPlace& config, std::string_view key) {
   if (config.boolean_or(key, false)) refuse(config.at(key), "true");
 }
 
-// Something in it: a list or object that is not empty, or any other value.
+// Fails if the key is set, unless to an empty list or object.
 void refuse_filled(const JsonPlace& config, std::string_view key) {
   const std::optional<JsonPlace> value = config.find(key);
   if (!value) return;
@@ -196,7 +196,7 @@ void refuse_filled(const JsonPlace& config, std::string_view key) {
   refuse(*value, value->is(JsonPlace::Kind::kString) ? "'" + value->text() + "'" : "this value");
 }
 
-// These change the base's own weights when they are set up, so that what is stored is not the whole change.
+// These initializations change the base's own weights, so the stored tensors are not the whole change.
 void refuse_other_bases(const JsonPlace& config) {
   const std::optional<JsonPlace> init = config.find("init_lora_weights");
   if (!init || !init->is(JsonPlace::Kind::kString)) return;
@@ -206,7 +206,7 @@ void refuse_other_bases(const JsonPlace& config) {
   refuse(*init, "'" + init->text() + "', which adapts weights other than the model's,");
 }
 
-// What the config says of one matrix, by the first pattern that fits it.
+// Per-matrix settings in the config; the first matching pattern applies.
 class Patterns {
  public:
   Patterns(const JsonPlace& config, std::string_view key) : place_(config.find(key)) {
@@ -241,7 +241,7 @@ class Scales {
         alphas_(config, "alpha_pattern"),
         file_(config.file()) {}
 
-  /// `a` is the half that tells the rank.
+  /// `a` is the half that has the rank.
   float of(const std::string& module, const StoredTensor& a, const std::string& tensors) const {
     const double rank = ranks_.of(module, rank_);
     if (rank != static_cast<double>(a.shape[0])) {
@@ -279,7 +279,7 @@ void check_config(const JsonPlace& config) {
   refuse_other_bases(config);
 }
 
-// Whether target_modules speaks of the module; patterns, which are one text, are not looked into.
+// False if `target_modules` is a list without the module; a string pattern is not checked.
 bool is_target(const JsonPlace& config, const std::string& module) {
   const std::optional<JsonPlace> targets = config.find("target_modules");
   if (!targets || !targets->is(JsonPlace::Kind::kArray)) return true;
@@ -294,7 +294,7 @@ struct HalfName {
   ChangePairs::Half half;
 };
 
-// "MODULE.lora_A.weight", or with an adapter's name, "MODULE.lora_A.default.weight"; nothing for another name.
+// Parses "MODULE.lora_A.weight" or, with an adapter name, "MODULE.lora_A.default.weight"; nullopt otherwise.
 std::optional<HalfName> half_of(std::string_view name) {
   if (!name.ends_with(".weight")) return std::nullopt;
   name.remove_suffix(std::string_view(".weight").size());
@@ -321,7 +321,7 @@ std::string without_prefixes(std::string_view module) {
   return std::string(module);
 }
 
-// A PEFT folder. Its config says how the halves are scaled; which matrices they change, the names of the tensors say:
+// Reads a PEFT folder. The config has the scales, the tensors' names the changed matrices:
 //   base_model.model.PREFIX.layers.3.self_attn.q_proj.lora_A.weight
 AdapterFile read_peft_adapter(const std::filesystem::path& folder) {
   const JsonPlace config = JsonPlace::read(folder / "adapter_config.json");
@@ -355,22 +355,20 @@ AdapterFile read_peft_adapter(const std::filesystem::path& folder) {
   return out;
 }
 
-// -- the model's parts: who is changed, and how its rows and columns lie
+// -- the model's matrices: which ones a change applies to, and their stored layout
 
-/// A matrix of the model as a part of what a file stores.
 struct TargetMatrix {
   const TensorSpec* spec;
   const StoredAs* place;
 };
 
-/// The matrices of a model by the names that files have for them.
+/// The model's matrices by their stored names.
 class Targets {
  public:
   Targets(const ModelConfig& config, AdapterFile::Names names) {
     const bool hf = names == AdapterFile::Names::kHf;
     embedding_ = hf ? config.embedding + ".weight" : "token_embd.weight";
-    if (config
-            .tied()) {  // a head without a tensor of its own: what it multiplies by can be changed all the same
+    if (config.tied()) {  // the LM head has no tensor of its own but can be adapted
       head_ = {.name = "lm_head.weight", .shape = {config.vocab, config.hidden}};
       add(head_, as_is_, hf ? "lm_head.weight" : "output.weight");
     }
@@ -386,7 +384,7 @@ class Targets {
   Targets(const Targets&) = delete;
   Targets& operator=(const Targets&) = delete;
 
-  /// Empty: none of the model's.
+  /// The matrices stored under this name; empty: none of the model's.
   const std::vector<TargetMatrix>& named(const std::string& stored) const {
     static const std::vector<TargetMatrix> kNone;
     const auto found = places_.find(stored);
@@ -409,7 +407,7 @@ std::span<const std::byte> bytes_of(const AdapterMatrix& matrix) {
   return {matrix.data.get(), matrix.view.bytes()};
 }
 
-/// F32, F16 and BF16 stay; other types are widened.
+/// Keeps F32, F16 and BF16; converts other types to F32.
 AdapterMatrix matrix_of(DType type, std::size_t rows, std::size_t columns,
                         std::shared_ptr<const std::byte[]> data) {
   gpu::WeightView view{.format = format_of(type), .rows = rows, .columns = columns, .data = data.get()};
@@ -423,7 +421,7 @@ AdapterMatrix matrix_of(DType type, std::size_t rows, std::size_t columns,
           widened};
 }
 
-/// The rows that belong to a matrix of the model, in Hugging Face's order.
+/// The rows of one of the model's matrices, in Hugging Face's order.
 AdapterMatrix arranged(const StoredTensor& stored, const std::vector<std::span<const std::byte>>& rows,
                        const Shape& shape, const GgufLayout& layout) {
   std::vector<std::byte> together;
@@ -463,7 +461,7 @@ class Binder {
     const std::vector<TargetMatrix>& matrices = targets_.named(change.target);
     if (matrices.empty()) refuse(*change.a, "the model has no matrix " + change.target);
     for (const StoredTensor* tensor : {change.a, change.b}) check_values(*tensor);
-    AdapterMatrix shared;  // A as it is stored
+    AdapterMatrix shared;  // A as stored
     for (const TargetMatrix& matrix : matrices) bind(change, matrix, shared);
   }
 

@@ -1,7 +1,5 @@
 #pragma once
-// The keys of grouped-query attention.
-//
-// Threading: pure functions. What is wrong ends in a LoadError.
+// Reads the hyperparameters of grouped-query attention. Errors are LoadErrors.
 
 #include <optional>
 
@@ -12,13 +10,13 @@ namespace reprise::models {
 
 struct AttentionKeys {
   std::size_t hidden = 0;
-  /// Where config.json is silent; none, and for GGUF always: hidden / heads.
+  /// Default of config.json; nullopt, and for GGUF files without the key: hidden / heads.
   std::optional<std::size_t> hf_head_dim{};
-  /// A layer that has attention: of its tensors GGUF learns whether there are biases.
+  /// Index of a layer with attention; GGUF has biases if this layer has the tensors.
   std::size_t layer = 0;
 };
 
-/// Heads, sizes and biases; name, norms, gate and rope are left for the family to fill in.
+/// Returns heads, sizes and biases; the family fills in name, norms, gate and rope.
 AttentionSpec read_attention(const ConfigSource& source, const AttentionKeys& keys);
 
 }  // namespace reprise::models

@@ -1,5 +1,5 @@
-// Finds the family that a source names, lets it describe the model, and reads what the source says about special tokens and
-// sampling.
+// Finds the family named by a config and lets it describe the model; reads special tokens and sampling
+// settings.
 
 #include "models/arch/config.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 using Complain = std::function<void(const std::string& reason)>;  // throws
 
-// -1 means none. `fail` gets any other value outside the vocabulary.
+// Converts a token id; -1 means none. Calls `fail` for any other value outside the vocabulary.
 std::optional<std::int32_t> token_id(std::int64_t value, std::size_t vocab, const Complain& fail) {
   if (value == -1) return std::nullopt;
   if (value < 0 || static_cast<std::uint64_t>(value) >= vocab) {
@@ -38,7 +38,7 @@ std::vector<std::int32_t> ids(const JsonPlace& json, std::size_t vocab) {
   return out;
 }
 
-// The first of the sources that speaks of the token decides.
+// Token ids; for each key the first source that has it is used.
 TokenIds tokens_of(const std::vector<JsonPlace>& sources, std::size_t vocab) {
   TokenIds out;
   const auto find = [&](std::string_view key) -> std::optional<JsonPlace> {
@@ -53,7 +53,7 @@ TokenIds tokens_of(const std::vector<JsonPlace>& sources, std::size_t vocab) {
     if (!all.empty()) out.bos = all.front();
   }
   if (const auto pad = find("pad_token_id")) {
-    // Nothing is ever padded, so a pad token outside the vocabulary does no harm.
+    // Padding is never used, so a pad token outside the vocabulary is ignored.
     const std::int64_t id = pad->is(JsonPlace::Kind::kInt) ? pad->integer() : -1;
     if (id >= 0 && static_cast<std::uint64_t>(id) < vocab) out.pad = static_cast<std::int32_t>(id);
   }
@@ -91,7 +91,7 @@ SamplingWishes sampling_of(const JsonPlace& generation) {
   SamplingWishes out;
   if (const auto found = generation.find("top_k")) {
     if (found->integer() < -1) found->fail("is out of range");
-    out.top_k = std::max<std::int64_t>(found->integer(), 0);  // 0 and -1 both mean: no limit
+    out.top_k = std::max<std::int64_t>(found->integer(), 0);  // 0 and -1 mean no limit
   }
   out.temperature = number_within(generation, "temperature", 0, 1e6);
   if (!generation.boolean_or("do_sample", true)) out.temperature = 0;
@@ -119,7 +119,7 @@ SamplingWishes sampling_of(const GgufMetadata& metadata) {
   return out;
 }
 
-/// Token ids lie within the vocabulary. generation_config.json speaks before config.json.
+/// Token ids, checked against the vocabulary. generation_config.json overrides config.json.
 TokenIds read_token_ids(const ConfigSource& source, std::size_t vocab) {
   if (const GgufSource* gguf = source.gguf()) return tokens_of(gguf->metadata(), vocab);
   const HfSource& hf = *source.hf();
@@ -130,7 +130,6 @@ TokenIds read_token_ids(const ConfigSource& source, std::size_t vocab) {
   return tokens_of(places, vocab);
 }
 
-/// What the model's authors recommend.
 SamplingWishes read_recommended_sampling(const ConfigSource& source) {
   if (const GgufSource* gguf = source.gguf()) return sampling_of(gguf->metadata());
   if (const auto& generation = source.hf()->generation()) return sampling_of(*generation);
@@ -174,7 +173,7 @@ const Family& family_of_architecture(const Gguf& file, std::string_view name,
   throw LoadError(file.path(), "general.architecture", unknown(name, known));
 }
 
-// The part that describes the text model: the whole, or `text_config` of a model around it.
+// The text model's part of config.json: all of it, or `text_config` of a wrapper model.
 JsonPlace text_part(const JsonPlace& config, std::span<const Family> families) {
   const std::string type = config.text_or("model_type", "");
   const bool wrapped = std::any_of(families.begin(), families.end(), [&](const Family& family) {

@@ -1,12 +1,10 @@
 #pragma once
-// A model described, whatever its family and whatever device will compute it: sizes, layers, embedding and
-// head, the tensors it consists of, and what its authors say about tokens and sampling. Read from a Hugging
-// Face config.json or from GGUF metadata by the family that the source names (models/arch/families.h), and
-// validated: a ModelConfig that exists describes a model that can be built.
+// Description of a model, independent of family and device: sizes, layers, embedding and LM head, the tensors
+// it consists of, and the authors' settings for tokens and sampling. Read from a Hugging Face config.json or
+// GGUF metadata by the family the source names (models/arch/families.h), and validated: every ModelConfig
+// describes a model that can be built.
 //
-// Sizes are counted in elements, heads, layers or tokens, never in bytes.
-//
-// Threading: a plain value; immutable once it has been read.
+// Sizes count elements, heads, layers or tokens, never bytes.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,47 +26,44 @@ class JsonPlace;
 struct TokenIds {
   std::optional<std::int32_t> bos;
   std::optional<std::int32_t> pad;
-  std::vector<std::int32_t> eos;  // any of them ends a generation
+  std::vector<std::int32_t> eos;  // each ends generation
 };
 
 struct ModelConfig {
   std::string architecture;  // name of the family
   std::size_t hidden = 0;
   std::size_t vocab = 0;
-  std::size_t context_length = 0;  // positions it was made for
+  std::size_t context_length = 0;  // maximum positions the model was trained for
 
-  // The way of a token: a row of the embedding, a norm where there is one, the layers, the final norm, a product
-  // with the head. Both matrices are [vocab, hidden] and named without ".weight"; where they are tied they are
-  // the same.
+  // Forward pass: embedding row, optional norm, layers, final norm, LM head. Embedding and head are [vocab,
+  // hidden], named without ".weight"; if they are tied, the names are equal.
   std::string embedding = "embed_tokens";
-  std::optional<NormSpec> embedding_norm{};  // of its row; none: as it is
+  std::optional<NormSpec> embedding_norm{};  // applied to the embedding row; nullopt: none
   std::vector<LayerSpec> layers;
   NormSpec final_norm;
   std::string head = "lm_head";
-  bool head_may_differ = false;  // tied as it is, a head that a folder has beside the embedding counts
+  bool head_may_differ = false;  // although tied, use an LM head that a folder has in addition
 
-  // Numbers of the whole model. x = multiplier * row of the embedding; logits = soft_cap(multiplier * head(x)),
-  // soft_cap(l) = cap tanh(l / cap).
+  // x = embedding_multiplier * row; logits = soft_cap(logit_multiplier * head(x)), soft_cap(l) = cap tanh(l /
+  // cap).
   float embedding_multiplier = 1;
   float logit_multiplier = 1;
-  std::optional<float> logit_cap{};  // positive; none: as they are
+  std::optional<float> logit_cap{};  // positive; nullopt: no soft cap
 
-  std::vector<TensorSpec> tensors;  // all that the above name, in the order of use
-  std::vector<std::string>
-      ignored{};  // tensors of a layer that files have and no part needs, as GGUF names them
+  std::vector<TensorSpec> tensors;     // all tensors named above, in order of use
+  std::vector<std::string> ignored{};  // GGUF names of layer tensors that files have but no part needs
 
   TokenIds tokens;
-  SamplingWishes sampling;  // what the model's authors recommend
+  SamplingWishes sampling;  // recommended by the model's authors
 
   bool tied() const { return head == embedding; }
 
-  /// `generation` is generation_config.json where there is one; its token ids win over config.json's. Throws
-  /// LoadError.
+  /// `generation` is generation_config.json or null; its token ids override config.json's. Throws LoadError.
   static ModelConfig from_hf(const JsonPlace& config, const JsonPlace* generation = nullptr,
                              std::span<const Family> known = families());
 
-  /// By the tensors it also learns what the metadata leaves out: vocabulary, ties, biases, rope factors.
-  /// Throws LoadError.
+  /// The file's tensors supply what the metadata omits: vocabulary size, tied embeddings, biases, rope
+  /// factors. Throws LoadError.
   static ModelConfig from_gguf(const Gguf& file, std::span<const Family> known = families());
 };
 

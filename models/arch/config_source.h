@@ -1,9 +1,9 @@
 #pragma once
-// Where a family reads its hyper-parameters: a Hugging Face config.json or the metadata of a GGUF file. A key
-// has a name in each, so that a family reads it once. What the two say in different ways is read by the
-// functions beside (attention_keys.h, rope_keys.h, ...), which look at the source itself: hf() or gguf().
+// ConfigSource: hyperparameters from a Hugging Face config.json or GGUF metadata. A Key has a name in each,
+// so families read it once. What the two express differently is read by attention_keys.h, rope_keys.h, ...,
+// which access the source itself: hf() or gguf().
 //
-// What is wrong ends in a LoadError that names the file and the key as the file spells it.
+// Errors are LoadErrors that name the file and the key as spelled there.
 //
 // Threading: const access from any thread. A source refers to the files it was made from.
 
@@ -22,8 +22,8 @@ namespace reprise::models {
 class GgufSource;
 class HfSource;
 
-/// The largest value each kind of size may have. No product of two of them overflows, and no config can make
-/// us reserve memory out of proportion to a model that exists.
+/// Limits on sizes. Products of two of them do not overflow, and no config can cause allocations far beyond
+/// those of existing models.
 inline constexpr std::int64_t kMostLayers = 4096;
 inline constexpr std::int64_t kMostHeads = 65536;
 inline constexpr std::int64_t kLargestHeadDim = 65536;
@@ -32,10 +32,10 @@ inline constexpr std::int64_t kLargestVocab = 1 << 26;
 inline constexpr std::int64_t kLongestContext = (1ll << 31) - 1;  // a position has 31 bits
 inline constexpr std::int64_t kLargestConvKernel = 256;
 
-/// What a key is called; empty where a source has no such key.
+/// A key's names; empty if a kind of source does not have it.
 struct Key {
-  std::string_view hf;    // in the part of config.json that describes the text model
-  std::string_view gguf;  // behind the name of the architecture and a dot
+  std::string_view hf;    // in the part of config.json for the text model
+  std::string_view gguf;  // after the prefix "<architecture>."
 };
 
 class ConfigSource {
@@ -43,9 +43,9 @@ class ConfigSource {
   virtual ~ConfigSource() = default;
 
   virtual bool has(const Key& key) const = 0;
-  /// A number from 1 to `most`.
+  /// Returns a number from 1 to `most`; fails otherwise.
   virtual std::size_t count(const Key& key, std::int64_t most) const = 0;
-  /// The same, for all layers at once or, in GGUF, one for each of which all but 0 are equal.
+  /// Like count(), but GGUF may have one value per layer, of which all but zeros must be equal.
   virtual std::size_t uniform(const Key& key, std::int64_t most) const = 0;
   virtual double number(const Key& key) const = 0;
   virtual bool boolean(const Key& key) const = 0;
@@ -56,10 +56,10 @@ class ConfigSource {
   double number_or(const Key& key, double fallback) const { return has(key) ? number(key) : fallback; }
   bool boolean_or(const Key& key, bool fallback) const { return has(key) ? boolean(key) : fallback; }
 
-  /// Whether a layer has a bias: config.json says so, a GGUF file has the tensor.
+  /// True if layers have a bias: config.json has `hf_key` set, a GGUF file has the tensor.
   virtual bool has_bias(std::string_view hf_key, std::string_view gguf_tensor) const = 0;
 
-  /// The key as this source spells it, for errors that speak of two.
+  /// The key as spelled in this source, for errors that name two keys.
   virtual std::string name(const Key& key) const = 0;
   [[noreturn]] virtual void fail(const Key& key, const std::string& reason) const = 0;
 
@@ -67,10 +67,9 @@ class ConfigSource {
   virtual const GgufSource* gguf() const { return nullptr; }
 };
 
-/// Hugging Face's config.json and generation_config.json.
 class HfSource : public ConfigSource {
  public:
-  /// `text` is the part of `config` that describes the text model.
+  /// `text` is the part of `config` for the text model.
   HfSource(JsonPlace config, JsonPlace text, std::optional<JsonPlace> generation)
       : config_(std::move(config)), text_(std::move(text)), generation_(std::move(generation)) {}
 
@@ -86,7 +85,7 @@ class HfSource : public ConfigSource {
   [[noreturn]] void fail(const Key& key, const std::string& reason) const override;
   const HfSource* hf() const override { return this; }
 
-  /// Of a key that goes by two names, the one that is there; the first if neither is.
+  /// The one of two spellings that exists; `first` if neither does.
   Key either(std::string_view first, std::string_view second) const {
     return has({second, ""}) && !has({first, ""}) ? Key{second, ""} : Key{first, ""};
   }
@@ -101,10 +100,11 @@ class HfSource : public ConfigSource {
   std::optional<JsonPlace> generation_;
 };
 
-/// A number from 1 to `most`; `place` fails otherwise.
+/// Returns a number from 1 to `most`; calls place.fail() otherwise.
 std::size_t count_at(const JsonPlace& place, std::int64_t most);
 
-/// The metadata of a GGUF file under the name of its architecture ("qwen35."), as llama.cpp's converter writes it.
+/// GGUF metadata as llama.cpp's converter writes it: keys are prefixed with the architecture's name
+/// ("qwen35.").
 class GgufSource : public ConfigSource {
  public:
   /// The file must outlive the source.

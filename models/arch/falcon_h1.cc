@@ -1,9 +1,10 @@
-// Falcon-H1: attention and Mamba-2 side by side in every layer, then SwiGLU, with a multiplier at nearly every place.
+// Falcon-H1: attention and Mamba-2 in parallel in every layer, then SwiGLU; most projections have a
+// multiplier.
 //
 //   x += attention_out * attention(attention_in * norm(x)) + ssm_out * mamba(ssm_in * norm(x))
 //   x += mlp_multipliers[1] * down(silu(mlp_multipliers[0] * gate(norm(x))) * up(norm(x)))
 //
-// llama.cpp's converter multiplies the weights by them, so a GGUF file has none.
+// llama.cpp's converter folds the multipliers into the weights, so GGUF files have none.
 
 #include "models/arch/attention_keys.h"
 #include "models/arch/config_source.h"
@@ -78,7 +79,7 @@ FalconH1Multipliers read_multipliers(const ConfigSource& source) {
   return out;
 }
 
-// `mamba_d_ssm` or, without it, `mamba_expand` times the hidden size; nothing: a GGUF file says it itself.
+// `mamba_d_ssm`, else `mamba_expand` times the hidden size; nullopt: the GGUF file has its own key.
 std::optional<std::size_t> read_inner_size(const ConfigSource& source, std::size_t hidden) {
   if (source.hf() == nullptr) return std::nullopt;
   if (source.has(kSsmSize)) return source.count(kSsmSize, kLargestSize);

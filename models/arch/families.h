@@ -1,8 +1,6 @@
 #pragma once
-// The families of models that are known, one row each. All that is known of a family is in one file, its own or
-// that of its relatives: which keys it reads, which tensors it has, which layers. No other code asks for a family's name.
-//
-// Threading: constants.
+// The supported model families. Everything specific to a family is in its file or a relative's: keys,
+// tensors, layers. No other code asks for a family's name.
 
 #include <span>
 #include <string_view>
@@ -14,16 +12,17 @@ class ConfigSource;
 struct ModelConfig;
 
 struct Family {
-  std::string_view name;                             // in reports
-  std::vector<std::string_view> hf_types{};          // model_type of the text model
-  std::vector<std::string_view> hf_wrapper_types{};  // model_type of a model around it, in `text_config`
-  std::vector<std::string_view> gguf_names{};        // general.architecture
+  std::string_view name;                     // for messages
+  std::vector<std::string_view> hf_types{};  // model_type of the text model
+  // model_type of a wrapper with the text model in `text_config`
+  std::vector<std::string_view> hf_wrapper_types{};
+  std::vector<std::string_view> gguf_names{};  // general.architecture
 
-  /// Describes the model: all of a ModelConfig but name, tokens and sampling. Throws LoadError.
+  /// Describes the model: everything in ModelConfig except name, tokens and sampling. Throws LoadError.
   ModelConfig (*read)(const ConfigSource& source) = nullptr;
 };
 
-// Each in the file of its name, or of its relatives.
+// Each is defined in the file of its name or of a relative.
 Family llama_family();
 Family qwen3_family();
 Family qwen3_5_family();
@@ -40,7 +39,7 @@ Family mamba2_family();
 Family falcon_h1_family();
 Family nemotron_h_family();
 
-/// All of them, in the order in which they are named to the user.
+/// All families, in the order shown to users.
 std::span<const Family> families();
 
 }  // namespace reprise::models

@@ -1,5 +1,5 @@
-// Jamba: Mamba's mixers, one layer in so many attends instead, without positions; a feed-forward part behind each,
-// in one layer of so many experts. Plain RMS norms, also over what chooses the weights of a scan.
+// Jamba: Mamba mixers, with one layer per period using attention without positions instead; each followed by
+// a feed-forward part, which is MoE once per period. Plain RMS norms, also of the scan's dt, B and C.
 
 #include <string>
 #include <vector>
@@ -18,9 +18,9 @@ namespace {
 constexpr Key kInnerNorms{"mamba_inner_layernorms", ""};
 constexpr Key kJambaExperts{"num_experts", "expert_count"};
 constexpr Key kJambaChosen{"num_experts_per_tok", "expert_used_count"};
-constexpr std::int64_t kMostJambaExperts = 1024;  // of a layer
+constexpr std::int64_t kMostJambaExperts = 1024;  // per layer
 
-/// Every layer whose number leaves `offset` when it is divided by `period`.
+/// True for every layer i with i % period == offset.
 std::vector<bool> periodic(const HfSource& hf, std::size_t layers, std::string_view period_key,
                            std::size_t period, std::string_view offset_key, std::int64_t offset) {
   period = hf.count_or({period_key, ""}, kMostLayers, period);
@@ -38,7 +38,7 @@ std::vector<bool> attention_layers(const ConfigSource& source, std::size_t layer
   if (const HfSource* hf = source.hf()) {
     return periodic(*hf, layers, "attn_layer_period", 8, "attn_layer_offset", 4);
   }
-  std::vector<bool> out(layers);  // a layer without key-value heads does not attend
+  std::vector<bool> out(layers);  // a layer without key-value heads is not attention
   const std::vector<LayerKind> kinds = read_layer_kinds(source, layers, 8);
   for (std::size_t i = 0; i < layers; ++i) out[i] = kinds[i] == LayerKind::kFullAttention;
   return out;
@@ -50,7 +50,7 @@ std::vector<bool> expert_layers(const ConfigSource& source, std::size_t layers) 
   return periodic(*source.hf(), layers, "expert_layer_period", 2, "expert_layer_offset", 1);
 }
 
-// The first layer that is, or is not, of a kind; their number: none is.
+// Index of the first layer whose flag equals `is`; layers.size() if none.
 std::size_t first_layer(const std::vector<bool>& layers, bool is) {
   std::size_t i = 0;
   while (i < layers.size() && layers[i] != is) ++i;
@@ -84,7 +84,7 @@ AttentionSpec read_jamba_attention(const ConfigSource& source, std::size_t hidde
   return read_attention(source, {.hidden = hidden, .layer = layer});
 }
 
-/// Each as wide as the feed-forward part of the other layers.
+/// Experts as wide as the dense feed-forward part.
 MoeSpec read_jamba_experts(const ConfigSource& source, const SwiGluSpec& mlp) {
   MoeSpec out;
   out.hidden = mlp.hidden;

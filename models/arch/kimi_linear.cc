@@ -1,8 +1,8 @@
-// Kimi-Linear: Kimi Delta Attention in most layers, latent attention without positions in the others; SwiGLU in the
-// first layers, experts chosen by a sigmoid behind them. Plain RMS norms.
+// Kimi-Linear: Kimi Delta Attention in most layers, latent attention without positions in the others; SwiGLU
+// in the first layers, MoE with a sigmoid router after them. Plain RMS norms.
 //
-// Configs name the layers in `layer_types` and `mlp_layer_types`, or, as first published, in `linear_attn_config`,
-// `first_k_dense_replace` and `moe_layer_freq`.
+// Configs list layer kinds in `layer_types` and `mlp_layer_types` or, in the first published form, in
+// `linear_attn_config`, `first_k_dense_replace` and `moe_layer_freq`.
 
 #include <algorithm>
 #include <optional>
@@ -29,7 +29,7 @@ constexpr Key kDenseFirst{"first_k_dense_replace", ""};
 constexpr Key kSparseEvery{"moe_layer_freq", ""};
 constexpr Key kWithoutRope{"mla_use_nope", ""};
 
-// A number that may be 0.
+// The number may be 0; `fallback` if the key is missing.
 std::size_t number_at(const HfSource& hf, const Key& key, std::size_t fallback) {
   const auto place = hf.text().find(key.hf);
   if (!place) return fallback;
@@ -38,7 +38,7 @@ std::size_t number_at(const HfSource& hf, const Key& key, std::size_t fallback) 
   return static_cast<std::size_t>(value);
 }
 
-// Of layers counted from 1, as `linear_attn_config` names them.
+// Sets the kind of layers listed in `linear_attn_config`, which counts from 1.
 void mark(const JsonPlace& named, LayerKind kind, std::vector<std::optional<LayerKind>>& kinds) {
   for (const std::int64_t layer : named.integers()) {
     if (layer < 1 || static_cast<std::size_t>(layer) > kinds.size()) {

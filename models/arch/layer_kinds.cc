@@ -18,7 +18,7 @@ LayerKind kind_of(const JsonPlace& word) {
   word.fail("unknown layer type '" + word.text() + "'");
 }
 
-// Nothing: config.json does not name them.
+// Kinds in `layer_types`; nullopt if config.json has no such key.
 std::optional<std::vector<LayerKind>> named_kinds(const HfSource& hf, std::size_t layers) {
   const std::optional<JsonPlace> words = hf.text().find("layer_types");
   if (!words) return std::nullopt;
@@ -31,7 +31,7 @@ std::optional<std::vector<LayerKind>> named_kinds(const HfSource& hf, std::size_
   return out;
 }
 
-// `attention.recurrent_layers`, or the layers without key-value heads.
+// Kinds by `attention.recurrent_layers`, or by layers without key-value heads.
 std::optional<std::vector<LayerKind>> named_kinds(const GgufSource& gguf, std::size_t layers) {
   const auto from_array = [&](const Key& key, const auto& values, auto is_linear) {
     const std::size_t blocks = gguf.count(kBlocks, kMostLayers);

@@ -1,8 +1,6 @@
 #pragma once
-// Which layers attend and which recur, where a model has both: Hugging Face's `layer_types`, and the several
-// ways in which GGUF files say it.
-//
-// Threading: pure functions. What is wrong ends in a LoadError.
+// Reads which layers are attention and which are recurrent: Hugging Face's `layer_types` or its GGUF
+// equivalents. Errors are LoadErrors.
 
 #include <cstdint>
 #include <vector>
@@ -13,11 +11,11 @@ namespace reprise::models {
 
 enum class LayerKind : std::uint8_t { kFullAttention, kLinearAttention };
 
-/// Of a model that has both. Where the source does not name them, layer i attends if (i + 1) is a multiple of
-/// its `full_attention_interval`, else of `interval`.
+/// Kinds of the layers of a hybrid model. If the source does not list them, layer i is attention if (i + 1)
+/// is a multiple of the source's `full_attention_interval`, or else of `interval`.
 std::vector<LayerKind> read_layer_kinds(const ConfigSource& source, std::size_t layers, std::size_t interval);
 
-/// Of a model that has attention alone.
+/// Fails if config.json lists layers of linear attention.
 void refuse_linear_attention(const ConfigSource& source, std::size_t layers);
 
 }  // namespace reprise::models

@@ -1,4 +1,4 @@
-// Llama: attention with rope on whole heads and SwiGLU in turn, each behind a plain RMS norm.
+// Llama: attention with full rope, then SwiGLU, each after a plain RMS norm.
 
 #include "models/arch/attention_keys.h"
 #include "models/arch/layer_kinds.h"

@@ -1,6 +1,6 @@
-// LongCat-Flash: a layer has twice latent attention and SwiGLU in turn. Experts beside the first of the two SwiGLUs
-// read what it reads, and what they make is added at the end of the layer. Some experts give back what they are
-// given. Plain RMS norms; rope on neighbouring elements; the latents of queries and of keys and values are scaled.
+// LongCat-Flash: each layer has latent attention and SwiGLU twice. Experts read the input of the first
+// SwiGLU, and their output is added at the end of the layer. Zero experts return their input. Plain RMS
+// norms; rope rotates adjacent elements; the latents of queries, keys and values are scaled.
 
 #include <cmath>
 #include <string>
@@ -26,7 +26,7 @@ constexpr Key kZeroKind{"zero_expert_type", ""};
 constexpr Key kLongcatNormalised{"norm_topk_prob", ""};
 constexpr Key kAttentionMethod{"attention_method", ""};
 
-// YaRN stretches the scores as well, where the config has `mscale_all_dim`.
+// YaRN's factor of the scores if the config has `mscale_all_dim`.
 double score_stretch(const HfSource& hf, const RopeConfig& rope) {
   const auto place = hf.text().find(hf.text().has("rope_parameters") ? "rope_parameters" : "rope_scaling");
   const double mscale = place ? place->number_or("mscale_all_dim", 0) : 0;

@@ -1,5 +1,5 @@
-// Mamba: nothing but its mixer, layer after layer, behind plain RMS norms. Falcon Mamba is the same with norms over
-// what chooses the scan's weights, which have no weights themselves.
+// Mamba: only its mixer in every layer, after a plain RMS norm. Falcon Mamba adds weightless norms of the
+// scan's dt, B and C.
 
 #include "models/arch/config_source.h"
 #include "models/arch/model_draft.h"
@@ -9,8 +9,8 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::size_t kMambaContext = 1u << 20;  // a state has no end; llama.cpp's number
-constexpr Key kMixerEps{"mixer_rms_eps", ""};    // GGUF files leave it out
+constexpr std::size_t kMambaContext = 1u << 20;  // unlimited; llama.cpp's value
+constexpr Key kMixerEps{"mixer_rms_eps", ""};    // missing in GGUF files
 constexpr Key kMixerNorms{"", "ssm.dt_b_c_rms"};
 
 ModelConfig read_mamba(const ConfigSource& source, bool mixer_norms) {
@@ -39,7 +39,7 @@ ModelConfig read_mamba(const ConfigSource& source, bool mixer_norms) {
   return draft.finish("norm_f");
 }
 
-// GGUF has one name for both.
+// GGUF has one architecture name for both.
 ModelConfig read_plain_mamba(const ConfigSource& source) {
   return read_mamba(source, source.boolean_or(kMixerNorms, false));
 }

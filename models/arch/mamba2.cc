@@ -1,7 +1,5 @@
-// Mamba-2: nothing but its mixer, layer after layer, behind plain RMS norms.
-//
-// Where there are several groups the norm inside of a mixer is over one group at a time, as the original and llama.cpp
-// have it.
+// Mamba-2: only its mixer in every layer, after a plain RMS norm. With several groups the mixer's inner norm
+// is per group, as in the original and llama.cpp.
 
 #include "models/arch/mamba2_keys.h"
 #include "models/arch/model_draft.h"
@@ -10,7 +8,7 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::size_t kMamba2Context = 1u << 20;  // a state has no end; llama.cpp's number
+constexpr std::size_t kMamba2Context = 1u << 20;  // unlimited; llama.cpp's value
 
 constexpr Mamba2Keys kMamba2Keys{.heads = "num_heads",
                                  .head_dim = "head_dim",

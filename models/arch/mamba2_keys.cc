@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kLargestSsmState = 65536;
 
-// In config.json: a number, or {"__float__": "Infinity"}, as some versions of transformers write it.
+// A number in config.json, or {"__float__": "Infinity"}, as some versions of transformers write it.
 double number_or_infinity(const JsonPlace& place) {
   if (!place.is(JsonPlace::Kind::kObject)) return place.number();
   const JsonPlace word = place.at("__float__");

@@ -1,16 +1,14 @@
 #pragma once
-// A model in the making: a family adds layer after layer, and the tensors that they name go into the list of
-// tensors beside them, in the order in which they are named.
+// Builder of a ModelConfig: a family adds layers in order, and the tensors they name are appended to the
+// model's tensor list.
 //
 //   draft.add_layer({{
 //       {.norm = draft.norm("input_layernorm", "attn_norm"), .parts = {draft.part("self_attn", attention)}},
 //       {.norm = draft.norm("post_attention_layernorm", "ffn_norm"), .parts = {draft.part("mlp", mlp)}},
 //   }});
 //
-// Names are those inside of a layer: "self_attn" becomes "layers.3.self_attn", "attn_norm" of GGUF becomes
+// Names are relative to the layer: "self_attn" becomes "layers.3.self_attn", GGUF's "attn_norm" becomes
 // "blk.3.attn_norm".
-//
-// Threading: one thread.
 
 #include <string>
 #include <utility>
@@ -21,18 +19,18 @@ namespace reprise::models {
 
 class ModelDraft {
  public:
-  /// `sizes` has everything but layers, final norm and tensors; `norm` is the kind of all norms.
+  /// `sizes` has everything but layers, final norm and tensors; `norm` is used for all norms.
   ModelDraft(ModelConfig sizes, const NormKind& norm) : model_(std::move(sizes)), norm_(norm) {
     tensors_.add(model_.embedding + ".weight", {model_.vocab, model_.hidden}, "token_embd.weight");
   }
 
-  /// Before the first layer.
+  /// Requires: called before the first layer is added.
   void add_embedding_norm(const std::string& name, const std::string& gguf) {
     model_.embedding_norm = NormSpec{name, model_.hidden, norm_};
     tensors_.add_norm(*model_.embedding_norm, gguf);
   }
 
-  /// A norm over the residual stream, for the layer to come. Some GGUF files call it `gguf` without ".weight".
+  /// A norm of the residual in the next layer. Some GGUF files name it without ".weight".
   NormSpec norm(const std::string& name, const std::string& gguf) {
     NormSpec out{hf_layer() + "." + name, model_.hidden, norm_};
     tensors_.add_norm(out, gguf_layer() + "." + gguf);
@@ -40,7 +38,7 @@ class ModelDraft {
     return out;
   }
 
-  /// A part of the layer to come; `in_gguf` says how a GGUF file has it, where that is not self-evident.
+  /// A part of the next layer; `in_gguf` says how GGUF files store it, if that needs saying.
   template <class Spec, class... InGguf>
   PartSpec part(const std::string& name, Spec spec, const InGguf&... in_gguf) {
     spec.name = hf_layer() + "." + name;
@@ -50,7 +48,7 @@ class ModelDraft {
 
   void add_layer(LayerSpec layer) { model_.layers.push_back(std::move(layer)); }
 
-  /// With the final norm, by its name in Hugging Face's files, and, unless it is tied, the head.
+  /// Adds the final norm, by its Hugging Face name, and the LM head unless tied, and returns the model.
   ModelConfig finish(const std::string& final_norm = "norm") {
     model_.final_norm = {final_norm, model_.hidden, norm_};
     tensors_.add_norm(model_.final_norm, "output_norm");

@@ -8,8 +8,8 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::size_t kMostExpertsOfModel = 1u
-                                            << 17;  // several times what exists; each is described by itself
+// Several times as many as existing models have; each expert has its own description.
+constexpr std::size_t kMostExpertsOfModel = 1u << 17;
 
 constexpr Key kExpertCount{"num_experts", "expert_count"};
 constexpr Key kChosen{"num_experts_per_tok", "expert_used_count"};
@@ -20,7 +20,7 @@ constexpr Key kWeightScale{"", "expert_weights_scale"};
 constexpr Key kSparseStep{"decoder_sparse_step", ""};
 constexpr Key kDenseLayers{"mlp_only_layers", ""};
 
-// A number that may be 0; nothing: the key is not there.
+// A number that may be 0; nullopt if the key is missing.
 std::optional<std::int64_t> integer_at(const ConfigSource& source, const Key& key) {
   if (!source.has(key)) return std::nullopt;
   if (const HfSource* hf = source.hf()) return hf->text().at(key.hf).integer();
@@ -31,7 +31,7 @@ const StoredTensor* find_tensor(const GgufSource& gguf, std::size_t layer, const
   return gguf.file().tensors().find("blk." + std::to_string(layer) + "." + name);
 }
 
-// As the key says or, in GGUF, where files may leave it out, as `tensor` has columns; 0: neither is there.
+// The key's value or, if GGUF omits it, the columns of `tensor`; 0: neither exists.
 std::size_t read_size(const ConfigSource& source, const Key& key, std::size_t layer, const char* tensor) {
   const std::optional<std::int64_t> said = integer_at(source, key);
   if (said && *said != 0) return source.count(key, kLargestSize);
@@ -56,7 +56,7 @@ MoeSpec read_moe(const ConfigSource& source, const MoeKeys& keys) {
   check_router(source, {.experts = kExpertCount, .chosen = kChosen}, out, keys.layers);
   out.intermediate = read_size(source, kExpertSize, keys.layer, "ffn_down_exps.weight");
   if (out.intermediate == 0)
-    out.intermediate = source.count(kExpertSize, kLargestSize);  // which says what is wrong
+    out.intermediate = source.count(kExpertSize, kLargestSize);  // fails with a message
   out.shared_intermediate = read_size(source, kSharedSize, keys.layer, "ffn_down_shexp.weight");
   if (keys.has_norm_key || source.gguf() != nullptr) out.normalised = source.boolean_or(kNormalised, true);
   const double scale = source.number_or(kWeightScale, 1);

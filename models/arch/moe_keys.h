@@ -1,7 +1,5 @@
 #pragma once
-// The keys of a mixture of experts, and which layers have one.
-//
-// Threading: pure functions. What is wrong ends in a LoadError.
+// Reads the hyperparameters of mixtures of experts, and which layers have one. Errors are LoadErrors.
 
 #include <cstddef>
 #include <vector>
@@ -11,21 +9,23 @@
 
 namespace reprise::models {
 
-inline constexpr std::int64_t kMostExperts = 4096;  // of a layer
+inline constexpr std::int64_t kMostExperts = 4096;  // per layer
 
 struct MoeKeys {
   std::size_t hidden = 0;
-  /// Whether config.json may say `norm_topk_prob`; the weights of the chosen are normalised where nothing is said.
+  /// True if config.json may have `norm_topk_prob`. Without it, the weights of the chosen experts are
+  /// normalized.
   bool has_norm_key = false;
-  /// How many layers have experts, and one of them: of its tensors GGUF learns the sizes that its keys leave out.
+  /// The number of layers with experts, and the index of one; for GGUF, its tensors supply sizes that keys
+  /// omit.
   std::size_t layers = 1;
   std::size_t layer = 0;
 };
 
-/// Of every layer that has one; without its name.
+/// The MoE part of all layers that have one; its name is left empty.
 MoeSpec read_moe(const ConfigSource& source, const MoeKeys& keys);
 
-/// What a source calls the numbers of a router; a key that it has not is empty.
+/// Keys named in errors; empty if a source does not have them.
 struct RouterKeys {
   Key experts{};
   Key chosen{};
@@ -33,11 +33,11 @@ struct RouterKeys {
   Key chosen_groups{};
 };
 
-/// That the numbers of a router, which `layers` layers have, suit each other.
+/// Fails if the router's sizes are inconsistent, or `layers` such layers have too many experts.
 void check_router(const ConfigSource& source, const RouterKeys& keys, const MoeSpec& moe, std::size_t layers);
 
-/// Which layers have experts: in GGUF those that have their tensors; in Hugging Face all, or, where the family has
-/// these keys, every `decoder_sparse_step`th one that is not among `mlp_only_layers`.
+/// Which layers have experts. GGUF: those with expert tensors. Hugging Face: all, or with
+/// `has_placement_keys` every `decoder_sparse_step`th that is not in `mlp_only_layers`.
 std::vector<bool> read_expert_layers(const ConfigSource& source, std::size_t layers, bool has_placement_keys);
 
 }  // namespace reprise::models

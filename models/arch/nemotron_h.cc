@@ -1,7 +1,7 @@
-// Nemotron-H: layers of one part each, behind a plain RMS norm: Mamba-2, attention without positions, a feed-forward part
-// without a gate (relu^2), or experts of that form behind a sigmoid router, with a shared one beside them.
+// Nemotron-H: each layer has one part after a plain RMS norm: Mamba-2, attention without positions, an
+// ungated feed-forward part (relu^2), or MoE with such experts, a sigmoid router and a shared expert.
 //
-// dt is limited as `time_step_limit` says, in prefill and decoding alike; `time_step_min` is of its training alone.
+// dt is clamped to `time_step_limit` in prefill and decoding; `time_step_min` only matters in training.
 
 #include <algorithm>
 #include <string>
@@ -17,7 +17,8 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::size_t kMostExpertsOfNemotron = 1u << 17;  // each is described by itself
+// limit on experts in all layers: each has its own description
+constexpr std::size_t kMostExpertsOfNemotron = 1u << 17;
 
 enum class NemotronBlock : std::uint8_t { kMamba, kAttention, kMlp, kExperts };
 
@@ -33,7 +34,7 @@ NemotronBlock block_named(const JsonPlace& word) {
   word.fail("unknown layer type '" + name + "'");
 }
 
-// "M-M*E"
+// Parses "M-M*E".
 std::vector<NemotronBlock> blocks_of(const JsonPlace& pattern) {
   std::vector<NemotronBlock> out;
   for (const char letter : pattern.text()) {
@@ -57,7 +58,7 @@ std::vector<NemotronBlock> blocks_of(const JsonPlace& pattern) {
   return out;
 }
 
-// A list of names or, in older configs, a text with a letter for each.
+// Reads a list of names or, in older configs, a string with a letter per layer.
 std::vector<NemotronBlock> blocks_of(const HfSource& hf) {
   std::vector<NemotronBlock> out;
   for (const std::string_view key : {"layers_block_type", "layer_types"}) {
@@ -73,7 +74,7 @@ std::vector<NemotronBlock> blocks_of(const HfSource& hf) {
   return out;
 }
 
-// By the tensors that a layer has.
+// Finds the kinds by the tensors each layer has.
 std::vector<NemotronBlock> blocks_of(const GgufSource& gguf, std::size_t layers) {
   std::vector<NemotronBlock> out;
   for (std::size_t i = 0; i < layers; ++i) {
@@ -88,13 +89,13 @@ std::vector<NemotronBlock> blocks_of(const GgufSource& gguf, std::size_t layers)
   return out;
 }
 
-// Their number: none is of this kind.
+// Index of the first block of this kind; blocks.size() if none.
 std::size_t first_of(const std::vector<NemotronBlock>& blocks, NemotronBlock kind) {
   return static_cast<std::size_t>(std::find(blocks.begin(), blocks.end(), kind) - blocks.begin());
 }
 
 Mamba2Spec read_nemotron_mamba(const ConfigSource& source, std::size_t hidden, std::size_t layer) {
-  // Older configs call some of them differently.
+  // Older configs use other names for some keys.
   const auto either = [&](std::string_view older, std::string_view newer) {
     return source.has({older, ""}) ? older : newer;
   };
@@ -129,7 +130,7 @@ void require_relu_squared(const ConfigSource& source) {
 }
 
 MoeSpec read_nemotron_experts(const ConfigSource& source, std::size_t hidden, std::size_t layers) {
-  constexpr std::int64_t kMostExperts = 4096;  // of a layer
+  constexpr std::int64_t kMostExperts = 4096;  // per layer
   const Key experts{"n_routed_experts", "expert_count"};
   const Key chosen{"num_experts_per_tok", "expert_used_count"};
   const Key groups{"n_group", "expert_group_count"};
@@ -152,7 +153,7 @@ MoeSpec read_nemotron_experts(const ConfigSource& source, std::size_t hidden, st
       .scale = static_cast<float>(source.number_or({"routed_scaling_factor", "expert_weights_scale"}, 1)),
       .form = MoeSpec::Form::kReluSquared,
       .latent = source.count_or(latent, kLargestSize, 0)};
-  if (source.gguf() != nullptr && out.scale == 0) out.scale = 1;  // llama.cpp's way to say that there is none
+  if (source.gguf() != nullptr && out.scale == 0) out.scale = 1;  // llama.cpp writes 0 for no scaling
   if (out.experts * layers > kMostExpertsOfNemotron) {
     source.fail(experts, std::to_string(out.experts) + " in each of " + std::to_string(layers) +
                              " layers are more than " + std::to_string(kMostExpertsOfNemotron));
@@ -225,7 +226,7 @@ ModelConfig read_nemotron_h(const ConfigSource& source) {
     draft.add_layer({{{.norm = before, .parts = {part()}}}});
   }
   ModelConfig out = draft.finish("norm_f");
-  // Hugging Face's writer leaves these out whatever attention_bias says, and the publisher's does not.
+  // Hugging Face's writer omits these biases whatever attention_bias says; the publisher's does not.
   for (TensorSpec& tensor : out.tensors) tensor.may_be_missing = tensor.name.ends_with("_proj.bias");
   return out;
 }

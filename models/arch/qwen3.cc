@@ -1,4 +1,4 @@
-// Qwen3: attention with a norm on each query and key head, and SwiGLU, in turn, each behind a plain RMS norm.
+// Qwen3: attention with a norm on each query and key head, then SwiGLU, each after a plain RMS norm.
 
 #include "models/arch/attention_keys.h"
 #include "models/arch/layer_kinds.h"

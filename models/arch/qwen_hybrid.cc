@@ -1,10 +1,9 @@
-// Three layers of Gated DeltaNet to one of gated attention with partial rope, each followed by a feed-forward part;
-// zero-centred norms. The families:
+// Hybrids of Qwen: three layers of Gated DeltaNet, then one of gated attention with partial rope, each
+// followed by a feed-forward part; zero-centered norms.
 //
 //   Qwen3.5      SwiGLU in every layer; also the text part of its multimodal models
 //   Qwen3.5-MoE  experts in every layer; likewise
-//   Qwen3-Next   experts in some layers or all, one axis of positions, and the projections of Gated DeltaNet fused key
-//                head by key head
+//   Qwen3-Next   experts in some layers or all, one position axis, and DeltaNet's projections fused per key head
 
 #include <algorithm>
 #include <cstdint>
@@ -25,13 +24,14 @@ namespace {
 struct QwenHybrid {
   enum class FeedForward : std::uint8_t {
     kDense,
-    kExperts,           // in every layer, their weights normalised
-    kExpertsSomewhere,  // where config.json's keys say so, as they say it
+    kExperts,           // in every layer, with normalized weights
+    kExpertsSomewhere,  // in the layers and with the normalization that config.json's keys select
   };
 
   FeedForward feed_forward = FeedForward::kDense;
-  bool interleaved_axes = true;    // of rope: positions of pictures have several
-  bool fused_by_key_head = false;  // the projections of DeltaNet (DeltaNetByKeyHead); else DeltaNetInGguf
+  bool interleaved_axes = true;  // rope: image positions have several axes
+  // DeltaNet's stored layout: GatedDeltaNetByKeyHead; else GatedDeltaNetInGguf
+  bool fused_by_key_head = false;
 };
 
 constexpr std::size_t kAttentionInterval = 4;
@@ -40,7 +40,7 @@ constexpr Key kKeyHeads{"linear_num_key_heads", "ssm.group_count"};
 constexpr Key kValueHeads{"linear_num_value_heads", "ssm.time_step_rank"};
 constexpr Key kKeyHeadDim{"linear_key_head_dim", "ssm.state_size"};
 constexpr Key kValueHeadDim{"linear_value_head_dim", ""};
-constexpr Key kValueSize{"", "ssm.inner_size"};  // value heads times their size
+constexpr Key kValueSize{"", "ssm.inner_size"};  // value heads times head size
 constexpr Key kConvKernel{"linear_conv_kernel_dim", "ssm.conv_kernel"};
 constexpr Key kOutputGate{"attn_output_gate", ""};
 constexpr Key kTiledValueHeads{"", "ssm.v_head_reordered"};
@@ -63,7 +63,7 @@ GatedDeltaNetSpec read_delta_net(const ConfigSource& source, std::size_t hidden,
   out.key_head_dim = source.count(kKeyHeadDim, kLargestHeadDim);
   out.value_head_dim = read_value_head_dim(source, out.value_heads);
   out.conv_kernel = source.count(kConvKernel, kLargestConvKernel);
-  out.norm = {.offset = 0, .eps = rms_eps};  // the one norm that is not zero-centred
+  out.norm = {.offset = 0, .eps = rms_eps};  // the only norm that is not zero-centered
   if (out.value_heads % out.key_heads != 0) {
     source.fail(kValueHeads, std::to_string(out.value_heads) + " is not a multiple of " +
                                  source.name(kKeyHeads) + ", which is " + std::to_string(out.key_heads));
@@ -71,7 +71,6 @@ GatedDeltaNetSpec read_delta_net(const ConfigSource& source, std::size_t hidden,
   return out;
 }
 
-// The feed-forward parts of a model, layer by layer.
 class FeedForwards {
  public:
   FeedForwards(const ConfigSource& source, std::size_t hidden, std::size_t layers,
@@ -94,13 +93,12 @@ class FeedForwards {
     if (first_with(false) < layers) dense_ = read_swiglu(source, hidden);
   }
 
-  /// Of the layer to come.
   PartSpec part(ModelDraft& draft, std::size_t layer) const {
     return has_experts_[layer] ? draft.part("mlp", moe_) : draft.part("mlp", dense_);
   }
 
  private:
-  // The first layer with experts, or without; their number: there is none.
+  // Index of the first layer with or without experts; the number of layers if none.
   std::size_t first_with(bool experts) const {
     return static_cast<std::size_t>(std::find(has_experts_.begin(), has_experts_.end(), experts) -
                                     has_experts_.begin());

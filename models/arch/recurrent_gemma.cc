@@ -1,6 +1,6 @@
-// RecurrentGemma (Griffin): RG-LRU and attention over a window take turns as mixers, GeGLU behind each, all behind
-// zero-centred RMS norms. The embedding is scaled by the root of its size, logits are capped. Known from Hugging Face's
-// folders alone.
+// RecurrentGemma (Griffin): RG-LRU and sliding-window attention as mixers, each followed by GeGLU, with
+// zero-centered RMS norms. The embedding is scaled by sqrt(hidden); logits have a soft cap. Supported from
+// Hugging Face folders only.
 
 #include <algorithm>
 #include <bit>
@@ -16,7 +16,7 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::size_t kUnboundedContext = 1 << 20;  // configs do not say, and the state has no end
+constexpr std::size_t kUnboundedContext = 1 << 20;  // not in configs; the state has no limit
 
 constexpr Key kWindow{"attention_window_size", ""};
 constexpr Key kLruWidth{"lru_width", ""};
@@ -25,7 +25,7 @@ constexpr Key kIntermediateSize{"intermediate_size", ""};
 constexpr Key kSoftCap{"logits_soft_cap", ""};
 constexpr Key kScaledEmbedding{"embeddings_scale_by_sqrt_dim", ""};
 
-// Whether each layer has attention: `block_types` over and over.
+// True for attention layers; `block_types` is repeated cyclically.
 std::vector<bool> read_attention_layers(const HfSource& hf, std::size_t layers) {
   std::vector<bool> types{false, false, true};
   if (const auto words = hf.text().find("block_types")) {
@@ -66,12 +66,12 @@ RgLruSpec read_rg_lru(const ConfigSource& source, std::size_t hidden, std::size_
 }
 
 SwiGluSpec read_geglu(const ConfigSource& source, std::size_t hidden) {
-  const std::size_t both = source.count(kIntermediateSize, kLargestSize);  // of gate and up together
+  const std::size_t both = source.count(kIntermediateSize, kLargestSize);  // gate and up together
   if (both % 2 != 0) source.fail(kIntermediateSize, "must be even");
   return {.hidden = hidden, .intermediate = both / 2, .bias = true, .activation = Activation::kGelu};
 }
 
-// To nearest, as the reference keeps the factor.
+// Rounds to nearest even, as the reference rounds its embedding factor.
 float rounded_to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return std::bit_cast<float>((bits + 0x7fffU + ((bits >> 16) & 1U)) & 0xffff0000U);

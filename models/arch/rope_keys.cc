@@ -14,7 +14,7 @@ constexpr Key kRopeTheta{"rope_theta", "rope.freq_base"};
 constexpr Key kRopeScaling{"rope_scaling", "rope.scaling"};
 constexpr Key kRopeSection{"mrope_section", "rope.dimension_sections"};
 
-// Of GGUF metadata: what llama.cpp's converter writes, and the spellings of other converters where they are known.
+// GGUF keys, as llama.cpp's converter writes them and in known spellings of others.
 constexpr Key kScalingType{"", "rope.scaling.type"};
 constexpr Key kScalingFactor{"", "rope.scaling.factor"};
 constexpr Key kScaleLinear{"", "rope.scale_linear"};
@@ -24,7 +24,7 @@ constexpr Key kYarnBetaSlow{"", "rope.scaling.yarn_beta_slow"};
 constexpr Key kYarnAttentionFactor{"", "rope.scaling.yarn_attn_factor"};
 constexpr Key kAttentionFactor{"", "rope.scaling.attn_factor"};
 
-// Pairs by axis: four numbers of which the last is 0, or three of them.
+// Pairs per axis: three numbers, or four of which the last is 0.
 std::vector<std::size_t> mrope_section(const GgufSource& gguf, std::size_t dimension) {
   for (const Key& key : {kRopeSection, Key{"", "rope.mrope_section"}, Key{"", "mrope_sections"}}) {
     if (!gguf.has(key)) continue;
@@ -61,7 +61,7 @@ RopeConfig read_rope_gguf(const GgufSource& gguf, const RopeKeys& keys) {
   const std::string_view type = gguf.metadata().text_or(gguf.full(kScalingType), "linear");
   const double factor = gguf.number_or(kScalingFactor, gguf.number_or(kScaleLinear, 0));
   if (type == "linear") {
-    if (factor != 0 && factor != 1) {  // both mean: none
+    if (factor != 0 && factor != 1) {  // both mean no scaling
       out.factor = factor;
       out.scaling = RopeConfig::Scaling::kLinear;
     }
@@ -85,7 +85,7 @@ RopeConfig read_rope_gguf(const GgufSource& gguf, const RopeKeys& keys) {
   return out;
 }
 
-// Of config.json.
+// Keys of config.json.
 
 std::size_t original_context(const JsonPlace& rope, std::size_t fallback) {
   const std::optional<JsonPlace> found = rope.find("original_max_position_embeddings");
@@ -108,7 +108,7 @@ void read_yarn(const JsonPlace& rope, RopeConfig& out) {
 
 void read_rope_scaling(const JsonPlace& rope, RopeConfig& out, std::size_t context) {
   const std::string type = rope.text_or("rope_type", rope.text_or("type", "default"));
-  // "dynamic" changes the frequencies only past the context length, where we do not go.
+  // "dynamic" changes the frequencies only past the context length, which is not supported.
   if (type == "default" || type == "mrope" || type == "dynamic") return;
   if (type != "linear" && type != "llama3" && type != "yarn") {
     rope.fail("the rope type '" + type + "' is not known; known are default, linear, dynamic, llama3, yarn");
@@ -125,8 +125,8 @@ void read_rope_scaling(const JsonPlace& rope, RopeConfig& out, std::size_t conte
   out.high_freq_factor = rope.at("high_freq_factor").number();
 }
 
-// Newer configs have everything in `rope_parameters`, older ones `rope_theta` and `partial_rotary_factor`
-// beside an optional `rope_scaling`.
+// Newer configs have everything in `rope_parameters`; older ones have `rope_theta` and
+// `partial_rotary_factor`, and optionally `rope_scaling`.
 RopeConfig read_rope_hf(const HfSource& hf, const RopeKeys& keys) {
   const JsonPlace& text = hf.text();
   std::optional<JsonPlace> rope = text.find("rope_parameters");

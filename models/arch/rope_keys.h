@@ -1,7 +1,5 @@
 #pragma once
-// What a source says about rotary position embedding.
-//
-// Threading: pure functions. What is wrong ends in a LoadError.
+// Reads rotary position embedding. Errors are LoadErrors.
 
 #include <memory>
 
@@ -13,15 +11,15 @@ namespace reprise::models {
 struct RopeKeys {
   std::size_t head_dim = 0;
   std::size_t context_length = 0;
-  double hf_theta = 10000;        // where config.json is silent
-  double hf_part = 1;             // of a head that is rotated, where config.json is silent; GGUF: all of it
-  bool interleaved_axes = false;  // several axes of position (time, height, width) that take turns
+  double hf_theta = 10000;        // default of config.json
+  double hf_part = 1;             // rotated fraction of a head, default of config.json; GGUF: 1
+  bool interleaved_axes = false;  // position axes (time, height, width) interleave
 };
 
-/// Read, checked, its frequencies computed.
+/// Returns the validated configuration with its frequencies computed.
 std::shared_ptr<const RopeConfig> read_rope(const ConfigSource& source, const RopeKeys& keys);
 
-/// For families that allow less than read_rope() does.
+/// For families that restrict its values further than read_rope() does.
 inline constexpr Key kRopeDimension{"partial_rotary_factor", "rope.dimension_count"};
 
 }  // namespace reprise::models

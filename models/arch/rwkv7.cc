@@ -1,5 +1,5 @@
-// RWKV-7: a time mix and a channel mix in turn, each behind a LayerNorm, and one more such norm behind the embedding.
-// Known from GGUF files alone.
+// RWKV-7: time mix and channel mix, each after a LayerNorm, and a LayerNorm after the embedding. Supported
+// from GGUF files only.
 
 #include "models/arch/model_draft.h"
 #include "models/arch/model_keys.h"
@@ -7,7 +7,7 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::size_t kRwkvContext = 1 << 20;  // there is no limit; llama.cpp's converter writes this
+constexpr std::size_t kRwkvContext = 1 << 20;  // unlimited; llama.cpp's converter's value
 
 constexpr Key kRwkvEps{"", "attention.layer_norm_epsilon"};
 constexpr Key kWkvHeadSize{"", "wkv.head_size"};
@@ -55,7 +55,7 @@ ModelConfig read_rwkv7(const ConfigSource& source) {
     }});
   }
   ModelConfig out = draft.finish();
-  // The converter gives the first layer the other layers' tensors as well.
+  // The converter writes these unused tensors for the first layer.
   for (const char* tensor : {"v0", "v1", "v2"})
     out.ignored.push_back(std::string("blk.0.time_mix_") + tensor + ".weight");
   return out;

@@ -9,7 +9,7 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::int64_t kLargestScanState = 4096;  // numbers of a channel
+constexpr std::int64_t kLargestScanState = 4096;  // values per channel
 
 std::size_t read_inner(const ConfigSource& source, const SelectiveScanKeys& keys) {
   const Key said{keys.inner, "ssm.inner_size"};

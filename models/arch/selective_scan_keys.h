@@ -1,7 +1,6 @@
 #pragma once
-// The keys of Mamba-1's mixer. GGUF has one name for each; Hugging Face's differ from family to family.
-//
-// Threading: pure functions. What is wrong ends in a LoadError.
+// Reads the hyperparameters of Mamba-1's mixer. GGUF has one name for each; Hugging Face's differ by family.
+// Errors are LoadErrors.
 
 #include <string_view>
 
@@ -12,19 +11,19 @@ namespace reprise::models {
 
 struct SelectiveScanKeys {
   std::size_t hidden = 0;
-  // In config.json; where one is not there: 16, 4, hidden / 16 rounded up, 2, true, false.
+  // Names in config.json. Defaults, in order: 16, 4, hidden / 16 rounded up, 2, none, true, false.
   std::string_view state_size;
   std::string_view conv_kernel;
-  std::string_view step_rank;  // may be "auto", which is as if it were not there
+  std::string_view step_rank;  // "auto" selects the default
   std::string_view expand;     // inner / hidden
-  std::string_view inner;      // says so itself, and wins; empty: no such key
+  std::string_view inner;      // overrides `expand`; empty: no such key
   std::string_view conv_bias;
-  std::string_view bias;  // of in_proj and out_proj
-  /// A layer that has such a mixer: of its tensors GGUF learns whether there are biases.
+  std::string_view bias;  // bias of in_proj and out_proj
+  /// Index of a layer with this mixer; GGUF has biases if this layer has the tensors.
   std::size_t layer = 0;
 };
 
-/// Sizes and biases; name and norms are left for the family to fill in.
+/// Returns sizes and biases; the family fills in name and norms.
 SelectiveScanSpec read_selective_scan(const ConfigSource& source, const SelectiveScanKeys& keys);
 
 }  // namespace reprise::models

@@ -22,7 +22,7 @@ constexpr std::array<char32_t, 256> kLetters = [] {
 
 constexpr std::size_t kLetterLimit = 0x144;
 
-// Letter to byte, or -1.
+// Byte by letter, or -1.
 constexpr std::array<std::int16_t, kLetterLimit> kBytes = [] {
   std::array<std::int16_t, kLetterLimit> bytes{};
   for (auto& byte : bytes) byte = -1;

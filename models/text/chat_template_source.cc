@@ -21,7 +21,7 @@ std::string read_text(const std::filesystem::path& file) {
   return checked(std::string(bytes, mapped.bytes().size()), file.string());
 }
 
-/// A string, or a list of {"name": ..., "template": ...}.
+/// Reads "chat_template": a string, or a list of {"name": ..., "template": ...}.
 std::optional<std::string> from_member(const JsonPlace& holder) {
   const std::optional<JsonPlace> member = holder.find("chat_template");
   if (!member) return std::nullopt;

@@ -1,12 +1,11 @@
 #pragma once
-// The chat template that comes with a model, as text.
+// Reads the chat template that comes with a model.
 //
-// Hugging Face folders keep it in chat_template.jinja, in chat_template.json, or in tokenizer_config.json as
-// a string or as a list of named ones, of which "default" counts; the first that is there, in this order.
-// GGUF files have it in their metadata.
+// Hugging Face folders have it in chat_template.jinja, chat_template.json or tokenizer_config.json, searched
+// in this order; in the last, as a string or a list of named ones, of which "default" is used. GGUF files
+// have it in their metadata.
 //
-// Bound: kMostTemplateBytes; a longer one is refused.
-// Threading: a pure function.
+// Bounds: templates longer than kMostTemplateBytes are refused.
 
 #include <cstddef>
 #include <filesystem>
@@ -17,8 +16,8 @@ namespace reprise::models {
 
 inline constexpr std::size_t kMostTemplateBytes = 4U << 20;
 
-/// `path` is a Hugging Face folder or a GGUF file. Nothing if the model has none. LoadError for one that
-/// cannot be read.
+/// `path`: a Hugging Face folder or a GGUF file. Returns nullopt if the model has no template. Throws
+/// LoadError if it cannot be read.
 std::optional<std::string> load_chat_template(const std::filesystem::path& path);
 
 }  // namespace reprise::models

@@ -33,7 +33,7 @@ bool PieceCache::find(std::string_view piece, std::uint64_t hash, std::vector<To
   for (std::size_t i = 0; i < contents.size(); ++i) {
     contents[i] = slot.words[i + 1].load(std::memory_order_acquire);
   }
-  // Relaxed suffices: the acquiring loads above keep it behind them.
+  // Relaxed suffices: the acquire loads above cannot be reordered after this one.
   if (slot.words[0].load(std::memory_order_relaxed) != version) return false;
 
   const Contents wanted = pack_piece(piece);
@@ -56,7 +56,7 @@ void PieceCache::put(std::string_view piece, std::uint64_t hash, std::span<const
   Slot& slot = slots_[hash & mask_];
   std::uint64_t version = slot.words[0].load(std::memory_order_relaxed);
   if (version % 2 != 0) return;
-  // Acquire: what follows stays behind the claim. Two writers cannot both win it.
+  // Acquire: the stores below cannot be reordered before the claim. Two writers cannot both win it.
   if (!slot.words[0].compare_exchange_strong(version, version + 1, std::memory_order_acquire,
                                              std::memory_order_relaxed)) {
     return;

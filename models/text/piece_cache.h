@@ -1,13 +1,13 @@
 #pragma once
-// PieceCache: the encodings of short pieces seen lately, shared by all threads.
+// PieceCache: encodings of recent short pieces, shared by all threads.
 //
-// A fixed number of slots, each the place of all pieces with one hash; the newest wins. A slot is guarded by
-// a version number: odd while a writer fills it, different afterwards. A reader that finds the version odd or
-// changed takes it for a miss, a writer that finds it odd leaves the slot alone, so nobody ever waits.
+// A direct-mapped table: pieces with the same slot replace each other. A slot is guarded by a version number
+// (seqlock): odd while a writer fills it, different afterwards. A reader that finds the version odd or
+// changed reports a miss; a writer that finds it odd skips the slot. No thread ever waits.
 //
-// Threading: any thread, at any time. Every word is atomic. A reader loads the piece and the ids with
-// acquire, a writer stores them with release, so a reader that saw one word of a later writer also sees that
-// writer's version when it checks again.
+// Threading: any thread, at any time. Every word is atomic. A reader loads piece and ids with acquire and a
+// writer stores them with release, so a reader that saw one word of a later writer also sees that writer's
+// version when it checks again.
 
 #include <atomic>
 #include <cstddef>
@@ -29,10 +29,11 @@ class PieceCache {
   /// `slots` is a power of two; a slot takes 64 bytes.
   explicit PieceCache(std::size_t slots);
 
-  /// Appends the ids of `piece` to `out`; false if they are not here. `hash` is hash_of(piece).
+  /// Appends the ids of `piece` to `out`; returns false if they are not cached. Requires: hash ==
+  /// hash_of(piece).
   bool find(std::string_view piece, std::uint64_t hash, std::vector<TokenId>& out) const;
 
-  /// Keeps the ids of `piece` if both fit a slot.
+  /// Stores the ids of `piece` if both fit in a slot.
   void put(std::string_view piece, std::uint64_t hash, std::span<const TokenId> ids);
 
  private:

@@ -15,9 +15,9 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::uint32_t kNone = MergeTable::kNever;  // no neighbour, no rank
+constexpr std::uint32_t kNone = MergeTable::kNever;  // no neighbor, or no rank
 
-// By byte: its token "<0x..>", or -1.
+// Token "<0x..>" of each byte, or -1.
 std::array<TokenId, 256> byte_tokens_of(const TokenizerSpec& spec, const StringTable& tokens) {
   std::array<TokenId, 256> found;
   found.fill(StringTable::kNone);
@@ -63,7 +63,7 @@ std::string fallback_text(unsigned byte) {
   return std::string("<0x") + kDigits[byte >> 4] + kDigits[byte & 15] + ">";
 }
 
-// The place of each score among the different scores, highest first. A score that is no number is the lowest.
+// Rank of each score among the distinct scores, highest first. NaN ranks lowest.
 std::vector<std::uint32_t> ranks_of(std::vector<float> scores) {
   for (float& score : scores) {
     if (!(score == score)) score = -std::numeric_limits<float>::infinity();
@@ -287,7 +287,7 @@ void Bpe::merge_long(Scratch& scratch, EncodeWork& work) const {
   scratch.ranks.assign(count, MergeTable::kNever);  // of the pair that begins at each symbol
   scratch.previous.resize(count);
   scratch.next.resize(count);
-  MergeQueue& queue = scratch.queue;  // may hold pairs that are no more
+  MergeQueue& queue = scratch.queue;  // may contain pairs already merged
   queue.reset(merged_.size());
 
   const auto look = [&](std::uint32_t at) {
@@ -307,7 +307,7 @@ void Bpe::merge_long(Scratch& scratch, EncodeWork& work) const {
   for (MergeQueue::Entry top; queue.pop(top);) {
     ++work.moves;
     const std::uint32_t at = top.place;
-    if (scratch.ranks[at] != top.rank) continue;  // a neighbour was merged in the meantime
+    if (scratch.ranks[at] != top.rank) continue;  // stale: a neighbor was merged
 
     const std::uint32_t right = scratch.next[at];
     symbols[at] = merged_[top.rank];
@@ -345,7 +345,7 @@ Spm::Spm(const TokenizerSpec& spec, const StringTable& tokens)
   }
 }
 
-/// A token that text may become.
+/// The token of `text` if text may produce it; else kNone.
 TokenId Spm::find(std::string_view text) const {
   const TokenId id = tokens_.find(text);
   if (id < 0 || types_.empty()) return id;
@@ -397,7 +397,7 @@ void Spm::encode(std::string_view piece, Scratch& scratch, EncodeWork& work,
   for (MergeQueue::Entry top; queue.pop(top);) {
     ++work.moves;
     const std::uint32_t at = top.place;
-    if (ranks[at] != top.rank) continue;  // a neighbour was merged in the meantime
+    if (ranks[at] != top.rank) continue;  // stale: a neighbor was merged
 
     const std::uint32_t right = next[at];
     if (!types_.empty()) {
@@ -417,7 +417,7 @@ void Spm::encode(std::string_view piece, Scratch& scratch, EncodeWork& work,
   }
 }
 
-/// With unused tokens taken apart where they were put together.
+/// Appends a symbol's tokens, splitting unused tokens where they were merged.
 void Spm::add_symbol(std::string_view text, Scratch& scratch, std::size_t first,
                      std::vector<TokenId>& out) const {
   if (scratch.seams.empty()) return add_token(text, first, out);
@@ -435,7 +435,7 @@ void Spm::add_symbol(std::string_view text, Scratch& scratch, std::size_t first,
   }
 }
 
-/// `first`: where the tokens of this piece begin.
+/// Appends the token of `text`, or its fallback. `first`: index in `out` where this piece begins.
 void Spm::add_token(std::string_view text, std::size_t first, std::vector<TokenId>& out) const {
   const TokenId id = find(text);
   if (id >= 0) return out.push_back(id);
@@ -478,7 +478,7 @@ Unigram::Unigram(const TokenizerSpec& spec, const StringTable& tokens)
   for (std::size_t id = 0; id < tokens.size(); ++id) {
     const TokenType type = unigram_type(spec, id);
     if (spec.sentencepiece) {
-      // What the user defined is worth about as much as its bytes could be at best: SentencePiece's own formula.
+      // SentencePiece's formula for user-defined tokens: about the best score their bytes could reach.
       if (type == TokenType::kUserDefined) scores_[id] = static_cast<double>(tokens[id].size()) * most - 0.1;
       if (type != TokenType::kNormal && type != TokenType::kUserDefined) continue;
     }
@@ -496,7 +496,7 @@ void Unigram::encode(std::string_view piece, Scratch& scratch, EncodeWork& work,
     Node& node = nodes[end];
     const double total = nodes[begin].score + score;
     if (node.begin != kNowhere && !(total > node.score)) return;
-    // SentencePiece keeps the sums in single precision.
+    // SentencePiece accumulates in single precision.
     node = {single_precision_ ? static_cast<double>(static_cast<float>(total)) : total, begin, id};
   };
   for (std::size_t at = 0; at < piece.size();) {
@@ -514,7 +514,7 @@ void Unigram::encode(std::string_view piece, Scratch& scratch, EncodeWork& work,
   std::vector<std::size_t>& places = scratch.places;
   places.clear();
   for (std::size_t end = piece.size(); end > 0; end = nodes[end].begin) places.push_back(end);
-  std::size_t unknown = kNowhere;  // where a run of unknown characters began
+  std::size_t unknown = kNowhere;  // start of a run of unknown characters
   for (auto place = places.rbegin(); place != places.rend(); ++place) {
     const Node& node = nodes[*place];
     const bool is_unknown = node.id == kUnknown || (unk_ && node.id == *unk_);

@@ -1,11 +1,11 @@
 #pragma once
-// Piece models: how a piece of text becomes tokens. Bpe and Spm merge neighbours, by rank and by score; Unigram,
-// WordPiece and LongestMatch look for the longest or likeliest tokens of the vocabulary.
+// Models that encode a piece of text as tokens. Bpe and Spm merge neighboring tokens by rank and by score;
+// Unigram finds the likeliest segmentation, WordPiece and LongestMatch the longest tokens.
 //
-// Each is built from a TokenizerSpec and the model's own tokens by id, and appends the tokens of a piece to `out`. `work`
-// counts what it took: O(n log n) for a piece of n bytes, at most.
+// Each is built from a TokenizerSpec and the model's own tokens by id. encode() appends to `out` and adds its
+// work to `work`: at most O(n log n) for a piece of n bytes.
 //
-// Threading: immutable once built; encode() may be called from many threads at once, each with a Scratch of its own.
+// Threading: immutable; encode() may run on many threads at once, each with its own Scratch.
 
 #include <array>
 #include <cstddef>
@@ -23,19 +23,20 @@
 
 namespace reprise::models {
 
-/// Which two neighbouring tokens merge into which, and in what order merges are done.
+/// Hash map from a pair of neighboring tokens to the rank and result of their merge.
 class MergeTable {
  public:
   static constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
 
   struct Merge {
     std::uint32_t rank = kNever;  // lower is earlier; unique
-    TokenId token = 0;            // what the two become
+    TokenId token = 0;            // the merged token
   };
 
   explicit MergeTable(std::size_t merges = 0);
 
-  /// Of two merges of the same pair the later counts. Needs ids >= 0 and room for one more.
+  /// Adds a merge; it replaces an earlier one of the same pair. Requires: ids >= 0, and fewer than `merges`
+  /// merges added.
   void add(TokenId left, TokenId right, Merge merge);
 
   Merge find(TokenId left, TokenId right) const {
@@ -62,21 +63,20 @@ class MergeTable {
   }
 
   std::size_t mask_;
-  std::vector<Slot> slots_;  // open addressing, at most half full
+  std::vector<Slot> slots_;  // open addressing, at most half full; size is a power of two
 };
 
-/// Places in a piece, by the rank of the merge that is possible there. The lowest rank comes
-/// first, of equal ranks the leftmost place.
+/// Priority queue of positions in a piece by the rank of their merge: lowest rank first, then leftmost.
 ///
-/// Merging goes through a piece once for each rank, from left to right, so the places of one rank are kept
-/// together and mostly arrive in order. That makes long pieces walk through memory instead of jumping. What
-/// comes out of order is sorted before the first place of its rank is taken, or waits in a heap after that:
-/// n entries take O(n log n) whatever their order.
+/// BPE merges one rank at a time from left to right, so positions are kept in one bucket per rank and mostly
+/// arrive in order; long pieces then access memory sequentially. Positions that arrive out of order are
+/// sorted before the first one of their rank is popped, or go to a heap after that, so n entries take O(n log
+/// n) in any order.
 ///
 /// Threading: one thread at a time.
 class MergeQueue {
  public:
-  /// Empties the queue and makes it ready for ranks below `ranks`.
+  /// Empties the queue and prepares it for ranks below `ranks`.
   void reset(std::size_t ranks);
 
   void push(std::uint32_t rank, std::uint32_t place);
@@ -86,52 +86,52 @@ class MergeQueue {
     std::uint32_t place;
   };
 
-  /// Takes the first entry; false if there is none.
+  /// Pops the first entry; returns false if the queue is empty.
   bool pop(Entry& entry);
 
  private:
   static constexpr std::uint32_t kNone = 0xFFFFFFFF;
   struct Bucket {
-    std::vector<std::uint32_t> places;  // in order, unless the first has not been taken yet
-    std::size_t taken = 0;              // of `places`
+    std::vector<std::uint32_t> places;  // sorted once the first has been popped
+    std::size_t taken = 0;              // number of `places` popped
     bool is_sorted = true;
-    std::vector<std::uint32_t> late;  // a heap of those that came behind their turn
+    std::vector<std::uint32_t> late;  // heap of positions that arrived out of order after the first pop
 
     bool take(std::uint32_t& place);
     void put(std::uint32_t place);
     void clear();
   };
 
-  std::vector<std::uint32_t> bucket_of_;  // by rank, or kNone
+  std::vector<std::uint32_t> bucket_of_;  // bucket index by rank, or kNone
   std::vector<Bucket> buckets_;
-  std::vector<std::uint32_t> free_;   // buckets that are not in use
-  std::vector<std::uint32_t> ranks_;  // those with a bucket, the lowest on top of the heap
+  std::vector<std::uint32_t> free_;   // unused buckets
+  std::vector<std::uint32_t> ranks_;  // min-heap of ranks that have a bucket
 };
 
-/// Byte-pair encoding: a piece is taken apart into symbols (bytes or characters), then the neighbouring pair
-/// with the lowest rank is merged, the leftmost of equals, until no pair has a rank.
+/// Byte-pair encoding: splits a piece into symbols (bytes or characters), then merges the neighboring pair
+/// with the lowest rank, leftmost first, until no pair has a rank.
 ///
-/// Short pieces are merged by looking through all pairs each time, long ones with a queue, so that a piece of
-/// n symbols takes O(n log n). Both give the same tokens.
+/// Short pieces scan all pairs for each merge; long ones use a queue, so that n symbols take O(n log n). Both
+/// give the same tokens.
 ///
-/// A symbol that has no token becomes byte-fallback tokens, else the unknown token, else nothing.
+/// A symbol without a token becomes byte-fallback tokens, else the unknown token, else nothing.
 class Bpe {
  public:
-  /// `tokens` are the model's own, by id; it must outlive this. LoadError, naming spec.source, for merges of
-  /// tokens that are not there.
+  /// `tokens` are the model's own by id and must outlive this. Throws LoadError, naming spec.source, for
+  /// merges of unknown tokens.
   Bpe(const TokenizerSpec& spec, const StringTable& tokens);
 
-  /// Buffers that are reused from piece to piece.
+  /// Buffers reused between pieces.
   struct Scratch {
     std::vector<TokenId> symbols;
     std::vector<std::uint32_t> ranks, previous, next;
     MergeQueue queue;
   };
 
-  /// Appends the tokens of `piece`: any bytes for a byte-level model, valid UTF-8 for others.
+  /// Requires: valid UTF-8, unless the model is byte-level.
   void encode(std::string_view piece, Scratch& scratch, EncodeWork& work, std::vector<TokenId>& out) const;
 
-  /// Whether every byte has a token, so that no text is lost.
+  /// True if every byte has a token, so that no text is lost.
   bool covers_all_bytes() const { return covers_all_bytes_; }
 
  private:
@@ -143,48 +143,47 @@ class Bpe {
   void merge_long(Scratch& scratch, EncodeWork& work) const;
 
   const StringTable& tokens_;
-  StringTable whole_;  // byte-level with ignore_merges: the bytes of each token
+  StringTable whole_;  // byte-level with ignore_merges: token by its bytes
   MergeTable merges_;
-  std::array<TokenId, 256> byte_tokens_;    // of a byte, or -1: byte-level
-  std::array<TokenId, 256> byte_fallback_;  // "<0x..>", or -1
+  std::array<TokenId, 256> byte_tokens_;    // byte-level: token of each byte, or -1
+  std::array<TokenId, 256> byte_fallback_;  // token "<0x..>" of each byte, or -1
   std::optional<TokenId> unk_;
-  std::vector<TokenId> merged_;  // by rank: what the merge gives
+  std::vector<TokenId> merged_;  // merged token by rank
   bool byte_level_;
   bool ignore_merges_;
   bool fuse_unk_;
   bool covers_all_bytes_;
 };
 
-/// SentencePiece-style encoding: a piece is taken apart into characters, then the neighbouring pair whose
-/// joined text is the token with the highest score is merged, the leftmost of equals, until no pair makes a
-/// token. O(n log n) for a piece of n characters.
+/// SentencePiece BPE: splits a piece into characters, then merges the neighboring pair whose joined text is
+/// the token with the highest score, leftmost first, until no pair forms a token. O(n log n) for n
+/// characters.
 ///
-/// By the rules of SentencePiece's files (TokenizerSpec::sentencepiece) the longest token of the user's at a place is one
-/// symbol, which is not merged; control, unknown and byte tokens are not made; a token that is unused is taken apart again
-/// where it was put together; and a run of unknown characters is one unknown token.
+/// With TokenizerSpec::sentencepiece: user-defined tokens are matched first, longest first, and never merged;
+/// control, unknown and byte tokens are not produced from text; a merged token of type unused is split again;
+/// a run of unknown characters becomes one unknown token.
 ///
-/// A character that is no token becomes byte tokens ("<0x..>"), else the unknown token, else nothing.
+/// A character without a token becomes byte tokens ("<0x..>"), else the unknown token, else nothing.
 class Spm {
  public:
-  /// `tokens` are the model's own, by id; it must outlive this. LoadError, naming spec.source, unless every
-  /// token has a score.
+  /// `tokens` are the model's own by id and must outlive this. Throws LoadError, naming spec.source, unless
+  /// every token has a score.
   Spm(const TokenizerSpec& spec, const StringTable& tokens);
 
   struct Scratch {
-    std::vector<std::size_t> begin;  // of each symbol, in the piece
+    std::vector<std::size_t> begin;  // byte offsets of each symbol
     std::vector<std::size_t> end;
     std::vector<std::uint32_t> ranks, previous, next;
-    std::vector<bool> is_frozen;  // by symbol; empty: none is
-    std::unordered_map<std::string_view, std::size_t>
-        seams;  // of unused tokens: how much of each is its left half
+    std::vector<bool> is_frozen;  // by symbol: must not be merged; empty: no symbol is
+    // By unused token: length of the left token it was merged from.
+    std::unordered_map<std::string_view, std::size_t> seams;
     std::vector<std::string_view> to_split;
     MergeQueue queue;
   };
 
-  /// Appends the tokens of `piece`, which is valid UTF-8.
+  /// Requires: valid UTF-8.
   void encode(std::string_view piece, Scratch& scratch, EncodeWork& work, std::vector<TokenId>& out) const;
 
-  /// Whether every byte has a token, so that no text is lost.
   bool covers_all_bytes() const { return covers_all_bytes_; }
 
  private:
@@ -196,44 +195,44 @@ class Spm {
   void add_token(std::string_view text, std::size_t first, std::vector<TokenId>& out) const;
 
   const StringTable& tokens_;
-  std::vector<std::uint32_t> ranks_;  // by token: 0 for the highest score; equal scores have equal ranks
+  std::vector<std::uint32_t> ranks_;  // by token; 0: highest score; equal scores share a rank
   std::array<TokenId, 256> byte_tokens_;
   std::optional<TokenId> unk_;
   bool fuses_unk_;
-  std::vector<TokenType> types_;  // by token; empty: all are text
+  std::vector<TokenType> types_;  // by token; empty: all are normal text
   ByteTrie user_tokens_;
   bool covers_all_bytes_;
 };
 
-/// Unigram encoding, as SentencePiece and Hugging Face's tokenizers have it: of all ways to write a piece in tokens the
-/// one whose logarithms of probability add up to the most; at equal sums the one that was found first, going from left to
-/// right and from short tokens to long ones. A character that no token of its own covers may be unknown, at ten less than
-/// the least token. O(n) for a piece of n bytes: no token is longer than kLongestToken.
+/// Unigram encoding as in SentencePiece and Hugging Face tokenizers: the segmentation with the largest sum of
+/// log probabilities; among equal sums, the first found going left to right and from short tokens to long
+/// ones. A character that no single-character token covers may be unknown, with a score of ten less than the
+/// lowest token's. O(n) for n bytes, as no token exceeds kLongestToken.
 ///
-/// Unknown characters become byte tokens ("<0x..>") where all are there, else, a run of them, the unknown token once.
+/// Unknown characters become byte tokens ("<0x..>") if the vocabulary has them all, else each run of them one
+/// unknown token.
 class Unigram {
  public:
   static constexpr std::size_t kLongestToken = 4096;  // bytes
 
-  /// `tokens` are the model's own, by id. LoadError, naming spec.source, unless every token has a number, or for a
-  /// token that is too long.
+  /// `tokens` are the model's own by id. Throws LoadError, naming spec.source, if a token has no log
+  /// probability or is too long.
   Unigram(const TokenizerSpec& spec, const StringTable& tokens);
 
-  /// The best way to a place in the piece.
+  /// Best segmentation of a prefix of the piece.
   struct Node {
     double score = 0;
-    std::size_t begin = kNowhere;  // of its last token
-    TokenId id = 0;                // of its last token; kUnknown: no token
+    std::size_t begin = kNowhere;  // start of its last token
+    TokenId id = 0;                // its last token; kUnknown: none
   };
   struct Scratch {
-    std::vector<Node> nodes;          // by the place they lead to
-    std::vector<std::size_t> places;  // where the tokens of the best way end
+    std::vector<Node> nodes;          // by end offset of the prefix
+    std::vector<std::size_t> places;  // token ends of the best segmentation
   };
 
-  /// Appends the tokens of `piece`, which is valid UTF-8.
+  /// Requires: valid UTF-8.
   void encode(std::string_view piece, Scratch& scratch, EncodeWork& work, std::vector<TokenId>& out) const;
 
-  /// Whether every byte has a token, so that no text is lost.
   bool covers_all_bytes() const { return covers_all_bytes_; }
 
  private:
@@ -251,19 +250,19 @@ class Unigram {
   bool covers_all_bytes_;
 };
 
-/// WordPiece, as BERT's vocabularies have it: text is cleaned, lower-cased and stripped of accents, cut at
-/// white space, punctuation and Chinese characters, and each word is the longest tokens that it begins with,
-/// one after the other. A word that cannot be made of tokens is the unknown token.
+/// WordPiece as in BERT: cleans the text, optionally lower-cases it and strips accents, splits at white
+/// space, punctuation and Chinese characters, and encodes each word greedily by its longest prefixes. A word
+/// that cannot be fully encoded becomes the unknown token.
 ///
-/// Tokens that begin a word are written with U+2581 in front.
+/// Tokens that begin a word are written with a leading U+2581.
 class WordPiece {
  public:
   WordPiece(const TokenizerSpec& spec, const StringTable& tokens);
 
-  /// Appends the tokens of `text`, which is valid UTF-8.
+  /// Requires: valid UTF-8.
   void encode(std::string_view text, EncodeWork& work, std::vector<TokenId>& out) const;
 
-  /// Of no vocabulary: what the cleaning takes away is lost.
+  /// Always false: cleaning discards text.
   bool covers_all_bytes() const { return false; }
 
  private:
@@ -274,15 +273,15 @@ class WordPiece {
   bool lower_case_;
 };
 
-/// The longest token at each place, as RWKV has it. A byte that begins no token becomes the unknown token, else nothing.
+/// Greedy longest match, as in RWKV. A byte that begins no token becomes the unknown token, else nothing.
 class LongestMatch {
  public:
   LongestMatch(const TokenizerSpec& spec, const StringTable& tokens);
 
-  /// Appends the tokens of `piece`: any bytes.
+  /// `piece` may be any bytes.
   void encode(std::string_view piece, EncodeWork& work, std::vector<TokenId>& out) const;
 
-  /// Whether every byte but 0 has a token.
+  /// True if every byte except 0 has a token.
   bool covers_all_bytes() const;
 
  private:

@@ -16,7 +16,7 @@ namespace {
 using NormalKind = NormalizerStep::Kind;
 using StepKind = PreTokenizerStep::Kind;
 
-// `pattern` is in Oniguruma's syntax; `part` of `source` has it.
+// Compiles a pattern in Oniguruma's syntax; `source` and `part` name it in errors.
 Regex compile(const std::string& pattern, std::string_view source, std::string_view part) {
   try {
     return Regex(to_pcre2(pattern));
@@ -61,7 +61,7 @@ std::string replace_regex(std::string_view text, const Regex& regex, std::string
   return out.append(text.substr(done));
 }
 
-// Whether the step leaves the text alone, as far as that is quick to see.
+// True if a quick check shows that the step changes nothing.
 bool is_idle(const NormalizerStep& step, std::string_view text) {
   switch (step.kind) {
     case NormalKind::kForm:
@@ -77,8 +77,8 @@ bool is_idle(const NormalizerStep& step, std::string_view text) {
   return false;
 }
 
-// DeepSeek's `\s+$` tries every one of n spaces before a word in turn. Begun only where white space begins,
-// it finds the same in one go.
+// DeepSeek's `\s+$` is quadratic: it retries from each of n spaces before a word. Matching only where white
+// space begins gives the same result in one attempt.
 std::string linear_form(const std::string& pattern) {
   return pattern == R"(\s+$)" ? R"((?<!\s)\s+$)" : pattern;
 }
@@ -141,7 +141,7 @@ PreTokenizer::PreTokenizer(const std::vector<PreTokenizerStep>& steps, std::stri
     }
     steps_.push_back(std::move(step));
   }
-  // Letters and bytes map one to one, so the last step needs no letters.
+  // Letters and bytes map one to one, so a final byte-level step needs no conversion to letters.
   if (!steps_.empty() && steps_.back().spec.kind == StepKind::kByteLevel) {
     steps_.pop_back();
     is_in_letters_ = false;
@@ -262,7 +262,7 @@ std::vector<PreTokenizer::Span> PreTokenizer::spans_of_text(std::string_view tex
   return spans;
 }
 
-// Joins or drops spans as the behaviour says. The result's flags mean nothing.
+// Joins or drops spans according to `behavior`. The is_match flags of the result are meaningless.
 std::vector<PreTokenizer::Span> PreTokenizer::fold(const std::vector<Span>& spans, SplitBehavior behavior) {
   std::vector<Span> out;
   bool was_match = false;

@@ -1,8 +1,8 @@
 #pragma once
-// What a text goes through before the model encodes it: the Normalizer rewrites it, the PreTokenizer cuts it into pieces.
-// Both are lists of steps that run one after the other, and immutable.
+// Steps applied to a text before the model encodes it: the Normalizer rewrites it, the PreTokenizer splits it
+// into pieces. Both apply a list of steps in order.
 //
-// Threading: const access from any thread; PreTokenizer::run() with a Session of its own for each.
+// Threading: immutable; const access from any thread, with one Session per thread for PreTokenizer::run().
 
 #include <cstddef>
 #include <optional>
@@ -19,10 +19,11 @@ namespace reprise::models {
 
 class Normalizer {
  public:
-  /// LoadError, naming `source`, for a pattern that cannot be compiled.
+  /// Throws LoadError, naming `source`, for a pattern that does not compile.
   Normalizer(std::vector<NormalizerStep> steps, std::string_view source);
 
-  /// `text` (valid UTF-8) itself if nothing changes, else its normalised form, which `storage` then holds.
+  /// Returns `text` itself if nothing changes, else its normalized form, held by `storage`. Requires: valid
+  /// UTF-8.
   std::string_view run(std::string_view text, std::string& storage) const;
 
  private:
@@ -35,7 +36,7 @@ class Normalizer {
   std::vector<Step> steps_;
 };
 
-/// Takes the pieces in order. None is empty.
+/// Receives the pieces in order; none is empty.
 class PieceSink {
  public:
   virtual void piece(std::string_view bytes) = 0;
@@ -44,32 +45,32 @@ class PieceSink {
   ~PieceSink() = default;
 };
 
-/// Each step sees every piece of the step before as a text of its own: anchors and lookaheads do not reach into the
-/// neighbours. Known word patterns are scanned by hand (word_scanner.h), the rest goes through PCRE2.
+/// Each step sees every piece of the previous step as a separate text: anchors and lookarounds do not reach
+/// into neighbors. Known word patterns use hand-written scanners (word_scanner.h), others PCRE2.
 class PreTokenizer {
  public:
-  /// LoadError, naming `source`, for a step that cannot be done.
+  /// Throws LoadError, naming `source`, for a step that is not supported.
   PreTokenizer(const std::vector<PreTokenizerStep>& steps, std::string_view source);
 
-  /// The state of one caller. Must not outlive the PreTokenizer.
+  /// Per-thread state; must not outlive the PreTokenizer.
   class Session {
    public:
     Session(const PreTokenizer& owner, EncodeWork& work) : matchers_(owner.steps_.size()), work_(&work) {}
 
    private:
     friend class PreTokenizer;
-    std::vector<std::optional<Regex::Matcher>> matchers_;  // by step, made when first used
+    std::vector<std::optional<Regex::Matcher>> matchers_;  // by step, created on first use
     EncodeWork* work_;
   };
 
-  /// `text` is valid UTF-8; `is_first` says that it stands at the start of the whole text. RegexError if a
-  /// pattern gives up.
+  /// Requires: `text` is valid UTF-8. `is_first`: it is at the start of the whole text. Throws RegexError if
+  /// a pattern exceeds its limits.
   void run(std::string_view text, bool is_first, Session& session, PieceSink& sink) const;
 
  private:
   struct Step {
     PreTokenizerStep spec;
-    std::optional<WordPattern> words;  // kSplitRegex: one of the two
+    std::optional<WordPattern> words;  // kSplitRegex: either `words` or `regex`
     std::optional<Regex> regex;
   };
   struct Span {
@@ -94,7 +95,7 @@ class PreTokenizer {
   static std::vector<Span> fold(const std::vector<Span>& spans, SplitBehavior behavior);
 
   std::vector<Step> steps_;
-  bool is_in_letters_ = false;  // pieces end up in the byte alphabet and have to be brought back
+  bool is_in_letters_ = false;  // pieces end up in the byte alphabet and are converted back
 };
 
 }  // namespace reprise::models

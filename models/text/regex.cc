@@ -17,15 +17,15 @@
 namespace reprise::models {
 namespace {
 
-// PCRE2 can be bounded by steps from one place where a match may start, anew for each place, and a step may
-// pass over any number of characters. So a search goes through the text in windows, with few steps for a
-// place; where they run out, place by place with more of them; and in between the time is looked at.
-constexpr std::size_t kFirstWindow = 256;  // bytes; twice as many each time nothing was found
+// PCRE2's match limit applies to each start offset separately, and one step may cover any number of
+// characters. So a search proceeds in windows with few steps per offset; when they run out, offset by offset
+// with more steps. CPU time is checked in between.
+constexpr std::size_t kFirstWindow = 256;  // bytes; doubled after each window without a match
 constexpr std::uint64_t kWindowSteps = 16'384;
-constexpr std::uint64_t kFreeSteps = 2'000'000;  // from one place, and more in long texts
+constexpr std::uint64_t kFreeSteps = 2'000'000;  // from one offset; more in long texts
 constexpr std::uint64_t kStepsPerByte = 64;
 constexpr std::uint64_t kMostSteps = std::numeric_limits<std::uint32_t>::max();
-constexpr std::chrono::nanoseconds kFreeTime = std::chrono::seconds(2);  // of the processor, for a text
+constexpr std::chrono::nanoseconds kFreeTime = std::chrono::seconds(2);  // CPU time per text
 constexpr std::chrono::nanoseconds kTimePerByte = std::chrono::microseconds(1);
 constexpr std::uint32_t kSearchesBetweenLooks = 64;
 constexpr std::uint32_t kHeapLimitKiB = 512 * 1024;           // without JIT
@@ -56,12 +56,12 @@ using JitStack = Handle<pcre2_jit_stack, pcre2_jit_stack_free>;
 
 // -- from Oniguruma's syntax
 
-// What Oniguruma's \w matches, as it stands between brackets.
+// Characters Oniguruma's \w matches, as the inside of a bracket.
 constexpr std::string_view kWordCharacters =
     R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
 
-// The inside of the class that \s, \w, \d or \h stands for; a capital stands for all but these. Empty for
-// any other letter.
+// Inside of the bracket equal to \s, \w, \d or \h; upper case stands for the complement. Empty for other
+// letters.
 std::string_view set_of(char letter) {
   switch (letter) {
     case 's':
@@ -89,14 +89,14 @@ std::string bracket(std::string_view items, bool negated = false) {
 // A character class: the union of plain items and nested classes, or an intersection of such unions.
 struct CharSet {
   bool negated = false;
-  std::string items;            // as they stand between brackets
-  std::vector<CharSet> nested;  // in the union
+  std::string items;            // as written inside brackets
+  std::vector<CharSet> nested;  // joined to `items`
   std::vector<CharSet> others;  // intersected with the union
 
   bool is_plain() const { return nested.empty() && others.empty(); }
 };
 
-// A pattern that matches one character of the set. What PCRE2 has no classes for becomes lookaheads.
+// A pattern that matches one character of the set; nested sets and intersections become lookaheads.
 std::string to_pattern(const CharSet& set) {
   if (set.is_plain()) return bracket(set.items, set.negated);
   std::string one;
@@ -112,7 +112,7 @@ std::string to_pattern(const CharSet& set) {
   return join({"(?:(?!", one, ")", "(?s:.)", ")"});
 }
 
-// Category names, without '_' and in lower case, by their long form.
+// Category abbreviations by long name, without '_' and in lower case.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 37> kCategories = {{
     {"letter", "L"},
     {"casedletter", "L&"},
@@ -159,8 +159,8 @@ constexpr std::array<std::string_view, 30> kScripts = {
     "inherited", "kannada",  "katakana", "khmer",    "lao",    "latin",    "malayalam",  "mongolian",
     "myanmar",   "sinhala",  "tamil",    "telugu",   "thai",   "tibetan"};
 
-// What stands between the braces of Oniguruma's \p{…}, in PCRE2's words: long names of categories become
-// short, names of scripts mean the script alone. A name that is not known here comes back as it is.
+// Translates the name in Oniguruma's \p{…} to PCRE2: long category names become short, script names match the
+// script alone. Unknown names are returned unchanged.
 std::string pcre2_property(std::string_view name) {
   std::string key;
   for (const char c : name) {
@@ -258,7 +258,7 @@ class Translator {
     if (peek(2) == '~') fail("unsupported (?~");
     if (peek(2) == '#') return copy(in_.find(')', at_) - at_);
     copy(2);
-    while (is_letter(peek()) || peek() == '-') {  // options; m is what others call s
+    while (is_letter(peek()) || peek() == '-') {  // options; m is PCRE2's s
       out_ += peek() == 'm' ? 's' : peek();
       ++at_;
     }
@@ -284,7 +284,7 @@ class Translator {
     }
     at_ = end + 1;
     out_ += join({"{", low.empty() ? "0" : low, has_comma ? "," : "", high, "}"});
-    if (peek() == '+') {  // repeats the interval
+    if (peek() == '+') {  // repeats the interval, not possessive
       out_.insert(atom_, "(?:");
       out_ += ")+";
       ++at_;
@@ -318,7 +318,7 @@ class Translator {
     return join({"\\x{", digits, "}"});
   }
 
-  // A backslash and the character behind it, which has no meaning of its own here.
+  // A backslash and the next character, which has no special meaning here.
   std::string plain_escape() {
     const std::size_t length = read_utf8(in_, at_).length;
     at_ += length;
@@ -347,7 +347,8 @@ class Translator {
                  kWordCharacters, is_border ? "])(?=[" : "])(?![", kWordCharacters, "]))"});
   }
 
-  // An escape inside a class, at the backslash: adds to the set. True if it stands for many characters.
+  // An escape inside a class, at the backslash; adds to the set. Returns true if it stands for several
+  // characters.
   bool class_escape(CharSet& set) {
     ++at_;
     if (at_ >= in_.size()) fail("\\ at the end");
@@ -379,7 +380,7 @@ class Translator {
     return false;
   }
 
-  // The rest of a class, behind its bracket.
+  // The rest of a class, after its opening bracket.
   CharSet char_set(int depth) {
     if (depth > kDeepestNesting) fail("classes nested too deeply");
     CharSet set;
@@ -388,7 +389,7 @@ class Translator {
       ++at_;
     }
     bool is_first = true;
-    bool is_after_many = false;  // the last item was \p{L} or the like, so a hyphen is a character
+    bool is_after_many = false;  // the last item was a class such as \p{L}, so a hyphen is literal
     CharSet* part = &set;        // the operand that items go to
     std::vector<CharSet> others;
     CharSet current;
@@ -449,8 +450,8 @@ class Translator {
   std::string_view in_;
   std::size_t at_ = 0;
   std::string out_;
-  std::size_t atom_ = 0;             // where in out_ the last atom began
-  std::vector<std::size_t> groups_;  // where in out_ the open groups began
+  std::size_t atom_ = 0;             // offset in out_ of the last atom
+  std::vector<std::size_t> groups_;  // offsets in out_ of the open groups
 };
 
 }  // namespace
@@ -472,7 +473,7 @@ Regex::Regex(std::string_view pattern) : code_(std::make_unique<Code>()) {
     throw RegexError(message_of(error) + " at offset " + std::to_string(offset) + " of " +
                      std::string(pattern));
   }
-  // Where JIT is not to be had the interpreter does the same work, only slower.
+  // Without JIT the interpreter does the same work more slowly.
   pcre2_jit_compile(code_->code.get(), PCRE2_JIT_COMPLETE);
 }
 
@@ -483,7 +484,7 @@ Regex& Regex::operator=(Regex&&) noexcept = default;
 struct Regex::Matcher::State {
   const pcre2_code* code = nullptr;
   MatchData data;
-  JitStack stack;  // made when the 32 KiB that a JIT search has by itself run out
+  JitStack stack;  // allocated when the default 32 KiB of a JIT search overflow
   MatchContext context;
 };
 
@@ -510,7 +511,7 @@ void Regex::Matcher::start(std::string_view text) {
 bool Regex::Matcher::next() {
   while (from_ <= text_.size() && search(from_)) {
     const PCRE2_SIZE* place = pcre2_get_ovector_pointer(state_->data.get());
-    // \K in a lookahead may set the start behind the end; such a match counts as empty.
+    // \K in a lookahead may set the start after the end; such a match counts as empty.
     const std::size_t match_end = place[1];
     const std::size_t match_begin = place[0] < match_end ? place[0] : match_end;
     if (match_begin == match_end && has_matched_ && match_end == end_) {
@@ -539,7 +540,7 @@ bool Regex::Matcher::search(std::size_t from) {
   }
 }
 
-// Place by place, each with as many steps as it needs, within limits.
+// Searches offset by offset, each with up to the maximum number of steps.
 int Regex::Matcher::search_slowly(std::size_t from, std::size_t last) {
   const std::uint64_t most = std::min(kMostSteps, kFreeSteps + kStepsPerByte * text_.size());
   for (; from <= last; from = next_place(from)) {
@@ -554,7 +555,7 @@ int Regex::Matcher::search_slowly(std::size_t from, std::size_t last) {
   return PCRE2_ERROR_NOMATCH;
 }
 
-/// Behind the character at `place`, which may be in the middle of it.
+/// Offset after the character at `place`, which may point into the middle of it.
 std::size_t Regex::Matcher::next_place(std::size_t place) const {
   for (++place; place < text_.size() && (static_cast<unsigned char>(text_[place]) & 0xC0) == 0x80;) ++place;
   return place;
@@ -568,7 +569,7 @@ void Regex::Matcher::look_at_time() {
   if (now - began_ > kFreeTime + kTimePerByte * text_.size()) fail("it took too long");
 }
 
-// A match that starts in [from, last] and takes at most `steps` from each place.
+// Finds a match that starts in [from, last] and takes at most `steps` steps from each offset.
 int Regex::Matcher::run(std::size_t from, std::size_t last, std::uint64_t steps) {
   pcre2_set_match_limit(state_->context.get(), static_cast<std::uint32_t>(steps));
   pcre2_set_offset_limit(state_->context.get(), last);

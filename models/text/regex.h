@@ -1,8 +1,8 @@
 #pragma once
-// Regular expressions of tokenizers, on PCRE2 (UTF-8, Unicode properties, JIT where the machine allows it).
+// Regular expressions of tokenizers, on PCRE2 (UTF-8, Unicode properties, JIT where available).
 //
-// A Regex takes a pattern in PCRE2's syntax. Those of tokenizer.json are written for Oniguruma; to_pcre2() says the same
-// where the two differ:
+// A Regex takes PCRE2 syntax. Patterns in tokenizer.json use Oniguruma's; to_pcre2() translates where the two
+// differ:
 //
 //   \s \S           the White_Space property; PCRE2's own \s has one character more
 //   \w \W \b \B     Oniguruma's notion of a word
@@ -13,12 +13,11 @@
 //   \p{Letter}      long names of categories; names of scripts mean the script alone, not its extensions
 //   (?m:…)          a dot that matches newlines
 //
-// As in Oniguruma `^` and `$` match at lines, `.` does not match \n, \n alone ends a line.
+// As in Oniguruma, `^` and `$` match at lines, `.` does not match \n, and only \n ends a line.
 //
-// Work is bounded: a match gives up with a RegexError once it has taken more steps from one place than a
-// fixed number plus a multiple of the text's length, and so do all searches in a text together once they have
-// taken two seconds of the processor and a microsecond for each byte. No search uses the caller's stack for
-// backtracking.
+// Work is bounded: a match throws RegexError after a fixed number of steps from one offset plus a multiple of
+// the text's length; so do all searches in a text together after two seconds of CPU time plus a microsecond
+// per byte. No search backtracks on the caller's stack.
 //
 // Threading: a Regex is immutable and may be shared; a Matcher belongs to one thread and must not outlive its
 // Regex.
@@ -34,7 +33,7 @@
 
 namespace reprise::models {
 
-/// A pattern that cannot be compiled, or a search past its limits.
+/// A pattern that does not compile, or a search past its limits.
 class RegexError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -54,11 +53,11 @@ class Regex {
     Matcher(Matcher&&) noexcept;
     Matcher& operator=(Matcher&&) noexcept;
 
-    /// Starts over in `text`, which must be valid UTF-8 and outlive the search.
+    /// Restarts the search in `text`, which must be valid UTF-8 and outlive the search.
     void start(std::string_view text);
 
-    /// Finds the next match after the last one; an empty match right behind the last match is passed over.
-    /// begin() and end() are its place in the text.
+    /// Finds the next match, at [begin(), end()); skips an empty match directly after the previous match.
+    /// Returns false if there is none.
     bool next();
 
     std::size_t begin() const { return begin_; }
@@ -80,7 +79,7 @@ class Regex {
     std::size_t end_ = 0;
     bool has_matched_ = false;
     std::uint32_t searches_ = 0;
-    std::chrono::nanoseconds began_{};  // by the processor's time; 0: no look yet
+    std::chrono::nanoseconds began_{};  // CPU time of the first check; 0: not checked yet
   };
 
  private:
@@ -88,13 +87,13 @@ class Regex {
   std::unique_ptr<Code> code_;
 };
 
-/// RegexError for what cannot be translated. The result may still be refused by the Regex constructor.
+/// Translates Oniguruma syntax. Throws RegexError if it cannot. The result may still be refused by Regex.
 std::string to_pcre2(std::string_view pattern);
 
-/// `text` as a pattern that matches just this text.
+/// A pattern that matches exactly `text`.
 std::string quote_regex(std::string_view text);
 
-/// Returns the parts one after another: patterns are made of shorter ones.
+/// Concatenates `parts`.
 std::string join(std::initializer_list<std::string_view> parts);
 
 }  // namespace reprise::models

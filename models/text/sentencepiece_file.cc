@@ -13,19 +13,19 @@ namespace {
 
 constexpr std::size_t kMostPieces = std::size_t{1} << 22;
 
-// The fields of a protobuf message, one after the other.
+// Iterates over the fields of a protobuf message.
 class ProtoFields {
  public:
   struct Field {
     std::uint32_t number = 0;
-    std::uint64_t integer = 0;  // of a varint
-    float real = 0;             // of four bytes
-    std::string_view bytes;     // of what has a length
+    std::uint64_t integer = 0;  // varint fields
+    float real = 0;             // fixed32 fields
+    std::string_view bytes;     // length-delimited fields
   };
 
   ProtoFields(std::string_view message, const std::string& file) : left_(message), file_(file) {}
 
-  /// False: there are no more.
+  /// Returns false at the end.
   bool next(Field& out) {
     if (left_.empty()) return false;
     const std::uint64_t tag = varint();
@@ -80,7 +80,7 @@ class ProtoFields {
   const std::string& file_;
 };
 
-// What the message says besides its pieces; the values are protobuf's defaults.
+// Settings in the message; the values are protobuf's defaults.
 struct Settings {
   std::int64_t model_type = 1;
   bool byte_fallback = false;
@@ -113,7 +113,7 @@ void read_piece(std::string_view message, const std::string& file, TokenizerSpec
 void read_trainer(std::string_view message, const std::string& file, Settings& out) {
   ProtoFields fields(message, file);
   for (ProtoFields::Field field; fields.next(field);) {
-    // A negative number is written with all of its 64 bits.
+    // Negative numbers are encoded as 64-bit varints.
     const auto number = static_cast<std::int64_t>(field.integer);
     if (field.number == 3) out.model_type = number;
     if (field.number == 24) out.space_behind = number != 0;
@@ -158,7 +158,7 @@ void add_steps(const Settings& settings, TokenizerSpec& spec) {
   spec.decoder.byte_tokens = true;
 }
 
-// Control tokens are recognised in text that asks for it.
+// Adds control and unknown tokens as special tokens, recognized with parse_special.
 void add_control(TokenizerSpec& spec) {
   for (std::size_t id = 0; id < spec.tokens.size(); ++id) {
     if (spec.types[id] != TokenType::kControl && spec.types[id] != TokenType::kUnknown) continue;
@@ -214,8 +214,7 @@ TokenizerSpec spec_of_sentencepiece(std::string_view bytes, const std::string& f
   spec.bos = id(settings.bos);
   spec.eos = id(settings.eos);
   spec.pad = id(settings.pad);
-  spec.add_bos =
-      spec.bos.has_value();  // as the tokenizers of Llama and Gemma do, where nobody says otherwise
+  spec.add_bos = spec.bos.has_value();  // as the tokenizers of Llama and Gemma do by default
   if (config) add_tokenizer_config(*config, spec);
   return spec;
 }

@@ -1,11 +1,9 @@
 #pragma once
-// TokenizerSpec from SentencePiece's own file, tokenizer.model: a protobuf message with the pieces, their scores and
-// types, and how text is normalised. Read where a folder has no tokenizer.json.
+// Reads a TokenizerSpec from SentencePiece's tokenizer.model: a protobuf message with pieces, scores, types
+// and normalization rules. Used for folders without tokenizer.json.
 //
-// Read are models of type BPE and unigram. What is not supported (words, characters, a table of characters to replace, a
-// space behind words instead of before them) ends in a LoadError that names it; so does whatever is no such message.
-//
-// Threading: pure functions.
+// Supports models of type BPE and unigram. Everything else (word and character models, a character map, a
+// space after words instead of before) and malformed messages throw a LoadError that names it.
 
 #include <optional>
 #include <string>
@@ -16,7 +14,7 @@
 
 namespace reprise::models {
 
-/// `file` names it in errors. `config` is tokenizer_config.json, which may add special tokens, and says which of them
+/// `file` is named in errors. `config` is tokenizer_config.json, which may add special tokens and says which
 /// begin and end a text.
 TokenizerSpec spec_of_sentencepiece(std::string_view bytes, const std::string& file,
                                     const std::optional<JsonPlace>& config = std::nullopt);

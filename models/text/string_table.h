@@ -1,5 +1,5 @@
 #pragma once
-// Where tokens are looked up by their text: StringTable finds a whole string, ByteTrie those that a text begins with.
+// Token lookup by text: StringTable finds a whole string, ByteTrie finds strings that are prefixes of a text.
 //
 // Threading: immutable once built; const access from any thread.
 
@@ -15,7 +15,7 @@
 
 namespace reprise::models {
 
-/// A quick hash of a short string; only for tables that nobody else can fill.
+/// A fast hash of a short string. Not resistant to collision attacks; only for tables with trusted contents.
 inline std::uint64_t hash_of(std::string_view text) {
   constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15u;
   const char* at = text.data();
@@ -37,21 +37,21 @@ inline std::uint64_t hash_of(std::string_view text) {
   return hash ^ hash >> 29;
 }
 
-/// Numbered strings in one block of memory, and the number of a string.
+/// Strings numbered from 0 in one block of memory, and lookup by text.
 class StringTable {
  public:
   static constexpr std::int32_t kNone = -1;
 
   StringTable() = default;
 
-  /// Of equal strings find() gives the last. Empty strings are kept but not found; no string is without
-  /// `with_find`.
+  /// Among equal strings, find() returns the last. Empty strings are kept but not found. Without `with_find`,
+  /// find() always returns kNone.
   explicit StringTable(const std::vector<std::string>& strings, bool with_find = true);
 
   std::size_t size() const { return ends_.size(); }
   std::size_t longest() const { return longest_; }  // bytes
 
-  /// Needs 0 <= number < size().
+  /// Requires: 0 <= number < size().
   std::string_view operator[](std::size_t number) const {
     const std::size_t begin = number == 0 ? 0 : ends_[number - 1];
     return std::string_view(bytes_).substr(begin, ends_[number] - begin);
@@ -68,21 +68,21 @@ class StringTable {
 
   std::string bytes_;
   std::vector<std::size_t> ends_;
-  std::vector<Slot> slots_;  // open addressing, a power of two, at most half full
+  std::vector<Slot> slots_;  // open addressing, size a power of two, at most half full
   std::size_t longest_ = 0;
 };
 
-/// Finds the longest of many strings that a text has at a given place, or all of them.
+/// Finds strings that occur at a given offset of a text: the longest, or all.
 class ByteTrie {
  public:
   ByteTrie() { roots_.fill(kNone); }
 
-  /// Of equal strings the last counts. An empty string is left out.
+  /// Replaces an equal string added before. Ignores an empty one.
   void add(std::string_view text, TokenId id);
 
   bool is_empty() const { return nodes_.empty(); }
 
-  /// Whether a string begins with this byte.
+  /// True if a string begins with this byte.
   bool can_begin(char byte) const { return roots_[static_cast<unsigned char>(byte)] != kNone; }
 
   struct Match {
@@ -90,7 +90,7 @@ class ByteTrie {
     std::size_t length = 0;  // bytes
   };
 
-  /// The longest string at text[at] for whose id `accept` is true.
+  /// The longest string at text[at] whose id `accept` returns true for.
   template <typename Accept>
   Match longest(std::string_view text, std::size_t at, Accept accept) const {
     Match best;
@@ -103,7 +103,7 @@ class ByteTrie {
     return best;
   }
 
-  /// Calls visit(id, length) for every string at text[at], from the shortest to the longest.
+  /// Calls visit(id, length) for every string at text[at], shortest first.
   template <typename Visit>
   void each(std::string_view text, std::size_t at, Visit visit) const {
     std::uint32_t node = at < text.size() ? roots_[static_cast<unsigned char>(text[at])] : kNone;

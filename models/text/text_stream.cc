@@ -65,7 +65,7 @@ TextStream::TextStream(const Tokenizer& tokenizer, DecodeOptions options, std::v
 
 std::string TextStream::push(TokenId id) {
   tokenizer_->decode_next(id, options_, state_, pending_);
-  // Everything but an unfinished character at the end.
+  // Find the end of the last complete character.
   std::size_t end = pending_.size();
   for (std::size_t back = 1; back <= 3 && back <= pending_.size(); ++back) {
     const std::size_t at = pending_.size() - back;

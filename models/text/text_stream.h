@@ -1,5 +1,5 @@
 #pragma once
-// TextStream: the text of tokens as they come, up to the first stop string.
+// TextStream: incremental decoding of generated tokens, up to the first stop string.
 //
 // Threading: one thread at a time. The Tokenizer must outlive the stream.
 
@@ -14,25 +14,25 @@
 namespace reprise::models {
 
 struct StopMatch {
-  std::size_t index = 0;     // which of the stop strings
-  std::size_t position = 0;  // where it begins, in bytes of the whole text
+  std::size_t index = 0;     // of the stop string in the list
+  std::size_t position = 0;  // bytes from the start of the whole text to the match
 };
 
-/// Lets text through until one of some strings appears in it.
+/// Passes text through until a stop string appears in it.
 ///
-/// Held back is only what may still become a stop string: the longest end of the text so far that begins one.
-/// The stop string that is complete first counts; of several that end together, the longest. How the text is
-/// cut into pushes makes no difference to the result. Time is O(bytes * stop strings).
+/// Holds back only the longest suffix that is a prefix of a stop string. The stop string that completes first
+/// wins; among several that end together, the longest. The result does not depend on how the text is split
+/// into pushes. Time is O(bytes * stop strings).
 class StopStrings {
  public:
-  /// An empty string stops nothing.
+  /// Empty strings are ignored.
   explicit StopStrings(std::vector<std::string> stops = {});
 
-  /// Takes more text and returns what is sure not to belong to a stop string. Once one is found it returns
-  /// what stood before it, and then nothing more.
+  /// Adds text and returns the text that cannot belong to a stop string. When one is found, returns the text
+  /// before it, and nothing from then on.
   std::string push(std::string_view text);
 
-  /// The end of the text: what was held back, unless a stop string was found.
+  /// Ends the text: returns what was held back, unless a stop string was found.
   std::string flush();
 
   const std::optional<StopMatch>& match() const { return match_; }
@@ -40,43 +40,42 @@ class StopStrings {
  private:
   struct Stop {
     std::string text;
-    std::vector<std::size_t> shorter;  // by length matched: the next shorter end that is a beginning too
-    std::size_t matched = 0;           // bytes of the text's end that begin this string
+    std::vector<std::size_t> shorter;  // KMP failure function by length matched
+    std::size_t matched = 0;           // length of the text's suffix that is a prefix of this string
   };
   static void advance(Stop& stop, char byte);
 
   std::vector<Stop> stops_;
   std::string held_;
-  std::size_t taken_ = 0;  // bytes pushed
+  std::size_t taken_ = 0;  // total bytes pushed
   std::optional<StopMatch> match_;
 };
 
-/// The text of tokens as they come.
+/// Decodes tokens one by one.
 ///
-/// Text comes out in whole UTF-8 characters: bytes of an unfinished one are held until it is complete or
-/// cannot become so. All that push() and flush() return, put together, is Tokenizer::decode() of the ids, up
-/// to the first stop string.
+/// Returns whole UTF-8 characters: bytes of an incomplete one are held until it is complete or known to be
+/// invalid. The concatenation of all results of push() and flush() is Tokenizer::decode() of the ids, up to
+/// the first stop string.
 class TextStream {
  public:
-  /// Generated text goes on from the prompt's, so it wants `options.continuation`.
+  /// For generated text, set `options.continuation`: it follows the prompt.
   explicit TextStream(const Tokenizer& tokenizer, DecodeOptions options = {},
                       std::vector<std::string> stops = {});
 
-  /// The text that has become certain with this token; often empty.
+  /// Adds a token and returns the text that is final; often empty.
   std::string push(TokenId id);
 
-  /// The rest, when no more tokens come. Call it once.
+  /// Returns the rest after the last token. Call it once.
   std::string flush();
 
-  /// Set once a stop string has come up; after that there is no more text. Its position counts in the bytes
-  /// of the text that came out.
+  /// Set once a stop string was found; no text follows. Its position counts bytes of the decoded text.
   const std::optional<StopMatch>& stop() const { return stops_.match(); }
 
  private:
   const Tokenizer* tokenizer_;
   DecodeOptions options_;
   Tokenizer::DecodeState state_;
-  std::string pending_;  // bytes that are no characters yet
+  std::string pending_;  // bytes of an incomplete character
   StopStrings stops_;
 };
 

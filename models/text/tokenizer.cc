@@ -34,8 +34,8 @@ std::size_t count_ids(const TokenizerSpec& spec) {
   return count;
 }
 
-// The spec with the ids that mean something (unk, bos, …) dropped where they are out of range. LoadError, naming
-// spec.source, for tokens or added tokens whose ids are.
+// Drops unk, bos, … from the spec if their ids are out of range. Throws LoadError, naming spec.source, if ids
+// of tokens or added tokens are.
 TokenizerSpec check_ids(TokenizerSpec spec) {
   for (const AddedToken& token : spec.added) {
     if (token.id < 0) throw LoadError(spec.source, token.content, "an added token with a negative id");
@@ -48,8 +48,8 @@ TokenizerSpec check_ids(TokenizerSpec spec) {
   return spec;
 }
 
-// These need a spec that check_ids() has seen. By id: how the vocabulary writes the token, the bytes it decodes to, and
-// whether it is special.
+// Tables by id: text in the vocabulary, bytes it decodes to, whether it is special. Require: check_ids() was
+// applied.
 std::vector<std::string> texts_by_id(const TokenizerSpec& spec) {
   std::vector<std::string> texts = spec.tokens;
   texts.resize(count_ids(spec));
@@ -84,7 +84,7 @@ std::vector<std::string> bytes_by_id(const TokenizerSpec& spec) {
       continue;
     }
     if (spec.decoder.alphabet == DecoderSpec::Alphabet::kByteLevel && !is_added[id]) {
-      // A token outside the alphabet stands for its own text.
+      // A token outside the alphabet decodes to its own text.
       if (auto decoded = from_letters(bytes[id])) bytes[id] = std::move(*decoded);
     }
     for (const auto& [from, to] : spec.decoder.replacements) bytes[id] = replace_all(bytes[id], from, to);
@@ -103,8 +103,8 @@ std::vector<bool> specials_by_id(const TokenizerSpec& spec) {
   return flags;
 }
 
-// Whether no token has SentencePiece's space (U+2581) behind another character, and that space is a token itself. Then
-// merges never cross from a word to the next, and words can be encoded one by one.
+// True if U+2581 is a token, and no token has it after another character. Then merges never cross word
+// boundaries, and words can be encoded separately.
 bool keeps_words_apart(const TokenizerSpec& spec) {
   const auto crosses = [](const std::string& token) {
     for (std::size_t at = 0; (at = token.find(kSpaceMark, at + 1)) != std::string::npos;) {
@@ -146,28 +146,27 @@ std::size_t skip_space(std::string_view text, std::size_t at) {
   return at;
 }
 
-// Cuts a text at the tokens that are recognised in the text itself: at each place the longest token that is there counts,
-// and the leftmost place comes first. A token that wants to be a single word and is none is passed over together with its
-// text.
+// Splits a text at the added tokens recognized in it: leftmost first, longest at each offset. A token that
+// must be a single word but is not is skipped together with its text.
 class AddedTokens {
  public:
-  // Looks for token.content of each; `id` need not be unique.
+  // Matches by token.content; `id` need not be unique.
   explicit AddedTokens(std::vector<AddedToken> tokens);
 
   bool is_empty() const { return trie_.is_empty(); }
 
   struct Segment {
-    std::string_view text;  // with the white space that a token swallowed
+    std::string_view text;  // includes white space swallowed by the token
     TokenId id = -1;        // -1: text between tokens
   };
 
-  // The segments of `text`, which is valid UTF-8, in order; none is empty. Without `parse_special` special
-  // tokens are text.
+  // The segments of `text` in order; none is empty. Without `parse_special`, special tokens are text.
+  // Requires: valid UTF-8.
   std::vector<Segment> split(std::string_view text, bool parse_special) const;
 
  private:
   std::vector<AddedToken> tokens_;
-  ByteTrie trie_;  // of places in tokens_
+  ByteTrie trie_;  // indices in tokens_
 };
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
@@ -210,7 +209,7 @@ std::vector<AddedToken> select(const TokenizerSpec& spec, bool normalized) {
   return chosen;
 }
 
-// These are looked for in normalised text, so by their normalised content.
+// Added tokens matched in normalized text; their content is normalized as well.
 std::vector<AddedToken> select_normalized(const TokenizerSpec& spec, const Normalizer& normalizer) {
   std::vector<AddedToken> chosen = select(spec, true);
   for (AddedToken& token : chosen) {
@@ -267,9 +266,9 @@ struct Tokenizer::Impl {
 
   bool has(TokenId id) const { return id >= 0 && static_cast<std::size_t>(id) < texts.size(); }
 
-  StringTable tokens;  // the model's own
-  StringTable texts;   // with the added ones
-  StringTable bytes;   // what each decodes to
+  StringTable tokens;  // the model's own, by id
+  StringTable texts;   // including added tokens
+  StringTable bytes;   // bytes each decodes to
   std::vector<bool> is_special;
   PieceModel model;
   Normalizer normalizer;
@@ -284,7 +283,7 @@ struct Tokenizer::Impl {
   bool add_bos, add_eos;
 };
 
-// One call of encode(): gathers the ids of the pieces.
+// One call of encode(): collects the ids of the pieces.
 class Tokenizer::Impl::Encoder final : public PieceSink {
  public:
   Encoder(const Impl& impl, EncodeOptions options, EncodeWork& work)
@@ -292,7 +291,7 @@ class Tokenizer::Impl::Encoder final : public PieceSink {
 
   void piece(std::string_view bytes) override {
     if (!impl_.keeps_words_apart) return word(bytes);
-    while (!bytes.empty()) {  // cuts before each mark that follows another character
+    while (!bytes.empty()) {  // split before each mark that follows another character
       std::size_t end = 0;
       while (bytes.substr(end).starts_with(kSpaceMark)) end += kSpaceMark.size();
       end = std::min(bytes.find(kSpaceMark, end), bytes.size());

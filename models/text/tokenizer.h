@@ -1,15 +1,15 @@
 #pragma once
-// Tokenizer: text to token ids and back.
+// Tokenizer: converts text to token ids and back.
 //
-// Immutable once built, from a TokenizerSpec; everything here may be called from many threads at once.
+// Malformed UTF-8 is never an error. A byte-level model encodes malformed bytes as they are; each run of them
+// is a piece of its own that is neither normalized nor matched. Other models replace each maximal malformed
+// subpart by U+FFFD. decode_bytes() returns exactly the tokens' bytes; decode() replaces what is not UTF-8 by
+// U+FFFD.
 //
-// Malformed UTF-8 never fails. A byte-level model encodes the malformed bytes as they are, each run of them a
-// piece of its own that nothing matches or normalises; any other model sees U+FFFD in their place, one for
-// each maximal subpart. Decoding is the same the other way round: decode_bytes() gives exactly the bytes of
-// the tokens, decode() the same with U+FFFD for what is not UTF-8.
+// Encoding takes O(n log n) in the length of the text for the patterns of word_scanner.h. Other patterns use
+// PCRE2, which throws RegexError if a text takes too many steps.
 //
-// Time is O(n log n) in the length of the text for the patterns of word_scanner.h, whatever the text is.
-// Other patterns go to PCRE2, which gives up with a RegexError when a text makes it take too many steps.
+// Threading: immutable once built; any thread.
 
 #include <cstddef>
 #include <memory>
@@ -25,53 +25,54 @@
 namespace reprise::models {
 
 struct EncodeOptions {
-  bool parse_special = true;   // recognise special tokens in the text; other added tokens always are
-  EncodeWork* work = nullptr;  // if set, what it took is added here
+  bool parse_special = true;   // recognize special tokens in the text; other added tokens always are
+  EncodeWork* work = nullptr;  // if set, incremented by the work done
 };
 
 struct DecodeOptions {
   bool skip_special = false;  // leave special tokens out
-  bool continuation =
-      false;  // the ids go on from others: keep the space in front that encode() may have added
+  /// The ids follow others: keep the leading space that encode() may have added.
+  bool continuation = false;
 };
 
 class Tokenizer {
  public:
-  /// LoadError, naming spec.source, for a spec that makes no tokenizer.
+  /// Throws LoadError, naming spec.source, for an invalid spec.
   explicit Tokenizer(TokenizerSpec spec);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
-  /// The ids of `text`. Adds no BOS or EOS. RegexError see above; std::length_error past 1 GiB.
+  /// Returns the ids of `text`, without adding BOS or EOS. Throws RegexError (see above), and
+  /// std::length_error past 1 GiB.
   std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const;
 
-  /// The text of `ids`, always valid UTF-8. An id without a token stands for nothing.
+  /// Returns the text of `ids`, always valid UTF-8. Ids without a token are skipped.
   std::string decode(std::span<const TokenId> ids, DecodeOptions options = {}) const;
 
-  /// The same, byte for byte.
+  /// Like decode(), but returns the tokens' bytes unchanged.
   std::string decode_bytes(std::span<const TokenId> ids, DecodeOptions options = {}) const;
 
-  /// Ids are below this; not every one need have a token.
+  /// Upper bound of all ids; some ids below it may have no token.
   std::size_t vocab_size() const;
 
-  /// The token as the vocabulary writes it ("Ġthe", "<|im_end|>"); empty for an id without a token.
+  /// The token as written in the vocabulary ("Ġthe", "<|im_end|>"); empty for an id without a token.
   std::string_view token_text(TokenId id) const;
 
-  /// The bytes it decodes to (" the"); empty for an id without a token.
+  /// The bytes the token decodes to (" the"); empty for an id without a token.
   std::string_view token_bytes(TokenId id) const;
 
-  /// The id of a token, by token_text.
+  /// The id of the token with this token_text().
   std::optional<TokenId> find(std::string_view token_text) const;
 
-  /// Control tokens, the unknown token and added tokens marked special.
+  /// True for control tokens, the unknown token and added tokens marked special.
   bool is_special(TokenId id) const;
 
-  /// False if some text cannot be written in this vocabulary and would be lost, as with the placeholder
-  /// vocabularies of models that are meant for token ids alone.
+  /// False if some text cannot be encoded and would be lost, as with placeholder vocabularies of models used
+  /// by token id alone.
   bool covers_all_text() const;
 
-  /// What the file says about these; encode() does not act on it.
+  /// Settings in the file; encode() does not act on them.
   std::optional<TokenId> bos() const;
   std::optional<TokenId> eos() const;
   std::optional<TokenId> pad() const;
@@ -82,7 +83,7 @@ class Tokenizer {
  private:
   friend class TextStream;
 
-  // How far decoding has come: what the next token's leading spaces mean.
+  // State of incremental decoding: how many leading spaces may still be stripped.
   struct DecodeState {
     std::size_t strippable = 0;  // spaces
     bool is_first = true;

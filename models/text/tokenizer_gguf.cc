@@ -14,7 +14,7 @@
 namespace reprise::models {
 namespace {
 
-// Tokens that end a turn or frame a gap to fill in. Some files call them normal tokens by mistake.
+// Tokens that end a turn or are fill-in-the-middle marks; some files mark them as normal by mistake.
 constexpr std::array<std::string_view, 24> kControlTexts = {
     "<|eot_id|>",         "<|im_end|>",     "<|end|>",        "<end_of_turn>", "<|endoftext|>",
     "<|end_of_text|>",    "<EOT>",          "_<EOT>",         "[EOT]",         "<｜end▁of▁sentence｜>",
@@ -46,7 +46,7 @@ void read_tokens(const GgufMetadata& metadata, TokenizerSpec& spec) {
   }
 }
 
-// Phi-3's special tokens swallow the white space behind them, which its files do not say.
+// Phi-3's special tokens swallow the white space after them, but its files do not say so.
 bool is_phi3(const GgufMetadata& metadata) {
   std::string name(metadata.text_or("general.name", ""));
   for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
@@ -73,7 +73,7 @@ std::optional<TokenId> token_id(const GgufMetadata& metadata, std::string_view k
                                 std::optional<TokenId> fallback = std::nullopt) {
   if (!metadata.has(key)) return fallback;
   const std::int64_t id = metadata.integer(key);
-  if (id < 0 || id > 0x7FFFFFFF) return fallback;  // 2^32 - 1 is written for "none"
+  if (id < 0 || id > 0x7FFFFFFF) return fallback;  // 2^32 - 1 means none
   return static_cast<TokenId>(id);
 }
 
@@ -127,7 +127,7 @@ void read_word_piece(const GgufMetadata& metadata, TokenizerSpec& spec) {
   spec.decoder.strip_leading_spaces = 1;
 }
 
-// RWKV's vocabulary is written like Python's bytes: \t, \n, \r, \xff, and a backslash before itself.
+// Unescapes RWKV's vocabulary, written like Python bytes: \t, \n, \r, \xff, and an escaped backslash.
 std::string unescape(std::string_view text) {
   const auto hex = [](char c) { return c >= 'a' ? c - 'a' + 10 : c - '0'; };
   std::string out;
@@ -165,7 +165,7 @@ void read_rwkv(TokenizerSpec& spec) {
 
 // -- pre-tokenizers by name
 
-// The cased letters of DeepSeek's first pattern, past ASCII.
+// Cased letters past ASCII in DeepSeek's first pattern.
 constexpr std::string_view kDeepSeekLetters =
     R"(\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1BF}\x{1C4}-\x{293}\x{295}-\x{2AF})"
     R"(\x{370}-\x{373}\x{376}\x{377}\x{37B}-\x{37D}\x{37F}\x{386}\x{388}-\x{38A}\x{38C}\x{38E}-\x{3A1})"
@@ -189,18 +189,18 @@ constexpr std::string_view kDeepSeek3 =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
     R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// Llama 3's pattern with one alternative of its own.
+// Llama 3's pattern with one alternative changed.
 constexpr std::string_view kContractions = R"((?i:'s|'t|'re|'ve|'m|'ll|'d))";
 constexpr std::string_view kWord = R"(|[^\r\n\p{L}\p{N}]?\p{L}+)";
 constexpr std::string_view kSpaces = R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// Words that begin with capitals and go on in small letters, and the other way round.
+// Upper-case, then lower-case letters: the first needs a lower-case one, the second an upper-case one.
 constexpr std::string_view kCapitalised =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)";
 constexpr std::string_view kCapitals =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)";
 
-// `ending` may follow a word, `digits` are the numbers, `behind` may follow symbols.
+// `ending` may follow a word, `digits` matches numbers, `behind` may follow a run of symbols.
 std::string cased_words(std::string_view ending, std::string_view digits, std::string_view behind) {
   return join(
       {kCapitalised, ending, "|", kCapitals, ending, "|", digits, R"(| ?[^\s\p{L}\p{N}]+)", behind, kSpaces});
@@ -345,7 +345,7 @@ TokenizerSpec spec_of_gguf(const GgufMetadata& metadata) {
     read_rwkv(spec);
   }
   const auto spm_default = [&](TokenId id) { return is_spm ? std::optional(id) : std::nullopt; };
-  // Byte-level BPE drops what it has no token for, whatever the file calls unknown.
+  // Byte-level BPE drops bytes without a token, even if the file names an unknown token.
   if (model != "gpt2") {
     spec.unk = token_id(metadata, "tokenizer.ggml.unknown_token_id",
                         model == "bert" ? std::optional<TokenId>(100) : spm_default(0));

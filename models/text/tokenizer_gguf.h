@@ -1,15 +1,13 @@
 #pragma once
-// TokenizerSpec from the metadata of a GGUF file (tokenizer.ggml.*): byte-level BPE ("gpt2"), SentencePiece
-// ("llama"), WordPiece ("bert") and RWKV's longest match ("rwkv"). Another model or an unknown pre-tokenizer
-// ends in a LoadError that names it.
+// Reads a TokenizerSpec from the metadata of a GGUF file (tokenizer.ggml.*): byte-level BPE ("gpt2"),
+// SentencePiece ("llama"), WordPiece ("bert") and RWKV's longest match ("rwkv"). Throws a LoadError that
+// names any other model or an unknown pre-tokenizer.
 //
-// As in llama.cpp no text is put into a normal form, whatever the tokenizer.json of the model says: the file
-// does not tell. Control, user-defined and unknown tokens are recognised in the text.
+// As in llama.cpp, no Unicode normalization is applied, because the file does not specify any. Control,
+// user-defined and unknown tokens are recognized in the text.
 //
-// GGUF files name their pre-tokenizer (tokenizer.ggml.pre) instead of describing it. The names stand for the patterns of
-// the tokenizer.json that a vocabulary with this name was published with.
-//
-// Threading: pure functions.
+// GGUF files name their pre-tokenizer (tokenizer.ggml.pre) instead of describing it. Each name selects the
+// patterns of the tokenizer.json that such a vocabulary was published with.
 
 #include <optional>
 #include <string_view>
@@ -27,7 +25,7 @@ struct NamedPreTokenizer {
   bool ignore_merges = false;  // a piece that is a token is that token
 };
 
-/// Nothing for a name that is not known.
+/// Returns nullopt for an unknown name.
 std::optional<NamedPreTokenizer> find_pre_tokenizer(std::string_view name);
 
 }  // namespace reprise::models

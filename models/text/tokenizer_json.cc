@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kIdLimit = 1 << 22;
 
-using IdOfText = std::unordered_map<std::string_view, TokenId>;  // looks into spec.tokens and spec.added
+using IdOfText = std::unordered_map<std::string_view, TokenId>;  // keys point into spec.tokens and spec.added
 
 TokenId id_of(const JsonPlace& value) {
   const std::int64_t id = value.integer();
@@ -57,7 +57,7 @@ std::vector<std::pair<std::string, std::string>> merges_of(const JsonPlace& merg
   return out;
 }
 
-// "vocab": [[text, logarithm of its probability], ...]
+// "vocab": [[text, log probability], ...]
 void read_unigram(const JsonPlace& model, TokenizerSpec& spec) {
   spec.model = TokenizerModel::kUnigram;
   const JsonPlace vocab = model.at("vocab");
@@ -99,7 +99,7 @@ AddedToken added_token(const JsonPlace& value, TokenId id) {
   return token;
 }
 
-// Of the added tokens, those that the model has get its id.
+// Reads added tokens; those that the model's vocabulary has get its id.
 void read_added(const JsonPlace& list, TokenizerSpec& spec) {
   IdOfText own;
   for (std::size_t id = 0; id < spec.tokens.size(); ++id) own[spec.tokens[id]] = static_cast<TokenId>(id);
@@ -111,7 +111,6 @@ void read_added(const JsonPlace& list, TokenizerSpec& spec) {
   }
 }
 
-// tokenizer_config.json may have added tokens that tokenizer.json lacks.
 void read_added_from_config(const JsonPlace& decoder, TokenizerSpec& spec) {
   std::unordered_set<std::string> contents;
   std::unordered_set<TokenId> ids;
@@ -142,7 +141,7 @@ std::optional<TokenId> find_token(const TokenizerSpec& spec, std::string_view te
   return static_cast<TokenId>(found - spec.tokens.begin());
 }
 
-// "bos_token": a string, or an object that has it as its content.
+// Reads a token such as "bos_token": a string, or an object with a "content".
 std::optional<TokenId> named_token(const JsonPlace& config, std::string_view key, const TokenizerSpec& spec) {
   const std::optional<JsonPlace> value = config.find(key);
   if (!value) return std::nullopt;
@@ -150,7 +149,7 @@ std::optional<TokenId> named_token(const JsonPlace& config, std::string_view key
                     value->is(JsonPlace::Kind::kObject) ? value->text_or("content", "") : value->text());
 }
 
-// A template that puts special tokens around the text says which ones.
+// Reads from a template which special tokens surround the text.
 void read_post_processor(const JsonPlace& processor, int depth, TokenizerSpec& spec) {
   const std::string type = processor.text_or("type", "");
   if (type == "Sequence" && depth < 8) {

@@ -1,11 +1,9 @@
 #pragma once
-// TokenizerSpec from the files of Hugging Face: tokenizer.json, and tokenizer_config.json beside it.
+// Reads a TokenizerSpec from Hugging Face's tokenizer.json and tokenizer_config.json.
 //
-// Read are BPE and Unigram models with every normalizer, pre-tokenizer and decoder that such models are published with.
-// What is not supported (WordPiece, a normalizer that lowers case, …) ends in a LoadError that names
-// it: a tokenizer that is nearly right is wrong.
-//
-// Threading: pure functions.
+// Supports BPE and Unigram models with the normalizers, pre-tokenizers and decoders that such models are
+// published with. Throws a LoadError that names anything else (WordPiece, a lower-casing normalizer, …),
+// because a tokenizer that is almost right gives wrong answers.
 
 #include <optional>
 
@@ -14,13 +12,13 @@
 
 namespace reprise::models {
 
-/// `config` is tokenizer_config.json, which adds special tokens and says which of them begin and end a text.
+/// `config` is tokenizer_config.json, which may add special tokens and says which begin and end a text.
 TokenizerSpec spec_of_json(const JsonPlace& tokenizer, const std::optional<JsonPlace>& config = std::nullopt);
 
-/// What tokenizer_config.json has to add.
+/// Adds the settings of tokenizer_config.json.
 void add_tokenizer_config(const JsonPlace& config, TokenizerSpec& spec);
 
-/// The members "normalizer", "pre_tokenizer" and "decoder" of tokenizer.json.
+/// Parse the members "normalizer", "pre_tokenizer" and "decoder" of tokenizer.json.
 std::vector<NormalizerStep> normalizer_of_json(const JsonPlace& normalizer);
 std::vector<PreTokenizerStep> pre_tokenizer_of_json(const JsonPlace& pre_tokenizer);
 DecoderSpec decoder_of_json(const JsonPlace& decoder);

@@ -1,7 +1,5 @@
 #pragma once
-// A Tokenizer from what a user names as the model.
-//
-// Threading: a pure function.
+// Loads the Tokenizer of a model.
 
 #include <filesystem>
 
@@ -9,8 +7,8 @@
 
 namespace reprise::models {
 
-/// `path` is a Hugging Face folder (tokenizer.json or else tokenizer.model, and tokenizer_config.json if it is there) or a GGUF file.
-/// Weights need not be there. LoadError if it makes no tokenizer.
+/// `path`: a GGUF file, or a Hugging Face folder with tokenizer.json or else tokenizer.model, and optionally
+/// tokenizer_config.json. Weights are not needed. Throws LoadError.
 Tokenizer load_tokenizer(const std::filesystem::path& path);
 
 }  // namespace reprise::models

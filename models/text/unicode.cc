@@ -16,7 +16,7 @@ int combining_class(std::int32_t code_point) {
   return utf8proc_get_property(code_point)->combining_class;
 }
 
-// Canonical ordering: marks between two characters of class 0 are sorted by class, equals keep their order.
+// Canonical ordering: sorts each run of marks by combining class, stably.
 void order_marks(std::vector<std::int32_t>& text) {
   const auto is_mark = [](std::int32_t c) { return c >= 0x300 && combining_class(c) != 0; };
   auto at = text.begin();
@@ -112,8 +112,8 @@ char32_t to_lower(char32_t code_point) {
 }
 
 bool is_plainly_normal(std::string_view text, NormalForm form) {
-  // Nothing below U+0300 composes with what stands before it; only ASCII is sure not to decompose. A lead
-  // byte under 0xCC starts a code point below U+0300.
+  // Nothing below U+0300 composes with the character before it, but only ASCII never decomposes. A lead byte
+  // below 0xCC starts a code point below U+0300.
   const unsigned char limit = form == NormalForm::kNfc ? 0xCC : 0x80;
   return std::all_of(text.begin(), text.end(), [limit](char c) {
     const auto byte = static_cast<unsigned char>(c);

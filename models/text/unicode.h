@@ -1,10 +1,8 @@
 #pragma once
-// What tokenizers ask of Unicode: classes of characters, and normal forms.
+// Unicode functions of tokenizers: character classes and normal forms.
 //
-// The data is utf8proc's, so it is as new as the installed library. White space is the White_Space property,
-// which is what \s means in the regular expressions that tokenizers are published with.
-//
-// Threading: pure functions.
+// The data is utf8proc's, so its Unicode version is that of the installed library. White space is the
+// White_Space property, which \s means in the regular expressions of published tokenizers.
 
 #include <array>
 #include <cstdint>
@@ -13,7 +11,8 @@
 
 namespace reprise::models {
 
-/// Bits of char_class(). A character has exactly one of the first five; kNewline comes on top of kSpace.
+/// Bits of char_class(). A character has exactly one of the first five; kNewline is set in addition to
+/// kSpace.
 enum CharClass : std::uint8_t {
   kLetter = 1,    // \p{L}
   kMark = 2,      // \p{M}
@@ -36,7 +35,6 @@ inline constexpr std::array<std::uint8_t, 128> kAsciiClass = [] {
   return classes;
 }();
 
-/// The class of a code point past ASCII.
 std::uint8_t wide_char_class(char32_t code_point);
 
 inline std::uint8_t char_class(char32_t code_point) {
@@ -46,21 +44,21 @@ inline std::uint8_t char_class(char32_t code_point) {
 /// \w: letters, marks, decimal digits, letter-like numbers, connector punctuation.
 bool is_word_character(char32_t code_point);
 
-/// \p{P}, and the symbols of ASCII.
+/// \p{P} and the ASCII symbols.
 bool is_punctuation(char32_t code_point);
 
 /// \p{C} without unassigned code points.
 bool is_control(char32_t code_point);
 
-/// The lower-case form, if it is one character; else the character itself.
+/// The lower-case form if it is a single character; else the character itself.
 char32_t to_lower(char32_t code_point);
 
 enum class NormalForm : std::uint8_t { kNfc, kNfd, kNfkc, kNfkd };
 
-/// True if `text` is its own normal form for a reason that is quick to see. False says nothing.
+/// Quick check: true if `text` is certainly in normal form. False means unknown.
 bool is_plainly_normal(std::string_view text, NormalForm form);
 
-/// Needs valid UTF-8. Time is O(n log n) whatever the text: runs of combining marks are sorted, not bubbled.
+/// Requires: valid UTF-8. O(n log n) for any text, even long runs of combining marks.
 std::string normalize(std::string_view text, NormalForm form);
 
 }  // namespace reprise::models

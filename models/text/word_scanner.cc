@@ -6,7 +6,7 @@
 namespace reprise::models {
 namespace {
 
-// A character in front of the scanner; class 0 behind the end of the text.
+// The next character; class 0 after the end of the text.
 struct Ahead {
   std::uint8_t bits = 0;
   std::uint8_t length = 0;
@@ -65,13 +65,13 @@ class Scanner {
     return {wide_char_class(read.code_point), read.length};
   }
 
-  // The end of the run of characters with one of these bits.
+  // The end of the run of characters that have one of these bits.
   std::size_t run(std::size_t at, std::uint8_t bits) {
     for (Ahead next = look(at); next.bits & bits; next = look(at)) at += next.length;
     return at;
   }
 
-  std::size_t digits(std::size_t at) {  // behind the first one
+  std::size_t digits(std::size_t at) {  // after the first digit
     for (int count = 1; pattern_.most_digits == 0 || count < pattern_.most_digits; ++count) {
       const Ahead next = look(at);
       if (!(next.bits & kNumber)) break;
@@ -80,8 +80,8 @@ class Scanner {
     return at;
   }
 
-  // The lower-case form of the ASCII letter at `at`, where the pattern ignores case; its length comes back
-  // too.
+  // The byte at `at` and its character's length, lower-cased if the pattern ignores case (kUnicode: U+017F
+  // becomes 's'); 0 at the end.
   char letter(std::size_t at, std::size_t& length) const {
     if (at >= text_.size()) return 0;
     length = 1;
@@ -95,7 +95,7 @@ class Scanner {
     return c;
   }
 
-  // Length of 's, 't, 're, 've, 'm, 'll or 'd at the apostrophe; 0 if there is none.
+  // Length of 's, 't, 're, 've, 'm, 'll or 'd at the apostrophe; 0: none.
   std::size_t contraction(std::size_t at) const {
     std::size_t length = 0;
     const char first = letter(at + 1, length);
@@ -106,7 +106,7 @@ class Scanner {
     return is_pair ? 3 : 0;
   }
 
-  // `\s*[\r\n]+|\s+(?!\S)|\s+`, the first alternative for Llama 3 alone.
+  // `\s*[\r\n]+|\s+(?!\S)|\s+`; the first alternative only for Llama 3.
   std::size_t spaces(std::size_t begin) {
     std::size_t end = begin, last = begin, newline_end = begin;
     for (Ahead next = look(end); next.bits & kSpace; next = look(end)) {
@@ -115,7 +115,7 @@ class Scanner {
       if (next.bits & kNewline) newline_end = end;
     }
     if (pattern_.family == WordPattern::Family::kLlama3 && newline_end > begin) return newline_end;
-    // The last space goes with the word behind it.
+    // The last space belongs to the following word.
     if (end < text_.size() && last > begin) return last;
     return end;
   }

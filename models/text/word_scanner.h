@@ -1,11 +1,9 @@
 #pragma once
-// The word patterns of GPT-2, Llama 3, Qwen and their relatives, scanned by hand.
+// Hand-written scanners for the word patterns of GPT-2, Llama 3, Qwen and relatives.
 //
-// These patterns cut a text into words that cover it without gaps. The scanner gives the very words that the
-// regular expression would, several times faster, and reads every character at most a few times, whatever the
-// text. Which expression it stands for is regex() of the pattern; find_word_pattern() recognises it.
-//
-// Threading: pure functions.
+// These patterns split a text into words that cover it without gaps. The scanner returns the same words as
+// the regular expression, several times faster, and examines every character at most a few times. regex()
+// returns the expression a pattern stands for, find_word_pattern() is its inverse.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,25 +22,25 @@ struct WordPattern {
   enum class Case : std::uint8_t {
     kLower,    // 's
     kAscii,    // 's or 'S
-    kUnicode,  // (?i:'s), which takes U+017F as well
+    kUnicode,  // (?i:'s), which also matches U+017F
   };
 
   Family family = Family::kLlama3;
   Case contractions = Case::kUnicode;  // kGpt2: always kLower
-  bool marks_are_letters = false;      // kLlama3: [\p{L}\p{M}]+ for \p{L}+, and no marks among the symbols
-  int most_digits = 3;                 // kLlama3: 1, 2 or 3; 0 for any number
+  bool marks_are_letters = false;      // kLlama3: [\p{L}\p{M}]+ instead of \p{L}+, and symbols exclude marks
+  int most_digits = 3;                 // kLlama3: 1, 2 or 3; 0: unlimited
 
   bool operator==(const WordPattern&) const = default;
 };
 
-/// The expression that the pattern stands for, in Oniguruma's syntax.
+/// The expression of the pattern, in Oniguruma's syntax.
 std::string regex(const WordPattern& pattern);
 
-/// The pattern whose expression this is; nothing for any other expression.
+/// The pattern with this expression; nullopt for any other expression.
 std::optional<WordPattern> find_word_pattern(std::string_view regex);
 
-/// The end of the word that begins at `begin`. Needs valid UTF-8 and begin < text.size(). Adds the number of
-/// characters looked at to `scanned`.
+/// Returns the end of the word that begins at `begin`, and adds the number of characters examined to
+/// `scanned`. Requires: valid UTF-8 and begin < text.size().
 std::size_t next_word(const WordPattern& pattern, std::string_view text, std::size_t begin,
                       std::uint64_t& scanned);
 

@@ -1,4 +1,4 @@
-// Bookkeeping of one range of bytes, against a map of its units.
+// Bookkeeping of an address range compared with a map of its units.
 
 #include "gpu/arena_map.h"
 

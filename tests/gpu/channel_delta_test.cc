@@ -1,5 +1,5 @@
-// The delta rule with a decay for every channel of the keys: the bits of every table, however tokens are cut, and the
-// values of its definition.
+// The delta rule with a decay per key channel: all tables are bitwise identical, however tokens are sliced;
+// values match the definition.
 
 #include <cmath>
 
@@ -26,7 +26,7 @@ struct RuleInputs {
     std::vector<float> out;
   };
   Result start() const { return {state, std::vector<float>(tokens * stride, -1.0F)}; }
-  /// Tokens [first, last).
+  /// Runs tokens [first, last).
   void run(const Kernels& kernels, Result& result, std::size_t first, std::size_t last) const {
     kernels.channel_delta_rule({.state = result.state.data(),
                                 .key_dim = keys,
@@ -140,7 +140,7 @@ TEST(ChannelGates, AreTheirDefinitionInEveryTable) {
   }
 }
 
-// Latent attention: the values are the first elements of the keys' rows.
+// In latent attention the values are the first elements of the key rows.
 TEST(LatentAttention, IsAttentionWhoseValuesAreShorter) {
   Random random(4);
   for (int round = 0; round < 60; ++round) {

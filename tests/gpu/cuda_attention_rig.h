@@ -1,10 +1,8 @@
 #pragma once
-// Sequences with inputs of attention, their pages on the GPU, and the same attention on the CPU.
+// Attention inputs and pages on the GPU, and the CPU's attention as reference.
 //
-// Pages begin as bytes of 0xff, which as numbers are not any: what is read behind the end of a sequence
-// shows, and what is written outside of a token's place too.
-//
-// Threading: none shared.
+// Pages begin as bytes of 0xff, which are NaN: this shows reads past the end of a sequence and writes outside
+// a token's rows.
 
 #include <algorithm>
 #include <cmath>
@@ -28,7 +26,7 @@ namespace reprise::gpu::cuda::test {
 
 using gpu::test::Random;
 
-/// Rows of activations as a kernel takes them, and back.
+/// Converts between f32 values and rows of activations.
 template <class Row>
 std::vector<Row> as_rows(const std::vector<float>& values) {
   std::vector<Row> out(values.size());
@@ -45,7 +43,7 @@ inline float from_row(Bf16 x) {
 inline float from_row(float x) {
   return x;
 }
-/// Random numbers that a Row can be.
+/// Random values representable in a Row.
 template <class Row>
 std::vector<float> random_rows(Random& random, std::size_t count) {
   std::vector<float> out;
@@ -61,23 +59,22 @@ inline std::size_t page_bytes(const AttentionShape& shape) {
   return shape.v_offset + (shape.v_offset - shape.k_offset);
 }
 
-/// Inputs of one sequence.
 struct Sequence {
   int length = 0;
-  int shift = 0;                                        // of positions for rope against those in pages
-  std::shared_ptr<const std::vector<float>> projected;  // [length, stride]: numbers that a Row can be
-  std::vector<int> pages;                               // in the rig's pool
-  int slot = 0;                                         // with a window: among the rig's
+  int shift = 0;                                        // rope position minus KV index
+  std::shared_ptr<const std::vector<float>> projected;  // [length, stride], values representable in a Row
+  std::vector<int> pages;                               // indices in the rig's pool
+  int slot = 0;                                         // with a window: index in the rig's slots
 };
 
-/// Rows [begin, end) of a sequence, as a slice.
+/// Rows [begin, end) of a sequence as one slice.
 struct Piece {
   const Sequence* sequence;
   int begin;
   int end;
 };
 
-/// Row: what rows of activations are of.
+/// Row: element type of activations.
 template <class Row = Bf16>
 class Rig {
  public:
@@ -105,13 +102,11 @@ class Rig {
   const AttentionShape& shape() const { return shape_; }
   std::size_t width() const { return static_cast<std::size_t>(shape_.heads * shape_.head_dim); }
 
-  /// All pages as at the beginning.
   void forget() {
     fill(pool_.data(), 0xff, pool_.size(), stream_.handle());
     fill(slots_.data(), 0xff, slots_.size(), stream_.handle());
   }
 
-  /// With random inputs.
   Sequence sequence(int length) {
     std::vector<float> values = random_rows<Row>(random_, static_cast<std::size_t>(length * stride_));
     return {.length = length,
@@ -120,7 +115,7 @@ class Rig {
             .pages = take_pages(length),
             .slot = take_slot()};
   }
-  /// With such keys and values: of each row [kv_heads, head_dim] of K, then of V.
+  /// A sequence with given keys and values: per row [kv_heads, head_dim] of K, then of V.
   Sequence sequence_of(const std::vector<Bf16>& keys_and_values) {
     const auto width = static_cast<std::size_t>(2 * shape_.kv_heads * shape_.head_dim);
     Sequence made = sequence(static_cast<int>(keys_and_values.size() / width));
@@ -132,7 +127,7 @@ class Rig {
     made.projected = std::move(projected);
     return made;
   }
-  /// The same inputs, other pages.
+  /// Same inputs, other pages.
   Sequence twin(const Sequence& of) {
     Sequence made = of;
     made.pages = take_pages(of.length);
@@ -140,16 +135,15 @@ class Rig {
     return made;
   }
 
-  /// The output of all pieces, one after another: [rows, heads * head_dim].
-  /// `filling` rows behind them are nobody's.
+  /// Output of all pieces in order, [rows, heads * head_dim]. `filling` padding rows follow them.
   std::vector<Row> prefill(const std::vector<Piece>& pieces, int filling = 0) {
     return run(pieces, true, 0, filling);
   }
-  /// Pieces of one row. `longest` of the batch is at least that given.
+  /// Decodes pieces of one row. The batch's `longest` is at least the given value.
   std::vector<Row> decode(const std::vector<Piece>& pieces, int longest = 0) {
     return run(pieces, false, longest, 0);
   }
-  /// The output of all rows, in slices that end at the cuts.
+  /// Like prefill() of one sequence, in slices that end at `cuts`.
   std::vector<Row> prefill_cut(const Sequence& sequence, const std::vector<int>& cuts) {
     std::vector<Row> out;
     int begin = 0;
@@ -161,7 +155,7 @@ class Rig {
     }
     return out;
   }
-  /// The same, rows from `prefilled` on being decoded one by one.
+  /// Like prefill() of one sequence, decoding rows from `prefilled` on.
   std::vector<Row> decode_from(const Sequence& sequence, int prefilled) {
     std::vector<Row> out;
     if (prefilled > 0) out = prefill({{&sequence, 0, prefilled}});
@@ -171,7 +165,7 @@ class Rig {
     }
     return out;
   }
-  /// The next prefill leaves its ring, as it is behind a tile of it, in the slot of a sequence.
+  /// Makes the next prefill export its ring after `tile` to the slot of `place`.
   void want_ring(int tile, const Sequence& place) { wanted_.emplace_back(tile, slot_of(place)); }
   std::vector<std::byte> pool() {
     std::vector<std::byte> bytes(pool_.size());
@@ -179,7 +173,6 @@ class Rig {
     stream_.wait();
     return bytes;
   }
-  /// What the slot of a sequence holds.
   std::vector<std::byte> ring(const Sequence& sequence) {
     std::vector<std::byte> bytes(slot_bytes());
     copy_to_host(bytes.data(), slot_of(sequence), bytes.size(), stream_.handle());
@@ -188,7 +181,7 @@ class Rig {
   }
   void fill_pool(int value) { fill(pool_.data(), value, pool_.size(), stream_.handle()); }
 
-  /// The bytes of the pool that belong to tokens [0, length) of a sequence.
+  /// Visits the bytes of the pool that hold tokens [0, length) of a sequence.
   template <class Visit>
   void for_places(const Sequence& sequence, int length, const Visit& visit) const {
     const std::size_t size = row_bytes(shape_);
@@ -204,8 +197,8 @@ class Rig {
     }
   }
 
-  /// The attention of rows [begin, length) of a sequence by the CPU's kernels, as a model composes them. With a pool: over the
-  /// keys and values that stand there.
+  /// The CPU's attention of rows [begin, length), as a model composes it; with a pool, over the keys and
+  /// values stored there.
   std::vector<float> reference(const Sequence& sequence, int begin,
                                const std::vector<std::byte>& pool = {}) const;
 
@@ -222,7 +215,7 @@ class Rig {
     EXPECT_LT(next_slot_, kSlots);
     return next_slot_++;
   }
-  /// From the pool, in no order.
+  /// In random order.
   std::vector<int> take_pages(int length) {
     std::vector<int> taken(static_cast<std::size_t>((length + kGrid - 1) / kGrid));
     for (int& page : taken) {
@@ -254,8 +247,8 @@ class Rig {
   int next_slot_ = 0;
   std::vector<int> free_pages_;
   std::vector<float> q_norm_, k_norm_, inv_freq_;
-  std::vector<DeviceBytes> uploads_;                // of one run
-  std::vector<std::pair<int, std::byte*>> wanted_;  // of the next: tiles and slots
+  std::vector<DeviceBytes> uploads_;                // alive during one run
+  std::vector<std::pair<int, std::byte*>> wanted_;  // exports of the next run: tiles and slots
 };
 
 template <class Row>
@@ -342,7 +335,7 @@ std::vector<Row> Rig<Row>::run(const std::vector<Piece>& pieces, bool is_prefill
 template <class Row>
 std::vector<float> Rig<Row>::reference(const Sequence& sequence, int begin,
                                        const std::vector<std::byte>& pool) const {
-  // Of f32 functions every table gives the bits of the plain one.
+  // f32 functions of every table are bitwise identical to the plain ones.
   const Kernels& kernels = cpu_kernels(best_isa());
   const auto size = static_cast<std::size_t>(shape_.head_dim);
   const auto pairs = static_cast<std::size_t>(shape_.rope_pairs);
@@ -425,7 +418,7 @@ std::vector<float> Rig<Row>::reference(const Sequence& sequence, int begin,
 template <class Row>
 inline constexpr double kUsualBound = std::is_same_v<Row, float> ? 2e-5 : 1e-2;
 
-/// Every row, of `width` elements, is as wanted but for roundings to bf16.
+/// Compares rows of `width` elements up to bf16 rounding.
 inline testing::AssertionResult close(const Bf16* out, const std::vector<float>& wanted, std::size_t width,
                                       double bound = kUsualBound<Bf16>) {
   for (std::size_t row = 0; row < wanted.size() / width; ++row) {
@@ -438,14 +431,14 @@ inline testing::AssertionResult close(const Bf16* out, const std::vector<float>&
       size += static_cast<double>(wanted[i]) * static_cast<double>(wanted[i]);
     }
     const double relative = std::sqrt(error / size);
-    if (!(relative < bound)) {  // also for what is not a number
+    if (!(relative < bound)) {  // also fails for NaN
       return testing::AssertionFailure() << "row " << row << ": relative error " << relative;
     }
   }
   return testing::AssertionSuccess();
 }
 
-/// The same of rows of f32: no element is farther from what is wanted than `bound` times the row's largest.
+/// Allows errors of `bound` times the row's largest magnitude.
 inline testing::AssertionResult close(const float* out, const std::vector<float>& wanted, std::size_t width,
                                       double bound = kUsualBound<float>) {
   for (std::size_t row = 0; row < wanted.size() / width; ++row) {
@@ -455,8 +448,7 @@ inline testing::AssertionResult close(const float* out, const std::vector<float>
     }
     for (std::size_t i = row * width; i < (row + 1) * width; ++i) {
       const float error = std::abs(out[i] - wanted[i]);
-      if (!(static_cast<double>(error) <=
-            bound * static_cast<double>(largest))) {  // also for what is not a number
+      if (!(static_cast<double>(error) <= bound * static_cast<double>(largest))) {  // also fails for NaN
         return testing::AssertionFailure() << "row " << row << ", " << i % width << ": " << out[i] << ", not "
                                            << wanted[i] << "; the largest is " << largest;
       }
@@ -465,7 +457,7 @@ inline testing::AssertionResult close(const float* out, const std::vector<float>
   return testing::AssertionSuccess();
 }
 
-/// Sequences of such lengths, prefilled together, against the CPU's.
+/// Prefills sequences of these lengths in one batch.
 template <class Row>
 void compare_prefill(Rig<Row>& rig, const std::vector<int>& lengths, double bound = kUsualBound<Row>) {
   std::vector<Sequence> sequences;

@@ -1,5 +1,5 @@
 #pragma once
-// Shapes of attention for its tests.
+// Attention shapes used by tests.
 
 #include <cstddef>
 #include <ostream>
@@ -20,9 +20,9 @@ inline void PrintTo(const AttentionShape& shape, std::ostream* out) {
 
 namespace reprise::gpu::cuda::test {
 
-inline constexpr std::size_t kGap = 64;  // bytes between, before and behind the parts of a page
+inline constexpr std::size_t kGap = 64;  // bytes before, between and after the parts of a page
 
-/// A shape with its offsets: [gap, K, gap, V, gap].
+/// A shape with page layout [gap, K, gap, V, gap].
 inline AttentionShape shape_of(int heads, int kv_heads, int head_dim, int rope_pairs, bool norm, bool gate) {
   const std::size_t part = static_cast<std::size_t>(kv_heads * kGrid * head_dim) * sizeof(Bf16);
   return {.heads = heads,
@@ -37,14 +37,13 @@ inline AttentionShape shape_of(int heads, int kv_heads, int head_dim, int rope_p
           .v_offset = part + 2 * kGap};
 }
 
-/// The same with other rows of keys and values.
 inline AttentionShape kept_as(KvType kv, AttentionShape shape) {
   shape.kv = kv;
   shape.v_offset = kGrid * shape.token_bytes() / 2 + 2 * kGap;
   return shape;
 }
 
-/// The same with a window, whose ring is all of a slot.
+/// The shape with a sliding window whose ring fills a slot.
 inline AttentionShape with_window(AttentionShape shape, int window) {
   shape.k_offset = 0;
   shape.v_offset = kGrid * shape.token_bytes() / 2;
@@ -64,7 +63,7 @@ inline std::vector<AttentionShape> kept_as_each(std::span<const KvType> kinds,
   return all;
 }
 
-/// The shapes of the models: a tiny Llama, small Qwen3.5, a Qwen3, Qwen3.5-0.8B. With each kind of keys and values.
+/// Shapes of a tiny Llama, small Qwen3.5, Qwen3 and Qwen3.5-0.8B, for each KV type.
 inline std::vector<AttentionShape> all_shapes(std::span<const KvType> kinds = kKvTypes) {
   return kept_as_each(kinds, {shape_of(4, 2, 16, 8, false, false), shape_of(4, 2, 32, 4, true, true),
                               shape_of(4, 2, 64, 8, false, true), shape_of(32, 8, 128, 64, true, false),

@@ -1,4 +1,4 @@
-// Attention on a GPU against the CPU's, and against itself where bits must not change.
+// Attention on a GPU compared with the CPU, and bitwise with itself.
 #include <gtest/gtest.h>
 
 #include "gpu/devices.h"
@@ -117,7 +117,7 @@ TEST_F(CudaAttention, MoreRowsThanPartialResultsHaveRoomForAreDecodedInTurns) {
   std::vector<Piece> pieces;
   for (int i = 0; i < kSequences; ++i) sequences.push_back(rig.sequence(1));
   for (const Sequence& sequence : sequences) pieces.push_back({&sequence, 0, 1});
-  constexpr int kLongest = 262144;  // partial results of so many splits would take more than 300 MB
+  constexpr int kLongest = 262144;  // partial results of this many splits would exceed 300 MB
   EXPECT_LT(attention_workspace(shape, kSequences, 0, kLongest), std::size_t{128} << 20);
   const std::vector<Bf16> out = rig.decode(pieces, kLongest);
   EXPECT_TRUE(same_bits(out, rig.decode(pieces)));
@@ -126,14 +126,14 @@ TEST_F(CudaAttention, MoreRowsThanPartialResultsHaveRoomForAreDecodedInTurns) {
   }
 }
 
-/// What is hard to round: numbers that are none, ties between both signs, zeros, the smallest and the largest.
+/// Values that are hard to round: NaN, infinities, ties of both signs, zeros, the smallest and the largest.
 std::vector<Bf16> hard_rows(std::size_t rows, std::size_t width) {
   constexpr Bf16 kHard[] = {0x0000, 0x8000, 0x3f80, 0xbf80, 0x0001, 0x8001, 0x007f, 0x0080, 0x7f7f, 0xff7f,
                             0x7f80, 0xff80, 0x7fc0, 0x4000, 0xc000, 0x3f81, 0xbf81, 0x4180, 0xc17f, 0x1234};
   Random random(21);
   std::vector<Bf16> all;
   for (std::size_t row = 0; row < rows; ++row) {
-    // Of a few kinds each, so that most blocks have what is not finite in none of their places.
+    // Few kinds per row, so that most blocks are finite.
     std::vector<Bf16> kinds;
     for (int i = 0; i < 3; ++i) kinds.push_back(kHard[random.size(0, std::size(kHard) - 1)]);
     for (std::size_t i = 0; i < width; ++i) all.push_back(kinds[random.size(0, 2)]);
@@ -154,11 +154,11 @@ TEST_F(CudaAttention, RowsInBlocksHaveTheBitsOfTheCpu) {
       const std::vector<std::byte> pool = rig.pool();
       for (const Sequence& sequence : {random, hard}) {
         const std::size_t stride = sequence.projected->size() / kLength;
-        std::size_t place = 0;  // in the order of for_places(): of each row, of each head, K and V
+        std::size_t place = 0;  // in the order of for_places(): by row, head, then K and V
         rig.for_places(sequence, kLength, [&](std::size_t at, std::size_t bytes) {
           const std::size_t row = place / 4;
           const std::size_t head = place / 2 % 2;
-          const std::size_t column = 4 * size + (place % 2 * 2 + head) * size;  // behind four heads of q
+          const std::size_t column = 4 * size + (place % 2 * 2 + head) * size;  // after four heads of q
           std::vector<float> x;
           for (std::size_t i = 0; i < size; ++i) {
             x.push_back((*sequence.projected)[row * stride + column + i]);
@@ -174,7 +174,7 @@ TEST_F(CudaAttention, RowsInBlocksHaveTheBitsOfTheCpu) {
   }
 }
 
-// Few tiles take another way through the pages than many, and in turns where their scores have no room.
+// Few tiles use a two-pass kernel, in several rounds if the scores do not fit.
 TEST_F(CudaAttention, FewTilesHaveTheBitsOfMany) {
   constexpr int kLength = 6420;
   std::vector<AttentionShape> shapes;

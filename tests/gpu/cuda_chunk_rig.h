@@ -1,8 +1,6 @@
 #pragma once
-// Sequences on a GPU for recurrences that take a prefill in chunks on the grid: what they make of them in one batch, tile
-// by tile, in another order and beside others, and of a token after it. Without a GPU the tests skip.
-//
-// Threading: none shared.
+// Runs recurrences with chunked prefill on a GPU: in one batch, tile by tile, reordered and with other
+// sequences, and a decoded token after it. Without a GPU the tests skip.
 
 #include <algorithm>
 #include <string>
@@ -14,11 +12,11 @@
 
 namespace reprise::gpu::test {
 
-/// Sequences whose rows stand one after another: first those of a prefill, then one that is decoded.
+/// Sequences whose rows are concatenated; each has the rows of its prefill, then one decoded row.
 struct ChunkSequences {
-  std::vector<int> prefills;              // how many rows
-  std::vector<std::vector<float>> slots;  // the states before
-  std::size_t width;                      // of a row of outputs
+  std::vector<int> prefills;              // rows of each prefill
+  std::vector<std::vector<float>> slots;  // initial states
+  std::size_t width;                      // elements per row of outputs
 
   std::size_t count() const { return prefills.size(); }
   int first_row(std::size_t sequence) const {
@@ -30,9 +28,10 @@ struct ChunkSequences {
 };
 
 struct ChunkResult {
-  std::vector<float> y;                                 // [rows, width]; zeros of rows that were not computed
-  std::vector<std::vector<float>> slots;                // after the prefills
-  std::vector<std::vector<std::vector<float>>> behind;  // [sequence, whole tile but one at the end]
+  std::vector<float> y;                   // [rows, width]; zero for rows not computed
+  std::vector<std::vector<float>> slots;  // after the prefills
+  // states after tiles: [sequence, whole tile except a final one]
+  std::vector<std::vector<std::vector<float>>> behind;
 };
 
 class CudaChunks : public CudaScan {
@@ -43,7 +42,7 @@ class CudaChunks : public CudaScan {
     int end;  // rows of the sequence
   };
 
-  /// One batch after another; launch(batch, exports, y [rows, width]).
+  /// Calls launch(batch, exports, y [rows, width]) for each batch.
   template <class Launch>
   ChunkResult run_batches(const ChunkSequences& sequences, const std::vector<std::vector<Part>>& batches,
                           bool tiled, const Launch& launch) {
@@ -58,7 +57,7 @@ class CudaChunks : public CudaScan {
       std::vector<BatchSlice> slices;
       std::vector<cuda::BatchTile> tiles;
       std::vector<std::byte*> wanted;
-      std::vector<std::pair<std::size_t, DeviceBytes>> behind;  // of which sequence
+      std::vector<std::pair<std::size_t, DeviceBytes>> behind;  // by sequence
       for (const Part& part : parts) {
         for (int row = 0; tiled && row < part.end - part.begin; row += cuda::kGrid) {
           tiles.push_back({.slice = static_cast<std::int32_t>(slices.size()), .first = row});
@@ -103,8 +102,8 @@ class CudaChunks : public CudaScan {
     return result;
   }
 
-  /// Of the prefills. Looks whether their bits are the same tile by tile, and in another order and cut otherwise; and
-  /// whether states behind tiles are those of slices that end there.
+  /// Checks that results do not depend on tiling, order and slicing, and that states exported after tiles
+  /// equal those of slices that end there.
   template <class Launch>
   ChunkResult prefill(const ChunkSequences& sequences, const Launch& launch) {
     std::vector<Part> whole;
@@ -144,7 +143,7 @@ class CudaChunks : public CudaScan {
     return result;
   }
 
-  /// Of the rows after the prefills, with the states that these have left.
+  /// Decodes a row of each sequence after the prefills.
   template <class Launch>
   ChunkResult decode(const ChunkSequences& sequences, const ChunkResult& before, const Launch& launch) {
     ChunkSequences later = sequences;
@@ -156,7 +155,8 @@ class CudaChunks : public CudaScan {
     return run_batches(later, {parts}, false, launch);
   }
 
-  /// Prefills in every way, then a token of each, with in.run() on the CPU. Returns what the prefills made.
+  /// Prefills in every way, decodes a token each, and compares with in.run() on the CPU. Returns the
+  /// prefills' results.
   template <class Inputs, class Launch>
   ChunkResult compare(const Inputs& in, const ChunkSequences& sequences, const Launch& launch) {
     const ChunkResult prefilled = prefill(sequences, launch);

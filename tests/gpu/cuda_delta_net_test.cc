@@ -1,5 +1,5 @@
-// Gated DeltaNet on a GPU: against the plain CPU kernels, and against itself, bit by bit, however sequences
-// are cut and batched.
+// Gated DeltaNet on a GPU compared with the plain CPU kernels, and bitwise with itself however sequences are
+// sliced and batched.
 
 #include "gpu/cuda/stream.h"
 #include "gpu/devices.h"
@@ -26,10 +26,10 @@ template <class Row>
 struct GpuResult {
   std::vector<Row> out;
   std::vector<std::byte> slot;
-  std::vector<std::vector<std::byte>> behind;  // the slots behind whole tiles
+  std::vector<std::vector<std::byte>> behind;  // slots after whole tiles
 };
 
-/// A batch on the GPU, one slice for each of the inputs, rows in their order.
+/// One slice per input, in order.
 template <class Row>
 class GpuBatch {
  public:
@@ -71,7 +71,7 @@ class GpuBatch {
     first_tiles_there_ = upload(first_tiles, stream_);
     wanted_there_ = upload(wanted, stream_);
     out_ = DeviceBytes(static_cast<std::size_t>(rows_) * values() * sizeof(Row));
-    // What was in this memory before must not matter.
+    // The workspace's initial contents must not matter.
     workspace_ = DeviceBytes(
         std::max<std::size_t>(256, cuda::delta_net_workspace<Row>(layer.shape, rows_, tile_count())));
     cuda::fill(workspace_.data(), 0xff, workspace_.size(), stream_.handle());
@@ -150,14 +150,12 @@ std::vector<GpuResult<Row>> run(const DeltaNetLayer& layer, const std::vector<De
   return batch.results();
 }
 
-/// Outputs and slot of rows that follow those of `all`, behind these.
 template <class Row>
 void append(GpuResult<Row>& all, const GpuResult<Row>& next) {
   all.out.insert(all.out.end(), next.out.begin(), next.out.end());
   all.slot = next.slot;
 }
 
-/// Token by token.
 template <class Row>
 GpuResult<Row> decode(const DeltaNetLayer& layer, const DeltaNetRows<Row>& input) {
   GpuResult<Row> all{.out = {}, .slot = input.slot, .behind = {}};
@@ -177,7 +175,7 @@ testing::AssertionResult same(const GpuResult<Row>& a, const GpuResult<Row>& b) 
   return testing::AssertionSuccess();
 }
 
-/// `out_error`: most of it is the rounding of outputs to bf16: 1.7e-3 of many, up to 2.7e-3 of a few.
+/// `out_error` is mostly the rounding of outputs to bf16: 1.7e-3 over many rows, up to 2.7e-3 over few.
 template <class Row>
 void expect_near(const DeltaNetLayer& layer, const GpuResult<Row>& result, const DeltaNetResult& reference,
                  double out_error, double state_error, const std::string& what) {
@@ -239,7 +237,7 @@ TEST_F(CudaDeltaNet, PrefillAgreesWithTheCpu) {
       const std::string what = std::to_string(layer->shape.value_heads) + " heads, " +
                                std::to_string(inputs[i].count(*layer)) + " rows";
       expect_near(*layer, results[i], delta_net_on_cpu(*layer, inputs[i], true), 3e-3, 3e-4, what);
-      // Against q, k and v as they were. In the first rows of a fresh sequence the norm makes much of little.
+      // Compared with unrounded q, k and v. In the first rows of a new sequence the norm magnifies rounding.
       if (inputs[i].count(*layer) < 200) continue;
       expect_near(*layer, results[i], delta_net_on_cpu(*layer, inputs[i], false), 8e-3, 5e-3,
                   what + ", unrounded");
@@ -273,7 +271,7 @@ void CudaDeltaNet::prefill_has_the_same_bits_however_it_is_cut() {
     const DeltaNetRows<Row> input = random_rows<Row>(random_, *layer, length, false);
     const GpuResult<Row> whole = run<Row>(*layer, {input}, false)[0];
     EXPECT_TRUE(same(run<Row>(*layer, {input}, false)[0], whole)) << "once more";
-    GpuResult<Row> pieces{.out = {}, .slot = input.slot, .behind = {}};  // a tile at a time
+    GpuResult<Row> pieces{.out = {}, .slot = input.slot, .behind = {}};  // one tile at a time
     for (std::size_t begin = 0; begin < length; begin += 64) {
       const std::size_t end = std::min(length, begin + 64);
       append(pieces, run<Row>(*layer, {input.part(*layer, begin, end, pieces.slot)}, false)[0]);

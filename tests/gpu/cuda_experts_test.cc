@@ -1,5 +1,5 @@
-// Mixtures of experts on the GPU: the router against the CPU's, the places against their definition, the products of each
-// place against the product of its row with its expert's weight, by their bits. Without a GPU all of it is skipped.
+// MoE on a GPU: the router compared with the CPU's, routed rows with their definition, and the GEMM of each
+// routed row bitwise with that of its expert alone.
 
 #include <algorithm>
 #include <cstring>
@@ -52,7 +52,7 @@ TEST_F(CudaExperts, AreChosenAsOnTheCpu) {
     for (const bool has_bias : {false, true}) {
       const auto routed = static_cast<std::size_t>(shape.routed);
       std::vector<float> logits = random_.floats(kRows * routed);
-      logits[5] = logits[1];  // of equal ones the lower counts
+      logits[5] = logits[1];  // a tie: the lower index wins
       const std::vector<float> bias = random_.floats(routed);
       const DeviceBytes on_logits = upload(logits);
       const DeviceBytes on_bias = upload(bias);
@@ -127,13 +127,13 @@ TEST_F(CudaExperts, RowsThatAreNoNumbersChooseSomeAllTheSame) {
   EXPECT_EQ(download<std::int32_t>(places.chosen, 8), (std::vector<std::int32_t>{0, 1, 2, 3, 0, 1, 2, 3}));
 }
 
-/// Choices at random, each row's ascending and different.
+/// Ascending and distinct within a row.
 std::vector<std::int32_t> choices(Random& random, int rows, const RouterShape& shape) {
   std::vector<std::int32_t> out;
   for (int row = 0; row < rows; ++row) {
     std::vector<std::int32_t> own;
     while (static_cast<int>(own.size()) < shape.chosen) {
-      // Some experts are chosen by nearly all, some by nobody.
+      // Some experts are chosen by nearly all rows, some by none.
       const auto expert = static_cast<std::int32_t>(
           random.coin() ? random.size(0, 2) : random.size(0, static_cast<std::size_t>(shape.routed) - 2));
       if (std::find(own.begin(), own.end(), expert) == own.end()) own.push_back(expert);
@@ -207,7 +207,7 @@ TEST_F(CudaExperts, PlacesProductsAndSumsAreThoseOfEachRow) {
       ASSERT_EQ(std::memcmp(got_gated.data() + place * kInner, expected_gated.data(), 2 * kInner), 0) << i;
     }
 
-    // The sum, of outputs as wide as x, so that zero experts give x itself.
+    // The sum, with outputs as wide as x so that zero experts return x.
     const std::vector<float> outputs = random_.floats(chosen.size() * kColumns);
     const DeviceBytes on_outputs = upload(outputs);
     const auto before = random_.floats(static_cast<std::size_t>(rows) * kColumns);

@@ -1,5 +1,4 @@
-// Products and row kernels on the GPU against the CPU's, and their bits: a row's do not depend on how many
-// there are.
+// GEMMs and row kernels on a GPU compared with the CPU's; a row's bits do not depend on the number of rows.
 
 #include <cstring>
 
@@ -33,7 +32,7 @@ struct Product {
   int k;
 };
 
-// In f64, from the same bf16.
+// In double, from the same bf16 values.
 std::vector<double> expected(const std::vector<Bf16>& x, const std::vector<Bf16>& w, const Product& p) {
   std::vector<double> y(static_cast<std::size_t>(p.m) * p.n);
   for (int i = 0; i < p.m; ++i) {
@@ -145,8 +144,8 @@ TEST_F(CudaGemmTest, ADecodedRowHasTheSameBitsInEveryBatch) {
   Random random(2);
   const int k = 1096;
   const int most = 200;
-  for (const int n :
-       {1040, 3080, 6008, 8456}) {  // in clusters of blocks, and without; 16 rows of a block, and not
+  // with and without clusters, and with or without 16 rows per block
+  for (const int n : {1040, 3080, 6008, 8456}) {
     const DeviceBytes x = upload(random_bf16(random, static_cast<std::size_t>(most) * k));
     const DeviceBytes w = upload(random_bf16(random, static_cast<std::size_t>(n) * k));
     const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};

@@ -1,4 +1,4 @@
-// Products with as many outputs as a head has, by kernels of their own: their bits are those of few rows, which
+// The kernels of GEMMs with as many outputs as an LM head are bitwise identical to small-m GEMMs, which
 // cuda_gemm_test.cc compares with the CPU.
 
 #include <cmath>
@@ -16,11 +16,11 @@ using test::from_bf16;
 using test::Random;
 using test::random_bf16;
 
-constexpr int kOutputs = 102'409;  // they end inside every tile
+constexpr int kOutputs = 102'409;  // a partial tile for every tile size
 constexpr int kMost = 64;
 constexpr int kFew = 8;
 
-/// Random ones that come again after a prime number of them: the rows of a weight are all different.
+/// Random values repeated with a prime period, so that all rows of a weight differ.
 std::vector<Bf16> many_bf16(Random& random, std::size_t count) {
   constexpr std::size_t kPeriod = 1'048'583;
   const std::vector<Bf16> some = random_bf16(random, kPeriod);
@@ -40,7 +40,7 @@ class CudaHeadTest : public test::CudaRig<testing::Test> {
     made.weight = {.format = &kBf16OnDevice, .data = made.data.data(), .rows = kOutputs, .columns = columns};
     return made;
   }
-  /// Those of `multiply(first, rows, y)`, a few rows at a time.
+  /// Results of `multiply(first, rows, y)`, a few rows at a time.
   template <class Multiply>
   std::vector<float> by_few(const Multiply& multiply) {
     const DeviceBytes y(static_cast<std::size_t>(kMost) * kOutputs * sizeof(float));
@@ -49,7 +49,6 @@ class CudaHeadTest : public test::CudaRig<testing::Test> {
     }
     return download<float>(y);
   }
-  /// The first m rows, computed together.
   template <class Multiply>
   testing::AssertionResult has_bits(const std::vector<float>& wanted, int m, const Multiply& multiply) {
     const DeviceBytes y = upload(std::vector<float>(static_cast<std::size_t>(m) * kOutputs, -7.0F));

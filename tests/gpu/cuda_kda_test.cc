@@ -1,5 +1,5 @@
-// Kimi Delta Attention in chunks on a GPU: against the plain CPU kernels, and against itself, bit by bit, however prompts
-// are cut on the grid and batched. Without a GPU all of it is skipped.
+// Chunked Kimi Delta Attention on a GPU compared with the plain CPU kernels, and bitwise with itself however
+// prompts are cut on the grid and batched.
 
 #include "gpu/cuda/channel_delta.h"
 #include "tests/gpu/cuda_chunk_rig.h"
@@ -9,7 +9,6 @@ namespace {
 
 constexpr float kUnitEps = 1e-6F;
 
-/// A layer and the rows of sequences through it.
 struct KdaInputs {
   cuda::ChannelDeltaShape shape;
   std::size_t heads, dim, size;
@@ -31,7 +30,7 @@ struct KdaInputs {
         rate(random.between(heads, 0.1F, 3.0F)),
         dt_bias(random.floats(size)) {}
 
-  /// Rows [begin, end) on the CPU: `state` is updated, outputs go to the same rows of y.
+  /// Runs rows [begin, end) on the CPU, updating `state` and y.
   void run(std::vector<float>& state, std::size_t begin, std::size_t end, std::vector<float>& y) const {
     const std::size_t tokens = end - begin;
     std::vector<float> unit_q(tokens * size);
@@ -70,7 +69,8 @@ struct KdaInputs {
 
 class CudaKda : public CudaChunks {
  protected:
-  /// Makes passes over the inputs from a row on, with outputs at `y`. What the last one has used up goes with the next.
+  /// Makes passes over the inputs from a row on. Inputs that the kernel overwrites are uploaded again for
+  /// each.
   auto passes_over(const KdaInputs& in) {
     return [this, &in, v = upload(in.v), rate = upload(in.rate), dt_bias = upload(in.dt_bias)](
                std::size_t first, float* y) {
@@ -88,7 +88,7 @@ class CudaKda : public CudaChunks {
                                     .out = y};
     };
   }
-  /// For run_batches().
+  /// The launch function for run_batches().
   auto launcher(const KdaInputs& in, bool token_after_token) {
     return [this, &in, token_after_token, pass_from = passes_over(in)](
                const Batch& batch, const cuda::SlotExports& exports, float* y) {
@@ -99,11 +99,10 @@ class CudaKda : public CudaChunks {
       pass.workspace = workspace.data();
       pass.exports = exports;
       cuda::channel_delta(in.shape, batch, pass, stream_->handle());
-      stream_->wait();  // before they go
+      stream_->wait();  // before the buffers are freed
     };
   }
 
-  /// The inputs on the GPU and on the CPU: prefills in every way, then a token each.
   void in_chunks(const KdaInputs& in, const ChunkSequences& sequences, bool token_after_token) {
     const auto launch = launcher(in, token_after_token);
     const ChunkResult prefilled = compare(in, sequences, launch);
@@ -116,7 +115,7 @@ class CudaKda : public CudaChunks {
   }
 
   void prefill_and_decode(bool token_after_token);
-  /// Of rows of bf16 and of f32.
+  /// Row: bf16 or f32.
   template <class Row>
   void gates_and_norms();
 
@@ -129,12 +128,12 @@ void CudaKda::prefill_and_decode(bool token_after_token) {
   struct Sizes {
     int heads, head_dim;
     std::vector<int> prefills;
-    float least, most;  // of what decays are made of
+    float least, most;  // range of the values that decays are computed from
   };
   const std::vector<Sizes> cases = {{4, 16, {64, 1, 65}, -6.0F, 2.0F},  {3, 32, {130, 40}, -9.0F, -4.0F},
                                     {12, 64, {70, 3, 64}, -6.0F, 2.0F}, {2, 128, {200}, -9.0F, -4.0F},
                                     {2, 128, {130, 17}, -6.0F, 6.0F},   {2, 40, {130, 63}, -6.0F, 2.0F}};
-  for (const Sizes& sizes : cases) {  // the last: token after token
+  for (const Sizes& sizes : cases) {  // the last case runs token by token
     SCOPED_TRACE(std::to_string(sizes.heads) + " heads of " + std::to_string(sizes.head_dim) +
                  ", decays from " + std::to_string(sizes.least));
     const cuda::ChannelDeltaShape shape{.heads = sizes.heads, .head_dim = sizes.head_dim, .state_offset = 0};

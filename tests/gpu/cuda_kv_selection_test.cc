@@ -1,5 +1,5 @@
-// Fewer keys and values of a prompt on a GPU: queries that are remembered, scores and chosen places against the definition in
-// double, rows that are gathered, and attention over them. Without a GPU all of it is skipped.
+// KV selection on a GPU: recorded queries, scores and kept positions compared with the definition in double,
+// gathered rows, and attention over them.
 #include "gpu/cuda/kv_selection.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ using models::test::naive_scores;
 using models::test::NaiveHead;
 using Pooling = KvBudget::Pooling;
 
-/// Pages, queries and results of one layer, on the host and on the GPU.
+/// Data of one layer on host and GPU.
 class MadePrompt {
  public:
   MadePrompt(const AttentionShape& shape, int tokens, const KvBudget& budget, std::uint64_t seed = 7)
@@ -70,7 +70,6 @@ class MadePrompt {
   Random& random() { return random_; }
   std::size_t scored() const { return static_cast<std::size_t>(prompt_.scored); }
 
-  /// Of all key/value heads.
   std::vector<float> scores() {
     return fetch<float>(space_.scores, static_cast<std::size_t>(shape_.kv_heads) * scored());
   }
@@ -88,7 +87,7 @@ class MadePrompt {
   std::byte* into(std::size_t page) const { return into_.data() + page * page_bytes(shape_); }
 
   std::size_t row_bytes() const { return test::row_bytes(shape_); }
-  /// Byte of a row in pages that lie one behind the other.
+  /// Byte offset of a row in consecutive pages.
   std::size_t at(std::size_t part, std::size_t head, std::size_t place) const {
     return place / kGrid * page_bytes(shape_) + part + (head * kGrid + place % kGrid) * row_bytes();
   }
@@ -122,7 +121,6 @@ class MadePrompt {
     }
     return head;
   }
-  /// Makes what stands at an element of a place's key something else.
   void spoil_key(std::size_t head, std::size_t place, Bf16 bits) {
     copy_to_device(on_gpu_.data() + at(shape_.k_offset, head, place), &bits, sizeof bits, stream());
   }
@@ -131,7 +129,6 @@ class MadePrompt {
   static constexpr std::size_t kQueriesAt = 128;
 
   std::size_t query_bytes() const { return static_cast<std::size_t>(shape_.head_dim) * sizeof(Bf16); }
-  /// A random row at this byte of the pages.
   void store(std::size_t byte) {
     const std::vector<float> values = random_.floats(static_cast<std::size_t>(shape_.head_dim));
     if (is_quantised(shape_.kv)) {
@@ -202,7 +199,7 @@ std::vector<SelectionCase> selection_cases() {
       {kept_as(KvType::kInt4, shapes[0]), 200, {.tokens = 90, .window = 16, .sinks = 2}}};
 }
 
-/// What scores may be off by.
+/// Allowed error.
 double slack(double score) {
   return 1e-6 + 2e-4 * std::abs(score);
 }
@@ -224,7 +221,7 @@ TEST_F(CudaKvSelection, ScoresAndPlacesAreThoseOfTheDefinition) {
       const std::vector<std::uint32_t> kept = made.kept(head);
       EXPECT_EQ(kept, naive_kept({scores, scores + made.scored()}, tokens, one.budget))
           << "by its own scores";
-      // By the definition's: another place only where scores are too near to be told apart.
+      // Other positions than the definition's only where scores are nearly equal.
       const std::vector<std::uint32_t> wanted = naive_kept(expected, tokens, one.budget);
       std::vector<std::uint32_t> differing;
       std::set_symmetric_difference(kept.begin(), kept.end(), wanted.begin(), wanted.end(),
@@ -247,7 +244,7 @@ TEST_F(CudaKvSelection, TheSameTwice) {
   EXPECT_TRUE(gpu::test::same_bits(first.scores(), second.scores()));
 }
 
-// Scores that are given: equal ones, none that is a number, of all magnitudes.
+// Given scores: ties, NaN, all magnitudes.
 TEST_F(CudaKvSelection, OfEqualScoresTheLowerPlace) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -282,7 +279,7 @@ TEST_F(CudaKvSelection, OfEqualScoresTheLowerPlace) {
   }
 }
 
-// A head whose keys hold what is not a number keeps places all the same, and the other heads theirs.
+// A head whose keys contain NaN still keeps positions, and other heads are not affected.
 TEST_F(CudaKvSelection, WhatIsNotANumberStaysInItsHead) {
   const SelectionCase one = selection_cases()[0];
   MadePrompt good(one.shape, one.tokens, one.budget);
@@ -317,7 +314,7 @@ TEST_F(CudaKvSelection, RowsAreGatheredAsTheyAreAndNothingElseIsTouched) {
   }
 }
 
-// Decoding behind what was kept: the definition over those rows and the new one, in double.
+// Decoding after compaction compared with attention over the kept rows and the new one, in double.
 TEST_F(CudaKvSelection, AttentionAfterItIsOverWhatWasKept) {
   const KvBudget budget{.tokens = 330, .window = 32, .sinks = 4};
   const AttentionShape shape = shape_of(6, 2, 64, 0, false, false);
@@ -364,7 +361,7 @@ TEST_F(CudaKvSelection, AttentionAfterItIsOverWhatWasKept) {
   attention_decode(shape, batch, pass, made.stream());
   std::vector<Bf16> mixed(width);
   copy_to_host(mixed.data(), out.data(), out.size(), made.stream());
-  made.gathered();  // waits
+  made.gathered();  // synchronizes
   const auto size = static_cast<std::size_t>(shape.head_dim);
   const auto given = [&](std::size_t first, std::size_t d) {
     return gpu::test::from_bf16(projected[first + d]);
@@ -397,18 +394,17 @@ TEST_F(CudaKvSelection, AttentionAfterItIsOverWhatWasKept) {
   }
 }
 
-/// Queries of prompts that are cut anywhere on the grid, several in a batch; the row of a token depends on its position
-/// alone.
+/// Prompts are cut anywhere on the grid, several per batch; a token's row depends on its position only.
 TEST_F(CudaKvSelection, QueriesOfTheLastTokensAreRemembered) {
-  constexpr std::int32_t kPadding =
-      100;  // bytes in front of and behind what the layer has in a row, and more
+  // bytes before the layer's part of a row, and at least as many after it
+  constexpr std::int32_t kPadding = 100;
   const AttentionShape shape = all_shapes()[1];
   const auto width = static_cast<std::size_t>(shape.heads * shape.head_dim);
   const auto row_bytes = static_cast<std::int32_t>((width * sizeof(Bf16) + 2 * kPadding + 63) / 64 * 64);
   struct Cut {
     std::int32_t first;
     std::int32_t rows;
-    std::int32_t window;  // 0: nothing is remembered
+    std::int32_t window;  // 0: queries are not recorded
   };
   const std::vector<Cut> cuts = {{128, 5, 16}, {0, 64, 0}, {64, 200, 70}, {0, 30, 30}, {192, 64, 1}};
   Random random(4);

@@ -1,5 +1,5 @@
-// Latent attention on a GPU against the CPU's kernels, as a model composes them, and against itself where bits must not
-// change. Without a GPU all of it is skipped.
+// Latent attention on a GPU compared with the CPU's kernels as a model composes them, and bitwise with
+// itself.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,13 +16,13 @@ namespace {
 using gpu::test::plain;
 using gpu::test::same_bits;
 
-/// Inputs of one sequence; queries are numbers that a Row can be.
+/// Inputs of one sequence; queries are representable in a Row.
 struct LatentTokens {
   int length;
   std::vector<float> queries;   // [length, heads, plain_dim + turned_dim]
   std::vector<float> compared;  // [length, heads, rank]
   std::vector<float> made;      // [length, rank + turned_dim]
-  std::vector<int> pages;       // in the rig's pool
+  std::vector<int> pages;       // indices in the rig's pool
 };
 
 struct LatentPiece {
@@ -31,7 +31,7 @@ struct LatentPiece {
   int end;
 };
 
-/// Row: what rows of activations are of.
+/// Row: element type of activations.
 template <class Row>
 class LatentRig {
  public:
@@ -59,7 +59,7 @@ class LatentRig {
     return out;
   }
 
-  /// The output of all pieces, one after another: [rows, heads * rank].
+  /// Output of all pieces in order, [rows, heads * rank].
   std::vector<Row> run(const std::vector<LatentPiece>& pieces, bool is_prefill) {
     std::vector<BatchSlice> slices;
     std::vector<BatchTile> tiles;
@@ -139,7 +139,8 @@ class LatentRig {
     return out;
   }
 
-  /// The same of all rows of a sequence by the CPU's kernels. With what its pages hold: over that.
+  /// Reference for all rows of a sequence with the CPU's kernels; with `held`, over the contents of its
+  /// pages.
   std::vector<float> reference(const LatentTokens& tokens, const std::vector<std::byte>& held = {}) const {
     const auto rank = size(shape_.rank);
     const auto stored = size(shape_.stored());
@@ -191,7 +192,7 @@ class LatentRig {
     return all;
   }
 
-  /// What the pages of a sequence hold of its tokens.
+  /// The bytes of the sequence's tokens in its pages.
   std::vector<std::byte> stored(const LatentTokens& tokens) {
     std::vector<std::byte> pool(pool_.size());
     copy_to_host(pool.data(), pool_.data(), pool.size(), stream_.handle());
@@ -211,7 +212,7 @@ class LatentRig {
   static std::size_t size(int value) { return static_cast<std::size_t>(value); }
   std::size_t token_bytes() const { return kv_row_bytes(shape_.kv, size(shape_.stored())); }
   std::size_t page_bytes() const { return shape_.offset + kGrid * token_bytes(); }
-  /// As models/cpu/mla.cc does it.
+  /// Rope as in models/cpu/mla.cc.
   void turn(float* x, std::size_t position) const {
     if (frequencies_.empty()) return;
     if (shape_.neighbours) {
@@ -243,7 +244,7 @@ class LatentRig {
   DeviceBytes pool_;
   int next_page_ = 0;
   std::vector<float> norm_, frequencies_;
-  std::vector<DeviceBytes> uploads_;  // of one run
+  std::vector<DeviceBytes> uploads_;  // alive during one run
 };
 
 LatentShape latent_shape(int heads, int rank, int turned_dim, int rope_pairs, bool neighbours) {
@@ -259,7 +260,7 @@ LatentShape latent_shape(int heads, int rank, int turned_dim, int rope_pairs, bo
           .offset = 64};
 }
 
-/// A tiny Kimi Linear, a tiny LongCat, one of which nothing is a multiple, and a large one.
+/// A tiny Kimi Linear, a tiny LongCat, one with odd sizes, and a large one.
 std::vector<LatentShape> latent_shapes(KvType kv = KvType::kBF16) {
   std::vector<LatentShape> shapes = {latent_shape(4, 32, 8, 0, false), latent_shape(4, 32, 16, 8, true),
                                      latent_shape(35, 130, 14, 7, false),
@@ -293,7 +294,7 @@ class LatentTest : public testing::TestWithParam<LatentShape> {
     const std::vector<Row> decoded = rig.run(last, false);
     std::size_t row = 0;
     for (std::size_t i = 0; i < sequences.size(); ++i) {
-      // Latents that are rounded may be so to other neighbours than the CPU's.
+      // Rounding of latents may differ from the CPU's by one step.
       const bool is_rounded = std::is_same_v<Row, float> && GetParam().kv == KvType::kBF16;
       const std::vector<float> wanted =
           rig.reference(sequences[i], is_rounded ? rig.stored(sequences[i]) : std::vector<std::byte>{});

@@ -1,5 +1,4 @@
-// Rows of the stream that are left to a product before their norm is taken: who leaves them, and what those make of them that
-// read them.
+// Deferred RMSNorm: the kernels that output such rows, and the GEMMs that apply the norm when they read them.
 
 #include <cmath>
 #include <cstring>
@@ -21,7 +20,7 @@ using test::random_bf16;
 
 using CudaLeftRowsTest = test::CudaRig<testing::Test>;
 
-// A norm between two products without a kernel: the first leaves rows for the second.
+// The first GEMM outputs deferred rows, the second applies their norm.
 TEST_F(CudaLeftRowsTest, ANormThatIsLeftToTheNextProductIsTheNorm) {
   Random random(12);
   const int most = 130;
@@ -50,7 +49,7 @@ TEST_F(CudaLeftRowsTest, ANormThatIsLeftToTheNextProductIsTheNorm) {
     const UnscaledRows rows{.x = left.as<Bf16>(), .squares = squares.as<float>(), .eps = norm.eps};
     const GatedRows to{.y = gated.as<Bf16>(), .act = GateFunction::kSilu, .gate_factor = 1};
     const DeviceBytes wide(static_cast<std::size_t>(most) * n * sizeof(float));
-    std::vector<Bf16> of_all;  // rows of the second product
+    std::vector<Bf16> of_all;  // input rows of the second GEMM
     std::vector<float> of_all_wide;
     for (const int m : {most, 1, 3, 8, 9, 16, 17, 33, 64, 100}) {
       const auto outputs = static_cast<std::size_t>(m) * static_cast<std::size_t>(n);
@@ -73,7 +72,7 @@ TEST_F(CudaLeftRowsTest, ANormThatIsLeftToTheNextProductIsTheNorm) {
       norm_for_decode(apart.as<const float>(), m, hidden, norm, 0.75F, normed.as<Bf16>(), stream_->handle());
       decode_bf16(normed.as<const Bf16>(), m, second, y.data(), GemmOutput::kBf16, stream_->handle());
       const std::vector<Bf16> wanted = download<Bf16>(y, outputs);
-      for (std::size_t i = 0; i < outputs; ++i) {  // both are rounded on their way, in other places
+      for (std::size_t i = 0; i < outputs; ++i) {  // both are rounded, at different points
         const float near =
             0.03F * std::sqrt(static_cast<float>(hidden)) + std::abs(from_bf16(wanted[i])) / 64;
         ASSERT_NEAR(from_bf16(got[i]), from_bf16(wanted[i]), near) << m << " rows";
@@ -90,7 +89,8 @@ TEST_F(CudaLeftRowsTest, ANormThatIsLeftToTheNextProductIsTheNorm) {
   }
 }
 
-// What a product leaves that adds nothing to a stream of these rows; and rope's table.
+// An embedding's deferred rows must equal those of a GEMM that adds zero to the same residual. Also checks
+// the rope table.
 TEST_F(CudaLeftRowsTest, AnEmbeddingLeavesWhatAProductWould) {
   Random random(13);
   const int words = 50;

@@ -1,4 +1,4 @@
-// The state store on a GPU's memory, and the copies below it. Without a GPU all of it is skipped.
+// The state store in GPU memory, and the copies it uses.
 
 #include <memory>
 
@@ -13,7 +13,7 @@ namespace {
 using cuda::Arena;
 using cuda::DeviceMemory;
 
-/// An arena on the first GPU, and the memory that takes blocks of it.
+/// An arena on the first GPU, and block memory in it.
 class OnGpu {
  public:
   static constexpr int kSteps = 1000;
@@ -42,7 +42,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(In, StateStoreContract, OnGpu, PlaceNames);
 TEST(CudaMemory, ReturnsItsBlocksToTheArena) {
   if (!OnGpu::is_here()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   OnGpu place(40 << 20);
-  ByteBudget budget(100 << 20);  // more than there is
+  ByteBudget budget(100 << 20);  // more than the arena has
   const StateSizes sizes{.page_bytes = 1 << 20, .slot_bytes = 10 << 20};
   StateStore store(sizes, {.pages = 100, .slots = 100, .budget = &budget, .memory = &place.memory()});
   std::optional<Sequence> first = store.open();

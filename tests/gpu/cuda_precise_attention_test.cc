@@ -1,5 +1,5 @@
-// Attention of rows of f32 on a GPU against the CPU's, and against itself where bits must not change: with a window and
-// without, and whether rows are prefilled or decoded.
+// Attention with f32 rows on a GPU compared with the CPU, and bitwise with itself: with and without a window,
+// prefilled or decoded.
 #include <gtest/gtest.h>
 
 #include "gpu/devices.h"
@@ -21,7 +21,7 @@ class CudaPreciseAttention : public testing::TestWithParam<AttentionShape> {
 
 constexpr KvType kPreciseKvTypes[] = {KvType::kF32, KvType::kBF16, KvType::kInt8, KvType::kInt4};
 
-/// Those of the models, and groups that are none, that blocks do not divide, and the largest.
+/// Shapes of models, and with 1, 6 and 16 query heads per key/value head.
 std::vector<AttentionShape> precise_shapes() {
   std::vector<AttentionShape> shapes = all_shapes(kPreciseKvTypes);
   std::vector<AttentionShape> others = {shape_of(3, 3, 64, 32, true, false),
@@ -51,7 +51,7 @@ TEST_P(CudaPreciseAttention, IsThatOfTheCpu) {
   }
   const std::vector<float> prefilled = rig.prefill(prompts);
   const std::vector<float> decoded = rig.decode(last);
-  // What is rounded may be so to another neighbour than the CPU's.
+  // Rounding may differ from the CPU's by one step.
   std::vector<std::byte> pool;
   if (GetParam().kv != KvType::kF32) pool = rig.pool();
   std::size_t row = 0;
@@ -99,7 +99,7 @@ TEST_P(CudaPreciseAttention, BitsDoNotDependOnOtherRows) {
   EXPECT_TRUE(same_bits(rows_of(decoded, 2, 3, rig.width()), decoded_alone));
 }
 
-/// Rings of f32, and of bf16.
+/// Rings in f32 and in bf16.
 class CudaPreciseWindow : public CudaPreciseAttention {};
 
 std::string name_of_window(const testing::TestParamInfo<AttentionShape>& info) {
@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(InF32, CudaPreciseWindow, testing::ValuesIn(shapes_with
 INSTANTIATE_TEST_SUITE_P(InBf16, CudaPreciseWindow, testing::ValuesIn(shapes_with_windows()), name_of_window);
 
 TEST_P(CudaPreciseWindow, IsThatOfTheCpu) {
-  constexpr double kRoundedKeys = 5e-3;  // some to another neighbour than the CPU's
+  constexpr double kRoundedKeys = 5e-3;  // some keys round differently from the CPU's
   Rig<float> rig(GetParam(), 40, 34);
   compare_prefill(rig, {1, 64, 65, 200, 777},
                   GetParam().kv == KvType::kF32 ? kUsualBound<float> : kRoundedKeys);
@@ -144,7 +144,7 @@ TEST_P(CudaPreciseWindow, RingsInsideASliceAreThoseOfSlicesThatEndThere) {
   const Sequence early = rig.twin(sequence);
   const Sequence late = rig.twin(sequence);
   rig.prefill({{&sequence, 0, kBegin}});
-  rig.want_ring(2, early);  // behind the two tiles of the other sequence
+  rig.want_ring(2, early);  // after the two tiles of the other sequence
   rig.want_ring(6, late);
   rig.prefill({{&other, 0, other.length}, {&sequence, kBegin, sequence.length}});
   rig.prefill({{&shorter, 0, kBegin + kGrid}});

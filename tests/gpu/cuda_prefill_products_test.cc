@@ -1,5 +1,5 @@
-// Products of prefills by warpgroups: against other products, and their bits, which do not depend on how many rows there are nor on
-// the tiles that are chosen for them.
+// Prefill GEMMs with wgmma compared with other GEMMs; their bits depend neither on the number of rows nor on
+// the tile size.
 
 #include <cmath>
 
@@ -26,7 +26,7 @@ std::size_t elements_of(int rows, int columns) {
 
 class CudaPrefillProducts : public test::CudaRig<testing::Test> {
  protected:
-  // Of 1,024 outputs each kind of tile has its turn.
+  // With 1,024 outputs, each kind of tile is used.
   static constexpr WeightSizes kHalved[] = {{1024, 2048}, {1024, 3584}, {128, 128}, {384, 1280}, {640, 512}};
   static constexpr int kMost = 2048;  // rows
 

@@ -1,6 +1,6 @@
-// Quantised weights on the GPU: the bf16 of a prefill against their definition, and its products against those with that
-// bf16, by their bits; products of decoded rows against the file's weights, and against each other by their bits, however
-// many rows there are and whatever stands before or after them. Without a GPU all of it is skipped.
+// Quantized weights on a GPU: dequantization to bf16 for prefill compared with the definition, and its GEMMs
+// bitwise with those on that bf16; decode GEMMs compared with the file's weights, and bitwise with each other
+// for any number and order of rows.
 
 #include <algorithm>
 #include <cstring>
@@ -23,7 +23,7 @@ using test::Random;
 const WeightFormat* const kKept[] = {&kQ8_0Format, &kQ4_0Format,   &kQ4_KFormat,   &kQ5_KFormat,
                                      &kQ6_KFormat, &kIQ4_XSFormat, &kF8TileFormat, &kF8RowFormat};
 
-/// A random weight of any of them, with the values it stands for.
+/// A random weight of any format, with its values.
 struct Stored {
   std::optional<test::QuantWeight> quant;
   std::optional<test::ScaledWeight> scaled;
@@ -44,14 +44,14 @@ class CudaQuants : public test::CudaRig<testing::TestWithParam<const WeightForma
  protected:
   std::vector<Bf16> halves(std::size_t count) { return test::random_bf16(random_, count); }
 
-  /// A weight as the GPU keeps it, and the same as rows of bf16.
+  /// A weight in the GPU's format, and dequantized to bf16 rows.
   struct Both {
     DeviceBytes packed;
     DeviceBytes rows_of_bf16;
     DeviceWeight weight;
     DeviceWeight plain;
   };
-  /// Put there in two pieces, the second of which begins inside a block.
+  /// Uploads in two parts, the second of which begins inside a block.
   Both on_device(const Stored& stored) {
     const WeightView& view = stored.view();
     const DeviceFormat& format = *find_upload(*view.format)->kept;
@@ -94,7 +94,7 @@ TEST_P(CudaQuants, TakeTheSizeThatTheyHaveInFiles) {
   const DeviceFormat& format = *find_upload(*GetParam())->kept;
   const WeightView view{.format = GetParam(), .rows = 1024, .columns = 2048};
   const std::size_t scales =
-      GetParam()->scales.rows == 0 ? 0 : view.bytes() / 32;  // 4 bytes for 128 elements
+      GetParam()->scales.rows == 0 ? 0 : view.bytes() / 32;  // 4 bytes per 128 elements
   EXPECT_LE(format.bytes(1024, 2048), view.bytes() + scales);
   EXPECT_FALSE(format.is_rows_of_bf16);
 }
@@ -107,7 +107,7 @@ TEST_P(CudaQuants, AreTheNearestBf16OrItsNeighbour) {
   ASSERT_EQ(got.size(), wanted.size());
   const bool has_offsets = GetParam() == &kQ4_KFormat || GetParam() == &kQ5_KFormat;
   for (std::size_t i = 0; i < got.size(); ++i) {
-    // What is added has an error of its own, of the size of its last bit; blocks of 32 share it.
+    // Offsets have an error of their own, of the size of their last bit, shared by blocks of 32.
     float reach = std::abs(wanted[i]);
     if (has_offsets) {
       for (std::size_t k = i / 32 * 32; k < i / 32 * 32 + 32; ++k)
@@ -134,7 +134,7 @@ struct Shape {
   int columns;
 };
 
-/// Few outputs and many: half tiles, whole ones, clusters that share a sum and blocks that do not.
+/// Few outputs and many: half and whole tiles, clusters that split k and blocks that do not.
 const Shape kShapes[] = {{8, 256}, {200, 512}, {3080, 768}, {6400, 256}};
 
 std::size_t bytes_of(GemmOutput output) {
@@ -178,7 +178,7 @@ TEST_P(CudaQuants, DecodedRowsMeetTheWeightsOfTheFile) {
       for (int row = 0; row < m; ++row) {
         for (int output = 0; output < shape.rows; ++output) {
           double wanted = 0;
-          double reach = 0;  // what sums may have on their way
+          double reach = 0;  // bound on the magnitude of intermediate sums
           float largest = 0;
           for (int k = 0; k < shape.columns; ++k) {
             const float w = stored.values()[static_cast<std::size_t>(output) * shape.columns + k];
@@ -187,7 +187,7 @@ TEST_P(CudaQuants, DecodedRowsMeetTheWeightsOfTheFile) {
             reach += std::abs(v);
             largest = std::max(largest, std::abs(w));
           }
-          // A thirtieth of what rounding every weight to bf16 might cost.
+          // A thirtieth of the error of rounding every weight to bf16.
           ASSERT_NEAR(got[static_cast<std::size_t>(row) * shape.rows + output], wanted,
                       2e-5 * largest * reach)
               << GetParam()->name << " row " << row << ", output " << output;
@@ -294,7 +294,7 @@ TEST_P(CudaQuants, PartsOfAWeightStandBesideEachOther) {
       const std::vector<float> whole = multiply(parts, 64);
       std::size_t begin = 0;
       for (const Both& one : of) {
-        // A prefill of a shape of its own may add in another order.
+        // Prefill kernels for other shapes may sum in another order.
         const auto outputs = static_cast<std::size_t>(one.weight.rows);
         const std::vector<float> alone = multiply(std::span(&one.weight, 1), outputs);
         for (std::size_t row = 0; row < static_cast<std::size_t>(m); ++row) {

@@ -1,4 +1,4 @@
-// Products of blocks and LayerNorm on a GPU: against the plain CPU kernels. Without a GPU all of it is skipped.
+// Block GEMMs and LayerNorm on a GPU compared with the plain CPU kernels.
 
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/small_products.h"
@@ -69,7 +69,7 @@ TEST_F(CudaRecurrence, LayerNorm) {
     SCOPED_TRACE(size);
     constexpr std::size_t kFew = 3;
     std::vector<float> x = random.floats(kFew * size);
-    for (float& value : x) value += 3.0F;  // so that the mean counts
+    for (float& value : x) value += 3.0F;  // so that the mean matters
     const std::vector<float> weight = random.floats(size);
     const std::vector<float> bias = random.floats(size);
     const DeviceBytes on_x = upload(x);

@@ -1,7 +1,6 @@
 #pragma once
-// A stream on the first GPU, and the ways to it and back: for fixtures of tests of kernels. Without a GPU the tests skip.
-//
-// Threading: none shared.
+// Fixture base for kernel tests: a stream on the first GPU and copies to and from it. Without a GPU the tests
+// skip.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +17,7 @@
 
 namespace reprise::gpu::test {
 
-/// Fixture: testing::Test, or one with a parameter.
+/// Fixture: testing::Test or testing::TestWithParam.
 template <class Fixture>
 class CudaRig : public Fixture {
  protected:
@@ -27,7 +26,7 @@ class CudaRig : public Fixture {
     stream_.emplace();
   }
 
-  /// Some bytes also where there are no values.
+  /// Allocates a few bytes even for an empty vector.
   template <class T>
   cuda::DeviceBytes upload(const std::vector<T>& values) {
     constexpr std::size_t kLeast = 16;

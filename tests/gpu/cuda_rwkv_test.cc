@@ -1,5 +1,5 @@
-// RWKV-7 on a GPU: against the plain CPU kernels, and against itself, bit by bit, however sequences are cut and batched.
-// Without a GPU all of it is skipped.
+// RWKV-7 on a GPU compared with the plain CPU kernels, and bitwise with itself however sequences are sliced
+// and batched.
 
 #include "gpu/cuda/rwkv.h"
 #include "tests/gpu/cuda_scan_rig.h"
@@ -7,7 +7,7 @@
 namespace reprise::gpu::test {
 namespace {
 
-/// Of rows of bf16 and of f32.
+/// Rows are bf16 or f32.
 class CudaRwkv : public CudaScan {
  protected:
   template <class Row>
@@ -29,7 +29,7 @@ void CudaRwkv::token_shifts() {
     const std::vector<float> slot = widened(as_rows<Row>(random.floats(kSize)));
     const DeviceBytes on_x = upload(x);
     const DeviceBytes on_mix = upload(mix);
-    // A row of the tables of all mixes, one behind the other.
+    // One row of the concatenated tables of all mixes.
     const auto got =
         same_however_cut<Row>(slot, mixes * kSize, [&](const Batch& batch, std::size_t first, Row* y) {
           const std::size_t table = kRows * kSize;
@@ -160,7 +160,7 @@ void CudaRwkv::the_recurrence() {
       handed_on = download<float>(on_first, kRows * size);
     });
     if (sizes.is_first) {
-      EXPECT_TRUE(same_bits(handed_on, v));  // the last run was of all rows
+      EXPECT_TRUE(same_bits(handed_on, v));  // the last run covered all rows
     }
 
     std::vector<float> state = slot, y(kTokens * size), key(kTokens * size);

@@ -1,7 +1,7 @@
-// Sampling on the GPU against models/sampling/sampler.h. Without a GPU all of it is skipped.
+// Sampling on a GPU compared with models/sampling/sampler.h.
 //
-// The two add weights differently, so where the draw or the end of top_p falls within a hair of the edge
-// between two tokens, either may be right.
+// The two sum weights in different orders, so if the random draw or top_p's cutoff is extremely close to the
+// boundary between two tokens, either token is accepted.
 
 #include "gpu/cuda/sampling.h"
 
@@ -35,7 +35,7 @@ SamplingRow row_of(const SamplingParams& params) {
           .top_k = static_cast<std::int32_t>(params.top_k)};
 }
 
-/// -1: none.
+/// Returns -1 for no token.
 std::int32_t token_on_host(const Sampler& sampler, std::span<const float> logits) {
   models::SamplerScratch scratch;
   const models::SampleResult result = sampler.sample(logits, scratch);
@@ -43,7 +43,7 @@ std::int32_t token_on_host(const Sampler& sampler, std::span<const float> logits
   return sampled == nullptr ? -1 : sampled->token;
 }
 
-/// Step by step, for any u and top_p. There must be a usable logit.
+/// Reference sampling step by step for any u and top_p. Requires: a usable logit.
 std::int32_t draw_slowly(std::span<const float> logits, const SamplingParams& params, double u,
                          double top_p) {
   std::vector<std::int32_t> order;
@@ -98,7 +98,7 @@ std::vector<float> bell(std::size_t count, float width, std::uint32_t seed) {
   return logits;
 }
 
-/// With as few digits as bf16 has: many are equal.
+/// Rounds to bf16's precision, so that many logits are equal.
 std::vector<float> coarse(std::vector<float> logits) {
   for (float& logit : logits) {
     std::uint32_t bits = 0;
@@ -135,7 +135,7 @@ class CudaSamplingTest : public testing::Test {
     use_device(0);
   }
 
-  /// `logits` has one row for each of `params`; comes back adjusted.
+  /// `logits` has one row per entry of `params` and is adjusted in place.
   std::vector<SampledToken> run(std::vector<float>& logits, const std::vector<SamplingRow>& params,
                                 const std::vector<LogitAdjustment>& adjustments = {},
                                 const std::vector<std::uint32_t>& masks = {}) {
@@ -166,7 +166,7 @@ class CudaSamplingTest : public testing::Test {
     return run(logits, {row_of(params)}).at(0);
   }
 
-  /// Every parameter set on these logits, as the rows of one batch, each with a seed of its own.
+  /// Runs every parameter set as a row of one batch, each with its own seed.
   void expect_as_on_host(const std::vector<float>& logits, const char* what, bool exactly = false) {
     std::vector<SamplingParams> sets = parameter_sets();
     std::vector<SamplingRow> rows;
@@ -193,7 +193,7 @@ class CudaSamplingTest : public testing::Test {
   std::uint64_t seed_ = 0;
 };
 
-// A masked row draws as one whose other tokens have no logit at all; the row beside it is as without masks.
+// Rows without a mask are not affected.
 TEST_F(CudaSamplingTest, AMaskLeavesWhatItAllows) {
   constexpr std::size_t kTokens = 3001;
   const std::vector<float> logits = bell(kTokens, 3, 5);
@@ -360,7 +360,7 @@ TEST_F(CudaSamplingTest, AdjustsBeforeItChooses) {
       EXPECT_EQ(batch[1], logits[1]);
     }
   }
-  // All banned: the model's logits were usable.
+  // All tokens banned, though the model's logits were usable.
   std::vector<float> two = {1, 2};
   const SampledToken banned = run(two, {{.temperature = 0, .adjustments = 2}},
                                   {{.token = 0, .bias = -kInfinity}, {.token = 1, .bias = -kInfinity}})

@@ -1,8 +1,6 @@
 #pragma once
-// Inputs on a GPU for kernels that look along a sequence, and what they make of them in one slice, in two and beside a
-// stranger's. Without a GPU the tests skip.
-//
-// Threading: none shared.
+// Runs sequence kernels on a GPU in one slice, in two, and batched with another sequence. Without a GPU the
+// tests skip.
 
 #include <algorithm>
 #include <string>
@@ -23,7 +21,7 @@ using cuda::Bf16;
 using cuda::DeviceBytes;
 
 inline constexpr int kTokens = 70;
-inline constexpr int kStrangers = 5;  // rows of another sequence, behind ours
+inline constexpr int kStrangers = 5;  // rows of another sequence, after ours
 inline constexpr int kRows = kTokens + kStrangers;
 
 class CudaScan : public CudaRig<testing::Test> {
@@ -35,14 +33,14 @@ class CudaScan : public CudaRig<testing::Test> {
   };
 
  protected:
-  /// Memory as a step before may have left it.
+  /// Memory with arbitrary contents.
   DeviceBytes spoiled(std::size_t bytes) {
     DeviceBytes out(std::max<std::size_t>(256, bytes));
     cuda::fill(out.data(), 0xff, out.size(), stream_->handle());
     return out;
   }
 
-  /// Calls launch(batch) for slices whose rows lie one after another from row 0 on, in any order.
+  /// Calls launch(batch) for contiguous slices from row 0, in any order.
   template <class Launch>
   void run(const std::vector<BatchSlice>& slices, const Launch& launch) {
     int rows = 0;
@@ -67,8 +65,9 @@ class CudaScan : public CudaRig<testing::Test> {
     stream_->wait();
   }
 
-  /// What a kernel makes of kTokens rows in one slice, in two, and beside a stranger's. launch(batch, first, y) runs it
-  /// on the inputs from row `first` on; y [kRows, width] of the same rows. Returns the first, with the slot after it.
+  /// Runs a kernel on kTokens rows in one slice, in two, and batched with another sequence; the results must
+  /// be bitwise identical. launch(batch, first, y) reads inputs from row `first`; y is [kRows, width].
+  /// Returns the first result with the slot after it.
   template <class Y, class Launch>
   Result<Y> same_however_cut(const std::vector<float>& slot, std::size_t width, const Launch& launch) {
     const auto once = [&](const auto& pieces) {
@@ -119,7 +118,6 @@ inline std::vector<float> widened(const std::vector<Bf16>& values) {
 inline std::vector<float> widened(std::vector<float> values) {
   return values;
 }
-/// As elements of rows, Bf16 or float.
 template <class Row>
 std::vector<Row> as_rows(const std::vector<float>& values) {
   if constexpr (std::is_same_v<Row, float>) {
@@ -128,13 +126,12 @@ std::vector<Row> as_rows(const std::vector<float>& values) {
     return halves_of(values);
   }
 }
-/// How near outputs must come: those of bf16 are rounded.
 template <class Row>
 constexpr float tolerance_of(float of_bf16, float of_f32) {
   return std::is_same_v<Row, float> ? of_f32 : of_bf16;
 }
 
-/// Of the largest magnitude.
+/// Tolerance is relative to the largest magnitude.
 inline void expect_near(const std::vector<float>& got, const std::vector<float>& wanted, float tolerance,
                         const std::string& what) {
   ASSERT_EQ(got.size(), wanted.size());

@@ -1,5 +1,5 @@
-// What is around recurrences on a GPU, convolutions, inputs and gates: against the plain CPU kernels, and against
-// themselves, bit by bit, however sequences are cut and batched. Without a GPU all of it is skipped.
+// Kernels around recurrences on a GPU (convolutions, inputs, gates) compared with the plain CPU kernels, and
+// bitwise with themselves however sequences are sliced and batched.
 
 #include "gpu/cuda/causal_conv.h"
 #include "gpu/cuda/mamba2.h"
@@ -9,7 +9,7 @@
 namespace reprise::gpu::test {
 namespace {
 
-/// Of rows of bf16 and of f32.
+/// Rows are bf16 or f32.
 class CudaScans : public CudaScan {
  protected:
   template <class Row, class Y>

@@ -1,5 +1,5 @@
-// Mamba-1 and RG-LRU on a GPU, without tiles and with them, and decode after them: against the plain CPU kernels, and against
-// themselves, bit by bit (tests/gpu/cuda_tiles_rig.h). Without a GPU all of it is skipped.
+// Mamba-1 and RG-LRU on a GPU, untiled and tiled, and decoding after them, compared with the plain CPU
+// kernels and bitwise with themselves (tests/gpu/cuda_tiles_rig.h).
 
 #include <utility>
 
@@ -10,7 +10,6 @@
 namespace reprise::gpu::test {
 namespace {
 
-/// A layer of Mamba-1, the state before and the rows through it.
 template <class Row>
 struct MambaLayer {
   std::size_t channels, size, step_stride, bc_stride, gate_stride;
@@ -35,14 +34,13 @@ struct MambaLayer {
         bc(random.floats(rows * bc_stride)),
         x(as_rows<Row>(random.floats(rows * channels))),
         gate(as_rows<Row>(random.floats(rows * gate_stride))) {
-    for (std::size_t i = 0; i < slot.size(); ++i) {  // what fills up the last group
+    for (std::size_t i = 0; i < slot.size(); ++i) {  // padding of the last group
       if (i / (size * kLanes) * kLanes + i % kLanes >= channels) slot[i] = a[i] = 0;
     }
   }
 
-  /// The outputs of the first rows, and the state after them, on the CPU.
   CudaScan::Result<float> run(std::size_t rows) const {
-    std::vector<float> dense;  // the CPU has steps without a stride
+    std::vector<float> dense;  // the CPU's steps have no stride
     for (std::size_t row = 0; row < rows; ++row) {
       const float* from = step.data() + row * step_stride;
       dense.insert(dense.end(), from, from + channels);
@@ -69,7 +67,7 @@ struct MambaLayer {
   }
 };
 
-/// A layer of RG-LRU and the rows through it: of a sequence that begins, with zeros.
+/// The initial state is zero.
 template <class Row>
 struct RgLruLayer {
   std::size_t channels, stride;
@@ -110,10 +108,11 @@ struct RgLruLayer {
   }
 };
 
-/// Of rows of bf16 and of f32.
+/// Rows are bf16 or f32.
 class CudaScanTiles : public CudaTiles {
  protected:
-  /// Make passes over the inputs from a row on, with outputs at `y`. What the last one has used up goes with the next.
+  /// Make passes over the inputs from a row on. Inputs that the kernel overwrites are uploaded again for
+  /// each.
   template <class Row>
   auto passes_over(const MambaLayer<Row>& in) {
     std::vector<float> a_of_two = in.a;
@@ -148,7 +147,7 @@ class CudaScanTiles : public CudaTiles {
     };
   }
 
-  /// In one slice, cut and beside a stranger. launch(batch, pass).
+  /// launch(batch, pass)
   template <class Row, class Inputs, class Launch>
   void without_tiles(const Inputs& in, const Launch& launch) {
     const auto pass_from = passes_over(in);
@@ -157,7 +156,7 @@ class CudaScanTiles : public CudaTiles {
         [&](const Batch& batch, std::size_t first, Row* y) { launch(batch, pass_from(first, y)); });
     expect_as_on_cpu<Row>(got, in.run(kTokens));
   }
-  /// Prefills in tiles, and tokens after them. workspace_of(tiles): bytes.
+  /// workspace_of(tiles) returns bytes.
   template <class Row, class Inputs, class Workspace, class Launch>
   void in_tiles(const Inputs& in, const Workspace& workspace_of, const Launch& launch) {
     const auto pass_from = passes_over(in);
@@ -168,7 +167,7 @@ class CudaScanTiles : public CudaTiles {
           pass.workspace = workspace.data();
           pass.exports = exports;
           launch(batch, pass);
-          stream_->wait();  // before it goes
+          stream_->wait();  // before the workspace is freed
         });
     expect_as_on_cpu<Row>(got, in.run(kOurs));
   }
@@ -195,7 +194,7 @@ class CudaScanTiles : public CudaTiles {
 template <class Row>
 void CudaScanTiles::mamba() {
   Random random(41);
-  using Sizes = std::pair<std::size_t, std::size_t>;  // channels and states of each
+  using Sizes = std::pair<std::size_t, std::size_t>;  // channels, and state values per channel
   const auto inputs = [&](const Sizes& sizes, std::size_t rows) {
     MambaLayer<Row> in(random, sizes.first, sizes.second, rows);
     EXPECT_TRUE(cuda::selective_scan_supports(in.shape));
@@ -210,7 +209,7 @@ void CudaScanTiles::mamba() {
   }
   for (const Sizes& sizes : {Sizes{8, 16}, {37, 16}, {300, 16}, {24, 3}, {40, 32}, {21, 17}, {16, 50}}) {
     SCOPED_TRACE(std::to_string(sizes.first) + " channels of " + std::to_string(sizes.second) + ", in tiles");
-    const MambaLayer<Row> in = inputs(sizes, kInputs);  // the last: token after token
+    const MambaLayer<Row> in = inputs(sizes, kInputs);  // the last case runs token by token
     in_tiles<Row>(
         in, [&](int tiles) { return cuda::selective_scan_workspace(in.shape, tiles); },
         [&](const Batch& batch, const cuda::SelectiveScanPass<Row>& pass) {

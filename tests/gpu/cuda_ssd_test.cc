@@ -1,5 +1,5 @@
-// The recurrence of Mamba-2 in chunks on a GPU: against the plain CPU kernel, and against itself, bit by bit, however
-// prompts are cut on the grid and batched. Without a GPU all of it is skipped.
+// Chunked Mamba-2 recurrence on a GPU compared with the plain CPU kernel, and bitwise with itself however
+// prompts are cut on the grid and batched.
 
 #include <array>
 #include <limits>
@@ -10,7 +10,7 @@
 namespace reprise::gpu::test {
 namespace {
 
-/// A layer and the rows of sequences through it. Where rows are of bf16, B and C are bf16 too, as the chunks round them.
+/// With bf16 rows, B and C are representable in bf16, as the chunks round them.
 template <class Row>
 struct SsdInputs {
   cuda::SsdShape shape;
@@ -42,7 +42,7 @@ struct SsdInputs {
     return static_cast<std::size_t>(shape.inner()) * static_cast<std::size_t>(shape.state_size);
   }
 
-  /// Rows [begin, end) on the CPU: `state` is updated, outputs go to the same rows of y.
+  /// Runs rows [begin, end) on the CPU, updating `state` and y.
   void run(std::vector<float>& state, std::size_t begin, std::size_t end, std::vector<float>& y) const {
     const auto dim = static_cast<std::size_t>(shape.head_dim);
     const auto size = static_cast<std::size_t>(shape.state_size);
@@ -73,10 +73,10 @@ struct SsdInputs {
   }
 };
 
-/// Of rows of bf16 and of f32.
+/// Rows are bf16 or f32.
 class CudaSsd : public CudaChunks {
  protected:
-  /// Makes passes over the inputs from a row on, with outputs at `y`.
+  /// Makes passes over the inputs from a row on.
   template <class Row>
   auto passes_over(const SsdInputs<Row>& in) {
     return [&in, mixed = upload(in.mixed), step = upload(in.step), dt_bias = upload(in.dt_bias),
@@ -93,7 +93,6 @@ class CudaSsd : public CudaChunks {
                                 .out = y};
     };
   }
-  /// For run_batches().
   template <class Row>
   auto launcher(const SsdInputs<Row>& in) {
     return [this, &in, pass_from = passes_over(in)](const Batch& batch, const cuda::SlotExports& exports,
@@ -104,7 +103,7 @@ class CudaSsd : public CudaChunks {
       pass.workspace = workspace.data();
       pass.exports = exports;
       cuda::ssd(in.shape, batch, pass, stream_->handle());
-      stream_->wait();  // before the workspace goes
+      stream_->wait();  // before the workspace is freed
     };
   }
 
@@ -125,7 +124,7 @@ void CudaSsd::prefill_and_decode() {
   const std::vector<Sizes> cases = {{4, 16, 1, 16, {64, 1, 65}, -8.0F}, {2, 64, 1, 128, {130, 70}, -8.0F},
                                     {2, 48, 2, 64, {65, 64, 3}, -8.0F}, {2, 128, 1, 32, {200}, 2.0F},
                                     {2, 16, 2, 256, {130, 3}, -8.0F},   {40, 32, 2, 128, {70, 129}, -8.0F},
-                                    {4, 12, 2, 16, {130, 63}, -8.0F}};  // the last: token after token
+                                    {4, 12, 2, 16, {130, 63}, -8.0F}};  // the last case runs token by token
   for (const Sizes& sizes : cases) {
     SCOPED_TRACE(std::to_string(sizes.heads) + " heads of " + std::to_string(sizes.head_dim) + ", " +
                  std::to_string(sizes.state_size));

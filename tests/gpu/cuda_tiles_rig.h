@@ -1,8 +1,7 @@
 #pragma once
-// Prefills in tiles of recurrences on a GPU, and decode after them: the same bits however a prompt is cut on the grid, where
-// it ends, what is left inside of it and who is beside it. Without a GPU the tests skip.
-//
-// Threading: none shared.
+// Runs tiled prefills of recurrences on a GPU, and decoding after them: bitwise identical wherever a prompt
+// is cut on the grid or ends, whatever states are exported inside it, and whatever it is batched with.
+// Without a GPU the tests skip.
 
 #include <cstddef>
 #include <string>
@@ -18,15 +17,15 @@ using cuda::SlotExports;
 
 class CudaTiles : public CudaScan {
  protected:
-  static constexpr int kPrompt =
-      9 * cuda::kGrid + 22;           // more tiles than are carried at once; ends inside one
+  // more tiles than are carried at once; the last is partial
+  static constexpr int kPrompt = 9 * cuda::kGrid + 22;
   static constexpr int kDecoded = 3;  // tokens after it
   static constexpr int kOurs = kPrompt + kDecoded;
-  static constexpr int kLonger = 2 * cuda::kGrid + 5;  // rows of another prompt, behind ours
-  static constexpr int kShorter = 7;                   // of a third, behind that one
+  static constexpr int kLonger = 2 * cuda::kGrid + 5;  // rows of another prompt, after ours
+  static constexpr int kShorter = 7;                   // rows of a third, after that
   static constexpr int kInputs = kOurs + kLonger + kShorter;
 
-  /// Calls launch(batch, exports) for a prefill. exports: a slot or null for each tile; or empty.
+  /// Calls launch(batch, exports) for a prefill. `exports`: a slot or null per tile, or empty.
   template <class Launch>
   void prefill(const std::vector<BatchSlice>& slices, const std::vector<std::byte*>& exports,
                const Launch& launch) {
@@ -51,8 +50,8 @@ class CudaTiles : public CudaScan {
     });
   }
 
-  /// launch(batch, exports, first, y) runs a kernel on the inputs from row `first` of kInputs on; y [kInputs, width] of
-  /// the same rows. Returns what it makes of kPrompt rows in one slice and of kDecoded after them, with the slot at the end.
+  /// launch(batch, exports, first, y) reads inputs from row `first` of kInputs; y is [kInputs, width].
+  /// Returns the outputs of kPrompt rows in one slice and kDecoded after them, with the final slot.
   template <class Y, class Launch>
   Result<Y> same_on_the_grid(const std::vector<float>& slot, std::size_t width, const Launch& launch) {
     const auto piece = [&](std::byte* on_slot, const DeviceBytes& y, int first, int end,
@@ -62,7 +61,7 @@ class CudaTiles : public CudaScan {
                 launch(batch, wanted, static_cast<std::size_t>(first), y.as<Y>() + first * width);
               });
     };
-    // The prompt up to each of these places in a slice of its own.
+    // Prefills the prompt in slices that end at `ends`.
     const auto cut = [&](const std::vector<int>& ends) {
       DeviceBytes on_slot = upload(slot);
       const DeviceBytes y = upload(std::vector<Y>(kInputs * width));

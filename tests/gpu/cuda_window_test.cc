@@ -1,5 +1,5 @@
-// Attention with a window on a GPU against the CPU's, and against itself where bits must not change: what a row looks at,
-// and the ring that keys and values stand in.
+// Sliding-window attention on a GPU compared with the CPU, and bitwise with itself: the rows it attends to,
+// and the ring of keys and values.
 #include <gtest/gtest.h>
 
 #include "gpu/devices.h"
@@ -34,8 +34,7 @@ TEST_P(CudaWindow, DecodeIsThatOfTheCpu) {
   for (const int length : {2, 64, 130, 257, 600}) sequences.push_back(rig.sequence(length + 130));
   for (const Sequence& sequence : sequences) history.push_back({&sequence, 0, sequence.length - 130});
   rig.prefill(history);
-  for (int step = 130; step > 0;
-       --step) {  // across edges of pages, so that places of the ring are taken anew
+  for (int step = 130; step > 0; --step) {  // across page boundaries, so that ring entries are overwritten
     std::vector<Piece> next;
     for (const Sequence& sequence : sequences) {
       next.push_back({&sequence, sequence.length - step, sequence.length - step + 1});

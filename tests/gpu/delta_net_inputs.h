@@ -1,8 +1,6 @@
 #pragma once
-// A Gated DeltaNet layer with random weights, rows for it, what the plain CPU kernels make of them, and a way
-// to run batches of them on a GPU.
-//
-// Threading: none shared.
+// A Gated DeltaNet layer with random weights, input rows, the plain CPU kernels' results, and batches of them
+// on a GPU.
 
 #include <algorithm>
 #include <cmath>
@@ -21,7 +19,6 @@ inline std::uint16_t round_to_bf16(float value) {
   return bits;
 }
 
-/// Of rows of bf16 or of f32.
 template <class Row>
 Row as_element(float value) {
   if constexpr (std::is_same_v<Row, float>) {
@@ -41,7 +38,7 @@ struct DeltaNetLayer {
   cuda::DeltaNetShape shape;
   std::vector<float> conv, decay, dt_bias, norm;
   float eps = 1e-6F;
-  int stride;  // of a row of inputs
+  int stride;  // elements per row of inputs
   std::size_t slot_bytes;
 
   DeltaNetLayer(Random& random, int key_heads, int value_heads, int key_dim, int value_dim, int taps = 4)
@@ -82,7 +79,6 @@ struct DeltaNetLayer {
   }
 };
 
-/// Rows of one sequence, of bf16 or of f32, and its slot before them.
 template <class Row>
 struct DeltaNetRows {
   std::vector<Row> projected;
@@ -91,7 +87,7 @@ struct DeltaNetRows {
   std::size_t count(const DeltaNetLayer& layer) const {
     return projected.size() / static_cast<std::size_t>(layer.stride);
   }
-  /// Rows [begin, end), from another slot.
+  /// Rows [begin, end), with another initial slot.
   DeltaNetRows part(const DeltaNetLayer& layer, std::size_t begin, std::size_t end,
                     const std::vector<std::byte>& before) const {
     const auto stride = static_cast<std::ptrdiff_t>(layer.stride);
@@ -123,8 +119,8 @@ struct DeltaNetResult {
   std::vector<float> history;
 };
 
-/// As models/cpu/gated_delta_net.cc composes it. `rounded`: q, k and v to bf16 before the delta rule, where the
-/// GPU's prefill rounds them.
+/// Composes the layer as models/cpu/gated_delta_net.cc does. `rounded`: rounds q, k and v to bf16 before the
+/// delta rule, as the GPU's prefill does.
 template <class Row>
 DeltaNetResult delta_net_on_cpu(const DeltaNetLayer& layer, const DeltaNetRows<Row>& input, bool rounded) {
   const auto to_size = [](int n) { return static_cast<std::size_t>(n); };

@@ -41,7 +41,7 @@ TEST(ListDevices, DescribesEachDevice) {
   return found;
 }
 
-// A GPU that is not listed would have all of its tests skipped.
+// If a GPU were missing from the list, all its tests would be skipped.
 TEST(ListDevices, FindsAGpuWhereTheDriverShowsOneAndElseNone) {
 #ifdef REPRISE_HAS_CUDA
   if (std::getenv("CUDA_VISIBLE_DEVICES") != nullptr || std::filesystem::exists("/dev/dxg")) {
@@ -53,7 +53,7 @@ TEST(ListDevices, FindsAGpuWhereTheDriverShowsOneAndElseNone) {
 #endif
 }
 
-/// Tests of kernels take those of available_isas(): one that is missing is named here.
+/// Kernel tests cover available_isas(); this suite skips visibly for each ISA the machine lacks.
 class InstructionSet : public testing::TestWithParam<Isa> {};
 
 TEST_P(InstructionSet, IsTestedWhereTheProcessorHasIt) {

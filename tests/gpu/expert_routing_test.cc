@@ -1,4 +1,4 @@
-// The router of experts: the same bits in every table, the numbers of its definition, and ties.
+// The MoE router: bitwise identical in all tables, values match the definition, ties.
 
 #include <algorithm>
 
@@ -60,7 +60,6 @@ TEST(ExpertRouting, IsItsDefinitionInEveryTable) {
   }
 }
 
-/// What routers differ in, beside the number of experts.
 struct Kind {
   RouterScores scores = RouterScores::kSoftmax;
   bool has_bias = false;
@@ -108,7 +107,7 @@ Routed naive_route(const std::vector<float>& logits, const std::vector<float>& b
     ranks[e] = scores[e] + (kind.has_bias ? static_cast<double>(bias[e]) : 0.0);
   }
   const std::size_t size = experts / kind.groups;
-  std::vector<std::pair<double, std::size_t>> groups;  // the best first
+  std::vector<std::pair<double, std::size_t>> groups;  // best first
   for (std::size_t g = 0; g < kind.groups; ++g) {
     std::vector<double> own(ranks.begin() + static_cast<std::ptrdiff_t>(g * size),
                             ranks.begin() + static_cast<std::ptrdiff_t>((g + 1) * size));
@@ -183,10 +182,10 @@ TEST(ExpertRouting, TiesOfGroupsGoToTheLowerIndex) {
   for (const Kernels* table : all_tables()) {
     EXPECT_EQ(route(*table, {0, 0, 0, 0, 0, 0, 0, 0, 0}, {}, 2, kind).experts,
               (std::vector<std::uint32_t>{0, 1}));
-    // Two that are good beat one that is best.
+    // Two good experts in a group beat a single best one.
     EXPECT_EQ(route(*table, {-9, -9, 4, 2, 2, -9, 2, -9, 2}, {}, 3, kind).experts,
               (std::vector<std::uint32_t>{3, 4, 5}));
-    // Of groups that do not count nobody is chosen, however low the others stand.
+    // Experts of groups that are not kept are never chosen, however low the others score.
     const Kind biased{.scores = RouterScores::kSigmoid, .has_bias = true, .groups = 2, .chosen_groups = 1};
     EXPECT_EQ(route(*table, {1, 1, 0, 2, 2, -50}, {0, 0, 0, 0, 0, -7}, 3, biased).experts,
               (std::vector<std::uint32_t>{3, 4, 5}));
@@ -211,7 +210,7 @@ TEST(ExpertRouting, TiesGoToTheLowerIndex) {
     EXPECT_EQ(some.weights[0], some.weights[1]);
     EXPECT_EQ(route(*table, {0, 2, 1, 2, 1, 3, 2, 1}, 5, true).experts,
               (std::vector<std::uint32_t>{1, 2, 3, 5, 6}));
-    // What is no number does not lead astray.
+    // NaN logits still give distinct, ascending, valid experts.
     const std::vector<std::uint32_t> odd = route(*table, {NAN, 1, NAN, 2}, 3, true).experts;
     EXPECT_TRUE(odd[0] < odd[1] && odd[1] < odd[2] && odd[2] < 4) << label(*table);
   }

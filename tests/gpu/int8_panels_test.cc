@@ -1,5 +1,6 @@
-// The fast products of quantised formats on every table against their definition (gpu/cpu/int8_product.h), which is what
-// the plain table has: the same bits, for shapes that fill tiles, panels, groups and blocks of k and end inside them.
+// Fast GEMMs of quantized formats in every table are bitwise identical to their definition
+// (gpu/cpu/int8_product.h), which the plain table implements, for shapes with full and partial tiles, panels,
+// groups and blocks of k.
 
 #include "gpu/host_weight.h"
 #include "tests/gpu/kernel_inputs.h"
@@ -7,7 +8,6 @@
 namespace reprise::gpu::test {
 namespace {
 
-/// A weight of bytes, whatever they are.
 struct RawWeight {
   std::vector<std::uint64_t> words;
   WeightView view;
@@ -19,7 +19,7 @@ struct RawWeight {
   }
 };
 
-/// Bits of numbers; of those that are NaN, that they are.
+/// Bits of the values; all NaNs compare equal.
 std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
   std::vector<std::uint32_t> bits;
   for (const float value : values)
@@ -51,7 +51,7 @@ TEST(Int8Products, HaveTheBitsOfTheirDefinition) {
         for (const std::size_t m : {1, 4, 7, 13}) {
           const std::size_t columns = blocks * format.format->block_size;
           RawWeight w(*format.format, outputs, columns);
-          // Half of them without the bit that makes large f16, so that most numbers are finite.
+          // In half of the cases clears the bits that make f16 scales large, so that most results are finite.
           const std::uint64_t mask = random.coin() ? ~std::uint64_t{0} : 0xbbffbbffbbffbbffULL;
           for (std::uint64_t& word : w.words) word = random.size(0, ~std::size_t{0} - 1) & mask;
           const std::vector<float> x = random.floats(m * columns);
@@ -68,8 +68,8 @@ TEST(Int8Products, HaveTheBitsOfTheirDefinition) {
   }
 }
 
-// Every number of the weight the largest that its bits can be, positive and negative, and every x the largest of its
-// block: where a product of bytes saturates, it is here.
+// All weights and activations have the largest magnitude their bits allow, of both signs, so that saturation
+// shows.
 TEST(Int8Products, DoNotSaturate) {
   Random random(2);
   const std::size_t outputs = 20;

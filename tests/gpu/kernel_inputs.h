@@ -1,7 +1,5 @@
 #pragma once
-// Random inputs for tests of kernels, and the tables of kernels that this machine can run.
-//
-// Threading: none shared.
+// Random inputs for kernel tests, and the kernel tables this machine can run.
 
 #include <gtest/gtest.h>
 
@@ -19,13 +17,13 @@
 
 namespace reprise::gpu::test {
 
-inline constexpr double kUlp = 0x1p-23;  // of 1.0F
+inline constexpr double kUlp = 0x1p-23;  // ulp of 1.0F
 
 inline const Kernels& plain() {
   return cpu_kernels(Isa::kPlain);
 }
 
-/// Every table that can run here but the plain one.
+/// All tables that can run here except the plain one.
 inline std::vector<const Kernels*> fast_tables() {
   std::vector<const Kernels*> tables;
   for (const Isa isa : available_isas()) {
@@ -60,7 +58,7 @@ inline float from_bf16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-/// Of finite bits.
+/// Requires: finite.
 inline float from_f16(std::uint16_t bits) {
   const int exponent = (bits >> 10) & 31;
   const int fraction = bits & 1023;
@@ -69,7 +67,6 @@ inline float from_f16(std::uint16_t bits) {
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-/// A weight of floats with its bytes, and the values it stands for.
 struct OwnedMatrix {
   const WeightFormat* format;
   std::size_t rows;
@@ -83,7 +80,6 @@ struct OwnedMatrix {
   }
 };
 
-/// Rows of x as a product wants them.
 class RowsForProduct {
  public:
   RowsForProduct(const Product& product, const std::vector<float>& x, std::size_t depth)
@@ -105,15 +101,15 @@ class RowsForProduct {
   std::vector<float> prepared_;
 };
 
-/// Whether a product of bf16 takes x as sums of two of them, not as it is.
+/// True if the bf16 GEMM takes x as sums of two bf16 instead of unchanged.
 inline bool takes_two_parts(const FormatKernels& bf16) {
   return bf16.fast.activations->prepare != nullptr;
 }
 
-/// Rows of x as a product of bf16 wants them (gpu/cpu/two_bf16.h).
+/// Rows of x as pairs of bf16 for a GEMM (gpu/cpu/two_bf16.h).
 struct TwoParts {
-  std::size_t group;   // elements whose high parts stand together, then their low ones
-  std::size_t stride;  // from row to row
+  std::size_t group;   // elements per group: their high parts, then their low parts
+  std::size_t stride;  // elements from row to row
   std::vector<std::uint16_t> parts;
 
   TwoParts(const Product& product, const std::vector<float>& x, std::size_t depth)
@@ -137,7 +133,7 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : bits_(seed) {}
 
-  /// From `least` to `most`, both included.
+  /// Returns a value in [least, most].
   std::size_t size(std::size_t least, std::size_t most) { return least + bits_() % (most - least + 1); }
   bool coin() { return (bits_() & 1) != 0; }
 
@@ -153,7 +149,7 @@ class Random {
     for (float& value : values) value = uniform(bits_);
     return values;
   }
-  /// Of every magnitude, zeros and denormals included.
+  /// Values of all magnitudes, including zeros and denormals.
   std::vector<float> odd_floats(std::size_t count) {
     std::vector<float> values(count);
     for (float& value : values) {
@@ -175,7 +171,7 @@ class Random {
         out.halves.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
         value = from_bf16(out.halves.back());
       } else {
-        // any exponent below that of infinity, the denormals' among them
+        // any finite exponent, including denormals
         std::uint64_t half = bits_() % 2 << 15;
         half |= bits_() % 18 << 10;
         half |= bits_() & 1023;
@@ -192,7 +188,7 @@ class Random {
 
 inline constexpr KvType kAllKvTypes[] = {KvType::kF32, KvType::kBF16, KvType::kInt8, KvType::kInt4};
 
-/// Keys and values of one sequence and one head, in pages: K [kPageTokens, head_dim], then V.
+/// Keys and values of one sequence and head in pages: K [kPageTokens, head_dim], then V.
 struct PagedHead {
   std::vector<std::vector<std::byte>> pages;
   std::vector<const std::byte*> pointers;
@@ -206,7 +202,7 @@ struct PagedHead {
     store(length, head_dim);
   }
 
-  /// After k or v were changed.
+  /// Call after changing k or v.
   void store(std::size_t length, std::size_t head_dim) {
     const std::size_t row_bytes = kv_row_bytes(kv, head_dim);
     v_offset = kPageTokens * row_bytes;
@@ -250,7 +246,8 @@ struct PagedHead {
   }
 };
 
-/// The gated delta rule of one head, with inputs like a model's: q and k of unit length, decays below one.
+/// Inputs of the gated delta rule for one head, similar to a model's: q and k of unit length, decays below
+/// one.
 struct DeltaInputs {
   std::size_t key_dim;
   std::size_t value_dim;
@@ -273,7 +270,7 @@ struct DeltaInputs {
     }
   }
 
-  /// Tokens [begin, end) on `to`; out has rows of value_dim for all tokens.
+  /// Runs tokens [begin, end) on state `to`; `out` has rows of value_dim for all tokens.
   void run(const Kernels& kernels, std::vector<float>& to, std::vector<float>& out, std::size_t begin,
            std::size_t end) const {
     kernels.delta_rule({.state = to.data(),
@@ -292,7 +289,7 @@ struct DeltaInputs {
   }
 };
 
-/// A head of Mamba-2 among others: rows have x, B and C of it and more.
+/// One head among others: input rows contain more than its x, B and C.
 struct SsdInputs {
   std::size_t state_size;
   std::size_t head_dim;
@@ -316,7 +313,7 @@ struct SsdInputs {
         rows(random.floats(count * stride)),
         step(random.between(3 * count, -6.0F, 4.0F)) {}
 
-  /// Tokens [begin, end) on `to`; out has rows of head_dim for all tokens.
+  /// Runs tokens [begin, end) on state `to`; `out` has rows of head_dim for all tokens.
   void run(const Kernels& kernels, std::vector<float>& to, std::vector<float>& out, std::size_t begin,
            std::size_t end) const {
     const float* first = rows.data() + begin * stride;

@@ -1,6 +1,5 @@
-// The kernels' values, against references in double precision, and values at the edges of the range. Where
-// the tables are known to have the same bits (kernels_test.cc) one of them would do; all are tried
-// nevertheless.
+// Kernel values compared with double precision, and at the limits of the range; all tables, even those that
+// kernels_test.cc shows to be bitwise identical.
 
 #include <algorithm>
 #include <limits>
@@ -15,7 +14,7 @@ double sigmoid(double x) {
   return 1.0 / (1.0 + std::exp(-x));
 }
 
-/// Relative to the reference, but never asking for more than `floor` absolutely.
+/// Relative error bound, but at least `floor` absolutely.
 void expect_close(double value, double reference, double relative, double floor, const std::string& what) {
   EXPECT_LE(std::abs(value - reference), std::max(floor, relative * std::abs(reference)))
       << what << ": " << value << " for " << reference;
@@ -47,7 +46,7 @@ TEST(KernelValues, MatmulWithinRounding) {
             if (parts) split_sum += (static_cast<double>(parts->high(i, k)) + parts->low(i, k)) * weight;
             magnitudes += std::abs(x[at] * weight);
           }
-          // Sums of f32: one rounding of 1 ulp a step, which add up like a random walk.
+          // f32 sums: rounding of 1 ulp per step, accumulating like a random walk.
           const double bound = 2 * kUlp * std::sqrt(static_cast<double>(depth)) * magnitudes;
           const std::string what = label(*table) + ", depth " + std::to_string(depth);
           expect_close(exact[i * w.rows + n], sum, 0, bound, what);
@@ -93,7 +92,7 @@ TEST(KernelValues, EveryHalfWidens) {
     of_f16.widen_row({.format = &kF16Format, .rows = 1, .columns = f16.size(), .data = f16.data()}, 0,
                      y.data());
     for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], from_f16(f16[i])) << f16[i];
-    // The product has its own way of widening.
+    // The GEMM dequantizes in its own way.
     const std::vector<float> one = {1.0F};
     of_f16.exact.multiply(one.data(), 1,
                           {.format = &kF16Format, .rows = f16.size(), .columns = 1, .data = f16.data()},
@@ -115,7 +114,7 @@ TEST(KernelValues, SplitKeepsSixteenBits) {
     if (!takes_two_parts(bf16)) continue;
     const TwoParts parts(bf16.fast, x, x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
-      std::uint16_t high = 0;  // rounded to nearest even, as every table does
+      std::uint16_t high = 0;  // rounds to nearest even, as every table does
       plain().to_bf16(&x[i], &high, 1);
       ASSERT_EQ(parts.high(0, i), from_bf16(high));
       const double both = static_cast<double>(from_bf16(high)) + parts.low(0, i);
@@ -236,7 +235,7 @@ TEST(KernelValues, NormsAndRope) {
       expect_close(y[i + 30], x[i + 30] * c + x[i] * s, 1e-6, 2e-6, "rope");
     }
     for (std::size_t i = 60; i < size; ++i) EXPECT_EQ(y[i], x[i]);
-    // A row of zeros has no direction, and stays zeros.
+    // A row of zeros has no direction and stays zero.
     const std::vector<float> zeros(size);
     table->l2_norm(zeros.data(), 1e-6F, 1.0F, y.data(), 1, size, size);
     EXPECT_TRUE(same_bits(zeros, y));
@@ -274,7 +273,7 @@ TEST(KernelValues, CausalConv) {
   const std::vector<float> bias = random.floats(channels);
   const std::vector<float> x = random.floats(tokens * stride);
   const std::vector<float> before = random.floats((taps - 1) * channels);
-  std::vector<float> inputs = before;  // all in the order of time
+  std::vector<float> inputs = before;  // all, in order of time
   for (std::size_t t = 0; t < tokens; ++t) {
     const auto row = x.begin() + static_cast<std::ptrdiff_t>(t * stride);
     inputs.insert(inputs.end(), row, row + static_cast<std::ptrdiff_t>(channels));
@@ -392,7 +391,7 @@ TEST(KernelValues, AttentionToOneOfMany) {
   const std::size_t length = 150;
   for (const std::size_t chosen : {0, 63, 64, 149}) {
     PagedHead head(random, length, head_dim, KvType::kF32);
-    // The chosen key scores far above all others, which fall far below what an exponential can hold.
+    // The chosen key scores far above the others, whose exponentials underflow.
     for (std::size_t i = 0; i < head.k.size(); ++i) head.k[i] = i / head_dim == chosen ? 1e4F : -1e15F;
     head.store(length, head_dim);
     const std::vector<float> q(head_dim, 1e15F);

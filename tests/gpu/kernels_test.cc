@@ -1,5 +1,5 @@
-// The kernels' bits: every table against the plain one, a row whatever the rows and ranges beside it, and a
-// sequence however it is sliced. All by memcmp.
+// Bitwise identity of kernels: every table equals the plain one, rows do not depend on other rows or ranges,
+// and sequences do not depend on slicing.
 
 #include "gpu/kernels.h"
 
@@ -10,8 +10,8 @@ namespace {
 
 constexpr const WeightFormat* kFloats[] = {&kF32Format, &kF16Format, &kBF16Format};
 
-/// Calls compute(table, output) for each table and expects the plain one's bits. The output begins as
-/// `before`.
+/// Calls compute(table, output) for each table, with `output` initialized to `before`, and expects the plain
+/// table's bits.
 template <class T, class Compute>
 void expect_same(const std::vector<T>& before, Compute compute) {
   std::vector<T> expected = before;
@@ -34,7 +34,7 @@ TEST(KernelBits, Matmul) {
         round % 10 == 9 ? random.odd_floats(m * w.columns) : random.floats(m * w.columns);
     const std::size_t begin = random.size(0, n - 1);
     const std::size_t end = random.size(begin, n);
-    // What lies outside the range keeps the bits it had.
+    // Bytes outside the range must not change.
     expect_same(random.floats(m * stride), [&](const Kernels& kernels, std::vector<float>& y) {
       kernels.format(*w.format).exact.multiply(x.data(), m, w.view(), y.data(), stride, begin, end);
     });
@@ -180,9 +180,9 @@ TEST(KernelBits, Attention) {
   }
 }
 
-// A row's bits, for every number of rows from 1 to 40, and for every cut of the range of outputs.
+// A row's bits for 1 to 40 rows, and for every cut of the range of outputs.
 
-/// product(m, y, begin, end) computes the first m rows of 40.
+/// product(m, y, begin, end) computes the first m of 40 rows.
 template <class Product>
 void expect_row_invariance(std::size_t outputs, Product product) {
   constexpr std::size_t kRows = 40;
@@ -195,7 +195,7 @@ void expect_row_invariance(std::size_t outputs, Product product) {
     std::vector<float> y(kRows * outputs);
     product(m, y, 0, outputs);
     expect(m, y, "one range");
-    const std::size_t step = m % 5 == 1 ? 1 : 8;  // odd cuts for some, for they are many
+    const std::size_t step = m % 5 == 1 ? 1 : 8;  // odd cuts only for some m, to save time
     for (std::size_t cut = step; cut < outputs; cut += step) {
       std::fill(y.begin(), y.end(), 0.0F);
       product(m, y, 0, cut);
@@ -240,7 +240,7 @@ TEST(RowInvariance, MatmulOfBf16) {
                             [&](std::size_t m, std::vector<float>& y, std::size_t begin, std::size_t end) {
                               bf16.fast.multiply(parts.row(0), m, w.view(), y.data(), w.rows, begin, end);
                             });
-      // The place of a row among the others: each row alone, last among others before it.
+      // A row's index in the batch does not matter: each row alone, and last after others.
       std::vector<float> all(40 * w.rows);
       bf16.fast.multiply(parts.row(0), 40, w.view(), all.data(), w.rows, 0, w.rows);
       for (std::size_t row = 0; row < 40; ++row) {

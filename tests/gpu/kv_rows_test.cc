@@ -1,4 +1,4 @@
-// Rows of keys and values in blocks of whole numbers: how far what comes back is from what was stored.
+// Block-quantized keys and values: error bounds of dequantized rows.
 
 #include "gpu/kv_rows.h"
 
@@ -43,8 +43,8 @@ TEST_P(KvRows, WhatComesBackIsNear) {
       for (float& value : row) value = scale * normal(random);
       const std::vector<float> back = stored(GetParam(), row);
       for (std::size_t i = 0; i < size; ++i) {
-        // Half a step; a step is a 127th, or an 8th, of the farthest, and its bf16 a little more. The last number of
-        // int4 may be a whole step away.
+        // Half a step, where a step is 1/127 (int8) or 1/8 (int4) of the largest magnitude, rounded to bf16.
+        // At int4's largest positive value the error may be a whole step.
         const float step = farthest(row, i / kKvBlock) * (is_int8() ? 1.01F / 127 : 1.01F / 8);
         ASSERT_LE(std::abs(back[i] - row[i]), (is_int8() ? 0.51F : 1.01F) * step) << size << " " << i;
       }

@@ -1,8 +1,6 @@
 #pragma once
-// The quantised formats of GGUF files, element by element, straight from their description, and random weights in them.
-// Slow, and on purpose written otherwise than the kernels.
-//
-// Threading: none shared.
+// Reference implementation of GGUF's quantized formats, element by element from their description, and random
+// weights in them. Slow, and deliberately written differently from the kernels.
 
 #include <functional>
 
@@ -10,7 +8,7 @@
 
 namespace reprise::gpu::test {
 
-/// `count` bits from bit `first` of bytes, the lowest first.
+/// Extracts `count` bits from bit `first` on, least significant first.
 inline int bits_of(const std::uint8_t* bytes, std::size_t first, std::size_t count) {
   int value = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -24,12 +22,12 @@ inline float half_at(const std::uint8_t* bytes) {
   return from_f16(static_cast<std::uint16_t>(bytes[0] | bytes[1] << 8));
 }
 
-/// Element k of a block of 32 whose four bits begin at `bytes`.
+/// Element k of a block of 32 whose 4-bit elements begin at `bytes`.
 inline int nibble_of_32(const std::uint8_t* bytes, std::size_t k) {
   return bits_of(bytes, k % 16 * 8 + k / 16 * 4, 4);
 }
 
-/// Q4_K's and Q5_K's scale (from 0) or offset (from 32) of a group of 32, of six bits.
+/// The 6-bit scale or, with `offset`, the offset of a group of 32 in Q4_K and Q5_K.
 inline int six_bits(const std::uint8_t* scales, std::size_t group, bool offset) {
   if (group < 4) return bits_of(scales, 8 * (group + (offset ? 4 : 0)), 6);
   const int low = bits_of(scales, 8 * (group + 4) + (offset ? 4 : 0), 4);
@@ -38,10 +36,10 @@ inline int six_bits(const std::uint8_t* scales, std::size_t group, bool offset) 
 
 constexpr int kNaiveNonLinear[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-/// Element k of a block.
+/// Dequantizes single elements of a block.
 struct NaiveQuant {
   const WeightFormat* format;
-  std::vector<std::size_t> halves;  // where a block's f16 lie
+  std::vector<std::size_t> halves;  // offsets of the f16 values in a block
   std::function<float(const std::uint8_t* block, std::size_t k)> value;
 };
 
@@ -153,13 +151,12 @@ inline const NaiveQuant* naive_quant(const WeightFormat& format) {
   return nullptr;
 }
 
-/// Blocks with their bytes, and the values they stand for.
 struct QuantWeight {
   std::vector<std::uint8_t> bytes;
   std::vector<float> values;  // [rows, columns]
   WeightView view;
 
-  /// Random bytes; the scales of blocks between 2^-10 and 2^-6 in magnitude.
+  /// Random bytes; block scales are between 2^-10 and 2^-6 in magnitude.
   QuantWeight(Random& random, const NaiveQuant& quant, std::size_t rows, std::size_t columns)
       : bytes(rows * columns / quant.format->block_size * quant.format->block_bytes) {
     for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.size(0, 255));
@@ -179,7 +176,7 @@ struct QuantWeight {
     bytes[at] = static_cast<std::uint8_t>(bits & 255);
     bytes[at + 1] = static_cast<std::uint8_t>(bits >> 8);
   }
-  /// After bytes were changed.
+  /// Recomputes the values after bytes were changed.
   void read(const NaiveQuant& quant) {
     const std::size_t size = quant.format->block_size;
     values.resize(bytes.size() / quant.format->block_bytes * size);

@@ -1,14 +1,12 @@
 #pragma once
-// The quantised formats of safetensors files, element by element, straight from their description: FP8 with its scales
-// apart, and INT4. Random weights in them.
-//
-// Threading: none shared.
+// Reference implementation of quantized formats in safetensors files, element by element from their
+// description: FP8 with separate scales, and INT4. Also random weights in them.
 
 #include "tests/gpu/kernel_inputs.h"
 
 namespace reprise::gpu::test {
 
-/// e4m3: a sign, four bits of exponent with bias 7, three of mantissa; subnormal where the exponent is 0.
+/// Value of FP8 e4m3: sign, 4 bits of exponent with bias 7, 3 of mantissa; subnormal if the exponent is 0.
 inline float from_e4m3(std::uint8_t bits) {
   const int exponent = bits >> 3 & 15;
   const int mantissa = bits & 7;
@@ -16,7 +14,6 @@ inline float from_e4m3(std::uint8_t bits) {
   return static_cast<float>((bits & 0x80) != 0 ? -size : size);
 }
 
-/// Elements, scales, and the values they stand for.
 struct ScaledWeight {
   std::vector<std::uint8_t> elements;
   std::vector<float> scales;
@@ -49,7 +46,7 @@ struct ScaledWeight {
     }
     for (std::size_t i = 0; i < values.size(); ++i) {
       auto element = static_cast<std::uint8_t>(random.size(0, 255));
-      if ((element & 0x7f) == 0x7f) element = 0;  // not a number
+      if ((element & 0x7f) == 0x7f) element = 0;  // would be NaN
       elements.push_back(element);
       values[i] = from_e4m3(element) * scales[i / view.columns / high * across + i % view.columns / wide];
     }

@@ -1,5 +1,5 @@
-// Machines with several memories: what the system says of them, where a team's threads stay, and who copies a weight.
-// The nodes are files in a folder of the test's own, so this runs on a machine with one.
+// NUMA: parsing the system's description, thread placement, and which threads copy a weight. The description
+// is in files the test writes, so it runs on a machine with one node.
 
 #include "gpu/numa_nodes.h"
 
@@ -34,7 +34,7 @@ std::vector<int> processors_of_this_thread() {
   return found;
 }
 
-/// Two nodes out of the processors that this process has; one of them twice where it has but one.
+/// Two nodes made of this process's processors; with a single processor, both have it.
 NumaNodes two_nodes() {
   const std::vector<int> all = processors_of_this_thread();
   return {{{all.front()}, {all.back()}}};
@@ -48,7 +48,7 @@ TEST(NumaNodes, ListsAreReadAsLinuxWritesThem) {
   EXPECT_EQ(processors_in("1,x"), (std::vector<int>{1}));
   EXPECT_EQ(processors_in("1-"), std::vector<int>{});
   EXPECT_TRUE(processors_in("3-1").empty());
-  EXPECT_TRUE(processors_in("0-99999999").empty());  // no machine has so many
+  EXPECT_TRUE(processors_in("0-99999999").empty());  // above the limit
 }
 
 TEST(NumaNodes, AreThoseWithProcessorsThatMayBeUsed) {
@@ -60,9 +60,9 @@ TEST(NumaNodes, AreThoseWithProcessorsThatMayBeUsed) {
     std::ofstream(folder / node / "cpulist") << list << "\n";
   };
   write("node10", std::to_string(mine.back()));
-  write("node2", std::to_string(mine.front()) + ",60000");  // of which one is not ours
+  write("node2", std::to_string(mine.front()) + ",60000");  // 60000 is not available to this process
   write("node3", "60001-60002");
-  write("node4", "");  // memory alone
+  write("node4", "");  // memory only
   write("nodes", "0");
   write("power", "0");
   const NumaNodes nodes = numa_nodes(folder);
@@ -75,7 +75,7 @@ TEST(NumaNodes, AreThoseWithProcessorsThatMayBeUsed) {
 TEST(NumaNodes, ATeamIsSpreadOverThem) {
   const NumaNodes nodes = two_nodes();
   const std::vector<int> callers = processors_of_this_thread();
-  constexpr unsigned kCount = 4;  // the caller and one helper for the first node, two for the second
+  constexpr unsigned kCount = 4;  // the caller and one helper on the first node, two on the second
   Threads threads(kCount, nodes);
   EXPECT_TRUE(threads.over_nodes());
   std::mutex mutex;
@@ -93,7 +93,7 @@ TEST(NumaNodes, ATeamIsSpreadOverThem) {
   ASSERT_EQ(seen.size(), kCount - 1);
   const std::multiset<std::vector<int>> wanted{nodes.processors[0], nodes.processors[1], nodes.processors[1]};
   EXPECT_EQ(places, wanted);
-  EXPECT_EQ(processors_of_this_thread(), callers);  // the caller is left alone
+  EXPECT_EQ(processors_of_this_thread(), callers);  // the caller's affinity does not change
 
   EXPECT_FALSE(Threads(1, nodes).over_nodes());
   EXPECT_FALSE(Threads(2, NumaNodes{}).over_nodes());
@@ -120,7 +120,7 @@ TEST(NumaNodes, AWeightIsCopiedByThoseWhoReadIt) {
   EXPECT_NE(weight.view().data, view.data);
   EXPECT_EQ(std::memcmp(weight.view().data, numbers.data(), view.bytes()), 0);
   const void* const placed = weight.view().data;
-  weight.prepare(kernels, Compute::kAuto, threads);  // once
+  weight.prepare(kernels, Compute::kAuto, threads);  // packs once
   EXPECT_EQ(weight.view().data, placed);
   HostWeight moved = std::move(weight);
   EXPECT_EQ(moved.view().data, placed);

@@ -1,12 +1,12 @@
-// The products by panels of x86-64 (gpu/cpu/panel_product.h): their order of additions, written down once more, over
-// depths and outputs that fill blocks and groups and end inside them. On other processors there is nothing to test.
+// Panel GEMMs of x86-64 (gpu/cpu/panel_product.h): their order of summation, implemented again, for depths
+// and outputs with full and partial blocks and groups. Nothing to test on other processors.
 
 #include "tests/gpu/kernel_inputs.h"
 
 namespace reprise::gpu::test {
 namespace {
 
-/// Blocks of 256 elements of k, each summed upwards from zero, their sums added in order.
+/// Sums blocks of 256 elements of k, each from zero, and adds the block sums in order.
 float promised_sum(const float* x, const float* w, std::size_t depth) {
   float total = 0;
   for (std::size_t block = 0; block < depth; block += 256) {
@@ -49,7 +49,7 @@ TEST(PanelProduct, HasThePromisedOrder) {
   }
 }
 
-// A range writes its outputs and nothing else, wherever it begins and ends, in rows that stand apart.
+// A range writes only its outputs, wherever it begins and ends, in rows with a stride.
 TEST(PanelProduct, WritesItsRangeAlone) {
   Random random(2);
   const std::size_t depth = 270;
@@ -80,7 +80,8 @@ TEST(PanelProduct, WritesItsRangeAlone) {
   }
 }
 
-// Products that compute few rows in another way than many: the same bits, denormals and what overflows included.
+// GEMMs with another kernel for few rows are bitwise identical to many rows, including denormals and
+// overflow.
 TEST(FastProducts, OfNumbersOfEveryMagnitudeDoNotDependOnTheBatch) {
   Random random(3);
   const std::size_t outputs = 37;

@@ -1,6 +1,6 @@
-// Products of quantised weights on every table that the machine has, forced one by one: the fast ones have the bits of
-// the definition (gpu/cpu/int8_product.h) for every number of rows, range and thread, at the ends of what blocks can
-// hold, and where x is not finite.
+// GEMMs of quantized weights with every ISA of this machine: fast ones are bitwise identical to the
+// definition (gpu/cpu/int8_product.h) for any number of rows, ranges and threads, for extreme block contents,
+// and for x that is not finite.
 
 #include <algorithm>
 #include <limits>
@@ -14,7 +14,6 @@ namespace {
 
 using Floats = std::vector<float>;
 
-/// Rows of x, prepared for a product.
 class PreparedRows {
  public:
   PreparedRows(const Product& product, const Floats& x, std::size_t m, std::size_t columns)
@@ -27,7 +26,8 @@ class PreparedRows {
   Floats room_;
 };
 
-/// y [m, rows of the weight], in ranges that begin at multiples of `step`. Nothing behind it may be written.
+/// Computes y [m, rows of the weight] in ranges that begin at multiples of `step`. Checks that nothing after
+/// it is written.
 Floats fast_product(const Kernels& table, const WeightView& view, const Floats& x, std::size_t step) {
   const Product& product = table.format(*view.format).fast;
   const std::size_t m = x.size() / view.columns;
@@ -96,7 +96,7 @@ TEST(QuantProducts, HaveTheSameBitsForEveryNumberOfThreads) {
   }
 }
 
-/// The definition's bound against exact arithmetic on what x was rounded to: the float part's roundings.
+/// Error bound relative to exact arithmetic on the rounded x.
 void expect_close(const NaiveQuant& quant, const Kernels& table, const QuantWeight& weight, const Floats& x,
                   const Floats& y) {
   const std::size_t columns = weight.view.columns;
@@ -115,15 +115,15 @@ void expect_close(const NaiveQuant& quant, const Kernels& table, const QuantWeig
         sum += w * x[i * columns + k];
         bound += std::abs(w) * largest * (0.5 / 127 * 1.001 + 0x1p-20);
       }
-      // Offsets are added to products that they may cancel: what is lost is of their size.
+      // Offsets may cancel against products; the error is of their size.
       ASSERT_LE(std::abs(y[i * rows + n] - sum), 2 * bound + 1e-3 * std::abs(sum))
           << told(quant, table) << ", row " << i << ", output " << n;
     }
   }
 }
 
-// Blocks whose bytes are all the same, with the largest, the smallest and no scales, times the largest whole numbers
-// that x can have: nothing saturates or wraps.
+// Blocks of identical bytes with largest, smallest and zero scales, times the largest quantized x: nothing
+// saturates or wraps.
 TEST(QuantProducts, AreRightAtTheEndsOfWhatBlocksHold) {
   Random random(3);
   for (const NaiveQuant& quant : naive_quants()) {
@@ -138,7 +138,7 @@ TEST(QuantProducts, AreRightAtTheEndsOfWhatBlocksHold) {
       for (std::size_t at = 0; at < weight.bytes.size(); at += quant.format->block_bytes) {
         for (const std::size_t place : quant.halves) weight.set_half(at + place, half);
         if (quant.halves.empty())
-          weight.bytes[at] = static_cast<std::uint8_t>(half % 200);  // finite products
+          weight.bytes[at] = static_cast<std::uint8_t>(half % 200);  // keeps results finite
       }
       weight.read(quant);
       Floats x(6 * columns);
@@ -155,7 +155,7 @@ TEST(QuantProducts, AreRightAtTheEndsOfWhatBlocksHold) {
       for (const Kernels* table : all_tables()) {
         EXPECT_TRUE(same_bits(expected, fast_product(*table, weight.view, x, 5)))
             << told(quant, *table) << ", scales " << half;
-        for (std::size_t row = 0; row < 6; ++row) {  // alone: another path
+        for (std::size_t row = 0; row < 6; ++row) {  // single rows use another code path
           const Floats one(x.begin() + static_cast<std::ptrdiff_t>(row * columns),
                            x.begin() + static_cast<std::ptrdiff_t>((row + 1) * columns));
           const Floats y = fast_product(*table, weight.view, one, 7);
@@ -217,8 +217,8 @@ TEST(QuantProducts, OfTinyAndHugeRowsAreFinite) {
   }
 }
 
-// Rows with a few elements that are much larger than the others, among rows without: multiplied as if they had sixteen
-// bits, and as if the others were not there.
+// Rows with a few outliers, mixed with others: outliers are multiplied with 16-bit precision and do not
+// affect the rest.
 TEST(QuantProducts, OfRowsWithFewLargeElementsAreCloser) {
   Random random(7);
   for (const NaiveQuant& quant : naive_quants()) {
@@ -255,17 +255,17 @@ TEST(QuantProducts, OfRowsWithFewLargeElementsAreCloser) {
   }
 }
 
-// The definition once more, in whole numbers of 64 bits, from the widened weights of blocks with scale one.
+// The definition implemented again in 64-bit integers, from dequantized blocks with scale one.
 TEST(QuantProducts, AreTheDefinitions) {
   Random random(6);
   for (const NaiveQuant& quant : naive_quants()) {
-    if (quant.halves.size() == 2) continue;  // the two sums are not told apart from outside
+    if (quant.halves.size() == 2) continue;  // its two sums cannot be separated here
     const std::size_t block = quant.format->block_size;
     const std::size_t columns = 3 * block;
     QuantWeight weight(random, quant, 6, columns);
     for (std::size_t at = 0; at < weight.bytes.size(); at += quant.format->block_bytes) {
       for (const std::size_t half : quant.halves) weight.set_half(at + half, 0x3c00);
-      if (quant.halves.empty()) weight.bytes[at] = 128;  // of doubled numbers: one
+      if (quant.halves.empty()) weight.bytes[at] = 128;  // scale exponent of one: the elements are doubled
     }
     weight.read(quant);
     const Floats x = random.floats(4 * columns);

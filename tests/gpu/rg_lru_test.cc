@@ -1,5 +1,5 @@
-// RG-LRU: the bits of every table, however a sequence is sliced, and its values; and attention that skips the front of
-// its first page, as a window does.
+// RG-LRU: all tables are bitwise identical, however a sequence is sliced; values match a reference. Also
+// attention that skips the start of its first page, as a window does.
 
 #include <cmath>
 
@@ -17,7 +17,7 @@ struct LruInputs {
         recurrence_gate(random.floats(channels * tokens, 3.0F)),
         rate(random.between(channels, -9.0F, -0.01F)) {}
 
-  /// State and outputs, in pieces that end at `cuts` and at the last token.
+  /// Runs in slices that end at `cuts` and at the last token; returns state and outputs.
   std::vector<float> run(const Kernels& kernels, std::vector<std::size_t> cuts = {}) const {
     std::vector<float> result(channels * (tokens + 1));
     cuts.push_back(tokens);
@@ -131,7 +131,7 @@ TEST(BlockDiagonal, HasTheSameBitsForEveryTableAndNumberOfRows) {
   }
 }
 
-// What is skipped must not be read: it is NaN here.
+// Skipped entries are NaN here, so that reading them shows.
 TEST(WindowAttention, LooksAtNothingThatItSkips) {
   Random random(4);
   const std::size_t size = 24;

@@ -1,4 +1,4 @@
-// The kernels of RWKV-7: the bits of every table, however a sequence is sliced, and their values.
+// RWKV-7's kernels: all tables are bitwise identical, however a sequence is sliced; values match a reference.
 
 #include <cmath>
 
@@ -19,7 +19,7 @@ struct WkvInputs {
     rate = random.between(tokens * stride, 0.0F, 1.0F);
   }
 
-  /// State and outputs, in pieces that end at `cuts` and at the last token.
+  /// Runs in slices that end at `cuts` and at the last token; returns state and outputs.
   std::vector<float> run(const Kernels& kernels, std::vector<std::size_t> cuts = {}) const {
     std::vector<float> result(head_dim * head_dim + tokens * stride);
     cuts.push_back(tokens);

@@ -1,5 +1,5 @@
-// The arithmetic of places that CUDA kernels of recurrences share with the host: every number of a state has one thread,
-// and every tap of a convolution meets the input that it would in one run over all tokens.
+// Index arithmetic shared by CUDA recurrence kernels and the host: each state value has exactly one thread,
+// and each tap of a convolution reads the same input as in one run over all tokens.
 
 #include "gpu/cuda/scan_lanes.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 TEST(ScanLanes, EveryNumberHasOneThread) {
   for (const int columns : {1, 7, 8, 31, 32, 33, 100, 128}) {
-    for (const int numbers : {4, 8, 16, 32, 64}) {  // of a lane
+    for (const int numbers : {4, 8, 16, 32, 64}) {  // values per lane
       const int size = numbers * kScanParts;
       std::vector<int> owners(static_cast<std::size_t>(columns * size));
       for (int block = 0; block < scan_blocks(columns); ++block) {
@@ -33,7 +33,7 @@ TEST(ScanLanes, EveryNumberHasOneThread) {
   }
 }
 
-// Sums over a column go from lane to lane at distances of 8 and 16.
+// Column sums shuffle between lanes at distances of 8 and 16.
 TEST(ScanLanes, TheLanesOfAColumnAreOfOneWarp) {
   for (int thread = 0; thread < kScanThreads; ++thread) {
     const ScanPlace place = scan_place(3, thread);
@@ -52,7 +52,7 @@ TEST(ScanLanes, SizesBeyondTheLargestAreNotThere) {
   EXPECT_FALSE(scan_supports(kMostScanNumbers + 1));
 }
 
-/// The inputs are 1, 2, 3 ...; before the first there are zeros.
+/// Inputs are 1, 2, 3 ...; zeros precede them.
 TEST(ConvWindow, EverySliceMeetsTheSameInputs) {
   constexpr int kTokens = 9;
   for (int taps = 1; taps <= 5; ++taps) {
@@ -71,7 +71,7 @@ TEST(ConvWindow, EverySliceMeetsTheSameInputs) {
             ASSERT_EQ(input(conv_source(token, tap, taps)), position < 0 ? 0 : position + 1);
           }
         }
-        for (int place = 0; place < taps - 1; ++place) {  // in place, as the kernel does
+        for (int place = 0; place < taps - 1; ++place) {  // in place, as the kernel does it
           state[static_cast<std::size_t>(place)] = input(conv_source(rows, place, taps));
         }
         for (int place = 0; place < taps - 1; ++place) {

@@ -1,4 +1,5 @@
-// The selective scan of Mamba-1: the bits of every table, however channels and tokens are cut, and its values.
+// Mamba-1's selective scan: all tables are bitwise identical, however channels and tokens are split; values
+// match a reference.
 
 #include <cmath>
 
@@ -20,7 +21,7 @@ struct ScanInputs {
         step(random.between(tokens * channels, -12.0F, 4.0F)),
         bc(random.floats(tokens * bc_stride())),
         gate(random.floats(tokens * gate_stride())) {
-    for (std::size_t c = channels; c < groups * kLanes; ++c) {  // what fills up the last group
+    for (std::size_t c = channels; c < groups * kLanes; ++c) {  // padding of the last group
       for (std::size_t n = 0; n < state_size; ++n) state[place(c, n)] = a[place(c, n)] = 0;
     }
   }
@@ -36,7 +37,7 @@ struct ScanInputs {
     std::vector<float> y;
   };
   Result start() const { return {state, std::vector<float>(tokens * channels, -1.0F)}; }
-  /// Tokens [first, last) of channels [begin, end).
+  /// Runs tokens [first, last) of channels [begin, end).
   void run(const Kernels& kernels, Result& result, std::size_t first, std::size_t last, std::size_t begin,
            std::size_t end) const {
     kernels.selective_scan({.state = result.state.data(),
@@ -132,7 +133,7 @@ TEST(SelectiveScan, ComputesTheRecurrence) {
   }
 }
 
-// A state that only takes in what comes, once: h = dt.
+// A state that only adds its input, once: h = dt.
 TEST(SelectiveScan, StepsAreAsExactAsFloatsAre) {
   std::vector<float> steps;
   for (float x = -87.0F; x < 100.0F; x += 0.0371F) steps.push_back(x);

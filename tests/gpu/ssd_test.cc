@@ -1,4 +1,5 @@
-// The recurrence of Mamba-2: the bits of every table, however a sequence is sliced, and its values.
+// Mamba-2's recurrence: all tables are bitwise identical, however a sequence is sliced; values match a
+// reference.
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +14,7 @@ struct Result {
   std::vector<float> out;
 };
 
-/// In pieces that end at `cuts` and at the last token.
+/// Runs in slices that end at `cuts` and at the last token.
 Result run(const SsdInputs& inputs, const Kernels& kernels, std::vector<std::size_t> cuts = {}) {
   Result result{inputs.state, std::vector<float>(inputs.tokens * inputs.head_dim)};
   cuts.push_back(inputs.tokens);

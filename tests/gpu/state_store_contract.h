@@ -1,7 +1,7 @@
 #pragma once
-// What a state store promises of sequences and snapshots, and a memory of its copies, whichever memory the blocks are in.
-// A Place is made anew for each test: it has `is_here()`, whether this machine has such memory, `memory()`, `kSteps`, how many random
-// operations are done in it, and `kName`.
+// Typed tests of sequences, snapshots and memory copies for any kind of block memory. Place is created for
+// each test and has `is_here()` (this machine has such memory), `memory()`, `kSteps` (number of random
+// operations) and `kName`.
 
 #include <gtest/gtest.h>
 
@@ -18,9 +18,9 @@
 
 namespace reprise::gpu::test {
 
-inline constexpr StateSizes kSizes{.page_bytes = kPageTokens * 4, .slot_bytes = 24};  // 4 bytes a token
+inline constexpr StateSizes kSizes{.page_bytes = kPageTokens * 4, .slot_bytes = 24};  // 4 bytes per token
 
-/// Appends a token, which is in the slot as well.
+/// Appends a token to the pages and the slot.
 inline void put(const StateStore& store, Sequence& sequence, std::uint32_t value) {
   ASSERT_TRUE(sequence.reserve(1));
   const std::size_t at = sequence.stored();
@@ -249,7 +249,7 @@ TYPED_TEST_P(StateStoreContract, AnswersRandomOperationsAsACopyingModelWould) {
         refused += fits ? 0 : 1;
       }
     }
-    // Everybody still has their own tokens, and the blocks in use are those that somebody holds.
+    // All sequences still have their own tokens, and exactly the blocks they hold are in use.
     std::set<BlockId> held;
     for (const LiveSequence& one : sequences) {
       ASSERT_EQ(tokens_of(store, one.real), one.tokens);
@@ -274,7 +274,7 @@ TYPED_TEST_P(StateStoreContract, AnswersRandomOperationsAsACopyingModelWould) {
     }
   }
   EXPECT_GT(refused, TypeParam::kSteps / 200) << "the bounds were never met";
-  for (const LiveSnapshot& one : snapshots) {  // what they hold can still be had
+  for (const LiveSnapshot& one : snapshots) {  // restores what they hold
     sequences.clear();
     std::optional<Sequence> restored = store.restore(one.real).sequence;
     EXPECT_TRUE(!restored || tokens_of(store, *restored) == one.tokens);
@@ -336,7 +336,7 @@ TYPED_TEST_P(StateStoreContract, CopiesAndTellsEveryChange) {
 TYPED_TEST_P(StateStoreContract, FiguresOfManyCopiesAreEachItsOwn) {
   TypeParam place;
   BlockMemory& memory = place.memory();
-  constexpr std::size_t kCopies = 19;  // more than one launch takes
+  constexpr std::size_t kCopies = 19;  // more than one launch can take
   std::mt19937 random(5);
   std::vector<BlockMemory::Copy> copies;
   std::vector<CopyFigures> figures(kCopies);

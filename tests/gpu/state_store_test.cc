@@ -1,5 +1,5 @@
-// Sequences and snapshots: what a store promises in any memory, here in the host's; what is copied, what is shared, what is
-// refused, and that nothing leaks.
+// Sequences and snapshots in host memory: the contract of every store, what is copied, shared and refused,
+// and no leaks.
 
 #include "gpu/state_store.h"
 #include "gpu/scarce_memory.h"
@@ -27,7 +27,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(In, StateStoreContract, InHostMemory, PlaceNames)
 
 TEST(StateStore, ASnapshotOfAPlaceThatIsYetToBePassed) {
   StateStore store(kSizes, {.pages = 8, .slots = 3});
-  filled(store, 1, 77);  // leaves what it wrote in a free slot
+  filled(store, 1, 77);  // leaves its contents in a free slot
   Sequence sequence = filled(store, kPageTokens);
   ASSERT_TRUE(sequence.reserve(kPageTokens + 5));
   std::optional<Snapshot> snapshot = store.begin_capture(sequence, 2 * kPageTokens);
@@ -54,7 +54,7 @@ TEST(StateStore, ASnapshotOfAPlaceThatIsYetToBePassed) {
   EXPECT_EQ(store.used_bytes(), 0U);
 }
 
-// Large blocks are zeros when the system gives them, and are not filled then; those that come back to the store are.
+// The system returns large blocks zeroed, so the store does not fill them; it zeroes returned ones.
 TEST(StateStore, LargeBlocksAreZerosWhenTheyAreNewAndWhenTheyWereUsed) {
   constexpr StateSizes kLarge{.page_bytes = HostMemory::kMapped, .slot_bytes = 2 * HostMemory::kMapped};
   StateStore store(kLarge, {.pages = 4, .slots = 2});
@@ -85,7 +85,7 @@ TEST(StateStore, SharesFullPagesAndCopiesTails) {
   std::optional<Snapshot> snapshot = store.capture(source);
   std::optional<Sequence> restored = store.restore(*snapshot).sequence;
   ASSERT_TRUE(snapshot.has_value() && restored.has_value());
-  EXPECT_EQ(store.pages().used(), 5U);  // two shared ones and three tails
+  EXPECT_EQ(store.pages().used(), 5U);  // two shared pages and three partial ones
   for (std::size_t page = 0; page < 2; ++page) {
     EXPECT_EQ(source.pages()[page], snapshot->pages()[page]);
     EXPECT_EQ(source.pages()[page], restored->pages()[page]);
@@ -112,13 +112,13 @@ TEST(StateStore, CountsBytesThatOnlyASnapshotHolds) {
   StateStore store(kSizes, {.pages = 20, .slots = 4});
   std::optional<Sequence> source = filled(store, 2 * kPageTokens + 1);
   std::optional<Snapshot> early = store.capture(*source);
-  EXPECT_EQ(early->exclusive_bytes(), kSizes.slot_bytes + kSizes.page_bytes);  // its tail
+  EXPECT_EQ(early->exclusive_bytes(), kSizes.slot_bytes + kSizes.page_bytes);  // its partial page
   for (std::uint32_t i = 0; i < kPageTokens; ++i) put(store, *source, i);
   std::optional<Snapshot> late = store.capture(*source);
   source.reset();
   EXPECT_EQ(early->exclusive_bytes(), kSizes.slot_bytes + kSizes.page_bytes);
   EXPECT_EQ(late->exclusive_bytes(),
-            kSizes.slot_bytes + 2 * kSizes.page_bytes);  // the third page, and its tail
+            kSizes.slot_bytes + 2 * kSizes.page_bytes);  // the third page and its partial page
   const std::size_t before = store.used_bytes();
   const std::size_t promised = late->exclusive_bytes();
   late.reset();
@@ -134,7 +134,7 @@ TEST(StateStore, RefusesWithNothingChanged) {
   EXPECT_FALSE(source.reserve(3 * kPageTokens));
   EXPECT_EQ(store.pages().used(), 2U);
   EXPECT_EQ(source.pages().size(), 2U);
-  std::optional<Snapshot> snapshot = store.capture(source);  // takes the last page
+  std::optional<Snapshot> snapshot = store.capture(source);  // takes the last free page
   ASSERT_TRUE(snapshot.has_value());
   EXPECT_FALSE(store.capture(source).has_value()) << "no page for the tail";
   EXPECT_FALSE(store.restore(*snapshot).sequence.has_value()) << "no page for the tail";

@@ -1,8 +1,6 @@
 #pragma once
-// Two formats that no file has, put into a table of kernels by the door that the others use: one in blocks with a
-// scale each, whose fast product quantises the activations and reads a packed copy; one with its scales apart.
-//
-// Threading: none shared.
+// Two formats that no file has, added to a table of kernels like the others: one in blocks with a scale each,
+// whose fast GEMM quantizes the activations and reads a packed copy; one with separate scales.
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +16,7 @@ namespace reprise::gpu::test {
 
 inline constexpr std::size_t kBlock = 32;
 
-/// 32 whole numbers and the scale, a bf16, that they are multiplied by.
+/// 32 integers and their bf16 scale.
 struct TestBlock {
   std::uint16_t scale;
   std::int8_t values[kBlock];
@@ -27,7 +25,7 @@ struct TestBlock {
 inline constexpr WeightFormat kTestBlocks{
     .name = "TEST8", .block_size = kBlock, .block_bytes = sizeof(TestBlock), .alignment = alignof(TestBlock)};
 
-/// Whole numbers; an f32 scale, apart, for two rows by sixteen columns.
+/// Integers, with separate f32 scales for tiles of two rows by sixteen columns.
 inline constexpr WeightFormat kTestTiles{.name = "TEST8_TILES",
                                          .block_size = 16,
                                          .block_bytes = 16,
@@ -62,7 +60,7 @@ struct TestTilesReader {
   static Lanes load(Row row, std::size_t k) { return widened(row.values + k, row.scales[k / 16]); }
 };
 
-// A prepared row: its scale, then its numbers.
+// Prepared row: its scale, then its elements.
 constexpr ActivationForm kWholeRowsToInt8{
     .row_bytes = [](std::size_t columns) { return sizeof(float) + columns; },
     .prepare =
@@ -80,7 +78,7 @@ constexpr ActivationForm kWholeRowsToInt8{
         },
     .int8_block = std::numeric_limits<std::size_t>::max() / 2};  // any row
 
-// Panels of four outputs: for each block of columns their scales, widened, then their numbers.
+// Panels of four outputs: for each block of columns, f32 scales, then elements.
 constexpr std::size_t kPanel = 4;
 struct PanelBlock {
   float scales[kPanel];
@@ -137,7 +135,7 @@ constexpr auto kTestFormats = with_fast(std::to_array<FormatKernels>({
 
 }  // namespace
 
-/// The kernels of this machine, with the two formats beside the others'.
+/// This machine's kernels with the two formats added.
 inline const Kernels& table_with_test_formats() {
   static const std::vector<FormatKernels> formats = [] {
     const std::span<const FormatKernels> own = cpu_kernels(best_isa()).formats;
@@ -153,7 +151,6 @@ inline const Kernels& table_with_test_formats() {
   return table;
 }
 
-/// A weight with its bytes, and the values it stands for.
 struct TestWeight {
   std::vector<TestBlock> blocks;     // of kTestBlocks
   std::vector<std::int8_t> numbers;  // of kTestTiles

@@ -12,8 +12,8 @@
 namespace reprise::gpu {
 namespace {
 
-/// Plain integers on purpose: a part done twice, or a join that does not publish, is a data race that a
-/// sanitizer sees.
+/// Uses plain integers on purpose: a part run twice, or a join that does not synchronize, is a data race a
+/// sanitizer reports.
 void expect_each_part_once(Threads& threads, std::size_t parts) {
   std::vector<int> done(parts);
   threads.for_parts(parts, [&](std::size_t part) { ++done[part]; });
@@ -35,7 +35,7 @@ TEST_P(TeamOf, TakesManyCallsInARow) {
   std::vector<std::uint64_t> sums(parts);
   const std::uint64_t calls = 3000;
   for (std::uint64_t call = 0; call < calls; ++call) {
-    // Each call reads what another thread may have written in the one before.
+    // Each call reads what another thread may have written in the previous one.
     threads.for_parts(parts, [&](std::size_t part) { sums[(part + call) % parts] += 1; });
   }
   EXPECT_EQ(std::accumulate(sums.begin(), sums.end(), std::uint64_t{0}), calls * parts);
@@ -44,7 +44,7 @@ TEST_P(TeamOf, TakesManyCallsInARow) {
 TEST_P(TeamOf, WakesHelpersThatSleep) {
   Threads threads(GetParam());
   for (int call = 0; call < 5; ++call) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(3));  // longer than helpers poll
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));  // longer than helpers spin
     expect_each_part_once(threads, 20);
   }
 }
@@ -86,7 +86,7 @@ TEST(Team, OfOneRunsOnTheCaller) {
 TEST(Team, HasAThreadForEachCoreUnlessTold) {
   Threads threads;
   EXPECT_EQ(threads.count(), static_cast<unsigned>(::sysconf(_SC_NPROCESSORS_ONLN)));
-  std::latch all(threads.count());  // each part waits for the others: a team with a thread less would not end
+  std::latch all(threads.count());  // each part waits for all others: with a thread less this would hang
   threads.for_parts(threads.count(), [&](std::size_t) { all.arrive_and_wait(); });
 }
 

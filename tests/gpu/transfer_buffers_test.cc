@@ -1,4 +1,4 @@
-// Buffers for states on their way to a device: made ahead within a bound, lent in parts, and the heap beyond them.
+// Transfer buffers for states: preallocated within a bound, lent in parts, with the heap as fallback.
 
 #include "gpu/transfer_buffers.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kOne = TransferBuffers::kStep;
 
-/// Counts what it makes; the blocks are real, for they are written to.
+/// Counts the blocks it makes; the blocks are real because tests write to them.
 struct Maker {
   std::size_t made = 0;
   std::size_t live = 0;
@@ -35,7 +35,7 @@ struct Maker {
   }
 };
 
-/// Whether it lies in the only block that was made.
+/// True if `bytes` are in the only block made.
 bool is_within(const Maker& maker, const HostBytes& bytes) {
   return bytes.span().data() >= maker.last &&
          bytes.span().data() + bytes.size() <= maker.last + maker.last_bytes;

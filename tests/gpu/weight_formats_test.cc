@@ -1,5 +1,5 @@
-// Weights by their formats: every format of every table, and two that only tests have, against naive products and
-// readers. A format that comes needs a line in naive_weight(); a quantised one has it in naive_quants.h.
+// Every weight format of every table, and two that only tests have, compared with reference GEMMs and
+// dequantization. A new format needs a line in naive_weight(); a quantized one goes in naive_quants.h.
 
 #include <functional>
 
@@ -17,7 +17,6 @@ Threads& one_thread() {
   return threads;
 }
 
-/// A table and one of its formats.
 struct Case {
   const Kernels* table;
   const FormatKernels* format;
@@ -35,7 +34,7 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-/// A weight with random bytes, and the values that they stand for by the format's definition.
+/// A weight with random bytes, and their values by the format's definition.
 struct NaiveWeight {
   std::shared_ptr<void> bytes;
   WeightView view;
@@ -63,12 +62,11 @@ NaiveWeight naive_weight(Random& random, const WeightFormat& format, std::size_t
   return {};
 }
 
-/// Columns of whole blocks, about so many.
+/// About this many columns, in whole blocks.
 std::size_t columns_of(const WeightFormat& format, std::size_t about) {
   return std::max<std::size_t>(1, about / format.block_size) * format.block_size;
 }
 
-/// x [m, columns] in the form that a product wants.
 class Prepared {
  public:
   Prepared(const Product& product, const std::vector<float>& x, std::size_t m, std::size_t columns) : x_(x) {
@@ -124,8 +122,8 @@ TEST(WeightFormats, RowsAreReadAsTheyAreDefined) {
   }
 }
 
-// The bound of the exact product is that of f32 sums. A fast one may round the activations: to 16 bits of each
-// element as two bf16 do, or to 8 bits of a block's largest: half a step of it for each element.
+// The exact GEMM has the error bound of f32 sums. A fast one may round activations: to 16 bits per element
+// (two bf16), or to 8 bits relative to a block's largest, half a step per element.
 TEST(WeightFormats, ProductsAreTheNaiveOnes) {
   Random random(2);
   for (const Case& which : all_cases()) {
@@ -169,8 +167,8 @@ TEST(WeightFormats, ProductsAreTheNaiveOnes) {
   }
 }
 
-// The order of additions that gpu/kernels.h promises, written down once more: the exact product of every format has
-// exactly these bits.
+// The order of summation documented in gpu/kernels.h, implemented again: exact GEMMs of every format must
+// match bitwise.
 TEST(WeightFormats, ExactProductsHaveThePromisedOrder) {
   Random random(3);
   for (const Case& which : all_cases()) {
@@ -224,7 +222,7 @@ TEST(WeightFormats, RowsDependOnNeitherBatchNorRanges) {
   }
 }
 
-// Rows so long that products take them part by part: a row among many is what it is alone.
+// Rows so long that GEMMs process them in parts: a row's result does not depend on other rows.
 TEST(WeightFormats, LongRowsDependOnNoOthers) {
   Random random(5);
   constexpr std::size_t kMany = 21;
@@ -245,7 +243,7 @@ TEST(WeightFormats, LongRowsDependOnNoOthers) {
   }
 }
 
-// An expert's matrix in a stack of them.
+// An expert's matrix in a stacked weight.
 TEST(WeightFormats, PartsOfAStackAreWeights) {
   Random random(5);
   for (const Case& which : all_cases()) {
@@ -280,7 +278,7 @@ TEST(HostWeight, PacksOnceAndSaysHowMuch) {
   const void* packed = weight.view().packed;
   EXPECT_EQ(&weight.prepare(table, Compute::kAuto, one_thread()), &product);
   EXPECT_EQ(weight.view().packed, packed);
-  // What does not want the copy does not keep it.
+  // A setting that does not use the packed copy frees it.
   weight.prepare(table, Compute::kF32, one_thread());
   EXPECT_EQ(weight.packed_bytes(), 0U);
   EXPECT_EQ(weight.view().packed, nullptr);

@@ -1,4 +1,4 @@
-// The built-in model in our engine says what it says in the library that its architecture comes from.
+// The built-in model must produce the outputs of its architecture's original library.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 const std::filesystem::path kFolder = source_folder() / "models" / "builtin";
 
-// The reference adds in another order than we do: closer than this, the two best tokens may change places.
+// The reference sums in another order: if the two best logits are closer than this, either may win.
 constexpr double kNearTie = 2e-3;
 
 TEST(BuiltinModel, SaysWhatTheReferenceSays) {

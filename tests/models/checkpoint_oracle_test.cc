@@ -1,6 +1,5 @@
-// Checkpoints made by other programs: Hugging Face folders written by transformers and the same weights
-// written as GGUF by llama.cpp's converter. Every tensor of the GGUF file, its transforms undone, must equal
-// the folder's.
+// Models written by other programs: Hugging Face folders by transformers, and the same weights as GGUF by
+// llama.cpp's converter. Every GGUF tensor must equal the folder's once its transform is undone.
 
 #include <gtest/gtest.h>
 
@@ -30,8 +29,8 @@ void expect_same_tensors(const Checkpoint& hf, const Checkpoint& gguf) {
     ASSERT_EQ(x.size(), y.size()) << name;
     elements += x.size();
     if (std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0) continue;
-    // The converter adds 1 to zero-centred norms, which costs a tiny weight its low bits. The sum is the
-    // same.
+    // The converter adds 1 to zero-centered norms, which loses low bits of small weights, but the sum is
+    // equal.
     const bool zero_centred = hf.config().final_norm.kind.offset == 1 && name.ends_with("norm.weight");
     ASSERT_TRUE(zero_centred) << name << " differs";
     for (std::size_t i = 0; i < x.size(); ++i) {

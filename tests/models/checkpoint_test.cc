@@ -277,8 +277,8 @@ TEST(GgufLayout, FindsEverySixteenBitDecay) {
   std::size_t tried = 0;
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float a = widen_bf16(static_cast<std::uint16_t>(bits));
-    if (!(std::abs(a) < 80) || std::abs(a) < 1e-5f) continue;  // below, exp(a) forgets what a was
-    // The exponential of another library may be one unit off.
+    if (!(std::abs(a) < 80) || std::abs(a) < 1e-5f) continue;  // exp(a) is too imprecise below
+    // Another library's exp() may differ by one ulp.
     const float exact = -std::exp(a);
     for (const float stored : {exact, std::nextafter(exact, 0.0f), std::nextafter(exact, -INFINITY)}) {
       const auto undone = undo(layout, DType::kF32, {1}, std::as_bytes(std::span(&stored, 1)));

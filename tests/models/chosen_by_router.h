@@ -1,5 +1,5 @@
 #pragma once
-// What a mixture's router chooses for some rows, for tests that give the choice to somebody else.
+// Computes the experts a router chooses, for tests that pass the choice to another implementation.
 
 #include <cstdint>
 #include <vector>
@@ -14,7 +14,7 @@ struct RouterChoice {
   std::vector<float> weights;         // [rows, spec.chosen]
 };
 
-/// x [step.rows, hidden]; a router without a bias.
+/// `x` is f32 [step.rows, hidden]. Requires: a router without bias.
 inline RouterChoice chosen_by_router(const MoeSpec& spec, const Checkpoint& checkpoint, cpu::Step& step,
                                      const float* x) {
   const cpu::Linear router(checkpoint, spec.name + ".gate");

@@ -1,6 +1,7 @@
 #pragma once
-// Compaction of prompts of whole models on any device: ways to the same compacted sequence, which are the same to the bit, and what
-// decoding after it gives; the tests are in kv_compaction_test.cc and cuda_compaction_test.cc.
+// Tests of prompt compaction with whole models, shared by kv_compaction_test.cc (CPU) and
+// cuda_compaction_test.cc: different ways to a compacted sequence must give bitwise identical states and
+// logits.
 
 #include <gtest/gtest.h>
 
@@ -11,11 +12,10 @@
 
 namespace reprise::models::test {
 
-/// A prompt and a reply that follows it.
 class CompactedRuns {
  public:
   static constexpr std::size_t kLength = 200;
-  static constexpr std::size_t kDecoded = 70;  // across an edge of a page
+  static constexpr std::size_t kDecoded = 70;  // crosses a page boundary
 
   explicit CompactedRuns(const ModelRuns& runs)
       : runs_(runs), prompt_(runs.random_tokens(kLength, 1)), reply_(runs.random_tokens(kDecoded, 2)) {}
@@ -40,7 +40,7 @@ class CompactedRuns {
     sequence.replace_pages(std::move(*pages), budget.tokens);
     ASSERT_TRUE(sequence.reserve(kDecoded));
   }
-  /// In slices that end at these places and at the last one.
+  /// Prefills in slices that end at `cuts` and at kLength, and compacts.
   gpu::Sequence compacted(const KvBudget& budget, std::vector<std::size_t> cuts = {}) const {
     gpu::Sequence sequence = runs_.open(kLength);
     const auto ring = tail(budget);
@@ -51,7 +51,7 @@ class CompactedRuns {
     return sequence;
   }
 
-  /// What its state is; on a CPU with the rest of each page, which is zeros.
+  /// The sequence's state; on a CPU including the unused rest of each page, which is zero.
   std::vector<std::byte> all_of(const gpu::Sequence& sequence) const {
     std::vector<std::byte> bytes = runs_.state_of(sequence);
     for (std::size_t i = 0; runs_.grid() == 1 && i < sequence.pages().size(); ++i) {
@@ -98,7 +98,7 @@ class CompactedRuns {
     EXPECT_EQ(all_of(remembered), all_of(plain));
   }
 
-  /// Snapshots of a compacted sequence, and copies of it, have both lengths.
+  /// Checks that snapshots and copies of a compacted sequence keep both of its lengths.
   void is_saved_and_restored_as_it_is(const KvBudget& budget) const {
     gpu::Sequence cold = compacted(budget);
     const std::vector<float> reference = runs_.decode(cold, reply());

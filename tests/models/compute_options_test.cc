@@ -1,4 +1,4 @@
-// The words for how a model is computed, what they mean, and which of them a GPU takes.
+// Parsing of compute settings, and which of them a GPU refuses.
 
 #include "models/compute_options.h"
 

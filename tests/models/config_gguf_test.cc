@@ -18,7 +18,7 @@ class ConfigGguf : public testing::Test {
     return ModelConfig::from_gguf(Gguf::open(dir_.write("m.gguf", w.bytes())));
   }
 
-  // The keys of a qwen35 model, less some, and the one tensor that a config cannot do without.
+  // The keys of a qwen35 model except `without`, and the one tensor a config requires.
   static GgufWriter base(const std::vector<std::string>& without = {}) {
     GgufWriter w;
     const auto u32 = [&](const std::string& key, std::uint32_t value) {
@@ -84,7 +84,7 @@ TEST_F(ConfigGguf, FillsInWhatIsNotSaid) {
 }
 
 TEST_F(ConfigGguf, ReadsOtherSpellings) {
-  // Three sections under another name, and layers without key-value heads instead of an interval.
+  // Three rope sections under another name, and layers without key-value heads instead of an interval.
   GgufWriter w = base({"attention.head_count_kv"});
   w.i32s("qwen35.rope.mrope_section", {1, 1, 0});
   w.i32s("qwen35.attention.head_count_kv", {0, 2, 0, 2});

@@ -83,7 +83,7 @@ TEST(ConfigHf, ReadsBothSpellingsOfRope) {
   EXPECT_EQ(rope_of(c).inv_freq[0], 0.25f);
 }
 
-// A llama with heads of 128 whose rope is `rope`.
+// A llama with head_dim 128 and the rope configuration `rope`.
 ModelConfig with_rope(const std::string& rope) {
   return from_hf(replaced(TinyModel({.type = "llama", .head_dim = 128}).config_json(),
                           "\"rope_theta\":500000.0", "\"rope_scaling\":" + rope));
@@ -97,7 +97,7 @@ void expect_frequencies(const ModelConfig& config,
   }
 }
 
-// Llama 3.1 8B; the numbers come from a separate program in double precision.
+// Llama 3.1 8B; expected values computed by a separate program in double precision.
 TEST(ConfigHf, ScalesFrequenciesAsLlama3) {
   const ModelConfig c =
       with_rope(R"({"rope_theta":500000.0,"factor":8.0,"high_freq_factor":4.0,"low_freq_factor":1.0,)"
@@ -113,7 +113,7 @@ TEST(ConfigHf, ScalesFrequenciesAsLlama3) {
   EXPECT_EQ(rope_of(c).attention_factor, 1.0f);
 }
 
-// Qwen3's recommended stretch to four times its context; likewise.
+// Qwen3's recommended YaRN scaling to four times its context; expected values as above.
 TEST(ConfigHf, ScalesFrequenciesAsYarn) {
   const std::string rope =
       R"({"rope_theta":1e6,"type":"yarn","factor":4.0,"original_max_position_embeddings":32768)";

@@ -1,5 +1,5 @@
 #pragma once
-// What a test wants to see of a described model: its parts, without the way to them.
+// Accessors for the parts of a described model.
 
 #include <stdexcept>
 
@@ -8,7 +8,7 @@
 
 namespace reprise::models {
 
-/// Of what a config.json says.
+/// Describes the model of a config.json's text.
 inline ModelConfig from_hf(const std::string& text) {
   return ModelConfig::from_hf(JsonPlace::parse(text, "config.json"));
 }

@@ -1,5 +1,4 @@
-// Adapters on a GPU: near the CPU's numbers, and rows that depend on their own adapter alone, bit for bit. Without a GPU
-// all of it is skipped.
+// Adapters on a GPU: results close to the CPU's, and rows that depend bit for bit on their own adapter only.
 
 #include <cmath>
 
@@ -29,7 +28,7 @@ class CudaAdapters : public CudaModelTest {
     model.add_adapter(2, Adapter::open(dir_.path() / "two", model.config()));
   }
 
-  /// Logits of every token: some prefilled, the last ones decoded.
+  /// Prefills some tokens and decodes the last; returns the logits of all.
   static std::vector<float> run(ModelRig& rig, std::span<const TokenId> tokens, AdapterKey adapter) {
     Sequence sequence = rig.open(tokens.size());
     std::vector<float> all;
@@ -81,7 +80,7 @@ TEST_P(CudaAdapters, RowsDependOnTheirOwnAdapterAlone) {
   for (std::size_t i = 0; i < std::size(keys); ++i) EXPECT_TRUE(logits[i] == alone[keys[i]]) << i;
 }
 
-// The two differ by what bf16 rounds away; the adapters change far more than that.
+// The two differ by bf16 rounding; the adapters change far more than that.
 TEST_P(CudaAdapters, IsNearTheCpu) {
   ModelRig cpu(model_folder(NamedModel(GetParam()).model), "cpu", {.compute = gpu::Compute::kF32});
   add_both(cpu.model());
@@ -114,7 +113,6 @@ TEST_P(CudaAdapters, GivesItsMemoryBack) {
   EXPECT_FALSE(run(*rig_, tokens_, 1).empty());
 }
 
-// Models of parts whose matrices adapters can change there.
 INSTANTIATE_TEST_SUITE_P(Models, CudaAdapters,
                          testing::Values("llama", "qwen3", "qwen3_5_text", "builtin", "qwen3_5_text-precise"),
                          test_name);

@@ -1,5 +1,5 @@
-// Compaction of prompts on a GPU, of whole models: the same bits however the prompt was cut and whoever is in its batches, what
-// the definition keeps, and decoding behind it at positions that go on. Without a GPU all of it is skipped.
+// Prompt compaction of whole models on a GPU: bitwise identical however the prompt was sliced and batched;
+// keeps what the definition keeps; decoding continues with the original positions.
 
 #include "gpu/kv_rows.h"
 #include "tests/models/compaction.h"
@@ -83,7 +83,7 @@ TEST_P(CudaCompaction, IsTheSameAmongStrangers) {
   EXPECT_EQ(rig_->state_of(ours), expected);
 }
 
-// What the GPU has of queries and keys, in double.
+// Computes the reference in double from the GPU's queries and keys.
 TEST_P(CudaCompaction, KeepsWhatTheDefinitionKeeps) {
   const StateLayout& layout = rig_->model().state();
   const auto offset_in = [](const std::vector<StateLayout::Field>& fields, const std::string& name) {
@@ -147,7 +147,7 @@ TEST_P(CudaCompaction, KeepsWhatTheDefinitionKeeps) {
       }
       ++heads;
       if (same) continue;
-      // Only where the last one kept and the first one left out can hardly be told apart.
+      // Allowed only if the scores of the last kept and the first dropped entry are nearly equal.
       ++heads_that_differ;
       std::vector<double> sorted(scores.begin() + kNarrow.sinks, scores.end());
       std::sort(sorted.begin(), sorted.end(), std::greater<>());
@@ -158,7 +158,7 @@ TEST_P(CudaCompaction, KeepsWhatTheDefinitionKeeps) {
   EXPECT_LE(2 * heads_that_differ, heads);
 }
 
-// Beside ones that hold all of their tokens.
+// Batched with sequences that are not compacted.
 TEST_P(CudaCompaction, DecodesTheSameInABatch) {
   Sequence alone = runs_->compacted(kNarrow);
   const std::vector<float> reference = rig_->decode(alone, runs_->reply());

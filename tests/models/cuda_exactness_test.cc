@@ -1,6 +1,5 @@
-// Exactness on a GPU: within a phase, the logits after a token and the state depend on the tokens alone, bit
-// for bit. Compared by memcmp with a cold run in one slice. Prefill slices begin on the grid, so what was
-// computed up to a cut goes on from the last place of the grid before it. Without a GPU all of it is skipped.
+// Exactness on a GPU: within a phase, logits and state depend bit for bit only on the tokens. Runs continue
+// from the last grid position before a cut, as slices begin there.
 
 #include <numeric>
 
@@ -16,20 +15,19 @@ class CudaExactness : public CudaModelTest {
  protected:
   static constexpr std::size_t kLength = 200;
   static constexpr std::size_t kDecodedFrom = 137;
-  static constexpr std::size_t kDecoded = 70;  // across an edge of a page
+  static constexpr std::size_t kDecoded = 70;  // crosses a page boundary
 
   void SetUp() override {
     CudaModelTest::SetUp();
     if (!IsSkipped()) cold_.emplace(*rig_, kLength, 1);
   }
 
-  /// `logits` are rows first, first + 1, ... of `reference`.
+  /// Compares `logits` with rows first, first + 1, ... of `reference`.
   testing::AssertionResult same(std::span<const float> logits, std::span<const float> reference,
                                 std::size_t first) const {
     return test::same_logits(logits, reference, first, rig_->vocab());
   }
 
-  /// Prefilled up to kDecodedFrom: where decoding begins.
   Sequence at_decoding() {
     Sequence sequence = rig_->open(kDecodedFrom + kDecoded);
     rig_->prefill(sequence, cold_->from(0, kDecodedFrom), Slice::Logits::kNone);
@@ -80,7 +78,7 @@ TEST_P(CudaExactness, LongerOnesAtRandom) {
 }
 
 TEST_P(CudaExactness, StatesInsideASliceAreThoseOfSlicesThatEndThere) {
-  if (!rig_->model().rules().exports_slots) {  // its slices end where states are wanted
+  if (!rig_->model().rules().exports_slots) {  // its slices must end where states are wanted
     EXPECT_TRUE(GetParam().starts_with("recurrent_gemma"))
         << GetParam() << ": only windows of attention do so";
     return;
@@ -101,13 +99,13 @@ TEST_P(CudaExactness, StatesInsideASliceAreThoseOfSlicesThatEndThere) {
 }
 
 TEST_P(CudaExactness, PrefillsThatComeAgainAndAgain) {
-  constexpr int kTimes = 6;  // the last of them are recordings
+  constexpr int kTimes = 6;  // the last ones replay CUDA graphs
   for (const std::size_t length : {kLength, std::size_t{256}, std::size_t{450}}) {
     SCOPED_TRACE(length);
     const std::vector<TokenId> tokens = rig_->random_tokens(length, 21);
     Sequence cold = rig_->open(length);
     std::vector<float> last;
-    for (std::size_t begin = 0; begin < length; begin += kGrid) {  // tile by tile
+    for (std::size_t begin = 0; begin < length; begin += kGrid) {  // one tile at a time
       const std::size_t count = std::min(kGrid, length - begin);
       last = rig_->prefill(cold, std::span(tokens).subspan(begin, count), Slice::Logits::kLast);
     }

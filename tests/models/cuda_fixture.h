@@ -1,8 +1,6 @@
 #pragma once
-// A model on the first GPU with a store for its sequences, and the calls that its tests make. Without a GPU
-// the tests skip.
-//
-// Prefill slices begin on the grid, as they must on a GPU.
+// Fixture: a model on the first GPU with a store for its sequences. Without a GPU the tests skip. Prefill
+// slices begin at multiples of the grid.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +25,6 @@ namespace reprise::models {
 
 inline constexpr std::size_t kGrid = gpu::kPageTokens;
 
-/// The samples of all families that a GPU takes on.
 inline std::vector<std::string> samples_on_gpu() {
   std::vector<std::string> names;
   for (const test::FamilySample& row : test::family_samples()) {
@@ -37,7 +34,7 @@ inline std::vector<std::string> samples_on_gpu() {
   return names;
 }
 
-/// Types of random GGUF files: those that a GPU keeps in their size, one that it widens, and a mixture; and of experts.
+/// Weight types of random GGUF files: kept in their size on a GPU, widened, and mixed; and some with experts.
 inline const std::vector<std::string>& quantised_on_gpu() {
   static const std::vector<std::string> kTypes = {"Q8_0",     "Q4_0",     "Q4_K",      "Q5_K",
                                                   "Q6_K",     "IQ4_XS",   "Q5_1",      "Q4_K_M",
@@ -45,7 +42,7 @@ inline const std::vector<std::string>& quantised_on_gpu() {
   return kTypes;
 }
 
-/// Those, the built-in model, and quantised ones; and mixtures whose experts are on the host.
+/// Samples, the built-in model, quantized models, and mixtures with experts on the host.
 inline std::vector<std::string> models_on_gpu() {
   std::vector<std::string> names = samples_on_gpu();
   names.emplace_back("builtin");
@@ -60,7 +57,7 @@ inline std::vector<std::string> models_on_gpu() {
   return names;
 }
 
-/// A file of random weights of this type, made when it is asked for first.
+/// Created on first use.
 inline std::filesystem::path quantised_file(const std::string& type) {
   static const reprise::test::TempDir kFolder;
   const std::filesystem::path file = kFolder.path() / (type + ".gguf");
@@ -77,7 +74,7 @@ inline std::filesystem::path quantised_file(const std::string& type) {
   }
   shape.head_dim = 64;
   shape.key_head_dim = shape.value_head_dim = 64;
-  shape.vocab = 203;  // outputs that end inside a block
+  shape.vocab = 203;  // the last block of outputs is partial
   tools::write_random_gguf(shape, tools::GgufTypes(has_experts ? type.substr(4) : type), 5, file);
   return file;
 }
@@ -89,12 +86,11 @@ inline std::filesystem::path model_folder(const std::string& name) {
   return test::sample_checkpoint({.family = {}, .sample = name});
 }
 
-/// The lowest id among equals.
+/// The lowest index among equal maxima.
 inline TokenId argmax(std::span<const float> row) {
   return static_cast<TokenId>(std::max_element(row.begin(), row.end()) - row.begin());
 }
 
-/// A model on a device, and room for sequences.
 class ModelRig : public test::ModelRuns {
  public:
   ModelRig(const std::filesystem::path& path, const std::string& device_name, const ComputeOptions& options,
@@ -110,9 +106,9 @@ class ModelRig : public test::ModelRuns {
   }
 };
 
-/// What a test's parameter says: a model's name, which is computed in bf16; or with keys and values in blocks its name, a dash,
-/// and how ("llama-int8"); or "-on_host" behind it, or "-first_on_host": the experts of all layers, or of the first, are
-/// computed there; or "-precise": as that setting has it.
+/// Parses a test parameter: a model's name, with bf16 compute unless a suffix says otherwise. "-int8",
+/// "-int4": block-quantized keys and values; "-on_host", "-first_on_host": the experts of all layers, or of
+/// the first, are on the host; "-precise": compute setting precise.
 struct NamedModel {
   std::string model;
   ComputeOptions options;
@@ -131,20 +127,21 @@ struct NamedModel {
   }
 };
 
-/// As the name of a test may have it.
+/// Turns a parameter into a valid test name.
 inline std::string test_name(const testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 
-/// With keys and values in blocks: attention alone, beside recurrent layers, where layers keep them otherwise.
+/// Models with block-quantized keys and values: attention only, beside recurrent layers, and with other KV
+/// layouts.
 inline std::vector<std::string> models_with_blocks() {
   return {"llama-int8",   "llama-int4",       "qwen3_5_text-int8",   "qwen3_5_text-int4",
           "builtin-int8", "kimi_linear-int8", "recurrent_gemma-int8"};
 }
 
-/// Those that can be computed precisely, so computed.
+/// Models that support compute setting precise, with that suffix.
 inline std::vector<std::string> precise_models() {
   std::vector<std::string> names = samples_on_gpu();
   for (const char* more : {"builtin", "moe_BF16"}) names.emplace_back(more);
@@ -152,7 +149,7 @@ inline std::vector<std::string> precise_models() {
   return names;
 }
 
-/// The parameter is that of a NamedModel.
+/// Parametrized by a NamedModel.
 class CudaModelTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {

@@ -1,6 +1,6 @@
-// Models on a GPU against the same models on the CPU in f32, and against outside answers. The GPU multiplies
-// bf16, so logits differ by rounding, where models are computed precisely by that of two terms. Keys and values in blocks are so on both, and both are beside each other. Also its choice of greedy tokens, and what it says of a state of NaN.
-// Without a GPU all of it is skipped.
+// Models on a GPU compared with the CPU in f32 and with reference outputs. Logits differ by bf16 rounding, or
+// in compute setting precise by rounding to sums of two bf16. Also tests greedy sampling on the device, and a
+// state of NaN. Skipped without a GPU.
 
 #include <algorithm>
 #include <cmath>
@@ -16,22 +16,25 @@
 namespace reprise::models {
 namespace {
 
-// Errors of a row are its worst logit's, relative to the row's largest magnitude.
+// A row's error is its largest logit error relative to the row's largest magnitude.
 struct Tolerance {
   double median;
   double worst;
-  double choice_margin;  // between the two best, relative likewise: from there on both should choose the same
-  double oracle_margin;  // in logits: from there on an outside answer's greedy token counts
-  double wrong_choices;  // of those that count
+  // relative distance of the two best logits from which both devices should choose the same token
+  double choice_margin;
+  double oracle_margin;  // distance in logits from which the reference's greedy token must match
+  double wrong_choices;  // allowed fraction of the rows with a clear choice
 };
 
-// Random weights before a gated norm magnify rounding without bound where its input is nearly zero: on the
-// CPU in f32, rounding one operand to bf16 moves single rows of qwen3_5_text by up to their whole magnitude,
-// and rounding what the GPU rounds gives a median of 1.6e-2 and an average of 3.5e-2 over six prompts.
+// A gated norm with an input near zero magnifies rounding without bound if its weights are random. On the CPU
+// in f32, rounding one operand to bf16 moves single rows of qwen3_5_text by up to their full magnitude;
+// rounding what the GPU rounds gives a median of 1.6e-2 and an average of 3.5e-2 over six prompts.
 // transformers 5.17 in bf16 differs from itself in f32 by up to 7.3e-2 on this model's seven cases.
-// The other models with a state have norms behind a gate, or over what chooses a scan's weights, and the same bounds.
-// Random quantised files are of the first shape.
-// Where experts are chosen, rounding moves some rows to others: tests/gpu/cuda_experts_test.cc has the exact comparison.
+//
+// The other recurrent models have norms after a gate, or of a scan's dt, B and C, and use the same bounds.
+// Random quantized files have the shape of qwen3_5.
+//
+// With experts, rounding moves some rows to other experts; tests/gpu/cuda_experts_test.cc compares exactly.
 Tolerance tolerance_for(const std::string& model) {
   constexpr const char* kMagnified[] = {"qwen3_5", "mamba", "falcon", "nemotron", "rwkv", "Q", "IQ"};
   constexpr const char* kMixtures[] = {"moe", "qwen3_5_moe", "qwen3_next", "jamba", "kimi", "longcat"};
@@ -45,22 +48,23 @@ Tolerance tolerance_for(const std::string& model) {
   if (is_among(kMagnified)) {
     return {.median = 3e-2, .worst = 2, .choice_margin = 0.15, .oracle_margin = 0.3, .wrong_choices = 0.1};
   }
-  // The share of an input in RG-LRU is the root of what a decay near 1 leaves: it magnifies what was rounded in the gate.
+  // RG-LRU scales its input by sqrt(1 - a^2): near a decay of 1 this magnifies rounding in the gate.
   if (model == "recurrent_gemma") {
     return {.median = 2.5e-2, .worst = 0.2, .choice_margin = 6e-2, .oracle_margin = 0.2, .wrong_choices = 0};
   }
   return {.median = 1.2e-2, .worst = 3e-2, .choice_margin = 2e-2, .oracle_margin = 0.1, .wrong_choices = 0};
 }
 
-/// In blocks a number that was rounded otherwise before may be rounded to the next step, which is coarser than bf16. Of a
-/// Llama's 333 rows the median is 1.3e-2 with int8 and 5.3e-2 with int4, the worst 4.2e-2 and 1.8e-1.
+/// With block-quantized keys and values, a rounding difference may move a value to the next step, which is
+/// coarser than bf16. Over 333 rows of Llama the median is 1.3e-2 with int8 and 5.3e-2 with int4, the worst
+/// 4.2e-2 and 1.8e-1.
 Tolerance tolerance_for(const NamedModel& named) {
   if (named.options.compute == gpu::Compute::kPrecise) {
     return {.median = 2e-4, .worst = 2e-2, .choice_margin = 1e-2, .oracle_margin = 2e-2, .wrong_choices = 0};
   }
   Tolerance tolerance = tolerance_for(named.model);
   if (!is_quantised(named.options.kv)) return tolerance;
-  constexpr double kMostMargin = 0.2;  // behind it too few choices would be left
+  constexpr double kMostMargin = 0.2;  // beyond it too few choices would be compared
   const double factor = named.options.kv == gpu::KvType::kInt8 ? 2 : 10;
   tolerance.median *= factor;
   tolerance.worst *= factor;
@@ -70,7 +74,7 @@ Tolerance tolerance_for(const NamedModel& named) {
 
 struct Row {
   double largest = 0;
-  double margin = 0;  // between the two best
+  double margin = 0;  // distance of the two best
 };
 
 Row figures_of(std::span<const float> row) {
@@ -85,7 +89,7 @@ Row figures_of(std::span<const float> row) {
   return figures;
 }
 
-/// Relative to the expected row's largest magnitude; NaN counts as infinite.
+/// Largest error relative to the expected row's largest magnitude; NaN counts as infinite.
 double error_of(std::span<const float> row, std::span<const float> expected) {
   double error = 0;
   for (std::size_t i = 0; i < row.size(); ++i) {
@@ -100,9 +104,9 @@ struct Parity {
   Tolerance tolerance;
   std::vector<double> errors{};  // of rows whose logits were compared
   std::size_t rows = 0;
-  std::size_t clear = 0;     // rows whose best token is far enough from the second
-  std::size_t wrong = 0;     // of these: rows with another best token
-  std::size_t differed = 0;  // of the others, likewise
+  std::size_t clear = 0;     // rows whose best token leads by at least the margin
+  std::size_t wrong = 0;     // of those, rows with another best token
+  std::size_t differed = 0;  // of the other rows, rows with another best token
 
   void choose(bool is_clear, bool agrees) {
     ++rows;
@@ -110,7 +114,6 @@ struct Parity {
     if (!agrees) ++(is_clear ? wrong : differed);
   }
 
-  /// Prints it too.
   void expect_good(const std::string& what) const {
     std::vector<double> sorted = errors;
     std::sort(sorted.begin(), sorted.end());
@@ -140,8 +143,8 @@ void compare(std::span<const float> logits, std::span<const float> expected, std
 }
 
 TEST_P(CudaModelTest, AgreesWithTheProcessor) {
-  constexpr std::size_t kPrompt = 333;  // several tiles, the last one not full
-  constexpr std::size_t kDecoded = 70;  // across an edge of a page
+  constexpr std::size_t kPrompt = 333;  // several tiles, the last one partial
+  constexpr std::size_t kDecoded = 70;  // crosses a page boundary
   const NamedModel named(GetParam());
   ModelRig host(model_folder(named.model), "cpu",
                 {.compute = gpu::Compute::kF32,
@@ -159,7 +162,7 @@ TEST_P(CudaModelTest, AgreesWithTheProcessor) {
   Parity decode{.tolerance = tolerance};
   compare(rig_->decode(ours, rest), host.decode(theirs, rest), host.vocab(), decode);
   decode.expect_good(GetParam() + ", decode");
-  // Margins that are wide enough for numbers in blocks leave one choice in twelve.
+  // The margins for block-quantized keys and values leave one choice in twelve.
   EXPECT_GT(prefill.clear, kPrompt / 20);
   EXPECT_GT(decode.clear, kDecoded / 20);
 }
@@ -226,14 +229,14 @@ TEST_P(CudaModelTest, PoisonIsTold) {
   EXPECT_EQ(pass.drawn[0]->error, SampleError::kNoLogits);
 }
 
-/// Without those that magnify rounding and keep four bits.
+/// Models without those that magnify rounding and keep four bits.
 std::vector<std::string> compared_with_blocks() {
   std::vector<std::string> names = models_with_blocks();
   std::erase(names, "qwen3_5_text-int4");
   return names;
 }
 
-/// Without the file whose routers have random f32 weights, which a GPU keeps as bf16.
+/// Models without the file whose routers have random f32 weights, which a GPU keeps as bf16.
 std::vector<std::string> compared_precisely() {
   std::vector<std::string> names = precise_models();
   std::erase(names, "moe_BF16-precise");
@@ -273,7 +276,7 @@ TEST(CudaExpertsOnHost, MoreLayersThanHaveExpertsAreRefused) {
   EXPECT_THROW(device->load(model_folder("builtin"), {}), LoadError) << "a model without experts";
 }
 
-/// Along the outside answer, whatever we would have chosen ourselves.
+/// Feeds the reference's tokens, whatever the model prefers.
 void follow(ModelRig& rig, const OracleCase& one, Parity& parity) {
   gpu::Sequence sequence = rig.open(one.prompt.size() + one.greedy.size());
   std::vector<float> logits = rig.prefill(sequence, one.prompt, Slice::Logits::kLast);
@@ -289,7 +292,7 @@ void follow(ModelRig& rig, const OracleCase& one, Parity& parity) {
 
 class CudaOracle : public testing::TestWithParam<std::string> {};
 
-/// With the text model inside of a multimodal one; in both settings.
+/// Models with reference outputs, in both settings.
 std::vector<std::string> answered_outside() {
   std::vector<std::string> names = samples_on_gpu();
   names.emplace_back("qwen3_5");
@@ -307,10 +310,10 @@ TEST_P(CudaOracle, Agrees) {
   SKIP_WITHOUT(files[0]);
   const std::vector<OracleCase> cases = oracle_cases(files[0]);
   if (!std::filesystem::exists(files[0] / "config.json"))
-    files[0] = model_folder(name);  // known from GGUF alone
+    files[0] = model_folder(name);  // has GGUF files only
   for (const std::filesystem::path& file : files) {
     if (!std::filesystem::exists(file)) continue;
-    // Such a file has the multipliers in its weights, which are no bf16 then, and become some here.
+    // This file has the multipliers folded into its weights, which a GPU then rounds to bf16.
     const bool is_rounded = name == "falcon_h1" && file.extension() == ".gguf";
     if (is_rounded && named.options.compute == gpu::Compute::kPrecise) continue;
     SCOPED_TRACE(file.string());

@@ -1,6 +1,7 @@
 #pragma once
-// Exactness on any device: the logits after a token, and the state, depend on the tokens alone, bit for bit. Ways to compute a
-// prompt that are held against a cold run of it in one slice; the tests are in exactness_test.cc and cuda_exactness_test.cc.
+// Exactness checks for any device: logits and state depend bit for bit only on the tokens. Each function
+// computes a prompt in another way and compares with a cold run in one slice; used by exactness_test.cc and
+// cuda_exactness_test.cc.
 
 #include <string>
 
@@ -8,7 +9,7 @@
 
 namespace reprise::models::test {
 
-/// What is snapshotted at the last place of the grid before a cut goes on from there.
+/// Restores a snapshot from the last grid position before each cut and continues from there.
 inline void slices_and_restores_at(const ColdRun& cold, const std::vector<std::size_t>& cuts) {
   const ModelRuns& runs = cold.runs();
   const std::size_t length = cold.length();
@@ -34,8 +35,8 @@ inline void slices_and_restores_at(const ColdRun& cold, const std::vector<std::s
   }
 }
 
-/// At each of these places, left on the way of a slice that begins at `begin`, in one pass, beside a stranger in front of it whose
-/// slice leaves none.
+/// Exports the state at each of `places` inside one slice that begins at `begin`. The batch begins with
+/// another sequence whose slice exports none.
 inline void states_inside_a_slice(const ColdRun& cold, std::size_t begin,
                                   const std::vector<std::size_t>& places, Slice::Logits wanted) {
   const ModelRuns& runs = cold.runs();
@@ -79,8 +80,8 @@ inline void states_inside_a_slice(const ColdRun& cold, std::size_t begin,
   }
 }
 
-/// In slices of up to `most` times the grid, each in a batch with five strangers that have begun or begin, of up to `most_text` tokens,
-/// some of which want logits.
+/// Computes the prompt in slices of up to `most` times the grid, each batched with five other sequences whose
+/// slices have up to `most_text` tokens; some of them ask for logits.
 inline void batched_with_strangers(const ColdRun& cold, int rounds, std::size_t most, std::size_t most_text) {
   const ModelRuns& runs = cold.runs();
   constexpr std::size_t kStrangers = 5;
@@ -117,7 +118,7 @@ inline void batched_with_strangers(const ColdRun& cold, int rounds, std::size_t 
   }
 }
 
-/// Restored somewhere, on the grid, and fed in slices of many sizes; decoded after it.
+/// Restores at random grid positions, continues in slices of random sizes, and decodes.
 inline void restored_at_random(const ModelRuns& runs, std::size_t length, int rounds) {
   SCOPED_TRACE("length " + std::to_string(length));
   std::mt19937 random(9);

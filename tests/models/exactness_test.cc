@@ -1,10 +1,9 @@
-// Exactness, for every family and instruction set: the logits after a token, and the state, depend on the tokens alone,
-// bit for bit. Compared by memcmp: a cold run in one slice, against slicing at every cut, token by token, restoring from
-// a snapshot once or at every token, going back to an earlier turn, batching with strangers, and other numbers of
-// threads.
+// Exactness for every family and ISA: logits and state depend bit for bit only on the tokens. Compares a cold
+// run in one slice by memcmp with: every cut into slices, token by token, restoring a snapshot once or at
+// every token, returning to an earlier turn, batching with other sequences, and other thread counts.
 //
-// All of it with this machine's best instruction set in the default setting; a sample of the cuts in the other settings; with the
-// other instruction sets, three cuts of a shorter prompt and its last tokens one by one. With REPRISE_THOROUGH all of it with all.
+// The default setting with the best ISA runs everything, other settings a sample of the cuts, other ISAs
+// three cuts of a shorter prompt and its last tokens one by one. With REPRISE_THOROUGH, all run everything.
 
 #include <map>
 #include <numeric>
@@ -33,7 +32,6 @@ std::vector<std::size_t> all_cuts() {
   return all;
 }
 
-/// From `begin` on.
 void token_by_token(const ColdRun& cold, std::size_t begin) {
   Sequence sequence = cold.runs().open(cold.length());
   ASSERT_TRUE(cold.has(cold.runs().prefill(sequence, cold.from(0, begin)), 0));
@@ -94,8 +92,7 @@ void states_inside_a_slice(const ColdRun& cold) {
 
 class Exactness : public testing::TestWithParam<FamilySetting> {
  protected:
-  /// As the family runs where nobody asks for another way: the settings that are the default. Not under a sanitizer, which makes each
-  /// step many times slower.
+  /// True for the default settings; never under a sanitizer, which makes each step many times slower.
   static bool does_all() {
     const ComputeOptions& options = GetParam().options;
     const bool is_default = options.compute == gpu::Compute::kAuto && options.kv == gpu::KvType::kBF16;
@@ -148,13 +145,12 @@ TEST_P(Exactness, LongerOnesAtRandom) {
 INSTANTIATE_TEST_SUITE_P(Families, Exactness, testing::ValuesIn(test::best_settings()),
                          [](const auto& info) { return info.param.name(); });
 
-/// With each instruction set but the best.
 class OtherSetsExactness : public testing::TestWithParam<FamilySetting> {};
 
 TEST_P(OtherSetsExactness, SlicedRestoredAndDecoded) {
   const FamilyRuns runs(GetParam(), 1, kBounds);
   const ColdRun cold(runs, thorough() ? kLength : kPageTokens + 8, 1);
-  if (GetParam().options.compute == gpu::Compute::kF32) {  // other settings have bits of their own
+  if (GetParam().options.compute == gpu::Compute::kF32) {  // other settings have different bits
     FamilySetting best = GetParam();
     best.options.isa = gpu::best_isa();
     const FamilyRuns others(best, 2, kBounds);
@@ -178,7 +174,7 @@ TEST_P(OtherSetsExactness, SlicedRestoredAndDecoded) {
 
 INSTANTIATE_TEST_SUITE_P(Families, OtherSetsExactness, testing::ValuesIn(test::other_settings()),
                          [](const auto& info) { return info.param.name(); });
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OtherSetsExactness);  // under a sanitizer there are none
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OtherSetsExactness);  // empty under a sanitizer
 
 }  // namespace
 }  // namespace reprise::models

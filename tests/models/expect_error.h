@@ -1,5 +1,5 @@
 #pragma once
-// EXPECT_LOAD_ERROR(statement, "part of the message"): the statement throws a LoadError that says so.
+// EXPECT_LOAD_ERROR(statement, "part"): the statement throws a LoadError whose message contains "part".
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The settings that families' samples are tested in, and a sample in one of them, loaded, with sequences to run it on.
+// The compute settings that families' samples are tested with, and a loaded sample with a state store.
 
 #include <algorithm>
 #include <memory>
@@ -12,7 +12,6 @@
 
 namespace reprise::models::test {
 
-/// As the name of a test may have it.
 inline std::string test_name_of(gpu::Isa isa) {
   std::string name(name_of(isa));
   std::replace(name.begin(), name.end(), '-', '_');
@@ -35,15 +34,16 @@ struct FamilySetting {
   }
 };
 
-/// With keys and values in blocks: attention alone, beside recurrent layers, where layers keep them otherwise.
+/// Block-quantized KV types tested with a family: attention only, beside recurrent layers, and other KV
+/// layouts.
 inline std::vector<gpu::KvType> block_types_of(const FamilySample& row) {
   if (row.sample == "llama" || row.sample == "qwen3_5_text") return {gpu::KvType::kInt8, gpu::KvType::kInt4};
   if (row.sample == "kimi_linear" || row.sample == "recurrent_gemma") return {gpu::KvType::kInt8};
   return {};
 }
 
-/// Every family, in both settings, some with keys and values in blocks, with this machine's best instruction set; under a sanitizer in
-/// the default setting alone.
+/// Every family with the best ISA, in both compute settings and for some with block-quantized keys and
+/// values; under a sanitizer only the default setting.
 inline std::vector<FamilySetting> best_settings() {
   std::vector<FamilySetting> all;
   const gpu::Isa isa = gpu::best_isa();
@@ -58,7 +58,7 @@ inline std::vector<FamilySetting> best_settings() {
   return all;
 }
 
-/// Every family, in both settings, with each of the other instruction sets that make a difference; none under a sanitizer.
+/// Every family with each other ISA that differs, in both settings; empty under a sanitizer.
 inline std::vector<FamilySetting> other_settings() {
   std::vector<FamilySetting> all;
   for (const FamilySample& row : family_samples()) {
@@ -71,7 +71,6 @@ inline std::vector<FamilySetting> other_settings() {
   return all;
 }
 
-/// On the CPU.
 class FamilyRuns : public ModelRuns {
  public:
   FamilyRuns(const FamilySetting& setting, unsigned threads, const gpu::StateBounds& bounds)

@@ -1,5 +1,5 @@
-// What the README says of each family is what was found here: its sample is computed, from each kind of file, and held
-// against outside answers and against itself. REPRISE_WRITE_README=1 writes the table into the README instead.
+// Checks the README's table of families: each sample is computed from each kind of file and compared with
+// reference outputs and with itself. REPRISE_WRITE_README=1 writes the table instead.
 
 #include <fstream>
 #include <set>
@@ -19,14 +19,13 @@ namespace {
 using test::FamilyRuns;
 using test::FamilySample;
 
-constexpr std::size_t kCases = 4;  // of the sample's
+constexpr std::size_t kCases = 4;  // of the sample
 constexpr const char* kBegin = "<!-- families: written by family_support_test -->\n";
 constexpr const char* kEnd = "<!-- end of families -->\n";
 
 const ComputeOptions kExact{.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32};
 const ComputeOptions kFast{.compute = gpu::Compute::kAuto, .kv = gpu::KvType::kBF16};
 
-/// Logits after the prompt.
 std::vector<float> logits_after(Model& model, const std::vector<TokenId>& prompt) {
   gpu::StateStore store(model.state().sizes(), {.pages = 8, .slots = 1});
   std::optional<gpu::Sequence> sequence = store.open();
@@ -36,7 +35,7 @@ std::vector<float> logits_after(Model& model, const std::vector<TokenId>& prompt
   return {logits.begin(), logits.end()};
 }
 
-/// Of the largest magnitude.
+/// Largest difference relative to the largest magnitude.
 double difference(const std::vector<float>& a, const std::vector<float>& b) {
   double largest = 0;
   double error = 0;
@@ -63,7 +62,7 @@ bool agrees_with_outside_answers(const FamilySample& row, const std::filesystem:
   return true;
 }
 
-/// Its matrices in Q8_0, against the same numbers as f32.
+/// Compares matrices in Q8_0 with the same values in f32.
 bool computes_quantised(const FamilySample& row) {
   const std::filesystem::path file = test::sample_gguf(row);
   if (!row.gguf || !std::filesystem::exists(file)) return false;

@@ -1,13 +1,12 @@
 #pragma once
-// The families that are tested all in the same way, one row each: what they compute against outside answers
-// (model_oracle_test.cc), to the bit however it is cut, batched and restored (exactness_test.cc), with everything that
-// is not state made NaN (poison_test.cc), and what the README says of them (family_support_test.cc).
+// The families, one row each, that share these tests: reference outputs (model_oracle_test.cc), bitwise
+// exactness (exactness_test.cc), NaN poisoning of everything that is not state (poison_test.cc), and the
+// README's table (family_support_test.cc).
 //
-// A new family is a row here and its sample, a tiny checkpoint with outside answers, in tests/data/models/<sample>:
-// config.json and model.safetensors, or model.gguf for a family that has no other files; cases.json, logits.safetensors.
-// The same model in llama.cpp's layout is looked for in the reference answers, gguf/<sample>.gguf or gguf/<sample>-bf16.gguf.
-//
-// Threading: constants, pure functions.
+// To add a family, add a row here and a sample in tests/data/models/<sample>: a tiny model as config.json and
+// model.safetensors, or model.gguf if the family has no folders, with reference outputs in cases.json and
+// logits.safetensors. The same model in llama.cpp's layout is optional: gguf/<sample>.gguf or
+// gguf/<sample>-bf16.gguf among the reference outputs.
 
 #include <filesystem>
 #include <ostream>
@@ -22,9 +21,9 @@
 namespace reprise::models::test {
 
 struct FamilySample {
-  std::string family;  // as families() names it
+  std::string family;  // as in families()
   std::string sample;
-  bool gguf = true;  // llama.cpp has written the sample, too
+  bool gguf = true;  // the sample also exists as llama.cpp's converter writes it
 
   friend std::ostream& operator<<(std::ostream& out, const FamilySample& row) { return out << row.sample; }
 };
@@ -50,18 +49,17 @@ inline const std::vector<FamilySample>& family_samples() {
   return kRows;
 }
 
-/// The folder of a sample.
 inline std::filesystem::path sample_folder(const FamilySample& row) {
   return source_folder() / "tests" / "data" / "models" / row.sample;
 }
 
-/// What is loaded: the folder, or the one GGUF file in it.
+/// The path to load: the folder, or the GGUF file in it.
 inline std::filesystem::path sample_checkpoint(const FamilySample& row) {
   const std::filesystem::path alone = sample_folder(row) / "model.gguf";
   return std::filesystem::exists(alone) ? alone : sample_folder(row);
 }
 
-/// The same model in llama.cpp's layout; it need not be there.
+/// The same model as GGUF; the file may not exist.
 inline std::filesystem::path sample_gguf(const FamilySample& row) {
   const std::filesystem::path alone = sample_folder(row) / "model.gguf";
   if (std::filesystem::exists(alone)) return alone;
@@ -70,7 +68,7 @@ inline std::filesystem::path sample_gguf(const FamilySample& row) {
   return !std::filesystem::exists(wide) && std::filesystem::exists(narrow) ? narrow : wide;
 }
 
-/// The set that one is apart from its products of quantised weights.
+/// The ISA with the same kernels except for GEMMs of quantized weights.
 inline gpu::Isa without_quantised_products(gpu::Isa isa) {
   switch (isa) {
     case gpu::Isa::kNeonDotprod:
@@ -84,8 +82,8 @@ inline gpu::Isa without_quantised_products(gpu::Isa isa) {
   }
 }
 
-/// Those that this machine can run, the best one first; under a sanitizer it alone. Of those that differ in products of
-/// quantised weights alone the samples here see nothing; quant_exactness_test runs them all.
+/// This machine's ISAs that differ in the kernels the samples use, best first; under a sanitizer only the
+/// best. ISAs that differ only in GEMMs of quantized weights are left to quant_exactness_test.
 inline std::vector<gpu::Isa> different_isas() {
   std::vector<gpu::Isa> out{gpu::best_isa()};
   if (kSanitized) return out;

@@ -44,7 +44,7 @@ TEST_F(FingerprintTest, IsTheSameForTheSame) {
 
 TEST_F(FingerprintTest, EveryBitOfTheWeightsCounts) {
   const Fingerprint first = fingerprint();
-  for (const std::int64_t place : {1, 1000, 5000}) {  // the middle of tensors, too
+  for (const std::int64_t place : {1, 1000, 5000}) {  // includes the middle of tensors
     change("model.safetensors", place, 1);
     const Fingerprint changed = fingerprint();
     EXPECT_NE(changed.weights, first.weights) << place;

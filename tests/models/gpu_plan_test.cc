@@ -1,4 +1,4 @@
-// The plan of a GPU's memory: what is divided how, and what is said where a model does not fit.
+// Planning of GPU memory: how it is divided, and the message if a model does not fit.
 
 #include "models/gpu_plan.h"
 
@@ -98,7 +98,7 @@ TEST(GpuPlan, ExpertsOnTheHostTakeItsMemory) {
   EXPECT_EQ(one.host_weights(), plan.experts[0].on_host);
   EXPECT_EQ(one.state, gpu_state_bytes(one.arena, one.weights));
   const GpuPlan all = plan_gpu(checkpoint, {}, 12 * kGiB, kAllLayers);
-  std::uint64_t experts = 0;  // as bf16 in whole groups of eight rows
+  std::uint64_t experts = 0;  // bytes as bf16, rounded up to groups of eight rows
   for (const std::string& name : checkpoint.names()) {
     if (name.find(".experts.") == std::string::npos) continue;
     const Shape& shape = checkpoint.shape(name);
@@ -119,17 +119,17 @@ TEST(GpuPlan, NamesHowManyLayersExpertsOnTheHostWouldMakeItFit) {
   plan.of_state.token_state = 1 << 10;
   const std::string said = verdict(plan);
   EXPECT_EQ(said.substr(0, 4), "no: ") << said;
-  // 40 of them leave 10 GiB of weights, and no room for a state.
+  // With 40 layers on the host, 10 GiB of weights leave no memory for a state.
   EXPECT_EQ(said.find("--cpu-experts"), std::string::npos) << said;
   plan.weights = 18 * kGiB;
-  // 33 leave 9.75 GiB of weights.
+  // 33 layers leave 9.75 GiB of weights.
   EXPECT_NE(
       verdict(plan).find("--cpu-experts 33 fits: the experts of 33 of 40 layers on the host, 16.50 GiB"),
       std::string::npos)
       << verdict(plan);
   const GpuPlan more = plan.with_host_layers(33);
   EXPECT_EQ(verdict(more).substr(0, 5), "yes: ") << verdict(more);
-  // With too few of them already there, the number is of all.
+  // With some layers already on the host, the message still has the total number.
   EXPECT_NE(verdict(plan.with_host_layers(3)).find("--cpu-experts 33 fits"), std::string::npos);
 }
 

@@ -1,4 +1,4 @@
-// Compaction of prompts on the CPU: the same whatever the slicing, what the definition keeps, and decoding after it attends
+// Prompt compaction on the CPU: independent of slicing, keeps what the definition keeps, and decoding attends
 // to what was kept.
 
 #include "models/cpu/kv_compaction.h"
@@ -25,7 +25,7 @@ using test::FamilySetting;
 
 constexpr KvBudget kSmall{.tokens = 90, .window = 16, .sinks = 4};
 
-// -- one layer, whose keys, values and queries are made here
+// -- one layer, with keys, values and queries made here
 
 struct MadeLayer {
   static constexpr std::size_t kTokens = 300, kHeads = 4, kKvHeads = 2, kDim = 40;
@@ -141,7 +141,7 @@ TEST_P(KvCompaction, KeepsWhatTheDefinitionKeeps) {
   }
 }
 
-// One token more behind them, as decoding has it.
+// Adds one token after compaction, as decoding does.
 TEST_P(KvCompaction, AttentionAfterItIsOverWhatWasKept) {
   gpu::Threads threads(2);
   MadeLayer made(GetParam(), kSmall);
@@ -247,7 +247,7 @@ TEST(PromptTail, KnowsWhetherTheLastTokensAreThere) {
   tail->note(30, 33);
   EXPECT_TRUE(tail->covers(33));
   EXPECT_FALSE(tail->covers(34));
-  tail->note(0, 5);  // began anew
+  tail->note(0, 5);  // the prompt restarted
   EXPECT_FALSE(tail->covers(5));
   tail->note(20, 29);
   EXPECT_FALSE(tail->covers(29)) << "nine are there";

@@ -1,4 +1,5 @@
-// Which places of a prompt are kept. What is chosen in all is held against the definition in kv_compaction_test.cc.
+// Which positions of a prompt are kept. kv_compaction_test.cc compares the whole selection with the
+// definition.
 
 #include "models/cpu/kv_compaction.h"
 
@@ -15,7 +16,7 @@ using Pooling = KvBudget::Pooling;
 TEST(KvSelection, WeightsAreTheSoftmaxOfWhatAQueryMaySee) {
   std::vector<float> sums(3, 1.0F);
   std::vector<float> logits{std::log(1.0F), std::log(2.0F), std::log(3.0F), std::log(4.0F)};
-  cpu::add_weights(logits, sums);  // the fourth place is its own: it counts in the total alone
+  cpu::add_weights(logits, sums);  // the fourth is the query's own position: it counts only in the total
   EXPECT_NEAR(sums[0], 1.1, 1e-6);
   EXPECT_NEAR(sums[1], 1.2, 1e-6);
   EXPECT_NEAR(sums[2], 1.3, 1e-6);
@@ -25,7 +26,7 @@ TEST(KvSelection, PoolsAtTheEndsAsThePaperDoes) {
   const std::vector<float> sums{5, 0, 0, 10};
   std::vector<float> average(4, 0.0F);
   cpu::add_pooled(sums, {.pooling = Pooling::kAverage, .pool_width = 5}, average);
-  EXPECT_EQ(average, (std::vector<float>{1, 3, 3, 2}));  // what is beyond the ends is 0, the divisor 5
+  EXPECT_EQ(average, (std::vector<float>{1, 3, 3, 2}));  // outside the ends is 0; the divisor is 5
   std::vector<float> most(4, 100.0F);
   cpu::add_pooled(sums, {.pooling = Pooling::kMax, .pool_width = 3}, most);
   EXPECT_EQ(most, (std::vector<float>{105, 105, 110, 110}));

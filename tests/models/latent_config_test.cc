@@ -1,5 +1,5 @@
-// The keys of families with latent attention, as files spell them: Kimi-Linear's in both of its spellings, those of
-// LongCat-Flash, and what is wrong with them.
+// Configs of families with latent attention: Kimi-Linear in both spellings, LongCat-Flash, and errors in
+// them.
 
 #include <cmath>
 
@@ -14,7 +14,7 @@ ModelConfig read_latent(const std::string& members) {
   return ModelConfig::from_hf(JsonPlace::parse("{" + members + "}", "config.json"));
 }
 
-/// As first published, but smaller.
+/// As first published, with smaller sizes.
 const std::string kPublished = R"("model_type": "kimi_linear", "hidden_size": 48, "vocab_size": 99,
     "intermediate_size": 80, "num_hidden_layers": 5, "num_attention_heads": 3, "num_key_value_heads": 3,
     "kv_lora_rank": 24, "q_lora_rank": null, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 12,
@@ -53,7 +53,7 @@ TEST(KimiConfig, ReadsThePublishedSpelling) {
   EXPECT_EQ(mla.key_dim(), 24u);
   EXPECT_EQ(mla.value_dim, 12u);
   EXPECT_EQ(mla.rope, nullptr);
-  EXPECT_EQ(mla.norm.eps, 1e-6F);  // not that of the other norms
+  EXPECT_EQ(mla.norm.eps, 1e-6F);  // not the eps of the other norms
   const MoeSpec moe = first_part<MoeSpec>(config);
   EXPECT_EQ(moe.experts, 12u);
   EXPECT_EQ(moe.chosen, 5u);

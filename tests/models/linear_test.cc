@@ -1,5 +1,5 @@
-// Linear over weights in a format that the models have never heard of: numbers, rows whatever the batch and the
-// threads, rows of an embedding, a bias, an input that several share.
+// Linear with a weight format unknown to the models: values, rows independent of batch and threads, embedding
+// rows, bias, an input shared by several layers.
 
 #include "models/cpu/linear.h"
 
@@ -19,7 +19,7 @@ using gpu::test::TestWeight;
 constexpr std::size_t kInputs = 96;
 constexpr std::size_t kOutputs = 37;
 
-/// A step with the test's formats in its table.
+/// A Step that knows the test's formats.
 struct Bench {
   explicit Bench(Compute compute, unsigned count = 2) : options{.compute = compute}, threads(count) {}
 
@@ -59,7 +59,7 @@ TEST(Linear, GivesTheNaiveNumbers) {
     const std::vector<float> x = random.floats(5 * kInputs);
     Bench bench(setting.compute);
     const std::vector<float> y = bench.apply(linear, x.data(), 5);
-    // The blocks' fast product keeps eight bits of the activations.
+    // The fast GEMM of blocks quantizes activations to eight bits.
     const double relative = setting.format == &kTestBlocks && setting.compute == Compute::kAuto ? 0.02 : 1e-5;
     for (std::size_t i = 0; i < 5; ++i) {
       for (std::size_t n = 0; n < kOutputs; ++n) {
@@ -98,7 +98,7 @@ TEST(Linear, RowsDependOnNeitherBatchNorThreads) {
   }
 }
 
-// Layers of different formats and products, in any order: each finds the input in its own form.
+// Layers of different formats share an input in any order; each gets the form it needs.
 TEST(Linear, AnInputMayBeShared) {
   Random random(4);
   const TestWeight blocks(random, kTestBlocks, kOutputs, kInputs);
@@ -134,7 +134,7 @@ TEST(Linear, ReadsRowsOfAnEmbedding) {
       EXPECT_EQ(std::memcmp(y.data(), weight.values.data() + row * kInputs, kInputs * sizeof(float)), 0)
           << setting.format->name << ", row " << row;
     }
-    EXPECT_EQ(linear.packed_bytes(), 0U);  // reading asks for no copy
+    EXPECT_EQ(linear.packed_bytes(), 0U);  // reading rows makes no copy
   }
 }
 

@@ -1,4 +1,4 @@
-// The memory plan says from headers what loading then does, and which flag makes it fit.
+// The memory plan must predict from headers what loading does, and name the flag that makes a model fit.
 
 #include "models/memory_plan.h"
 
@@ -59,7 +59,7 @@ TEST(MemoryPlanPrompts, HoldAllOfThemUntilTheyAreCompacted) {
   plan.sequence_state = 7;
   plan.query_elements = 3;
   const KvBudget budget{.tokens = 100, .window = 32};
-  for (const std::uint64_t tokens : {1U, 64U, 100U}) {  // in whole pages, and within the budget
+  for (const std::uint64_t tokens : {1U, 64U, 100U}) {  // rounds up to whole pages, and respects the budget
     const PromptState state = prompt_state(plan, tokens, budget, 2);
     EXPECT_EQ(state.read, 7U + (tokens > 64 ? 128 : 64) * 10) << tokens;
     EXPECT_EQ(state.after, state.read) << tokens;
@@ -81,7 +81,7 @@ TEST_F(MemoryPlanTest, CountsEveryTensorOnceByItsFormat) {
   EXPECT_EQ(plan.formats[0].tensors, model.tensors.size());
   EXPECT_EQ(plan.formats[0].bytes, checkpoint.total_bytes());
   EXPECT_EQ(plan.formats[0].parameters, checkpoint.total_bytes() / 2);
-  EXPECT_EQ(plan.in_place + plan.copied, checkpoint.total_bytes());  // nothing is packed in f32
+  EXPECT_EQ(plan.in_place + plan.copied, checkpoint.total_bytes());  // f32 weights are not packed
   EXPECT_EQ(plan.packed, 0U);
 }
 

@@ -1,4 +1,4 @@
-// The forward pass against outside implementations, for every family, format and instruction set.
+// Forward pass compared with other implementations, for every family, format and ISA.
 
 #include <cmath>
 #include <cstring>
@@ -19,12 +19,12 @@ std::size_t argmax(std::span<const float> row) {
 }
 
 struct Tolerance {
-  double logits;  // after the last token, of the row's largest magnitude
-  double each;    // after any; where routers of experts are close, rounding chooses others
-  double margin;  // greedy ids count until the first step with a smaller one
+  double logits;  // error after the last token, relative to the row's largest magnitude
+  double each;    // error after any token; near ties in routers may go either way
+  double margin;  // greedy ids are compared up to the first step with a smaller margin
 };
 
-/// The largest difference, of the row's largest magnitude.
+/// Largest error relative to the row's largest magnitude.
 double error_of(std::span<const float> row, std::span<const float> expected) {
   double largest = 0;
   double error = 0;
@@ -99,7 +99,7 @@ TEST_P(ModelOracle, AgreesInEverySetting) {
   expect_agreement_in_every_setting(test::sample_checkpoint(row), oracle_cases(test::sample_folder(row)));
 }
 
-/// The same models as llama.cpp's converter wrote them.
+/// The same models as written by llama.cpp's converter.
 class ModelOracleGguf : public ModelOracle {};
 
 TEST_P(ModelOracleGguf, AgreesInEverySetting) {
@@ -117,7 +117,6 @@ std::vector<test::FamilySample> samples_converted_to_gguf() {
   return rows;
 }
 
-/// The text model inside of a multimodal one.
 TEST(WrappedModelOracle, AgreesInEveryFormatAndSetting) {
   const std::filesystem::path folder = test::oracle_folder() / "models" / "qwen3_5";
   SKIP_WITHOUT(folder);
@@ -127,8 +126,8 @@ TEST(WrappedModelOracle, AgreesInEveryFormatAndSetting) {
   }
 }
 
-/// A trained model with a SentencePiece vocabulary. The reference rounds elsewhere than we do, so that a step
-/// whose two best tokens are closer than this may go either way.
+/// A trained model with a SentencePiece vocabulary. The reference rounds differently: if the two best logits
+/// are closer than this, either may win.
 constexpr float kNearTie = 2e-3F;
 
 TEST(StoriesOracle, ContinuesAsTheReferenceDoes) {

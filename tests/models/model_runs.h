@@ -1,9 +1,7 @@
 #pragma once
-// A model on a CPU or a GPU with a store for its sequences, and the calls that tests of bits make.
+// A model on a CPU or GPU with a state store, and the calls of exactness tests.
 //
-// Prefill slices begin on the grid, as they must: anywhere on a CPU.
-//
-// Threading: one thread, and what the model computes on.
+// Prefill slices begin at multiples of the grid, which is 1 on a CPU.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +20,7 @@ namespace reprise::models::test {
 
 class ModelRuns {
  public:
-  /// `owner`: what the model needs as long as it lives. `most_rows`: of a prefill's step.
+  /// `owner` keeps what the model needs alive. `most_rows`: maximum rows of a prefill step.
   ModelRuns(std::shared_ptr<void> owner, std::unique_ptr<Model> model, const gpu::StateBounds& bounds,
             std::size_t grid = 1, std::size_t most_rows = std::numeric_limits<std::size_t>::max())
       : owner_(std::move(owner)),
@@ -59,7 +57,7 @@ class ModelRuns {
     EXPECT_TRUE(sequence.has_value() && sequence->stored() == snapshot.stored() && sequence->reserve(room));
     return std::move(*sequence);
   }
-  /// As if it had been preempted: what it held was given back, used by another, and taken anew.
+  /// Simulates preemption: saves the sequence, lets others use its memory, and loads it again.
   gpu::Sequence saved_and_loaded(gpu::Sequence sequence, std::size_t room) const {
     const gpu::SavedSequence saved = store_->save(sequence);
     { const gpu::Sequence gone = std::move(sequence); }
@@ -72,7 +70,7 @@ class ModelRuns {
     return std::move(*loaded);
   }
 
-  /// The logits that are wanted.
+  /// Prefills in slices; returns the logits asked for.
   std::vector<float> prefill(gpu::Sequence& sequence, std::span<const TokenId> tokens,
                              Slice::Logits wanted = Slice::Logits::kAll) const {
     std::vector<float> all;
@@ -88,7 +86,6 @@ class ModelRuns {
     }
     return all;
   }
-  /// One after the other, given beforehand: the logits after each.
   std::vector<float> decode(gpu::Sequence& sequence, std::span<const TokenId> tokens) const {
     std::vector<float> all;
     for (const TokenId& token : tokens) {
@@ -99,13 +96,14 @@ class ModelRuns {
     return all;
   }
 
-  /// The slot, and what pages hold of every stored token.
+  /// Bytes of the slot and of all stored tokens in the pages.
   std::vector<std::byte> state_of(const gpu::Sequence& sequence) const {
     const gpu::StateSizes sizes = state().sizes();
     std::vector<std::byte> bytes = bytes_at(sequence.slot_data(), sizes.slot_bytes);
     if (sizes.page_bytes == 0) return bytes;
     const auto attention = parts_of<AttentionSpec>(model_->config().layers);
-    const std::size_t heads = attention.empty() ? 1 : attention.front()->kv_heads;  // latents have one
+    // latent attention has one
+    const std::size_t heads = attention.empty() ? 1 : attention.front()->kv_heads;
     for (std::size_t first = 0; first < sequence.stored(); first += gpu::kPageTokens) {
       const std::vector<std::byte> page =
           bytes_at(sequence.page_data(first / gpu::kPageTokens), sizes.page_bytes);
@@ -120,7 +118,6 @@ class ModelRuns {
     }
     return bytes;
   }
-  /// Of the store's memory.
   std::vector<std::byte> bytes_at(const std::byte* from, std::size_t count) const {
     std::vector<std::byte> bytes(count);
     if (count != 0) store_->memory().to_host(bytes.data(), from, count);
@@ -135,7 +132,7 @@ class ModelRuns {
   std::size_t most_rows_;
 };
 
-/// `logits` are those of tokens first, first + 1, ... of the whole.
+/// Compares `logits` with the rows first, first + 1, ... of `whole`, bit for bit.
 inline testing::AssertionResult same_logits(std::span<const float> logits, std::span<const float> whole,
                                             std::size_t first, std::size_t vocab) {
   if (first * vocab + logits.size() > whole.size()) return testing::AssertionFailure() << "too many logits";
@@ -148,10 +145,10 @@ inline testing::AssertionResult same_logits(std::span<const float> logits, std::
   return testing::AssertionSuccess();
 }
 
-/// A prompt in one slice, and what it leaves: what other ways to compute it are held against.
+/// A cold run of a prompt in one slice: the reference for all other ways.
 class ColdRun {
  public:
-  /// `more`: how many tokens will be decoded after it.
+  /// `more`: number of tokens to decode after the prompt.
   ColdRun(const ModelRuns& runs, std::size_t length, unsigned seed, std::size_t more = 0)
       : runs_(runs),
         tokens_(runs.random_tokens(length, seed)),
@@ -166,7 +163,7 @@ class ColdRun {
     return std::span(tokens_).subspan(begin, end - begin);
   }
 
-  /// Those of tokens first, first + 1, ...
+  /// Compares with the logits after tokens first, first + 1, ...
   testing::AssertionResult has(std::span<const float> logits, std::size_t first) const {
     return same_logits(logits, logits_, first, runs_.vocab());
   }

@@ -1,4 +1,4 @@
-// The keys and tensors of families with experts, as files spell them, and what is wrong with them.
+// Configs and tensors of families with experts, and errors in them.
 
 #include "models/checkpoint.h"
 #include "models/files/json_place.h"
@@ -22,7 +22,6 @@ class MoeConfig : public testing::Test {
   static ModelConfig read_hf(const std::string& text) {
     return ModelConfig::from_hf(JsonPlace::parse(text, "config.json"));
   }
-  /// The config of a model, with one text in it replaced by another.
   static ModelConfig read_changed(const TinyModel& model, const std::string& from, const std::string& to) {
     std::string text = model.config_json();
     const std::size_t at = text.find(from);
@@ -136,7 +135,7 @@ TEST_F(MoeConfig, LearnsSizesOfTensorsThatGgufKeysLeaveOut) {
 }
 
 TEST_F(MoeConfig, ReadsOtherLayoutsOfGguf) {
-  // Gate and up of each expert in one tensor, and the projections of DeltaNet as Hugging Face has them.
+  // Gate and up of each expert fused in one tensor, and DeltaNet's projections as Hugging Face stores them.
   TinyModel model = next_;
   std::map<std::string, TinyTensor> fused;
   for (std::size_t i = 0; i < 4; ++i) {
@@ -183,7 +182,7 @@ TEST_F(MoeConfig, KeepsStackedExpertsWhereTheyAre) {
 }
 
 TEST_F(MoeConfig, TakesFusedProjectionsApartInFp8) {
-  // Heads of whole tiles, all elements 1: the numbers are those of the tiles' scales.
+  // Heads are whole tiles and all elements 1, so the values are the tiles' scales.
   const TinyModel model(
       {.type = "qwen3_next", .key_heads = 2, .value_heads = 2, .key_dim = 128, .value_dim = 128});
   SafetensorsWriter tensors;
@@ -211,7 +210,7 @@ TEST_F(MoeConfig, TakesFusedProjectionsApartInFp8) {
     }
     return out;
   };
-  EXPECT_EQ(tiles("in_proj_qkv"), (std::vector<float>{1, 5, 2, 6, 3, 7}));  // q and k and v of two heads
+  EXPECT_EQ(tiles("in_proj_qkv"), (std::vector<float>{1, 5, 2, 6, 3, 7}));  // q, k and v of two heads
   EXPECT_EQ(tiles("in_proj_z"), (std::vector<float>{4, 8}));
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// SnapKV's choice written out plainly, in double: what tests hold the real one against.
+// Reference implementation of SnapKV's selection in double precision.
 
 #include <algorithm>
 #include <cmath>
@@ -10,15 +10,14 @@
 
 namespace reprise::models::test {
 
-/// One key/value head of one layer.
 struct NaiveHead {
   std::size_t dim = 0;
   double scale = 1;
   std::vector<float> keys{};                  // [tokens, dim]
-  std::vector<std::vector<float>> queries{};  // of each query head, the last [window, dim]
+  std::vector<std::vector<float>> queries{};  // per query head, the last [window, dim]
 };
 
-/// Of the places in front of the window.
+/// Scores of the positions before the window.
 inline std::vector<double> naive_scores(const NaiveHead& head, const KvBudget& budget) {
   const std::size_t tokens = head.keys.size() / head.dim;
   const std::size_t prefix = tokens - budget.window;

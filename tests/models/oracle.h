@@ -1,5 +1,5 @@
 #pragma once
-// Outside answers to hold the engine against: checkpoints with prompts, greedy continuations and logits.
+// Reference outputs: model files with prompts, greedy continuations and logits.
 
 #include <gtest/gtest.h>
 
@@ -18,8 +18,8 @@ struct OracleCase {
   std::vector<std::int32_t> prompt;
   std::vector<std::int32_t> greedy;
   std::vector<double> margin;
-  std::vector<float> last;   // logits after the prompt
-  std::vector<float> all{};  // logits after each token of it; empty for most
+  std::vector<float> last;   // after the prompt
+  std::vector<float> all{};  // after each token of the prompt; usually empty
 };
 
 inline std::vector<std::int32_t> token_ids(const JsonPlace& list) {

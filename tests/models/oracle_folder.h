@@ -1,5 +1,5 @@
 #pragma once
-// The folder of outside answers, under the name that the tests of models use.
+// The folder of reference outputs, in the namespace of the models' tests.
 
 #include "tests/oracle_folder.h"
 

@@ -1,7 +1,7 @@
-// The state that layers declared is the whole of it, for every family and instruction set: every byte of pages and slots
-// outside of that is NaN before a restore, and the answer is still the cold one. Bytes of state are made NaN as well,
-// one field at a time, to see that each would be missed. With other instruction sets than the best at one cut of a short prompt,
-// unless REPRISE_THOROUGH is set.
+// Checks that layers declare all of their state, for every family and ISA: all other bytes of pages and slots
+// are NaN before a restore, and the outputs must equal a cold run. Then each field of state is made NaN in
+// turn, which must change the outputs. ISAs other than the best use one cut of a short prompt, unless
+// REPRISE_THOROUGH is set.
 
 #include "gpu/block_memory.h"
 #include "tests/models/family_runs.h"
@@ -15,9 +15,9 @@ using gpu::Snapshot;
 using test::FamilyRuns;
 using test::FamilySetting;
 
-constexpr int kNan = 0xff;  // four such bytes are an f32 that is no number, two a bf16
+constexpr int kNan = 0xff;  // four such bytes are an f32 NaN, two a bf16 NaN
 
-/// Blocks begin as NaN.
+/// Memory whose blocks are initially NaN.
 class PoisonedMemory : public gpu::HostMemory {
  public:
   std::byte* take(std::size_t bytes) override {
@@ -40,7 +40,7 @@ class Poison : public testing::TestWithParam<FamilySetting> {
 
   const std::vector<StateLayout::Field>& fields() const { return poisoned_.state().per_sequence(); }
 
-  /// What stands in a slot between the fields that layers declared, and behind them.
+  /// Makes the bytes of a slot between and after the declared fields NaN.
   void poison_around_fields(const Sequence& sequence) {
     std::size_t declared_to = 0;
     const auto poison_to = [&](std::size_t end) {
@@ -53,7 +53,7 @@ class Poison : public testing::TestWithParam<FamilySetting> {
     poison_to(poisoned_.state().sizes().slot_bytes);
   }
 
-  /// Every block that nobody holds: those that a restore will get.
+  /// Makes all free blocks NaN: those that a restore will get.
   void poison_free_blocks() {
     std::vector<Sequence> all;
     while (std::optional<Sequence> one = poisoned_.store().open()) {
@@ -68,7 +68,6 @@ class Poison : public testing::TestWithParam<FamilySetting> {
     }
   }
 
-  /// Of the first `cut` tokens, computed in blocks that were NaN.
   Snapshot snapshot_at(std::size_t cut) {
     Sequence source = poisoned_.open(cut);
     poison_around_fields(source);
@@ -112,7 +111,7 @@ TEST_P(Poison, WhatWasDeclaredIs) {
     EXPECT_FALSE(continues_as_cold(restored)) << field.name << " is kept, but not used";
   }
   for (const StateLayout::Field& field : poisoned_.state().per_token()) {
-    // A page of its own: the last token is computed anew behind a copy of the tail.
+    // It has its own last page: the last token is recomputed after a copy of the partial page.
     Sequence restored = poisoned_.restore(snapshot, length_ - cut);
     memory_.fill(restored.page_data(1) + field.offset, kNan, field.bytes * gpu::kPageTokens);
     EXPECT_FALSE(continues_as_cold(restored)) << field.name << " is kept, but not used";

@@ -1,5 +1,5 @@
-// Every format on every instruction set that this processor has, forced one by one: a prompt in slices, beside another
-// sequence, decoded, on several threads, gives the bits of one pass.
+// Every weight format with every ISA of this machine: slicing, batching with another sequence, decoding and
+// several threads give the bits of a single pass.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 const char* const kTypes[] = {"F32",  "F16",  "BF16", "Q8_0", "Q4_0", "Q4_1",   "Q5_0",   "Q5_1",
                               "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"};
 
-/// Rows of whole blocks of 256, and matrices whose outputs end inside a tile.
+/// Rows of whole 256-element blocks, and matrices whose last tile of outputs is partial.
 tools::RandomShape shape_of_blocks() {
   tools::RandomShape shape = *tools::shape_named("qwen3_5-tiny");
   shape.hidden = 256;
@@ -26,7 +26,7 @@ tools::RandomShape shape_of_blocks() {
 
 class QuantExactness : public testing::TestWithParam<gpu::Isa> {
  protected:
-  static constexpr std::size_t kTokens = 75;  // of a prompt: more than two tiles of rows, and a part of one
+  static constexpr std::size_t kTokens = 75;  // of a prompt: more than two tiles of rows, the last partial
 
   struct Runner {
     gpu::Threads threads;
@@ -75,7 +75,6 @@ TEST_P(QuantExactness, HoldsForEveryFormat) {
     gpu::Sequence other = three.open();
     std::size_t done = 0;
     for (const std::size_t rows : {33, 1, 7, 16, 9, 1, 1, 7}) {
-      // Beside it another sequence, which has its own tokens.
       const Slice both[] = {slice_of(cut, all.subspan(done, rows)),
                             slice_of(other, all.subspan(kTokens - done - rows, rows))};
       std::vector<float> logits = three.run(both);
@@ -87,7 +86,7 @@ TEST_P(QuantExactness, HoldsForEveryFormat) {
   }
 }
 
-/// Under a sanitizer the best one alone.
+/// All ISAs; under a sanitizer only the best.
 std::vector<gpu::Isa> tested_isas() {
   if (kSanitized) return {gpu::best_isa()};
   return gpu::available_isas();

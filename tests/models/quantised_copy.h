@@ -1,8 +1,6 @@
 #pragma once
-// Copies of a GGUF file of f32 tensors: one whose matrices are Q8_0, and its twin with the same numbers as f32. What a
-// model computes with the one it must compute with the other.
-//
-// Threading: pure functions.
+// Copies a GGUF file of f32 tensors twice: with matrices in Q8_0, and with the same values in f32. A model
+// must compute the same with both.
 
 #include <cmath>
 #include <cstdint>
@@ -34,7 +32,6 @@ class QuantisedCopy {
     for (Info& info : infos_) info.offset += data;
   }
 
-  /// How many matrices are another's in the two.
   std::size_t matrices() const {
     std::size_t count = 0;
     for (const Info& info : infos_) count += is_matrix(info) ? 1 : 0;
@@ -45,14 +42,14 @@ class QuantisedCopy {
   std::string widened() const { return copy(false); }
 
  private:
-  static constexpr std::size_t kAlignment = 32;  // the format's, where a file does not say otherwise
+  static constexpr std::size_t kAlignment = 32;  // GGUF's default
   static constexpr std::uint32_t kF32 = 0;
   static constexpr std::uint32_t kQ8_0 = 8;
   static constexpr std::size_t kBlock = 32;
 
   struct Info {
     std::string name;
-    std::vector<std::uint64_t> sizes;  // the columns first
+    std::vector<std::uint64_t> sizes;  // columns first
     std::uint32_t type;
     std::uint64_t offset;
 
@@ -95,19 +92,19 @@ class QuantisedCopy {
     infos_.push_back(std::move(info));
   }
 
-  /// Those that llama.cpp quantises, but for the few that are left alone where they are small.
+  /// True for the matrices llama.cpp quantizes, except a few it leaves alone in small models.
   static bool is_matrix(const Info& info) {
     const auto has = [&](const char* part) { return info.name.find(part) != std::string::npos; };
     return info.sizes.size() >= 2 && info.sizes[0] % kBlock == 0 && info.name.ends_with(".weight") &&
            !has("norm") && !has("conv1d") && !has("ffn_gate_inp") && !has("time_mix");
   }
 
-  /// Blocks of 32 with a power of two as their scale: the same numbers in both forms, to the bit.
+  /// Writes blocks of 32 with a power of two as scale, so that both files have bitwise identical values.
   void add_matrix(std::string& out, const float* values, std::size_t count, bool quantised) const {
     for (std::size_t first = 0; first < count; first += kBlock) {
       float largest = 0;
       for (std::size_t i = 0; i < kBlock; ++i) largest = std::max(largest, std::abs(values[first + i]));
-      int exponent = -14;  // the smallest of f16 that is normal
+      int exponent = -14;  // smallest normal exponent of f16
       while (std::ldexp(127.0F, exponent) < largest) ++exponent;
       if (quantised) append(out, static_cast<std::uint16_t>((exponent + 15) << 10));
       for (std::size_t i = 0; i < kBlock; ++i) {
@@ -152,7 +149,7 @@ class QuantisedCopy {
 
   std::string bytes_;
   std::size_t at_ = 0;
-  std::string head_;  // up to the tensors
+  std::string head_;  // header, up to the tensors
   std::vector<Info> infos_;
 };
 

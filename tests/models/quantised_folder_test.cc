@@ -1,5 +1,6 @@
-// Hugging Face folders in the schemes that people quantise with: each written from its definition, element by element,
-// and held against the numbers that it stands for; what is damaged or not read is refused by name.
+// Hugging Face folders in common quantization schemes: written element by element from the scheme's
+// definition, read back and compared with the values. Damaged and unsupported folders must be refused by
+// name.
 
 #include <algorithm>
 #include <numeric>
@@ -20,7 +21,7 @@ using test::TempDir;
 using test::TinyModel;
 using test::TinyTensor;
 
-constexpr std::size_t kGroup = 32;  // columns a scale
+constexpr std::size_t kGroup = 32;  // columns per scale
 constexpr std::size_t kHidden = 64;
 constexpr std::size_t kIntermediate = 160;  // two tiles of FP8, five groups
 
@@ -32,7 +33,7 @@ float f16_value(std::uint16_t bits) {
   return widen_f16(bits);
 }
 
-/// e4m3: s eeee mmm, bias 7, no infinities.
+/// Value of an FP8 e4m3 element: sign, 4 bits of exponent, 3 of mantissa, bias 7, no infinities.
 float e4m3_value(std::uint8_t bits) {
   const int exponent = bits >> 3 & 15;
   const int mantissa = bits & 7;
@@ -40,7 +41,7 @@ float e4m3_value(std::uint8_t bits) {
   return static_cast<float>((bits & 0x80) != 0 ? -size : size);
 }
 
-/// A scheme writes the tensors of one matrix and says what they stand for.
+/// Writes a matrix's tensors and returns its values.
 using Write =
     std::function<std::vector<float>(SafetensorsWriter& out, const std::string& base, std::size_t rows,
                                      std::size_t columns, std::mt19937_64& random)>;
@@ -52,7 +53,7 @@ struct Scheme {
   Write write;
 };
 
-/// Elements, zero points and scales of 4 bits: value = (q - zero) * scale.
+/// 4-bit elements with zero points and scales: value = (q - zero) * scale.
 struct Int4Matrix {
   Int4Matrix(std::size_t rows_, std::size_t columns_, std::mt19937_64& random, bool act_order)
       : rows(rows_), columns(columns_), groups(columns_ / kGroup), group_of(columns_) {
@@ -76,7 +77,7 @@ struct Int4Matrix {
     }
     return out;
   }
-  /// [groups, rows]
+  /// Scales transposed to [groups, rows].
   std::string scales_by_group() const {
     std::string out;
     for (std::size_t g = 0; g < groups; ++g) {
@@ -96,7 +97,7 @@ std::vector<float> write_awq(SafetensorsWriter& out, const std::string& base, st
                              std::size_t columns, std::mt19937_64& random) {
   const Int4Matrix matrix(rows, columns, random, false);
   const std::size_t order[8] = {0, 2, 4, 6, 1, 3, 5, 7};
-  const auto words = [&](std::size_t lines, auto value) {  // [lines, rows / 8]
+  const auto words = [&](std::size_t lines, auto value) {  // f(line, row / 8), [lines, rows / 8]
     std::string bytes;
     for (std::size_t line = 0; line < lines; ++line) {
       for (std::size_t n = 0; n < rows; n += 8) {
@@ -179,7 +180,7 @@ Write write_packed(bool has_zeros) {
   };
 }
 
-/// `tile_rows` x `tile_columns` elements have one scale; 0: all.
+/// One scale per `tile_rows` x `tile_columns` elements; 0: the whole dimension.
 Write write_fp8(std::size_t tile_rows, std::size_t tile_columns, const char* scale_name) {
   return [=](SafetensorsWriter& out, const std::string& base, std::size_t rows, std::size_t columns,
              std::mt19937_64& random) {
@@ -189,14 +190,14 @@ Write write_fp8(std::size_t tile_rows, std::size_t tile_columns, const char* sca
     const std::size_t across = (columns + wide - 1) / wide;
     std::vector<float> scales;
     for (std::size_t i = 0; i < down * across; ++i) {
-      scales.push_back(std::ldexp(static_cast<float>(128 + random() % 128), -16));  // bf16 numbers
+      scales.push_back(std::ldexp(static_cast<float>(128 + random() % 128), -16));  // representable in bf16
     }
     std::string bytes;
     std::vector<float> values;
     for (std::size_t n = 0; n < rows; ++n) {
       for (std::size_t k = 0; k < columns; ++k) {
         auto element = static_cast<std::uint8_t>(random());
-        if ((element & 0x7f) == 0x7f) element ^= 1;  // not a number
+        if ((element & 0x7f) == 0x7f) element ^= 1;  // would be NaN
         bytes += static_cast<char>(element);
         values.push_back(e4m3_value(element) * scales[n / high * across + k / wide]);
       }
@@ -231,8 +232,8 @@ std::vector<Scheme> schemes() {
   };
 }
 
-/// A small Llama whose projections are quantised but for those of the first layer's attention, in a folder; beside it
-/// the same numbers in F32.
+/// A folder with a small Llama whose projections are quantized, except for the first layer's attention, and a
+/// folder with the same values in F32.
 class QuantisedFolder {
  public:
   explicit QuantisedFolder(const Scheme& scheme, const std::string& left_out = "") {
@@ -319,7 +320,7 @@ TEST(QuantisedFolder, HasTheNumbersOfItsDefinition) {
       EXPECT_EQ(tensor.column_order.empty(),
                 scheme.name != "actorder" || !QuantisedFolder::is_quantised(name));
     }
-    // What lies in the file as it is used, stays there.
+    // Weights stored in the layout kernels read are not copied.
     if (scheme.type != DType::kInt4) {
       EXPECT_EQ(checkpoint.tensor("layers.1.mlp.up_proj.weight").owned, nullptr) << scheme.name;
     }
@@ -333,7 +334,7 @@ TEST(QuantisedFolder, ComputesWhatItsWideTwinDoes) {
     const std::vector<float> expected = logits_of(folder.twin.path(), gpu::Compute::kF32);
     ASSERT_EQ(found.size(), expected.size());
     if (scheme.name != "actorder") {
-      EXPECT_EQ(found, expected) << scheme.name;  // to the bit: the same sums in the same order
+      EXPECT_EQ(found, expected) << scheme.name;  // bitwise: the same sums in the same order
     }
     const std::vector<float> fast = logits_of(folder.dir.path(), gpu::Compute::kAuto);
     float largest = 0;
@@ -362,7 +363,7 @@ TEST(QuantisedFolder, ColumnsInAnotherOrderAreGivenOnlyToWhomCanDoWithThem) {
                     "down_proj.qweight: its groups are not in the order of its columns");
 }
 
-/// A folder with one matrix written by hand, the others plain.
+/// A folder with one matrix written by hand and the others plain.
 class OneMatrix {
  public:
   OneMatrix(const std::string& config,

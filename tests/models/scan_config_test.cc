@@ -1,4 +1,4 @@
-// Configs of the selective-scan families as published checkpoints write them, and what is refused in them.
+// Configs of selective-scan families as published, and errors in them.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ ModelConfig read_scan_config(const std::string& json) {
   return ModelConfig::from_hf(JsonPlace::parse(json, "config.json"));
 }
 
-/// The object with one member more, or another value for one that it has: the first of a name counts.
+/// Adds or replaces a member; the first of equal names counts.
 std::string with(const std::string& json, const std::string& member) {
   const std::string key = member.substr(0, member.find(':'));
   std::string out = json;
@@ -36,7 +36,7 @@ TEST(ScanConfig, MambaAsItIsPublished) {
   const ModelConfig config = read_scan_config(kMamba130m);
   EXPECT_EQ(config.architecture, "mamba");
   EXPECT_EQ(config.embedding, "embeddings");
-  EXPECT_TRUE(config.tied());  // where nothing is said
+  EXPECT_TRUE(config.tied());  // the default
   EXPECT_EQ(config.final_norm.name, "norm_f");
   EXPECT_EQ(config.final_norm.kind, (NormKind{.offset = 0, .eps = 1e-5F}));
   EXPECT_EQ(config.context_length, 1U << 20);
@@ -75,7 +75,7 @@ TEST(ScanConfig, FalconMambaHasNormsInside) {
   const ModelConfig config = read_scan_config(json);
   EXPECT_FALSE(config.tied());
   const auto scan = first_part<SelectiveScanSpec>(config);
-  EXPECT_EQ(scan.inner, 8192U);  // whatever `expand` says
+  EXPECT_EQ(scan.inner, 8192U);  // regardless of `expand`
   EXPECT_EQ(scan.norms, ScanNorms::kWeightless);
   EXPECT_EQ(scan.norm.eps, 1e-6F);
   EXPECT_EQ(first_part<SelectiveScanSpec>(read_scan_config(with(json, R"("mixer_rms_eps": 1e-4)"))).norm.eps,

@@ -1,6 +1,6 @@
 #pragma once
 // A random model of a few kilobytes in both formats. The GGUF side is written from the converter's definition
-// (where does row r of Hugging Face's matrix go?), not with the loader's code.
+// (where row r of Hugging Face's matrix goes), not with the loader's code.
 
 #include <cmath>
 #include <cstdint>
@@ -15,9 +15,8 @@
 namespace reprise::models::test {
 
 struct TinyOptions {
-  std::string type =
-      "qwen3_5_text";  // or qwen3_5 and qwen3_5_moe (multimodal), qwen3_5_moe_text, qwen3_next,
-                       // qwen3, llama
+  // One of types(); qwen3_5 and qwen3_5_moe are multimodal.
+  std::string type = "qwen3_5_text";
   std::size_t hidden = 8, layers = 4, vocab = 11, intermediate = 6;
   std::size_t heads = 4, kv_heads = 2, head_dim = 8;
   std::size_t key_heads = 2, value_heads = 4, key_dim = 2, value_dim = 2, kernel = 3;
@@ -25,13 +24,13 @@ struct TinyOptions {
   std::vector<bool> linear = {};  // per layer; empty: every fourth is attention
   std::size_t experts = 4, chosen = 2, expert_size = 4, shared_size = 5;  // shared_size 0: no shared expert
   bool normalised = true;
-  std::vector<bool> sparse = {};  // per layer; empty: all of a family with experts
-  bool stacked = false;           // Hugging Face's experts in one tensor
+  std::vector<bool> sparse = {};  // per layer; empty: all, in a family with experts
+  bool stacked = false;           // Hugging Face's experts stacked in one tensor
 };
 
 struct TinyTensor {
   std::vector<std::uint64_t> shape;
-  std::vector<float> values;  // BF16 numbers
+  std::vector<float> values;  // representable in BF16
 };
 
 class TinyModel {
@@ -44,7 +43,7 @@ class TinyModel {
     make();
   }
 
-  /// Those that it can be of; other families are tested on samples alone (tests/models/family_table.h).
+  /// The supported types; other families are tested with samples only (tests/models/family_table.h).
   static std::vector<std::string> types() {
     return {"llama", "qwen3", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next"};
   }
@@ -56,7 +55,7 @@ class TinyModel {
   bool hybrid() const { return o.type.starts_with("qwen3_5") || is_next(); }
   std::string config_json(const std::string& extra = "") const;
 
-  /// `prefix` stands before every tensor but lm_head.
+  /// `prefix` is prepended to every name except lm_head.
   SafetensorsWriter safetensors(const std::string& prefix = "model.") const {
     SafetensorsWriter out;
     for (const auto& [name, tensor] : hf_tensors()) {
@@ -66,10 +65,10 @@ class TinyModel {
     return out;
   }
 
-  /// Those of the folder: what it has stacked or fused is put together.
+  /// Tensors as stored in a folder: stacked or fused where the folder has them so.
   std::map<std::string, TinyTensor> hf_tensors() const;
 
-  /// As the converter writes it: matrices as BF16 or F32, everything else as F32.
+  /// The GGUF file as the converter writes it: matrices in BF16 or F32, everything else in F32.
   GgufWriter gguf(bool bf16 = false) const;
 
   void gguf_tensors(GgufWriter& out, bool bf16) const;
@@ -90,14 +89,15 @@ class TinyModel {
   std::string gguf_name(const std::string& name) const;
   std::string layer(std::size_t i) const { return "layers." + std::to_string(i) + "."; }
 
-  /// Rows of several tensors, `rows` of each in turn until they are used up; takes them out of `from`.
+  /// Interleaves rows of several tensors, `rows` of each in turn until all are used; removes them from
+  /// `from`.
   static TinyTensor interleave(std::map<std::string, TinyTensor>& from,
                                const std::vector<std::pair<std::string, std::size_t>>& parts);
-  /// The matrices of all experts of a layer, one behind the other; takes them out of `from`.
+  /// Concatenates the matrices of all experts of a layer; removes them from `from`.
   TinyTensor stack(std::map<std::string, TinyTensor>& from, std::size_t layer,
                    const std::vector<std::string>& matrices) const;
 
-  // Where row (or, for out_proj, column) i of Hugging Face's tensor stands in the file.
+  // Index in the file of row (for out_proj, column) i of Hugging Face's tensor.
   std::size_t v_place(std::size_t i, std::size_t unit) const {
     const std::size_t group = o.value_heads / o.key_heads;
     const std::size_t head = i / unit;
@@ -214,7 +214,7 @@ inline std::map<std::string, TinyTensor> TinyModel::hf_tensors() const {
     }
     if (!is_next() || !o.linear[i]) continue;
     const std::string net = layer(i) + "linear_attn.";
-    // q, k and v of in_proj_qkv as tensors of their own.
+    // q, k and v of in_proj_qkv as separate tensors.
     const TinyTensor qkv = out.at(net + "in_proj_qkv.weight");
     out.erase(net + "in_proj_qkv.weight");
     std::size_t at = 0;

@@ -1,5 +1,5 @@
-// What writers of folders do with a config that their model does not follow: a head of its own beside
-// "tie_word_embeddings", no biases beside "attention_bias".
+// Folders whose config contradicts their tensors, as some writers make them: an LM head despite
+// "tie_word_embeddings", no biases despite "attention_bias".
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace reprise::models {
 namespace {
 
-/// A sample with "KEY": false in its config turned to true.
+/// Copies a sample, with "KEY": false in its config changed to true.
 std::filesystem::path with_true(const std::string& sample, const std::string& key, const test::TempDir& dir) {
   const std::filesystem::path from = test::sample_folder({.family = {}, .sample = sample});
   const std::filesystem::path to = dir.path() / sample;

@@ -1,4 +1,4 @@
-// What adapters' files may say, and what is refused: by the name of the item, with the reason.
+// What adapter files may contain, and what is refused with item and reason.
 
 #include <gtest/gtest.h>
 
@@ -83,7 +83,7 @@ TEST_F(AdapterFiles, ScalesByRankRootAndPattern) {
   write_config(",\"use_rslora\":true");
   EXPECT_FLOAT_EQ(open().parts()[0].scale, 4 / std::sqrt(2.0F));
   write_config(",\"alpha_pattern\":{\"layers.0.self_attn.q_proj\":16}");
-  // A second member of the same name is refused; the config of the test has an empty one.
+  // A duplicate member is refused, and the test's config has an empty one.
   EXPECT_LOAD_ERROR(open(), "alpha_pattern");
   TinyAdapter::write(folder() / "adapter_config.json",
                      R"({"r":3,"lora_alpha":4,"rank_pattern":{"q_proj":2,"down_proj":2},
@@ -129,7 +129,7 @@ TEST_F(AdapterFiles, RefusesSettingsByKeyAndValue) {
 
 TEST_F(AdapterFiles, RefusesTensorsByName) {
   struct Case {
-    const char* name;  // of A; B beside it
+    const char* name;  // of A; B is stored beside it
     std::vector<std::uint64_t> a, b;
     const char* said;
   };
@@ -241,7 +241,7 @@ TEST_F(AdapterFiles, ReadsGgufAndRefusesOthers) {
   EXPECT_LOAD_ERROR(Adapter::open(dir_.path() / "nowhere.gguf", config_), "nowhere.gguf");
 }
 
-// Whatever the bytes are, a file opens or ends in a LoadError.
+// Any bytes either open or throw a LoadError.
 TEST_F(AdapterFiles, BrokenBytesEndInAnError) {
   const std::string config = adapter_.config_json();
   const std::string tensors = adapter_.safetensors().bytes();

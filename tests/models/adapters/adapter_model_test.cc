@@ -1,4 +1,4 @@
-// Models with adapters: the numbers of merged weights, and rows that depend on their own adapter alone.
+// Models with adapters: results equal those of merged weights, and rows depend on their own adapter only.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,6 @@ TinyOptions options_of(const std::string& type) {
 
 const std::vector<std::string> kAll{"proj", "lm_head"};
 
-/// Files of one model with its adapters.
 struct Files {
   explicit Files(const std::string& type, bool tied = false)
       : model([&] {
@@ -44,14 +43,13 @@ struct Files {
   }
   std::filesystem::path folder() const { return dir.path() / "base"; }
   std::filesystem::path gguf() const { return dir.path() / "base.gguf"; }
-  /// The tiny writers cut fused matrices by the model's width: there the rank is that.
+  /// The tiny writers split fused matrices by the model's width, so fused ones need that rank.
   std::size_t rank() const { return model.is_next() ? model.o.hidden : 3; }
 
   TempDir dir;
   TinyModel model;
 };
 
-/// A loaded model with room for sequences.
 struct Loaded {
   Loaded(const std::filesystem::path& path, Compute compute, unsigned count = 2)
       : threads(count),
@@ -70,7 +68,7 @@ struct Loaded {
     EXPECT_TRUE(sequence && sequence->reserve(64));
     return std::move(*sequence);
   }
-  /// Logits of all tokens.
+  /// Returns the logits of all tokens.
   std::vector<float> run(std::span<const TokenId> tokens, AdapterKey adapter) {
     Sequence sequence = open();
     const Slice slice{
@@ -101,10 +99,10 @@ float distance(const std::vector<float>& a, const std::vector<float>& b) {
 
 class AdapterFamilies : public testing::TestWithParam<const char*> {};
 
-// In f32 the two differ by the rounding of one more sum in each product: within 1e-4 of the largest logit.
+// In f32 the two differ by rounding of one more sum per GEMM: within 1e-4 of the largest logit.
 TEST_P(AdapterFamilies, AdapterAppliedIsTheMergedModel) {
   const Files files(GetParam());
-  // Roundings in a router's weights go on through every layer behind it.
+  // Rounding in a router's weights propagates through all later layers.
   const float bound =
       parts_of<MoeSpec>(Checkpoint::open(files.folder()).config().layers).empty() ? 2e-5F : 2e-4F;
   const TinyAdapter adapter(files.model, kAll, files.rank(), 4, 7);
@@ -155,7 +153,7 @@ TEST_P(AdapterBatches, RowsDependOnTheirOwnAdapterAlone) {
     EXPECT_NE(alone[1], plain);
     EXPECT_NE(alone[2], plain);
 
-    // Several of each in one batch, in slices of different lengths, then token by token.
+    // Several sequences per adapter in one batch, in slices of different lengths, then token by token.
     const AdapterKey keys[] = {1, 0, 2, 1, 1, 0, 2};
     std::vector<Sequence> sequences;
     for (std::size_t i = 0; i < std::size(keys); ++i) sequences.push_back(loaded.open());
@@ -216,7 +214,7 @@ TEST(AdapterModel, LastLogitsOfSomeRowsHaveTheirOwnAdapter) {
 
 TEST(AdapterModel, ATiedHeadIsChangedWithoutTheEmbedding) {
   const Files files("qwen3", true);
-  TinyModel untied = files.model;  // the same numbers, with a head that can be changed alone
+  TinyModel untied = files.model;  // the same values, with an LM head that can be adapted alone
   untied.o.tied = false;
   untied.tensors["lm_head.weight"] = untied.tensors.at("embed_tokens.weight");
   const TinyAdapter adapter(untied, {"lm_head"}, 3, 6, 2);
@@ -250,7 +248,7 @@ TEST(AdapterModel, MatricesThatAdaptersCannotChangeAreRefusedByName) {
     EXPECT_LOAD_ERROR(loaded.add(1, files.dir.path() / "other"), "adapting this matrix is not supported");
   }
   adapter.write_peft(files.dir.path() / "good");
-  loaded.add(1, files.dir.path() / "good");  // nothing was left behind
+  loaded.add(1, files.dir.path() / "good");  // the failed add left nothing behind
   loaded.model->remove_adapter(1);
   loaded.add(1, files.dir.path() / "good");
 }

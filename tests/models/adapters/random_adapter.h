@@ -1,5 +1,5 @@
 #pragma once
-// A random adapter to a model that lies somewhere: a PEFT folder.
+// Writes a random adapter of a model on disk, as a PEFT folder.
 
 #include <filesystem>
 #include <fstream>
@@ -12,7 +12,8 @@
 
 namespace reprise::models::test {
 
-/// Of the layers' matrices whose names contain one of `targets`, large enough to change what is said.
+/// Adapts the layers' matrices whose names contain one of `targets`; the changes are large enough to affect
+/// outputs.
 inline void write_random_adapter(const std::filesystem::path& folder, const Checkpoint& model,
                                  const std::vector<std::string>& targets, std::size_t rank,
                                  std::uint64_t seed) {

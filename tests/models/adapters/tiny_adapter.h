@@ -1,6 +1,6 @@
 #pragma once
-// A random adapter to a TinyModel, in both formats, and the model with it merged into its weights. How fused and moved
-// rows lie in files, the tiny model's own writers say, given the halves in the place of its matrices.
+// A random adapter of a TinyModel in both formats, and the model with it merged. The tiny model's own writers
+// arrange fused and reordered rows, with the adapter's halves in place of the matrices.
 
 #include <filesystem>
 #include <map>
@@ -20,7 +20,7 @@ struct TinyChange {
 
 class TinyAdapter {
  public:
-  /// Of the matrices whose names contain one of `targets`; experts' are left alone.
+  /// Adapts the matrices whose names contain one of `targets`, except experts.
   TinyAdapter(const TinyModel& model, const std::vector<std::string>& targets, std::size_t rank, float alpha,
               std::uint64_t seed)
       : model_(model), rank(rank), alpha(alpha) {
@@ -33,7 +33,7 @@ class TinyAdapter {
       for (const std::string& target : targets) {
         if (name.find(target) == name.npos) continue;
         TinyChange& change = changes[name];
-        // Matrices that files fuse have their A in common.
+        // Matrices that are fused in files share their A.
         const TinyTensor* shared = model.is_next() ? shared_a(name) : nullptr;
         change.a = shared != nullptr ? *shared : random_tensor(random, rank, tensor.shape[1]);
         change.b = random_tensor(random, tensor.shape[0], rank);
@@ -45,7 +45,7 @@ class TinyAdapter {
   const TinyModel& model_;
   std::size_t rank;
   float alpha;
-  std::map<std::string, TinyChange> changes;  // by the canonical name of the matrix
+  std::map<std::string, TinyChange> changes;  // by the matrix's canonical name
 
   double scale() const { return static_cast<double>(alpha) / static_cast<double>(rank); }
 
@@ -57,7 +57,7 @@ class TinyAdapter {
            extra + "}";
   }
 
-  /// Pairs of the folder's tensors, by the module's name.
+  /// The folder's tensors, two per module.
   SafetensorsWriter safetensors(const std::string& prefix = "base_model.model.model.") const {
     SafetensorsWriter out;
     for (const auto& [name, b] : halves_b().hf_tensors()) {
@@ -75,7 +75,7 @@ class TinyAdapter {
     write(folder / "adapter_model.safetensors", safetensors().bytes());
   }
 
-  /// As llama.cpp's converter writes it; `scratch` is a file for the way there.
+  /// The GGUF file as llama.cpp's converter writes it; `scratch` is a temporary file.
   GgufWriter gguf(const std::filesystem::path& scratch) const {
     GgufWriter out;
     const bool moe = model_.o.type.starts_with("qwen3_5_moe");
@@ -94,7 +94,7 @@ class TinyAdapter {
     write(file, gguf(file.string() + ".half").bytes());
   }
 
-  /// A folder of the model with W + scale * B A in f32.
+  /// Writes the model with weights W + scale * B A in f32.
   void write_merged(const std::filesystem::path& folder) const {
     std::filesystem::create_directories(folder);
     TinyModel merged = model_;
@@ -133,7 +133,7 @@ class TinyAdapter {
     for (float& value : out.values) value = normal(random);
     return out;
   }
-  /// The first of those that a file of the model fuses.
+  /// The A of another matrix that files fuse with this one; null if none.
   const TinyTensor* shared_a(const std::string& name) const {
     for (const auto& [one, other] :
          {std::pair{"in_proj_z", "in_proj_qkv"}, std::pair{"in_proj_b", "in_proj_a"}}) {
@@ -145,7 +145,7 @@ class TinyAdapter {
     }
     return nullptr;
   }
-  /// Of a stored matrix, which may be a fused one.
+  /// The A of a stored matrix, which may be fused.
   const TinyTensor& a_of(const std::string& stored) const {
     std::string name = stored;
     for (const auto& [fused, part] :
@@ -169,18 +169,18 @@ class TinyAdapter {
     return out;
   }
 
-  /// The tiny model's writer moves what the converter moves: rows of B, columns of A. What it does to the other half,
-  /// which has no such rows or columns, is not wanted.
+  /// Uses the tiny model's writer to reorder rows of B and columns of A as the converter does; the other half
+  /// must stay as it is.
   void add_half(GgufWriter& out, TinyModel halves, const std::string& mark,
                 const std::filesystem::path& scratch) const {
     const bool is_a = mark == ".lora_a";
     TinyModel moved = halves;
     TinyModel others = halves;
-    others.o.type = "qwen3";                    // whose converter moves nothing,
-    others.o.value_heads = others.o.key_heads;  // nor where these agree
+    others.o.type = "qwen3";                    // a family without reordering,
+    others.o.value_heads = others.o.key_heads;  // also of heads
     std::erase_if(moved.tensors, [&](const auto& one) { return moves_columns(one.first) != is_a; });
     std::erase_if(others.tensors, [&](const auto& one) { return moves_columns(one.first) == is_a; });
-    if (is_a && model_.is_next()) {  // fused ones have one
+    if (is_a && model_.is_next()) {  // fused matrices share one A
       std::erase_if(others.tensors,
                     [](const auto& one) { return one.first.find("in_proj_b") != one.first.npos; });
     }

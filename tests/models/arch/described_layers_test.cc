@@ -1,6 +1,6 @@
-// A made-up family whose layers are arranged as no known family has them, built from its description: what it
-// computes is what a naive computation gives; every cut of its sequences can be restored, bit for bit; and its
-// tensors, some of them stacked or fused in the files, are found in both formats.
+// A made-up family with unusual layers, built from its description. Outputs must match a naive
+// implementation; every cut of a sequence is restored bit for bit; tensors, some stacked or fused in the
+// files, are found in both formats.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ constexpr std::size_t kWidth = 24;
 constexpr std::size_t kInner = 20;
 constexpr std::size_t kExpertCount = 2;
 
-// Its experts lie in one tensor: [experts, rows, columns]; Hugging Face has gate and up of each fused besides.
+// Stores the experts in one tensor, [experts, rows, columns]; Hugging Face's also fuses gate and up.
 void stack_experts(ModelConfig& model) {
   for (TensorSpec& tensor : model.tensors) {
     for (std::size_t e = 0; e < kExpertCount; ++e) {
@@ -69,7 +69,7 @@ ModelConfig read_made_up(const ConfigSource& source) {
                               .value_head_dim = 8,
                               .conv_kernel = 3,
                               .norm = norm};
-  // A last group of channels that is not full, and everything that may be there or not.
+  // The last group of channels is partial, and all optional tensors exist.
   const SelectiveScanSpec scan{.hidden = kWidth,
                                .inner = 29,
                                .state_size = 5,
@@ -87,7 +87,7 @@ ModelConfig read_made_up(const ConfigSource& source) {
   plain_scan.in_bias = plain_scan.out_bias = false;
   plain_scan.norms = ScanNorms::kNone;
   const KdaSpec kda{.hidden = kWidth, .heads = 3, .head_dim = 8, .conv_kernel = 3, .norm = norm};
-  // Odd sizes, no latent of the queries, no rope.
+  // Odd sizes, no query latent, no rope.
   const MlaSpec latent{.hidden = kWidth,
                        .heads = 5,
                        .plain_dim = 7,
@@ -107,7 +107,7 @@ ModelConfig read_made_up(const ConfigSource& source) {
   other_latent.rope_of_neighbours = true;
   const GatedDeltaNetInGguf in_order{.tiled_value_heads = false};
   const SwiGluSpec expert{.hidden = kWidth, .intermediate = kInner};
-  // Windows of less than a page, and of more.
+  // Windows shorter and longer than a page.
   AttentionSpec narrow{
       .hidden = kWidth, .heads = 6, .kv_heads = 1, .head_dim = 8, .output_bias = true, .window = 20};
   AttentionSpec wide{.hidden = kWidth, .heads = 2, .kv_heads = 2, .head_dim = 12, .window = 70, .rope = rope};
@@ -126,29 +126,29 @@ ModelConfig read_made_up(const ConfigSource& source) {
   gelu.activation = Activation::kGelu;
 
   ModelDraft draft(std::move(sizes), norm);
-  // Two mixers side by side, a norm after them, a multiplier; no feed-forward part.
+  // Two parallel mixers, a norm after them, a multiplier; no feed-forward part.
   draft.add_layer({{{.norm = draft.norm("first_norm", "attn_norm"),
                      .parts = {draft.part("attn", still), draft.part("net", net, in_order)},
                      .norm_after = draft.norm("last_norm", "post_norm"),
                      .multiplier = 0.5F}}});
-  // Two mixers one after the other.
+  // Two mixers in sequence.
   draft.add_layer(
       {{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("attn", turning)}},
         {.norm = draft.norm("second_norm", "net_norm"), .parts = {draft.part("net", net, in_order)}}}});
-  // Another rope, and the feed-forward part beside the mixer.
+  // Another rope; the feed-forward part is parallel to the mixer.
   draft.add_layer({{{.norm = draft.norm("first_norm", "attn_norm"),
                      .parts = {draft.part("attn", other), draft.part("mlp", gelu)}}}});
-  // Feed-forward parts alone, which read the stream as it is.
+  // Only feed-forward parts, which read the residual without a norm.
   draft.add_layer({{{.parts = {draft.part("experts.0", expert), draft.part("experts.1", expert)},
                      .norm_after = draft.norm("last_norm", "post_norm")}}});
-  // Scans side by side with others, and alone.
+  // Scans, parallel to other parts and alone.
   draft.add_layer({{{.norm = draft.norm("first_norm", "attn_norm"),
                      .parts = {draft.part("mlp", gelu), draft.part("scan", scan)}}}});
   draft.add_layer(
       {{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("scan", normed_scan)}}}});
   draft.add_layer(
       {{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("scan", plain_scan)}}}});
-  // Latents, and a part that comes late, with a step between.
+  // Latent attention; a part whose output is added late, with a step between.
   draft.add_layer({{{.norm = draft.norm("first_norm", "attn_norm"),
                      .parts = {draft.part("latent", latent)},
                      .late_parts = {draft.part("net", net, in_order)}},
@@ -160,7 +160,7 @@ ModelConfig read_made_up(const ConfigSource& source) {
       {{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("latent", other_latent)}}}});
   draft.add_layer({{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("attn", narrow)}},
                     {.norm = draft.norm("second_norm", "lru_norm"), .parts = {draft.part("lru", lru)}}}});
-  // Multipliers, for what a time mix makes of small rows has large derivatives: roundings must not grow.
+  // Multipliers keep rounding small: the time mix has large derivatives for small rows.
   draft.add_layer({{{.norm = draft.norm("first_norm", "attn_norm"),
                      .parts = {draft.part("mix", time_mix)},
                      .multiplier = 0.5F},
@@ -204,7 +204,7 @@ class DescribedLayers : public testing::Test {
     }
   }
 
-  // Whole tensors and pieces, as a file has them.
+  // Whole tensors and slices as stored in a file.
   std::map<std::string, Stored> stored(StoredAs TensorSpec::*format) const {
     std::map<std::string, Stored> out;
     for (const TensorSpec& tensor : config_.tensors) {
@@ -275,18 +275,17 @@ TEST_F(DescribedLayers, ComputeWhatANaiveComputationGives) {
     const std::span<const float> logits = model.forward({&slice, 1}, Phase::kPrefill);
     const test::Rows expected = test::NaiveModel(config_, weights_).run(prompt);
     double largest = 0;
-    double difference = 0;  // root mean square
+    double difference = 0;  // root mean square error
     for (std::size_t t = 0; t < prompt.size(); ++t) {
       for (std::size_t i = 0; i < config_.vocab; ++i) {
         largest = std::max(largest, std::abs(expected[t][i]));
         const double error = logits[t * config_.vocab + i] - expected[t][i];
         difference += error * error / static_cast<double>(prompt.size() * config_.vocab);
-        EXPECT_LT(std::abs(error), 5e-4)
-            << "token " << t;  // the layers enlarge what the first ones round away
+        EXPECT_LT(std::abs(error), 5e-4) << "token " << t;  // later layers magnify rounding in the first ones
       }
     }
     EXPECT_GT(largest, 1);
-    // What is usual is 2e-5; the last bits of the weights, and with them this, depend on how the test was compiled.
+    // Typically 2e-5; the last bits of the weights, and so the error, depend on how the test was compiled.
     EXPECT_LT(std::sqrt(difference), 4e-5 * largest);
   }
 }
@@ -294,9 +293,9 @@ TEST_F(DescribedLayers, ComputeWhatANaiveComputationGives) {
 TEST_F(DescribedLayers, EveryCutIsRestoredToTheBit) {
   gpu::Threads threads(2);
   cpu::HostModel model(open_hf(), {}, threads, threads);
-  // K and V of three attentions, latents of three more; convolution and matrices of three nets and of a KDA,
-  // convolution and state of three scans and an RG-LRU, two rings, rows and matrices of two time mixes, rows of a
-  // channel mix.
+  // Per token: K and V of three attentions, latents of three more. Per sequence: convolution and matrices of
+  // three DeltaNets and a KDA, convolution and state of three scans and an RG-LRU, two rings, rows and
+  // matrices of two time mixes, rows of a channel mix.
   EXPECT_EQ(model.state().per_token().size(), 9u);
   EXPECT_EQ(model.state().per_sequence().size(), 23u);
   gpu::StateStore store(model.state().sizes(), {.pages = 16, .slots = 8});
@@ -345,7 +344,7 @@ TEST_F(DescribedLayers, PiecesOfStackedAndFusedTensorsAreFoundInBothFormats) {
     EXPECT_EQ(a.shape, spec.shape) << spec.name;
     EXPECT_EQ(test::values(a), weights_.at(spec.name)) << spec.name;
     EXPECT_EQ(a.owned, nullptr) << spec.name;
-    if (spec.name.ends_with("A_log")) continue;  // nearly the same: their exponential was stored
+    if (spec.name.ends_with("A_log")) continue;  // only nearly equal: GGUF stores the exponential
     EXPECT_EQ(test::values(b), weights_.at(spec.name)) << spec.name;
     EXPECT_EQ(b.owned, nullptr) << spec.name;
   }

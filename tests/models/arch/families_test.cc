@@ -1,4 +1,4 @@
-// The table of families: its names, and what each family makes of one model in two formats.
+// The table of families: their names, and the description each gives of one model in two formats.
 
 #include "models/arch/families.h"
 
@@ -80,7 +80,7 @@ TEST_P(TinyFamily, ListsTensorsOnceInTheOrderOfUse) {
   std::set<std::string> gguf_names;
   for (const TensorSpec& tensor : config.tensors) {
     EXPECT_TRUE(names.insert(tensor.name).second) << tensor.name;
-    if (tensor.gguf.piece) continue;  // others have the rest of it
+    if (tensor.gguf.piece) continue;  // other tensors are the rest of the stored one
     for (const std::string& name : tensor.gguf.names) EXPECT_TRUE(gguf_names.insert(name).second) << name;
   }
   const auto place = [&](const std::string& name) {

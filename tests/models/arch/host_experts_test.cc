@@ -1,5 +1,5 @@
-// Experts that the host computes for a model on a GPU: given what the router chose, their sum has the bits of the
-// mixture on the CPU, whoever else is in the step and however many threads there are.
+// Host experts of a GPU model: given the router's choice, their sums are bitwise identical to the CPU's MoE
+// part, whatever the batch and the threads.
 
 #include "models/host_experts.h"
 
@@ -37,7 +37,7 @@ class HostExpertsTest : public testing::Test {
     checkpoint_.emplace(Checkpoint::open(dir_.path()));
   }
 
-  /// Of a layer, without what all rows go through.
+  /// The MoE part of a layer, without its shared expert.
   MoeSpec spec_of(std::size_t layer) const {
     MoeSpec spec = *parts_of<MoeSpec>(checkpoint_->config().layers).at(layer);
     spec.shared_intermediate = 0;
@@ -57,7 +57,6 @@ class HostExpertsTest : public testing::Test {
     test::RouterChoice choice;
     std::vector<float> y;
   };
-  /// What the CPU's own mixture makes of the rows.
   Mixture on_cpu(const MoeSpec& spec, const std::vector<std::uint16_t>& x, const ComputeOptions& options) {
     std::vector<float> wide(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -86,10 +85,10 @@ TEST_F(HostExpertsTest, AddUpToTheBitsOfTheMixture) {
   std::vector<MoeSpec> kinds(3, spec_of(0));
   kinds[1].scores = gpu::RouterScores::kSigmoid;
   kinds[1].scale = 2.5F;
-  kinds[2].experts = 3;  // the others are zero experts
+  kinds[2].experts = 3;  // experts 3 and above are zero experts
   kinds[2].zero_experts = 6;
   kinds[2].chosen = 7;
-  constexpr std::size_t kRows = 1100;  // more than are computed at once
+  constexpr std::size_t kRows = 1100;  // more than one chunk of rows
   const std::vector<std::uint16_t> x = random_rows(kRows);
   for (const gpu::Isa isa : gpu::available_isas()) {
     for (const gpu::Compute compute : {gpu::Compute::kF32, gpu::Compute::kAuto}) {

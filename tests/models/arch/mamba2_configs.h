@@ -1,5 +1,5 @@
 #pragma once
-// Small configs of the families of Mamba-2, each with what a test adds to it, and random weights for what they describe.
+// Small configs of the Mamba-2 families with members a test adds, and random weights for them.
 
 #include <random>
 #include <string>
@@ -51,7 +51,6 @@ inline ModelConfig read(const std::string& json) {
   return ModelConfig::from_hf(JsonPlace::parse(json, "config.json"));
 }
 
-// Of every tensor that the config names.
 inline Weights random_weights(const ModelConfig& config) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal(0, 0.4F);

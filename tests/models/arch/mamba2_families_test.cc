@@ -1,5 +1,5 @@
-// The families of Mamba-2: what each of their configs describes is computed as a naive computation does, every cut is
-// restored to the bit, and configs that cannot be computed are refused by key and value.
+// The Mamba-2 families: outputs match a naive implementation, every cut is restored bit for bit, and
+// unsupported configs are refused by key and value.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// GGUF files of Mamba-2 and Nemotron-H, written from the converter's definition: they describe the model of the folder,
-// and hold its tensors.
+// GGUF files of Mamba-2 and Nemotron-H, written from the converter's definition, describe the same model and
+// tensors as the folder.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ struct StoredInGguf {
   std::vector<float> values;
 };
 
-// What the converter calls the matrix or vector of a layer, without the layer.
+// The converter's names of layer tensors, without the layer's prefix.
 const std::map<std::string, std::string> kGgufNames = {
     {"norm.weight", "attn_norm.weight"},
     {"mixer.in_proj.weight", "ssm_in.weight"},
@@ -48,7 +48,7 @@ const std::map<std::string, std::string> kGgufNames = {
     {"mixer.fc2_latent_proj.weight", "ffn_latent_up.weight"},
 };
 
-// The two halves of each head take turns.
+// Interleaves the two halves of each head.
 std::vector<float> permuted(const std::vector<float>& values, std::size_t columns, std::size_t head_dim) {
   std::vector<float> out(values.size());
   for (std::size_t row = 0; row < values.size() / columns; ++row) {
@@ -75,7 +75,7 @@ std::map<std::string, StoredInGguf> in_gguf(const ModelConfig& config, const Wei
     const std::size_t dot = tensor.name.find('.', 7);
     const std::string block = "blk." + tensor.name.substr(7, dot - 7) + ".";
     const std::string inner = tensor.name.substr(dot + 1);
-    if (inner.starts_with("mixer.experts.")) {  // stacked, one behind the other
+    if (inner.starts_with("mixer.experts.")) {  // stacked
       const bool up = inner.ends_with("up_proj.weight");
       StoredInGguf& stack = out[block + (up ? "ffn_up_exps.weight" : "ffn_down_exps.weight")];
       if (stack.shape.empty()) stack.shape = {0, tensor.shape[0], tensor.shape[1]};
@@ -101,7 +101,7 @@ std::map<std::string, StoredInGguf> in_gguf(const ModelConfig& config, const Wei
   return out;
 }
 
-// What the converter writes of Mamba-2, for `heads` of 8.
+// Writes the metadata of a Mamba-2 model with `heads` heads of 8.
 GgufWriter begin(const std::string& arch, std::uint32_t blocks, std::uint32_t heads, std::uint32_t groups,
                  std::uint32_t state) {
   GgufWriter out;

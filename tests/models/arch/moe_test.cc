@@ -1,5 +1,5 @@
-// Mixtures of experts: what they compute is what a naive computation gives, a row's bits depend on that row alone,
-// and of experts that count alike the first are chosen.
+// Mixtures of experts: outputs match a naive implementation, a row's bits depend on that row alone, and ties
+// between experts go to the first.
 
 #include "models/cpu/moe.h"
 
@@ -29,7 +29,7 @@ std::vector<gpu::Isa> isas_here() {
   return out;
 }
 
-/// Sizes that the CPU computes, and that are no whole vectors where they need not be.
+/// Sizes the CPU supports, not multiples of the vector width where that is allowed.
 TinyOptions sized(TinyOptions options) {
   options.hidden = 20;
   options.intermediate = 12;
@@ -89,14 +89,12 @@ TEST(MoeModel, ComputesWhatANaiveComputationGives) {
   }
 }
 
-/// One part with experts, on rows of our own.
 class MoePart : public testing::Test {
  protected:
   static constexpr std::size_t kHidden = 20;
 
   MoePart() : tiny_(sized({.type = "qwen3_5_moe_text", .experts = 9, .chosen = 3}), 5) {}
 
-  /// Of layer 0, as the weights are now.
   std::unique_ptr<cpu::Part> load() {
     checkpoint_.emplace(open_folder(dir_, tiny_));
     return make(*parts_of<MoeSpec>(checkpoint_->config().layers).front());
@@ -146,7 +144,7 @@ class MoePart : public testing::Test {
 };
 
 TEST_F(MoePart, ARowsBitsDependOnThatRowAlone) {
-  constexpr std::size_t kRows = 1100;  // more than are computed at once
+  constexpr std::size_t kRows = 1100;  // more than one chunk of rows
   const std::vector<float> x = random_rows(kRows);
   for (const gpu::Isa isa : isas_here()) {
     for (const Compute compute : {Compute::kF32, Compute::kAuto}) {
@@ -163,7 +161,7 @@ TEST_F(MoePart, ARowsBitsDependOnThatRowAlone) {
       for (unsigned count = 1; count <= 4; ++count) {
         gpu::Threads threads(count);
         for (const std::size_t rows : {kRows, std::size_t{2}, std::size_t{7}, std::size_t{130}}) {
-          std::vector<std::size_t> order(rows);  // any rows, some of them twice
+          std::vector<std::size_t> order(rows);  // random rows, some twice
           for (std::size_t& row : order) row = random_() % kRows;
           std::vector<float> batch;
           for (const std::size_t row : order) {
@@ -196,7 +194,7 @@ TEST_F(MoePart, EveryKindOfRouterIsItsDefinition) {
     kinds[i].normalised = i == 5;
   }
   kinds[4].shared_intermediate = 0;
-  kinds[5].chosen = 7;  // more than there are real ones
+  kinds[5].chosen = 7;  // more than there are real experts
   test::Weights weights;
   for (const auto& [name, tensor] : tiny_.tensors) weights[name] = tensor.values;
   const test::NaiveModel naive(checkpoint_->config(), weights);
@@ -242,7 +240,7 @@ TEST_F(MoePart, OfExpertsThatCountAlikeTheFirstAreChosen) {
 
 TEST_F(MoePart, WhatNobodyChoseDoesNotMatter) {
   gpu::Threads threads(2);
-  // Expert 8 is never, expert 7 always the best: the router sees the sign of the first element.
+  // Expert 8 is never best, expert 7 always: the router sees the sign of the first element.
   std::vector<float>& router = weight("gate");
   for (std::size_t e = 0; e < tiny_.o.experts; ++e) {
     for (std::size_t i = 0; i < kHidden; ++i) {

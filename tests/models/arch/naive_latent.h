@@ -1,6 +1,6 @@
 #pragma once
-// Kimi Delta Attention (models/parts/kda.h) and latent attention (models/parts/mla.h) in the plainest way,
-// in double precision: keys and values of all heads and tokens are made and looked at.
+// Reference implementations of Kimi Delta Attention (models/parts/kda.h) and latent attention
+// (models/parts/mla.h) in double precision; keys and values of all heads are expanded.
 
 #include <cmath>
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace reprise::models::test {
 
-/// The weights below one name.
+/// The weights whose names begin with a part's name.
 class NaiveWeights {
  public:
   using Row = std::vector<double>;

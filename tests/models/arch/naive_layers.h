@@ -1,6 +1,6 @@
 #pragma once
-// Layers computed from their descriptions in the plainest way, in double precision: a whole sequence at once,
-// no state, no kernels. What models compute is held against it.
+// Reference implementation of layers from their descriptions, in double precision: a whole sequence at once,
+// without state or kernels.
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@
 namespace reprise::models::test {
 
 using Row = std::vector<double>;
-using Rows = std::vector<Row>;                              // one for each token
+using Rows = std::vector<Row>;                              // [tokens]
 using Weights = std::map<std::string, std::vector<float>>;  // by canonical name
 
 inline double sigmoid(double x) {
@@ -42,7 +42,7 @@ class NaiveModel {
  public:
   NaiveModel(const ModelConfig& config, const Weights& weights) : config_(config), weights_(weights) {}
 
-  /// Logits after each token.
+  /// Returns the logits after each token.
   Rows run(const std::vector<std::int32_t>& tokens) const {
     Rows x;
     for (const std::int32_t token : tokens) {
@@ -67,7 +67,6 @@ class NaiveModel {
     return x;
   }
 
-  /// One part alone.
   Rows run_part(const PartSpec& part, const Rows& x) const {
     return std::visit([&](const auto& one) { return apply(one, x); }, part);
   }
@@ -186,7 +185,7 @@ class NaiveModel {
     return part.has_gates() ? expert(part.name + name, x) : apply(MlpSpec{.name = part.name + name}, {x})[0];
   }
 
-  // All of the best groups, the largest first; a group counts as much as its two best.
+  // Indices of the best groups' elements, largest first. A group's score is the sum of its two largest.
   static std::vector<std::size_t> best_of(const Row& ranks, std::size_t groups, std::size_t chosen_groups) {
     const auto largest = [](const Row& of) {
       std::vector<std::size_t> order(of.size());
@@ -213,7 +212,7 @@ class NaiveModel {
     return out;
   }
 
-  // One head of q or k at a position.
+  // A head of q or k, with norm and rope applied.
   Row placed(const AttentionSpec& part, const char* norm_name, Row head, std::size_t position) const {
     if (part.head_norm) head = norm({part.name + norm_name, part.head_dim, *part.head_norm}, head);
     for (std::size_t i = 0; i < part.rope_pairs(); ++i) {

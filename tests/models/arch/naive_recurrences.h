@@ -1,5 +1,5 @@
 #pragma once
-// RG-LRU and the parts of RWKV-7 (models/parts/rg_lru.h, rwkv.h) in the plainest way, in double precision.
+// Reference implementations of RG-LRU and RWKV-7's parts (models/parts/rg_lru.h, rwkv.h) in double precision.
 
 #include <cmath>
 #include <map>
@@ -16,7 +16,7 @@ class NaiveRecurrences {
   using Row = std::vector<double>;
   using Rows = std::vector<Row>;
 
-  /// `name` is what stands before the names of the part's tensors.
+  /// `name`: prefix of the part's tensors.
   NaiveRecurrences(std::string name, const std::map<std::string, std::vector<float>>& weights)
       : name_(std::move(name)), weights_(weights) {}
 
@@ -58,7 +58,7 @@ class NaiveRecurrences {
     return out;
   }
 
-  /// `first_values` are made by the first part of a model, and read by the others.
+  /// `first_values` is written by the first time mix of a model and read by the others.
   Rows run(const TimeMixSpec& spec, const Rows& x, Rows& first_values) const {
     const std::size_t size = spec.head_dim;
     Rows out;

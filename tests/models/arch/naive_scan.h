@@ -1,5 +1,5 @@
 #pragma once
-// The mixer of Mamba-1 (models/parts/selective_scan.h) in the plainest way, in double precision.
+// Reference implementation of Mamba-1's mixer (models/parts/selective_scan.h) in double precision.
 
 #include <cmath>
 #include <map>
@@ -47,7 +47,7 @@ class NaiveScan {
 
   static double silu(double x) { return x / (1 + std::exp(-x)); }
 
-  // The last of `inputs`.
+  // Convolution output for the last row of `inputs`.
   Row convolved(const Rows& inputs) const {
     const std::size_t taps = spec_.conv_kernel;
     Row y(spec_.inner);

@@ -1,4 +1,4 @@
-// What RecurrentGemma's and RWKV-7's own keys mean, and what is refused.
+// Keys specific to RecurrentGemma and RWKV-7, and what is refused.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using Members = std::map<std::string, std::string>;
 
-/// The published 2B model's config, but for what a test says otherwise; an empty value leaves a key out.
+/// The published 2B model's config with members replaced; an empty value removes the key.
 ModelConfig gemma(const Members& other = {}) {
   Members members = {{"attention_bias", "false"},
                      {"attention_window_size", "2048"},
@@ -51,7 +51,7 @@ ModelConfig gemma(const Members& other = {}) {
 TEST(RecurrentGemma, IsReadAsPublished) {
   const ModelConfig model = gemma();
   EXPECT_TRUE(model.tied());
-  EXPECT_EQ(model.embedding_multiplier, 50.5F);  // the root of 2560, in bf16
+  EXPECT_EQ(model.embedding_multiplier, 50.5F);  // sqrt(2560) in bf16
   EXPECT_EQ(model.logit_cap, 30.0F);
   EXPECT_EQ(model.final_norm.name, "final_norm");
   EXPECT_EQ(model.final_norm.kind.offset, 1);

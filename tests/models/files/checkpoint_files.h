@@ -1,5 +1,5 @@
 #pragma once
-// Writers of the files that loaders read, for tests: just enough to make valid files and then break them.
+// Writers of model files: just enough to make valid files and then break them.
 
 #include <bit>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace reprise::models::test {
 
 using reprise::test::TempDir;
 
-/// Little-endian bytes of a number.
+/// Little-endian bytes of a value.
 template <class T>
 std::string raw(T value) {
   std::string out(sizeof(T), '\0');
@@ -29,7 +29,7 @@ inline std::string raw_f32(const std::vector<float>& values) {
   return out;
 }
 
-/// For values that are BF16 numbers already.
+/// Requires: values representable in BF16.
 inline std::string raw_bf16(const std::vector<float>& values) {
   std::string out;
   for (float value : values)
@@ -37,7 +37,7 @@ inline std::string raw_bf16(const std::vector<float>& values) {
   return out;
 }
 
-/// A safetensors file. Fields of a tensor can be given as they are to be written, also wrongly.
+/// Writes a safetensors file. A tensor's fields may be set to invalid values.
 class SafetensorsWriter {
  public:
   void tensor(std::string_view name, std::string_view dtype, const std::vector<std::uint64_t>& shape,
@@ -68,7 +68,6 @@ class SafetensorsWriter {
   std::string data_;
 };
 
-/// A GGUF file.
 class GgufWriter {
  public:
   std::uint32_t version = 3;
@@ -78,7 +77,7 @@ class GgufWriter {
     return raw(std::uint64_t{text.size()}) + std::string(text);
   }
 
-  /// `value` are the bytes behind the type.
+  /// `value`: the bytes after the type.
   void key(std::string_view name, std::uint32_t type, std::string_view value) {
     keys_ += string(name) + raw(type) + std::string(value);
     ++key_count_;
@@ -88,7 +87,7 @@ class GgufWriter {
   void boolean(std::string_view name, bool value) { key(name, 7, raw(static_cast<std::uint8_t>(value))); }
   void text(std::string_view name, std::string_view value) { key(name, 8, string(value)); }
 
-  /// `elements` are their bytes, one behind the other.
+  /// `elements`: their concatenated bytes.
   void array(std::string_view name, std::uint32_t type, std::uint64_t count, std::string_view elements) {
     key(name, 9, raw(type) + raw(count) + std::string(elements));
   }
@@ -103,7 +102,7 @@ class GgufWriter {
     array(name, 8, values.size(), bytes);
   }
 
-  /// `shape` outermost first, as everywhere but in the file.
+  /// `shape`: outermost first, the reverse of the file's order.
   void tensor(std::string_view name, std::uint32_t type, const std::vector<std::uint64_t>& shape,
               std::string_view bytes) {
     data_.resize((data_.size() + alignment - 1) / alignment * alignment);
@@ -111,7 +110,7 @@ class GgufWriter {
     data_ += bytes;
   }
 
-  /// A description without data.
+  /// A tensor description without data.
   void info(std::string_view name, std::uint32_t type, const std::vector<std::uint64_t>& shape,
             std::uint64_t offset) {
     infos_ += string(name) + raw(static_cast<std::uint32_t>(shape.size()));

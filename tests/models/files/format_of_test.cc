@@ -1,4 +1,4 @@
-// What files call a type and what the kernels call a format fit together.
+// File types (DType) and kernel formats correspond.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ TEST(FormatOf, IsWhatTheTableHas) {
   EXPECT_EQ(format_of(DType::kF32), &gpu::kF32Format);
   EXPECT_EQ(format_of(DType::kF16), &gpu::kF16Format);
   EXPECT_EQ(format_of(DType::kBF16), &gpu::kBF16Format);
-  EXPECT_EQ(format_of(DType::kI8), nullptr);  // no weight
+  EXPECT_EQ(format_of(DType::kI8), nullptr);  // not a weight type
 }
 
 }  // namespace

@@ -203,7 +203,7 @@ TEST_F(GgufTest, JoinsSplitFiles) {
   const StoredTensor* c = file.tensors().find("c");
   ASSERT_NE(c, nullptr);
   EXPECT_EQ(file.tensors().path_of(*c), (dir_.path() / "x-00003-of-00003.gguf").string());
-  // By any part: the metadata is the first one's all the same.
+  // Opened by any part, the metadata is the first part's.
   const Gguf by_second = Gguf::open(dir_.path() / "x-00002-of-00003.gguf");
   EXPECT_EQ(by_second.path(), first.string());
   EXPECT_EQ(by_second.tensors().tensors().size(), 3u);
@@ -216,7 +216,7 @@ TEST_F(GgufTest, JoinsSplitFiles) {
 }
 
 TEST_F(GgufTest, KnowsTheSizesOfAllTypes) {
-  // Elements and bytes of a block, by the id in the file.
+  // Elements and bytes per block, by the type's id in the file.
   const std::vector<std::tuple<std::uint32_t, std::string, std::uint32_t, std::uint32_t>> kExpected = {
       {0, "F32", 1, 4},         {1, "F16", 1, 2},         {2, "Q4_0", 32, 18},     {3, "Q4_1", 32, 20},
       {6, "Q5_0", 32, 22},      {7, "Q5_1", 32, 24},      {8, "Q8_0", 32, 34},     {10, "Q2_K", 256, 84},

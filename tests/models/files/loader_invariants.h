@@ -1,9 +1,6 @@
 #pragma once
-// What must hold of a file that was loaded, whatever the file was: every view lies in it.
-//
-// Each function answers with what is wrong, or with nothing.
-//
-// Threading: pure functions.
+// Invariants of any loaded file: every view lies within it. Each function returns a description of what is
+// wrong, or nothing.
 
 #include <string>
 
@@ -27,7 +24,7 @@ inline std::string fault_of(const TensorSource& source) {
   return {};
 }
 
-/// Every getter for every key: each answers or throws LoadError.
+/// Calls every getter with every key: each returns or throws LoadError.
 inline void ask_for_everything(const GgufMetadata& metadata) {
   const auto attempt = [](auto get) {
     try {

@@ -1,4 +1,4 @@
-// Rows of quantised tensors as another implementation widened them: every set of kernels reads exactly those.
+// Rows of quantized tensors as dequantized by another implementation; every ISA's kernels must match exactly.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ Json read_json(const std::filesystem::path& path) {
   return Json::parse(text.str()).value();
 }
 
-/// Every row of the files in a folder; together they have all formats.
+/// Checks every row of the files in a folder; together they cover all formats.
 void expect_rows_of_llama_cpp(const std::filesystem::path& folder) {
   constexpr std::string_view kEnding = ".rows.json";
   std::set<std::string> types;

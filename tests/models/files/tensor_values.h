@@ -1,5 +1,5 @@
 #pragma once
-// The numbers of a tensor of type F32, BF16 or F16, as floats.
+// Converts tensors of type F32, BF16 or F16 to floats.
 
 #include <cstdint>
 #include <cstring>

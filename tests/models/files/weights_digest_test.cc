@@ -11,7 +11,7 @@ namespace {
 using test::SafetensorsWriter;
 using test::TempDir;
 
-constexpr std::size_t kLarge = (9u << 20) + 8;  // bytes: more than two chunks
+constexpr std::size_t kLarge = (9u << 20) + 8;  // more than two chunks
 
 class WeightsDigestTest : public testing::Test {
  protected:
@@ -48,7 +48,7 @@ TEST_F(WeightsDigestTest, ReadsEveryByteNameTypeAndShape) {
 TEST_F(WeightsDigestTest, IsKeptUntilAFileChanges) {
   const std::uint64_t first = digest(file(), 0);
   ASSERT_TRUE(std::filesystem::exists(kept()));
-  // What is kept is believed: here is one that cannot be come by otherwise.
+  // A stored digest is trusted: write one that cannot be computed.
   std::string text;
   {
     std::ifstream in(kept());
@@ -72,7 +72,7 @@ TEST_F(WeightsDigestTest, WhatIsNoDigestIsMadeAnew) {
     EXPECT_EQ(digest_here(0, path), first) << junk;
   }
   std::filesystem::remove(kept());
-  std::filesystem::create_directory(kept());  // cannot be written
+  std::filesystem::create_directory(kept());  // now it cannot be written
   EXPECT_EQ(digest_here(0, path), first);
 }
 

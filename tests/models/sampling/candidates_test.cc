@@ -1,4 +1,4 @@
-// Filters that look at all candidates, against their definitions.
+// Filters over all candidates compared with their definitions.
 
 #include "models/sampling/candidates.h"
 
@@ -27,14 +27,14 @@ Candidates of(std::initializer_list<double> weights) {
 }
 
 TEST(Candidates, TypicalKeepsWhatIsNearestToTheExpectedSurprise) {
-  // Entropy 1.30 nats: surprises are 0.69, 1.39, 2.08 and twice 2.77; the second is nearest, then the first.
+  // Entropy 1.30 nats. Surprisals 0.69, 1.39, 2.08 and twice 2.77: the second is nearest, then the first.
   Candidates one = of({0.5, 0.25, 0.125, 0.0625, 0.0625});
   keep_typical(one, 0.2);
   EXPECT_EQ(ids_of(one), (std::vector<TokenId>{1}));
   Candidates two = of({0.5, 0.25, 0.125, 0.0625, 0.0625});
   keep_typical(two, 0.7);
   EXPECT_EQ(ids_of(two), (std::vector<TokenId>{0, 1}));
-  Candidates all = of({2, 1, 1});  // weights need not be normalised
+  Candidates all = of({2, 1, 1});  // weights need not be normalized
   keep_typical(all, 1);
   EXPECT_EQ(all.size(), 3u);
   Candidates least = of({0.9, 0.1});
@@ -60,7 +60,7 @@ TEST(Candidates, SigmasAreOfTheLogits) {
   EXPECT_NEAR(sigma_cut(logits, 4, 2), 4 - 2 * std::sqrt(8.0), 1e-5);
 }
 
-/// By looking at every place.
+/// DRY penalties by checking every position.
 std::vector<std::pair<TokenId, float>> dry_by_definition(const std::vector<TokenId>& history,
                                                          const DryRules& rules) {
   std::vector<std::pair<TokenId, float>> out;
@@ -115,7 +115,7 @@ TEST(Candidates, ASamplerUsesThem) {
     EXPECT_EQ(token(Sampler({.top_n_sigma = 0.1, .seed = seed}, 8)), 0);
     SamplingParams off{.seed = seed};
     SamplingParams on = off;
-    on.typical_p = 0.9999999;  // the other way of drawing, with next to nothing left out
+    on.typical_p = 0.9999999;  // selects the other sampling path, with almost nothing removed
     EXPECT_EQ(token(Sampler(off, 8)), token(Sampler(on, 8)));
   }
   Sampler dry({.temperature = 0, .dry_multiplier = 5, .dry_allowed_length = 1}, 8);

@@ -1,5 +1,5 @@
 #pragma once
-// Logits for property tests: every run draws the same.
+// Reproducible random logits for property tests.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ class RandomLogits {
   /// In [0, n).
   std::size_t below(std::size_t n) { return engine_() % n; }
 
-  /// Steps of 1/8 between about -8 and 8, so that ties are common where there are many.
+  /// Multiples of 1/8 between about -8 and 8, so that ties are common in large vectors.
   std::vector<float> make(std::size_t size) {
     std::vector<float> logits(size);
     for (float& logit : logits) {
@@ -30,7 +30,7 @@ class RandomLogits {
     return logits;
   }
 
-  /// The same without ties, to speak of.
+  /// Like make(), with practically no ties.
   std::vector<float> make_distinct(std::size_t size) {
     std::vector<float> logits = make(size);
     for (float& logit : logits) logit += static_cast<float>(below(1u << 20)) * 0x1p-23f;

@@ -25,7 +25,7 @@ std::vector<TokenId> sorted(const std::vector<float>& logits) {
 }
 
 std::vector<TokenId> ranked(const std::vector<float>& logits, std::size_t first) {
-  std::vector<RankedToken> storage(3, RankedToken{1e9f, 0});  // left by somebody else
+  std::vector<RankedToken> storage(3, RankedToken{1e9f, 0});  // stale contents
   Ranking ranking(logits, storage, first);
   std::vector<TokenId> order;
   while (const RankedToken* next = ranking.at(order.size())) {

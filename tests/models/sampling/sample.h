@@ -1,5 +1,5 @@
 #pragma once
-// What the sampler's tests share.
+// Helpers shared by the sampler's tests.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,6 @@ inline TokenId greedy(const std::vector<float>& logits, SamplingParams params = 
   return sample(Sampler(params, logits.size()), logits);
 }
 
-/// The tokens of so many steps, the logits being the same at each.
 inline std::vector<TokenId> generate(Sampler& sampler, const std::vector<float>& logits, int steps) {
   std::vector<TokenId> tokens;
   SamplerScratch scratch;

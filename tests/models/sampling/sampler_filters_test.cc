@@ -13,8 +13,8 @@ namespace {
 
 using namespace test;
 
-/// The definitions, one after the other, in double and with a full sort. `margin` is how far, as a share of
-/// the mass, the nearest decision was from going the other way.
+/// Applies the filters' definitions in order, in double with a full sort. `margin`: distance of the closest
+/// decision from the opposite outcome, as a fraction of the mass.
 struct Reference {
   std::vector<TokenId> kept;
   TokenId token = -1;
@@ -28,7 +28,7 @@ struct Reference {
 
     if (params.top_k > 0) kept.resize(std::min(kept.size(), static_cast<std::size_t>(params.top_k)));
 
-    std::vector<double> p;  // of the kept, always normalised
+    std::vector<double> p;  // of the kept tokens, normalized
     const auto normalise = [&] {
       p.clear();
       for (const TokenId id : kept) p.push_back(std::exp((logit(id) - logit(kept[0])) / params.temperature));
@@ -66,7 +66,7 @@ struct Reference {
   }
 };
 
-/// Steps of a sampler with these parameters, each on other logits, against the reference.
+/// Compares with the reference, on random logits each step.
 void expect_reference(SamplingParams params, std::size_t vocab, int steps, bool ties = true) {
   params.seed = 1234;
   Sampler sampler(params, vocab, 3);
@@ -136,7 +136,7 @@ TEST(Filters, LargeVocabulary) {
   expect_reference({.temperature = 2}, vocab, 3, false);
 }
 
-// top_p counts the mass that top_k left, not the whole.
+// top_p counts the mass left by top_k, not the total.
 TEST(Filters, TopPLooksAtWhatTopKLeft) {
   const std::vector<float> logits(100, 0);  // ten kept, of a tenth each
   std::map<TokenId, int> seen;
@@ -151,7 +151,7 @@ TEST(Draw, FollowsTheDistribution) {
   test::RandomLogits random(5);
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     std::vector<float> logits = random.make(20);
-    for (float& logit : logits) logit /= 4;  // nobody is rare
+    for (float& logit : logits) logit /= 4;  // no token is rare
     const SamplingParams params{.temperature = 0.8, .top_k = seed > 3 ? 12 : 0, .seed = seed};
     Sampler sampler(params, logits.size());
     std::map<TokenId, int> counts;
@@ -167,7 +167,7 @@ TEST(Draw, FollowsTheDistribution) {
       chi2 += std::pow(counts[id] - expected, 2) / expected;
     }
     EXPECT_EQ(counts.size(), kept.size());
-    EXPECT_LT(chi2, 55) << seed;  // 19 degrees of freedom at most: passed once in 40,000 seeds
+    EXPECT_LT(chi2, 55) << seed;  // at most 19 degrees of freedom: exceeded by one seed in 40,000
   }
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 using namespace test;
 
-/// The logit that a token has after bias and penalties: the highest that a rival may have without winning.
+/// The logit of `token` after bias and penalties, measured as the highest logit at which a rival still loses.
 float adjusted(const Sampler& sampler, TokenId token, float logit) {
   constexpr std::size_t kRival = 9;
   std::vector<float> logits(10, -kInfinity);
@@ -23,7 +23,7 @@ float adjusted(const Sampler& sampler, TokenId token, float logit) {
   return wins;
 }
 
-/// A greedy sampler of ten tokens that has seen a prompt and an output.
+/// A greedy sampler of ten tokens after a prompt and an output.
 Sampler after(SamplingParams params, const std::vector<TokenId>& prompt, const std::vector<TokenId>& output) {
   params.temperature = 0;
   Sampler sampler(params, 10);
@@ -36,7 +36,7 @@ TEST(Bias, IsAddedAsItIs) {
   const Sampler sampler = after({.logit_bias = {{1, 2.5f}, {2, -100}, {3, 1}, {3, 0.5f}}}, {}, {});
   EXPECT_EQ(adjusted(sampler, 0, 1), 1);
   EXPECT_EQ(adjusted(sampler, 1, 1), 3.5f);
-  EXPECT_EQ(adjusted(sampler, 2, 101), 1);  // -100 is no ban
+  EXPECT_EQ(adjusted(sampler, 2, 101), 1);  // a bias of -100 does not ban a token
   EXPECT_EQ(adjusted(sampler, 3, 1), 2.5f);
 }
 

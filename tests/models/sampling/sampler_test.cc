@@ -45,7 +45,7 @@ TEST(Greedy, OneCandidateIsGreedyAtAnyTemperature) {
   }
 }
 
-// ---- the same again ----
+// ---- determinism ----
 
 TEST(Determinism, SeedChoiceAndStepDecide) {
   const std::vector<float> flat(1000, 0);
@@ -78,7 +78,7 @@ TEST(Determinism, TheLengthOfThePromptIsNoStep) {
   EXPECT_EQ(generate(prompted, flat, 20), generate(plain, flat, 20));
 }
 
-// Another sampler's scratch, other sequences in between, other threads: nothing of it shows.
+// Independent of another sampler's scratch, interleaved sequences and threads.
 TEST(Determinism, CompanyDoesNotMatter) {
   test::RandomLogits random(8);
   const std::vector<float> logits = random.make(2000), others = random.make(777);
@@ -105,7 +105,7 @@ TEST(Determinism, CompanyDoesNotMatter) {
   for (const auto& out : outs) EXPECT_EQ(out, tokens);
 }
 
-// A seed is a promise to users: the text may not change with the machine, the compiler or the release.
+// A seed must give the same text on every machine, compiler and release.
 TEST(Determinism, TokensOfASeed) {
   std::vector<float> logits(1000);
   for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(i * 7919 % 1000) / 128;
@@ -133,7 +133,7 @@ TEST(State, RestoredGoesOnTheSameWay) {
   const std::vector<TokenId> tail = generate(sampler, logits, 60);
 
   Sampler fresh(kPenalised, 200);
-  generate(fresh, logits, 5);  // whatever it did before
+  generate(fresh, logits, 5);  // arbitrary earlier use
   fresh.restore(snapshot);
   EXPECT_EQ(fresh.state(), snapshot);
   EXPECT_EQ(generate(fresh, logits, 60), tail);
@@ -187,7 +187,7 @@ TEST(State, RemembersDistinctTokensAndOnlyIfItMust) {
   EXPECT_EQ(all.state().seen.size(), 60u);
 }
 
-// ---- what is no number ----
+// ---- NaN and infinity ----
 
 SampleResult try_sample(const SamplingParams& params, const std::vector<float>& logits) {
   SamplerScratch scratch;

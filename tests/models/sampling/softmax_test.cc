@@ -61,8 +61,8 @@ TEST(Softmax, ATemperatureOfNextToNothing) {
   }
 }
 
-// Vector code and scalar code agree to the bit, whatever the length: lane i % 16 of blocks, then lane by
-// lane.
+// Vector and scalar code agree bit for bit for any length: blocks are summed into lane i % 16, then the lanes
+// in order.
 TEST(Softmax, TotalIsTheSumInAFixedOrder) {
   test::RandomLogits random(7);
   for (const std::size_t size : {0u, 1u, 15u, 16u, 17u, 255u, 256u, 257u, 1000u, 5000u}) {
@@ -76,7 +76,7 @@ TEST(Softmax, TotalIsTheSumInAFixedOrder) {
   }
 }
 
-// What the sampler draws by must not differ between machines.
+// Sampling probabilities must not differ between machines.
 TEST(Softmax, BitsAreTheSameEverywhere) {
   const Softmax softmax(3, 0.7);
   EXPECT_EQ(softmax.weight(2.5f), 0x1.f54a680000000p-2);
@@ -96,7 +96,7 @@ TEST(BestLogit, LeavesNanOut) {
   }
 }
 
-// The vectors that the authors of Philox publish with their Random123.
+// Test vectors published by Philox's authors in Random123.
 TEST(Noise, PhiloxKnownAnswers) {
   using Words = std::array<std::uint32_t, 4>;
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -128,8 +128,8 @@ TEST(Noise, IsUniform) {
   }
   double chi2 = 0;
   for (const int n : cells) chi2 += std::pow(n - kDraws / kCells, 2) / (kDraws / kCells);
-  EXPECT_LT(chi2, 170);  // 99 degrees of freedom: more than this comes once in 100,000 seeds
-  EXPECT_GT(chi2, 50);   // nor is it suspiciously even
+  EXPECT_LT(chi2, 170);  // 99 degrees of freedom: exceeded by one seed in 100,000
+  EXPECT_GT(chi2, 50);   // nor suspiciously even
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The merge loops against a merge loop that is plainly right.
+// The merge loops compared with a simple reference merge loop.
 
 #include "models/text/piece_models.h"
 
@@ -36,7 +36,8 @@ TEST(Bpe, EqualsTheNaiveLoopWithRandomMerges) {
     EncodeWork work;
     for (int i = 0; i < 30; ++i) {
       std::string piece;
-      const std::size_t length = random.below(2) ? random.below(12) : random.below(200);  // both merge loops
+      // lengths for both merge loops
+      const std::size_t length = random.below(2) ? random.below(12) : random.below(200);
       for (std::size_t n = 0; n < length; ++n) piece += "abcdx"[random.below(5)];
       std::vector<TokenId> ids;
       bpe.encode(piece, scratch, work, ids);
@@ -69,19 +70,19 @@ TEST(Bpe, UnknownCharacters) {
     return ids;
   };
   using Ids = std::vector<TokenId>;
-  EXPECT_EQ(encode("ab\u00E9ab"), (Ids{3, 3}));  // nothing stands for it
+  EXPECT_EQ(encode("ab\u00E9ab"), (Ids{3, 3}));  // no token, no fallback
   spec.unk = 0;
   EXPECT_EQ(encode("ab\u00E9\u00E8ab"), (Ids{3, 0, 0, 3}));
   spec.fuse_unk = true;
   EXPECT_EQ(encode("ab\u00E9\u00E8ab"), (Ids{3, 0, 3}));
   spec.byte_fallback = true;
-  EXPECT_EQ(encode("ab\u00E9\u00E8"), (Ids{3, 4, 5, 0}));  // bytes only if all are there
+  EXPECT_EQ(encode("ab\u00E9\u00E8"), (Ids{3, 4, 5, 0}));  // byte tokens only if all bytes have one
 }
 
 TEST(Bpe, IgnoreMergesTakesWholeTokens) {
   RandomText random(6);
   TokenizerSpec spec = test::random_bpe_spec(random, 0);
-  spec.tokens.push_back("\u0120hello");  // no merge leads to it
+  spec.tokens.push_back("\u0120hello");  // no merge produces it
   spec.ignore_merges = true;
   const StringTable tokens(spec.tokens);
   const Bpe bpe(spec, tokens);
@@ -116,7 +117,7 @@ TEST(Bpe, LongPiecesTakeLittleWork) {
   }
 }
 
-// As Spm does it, with all pairs looked at each time.
+// Spm's merges, scanning all pairs each time.
 std::vector<std::string> spm_naively(const TokenizerSpec& spec, std::vector<std::string> symbols) {
   while (true) {
     float best_score = 0;
@@ -238,7 +239,7 @@ TEST(PieceCache, GivesBackWhatWasPut) {
 }
 
 TEST(PieceCache, NeverMixesPiecesOfSeveralThreads) {
-  PieceCache cache(4);  // everybody fights for the same slots
+  PieceCache cache(4);  // few slots, so that threads compete for them
   std::atomic<int> wrong = 0, hits = 0;
   const auto work = [&](int seed) {
     RandomText random(static_cast<std::uint64_t>(seed));

@@ -91,7 +91,7 @@ TEST(PreTokenizer, Metaspace) {
 TEST(PreTokenizer, PrefixSpaceAndBytes) {
   EXPECT_EQ(cut({step_of(Kind::kPrefixSpace), split("\\S+"), step_of(Kind::kByteLevel)}, "ab \u00E9"),
             (Pieces{" ", "ab", " ", "\u00E9"}));
-  // Behind ByteLevel a step sees letters: the byte 0xBD of a character is the letter one half, a number.
+  // After ByteLevel a step sees letters: byte 0xBD of a character becomes the letter ½, a number.
   EXPECT_EQ(cut({step_of(Kind::kByteLevel), split("\\p{N}+")}, "\u00FD1"), (Pieces{"\xC3",
                                                                                    "\xBD"
                                                                                    "1"}));

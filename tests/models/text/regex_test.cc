@@ -5,7 +5,7 @@
 namespace reprise::models {
 namespace {
 
-// The matches of an Oniguruma pattern, in brackets.
+// The text with the matches of an Oniguruma pattern in brackets.
 std::string marked(std::string_view pattern, std::string_view text) {
   const Regex regex(to_pcre2(pattern));
   Regex::Matcher matcher(regex);
@@ -51,7 +51,7 @@ TEST(Regex, CatastrophesEndInAnError) {
   EXPECT_THROW(marked("(a*)*[bc]", text), RegexError);
 }
 
-// Every place of the text costs much, none of them too much: together they would take minutes.
+// Every offset is expensive but within its limit; together they would take minutes.
 TEST(Regex, ManyExpensivePlacesEndInAnError) {
   std::string text;
   for (int line = 0; line < 50; ++line) text += std::string(1500, 'a') + "\n";
@@ -66,7 +66,7 @@ TEST(Regex, ExpensivePlacesArePassed) {
 
 TEST(Regex, FindsWhatIsFarAway) {
   std::string text;
-  for (int i = 0; i < 5000; ++i) text += "\u4E2D\u00E9x";  // windows end in the middle of characters
+  for (int i = 0; i < 5000; ++i) text += "\u4E2D\u00E9x";  // window limits fall inside characters
   EXPECT_EQ(marked("\u00E9y", text + "\u00E9y!"), text + "[\u00E9y]!");
   EXPECT_EQ(marked("^z", text + "\nz" + text), text + "\n[z]" + text);
   EXPECT_EQ(marked("(?<=x)\u4E2D$", text + "\u4E2D"), text + "[\u4E2D]");
@@ -117,7 +117,7 @@ TEST(RegexSyntax, Intervals) {
 TEST(RegexSyntax, NamesAndEscapes) {
   EXPECT_EQ(marked("\\p{Letter}+", "ab1"), "[ab]1");
   EXPECT_EQ(marked("\\p{^L}+", "ab1"), "ab[1]");
-  EXPECT_EQ(marked("\\p{Han}", "\u3001\u4E2D"), "\u3001[\u4E2D]");  // the comma is common to several scripts
+  EXPECT_EQ(marked("\\p{Han}", "\u3001\u4E2D"), "\u3001[\u4E2D]");  // the comma belongs to several scripts
   EXPECT_EQ(marked("\\u4E2D", "\u4E2D"), "[\u4E2D]");
   EXPECT_EQ(marked("(?i:'s)", "'S '\u017F"), "['S] ['\u017F]");
   EXPECT_EQ(marked("(?m:.)+", "a\nb"), "[a\nb]");

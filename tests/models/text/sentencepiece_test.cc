@@ -24,7 +24,7 @@ using test::RandomText;
 using test::SentencePieceWriter;
 using Ids = std::vector<TokenId>;
 
-/// As Gemma's is: BPE with all bytes, no space in front, spaces kept as they are.
+/// Like Gemma's: BPE with all bytes, no space prepended, white space kept.
 SentencePieceWriter gemma_like() {
   SentencePieceWriter out;
   out.piece("<pad>", 0, test::kControlPiece)   // 0
@@ -55,7 +55,7 @@ Tokenizer tokenizer_of(const SentencePieceWriter& file) {
 
 TEST(SentencePiece, MergesByScore) {
   const Tokenizer tokenizer = tokenizer_of(gemma_like());
-  EXPECT_EQ(tokenizer.encode("abc"), (Ids{9}));  // ab first, though bc would do as well
+  EXPECT_EQ(tokenizer.encode("abc"), (Ids{9}));  // "ab" has the higher score
   EXPECT_EQ(tokenizer.encode("a abc"), (Ids{14, 10}));
   EXPECT_EQ(tokenizer.encode("bcab"), (Ids{8, 7}));
   EXPECT_EQ(tokenizer.encode("é"), (Ids{23 + 0xc3, 23 + 0xa9}));
@@ -68,9 +68,9 @@ TEST(SentencePiece, UserTokensComeFirstAndStayWhole) {
   const Tokenizer tokenizer = tokenizer_of(gemma_like());
   EXPECT_EQ(tokenizer.encode("a<turn>bc"), (Ids{14, 4, 8}));
   EXPECT_EQ(tokenizer.encode("a  b"), (Ids{14, 5, 15}));
-  EXPECT_EQ(tokenizer.encode("a   b"), (Ids{14, 6, 15}));  // the longest
+  EXPECT_EQ(tokenizer.encode("a   b"), (Ids{14, 6, 15}));  // the longest user token
   EXPECT_EQ(tokenizer.encode("a    b"), (Ids{14, 6, 21, 15}));
-  EXPECT_EQ(tokenizer.encode("  abc"), (Ids{5, 9}));  // not with the space before "abc"
+  EXPECT_EQ(tokenizer.encode("  abc"), (Ids{5, 9}));  // not token 10
   EXPECT_FALSE(tokenizer.is_special(4));
   EXPECT_EQ(tokenizer.decode(Ids{14, 6, 4}), "a   <turn>");
 }
@@ -95,7 +95,8 @@ TEST(SentencePiece, UnusedTokensAreTakenApart) {
   file.piece("abca", -1.5F, test::kUnusedPiece).piece("abcab", -1.6F, test::kUnusedPiece).piece("ca", -0.5F);
   const Tokenizer tokenizer = tokenizer_of(file);
   const TokenId ca = 23 + 256 + 2;
-  // a b c a b: "ca" first, then "ab" and "abca" of it, then "abcab": taken apart into "ab", "ca" and "b".
+  // "ca" merges first, then "ab", "abca" and "abcab"; the unused tokens are split again into "ab", "ca" and
+  // "b".
   EXPECT_EQ(tokenizer.encode("abcab"), (Ids{7, ca, 15}));
 }
 
@@ -104,9 +105,9 @@ TEST(SentencePiece, WithoutBytesARunOfUnknownIsOneToken) {
   file.piece("<unk>", 0, test::kUnknownPiece).piece("a", -1).piece("▁", -2).piece("▁a", -0.5F);
   file.trainer.integer(3, 2);
   const Tokenizer tokenizer = tokenizer_of(file);
-  EXPECT_EQ(tokenizer.encode("a"), (Ids{3}));  // a space goes in front
+  EXPECT_EQ(tokenizer.encode("a"), (Ids{3}));  // a space is prepended
   EXPECT_EQ(tokenizer.encode("xyza xy"), (Ids{2, 0, 1, 2, 0}));
-  EXPECT_EQ(tokenizer.encode("  a   a  "), (Ids{3, 3}));  // and superfluous ones go
+  EXPECT_EQ(tokenizer.encode("  a   a  "), (Ids{3, 3}));  // and superfluous ones are removed
   EXPECT_EQ(tokenizer.decode(Ids{3, 3}), "a a");
   EXPECT_FALSE(tokenizer.covers_all_text());
   EXPECT_FALSE(tokenizer.bos() && *tokenizer.bos() >= 4);
@@ -166,7 +167,7 @@ TEST(SentencePiece, DamagedFilesLoadOrAreRefused) {
     std::string file = random.pick(seeds);
     if (random.below(4) == 0) file.resize(random.below(file.size()));
     for (std::size_t n = 1 + random.below(4); n > 0 && !file.empty(); --n) {
-      // Mostly in the first pieces and in the settings at the end: the bytes between are all alike.
+      // Mostly in the first pieces and in the settings at the end; the bytes between are all similar.
       const std::size_t at = random.below(2) == 0
                                  ? random.below(std::min<std::size_t>(file.size(), 300))
                                  : file.size() - 1 - random.below(std::min<std::size_t>(file.size(), 40));
@@ -188,7 +189,7 @@ TEST(SentencePiece, DamagedFilesLoadOrAreRefused) {
   EXPECT_GT(refused, 300u);
 }
 
-/// Of all ways to write a text the best, by trying them all.
+/// The best score of all segmentations, by brute force.
 double best_score(std::string_view text, const std::map<std::string, double>& scores, double unknown) {
   if (text.empty()) return 0;
   double best = -1e300;
@@ -203,7 +204,8 @@ double best_score(std::string_view text, const std::map<std::string, double>& sc
   return best;
 }
 
-/// Of these tokens, which make up the text; 0 stands for a run of unknown characters, whose end the rest tells.
+/// Score of these tokens for `text`; 0 is a run of unknown characters that ends where the other tokens
+/// require.
 double score_of(const TokenizerSpec& spec, std::span<const TokenId> ids, std::string_view text,
                 double unknown) {
   constexpr double kNever = -1e300;
@@ -267,7 +269,7 @@ TEST(Unigram, TakesWorkInProportionToTheText) {
   EXPECT_LE(work.total(), 16 * 100000u + 100);
 }
 
-// Scores of equal sums: what was found first stays, which is the way through the shorter tokens.
+// Among equal sums, the first found wins: the one whose last token begins earliest.
 TEST(Unigram, OfEqualWaysTheFirstFoundStays) {
   TokenizerSpec spec;
   spec.source = "a";
@@ -275,7 +277,7 @@ TEST(Unigram, OfEqualWaysTheFirstFoundStays) {
   spec.tokens = {"a", "b", "ab", "abb", "bb"};
   spec.log_probs = {-1, -1, -2, -3, -2};
   const Tokenizer tokenizer(spec);
-  EXPECT_EQ(tokenizer.encode("ab"), (Ids{2}));  // reached from 0 before "b" is looked at
+  EXPECT_EQ(tokenizer.encode("ab"), (Ids{2}));  // found before the path through "b"
   EXPECT_EQ(tokenizer.encode("abb"), (Ids{3}));
 }
 
@@ -294,7 +296,7 @@ TEST(Unigram, IsReadFromTokenizerJson) {
   EXPECT_EQ(tokenizer.decode(Ids{2, 3, 2}), "hello he");
 }
 
-// In SentencePiece's files what the user defined has a score of its own, whatever the file says.
+// In SentencePiece's files, user-defined tokens get a computed score instead of the file's.
 TEST(Unigram, UserTokensHaveTheirOwnScoreInSentencePieceFiles) {
   SentencePieceWriter file;
   file.piece("<unk>", 0, test::kUnknownPiece)
@@ -307,8 +309,8 @@ TEST(Unigram, UserTokensHaveTheirOwnScoreInSentencePieceFiles) {
   file.trainer.integer(3, 1).integer(35, 0);
   file.normalizer.integer(3, 0);
   const Tokenizer tokenizer = tokenizer_of(file);
-  EXPECT_EQ(tokenizer.encode("xab"), (Ids{4}));      // 3 (-1) - 0.1; x and ab have -3.5
-  EXPECT_EQ(tokenizer.encode("abab"), (Ids{3, 3}));  // the unused one is not there
+  EXPECT_EQ(tokenizer.encode("xab"), (Ids{4}));      // 3 * (-1) - 0.1; "x" and "ab" sum to -3.5
+  EXPECT_EQ(tokenizer.encode("abab"), (Ids{3, 3}));  // the unused token is ignored
   EXPECT_EQ(tokenizer.encode("a\xC3\xA9z"), (Ids{1, 0}));
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Writes SentencePiece's tokenizer.model, field by field, for tests.
+// Writes SentencePiece's tokenizer.model field by field.
 
 #include <cstdint>
 #include <cstring>
@@ -40,17 +40,16 @@ class ProtoWriter {
   std::string bytes_;
 };
 
-/// The numbers that the message has for types of pieces.
+/// Values in the message.
 enum PieceType { kNormalPiece = 1, kUnknownPiece, kControlPiece, kUserPiece, kUnusedPiece, kBytePiece };
 
 class SentencePieceWriter {
  public:
-  /// Its id is the number of pieces before it.
+  /// Adds a piece; its id is the number of pieces before it.
   SentencePieceWriter& piece(std::string_view text, float score, PieceType type = kNormalPiece) {
     message_.text(1, ProtoWriter().text(1, text).real(2, score).integer(3, type).bytes());
     return *this;
   }
-  /// All 256 of them.
   SentencePieceWriter& byte_pieces() {
     for (int byte = 0; byte < 256; ++byte) {
       const char* digits = "0123456789ABCDEF";

@@ -29,7 +29,8 @@ TEST(TextStream, EqualsDecodeForRandomIds) {
   RandomText random(9);
   for (int i = 0; i < 3000; ++i) {
     std::vector<TokenId> ids;
-    const std::size_t limit = random.below(2) ? 256 : tokenizer().vocab_size() + 3;  // single bytes, or any
+    // single bytes, or any token
+    const std::size_t limit = random.below(2) ? 256 : tokenizer().vocab_size() + 3;
     for (std::size_t n = random.below(20); n > 0; --n)
       ids.push_back(static_cast<TokenId>(random.below(limit)));
     for (const bool skip : {false, true}) {
@@ -47,7 +48,7 @@ TEST(TextStream, HoldsUnfinishedCharactersOnly) {
   for (std::size_t i = 0; i + 1 < emoji.size(); ++i) EXPECT_EQ(stream.push(emoji[i]), "");
   EXPECT_EQ(stream.push(emoji.back()), "\U0001F600");
   EXPECT_EQ(stream.push(emoji[0]), "");
-  EXPECT_EQ(stream.push(tokenizer().encode("b")[0]), "\uFFFDb");  // it cannot be finished any more
+  EXPECT_EQ(stream.push(tokenizer().encode("b")[0]), "\uFFFDb");  // the character can no longer be completed
   EXPECT_EQ(stream.push(emoji[0]), "");
   EXPECT_EQ(stream.flush(), "\uFFFD");
 }
@@ -67,7 +68,7 @@ TEST(TextStream, StopsAtAStringAcrossTokens) {
   EXPECT_EQ(stream.flush(), "");
 }
 
-// Where the first stop string is, by looking at every end in turn.
+// The first stop string, checking every end of the text in turn.
 std::optional<StopMatch> stop_naively(const std::string& text, const std::vector<std::string>& stops) {
   for (std::size_t end = 1; end <= text.size(); ++end) {
     std::optional<StopMatch> best;
@@ -99,7 +100,7 @@ TEST(StopStrings, EqualTheNaiveSearchHoweverTheTextIsCut) {
       out += scanner.push(std::string_view(text).substr(at, length));
       at += length;
       if (!scanner.match()) {
-        // Held back is what begins a stop string, and no more.
+        // Only a prefix of a stop string is held back.
         const std::string held = text.substr(out.size(), at - out.size());
         const bool begins = std::any_of(stops.begin(), stops.end(),
                                         [&](const std::string& stop) { return stop.starts_with(held); });

@@ -45,7 +45,7 @@ Vocabulary bpe() {
   Vocabulary out;
   out.tokens = {"a", "b", "ab", "\u0120", "<|im_end|>", "<user>", "[PAD6]", "\u0120ab"};
   out.types = {1, 1, 1, 1, 3, 4, 5, 1};
-  out.merges = {"a b", "\u0120 ab", "x y"};  // the last merges tokens that are not there
+  out.merges = {"a b", "\u0120 ab", "x y"};  // the last merges unknown tokens
   return out;
 }
 
@@ -56,7 +56,7 @@ TEST(TokenizerGguf, ByteLevelBpe) {
   writer.boolean("tokenizer.ggml.add_bos_token", true);
   writer.u32("tokenizer.ggml.unknown_token_id", 0);
   const Tokenizer tokenizer = load(writer);
-  EXPECT_EQ(tokenizer.encode("axb"), (Ids{2}));  // x has no token and is lost
+  EXPECT_EQ(tokenizer.encode("axb"), (Ids{2}));  // x has no token and is dropped
   EXPECT_EQ(tokenizer.encode("ab ab<|im_end|><user>"), (Ids{2, 7, 4, 5}));
   EXPECT_EQ(tokenizer.decode(Ids{2, 7, 6, 5}), "ab ab<user>");  // unused tokens have no text
   EXPECT_TRUE(tokenizer.is_special(4));

@@ -1,6 +1,5 @@
 #pragma once
-// For the tests of tokenizers: where reference files are, random text, and a merge loop so simple that it is
-// plainly right.
+// Helpers of tokenizer tests: paths of reference files, random text, and a simple reference merge loop.
 
 #include <gtest/gtest.h>
 
@@ -58,7 +57,7 @@ class RandomText {
     return low + static_cast<char32_t>(below(high - low + 1));
   }
 
-  /// Valid UTF-8 with what pre-tokenizers care about: words, contractions, runs of everything.
+  /// Random valid UTF-8 with words, contractions and runs of every character class.
   std::string text(std::size_t parts) {
     static const std::vector<std::string> kParts = {
         "hello",   "World",        " the",       " of",    "'s",     "'S",     "'ll",
@@ -91,7 +90,7 @@ class RandomText {
   std::mt19937_64 random_;
 };
 
-/// Merges the pair of lowest rank, the leftmost of equals, until there is none: by the book, on strings.
+/// Repeatedly merges the leftmost pair of the lowest rank, on strings.
 inline std::vector<std::string> merge_naively(
     std::vector<std::string> symbols, const std::map<std::pair<std::string, std::string>, int>& ranks) {
   while (true) {
@@ -116,7 +115,7 @@ inline std::map<std::pair<std::string, std::string>, int> ranks_of(const Tokeniz
   return ranks;
 }
 
-/// A byte-level spec with all 256 bytes and `merges` random merges over a few letters, without pre-tokenizer.
+/// A byte-level spec with all 256 bytes and `merges` random merges of a few letters; no pre-tokenizer.
 inline TokenizerSpec random_bpe_spec(RandomText& random, std::size_t merges) {
   TokenizerSpec spec;
   spec.source = "random";

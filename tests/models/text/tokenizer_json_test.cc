@@ -20,7 +20,7 @@ Tokenizer build(std::string_view text) {
   return Tokenizer(spec_of_json(json(text)));
 }
 
-// tokenizer.json with a BPE over a, b, c and the members given besides.
+// A tokenizer.json with a BPE over a, b, c and the given members.
 std::string small(std::string_view members, std::string_view model_members = "") {
   std::string out =
       R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "ab": 3, "abc": 4, "Ġ": 5, "<unk>": 6},
@@ -82,7 +82,7 @@ TEST(TokenizerJson, WhatIsNotSupportedIsNamed) {
 TEST(TokenizerJson, Options) {
   EXPECT_EQ(build(small("", R"("unk_token": "<unk>")")).encode("axb"), (Ids{0, 6, 1}));
   EXPECT_EQ(build(small("", R"("unk_token": "<unk>", "fuse_unk": true)")).encode("axyb"), (Ids{0, 6, 1}));
-  EXPECT_EQ(build(small("")).encode("axb"), (Ids{3}));  // x is nothing at all, as in the reference
+  EXPECT_EQ(build(small("")).encode("axb"), (Ids{3}));  // x is dropped, as in the reference
   EXPECT_EQ(build(small("", R"("ignore_merges": true)")).encode("<unk>"), (Ids{6}));
 }
 
@@ -127,7 +127,7 @@ TEST(TokenizerJson, OtherPreTokenizers) {
       4u);
 }
 
-// The shape of Llama 2's tokenizer.json.
+// The structure of Llama 2's tokenizer.json.
 TEST(TokenizerJson, SentencePieceAsBpe) {
   const Tokenizer tokenizer = build(R"({
     "added_tokens": [{"id": 0, "content": "<s>", "special": true, "normalized": false}],

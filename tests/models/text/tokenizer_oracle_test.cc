@@ -1,5 +1,5 @@
-// Ids that other programs gave: Hugging Face tokenizers for the files in tests/data, llama.cpp for those that
-// are not part of the project.
+// Ids from other programs: Hugging Face tokenizers for the files in tests/data, llama.cpp for files that are
+// not in the repository.
 
 #include <gtest/gtest.h>
 

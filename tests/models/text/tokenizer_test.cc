@@ -1,4 +1,4 @@
-// The whole way of a text, on the vocabulary in tests/data unless said otherwise.
+// Encoding and decoding end to end, with the vocabulary in tests/data unless stated.
 
 #include "models/text/tokenizer.h"
 
@@ -45,7 +45,7 @@ TEST(Tokenizer, RoundTripOfRandomUnicode) {
   for (int i = 0; i < 3000; ++i) {
     const std::string text = random.text(30);
     ASSERT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
-    // Special tokens cut the text, and its parts are put into normal form apart.
+    // Special tokens split the text, and the parts are normalized separately.
     if (text.find('<') == std::string::npos) {
       ASSERT_EQ(normalizing.decode(normalizing.encode(text)), normalize(text, NormalForm::kNfc));
     }
@@ -86,7 +86,7 @@ TEST(Tokenizer, LooksTokensUp) {
   EXPECT_EQ(tokenizer.token_text(4086), "<|im_end|>");
   EXPECT_EQ(tokenizer.token_bytes(4086), "<|im_end|>");
   EXPECT_TRUE(tokenizer.is_special(4086));
-  EXPECT_FALSE(tokenizer.is_special(4090));  // <think> is added, but not special
+  EXPECT_FALSE(tokenizer.is_special(4090));  // <think> is an added token but not special
   const auto the = tokenizer.find("\u0120the");
   ASSERT_TRUE(the);
   EXPECT_EQ(tokenizer.token_bytes(*the), " the");
@@ -103,7 +103,7 @@ TEST(Tokenizer, SpecialTokensInTheText) {
   const Tokenizer tokenizer(test::qwen_like_spec());
   EXPECT_EQ(tokenizer.encode("<|im_start|><think><|im_end|>"), (Ids{4085, 4090, 4086}));
   const Ids plain = tokenizer.encode("<|im_start|><think>", {.parse_special = false});
-  EXPECT_EQ(plain.back(), 4090);  // not special, so always recognised
+  EXPECT_EQ(plain.back(), 4090);  // not special, so always recognized
   EXPECT_GT(plain.size(), 2u);
   EXPECT_EQ(tokenizer.decode(plain), "<|im_start|><think>");
   EXPECT_EQ(tokenizer.decode(Ids{4085, 4090, 4086}, {.skip_special = true}), "<think>");
@@ -155,13 +155,13 @@ TokenizerSpec spm_spec() {
 TEST(Tokenizer, SentencePieceSpaces) {
   const Tokenizer tokenizer(spm_spec());
   EXPECT_EQ(tokenizer.encode("ab a"), (Ids{7, 3}));
-  EXPECT_EQ(tokenizer.encode("<s>a"), (Ids{1, 3}));  // a space after a special token as well
+  EXPECT_EQ(tokenizer.encode("<s>a"), (Ids{1, 3}));  // a space is also prepended after a special token
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("ab a")), "ab a");
   EXPECT_EQ(tokenizer.decode(Ids{3, 4}, {.continuation = true}), " ab");
   EXPECT_EQ(tokenizer.decode(Ids{1, 3}), "<s> a");
   EXPECT_EQ(tokenizer.decode(Ids{1, 3}, {.skip_special = true}), "a");
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("  a")), "  a");
-  EXPECT_EQ(tokenizer.encode("\xFFz").size(), 3u);  // U+FFFD for what is not UTF-8, a byte token for z
+  EXPECT_EQ(tokenizer.encode("\xFFz").size(), 3u);  // U+FFFD for the invalid byte, a byte token for z
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("\xFFz")), "\uFFFDz");
   RandomText random(16);
   for (int i = 0; i < 1000; ++i) {
@@ -186,7 +186,7 @@ TEST(Tokenizer, CuttingSentencePieceTextAtWordsChangesNothing) {
     for (std::size_t i = 0; i < spec.tokens.size(); ++i)
       spec.scores.push_back(-static_cast<float>(random.below(50)));
     const Tokenizer cutting(spec);
-    // One token that goes from a word into the next forbids cutting; it never comes up here.
+    // A token that crosses a word boundary disables encoding by words; it never matches here.
     spec.tokens.push_back("zz\u2581z");
     spec.scores.push_back(-100);
     const Tokenizer whole(spec);
@@ -222,7 +222,7 @@ TEST(Tokenizer, LongestMatch) {
   spec.model = TokenizerModel::kLongestMatch;
   spec.tokens = {"", "a", "ab", "abcd", "\xF0\x9F", "\x98", "\x80"};
   const Tokenizer tokenizer(std::move(spec));
-  EXPECT_EQ(tokenizer.encode("abcabcd"), (Ids{2, 3}));  // c has no token and is lost
+  EXPECT_EQ(tokenizer.encode("abcabcd"), (Ids{2, 3}));  // c has no token and is dropped
   EXPECT_EQ(tokenizer.encode("\U0001F600"), (Ids{4, 5, 6}));
   EXPECT_EQ(tokenizer.decode(Ids{4, 5, 6}), "\U0001F600");
   EXPECT_FALSE(tokenizer.covers_all_text());
@@ -246,7 +246,7 @@ TEST(Tokenizer, HostileTextTakesLinearWork) {
         "\xFF", "\xF0\x9F", "<|im_start", "\u0301\u0316"}) {
     std::uint64_t before = 0;
     for (const std::size_t size : {30000u, 120000u}) {
-      const Tokenizer tokenizer(test::qwen_like_spec());  // with an empty cache
+      const Tokenizer tokenizer(test::qwen_like_spec());  // its piece cache is empty
       std::string text;
       while (text.size() < size) text += unit;
       EncodeWork work;

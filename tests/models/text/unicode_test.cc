@@ -31,7 +31,7 @@ TEST(Unicode, ClassesOfCharacters) {
   for (const char32_t space : {U' ', U'\t', U'\v', U'\u0085', U'\u00A0', U'\u1680', U'\u2028', U'\u3000'}) {
     EXPECT_EQ(char_class(space), kSpace);
   }
-  EXPECT_EQ(char_class(U'\u180E'), kOther);  // was a space once
+  EXPECT_EQ(char_class(U'\u180E'), kOther);  // a space in older versions of Unicode
   EXPECT_EQ(char_class(U'\u200B'), kOther);
   EXPECT_EQ(char_class(U'\U0001F600'), kOther);
 }

@@ -1,4 +1,4 @@
-// The hand-written scanner against the regular expressions that it stands for.
+// The hand-written scanners compared with their regular expressions.
 
 #include "models/text/word_scanner.h"
 
@@ -55,8 +55,7 @@ std::vector<std::string> matched(const Regex& regex, std::string_view text) {
   return words;
 }
 
-// PCRE2 and utf8proc may know different versions of Unicode; only characters that they agree on can be
-// compared.
+// PCRE2 and utf8proc may have different versions of Unicode; only characters they agree on are compared.
 class Agreement {
  public:
   bool on(char32_t code_point) {
@@ -104,7 +103,7 @@ TEST(WordScanner, KnowsEveryCharacterAsPcre2Does) {
     if (code_point == 0xD800) code_point = 0xE000;
     disagreements += agreement.on(code_point) ? 0 : 1;
   }
-  // A version of Unicode adds a few thousand characters, most of them letters.
+  // A version of Unicode adds a few thousand characters, mostly letters.
   EXPECT_LT(disagreements, 20000u);
 }
 
