@@ -8,7 +8,7 @@
 // with the CPU's bits and rounded to bf16 when it is read; a row reads the stored values even for keys of its
 // own slice.
 //
-// Bits: Keys are visited in tiles of 64 anchored at position 0, in ascending order. Decode splits them into
+// Bits: keys are visited in tiles of 64 anchored at position 0, in ascending order. Decode splits them into
 // parts of kDecodeSplit positions that are combined in ascending order, so prefill and decode differ in bits.
 // For f32 rows both phases use one order and are bitwise identical.
 //
@@ -73,8 +73,8 @@ inline constexpr int kDecodeSplit = 256;
 
 template <class Row = Bf16>
 bool attention_supports(const AttentionShape& shape);
-/// Returns workspace bytes that are enough to prefill or decode `rows` rows in `tiles` tiles, for sequences
-/// of at most `longest` tokens.
+/// Returns the workspace bytes to prefill or decode `rows` rows in `tiles` tiles, for sequences of at most
+/// `longest` tokens.
 template <class Row = Bf16>
 std::size_t attention_workspace(const AttentionShape& shape, int rows, int tiles, int longest);
 

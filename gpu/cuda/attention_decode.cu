@@ -33,7 +33,6 @@ namespace {
 
 // -- preparing the row, and its gate
 
-/// Zeros the rows of q beyond the group.
 template <int kDim, int kRows>
 __device__ __forceinline__ void clear_rows(Bf16* q, int group) {
   constexpr int kChunks = kDim / 8;
@@ -49,7 +48,7 @@ __device__ __forceinline__ void clear_rows(Bf16* q, int group) {
 template <int kDim>
 __device__ __forceinline__ void ask_for_norms(const AttentionShape& shape, const AttentionPass<Bf16>& pass,
                                               int row) {
-  constexpr int kLine = 32;  // floats
+  constexpr int kLine = 32;
   const int at = static_cast<int>(threadIdx.x) * kLine;
   const auto ask = [](const float* line) { asm volatile("prefetch.global.L1 [%0];" ::"l"(line)); };
   if (at < shape.rope_pairs) {
@@ -108,7 +107,7 @@ __device__ __forceinline__ NewestRow newest_row(const AttentionShape& shape, con
   return {.key = place + shape.k_offset, .value = place + shape.v_offset};
 }
 
-/// Copies `present` prepared rows of q and zeros the rest.
+/// Copies prepared rows of q; rows from `present` on are zeroed.
 template <int kDim, int kRows>
 __device__ __forceinline__ void put_rows(Bf16* to, const Bf16* from, int present) {
   constexpr int kChunks = kDim / 8;
@@ -167,7 +166,6 @@ struct SplitOfRow {
     before = first - split * kDecodeSplit;
     count = min(kDecodeSplit, slice.stored + 1 - split * kDecodeSplit);
   }
-  /// Returns whether the split contains the row's own position.
   __device__ bool has_newest() const { return split == slice.stored / kDecodeSplit; }
   __device__ int pages() const { return (count + kGrid - 1) / kGrid; }
 };
@@ -181,7 +179,6 @@ struct SplitSums {
   float out[kWarpPairs][2][4] = {};                                         // unnormalized
   float highest[2];                                                         // max score of rows g and g + 8
 
-  /// Calls put(half, element, two values) for all values of the thread.
   template <class Put>
   __device__ void each_pair(const Put& put) const {
     const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -369,7 +366,7 @@ __device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim, kRing>& sha
         }
       }
     }
-    __syncthreads();  // all have read the tile
+    __syncthreads();
     begin_load(load + kRing);
   }
 }
@@ -392,7 +389,6 @@ struct Partial {
   int splits;       // max per row
 };
 
-/// Returns the number of splits that a row attends to.
 __device__ __forceinline__ int splits_of(const AttentionShape& shape, const BatchSlice& slice) {
   return slice.stored / kDecodeSplit + 1 - first_key(shape, slice.stored) / kDecodeSplit;
 }
@@ -546,13 +542,11 @@ __global__ void __launch_bounds__(kCombineThreads)
       narrow(shape.output_gate ? result * gate : result);
 }
 
-/// Returns the max number of splits of a row.
 int most_splits(const AttentionShape& shape, int longest) {
   const int all = (longest + kDecodeSplit - 1) / kDecodeSplit;
   return shape.window == 0 ? all : std::min(all, (shape.window + kDecodeSplit - 2) / kDecodeSplit + 1);
 }
 
-/// Returns the bytes of a row's partial results.
 std::size_t row_bytes(const AttentionShape& shape, int longest) {
   return static_cast<std::size_t>(shape.heads) * most_splits(shape, longest) *
          (static_cast<std::size_t>(shape.head_dim) * sizeof(float) + sizeof(float2));

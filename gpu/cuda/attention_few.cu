@@ -2,7 +2,7 @@
 //
 // Computes: the same as attend_tiles() (gpu/cuda/attention_prefill.cu), which would leave most SMs idle.
 //
-// Chosen when: tiles * heads <= 96, sequences of at least 2,048 tokens, no window, bf16 rows.
+// Chosen when: bf16 rows, tiles * heads <= 96, a sequence of at least 2,048 tokens in the batch, no window.
 //
 // Mapping: score_pages() computes q K^T of all pages in parallel, grid (4 pages, one or two heads with the
 // same KV head, tile). attend_strips() then walks the pages in ascending order, grid (strip of 32 or 64
@@ -13,6 +13,7 @@
 // workspace.
 //
 // Bits: those of attend_tiles(): the same additions in the same order.
+
 #include <algorithm>
 
 #include "gpu/cuda/attention_pages.cuh"
@@ -54,8 +55,8 @@ constexpr int kProgressFloats = kColumns / 2 + 4;
 
 struct TileOfRows {
   BatchSlice slice;
-  int first;      // row in the slice
-  int count;      // rows
+  int first;  // row in the slice
+  int count;
   int last_page;  // page of the tile itself
 
   __device__ TileOfRows(const Batch& batch, int index) : slice(batch.slices[batch.tiles[index].slice]) {
@@ -317,7 +318,6 @@ int pages_of(int longest) {
   return (longest + kGrid - 1) / kGrid;
 }
 
-/// Returns how many pages' scores are kept at once.
 int window_pages(const AttentionShape& shape, int tile_count, int longest) {
   const std::size_t page = static_cast<std::size_t>(tile_count) * shape.heads * kScoresOfPage;
   return std::min(pages_of(longest),

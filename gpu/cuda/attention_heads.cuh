@@ -59,7 +59,7 @@ __device__ __forceinline__ EightOfHead elements_at(const EightOfHead& head, int 
   }
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    const int from = (lane * 8 + i + distance) & 255;  // 32 lanes of eight elements
+    const int from = (lane * 8 + i + distance) & 255;
     const int place = (i + distance) & 7;
     float chosen = head.x[0];
 #pragma unroll

@@ -6,6 +6,7 @@
 // Chosen when: rows are f32, for prefill and decode. Mapping: grid (row, up to four query heads of one KV
 // head); the block is described in gpu/cuda/attention_precise_row.cuh. Bits: the order of additions depends
 // only on the row's position, so prefill and decode are bitwise identical.
+
 #include <cmath>
 
 #include "gpu/cuda/activations.cuh"
@@ -33,13 +34,13 @@ __global__ void __launch_bounds__(kPreciseThreads)
   const BatchSlice slice = batch.slices[slice_index];
   const int position = slice.stored + row - slice.first_row;
   const int group = shape.heads / shape.kv_heads;
-  const int parts = (group + kQueries - 1) / kQueries;  // per group
+  const int parts = (group + kQueries - 1) / kQueries;
   const int kv_head = static_cast<int>(blockIdx.y) / parts;
   const int first = static_cast<int>(blockIdx.y) % parts * kQueries;  // head in the group
   const int present = min(kQueries, group - first);
   const int head = kv_head * group + first;
 
-  const std::size_t place = (static_cast<std::size_t>(row) * shape.heads + head) * kDim;  // in q and out
+  const std::size_t place = (static_cast<std::size_t>(row) * shape.heads + head) * kDim;
   for (int i = static_cast<int>(threadIdx.x); i < kQueries * kDim; i += kPreciseThreads) {
     queries[i] = i < present * kDim ? q[place + i] : 0.0F;
   }

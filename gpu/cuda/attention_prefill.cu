@@ -12,6 +12,7 @@
 // Quantized pages are loaded into one buffer, alternating K and V, and dequantized into one tile.
 //
 // Bits: the order of additions depends only on the row's position.
+
 #include "gpu/cuda/attention_pages.cuh"
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_rows.cuh"

@@ -207,7 +207,6 @@ __global__ void __launch_bounds__(kKeepThreads)
   exported.slot = wanted;
   const auto* from = reinterpret_cast<const uint4*>(key_page<kElement>(shape, slice, tile.slice, made, page));
   auto* to = reinterpret_cast<uint4*>(key_page<kElement>(shape, exported, tile.slice, nullptr, page));
-  // 16-byte units of a row of one head
   const int chunks = shape.head_dim * kElement / static_cast<int>(sizeof(uint4));
   const int all = 2 * shape.kv_heads * kGrid * chunks;
   for (int i = static_cast<int>(threadIdx.x); i < all; i += kKeepThreads) to[i] = from[i];

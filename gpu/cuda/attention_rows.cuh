@@ -27,7 +27,7 @@ __device__ __forceinline__ void score_page(float (&s)[kKeyBlocks][4], std::uint3
     for (float& value : block) value = 0;
   }
 #pragma unroll
-  for (int i = 0; i < kDim / 16; ++i) {  // k = 16 per MMA
+  for (int i = 0; i < kDim / 16; ++i) {
     std::uint32_t a[4];
     load_matrices(a, q + i * 16 * sizeof(Bf16));
 #pragma unroll

@@ -12,6 +12,7 @@
 // page overlaps with P V of the previous page and with the other head.
 //
 // Bits: those of attend_tiles(): the same additions in the same order.
+
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_rows.cuh"
 #include "gpu/cuda/error.h"
@@ -55,7 +56,7 @@ constexpr int kWarpgroupBytes = static_cast<int>(sizeof(WarpgroupShared<kDim>)) 
 
 struct TileOfPair {
   BatchSlice slice;
-  int count;      // rows
+  int count;
   int last_page;  // page of the tile itself
   int row;        // first row in the batch
 
@@ -148,7 +149,6 @@ __device__ __forceinline__ void has_read(Barrier& barrier) {
   if (threadIdx.x % 32 == 0) barrier.arrive();
 }
 
-/// Barrier of warpgroup `which`.
 __device__ __forceinline__ void sync_warpgroup(int which) {
   if (which == 0) {
     asm volatile("bar.sync 1, %0;" ::"n"(kGroupThreads) : "memory");

@@ -1,4 +1,5 @@
 // Two launches: the outputs, which read the state in the slots, then the new state.
+
 #include "base/check.h"
 #include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/causal_conv.h"

@@ -2,7 +2,7 @@
 // Depthwise causal convolution over time, for the first channels of wider rows: gpu/kernels.h (CausalConv) is
 // the specification.
 //
-// Bits: One kernel serves prefill and decode and sums the taps in ascending order, so
+// Bits: one kernel serves prefill and decode and sums the taps in ascending order, so
 // the result does not depend on where a slice begins.
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // Kimi Delta Attention: gates and norms, and the sequential delta rule in f32.
 //
-// Computes: prepare_delta_heads() (L2 norms, decays, beta), the rule by gpu/cuda/scan.cuh (one thread group
-// per column of the state) or, for prefill, the chunked kernels of channel_delta_prefill.cu, and
-// gate_delta_heads() (norm and output gate). Bits: fixed by the shape and the choice between the two rules.
+// Computes: prepare_delta_heads() (L2 norms, decays, beta); the rule by gpu/cuda/scan.cuh or, for a prefill,
+// by the chunked kernels of channel_delta_prefill.cu; gate_delta_heads() (norm and output gate).
+
 #include "gpu/cuda/channel_delta.h"
 
 #include <cmath>

@@ -41,7 +41,7 @@ struct ChannelDeltaPass {
 };
 
 bool channel_delta_supports(const ChannelDeltaShape& shape);
-/// Returns workspace bytes that are enough to prefill or decode `rows` rows in `tiles` tiles.
+/// Returns the workspace bytes to prefill or decode `rows` rows in `tiles` tiles.
 std::size_t channel_delta_workspace(const ChannelDeltaShape& shape, int rows, int tiles);
 
 /// Writes out and updates the state in the slots.

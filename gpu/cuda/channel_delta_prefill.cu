@@ -69,15 +69,14 @@ struct KdaSpace {
 constexpr int kKdaThreads = 256;
 constexpr int kKdaWarps = kKdaThreads / 32;
 constexpr int kPairs = 120;  // elements j < i of a diagonal block
-constexpr int kMostPairs = (4 * kPairs + kKdaThreads - 1) / kKdaThreads;  // per thread
-constexpr int kDiagonalRow = 17;                                          // floats
+constexpr int kMostPairs = (4 * kPairs + kKdaThreads - 1) / kKdaThreads;
+constexpr int kDiagonalRow = 17;
 
 /// Shared memory: a slice of channels of k, q and G [64, slice] f32; after all slices L^T, T and the scratch
 /// buffer of the inverse.
 template <int kDim>
 struct KdaMemory {
   static constexpr int kSlice = kDim < 32 ? kDim : 32;
-  // floats; padded so that eight rows of 16 bytes hit every bank once
   static constexpr int kRow = kSlice + 4;
   static constexpr int kSliceFloats = 64 * kRow;
   static constexpr int kSolveFloats = 64 * kLRow + 64 * kTRow + kProductFloats;
@@ -106,7 +105,6 @@ __device__ inline int2 pair_of(int index) {
   return place < n ? make_int2(n, place) : make_int2(16 - n, place - n);
 }
 
-/// Loads k, q and G of a slice of channels.
 template <int kDim>
 __device__ inline void load_slice(const ChannelDeltaPass& pass, const KdaRows& rows, int row_size, int column,
                                   float* memory) {
@@ -287,7 +285,6 @@ struct KdaSums {
         column_block(warp - row_block * (row_block - 1) / 2),
         own_row(static_cast<int>(threadIdx.x) - (kKdaThreads - 64)) {}
 
-  /// Calls use(n, i, j) for all pairs of this thread.
   template <class Use>
   __device__ void for_pairs(const Use& use) const {
 #pragma unroll
@@ -407,7 +404,7 @@ constexpr int kKdaScanThreads = 256;
 /// Shared memory: split operands, high rows before low rows: S [head_dim, columns], R and V' [64, columns].
 template <int kDim, int kColumns>
 struct KdaScanMemory {
-  static constexpr int kRow = kColumns * 2 + 16;  // padded so that eight rows of 16 bytes hit every bank once
+  static constexpr int kRow = kColumns * 2 + 16;
   static constexpr int kS = 0;
   static constexpr int kR = kS + 2 * kDim * kRow;
   static constexpr int kNew = kR + 128 * kRow;
@@ -421,7 +418,7 @@ struct KdaStrip {
   using Chunk = KdaChunk<kDim>;
   static constexpr int kRow = Memory::kRow;
   static constexpr int kSteps = kDim / 16;
-  static constexpr int kTiles = kColumns / 16;  // C fragments of a warp in its 16 rows
+  static constexpr int kTiles = kColumns / 16;
   static constexpr int kAhead = kSteps < 2 ? kSteps : 2;
   using State = float[kColumns / 8][4];
   using Part = float[kTiles][4];  // of X, V' or O
@@ -431,7 +428,6 @@ struct KdaStrip {
     SplitFragment k;
     SplitFragment q;
   };
-  /// A chunk's inputs from the activations.
   struct Inputs {
     float2 v[kTiles][2];
     float beta[2];
@@ -441,14 +437,14 @@ struct KdaStrip {
   const ChannelDeltaPass& pass;
   BatchSlice slice;
   int head;
-  int first_column;  // of the strip, in the head
+  int first_column;
   std::byte* memory;
   std::uint32_t memory_at;
   int warp, lane;
   int r, p;       // in a C fragment: rows r and r + 8, columns p and p + 1
   int row_block;  // warps w and w + 4 share a scheduler and together have 5 blocks of T and P
-  int row;        // 16 row_block + r
-  int column;     // in the strip
+  int row;
+  int column;
 
   __device__ KdaStrip(const KdaSpace& in_space, const ChannelDeltaPass& in_pass, const BatchSlice& of,
                       std::byte* shared)
@@ -572,7 +568,7 @@ struct KdaStrip {
       Keys& now = keys[step % kAhead];
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
-        std::uint32_t b[4];  // high b0, high b1, low b0, low b1
+        std::uint32_t b[4];
         load_transposed(b, s_at + step * 16 * kRow + t * 16);
         multiply_add(x[t], now.k.high, b[0], b[1]);
         multiply_add(o[t], now.q.high, b[0], b[1]);
@@ -631,7 +627,7 @@ struct KdaStrip {
     for (int step = 0; step < 4; ++step) {
 #pragma unroll
       for (int t = 0; t < kColumns / 8; ++t) {
-        std::uint32_t b[4];  // high b0, high b1, low b0, low b1
+        std::uint32_t b[4];
         load_transposed(b, operand_at(Memory::kNew, 64) + step * 16 * kRow + t * 16);
         multiply_add(s[t], fades[step].high, b[0], b[1]);
         multiply_add(s[t], fades[step].high, b[2], b[3]);

@@ -1,5 +1,6 @@
 // Dispatch of decode GEMMs with bf16 weights: wgmma, persistent, tiled, or the small-m kernel instantiated
 // here (gpu/cuda/decode_skinny.cuh). All are bitwise identical.
+
 #include "gpu/cuda/decode_bf16.cuh"
 #include "gpu/cuda/decode_gemm.h"
 

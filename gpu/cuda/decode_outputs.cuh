@@ -102,7 +102,7 @@ struct GatedOutput {
   }
 };
 
-/// Writes the deferred-norm input for one residual element, `column` of its row and `place` of all. The eight
+/// Writes the deferred-norm input for one residual element: `column` of its row, at offset `place`. The eight
 /// lanes of an aligned group of columns add their squares by butterfly shuffles.
 __device__ __forceinline__ void leave_element(const NextRows& next, std::size_t place, int column,
                                               float value) {

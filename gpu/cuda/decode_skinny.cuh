@@ -4,16 +4,17 @@
 // Computes: y = x W^T for bf16 x [m, columns] or f32 rows with a fused RMSNorm, W in any format, f32
 // accumulators, epilogues of gpu/cuda/decode_outputs.cuh.
 //
-// Chosen when: m <= 8, or 9 to 16 rows and 3,072 to 8,448 outputs (two_tiles_suit()), or a format or shape
-// for which the tiled GEMM is slower. The outputs per block (8, 16, 32) are chosen so that every SM of an
-// H200 (132 SMs) gets a block.
+// Chosen when: m <= 8; 9 to 16 rows and 3,072 to 8,448 outputs (bf16 weights, blocks of 16 rows); or fewer
+// than 5,760 outputs and m <= 16 (m <= 64 with a gate, any m before compute capability 9.0). Also grouped
+// GEMMs of experts with tiles of 8 rows. Blocks have 8, 16 or 32 outputs, so that every SM of an H200 (132
+// SMs) gets one.
 //
 // Mapping: grid (outputs / Ring::kOutputs, row tiles of 8 or 16). A block has 8 warps; warp w computes chain
 // w of all its outputs (split-K inside the block). Each weight is read once per row tile.
 //
 // Pipeline: each warp has its own ring of weight chunks, filled before the PDL wait, so loads overlap the
-// previous kernel. Fragments of x are read directly from global memory. At the end the chains are reduced
-// through shared memory.
+// previous kernel. Fragments of x are read from global memory. At the end the chains are reduced through
+// shared memory.
 //
 // Bits: those of gpu/cuda/decode_product.cuh.
 //
@@ -98,7 +99,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int g = lane / 4;  // row of W and of x in a tile
-  const int t = lane % 4;  // thread of the four that share a row
+  const int t = lane % 4;
   const int block = static_cast<int>(blockIdx.x);
   const int chunks = (columns + kChunk - 1) / kChunk;
 

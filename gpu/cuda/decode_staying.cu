@@ -11,6 +11,7 @@
 // so no load is awaited by all warps; the block synchronizes twice per tile to reduce the chains.
 //
 // Bits: those of gpu/cuda/decode_product.cuh.
+
 #include "gpu/cuda/decode_gemm.h"
 
 #include "gpu/cuda/decode_bf16.cuh"

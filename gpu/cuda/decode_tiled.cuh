@@ -178,7 +178,6 @@ template <int kShare>
 struct SharedSums {
   static constexpr int kBytes = kChains * kTiledOutputs * kShare * static_cast<int>(sizeof(float));
 
-  /// Offset in float4.
   __device__ static int place(int chain, int tile, int row, int g) {
     return ((chain * kTiles + tile) * (kShare / 2) + row / 2) * 8 + g;
   }
@@ -278,8 +277,8 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
 
   if constexpr (kRanks == 1) {
     wait_for_copies<0>();
-    __syncthreads();                                   // no warp reads the ring
-    auto* partial = reinterpret_cast<float*>(memory);  // [rows][outputs]
+    __syncthreads();  // no warp reads the ring
+    auto* partial = reinterpret_cast<float*>(memory);
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
       put_sums<kTiledPitch>(totals[i], partial + 8 * (first_tile + i) * kTiledPitch + kOutputs * tile, lane);

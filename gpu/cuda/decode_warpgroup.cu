@@ -12,6 +12,7 @@
 // (operand B) is stored 128-byte swizzled, with k in the permuted order of the weight fragments.
 //
 // Bits: those of gpu/cuda/decode_product.cuh: one block computes all chains in turn.
+
 #include "gpu/cuda/decode_gemm.h"
 
 #ifdef REPRISE_WARPGROUPS

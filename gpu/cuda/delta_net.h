@@ -46,7 +46,7 @@ struct DeltaNetPass {
 };
 
 bool delta_net_supports(const DeltaNetShape& shape);
-/// Returns workspace bytes that are enough to prefill or decode `rows` rows of Row in `tiles` tiles.
+/// Returns the workspace bytes to prefill or decode `rows` rows of Row in `tiles` tiles.
 template <class Row = Bf16>
 std::size_t delta_net_workspace(const DeltaNetShape& shape, int rows, int tiles);
 template <>

@@ -50,9 +50,8 @@ template <int kKeyDim, class Use>
 __device__ inline void multiply_two_blocks(std::uint32_t rows, std::uint32_t keys, int row_block,
                                            int column_block, int lane, const Use& use) {
   constexpr int kRow = kPaddedKeyRow<kKeyDim>;
-  // A: lanes 0-15 rows 0-15 of elements 0-7, lanes 16-31 the same rows of elements 8-15.
+  // ldmatrix addresses as in multiply_lower().
   const std::uint32_t a_at = rows + (16 * row_block + (lane & 15)) * kRow + (lane >> 4) * 16;
-  // B is keys^T: lanes 0-7 keys 0-7 of elements 0-7, 8-15 of elements 8-15; 16-31 keys 8-15 likewise.
   const std::uint32_t b_at =
       keys + (16 * column_block + (lane & 7) + (lane >> 4) * 8) * kRow + ((lane >> 3) & 1) * 16;
   float dot[2][2][4] = {};
@@ -103,7 +102,7 @@ __global__ void __launch_bounds__(kMatrixThreads) chunk_matrices(DeltaNetSizes s
   let_next_begin();
   const std::uint32_t q_at = shared_address(memory);
   const std::uint32_t k_at = q_at + kLBytes;
-  constexpr int kPieces = kKeyDim / 8;  // 16-byte units of a row
+  constexpr int kPieces = kKeyDim / 8;
 #pragma unroll
   for (int i = thread; i < 64 * kPieces; i += kMatrixThreads) {
     const int to = i / kPieces * kRow + i % kPieces * 16;
@@ -283,7 +282,7 @@ struct TriangleRow {
     if constexpr (!kEarly) {
       multiply_triangle<kRow, kTiles>(sum, from, row_block, operand_at);
     } else {
-      std::uint32_t b[4][kTiles][4];  // high b0, high b1, low b0, low b1
+      std::uint32_t b[4][kTiles][4];
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
 #pragma unroll
@@ -311,7 +310,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     scan_chunks(DeltaNetSizes sizes, Batch batch, SlotExports exports, PrefillSpace space) {
   using Memory = ScanMemory<kKeyDim, kColumns, kStages>;
   constexpr int kRow = Memory::kRow;
-  constexpr int kTiles = kColumns / 16;  // C fragments of a warp in its 16 rows
+  constexpr int kTiles = kColumns / 16;
   constexpr bool kNarrow = Memory::kNarrow;
   extern __shared__ __align__(16) std::byte scan_memory[];
 
@@ -328,10 +327,10 @@ __global__ void __launch_bounds__(kScanThreads, 1)
   const int lane = static_cast<int>(threadIdx.x) % 32;
   // warps w and w + 4 share a scheduler and together have 5 blocks
   const int row_block = warp < 4 ? warp : 7 - warp;
-  const int column = warp / 4 * kTiles * 8;  // in the strip
+  const int column = warp / 4 * kTiles * 8;
   const int r = lane / 4;
   const int p = 2 * (lane % 4);
-  const int row = 16 * row_block + r;  // and row + 8
+  const int row = 16 * row_block + r;
 
   const std::uint32_t memory = shared_address(scan_memory);
   // Lanes of A: rows 0-15 of elements 0-7, then of elements 8-15.
@@ -417,7 +416,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
       load_matrices(q, stage_at + Memory::kQ + a_lane + step * 32);
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
-        std::uint32_t b[4];  // high b0, high b1, low b0, low b1
+        std::uint32_t b[4];
         load_transposed(b, memory + Memory::kS + state_lane + step * 16 * kRow + (column + 8 * t) * 2);
         multiply_add(x[t], k, b[0], b[1]);
         multiply_add(o[t], q, b[0], b[1]);

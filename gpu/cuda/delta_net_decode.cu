@@ -88,7 +88,6 @@ __device__ inline float output_gate(const DeltaNetSizes& sizes, const DeltaNetWe
          quick_silu_of(widen_pair(row[sizes.channels + head * sizes.value_dim + element]).x);
 }
 
-/// Returns 1 / L2 norm.
 __device__ inline float unit_factor(float squares) {
   return 1.0F / sqrtf(squares + kUnitEps);
 }
@@ -145,7 +144,7 @@ __global__ void __launch_bounds__(Share<kGroup>::kThreads)
   __shared__ HeadGates of_head;
   __shared__ float4 recalled[kParts][Of::kLanes];  // partial sums of m
   __shared__ float4 answered[kParts][Of::kLanes];  // partial sums of n
-  __shared__ float4 changes[Of::kLanes];           // d
+  __shared__ float4 changes[Of::kLanes];
   __shared__ float squares[kDim / 4];  // sums of squares of outputs, written by all blocks of the value head
 
   const auto cluster = cooperative_groups::this_cluster();
@@ -156,7 +155,7 @@ __global__ void __launch_bounds__(Share<kGroup>::kThreads)
   const BatchSlice slice = batch.slices[blockIdx.y];
   const int thread = static_cast<int>(threadIdx.x);
   const int part = thread / Of::kLanes;
-  const int lane = thread % Of::kLanes;  // four columns
+  const int lane = thread % Of::kLanes;
   const int first_column = slice_of_head * Of::kColumns;
   const Bf16* row = pass.projected + static_cast<std::size_t>(slice.first_row) * pass.stride;
 
@@ -287,7 +286,7 @@ void delta_net_decode_in_clusters(const DeltaNetShape& shape, const DeltaNetWeig
   }
 }
 
-// decode_token()
+// -- decode_token()
 
 constexpr int kDecodeThreads = 512;
 constexpr int kDecodeWarps = kDecodeThreads / 32;
@@ -309,7 +308,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
   __shared__ HeadGates of_heads[kLargestGroup];
   __shared__ __align__(16) float4 recalled[kDecodeWarps][32];  // partial sums of m, before k is normalized
   __shared__ __align__(16) float4 answered[kDecodeWarps][32];  // partial sums of n, before q is normalized
-  __shared__ __align__(16) float4 changes[32];                 // d
+  __shared__ __align__(16) float4 changes[32];
 
   const int key_head = static_cast<int>(blockIdx.x);
   const BatchSlice slice = batch.slices[blockIdx.y];

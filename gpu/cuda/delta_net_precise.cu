@@ -3,6 +3,7 @@
 // Computes: convolution (gpu/cuda/causal_conv.h), L2 norms and gates, the sequential delta rule
 // (gpu/cuda/scan.cuh) and the gated norm, all in f32. Chosen when: rows are f32. Bits: prefill and decode use
 // the same kernels, so they do not depend on where a slice begins nor on the phase.
+
 #include <cmath>
 
 #include "base/check.h"

@@ -1,3 +1,6 @@
+// Copies with checksums: a persistent grid walks the chunks of up to kMostCopies copies. A block sums its
+// words' mixes and adds them with integer atomics, whose order does not matter.
+
 #include "gpu/cuda/device_memory.h"
 
 #include <cuda_runtime.h>

@@ -46,12 +46,12 @@ class Arena {
   ArenaMap map_;
 };
 
-/// Copies blocks and computes checksums and float statistics of them (gpu/block_memory.h), several copies per
-/// launch.
+/// Copies blocks and computes their checksum and whether all their f32 are finite (gpu/block_memory.h),
+/// several copies per launch.
 ///
 /// The checksum is the wrapping sum over all 64-bit words of a mix of the word and its index. Integer
-/// addition is associative, so the sum does not depend on the number of SMs, and one changed word always
-/// changes it. It differs from the host's checksum.
+/// addition is associative, so the sum does not depend on the number of SMs; one changed word always changes
+/// it. It differs from the host's checksum.
 ///
 /// Threading: a CheckedCopier serves one stream, one launch at a time.
 class CheckedCopier {

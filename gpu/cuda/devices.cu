@@ -1,4 +1,5 @@
 // gpu/devices.h on the CUDA runtime.
+
 #include <cuda_runtime_api.h>
 
 #include <cstddef>

@@ -1,3 +1,6 @@
+// Embedding lookup for bf16 tables, a block per row; optionally with the deferred norm of the first GEMM and
+// the RoPE tables.
+
 #include "gpu/cuda/embedding.h"
 
 #include "base/check.h"

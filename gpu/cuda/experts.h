@@ -5,7 +5,7 @@
 // A routed row ("place") is a (row, expert) pair. Routed rows are sorted by expert, then by row, and cut into
 // tiles of one expert, so that each block of a grouped GEMM reads the weights of one expert.
 //
-// Bits: A row's routing, its GEMMs (gpu/cuda/decode_product.cuh) and its sum over experts in ascending order
+// Bits: a row's routing, its GEMMs (gpu/cuda/decode_product.cuh) and its sum over experts in ascending order
 // depend on that row alone; no float atomics.
 
 #include "gpu/cuda/batch.h"
@@ -107,7 +107,7 @@ struct SharedExpert {
 };
 
 /// Operands of a row's sum. The order is: its experts' outputs (for zero experts the row `zero`), the shared
-/// expert's output, then y's old value. Row: Bf16 or float.
+/// expert's output, then y's old value.
 template <class Row>
 struct ExpertSum {
   const float* outputs;  // [places, size]

@@ -101,7 +101,7 @@ struct DeviceFormat {
 };
 
 extern const DeviceFormat kBf16OnDevice;
-// Quantised weights keep the size that they have in files (gpu/cuda/quants/formats.cuh).
+// Quantized weights keep their size in the file (gpu/cuda/quants/formats.cuh).
 extern const DeviceFormat kQ8_0OnDevice;
 extern const DeviceFormat kQ4_0OnDevice;
 extern const DeviceFormat kQ4_KOnDevice;
@@ -110,15 +110,15 @@ extern const DeviceFormat kQ6_KOnDevice;
 extern const DeviceFormat kIQ4_XSOnDevice;
 extern const DeviceFormat kF8OnDevice;
 
-/// How a checkpoint's format comes to the GPU.
+/// How weights of a file format are brought to the GPU.
 struct DeviceUpload {
   const WeightFormat* stored;
   const DeviceFormat* kept;
-  /// The weight as rows of bf16, on the host. Null: its bytes go to the GPU as they are.
+  /// Converts the weight to row-major bf16 on the host. Null: the bytes are copied unchanged.
   void (*convert)(const WeightView& weight, std::byte* to);
 };
 
-/// Null: there is no product with it on a GPU.
+/// Returns null if the format cannot be used on a GPU.
 const DeviceUpload* find_upload(const WeightFormat& stored);
 
 }  // namespace reprise::gpu::cuda

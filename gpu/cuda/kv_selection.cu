@@ -42,7 +42,6 @@ struct ScoreShared {
   alignas(16) float queries[kSpan][kQueryStride];
 };
 
-/// The work of a block.
 struct Square {
   int page;
   int head;

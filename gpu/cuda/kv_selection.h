@@ -4,9 +4,9 @@
 // specification.
 //
 //   remember_queries()   during prefill: saves the queries of the last tokens, after norm and RoPE, in a ring
-//   score_places()       sums the softmax probabilities of those queries over the prompt, pools them per query
-//                        head, and sums over the heads that share a KV head
-//   choose_places()      selects the first `sinks` entries, the highest scores after them and the last `window`
+//   score_places()       sums the softmax probabilities of those queries over the prompt, pools them per
+//                        query head, and sums over the heads that share a KV head
+//   choose_places()      selects the first `sinks` entries, the highest scores after them, the last `window`
 //   gather_places()      copies K and V of the selected entries, as bytes, into other pages
 //
 // Bits: queries and keys are bf16 (keys as stored), products and sums f32. The order of every sum depends

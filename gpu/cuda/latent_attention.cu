@@ -124,7 +124,6 @@ struct LatentPartial {
   int first_slice;
 };
 
-/// A block's work.
 struct LatentBlock {
   BatchSlice slice;
   const Bf16* queries;  // rows `stride` apart
@@ -206,7 +205,7 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
   float* to_scores = scores + (first_row + lane / 4) * kScoreStride + share * 8 + lane % 4 * 2;
   const float* from_scores = scores + (first_row + lane / 4) * kScoreStride + lane % 4 * 2;
 
-  float out[2 * kColumnPairs][4] = {};  // C fragments
+  float out[2 * kColumnPairs][4] = {};
   float highest[2] = {tiles::kMinusInfinity, tiles::kMinusInfinity};
   float weight[2] = {0.0F, 0.0F};
   for (int key = own.first_key; key < own.end_key; key += kLatents) {
@@ -347,7 +346,6 @@ int latent_splits(int longest) {
   return (longest + kDecodeSplit - 1) / kDecodeSplit;
 }
 
-/// Returns the bytes of a row's partial results.
 std::size_t latent_row_bytes(const LatentShape& shape, int longest) {
   return static_cast<std::size_t>(shape.heads) * latent_splits(longest) *
          (static_cast<std::size_t>(shape.rank) * sizeof(float) + sizeof(float2));

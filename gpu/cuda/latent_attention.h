@@ -5,7 +5,7 @@
 // bf16 rows use bf16 MMA with f32 accumulators; f32 rows are computed in f32 throughout. The per-head
 // projections before and after it are in gpu/cuda/small_products.h.
 //
-// Bits: Keys are visited in steps of 32 anchored at position 0, in ascending order; decode splits them into
+// Bits: keys are visited in steps of 32 anchored at position 0, in ascending order; decode splits them into
 // parts of kDecodeSplit positions that are combined in ascending order. For f32 rows prefill and decode use
 // one order.
 
@@ -52,8 +52,8 @@ struct LatentPass {
 
 template <class Row = Bf16>
 bool latent_supports(const LatentShape& shape);
-/// Returns workspace bytes that are enough to prefill or decode `rows` rows in `tiles` tiles, for sequences
-/// of at most `longest` tokens.
+/// Returns the workspace bytes to prefill or decode `rows` rows in `tiles` tiles, for sequences of at most
+/// `longest` tokens.
 template <class Row = Bf16>
 std::size_t latent_workspace(const LatentShape& shape, int rows, int tiles, int longest);
 

@@ -75,7 +75,7 @@ template <int kState, int kColumns>
 struct SsdMemory {
   static constexpr bool kOnePlace = kState > 128;
   static constexpr int kKeyRow = kPaddedKeyRow<kState>;
-  static constexpr int kRow = kColumns * 2 + 16;  // padded so that eight rows of 16 bytes hit every bank once
+  static constexpr int kRow = kColumns * 2 + 16;
   static constexpr int kC = 0;
   static constexpr int kB = kOnePlace ? kC : kC + 64 * kKeyRow;
   // Two stages of the rest, for even and odd chunks:
@@ -106,7 +106,7 @@ template <int kState, int kColumns>
 struct SsdStrip {
   using Memory = SsdMemory<kState, kColumns>;
   static constexpr int kRow = Memory::kRow;
-  static constexpr int kTiles = kColumns / 16;  // C fragments of a warp in its 16 rows
+  static constexpr int kTiles = kColumns / 16;
   static constexpr int kStateBlocks = kState > 128 ? kState / 128 : 1;  // blocks of 16 rows of S per warp
   using State = float[kStateBlocks][kColumns / 8][4];
 
@@ -114,14 +114,14 @@ struct SsdStrip {
   const SsdPass<Bf16>& pass;
   BatchSlice slice;
   int head;
-  int first_column;  // of the strip, in the head
+  int first_column;
   std::byte* memory;
   std::uint32_t memory_at;
   int warp, lane;
   int r, p;       // in a C fragment: rows r and r + 8, columns p and p + 1
   int row_block;  // warps w and w + 4 share a scheduler and together have 5 blocks of M
-  int row;        // 16 row_block + r
-  int column;     // in the strip
+  int row;
+  int column;
 
   __device__ SsdStrip(const SsdSpace& in_space, const SsdPass<Bf16>& in_pass, const BatchSlice& of,
                       std::byte* shared)
@@ -237,7 +237,7 @@ struct SsdStrip {
       load_matrices(c, c_at + step * 32);
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
-        std::uint32_t b[4];  // high b0, high b1, low b0, low b1
+        std::uint32_t b[4];
         load_transposed(b, s_at + step * 16 * kRow + t * 16);
         multiply_add(o[t], c, b[0], b[1]);
         multiply_add(o[t], c, b[2], b[3]);
@@ -332,7 +332,7 @@ struct SsdStrip {
         load_transposed(b, b_at + block * 256 + step * 16 * Memory::kKeyRow);
 #pragma unroll
         for (int t = 0; t < kColumns / 8; ++t) {
-          std::uint32_t faded[4];  // high b0, high b1, low b0, low b1
+          std::uint32_t faded[4];
           load_transposed(faded, faded_at + step * 16 * kRow + t * 16);
           multiply_add(s[block][t], b, faded[0], faded[1]);
           multiply_add(s[block][t], b, faded[2], faded[3]);
@@ -406,7 +406,7 @@ __global__ void __launch_bounds__(kSsdScanThreads, 1)
   strip.store_state(s, strip.slice.slot);
 }
 
-// prepare_ssd_chunks()
+// -- prepare_ssd_chunks()
 
 constexpr int kPrepareThreads = 128;
 constexpr int kPrepareWarps = kPrepareThreads / 32;
@@ -514,9 +514,9 @@ std::size_t round_up(std::size_t bytes) {
 
 /// Sizes of the workspace's parts.
 struct SpaceBytes {
-  std::size_t keys;  // B, and the same for C
+  std::size_t keys;  // B; C has the same
   std::size_t products;
-  std::size_t steps;  // dt, and the same for sums
+  std::size_t steps;  // dt; sums has the same
 
   SpaceBytes(const SsdShape& shape, int tiles) {
     const std::size_t groups = static_cast<std::size_t>(tiles) * static_cast<std::size_t>(shape.groups);
@@ -582,7 +582,6 @@ bool ssd_suits_chunks(const SsdShape& shape) {
          shape.head_dim % 16 == 0 && shape.head_dim <= 128 && shape.state_offset % 16 == 0;
 }
 
-/// Returns the workspace bytes for `tiles` tiles.
 std::size_t ssd_chunks_workspace(const SsdShape& shape, int tiles) {
   const SpaceBytes bytes(shape, tiles);
   return 2 * bytes.keys + bytes.products + 2 * bytes.steps;

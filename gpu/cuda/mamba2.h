@@ -42,7 +42,7 @@ struct SsdPass {
 };
 
 bool ssd_supports(const SsdShape& shape);
-/// Returns workspace bytes that are enough to prefill or decode `rows` rows in `tiles` tiles.
+/// Returns the workspace bytes to prefill or decode `rows` rows in `tiles` tiles.
 std::size_t ssd_workspace(const SsdShape& shape, int rows, int tiles);
 
 /// Writes out and updates the state in the slots.

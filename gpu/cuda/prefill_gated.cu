@@ -3,8 +3,9 @@
 // Computes: y bf16 = act(factor * gate) * up, where gate | up = x W^T, bf16 x and W; bitwise as gate_rows()
 // of the rounded GEMM.
 //
-// Chosen when: padded m <= 512, outputs a multiple of 16, columns a multiple of 8, and at most 16 Mi weights;
-// larger ones are as fast with cuBLASLt.
+// Chosen when: padded m <= 512, outputs a multiple of 16, columns a multiple of 8, at most 16 Mi weights
+// (larger ones are as fast with cuBLASLt), and PrefillGemm::admit() has found it bitwise identical to
+// cuBLASLt.
 //
 // Mapping: persistent clusters walk tiles, rows first. A tile is 128 rows by 128 rows of W (64 gates and
 // their 64 ups), or 64 by 64 if the large tiles would occupy less than half of the SMs. Two blocks of a
@@ -16,6 +17,7 @@
 // stream has written them.
 //
 // Bits: an output is one wgmma chain in ascending k, for every m and tile.
+
 #include "gpu/cuda/prefill_products.h"
 
 #include <algorithm>
@@ -54,7 +56,7 @@ struct GatedWork {
   bool weights_stay;  // not written by the stream: may be read before the PDL wait
   int cluster;        // blocks of a cluster
   int row_clusters;   // row tiles / cluster, rounded up
-  int tiles;          // tiles of one block per cluster, over all clusters
+  int tiles;          // tiles per cluster rank: row_clusters times the output tiles
 
   __device__ int stages() const { return (columns + kPanelColumns - 1) / kPanelColumns; }
 };

@@ -14,6 +14,7 @@
 //
 // Bits: independent of m and of the tile. A half is one wgmma chain in ascending k, and the addition of two
 // halves is commutative.
+
 #include "gpu/cuda/prefill_products.h"
 
 #include "base/check.h"
@@ -121,7 +122,6 @@ class LaneOutputs {
                2 * (static_cast<int>(threadIdx.x) % 4)),
         below_(8 * static_cast<std::size_t>(work.outputs)),
         has_{row < work.m, row + 8 < work.m} {}
-  /// Loads the old values of y.
   __device__ __forceinline__ void read() {
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {

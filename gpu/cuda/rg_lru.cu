@@ -1,5 +1,6 @@
 // RG-LRU. Decode has three launches: gates of all tokens in parallel; h, one thread per channel; the output
 // gate. Prefill is a rule of gpu/cuda/scan_tiles.cuh.
+
 #include "gpu/cuda/rg_lru.h"
 
 #include "base/check.h"

@@ -1,3 +1,6 @@
+// Row-wise kernels (gpu/cuda/rows.h). Mapping: a block per row or per part of a row; bf16 RMSNorms of a
+// multiple of 128 elements have a warp per row. Bits: the order of every sum depends only on the row size.
+
 #include "gpu/cuda/rows.h"
 
 #include "base/check.h"

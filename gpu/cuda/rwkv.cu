@@ -1,3 +1,9 @@
+// RWKV-7 kernels (gpu/cuda/rwkv.h).
+//
+// Computes: token shift, activations of the low-rank pairs, and WKV: gates (prepare_wkv_heads), the
+// recurrence by gpu/cuda/scan.cuh, and norm, bonus and gate (finish_wkv_heads). Mapping: a thread per
+// element, or a warp per head and row. Bits: prefill and decode use the same kernels.
+
 #include "gpu/cuda/rwkv.h"
 
 #include "gpu/cuda/activations.cuh"
@@ -68,7 +74,7 @@ __global__ void __launch_bounds__(32 * kWkvWarps)
   const int item = static_cast<int>(blockIdx.x) * kWkvWarps + static_cast<int>(threadIdx.x) / 32;
   if (item >= rows * shape.heads) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int of_head = item % shape.heads * shape.head_dim;  // offset in a weight vector
+  const int of_head = item % shape.heads * shape.head_dim;
   const auto first = static_cast<std::size_t>(item) * shape.head_dim;
   float squares = 0.0F;
   for (int i = lane; i < shape.head_dim; i += 32) {

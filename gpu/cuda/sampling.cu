@@ -1,8 +1,9 @@
 // Samples the token of one row with a block of threads.
 //
-// Candidates are the tokens with a probability above 0. Their order is determined only as far as needed: a
-// histogram over buckets of the exponent shows in which bucket a running sum passes a threshold; a bucket too
-// large for the sort buffer is narrowed by digits of the logit's bits; the rest is sorted.
+// Candidates are the tokens with a probability above 0 (unnormalized, the largest is 1). Their order is
+// determined only as far as needed: a histogram over buckets of the exponent shows in which bucket a running
+// sum passes a threshold; a bucket too large for the sort buffer is narrowed by digits of the logit's bits;
+// the rest is sorted.
 //
 // All threads of the block must call each function together, unless it says otherwise.
 

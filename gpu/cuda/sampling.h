@@ -1,10 +1,11 @@
 #pragma once
 // Samples the next token of every row of a batch on the GPU: steps 1 to 9 of models/sampling/sampler.h.
 //
-// Bits: probabilities are bitwise those of models/sampling/softmax.h. They are summed as integers, floor(w *
-// 2^44), so the order of additions does not matter and a row's token depends only on its logits and
-// parameters. Probabilities below 2^-44 of the largest are dropped. If the random number falls within about
-// 1e-7 of the edge between two tokens, the host's sampler, which sums doubles, may choose the other one.
+// Bits: probabilities (unnormalized, the largest is 1) are bitwise those of models/sampling/softmax.h. They
+// are summed as integers, floor(p * 2^44), so the order of additions does not matter and a row's token
+// depends only on its logits and parameters. Those below 2^-44 are dropped. If the random number falls within
+// about 1e-7 of the edge between two tokens, the host's sampler, which sums doubles, may choose the other
+// one.
 //
 // Several blocks search for a row's maximum, which is all that a greedy row needs. Then one block reads the
 // row once for a histogram and once more to sort the tokens near the cut of the filters or of the draw. A row

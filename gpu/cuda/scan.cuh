@@ -2,7 +2,7 @@
 // Sequential scan: a recurrence over the rows of slices, token by token.
 //
 // Bits: one kernel per rule serves prefill and decode, so they depend neither on where a slice begins nor on
-// the phase. Rules that also have a tiled form (gpu/cuda/scan_tiles.cuh) use this one for decode only.
+// the phase. Rules with a tiled form (gpu/cuda/scan_tiles.cuh) use this one where that form does not apply.
 //
 // Mapping: the state consists of independent columns of `size` elements (a channel of Mamba-1; a column of a
 // head's matrix in Mamba-2 and RWKV-7). A warp has 8 columns with 4 lanes each: lane 8 p + c holds elements
@@ -19,7 +19,7 @@
 //   template <int kNumbers> void step(const Fixed<kNumbers>&, const Input&, const ScanLane&,
 //                                     float (&s)[kNumbers]) const
 // step() is called by whole warps and writes outputs only if ScanLane::writes(). Elements from `size` on are
-// zero and must stay zero.
+// and stay zero.
 
 #include "base/check.h"
 #include "gpu/cuda/batch.h"

@@ -2,19 +2,19 @@
 // Tiled scan for prefill: a diagonal recurrence h = decay h + input over all tiles of 64 rows in parallel.
 // The effect of a tile on the state is a decay and an addend, which do not depend on the state:
 //   sum_tiles    each tile from zero: its end state and its total decay
-//   carry_tiles  per slice, tile after tile: h = total decay * h + end state; stores each tile's initial state
+//   carry_tiles  per slice, tile after tile: h = total decay * h + end state; stores each initial state
 //   emit_tiles   each tile again from its initial state: the outputs
 //
 // Bits: the state after a tile, whole or partial, is always the one of carry_tiles, never that of emit_tiles.
-// So it is the same in a slice that continues, in one that ends there, and in an export. Decode uses
-// gpu/cuda/scan.cuh, whose bits differ.
+// So it is the same in a slice that continues, in one that ends there, and in an export. Decode uses other
+// kernels, whose bits differ.
 //
 // Mapping: a thread has a column of the state, all elements in registers. The decays of a column over a tile
 // are summarized in one float, the total: a sum of exponents, or a product. The workspace is a state and a
 // row of totals per tile: 45 MB for 8,192 tokens of 5,120 channels with 16 elements.
 //
 // A Rule is a plain struct passed by value:
-//   static constexpr int kNumbers           max elements of a column; missing ones are zero and must stay zero
+//   static constexpr int kNumbers           max elements of a column; missing ones are and stay zero
 //   static constexpr float kNoRows          the total over no rows
 //   int columns, size                       size: elements of a column
 //   std::size_t numbers                     elements of a state, with padding
@@ -22,13 +22,14 @@
 //   std::size_t place(int column, int n) const                index in a state
 //   int column_of(std::size_t place) const                    >= columns: padding
 //   float rate(std::size_t place) const, decay(float rate, float total) const       of one element, over rows
-//   struct Shared; void share(Shared&, int first_row, int rows) const       data of all columns; by all threads
+//   struct Shared; void share(Shared&, int first_row, int rows) const       loads data of all columns
 //   struct Column; Column column(int column) const            a thread's weights
 //   struct Input; Input read(const TileToken&) const          of a token; may be repeated, or unused
 //   void sum(const Column&, const Shared&, const Input&, const TileToken&, float (&h)[kNumbers],
 //            float& total) const
 //   struct Again; Again read_again(const TileToken&) const    as read(), after sum() of the same token
 //   void emit(const Column&, const Shared&, const Again&, const TileToken&, float (&h)[kNumbers]) const
+// share() is called by all threads of a block.
 
 #include <cstddef>
 

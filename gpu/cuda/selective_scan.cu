@@ -1,3 +1,9 @@
+// The Mamba-1 selective scan, and the split of its inputs (separate_rows).
+//
+// Computes: h = exp(dt A) h + (dt x) B; y = (h C + skip x) silu(gate). Chosen when: a batch with tiles and at
+// most 32 elements per channel use the tiled scan (SelectiveTiles, gpu/cuda/scan_tiles.cuh), everything else
+// the sequential one (SelectiveRule, gpu/cuda/scan.cuh); their bits differ.
+
 #include "gpu/cuda/selective_scan.h"
 
 #include "gpu/cuda/activations.cuh"

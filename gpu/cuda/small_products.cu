@@ -1,3 +1,7 @@
+// f32 products with small matrices. Block-diagonal: a block of threads has 128 outputs of 16 rows and reads
+// inputs through shared memory, 64 at a time. LoRA: x A^T with a warp per row and rank, then B with a thread
+// per output.
+
 #include "gpu/cuda/small_products.h"
 
 #include "base/check.h"

@@ -1,7 +1,7 @@
 #pragma once
 // Products with small f32 matrices: block-diagonal matrices and LoRA adapters.
 //
-// Bits: One kernel with a fixed order of additions serves any number of rows, in
+// Bits: one kernel with a fixed order of additions serves any number of rows, in
 // prefill and decode.
 
 #include <cstddef>
@@ -51,7 +51,6 @@ struct LowRank {
   float scale = 1;
 };
 
-/// Row: element type of x, Bf16 or float.
 template <class Row>
 struct LowRankRows {
   const Row* x = nullptr;  // [rows, inputs]

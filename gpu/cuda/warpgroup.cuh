@@ -17,7 +17,6 @@
 
 namespace reprise::gpu::cuda {
 
-/// Returns whether the current GPU has wgmma.
 inline bool has_warpgroups() {
   return compute_capability() == 90;
 }
