@@ -9,10 +9,9 @@
 
 namespace reprise::gpu::cuda {
 
-/// Returns the address of page `index` of a sequence. With a window, `made` holds the pages of a prefill's
-/// own rows; null for decode, whose keys go directly to the ring. The rows of a slice begin there at row 64 *
-/// slice_index + first_row, so that slices do not share a page. kElement: bytes of an element of a windowed
-/// cache.
+/// Returns the address of page `index` of a sequence. With a window, `made` has the pages of a prefill's own
+/// rows, in which a slice begins at row 64 * slice_index + first_row, so that slices do not share a page;
+/// null for decode, whose keys go directly to the ring. kElement: bytes of an element of a windowed cache.
 template <int kElement = sizeof(Bf16)>
 __device__ __forceinline__ std::byte* key_page(const AttentionShape& shape, const BatchSlice& slice,
                                                int slice_index, std::byte* made, int index) {

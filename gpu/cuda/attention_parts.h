@@ -10,9 +10,8 @@
 
 namespace reprise::gpu::cuda {
 
-/// Returns the bytes of the first part of the workspace: q of all rows after norm and RoPE, Row [rows, heads,
-/// head_dim], rounded up to 256 bytes. Partial results of a decode, or the scores of a two-pass prefill,
-/// follow it.
+/// Returns the bytes of q in the workspace, which begins with it: Row [rows, heads, head_dim] after norm and
+/// RoPE, rounded up to 256 bytes. Partial results of a decode, or the scores of a two-pass prefill, follow.
 template <class Row = Bf16>
 std::size_t q_bytes(const AttentionShape& shape, int rows) {
   const std::size_t bytes =
@@ -30,15 +29,15 @@ std::size_t few_tiles_bytes(const AttentionShape& shape, int tile_count, int lon
 void attend_few_tiles(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                       StreamHandle stream);
 
-/// Prefill attention with wgmma (compute capability 9.0, gpu/cuda/attention_warpgroup.cu), bitwise identical
-/// to the other kernels. suits_warpgroups() returns whether the current GPU has a kernel for the shape;
-/// attend_by_warpgroups() requires q in the workspace.
+/// wgmma prefill attention (compute capability 9.0, gpu/cuda/attention_warpgroup.cu), bitwise identical to
+/// the other kernels: whether the current GPU has a kernel for the shape, and the launch, which requires q in
+/// the workspace.
 bool suits_warpgroups(const AttentionShape& shape);
 void attend_by_warpgroups(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                           StreamHandle stream);
 
 /// With a window: workspace bytes after q for the pages of a prefill's own keys and values; their address
-/// (null without a window or for a decode); and the copy of the last ones into the ring.
+/// (null without a window or for decode); the copy of the last ones into the ring.
 std::size_t made_pages_bytes(const AttentionShape& shape, int rows, int tile_count);
 template <class Row>
 std::byte* made_pages(const AttentionShape& shape, const Batch& batch, const AttentionPass<Row>& pass) {

@@ -50,9 +50,9 @@ struct Batch {
   int longest;  // most tokens of any slice after the step; sizes launch grids
 };
 
-/// Slots that receive a copy of the state at the end of a tile inside a prefill slice, next to the state at
-/// the slice's end. A kernel that updates a part of a slot also writes that part to these slots, bitwise
-/// identical to a slice that ends there.
+/// Slots that also receive the state at the end of a tile inside a prefill slice. A kernel that updates a
+/// part of the slice's slot writes that part to these slots too, bitwise identical to a slice that ends
+/// there.
 struct SlotExports {
   /// [tile_count]: the slot that receives the state after that tile, which has all 64 rows; a null entry:
   /// none. Null: no exports in this batch.

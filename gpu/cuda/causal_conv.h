@@ -14,10 +14,9 @@ namespace reprise::gpu::cuda {
 
 struct CausalConvShape {
   int channels = 0;
-  int taps = 0;      // at least 1
-  bool silu = true;  // false: y is the plain sum
-  std::size_t state_offset =
-      0;  // bytes in a slot: [taps - 1, channels] f32, the inputs before the next token
+  int taps = 0;                  // at least 1
+  bool silu = true;              // false: y is the plain sum
+  std::size_t state_offset = 0;  // bytes in a slot: f32 [taps - 1, channels], the inputs before the token
 };
 
 template <class Row>

@@ -275,9 +275,9 @@ __device__ inline void join_inverses(const float* lower, float* inverse, float* 
   __syncthreads();
 }
 
-/// All threads of the block, at least kInverseThreads, must call it after L^T is visible to all; on return T
-/// is. lower: L^T, [64] rows of kLRow; inverse: T, [64] rows of kTRow, whose blocks above the diagonal are
-/// not written; product: kProductFloats; all aligned to 16 bytes.
+/// Requires: called by all threads of the block, at least kInverseThreads; L^T is visible to all, as T is on
+/// return. lower: L^T, [64] rows of kLRow; inverse: T, [64] rows of kTRow, blocks above the diagonal are not
+/// written; product: kProductFloats; all aligned to 16 bytes.
 __device__ inline void invert_chunk(const float* lower, float* inverse, float* product) {
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % 32;

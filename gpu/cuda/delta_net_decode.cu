@@ -137,8 +137,8 @@ __global__ void __launch_bounds__(Share<kGroup>::kThreads)
                  float q_scale) {
 #if __CUDA_ARCH__ >= 900
   using Of = Share<kGroup>;
-  __shared__ float
-      keys[2 * kDim];  // q, then k, after the convolution; every block of the cluster writes its share
+  // q, then k, after the convolution; every block of the cluster writes its share
+  __shared__ float keys[2 * kDim];
   __shared__ __align__(16) float values[Of::kColumns];
   __shared__ __align__(16) float gates[Of::kColumns];
   __shared__ HeadGates of_head;
@@ -302,9 +302,9 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
   static_assert(kRows >= 1);
   __shared__ float keys[2 * kKeyDim];                          // q, then k, after the convolution
   __shared__ __align__(16) float values[kLargestGroup * 128];  // v of the value heads
-  __shared__ __align__(
-      16) float gates[kLargestGroup * 128];  // output gates: quick_silu_of(z) times the norm's weight
-  __shared__ float factors[3];               // 1 / L2 norm of q (scaled) and of k; q . k
+  // output gates: quick_silu_of(z) times the norm's weight
+  __shared__ __align__(16) float gates[kLargestGroup * 128];
+  __shared__ float factors[3];  // 1 / L2 norm of q (scaled) and of k; q . k
   __shared__ HeadGates of_heads[kLargestGroup];
   __shared__ __align__(16) float4 recalled[kDecodeWarps][32];  // partial sums of m, before k is normalized
   __shared__ __align__(16) float4 answered[kDecodeWarps][32];  // partial sums of n, before q is normalized

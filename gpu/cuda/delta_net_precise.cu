@@ -18,9 +18,8 @@ namespace {
 
 /// Workspace.
 struct PreciseSpace {
-  float*
-      // [rows, channels]: q | k | v after the convolution; then q and k L2-normalized, q times key_dim^-1/2
-      mixed;
+  // [rows, channels]: q | k | v after the convolution; then q and k L2-normalized, q times key_dim^-1/2
+  float* mixed;
   float* decay;  // [rows, value_heads]
   float* beta;   // [rows, value_heads]
 };

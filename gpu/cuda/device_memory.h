@@ -11,8 +11,8 @@
 
 namespace reprise::gpu::cuda {
 
-/// One GPU allocation made at start and divided by gpu/arena_map.h, so that no cudaMalloc, which synchronizes
-/// with the device, happens while a model runs.
+/// One GPU allocation made at start and divided by gpu/arena_map.h, because cudaMalloc synchronizes with the
+/// device.
 ///
 /// The arena must outlive its blocks, and a block must not be given back while the GPU uses it. Threading:
 /// one thread, the device worker's.

@@ -48,8 +48,8 @@ struct ExpertPlaces {
   std::int32_t* chosen;    // [rows, chosen], ascending
   float* weights;          // [rows, chosen]: mixing weights
   std::int32_t* place_of;  // [rows, chosen]: index of the routed row; -1: zero expert
-  std::int32_t*
-      row_at;  // [rows * chosen + rows]: row of each routed row; if rows are few, also of the shared expert's
+  // [rows * chosen + rows]: row of each routed row; if rows are few, also of the shared expert's
+  std::int32_t* row_at;
   std::int32_t* first;       // [experts + 1]: first routed row of each expert; not written if rows are few
   ExpertTile* tile_at;       // [tiles]
   std::int32_t* tile_count;  // [1]

@@ -1,8 +1,7 @@
 #pragma once
-// Weight formats on the GPU. A DeviceFormat describes the layout of a weight in GPU memory and its kernels;
-// the table of uploads maps each file format to one. A file format that is not in the table cannot be used,
-// and the model loader refuses it by name. To add one: its kernels, a DeviceFormat and a table line in
-// formats.cc.
+// Weight formats on the GPU. A DeviceFormat is the layout of a weight in GPU memory and its kernels;
+// formats.cc maps each file format to one. The model loader refuses other file formats by name. A new format
+// needs kernels, a DeviceFormat and a line in formats.cc.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,17 +1,16 @@
 #pragma once
-// GEMMs of activations with weights, y = x W^T, bf16 activations and f32 accumulators. There is one form for
-// prefill and one for decode; their bits differ. gpu/products.h is the specification.
+// GEMMs of activations with weights, y = x W^T, bf16 activations and f32 accumulators, in a prefill form and
+// a decode form whose bits differ. gpu/products.h is the specification.
 //
 // Bits: in each form a row of y depends only on its row of x and on W, not on m. All decode kernels of a
-// format sum over k in one fixed order. Prefill uses kernels of its own where they are faster
-// (gpu/cuda/prefill_products.h), else cuBLASLt with split-K disabled. cuBLASLt does not promise that rows are
-// independent of m, so admit() measures it for each weight; a weight that fails uses the decode form. Weights
-// that are not row-major bf16 are expanded first, into a buffer that PrefillGemm keeps at the size of the
-// largest one.
+// format sum over k in one order. Prefill uses its own kernels where they are faster
+// (gpu/cuda/prefill_products.h), else cuBLASLt without split-K. cuBLASLt does not promise independence of m,
+// so admit() measures it for each weight; a weight that fails uses the decode form. Weights that are not
+// row-major bf16 are first expanded, into a buffer that PrefillGemm keeps.
 //
 // A weight may consist of parts in different formats; their outputs are concatenated.
 //
-// Threading: a PrefillGemm is used by one thread. decode_gemm() has no state.
+// Threading: a PrefillGemm is used by one thread.
 
 #include <memory>
 #include <span>
@@ -51,8 +50,8 @@ inline constexpr int kMostNormedRows = 8;
 /// row i of its accumulators by 1 / sqrt(mean(squares of row i) + eps) before its epilogue.
 struct UnscaledRows {
   Bf16* x = nullptr;  // [m, columns]: residual times the norm's weights and factor
-  float* squares =
-      nullptr;  // [m, columns / 8]: sums of squares of 8 residual elements each; columns are a multiple of 32
+  // [m, columns / 8]: sums of squares of 8 residual elements each; columns are a multiple of 32
+  float* squares = nullptr;
   float eps = 0;  // epsilon of the norm
 };
 /// Deferred-norm input of the next GEMM, written by a GEMM that adds to the residual.

@@ -1,13 +1,12 @@
 #pragma once
-// Multi-head latent attention (MLA) over a paged cache of latents: RoPE on the query and token parts, norm
-// and storage of new latents, and attention in which all heads share the cached rows as one KV head.
-// models/layers/mla_spec.h defines the layer, gpu/kernels.h (rms_norm, rope, attention) is the specification.
-// bf16 rows use bf16 MMA with f32 accumulators; f32 rows are computed in f32 throughout. The per-head
-// projections before and after it are in gpu/cuda/small_products.h.
+// Multi-head latent attention (MLA) over a paged cache of latents: RoPE, norm and storage of new latents, and
+// attention in which all heads share the cached rows as one KV head. models/layers/mla_spec.h defines the
+// layer, gpu/kernels.h (rms_norm, rope, attention) is the specification. bf16 rows use bf16 MMA with f32
+// accumulators; f32 rows are f32 throughout. The per-head projections around it are in
+// gpu/cuda/small_products.h.
 //
-// Bits: keys are visited in steps of 32 anchored at position 0, in ascending order; decode splits them into
-// parts of kDecodeSplit positions that are combined in ascending order. For f32 rows prefill and decode use
-// one order.
+// Bits: keys are visited in steps of 32 anchored at position 0, in ascending order; decode combines parts of
+// kDecodeSplit positions in ascending order. For f32 rows prefill and decode use one order.
 
 #include <cstddef>
 

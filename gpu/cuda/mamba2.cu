@@ -51,10 +51,10 @@ struct SsdSpace {
   int heads_of_group;
   __nv_bfloat16* b;  // [tiles, groups, 64, state_size]
   __nv_bfloat16* c;  // as b
-  std::byte*
-      products;  // [tiles, groups] of kChunkProductBytes: lower triangle of C B^T, blocks as C fragments
-  float* dt;     // [tiles, heads, 64]
-  float* sums;   // [tiles, heads, 64]: inclusive prefix sums of -decay dt in the chunk
+  // [tiles, groups] of kChunkProductBytes: lower triangle of C B^T, blocks as C fragments
+  std::byte* products;
+  float* dt;    // [tiles, heads, 64]
+  float* sums;  // [tiles, heads, 64]: inclusive prefix sums of -decay dt in the chunk
 };
 
 // scan_ssd_chunks(). With G the prefix sums of -decay dt in the chunk, S the f32 state of a head and X' = dt

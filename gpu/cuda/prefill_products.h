@@ -1,12 +1,12 @@
 #pragma once
-// Two wgmma GEMMs for prefill with bf16 weights (compute capability 9.0): one with the gate fused into its
-// epilogue, and a split-K one for few outputs that adds to f32 rows.
+// Two wgmma GEMMs for prefill with bf16 weights (compute capability 9.0): one with a gated epilogue
+// (prefill_gated.cu), and a split-K one for few outputs that adds to f32 rows (prefill_halves.cu).
 //
 // Bits: independent of m and of the tile. An output of the gated GEMM is one sum over k in ascending steps of
-// 16; an output of the split-K GEMM is the sum of two such sums, each over half of k.
+// 16, an output of the split-K GEMM the sum of two such sums, each over half of k.
 //
 // Why split-K: few outputs give few tiles, and small tiles load more bytes per output. For small m each half
-// of k goes to a block of its own, which can use a tile twice as large.
+// of k goes to its own block, which can use a tile twice as large.
 
 #include "gpu/cuda/gemm.h"
 

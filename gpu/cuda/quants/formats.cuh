@@ -12,9 +12,8 @@
 namespace reprise::gpu::cuda::quants {
 
 // -- dequantization. A prefill uses q * scale (+ offset) rounded to bf16, with the scale as the sum of two
-// bf16 (16 bits), so the result is the nearest bf16 to the file's value or its neighbor; value_of() is the
-// only such function. Decode multiplies by the integers q, which are exact in bf16, and applies scales to the
-// sums in f32 (gpu/cuda/quants/products.cuh).
+// bf16 (16 bits): the nearest bf16 to the file's value, or its neighbor. Only value_of() computes it. Decode
+// multiplies by the integers q, exact in bf16, and scales the sums in f32 (gpu/cuda/quants/products.cuh).
 
 /// Two integers as bf16, exact.
 using Pair = __nv_bfloat162;
