@@ -440,7 +440,7 @@ __device__ __forceinline__ void finish_only_split(const DecodeShared<kKv, kDim, 
     const int row = own.slice.first_row;
     const int head = own.kv_head * group + of_group;
     const float share = tiles::inverse(weight_of(shared, of_group));
-    float first = fmaf(1.0F, two.x, 0.0F) * share;  // as combine_splits() adds to 0, which turns -0 into 0
+    float first = fmaf(1.0F, two.x, 0.0F) * share;  // combine_splits() adds to 0, which turns -0 into 0
     float second = fmaf(1.0F, two.y, 0.0F) * share;
     if (shape.output_gate) {
       first *= gate_of<kDim>(shape, pass, row, head, element);

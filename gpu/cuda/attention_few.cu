@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads* kTogether)
   const int first_head = static_cast<int>(blockIdx.y) * kTogether;
   const int head = first_head + own;
   const TileOfRows tile(batch, static_cast<int>(blockIdx.z));
-  const int first = static_cast<int>(blockIdx.x) * kPagesAtOnce;  // in the window
+  const int first = static_cast<int>(blockIdx.x) * kPagesAtOnce;  // page index in the window
   if (window.first_page + first > tile.last_page) return;
   const int row = tile.slice.first_row + tile.first;
   const std::size_t row_stride = static_cast<std::size_t>(shape.heads) * kDim;
@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(2 * kThreads)
   const bool is_last = window.first_page + pages > tile.last_page;
   float* progress =
       window.progress + (of_tile * (kDim / kColumns) + strip) * kProgressFloats<kColumns> * kThreads + thread;
-  float* own_progress = progress + kColumns / 2 * kThreads;  // of the softmax warps
+  float* own_progress = progress + kColumns / 2 * kThreads;  // state of the softmax warps
 
   if (weighs) {
     float kept[4] = {tiles::kMinusInfinity, tiles::kMinusInfinity, 0, 0};

@@ -37,7 +37,7 @@ struct PreciseStep {
 
 template <int kColumns>
 struct PreciseShared {
-  alignas(16) float sums[kPreciseWarps][kColumns];  // of one query
+  alignas(16) float sums[kPreciseWarps][kColumns];  // sums of one query
   float2 weights[kPreciseWarps];                    // max score, sum of probabilities
 };
 
@@ -158,7 +158,7 @@ class PreciseWarp {
 
   int lane_;
   float highest_[kQueries];
-  float weight_[kQueries] = {};  // of the lane's keys
+  float weight_[kQueries] = {};  // probability sum of the lane's keys
   float out_[kQueries][kHeld][8] = {};
 };
 

@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
     }
     if (index == last_page) mask_later_keys(s, warp * 16 + lane / 4 - 2 * (lane % 4));
     if constexpr (kWindow) {
-      const int behind = first_position + 1 - shape.window - index * kGrid;  // for the tile's first row
+      const int behind = first_position + 1 - shape.window - index * kGrid;  // value of the tile's first row
       if (behind + kGrid > 1) mask_earlier_keys(s, behind + warp * 16 + lane / 4 - 2 * (lane % 4));
     }
     weigh_page<kDim, kWindow>(rows, s, scale);

@@ -421,7 +421,7 @@ struct KdaStrip {
   static constexpr int kTiles = kColumns / 16;
   static constexpr int kAhead = kSteps < 2 ? kSteps : 2;
   using State = float[kColumns / 8][4];
-  using Part = float[kTiles][4];  // of X, V' or O
+  using Part = float[kTiles][4];  // fragments of X, V' or O
 
   /// Operands of a block of 16 channels.
   struct Keys {

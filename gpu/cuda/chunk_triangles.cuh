@@ -170,7 +170,7 @@ __device__ inline int find_first_tile(const Batch& batch, int slice) {
 constexpr int kLRow = 68;                // floats of a row of L^T in shared memory; 16-byte aligned
 constexpr int kTRow = 72;                // floats of a row of T; 16-byte aligned
 constexpr int kInverseThreads = 128;     // threads that do the work
-constexpr int kProductFloats = 32 * 36;  // for L_BA T_A
+constexpr int kProductFloats = 32 * 36;  // size of L_BA T_A
 
 template <int kCount>
 __device__ inline void load_some(float (&to)[kCount], const float* from) {

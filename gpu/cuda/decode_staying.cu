@@ -30,13 +30,13 @@ static_assert(kSkinnyThreads == product::kTiledThreads, "the block's threads cop
 constexpr int kTileOutputs = 32;
 constexpr int kOutputTiles = kTileOutputs / product::kOutputs;
 constexpr int kPitch = kTileOutputs + 1;
-constexpr int kChunkBytes = kTileOutputs * kRowBytes;  // of a warp's weights
+constexpr int kChunkBytes = kTileOutputs * kRowBytes;  // a chunk of a warp's weights
 
 /// Shared memory of a block: rings of the warps, x [chunks][rows], sums [chains][rows][kPitch].
 template <int kRowTiles, int kDepth>
 struct StayingMemory {
   static constexpr int kRows = 8 * kRowTiles;
-  static constexpr int kRowsBytes = kRows * kRowBytes;  // of a chunk of x
+  static constexpr int kRowsBytes = kRows * kRowBytes;  // a chunk of x
   static constexpr int kRings = kChains * kDepth * kChunkBytes;
   static constexpr int kSumsOfChain = kRows * kPitch;
 

@@ -127,7 +127,7 @@ inline constexpr int kTiles = 4;  // output tiles
 inline constexpr int kTiledOutputs = kTiles * kOutputs;
 inline constexpr int kTiledPitch = kTiledOutputs + 1;
 inline constexpr int kEnoughTiles = 90;                  // blocks, for nearly all of an H200's 132 SMs
-inline constexpr int kRowSumBytes = 4 * sizeof(float4);  // of a row tile: one float4 per lane t
+inline constexpr int kRowSumBytes = 4 * sizeof(float4);  // per row tile: one float4 per lane t
 
 template <int kRowTiles, class Weights>
 struct TiledMemory {
@@ -294,7 +294,7 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
     cluster.barrier_wait();
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      const int row = 8 * (first_tile + i) + lane % 4 * 2;  // and the next row
+      const int row = 8 * (first_tile + i) + lane % 4 * 2;  // this and the next row
       float4* place = sums_of_chains + Sums::place(rank, tile, row % kShare, lane / 4);
       *cluster.map_shared_rank(place, row / kShare) =
           make_float4(totals[i][0], totals[i][1], totals[i][2], totals[i][3]);

@@ -48,7 +48,7 @@ struct HeadShared {
   Barrier there[kRingStages];
   Barrier read[kRingStages];
 };
-constexpr int kHeadBytes = static_cast<int>(sizeof(HeadShared)) + 1024;  // for alignment to 1,024
+constexpr int kHeadBytes = static_cast<int>(sizeof(HeadShared)) + 1024;  // padding for alignment to 1,024
 
 /// Epilogues: plain rows, or rows with a deferred norm.
 using PlainLogits = product::PlainOutput<GemmOutput::kF32>;

@@ -403,8 +403,8 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     const auto* sums = reinterpret_cast<const float*>(stage + Memory::kG);
     const auto* betas = reinterpret_cast<const float*>(stage + Memory::kBeta);
     const float last = sums[63];
-    const float decay[2] = {expf(sums[row]), expf(sums[row + 8])};               // since the chunk's start
-    const float fade[2] = {expf(last - sums[row]), expf(last - sums[row + 8])};  // to the chunk's end
+    const float decay[2] = {expf(sums[row]), expf(sums[row + 8])};  // decay since the chunk's start
+    const float fade[2] = {expf(last - sums[row]), expf(last - sums[row + 8])};  // decay to the chunk's end
     const float beta[2] = {betas[row], betas[row + 8]};
     float x[kTiles][4] = {};
     float o[kTiles][4] = {};

@@ -25,8 +25,8 @@ static_assert(kConvThreads / 32 * kConvRows == 64);
 /// Inputs of the convolution of two channels in the kWindow rows before row `first` of a slice; rows before
 /// the slice come from the slot, missing ones are zero.
 struct ConvWindow {
-  std::uint32_t pairs[kWindow] = {};  // from rows
-  float2 kept[kWindow] = {};          // from the slot
+  std::uint32_t pairs[kWindow] = {};  // inputs from rows
+  float2 kept[kWindow] = {};          // inputs from the slot
   int first = 0;
 
   __device__ void load(const DeltaNetSizes& sizes, const BatchSlice& slice, const Bf16* projected, int stride,
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kConvThreads)
   const BatchTile tile = batch.tiles[tile_index];
   const BatchSlice slice = slice_of_tile(batch, tile);
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int row = static_cast<int>(threadIdx.x) / 32 * kConvRows;  // in the tile
+  const int row = static_cast<int>(threadIdx.x) / 32 * kConvRows;  // row in the tile
   const bool is_value = unit >= 2 * sizes.key_heads;
   const bool is_query = unit < sizes.key_heads;
   const int index = is_value ? unit - 2 * sizes.key_heads : is_query ? unit : unit - sizes.key_heads;

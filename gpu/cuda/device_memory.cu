@@ -32,7 +32,7 @@ struct Job {
 
 struct Plan {
   Job jobs[kMost];
-  std::uint64_t first_chunk[kMost + 1];  // of each job; the last is the total
+  std::uint64_t first_chunk[kMost + 1];  // first chunk of each job; the last entry is the total
   int count;
 };
 

@@ -30,7 +30,7 @@ struct DeviceWeight {
 struct StoredRows {
   const WeightFormat* format = nullptr;
   const std::byte* data = nullptr;
-  const float* scales = nullptr;  // of the whole tensor, for formats that store scales separately
+  const float* scales = nullptr;  // all scales of the tensor, if stored separately
   int rows = 0;
   int columns = 0;
   int first = 0;  // index in the tensor of the first row

@@ -357,7 +357,7 @@ __global__ void __launch_bounds__(kChooseThreads)
 
   std::uint32_t last = 0;  // known digits of the lowest selected score
   std::uint32_t known = 0;
-  auto left = static_cast<std::uint32_t>(wanted);  // to be selected among entries with these digits
+  auto left = static_cast<std::uint32_t>(wanted);  // entries with these digits still to be selected
   for (int shift = 24; shift >= 0; shift -= 8) {
     for (int i = thread; i < kDigits; i += kChooseThreads) counts[i] = 0;
     __syncthreads();

@@ -26,7 +26,7 @@ struct LatentShape {
   float score_scale = 1;    // positive: factor of q k
   float norm_offset = 0;    // of the norm of latents
   float norm_eps = 1e-6F;
-  KvType kv = KvType::kBF16;  // of the cache; f32 only for f32 rows
+  KvType kv = KvType::kBF16;  // cache type; f32 only for f32 rows
   std::size_t offset = 0;     // bytes in a page: [kGrid, stored()]
 
   int stored() const { return rank + turned_dim; }  // a multiple of 8

@@ -50,7 +50,7 @@ struct SsdSpace {
   int channels;
   int heads_of_group;
   __nv_bfloat16* b;  // [tiles, groups, 64, state_size]
-  __nv_bfloat16* c;  // as b
+  __nv_bfloat16* c;  // [tiles, groups, 64, state_size]
   // [tiles, groups] of kChunkProductBytes: lower triangle of C B^T, blocks as C fragments
   std::byte* products;
   float* dt;    // [tiles, heads, 64]
@@ -253,8 +253,8 @@ struct SsdStrip {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int at = row + 8 * half;
-      const float decay = expf(sums[at]);            // since the chunk's start
-      const float fade = expf(sums[63] - sums[at]);  // to the chunk's end
+      const float decay = expf(sums[at]);            // decay since the chunk's start
+      const float fade = expf(sums[63] - sums[at]);  // decay to the chunk's end
       const float dt = dts[at];
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
@@ -491,7 +491,7 @@ __device__ inline void prepare_steps(const SsdSpace& space, const BatchSlice& sl
   *reinterpret_cast<float2*>(space.sums + at) = {(lane == 0 ? 0.0F : before) + rate * dt[0], sum};
 }
 
-/// Grid: groups, then heads by the kPrepareWarps; tiles.
+/// Grid: groups, then heads by kPrepareWarps; tiles.
 template <int kState>
 __global__ void __launch_bounds__(kPrepareThreads)
     prepare_ssd_chunks(SsdSpace space, Batch batch, SsdPass<Bf16> pass) {

@@ -65,7 +65,7 @@ struct GatedWork {
 template <class Tile>
 struct TileOrder {
   int row_clusters;
-  int count;  // of tiles
+  int count;  // tiles per cluster rank
   int size;   // blocks of the cluster
   int rank;
 

@@ -87,7 +87,7 @@ struct PrefillGemm::State {
   // key: outputs, columns, m, output kind
   std::map<std::tuple<int, int, int, GemmOutput>, std::unique_ptr<Plan>> plans;
   std::map<Shape, bool> admitted;
-  std::map<Shape, bool> gated;  // of admitted shapes: whether the fused gate is bitwise identical
+  std::map<Shape, bool> gated;  // true: the fused gate is bitwise identical
   DeviceBytes expanded;         // expanded weights that are not row-major bf16
 
   ~State() {

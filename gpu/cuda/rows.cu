@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(kThreads)
     pick_each_row(UnscaledRows from, const std::int32_t* picked, int size, UnscaledRows to) {
   wait_for_earlier();
   let_next_begin();
-  const size_t source = (size_t)picked[blockIdx.x] * (size / 8);  // in groups of eight
+  const size_t source = (size_t)picked[blockIdx.x] * (size / 8);  // index in groups of eight
   const size_t place = (size_t)blockIdx.x * (size / 8);
   for (int i = threadIdx.x; i < size / 8; i += kThreads) {
     reinterpret_cast<uint4*>(to.x)[place + i] = reinterpret_cast<const uint4*>(from.x)[source + i];

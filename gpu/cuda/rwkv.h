@@ -46,7 +46,7 @@ struct WkvShape {
 template <class Row>
 struct WkvPass {
   const float* r;
-  float* decay;  // as projected; overwritten, as are rate, k and v
+  float* decay;  // projected values; overwritten, as are rate, k and v
   float* rate;
   float* k;
   float* v;

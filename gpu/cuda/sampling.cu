@@ -253,7 +253,7 @@ __device__ void locate(int count, bool by_count, std::uint64_t wanted, Item item
 class RowOrder {
  public:
   struct Found {
-    std::uint64_t mass;  // of all candidates up to and including this one
+    std::uint64_t mass;  // sum over all candidates up to and including this one
     std::int32_t token;
   };
 

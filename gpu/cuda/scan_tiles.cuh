@@ -51,8 +51,8 @@ template <class Rule>
 constexpr int kTileBlocks = Rule::kNumbers <= 16 ? 7 : 4;
 
 struct TileToken {
-  int first_row;  // of its tile, in the batch
-  int row;        // in the tile
+  int first_row;  // first row of its tile in the batch
+  int row;        // row in the tile
   int column;
   bool begins;  // first token of a sequence
 
@@ -74,7 +74,7 @@ std::size_t tile_states_bytes(std::size_t numbers, int columns, int tiles) {
 }
 
 struct TileRows {
-  int first;  // in the batch
+  int first;  // row in the batch
   int rows;   // 1 to 64
   bool begins;
 };

@@ -177,7 +177,7 @@ class Groups {
  public:
   static constexpr int kGroups = kBlockOutputs / kRows;
   static constexpr int kGroupBytes = Format::kHeaderBytes + Format::kChunkBytes;
-  static constexpr int kBytes = kGroups * kGroupBytes;  // of a chunk of all groups
+  static constexpr int kBytes = kGroups * kGroupBytes;  // a chunk of all groups
 
   __device__ Groups(const std::byte* w, int columns, int block, const Output& output)
       : w_(w), blocks_(blocks_of(columns)), block_(block), output_(output) {}
@@ -271,7 +271,7 @@ struct Products {
 
     std::byte* memory_;
     int in_block_;             // chunk index in a block, the same for all chunks of a warp
-    const std::byte* header_;  // of the lane's first unit of the next chunk
+    const std::byte* header_;  // address of the lane's first header unit of the next chunk
     std::uint32_t to_;
   };
 
