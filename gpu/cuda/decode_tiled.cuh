@@ -4,13 +4,13 @@
 // Computes: y = x W^T for bf16 x [m, columns], W in any format, f32 accumulators, epilogues of
 // gpu/cuda/decode_outputs.cuh.
 //
-// Chosen when: tiles_suit_to(): m > 8 and at least 5,760 outputs, or on compute capability 9.0 with m > 16 (m
-// > 64 with a gate); also grouped GEMMs of experts with tiles of 64 rows.
+// Chosen when: tiles_suit_to(): m > 8 and at least 5,760 outputs, or m > 16 (m > 64 with a gate) from compute
+// capability 9.0 on; also grouped GEMMs of experts with tiles of 64 rows.
 //
 // Mapping: a block of 8 warps computes 64 outputs for 8 * kRowTiles rows; warp w has output tile w % 4 and
-// half w / 4 of the rows. With too few outputs a cluster of 8 blocks splits k (split-K): block c computes
-// chain c, partial sums are exchanged through distributed shared memory, and each block reduces 1/8 of the
-// rows.
+// half w / 4 of the rows. With fewer than 5,760 outputs and no gate, a cluster of 8 blocks splits k
+// (split-K): block c computes chain c, partial sums are exchanged through distributed shared memory, and each
+// block reduces 1/8 of the rows.
 //
 // Pipeline: chunks of W and x pass through a cp.async ring of 5 or 7 stages, one block barrier per chunk.
 // Weights of the first stages are loaded before the PDL wait. A block takes the chains one after another and
@@ -341,8 +341,8 @@ inline bool has_enough_outputs(const DeviceWeight& weight) {
   return weight.rows >= kEnoughTiles * kTiledOutputs;
 }
 
-/// Returns whether the tiled GEMM should be used: with enough outputs for all SMs, else with clusters
-/// (compute capability 9.0). Clusters synchronize, so for few rows two passes of the small-m kernel are
+/// Returns whether the tiled GEMM should be used: with enough outputs for all SMs, else with clusters (from
+/// compute capability 9.0 on). Clusters synchronize, so for few rows two passes of the small-m kernel are
 /// faster; GEMMs with a gate do not use clusters.
 inline bool tiles_suit_to(const DeviceWeight& weight, int m, bool gated) {
   constexpr int kTwice = 2 * kSkinnyRows;

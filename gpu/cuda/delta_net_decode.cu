@@ -6,8 +6,9 @@
 // q and k are normalized after these sums, so that the sums need not wait for the norms.
 //
 // Chosen when: bf16 rows, one row per slice. Up to 4 sequences with key_dim and value_dim 128, 1, 2 or 4
-// value heads per key head, compute capability 9.0: a cluster of 8 blocks per key head (decode_share()), so
-// that all SMs work. Otherwise one block of 16 warps per key head and slice (decode_token()).
+// value heads per key head, from compute capability 9.0 on: a cluster of 8 blocks per key head
+// (decode_share()), so that all SMs work. Otherwise one block of 16 warps per key head and slice
+// (decode_token()).
 //
 // Pipeline: the state and the convolution's history are loaded before the PDL wait.
 //
