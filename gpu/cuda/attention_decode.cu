@@ -1,12 +1,22 @@
-// Attention of decoded rows: each row is at position `stored` of its sequence and attends to all up to itself, or to those
-// of its window. One block takes one split of kDecodeSplit positions of one sequence, for all query heads of one key/value
-// head at once: they are the (up to 16) rows of the products. A second kernel adds up the splits where there are several.
-// Of few blocks each makes the q that it needs of what was projected, and that of the last split the new key and value, too;
-// where they are many, a kernel in front does so once for all of them (attention_prepare). The bits are the same.
+// Split-KV attention (flash decoding) for decode.
 //
-// A block's loads are one row of tiles, the K of its pages and then their V, through a ring of kRing tiles: what is in
-// flight is what keeps the memory busy. Small GPUs have no room for a long one; the bits are the same. Rows in blocks pass
-// through the ring as they are stored, and are widened into one tile behind it.
+// Computes: attention of one row per sequence, at position `stored`, over all positions up to its own or
+// those in its window; bf16 MMA, f32 softmax. Includes norm and RoPE of q, and the append of the new key and
+// value.
+//
+// Chosen when: bf16 rows and one row per slice. Above 528 blocks attention_prepare() does norm, RoPE and
+// append once for all blocks; below, each block prepares its own q, and the block with the row's own position
+// appends. The bits are the same.
+//
+// Mapping: grid (split of 256 positions, KV head, slice). The up to 16 query heads of the KV head are the
+// rows of the MMA. 8 warps: for scores each has 8 keys of every page, for values 16 or more columns. With
+// more than one split, combine_splits() merges them.
+//
+// Pipeline: K pages, then V pages pass through a cp.async ring of 3 tiles (2 if shared memory is small).
+// Pages that this step does not write are requested before the PDL wait. Quantized tiles are dequantized into
+// one extra tile.
+//
+// Bits: splits are anchored at position 0 and merged in ascending order.
 
 #include <algorithm>
 
@@ -21,12 +31,11 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-// The projected row before attention, and its sums behind it.
+// -- preparing the row, and its gate
 
-/// Rows of q beyond the group's, which nobody else writes.
 template <int kDim, int kRows>
 __device__ __forceinline__ void clear_rows(Bf16* q, int group) {
-  constexpr int kChunks = kDim / 8;  // of a row
+  constexpr int kChunks = kDim / 8;
   for (int chunk = static_cast<int>(threadIdx.x); chunk < (kRows - group) * kChunks;
        chunk += static_cast<int>(blockDim.x)) {
     const int row = group + chunk / kChunks;
@@ -35,11 +44,11 @@ __device__ __forceinline__ void clear_rows(Bf16* q, int group) {
   }
 }
 
-/// Asks for the weights of the heads' norms and the row's turns, which are older than the kernel in front.
+/// Prefetches norm weights and RoPE tables, which the previous kernel does not write.
 template <int kDim>
 __device__ __forceinline__ void ask_for_norms(const AttentionShape& shape, const AttentionPass<Bf16>& pass,
                                               int row) {
-  constexpr int kLine = 32;  // floats
+  constexpr int kLine = 32;
   const int at = static_cast<int>(threadIdx.x) * kLine;
   const auto ask = [](const float* line) { asm volatile("prefetch.global.L1 [%0];" ::"l"(line)); };
   if (at < shape.rope_pairs) {
@@ -51,19 +60,19 @@ __device__ __forceinline__ void ask_for_norms(const AttentionShape& shape, const
   ask(pass.k_norm + at);
 }
 
-/// Where the row's own key and value go; null: another block puts them there.
+/// Destination of the row's own key and value; null: another block writes them.
 struct NewestRow {
   std::byte* key = nullptr;
   std::byte* value = nullptr;
 };
 
-/// The group's heads of q of a row into shared memory, its key and value into their places. A head is a warp's.
+/// Writes q of the group's heads to shared memory, and the new key and value to the page. One head per warp.
 template <KvType kKv, int kDim>
 __device__ __forceinline__ void prepare_row(const AttentionShape& shape, const AttentionPass<Bf16>& pass,
                                             int row, int kv_head, Bf16* q, const NewestRow& newest) {
   const int group = shape.heads / shape.kv_heads;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int pitch = shape.output_gate ? 2 * kDim : kDim;  // of heads of q
+  const int pitch = shape.output_gate ? 2 * kDim : kDim;  // elements between heads of q
   const Bf16* projected = pass.projected + static_cast<std::size_t>(row) * pass.stride;
   const Bf16* keys = projected + shape.heads * pitch + kv_head * kDim;
   const std::size_t turn = static_cast<std::size_t>(row) * shape.rope_pairs;
@@ -88,7 +97,7 @@ __device__ __forceinline__ void prepare_row(const AttentionShape& shape, const A
   }
 }
 
-/// Where a head's key and value of the row's own position stand.
+/// Returns the destination for KV head kv_head.
 template <KvType kKv, int kDim>
 __device__ __forceinline__ NewestRow newest_row(const AttentionShape& shape, const BatchSlice& slice,
                                                 int kv_head) {
@@ -98,10 +107,10 @@ __device__ __forceinline__ NewestRow newest_row(const AttentionShape& shape, con
   return {.key = place + shape.k_offset, .value = place + shape.v_offset};
 }
 
-/// `present` rows of q that are ready, and zeros for the rest.
+/// Copies prepared rows of q; rows from `present` on are zeroed.
 template <int kDim, int kRows>
 __device__ __forceinline__ void put_rows(Bf16* to, const Bf16* from, int present) {
-  constexpr int kChunks = kDim / 8;  // of a row
+  constexpr int kChunks = kDim / 8;
   for (int chunk = static_cast<int>(threadIdx.x); chunk < kRows * kChunks;
        chunk += static_cast<int>(blockDim.x)) {
     const int row = chunk / kChunks;
@@ -111,7 +120,7 @@ __device__ __forceinline__ void put_rows(Bf16* to, const Bf16* from, int present
   }
 }
 
-/// What an element of a head's result is multiplied by; 1 where there is no gate.
+/// Returns the output gate of an element; 1 without a gate.
 template <int kDim>
 __device__ __forceinline__ float gate_of(const AttentionShape& shape, const AttentionPass<Bf16>& pass,
                                          int row, int head, int element) {
@@ -120,11 +129,11 @@ __device__ __forceinline__ float gate_of(const AttentionShape& shape, const Atte
   return tiles::sigmoid(widen(gates[element]));
 }
 
-// A split, by a block.
+// -- a split
 
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kRows = 16;  // query heads, of which the group exists
+constexpr int kRows = 16;  // query heads; only `group` of them exist
 constexpr int kPages = kDecodeSplit / kGrid;
 
 static_assert(kGrid == 8 * kWarps, "a warp scores 8 keys of a page");
@@ -132,7 +141,7 @@ static_assert(kGrid == 8 * kWarps, "a warp scores 8 keys of a page");
 template <KvType kKv, int kDim, int kRing>
 struct DecodeShared {
   using Load = PageTile<kKv, kDim, kThreads>;
-  // q [16, kDim] until all keys are scored, then the weights [16, kDecodeSplit]
+  // q [16, kDim] until all keys are scored, then the probabilities [16, kDecodeSplit]
   alignas(16) Bf16 rows[kRows * tiles::kRowStride<(kDim > kDecodeSplit ? kDim : kDecodeSplit)>];
   alignas(16) unsigned char ring[kRing][Load::kLandingBytes];
   alignas(16) unsigned char widened[Load::kIsWidened ? Load::kTileBytes : 16];
@@ -141,15 +150,15 @@ struct DecodeShared {
   const std::byte* pages[kPages];
 };
 
-/// A split of a sequence, as a block has it.
+/// A block's split of a sequence.
 struct SplitOfRow {
   const BatchSlice& slice;
   int kv_head;
-  int split;   // of the sequence
-  int before;  // positions of the split that are before the window
-  int count;   // positions of the split; none: there is no such split
+  int split;   // index in the sequence
+  int before;  // positions of the split before the window
+  int count;   // positions of the split; <= 0: the split does not exist
 
-  /// `index` counts from the first split that the row looks at.
+  /// `index` counts from the first split that the row attends to.
   __device__ SplitOfRow(const AttentionShape& shape, const BatchSlice& of, int head, int index)
       : slice(of), kv_head(head) {
     const int first = first_key(shape, slice.stored);
@@ -157,20 +166,19 @@ struct SplitOfRow {
     before = first - split * kDecodeSplit;
     count = min(kDecodeSplit, slice.stored + 1 - split * kDecodeSplit);
   }
-  /// Whether the row's own position is in it.
   __device__ bool has_newest() const { return split == slice.stored / kDecodeSplit; }
   __device__ int pages() const { return (count + kGrid - 1) / kGrid; }
 };
 
-/// Results of a split that a thread has: C fragments, of rows g and g + 8 with lane = 4 * g + t. Warps from kWarps on have none.
+/// A thread's part of a split's output: C fragments of rows g and g + 8, lane = 4 * g + t. Surplus warps have
+/// none.
 template <int kDim>
 struct SplitSums {
-  static constexpr int kPairs = kDim / 16;                                  // of blocks of 8 elements
-  static constexpr int kWarpPairs = kPairs > kWarps ? kPairs / kWarps : 1;  // of a warp
-  float out[kWarpPairs][2][4] = {};                                         // not yet divided by the weight
-  float highest[2];                                                         // score, of rows g and g + 8
+  static constexpr int kPairs = kDim / 16;                                  // pairs of blocks of 8 elements
+  static constexpr int kWarpPairs = kPairs > kWarps ? kPairs / kWarps : 1;  // per warp
+  float out[kWarpPairs][2][4] = {};                                         // unnormalized
+  float highest[2];                                                         // max score of rows g and g + 8
 
-  /// put(half, element, two of them) for all that the thread has.
   template <class Put>
   __device__ void each_pair(const Put& put) const {
     const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -190,8 +198,8 @@ struct SplitSums {
   }
 };
 
-/// The score of 16 query heads for the warp's 8 keys of a page: a C fragment. Even and odd steps are summed
-/// apart, to wait half as long.
+/// Scores of 16 query heads for the warp's 8 keys of a page: a C fragment. Even and odd MMAs accumulate
+/// separately, which halves the dependency chain.
 template <int kDim>
 __device__ __forceinline__ void score_keys(float (&s)[4], std::uint32_t q, std::uint32_t k) {
   float odd[4] = {0, 0, 0, 0};
@@ -209,14 +217,14 @@ __device__ __forceinline__ void score_keys(float (&s)[4], std::uint32_t q, std::
   for (int i = 0; i < 4; ++i) s[i] += odd[i];
 }
 
-/// Scores of the split, of all warps, become weights in shared memory. Page i of the warp's keys is s[i].
+/// Softmax over the split: writes probabilities to shared memory. s[i]: the warp's scores of page i.
 template <KvType kKv, int kDim, int kRing>
 __device__ __forceinline__ void weigh_split(DecodeShared<kKv, kDim, kRing>& shared,
                                             const float (&s)[kPages][4], float (&highest)[2], float scale) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {  // rows g, g + 8
+  for (int half = 0; half < 2; ++half) {
     float own = tiles::kMinusInfinity;
 #pragma unroll
     for (const auto& page : s) own = fmaxf(own, fmaxf(page[2 * half], page[2 * half + 1]));
@@ -243,10 +251,10 @@ __device__ __forceinline__ void weigh_split(DecodeShared<kKv, kDim, kRing>& shar
     weight = tiles::sum_of_four(weight);
     if (lane % 4 == 0) shared.weight[warp][row] = weight;
   }
-  // whoever reads this waits for the first values, and for the other warps, first
+  // the caller synchronizes before reading
 }
 
-/// The sum of a row's weights, behind attend_split().
+/// Returns the sum of a row's probabilities. Requires: attend_split() has returned.
 template <KvType kKv, int kDim, int kRing>
 __device__ __forceinline__ float weight_of(const DecodeShared<kKv, kDim, kRing>& shared, int row) {
   float weight = 0;
@@ -255,8 +263,9 @@ __device__ __forceinline__ float weight_of(const DecodeShared<kKv, kDim, kRing>&
   return weight;
 }
 
-/// `put_q(q)` writes q [16, kDim] into shared memory when the kernel in front has ended, and may write the row's own key and
-/// value, by all threads; those are loaded behind it. At its end nobody reads the ring any more.
+/// Attention over a split. All threads call put_q(q) after the PDL wait; it writes q [16, kDim] to shared
+/// memory and may append the new key and value, which are loaded only afterwards. On return no thread reads
+/// the ring.
 template <KvType kKv, int kDim, int kRing, class PutQ>
 __device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim, kRing>& shared,
                                              const AttentionShape& shape, const SplitOfRow& own, float scale,
@@ -280,7 +289,7 @@ __device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim, kRing>& sha
   const auto present = [&](int page) {
     return (page + 1) * kGrid <= before ? 0 : min(kGrid, count - page * kGrid);
   };
-  // Load i is of the keys of page i, or of the values of page i - pages; a group in any case.
+  // Starts load i: keys of page i, or values of page i - pages. Commits a group in any case.
   const auto begin_load = [&](int i) {
     if (i < 2 * pages) {
       const int page = i < pages ? i : i - pages;
@@ -290,13 +299,13 @@ __device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim, kRing>& sha
     }
     end_copy_group();
   };
-  // The tile of load i, which has landed.
+  // Returns the bf16 tile of load i, which has arrived.
   const auto end_load = [&](int i, int page) {
     unsigned char* landed = shared.ring[i % kRing];
     Load::end_copy(landed, shared.widened, present(page));
     return shared_address(Load::kIsWidened ? shared.widened : landed);
   };
-  // Nothing but the page of the newest token is written now: what is loaded before that one waits for nobody.
+  // Only the page of the newest token is written in this step; loads before it need not wait.
   const int settled = own.has_newest() ? pages - 1 : 2 * pages;
 #pragma unroll
   for (int i = 0; i < kRing; ++i) {
@@ -305,13 +314,13 @@ __device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim, kRing>& sha
   wait_for_earlier();
   let_next_begin();
   put_q(shared.rows);
-  if (own.has_newest()) __syncthreads();  // the new key and value are there to be loaded
+  if (own.has_newest()) __syncthreads();  // the new key and value are visible
 #pragma unroll
   for (int i = 0; i < kRing; ++i) {
     if (i >= settled) begin_load(i);
   }
 
-  // Addresses for ldmatrix in a tile: A, 16 rows; B of K, the warp's 8 keys; B of V, transposed, 16 keys.
+  // ldmatrix addresses in a tile: A, 16 rows; B of K, the warp's 8 keys; B of V, transposed, 16 keys.
   const int k_lane = ((warp * 8 + lane % 8) * kStride + lane / 8 % 2 * 8) * static_cast<int>(sizeof(Bf16));
   const int v_lane = (lane % 16 * kStride + lane / 16 * 8) * static_cast<int>(sizeof(Bf16));
   const std::uint32_t q_lane =
@@ -326,7 +335,7 @@ __device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim, kRing>& sha
       wait_for_copies<kRing - 1>();
       __syncthreads();
       score_keys<kDim>(s[page], q_lane, end_load(page, page) + k_lane);
-      __syncthreads();  // all have read the tile, and after the last one q
+      __syncthreads();  // all have read the tile and, after the last one, q
       begin_load(page + kRing);
     }
 #pragma unroll
@@ -345,7 +354,7 @@ __device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim, kRing>& sha
     if (warp < kPairs) {
       const std::uint32_t v = tile + v_lane;
 #pragma unroll
-      for (int i = 0; i < kGrid / 16; ++i) {  // 16 keys at a time
+      for (int i = 0; i < kGrid / 16; ++i) {
         std::uint32_t a[4];
         load_matrices(a, p_lane + (page * kGrid + i * 16) * sizeof(Bf16));
 #pragma unroll
@@ -357,35 +366,34 @@ __device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim, kRing>& sha
         }
       }
     }
-    __syncthreads();  // all have read the tile
+    __syncthreads();
     begin_load(load + kRing);
   }
 }
 
-// Kernels and launches.
+// -- kernels and launches
 
 constexpr int kCombineThreads = 64;
-constexpr int kMostSlices = 32768;  // of one launch
-constexpr int kFewBlocks = 528;     // that each make their own q: four for each multiprocessor of a large GPU
-constexpr int kUsualRing = 3;       // tiles of a block that are on their way
-constexpr int kShortRing = 2;       // the same on GPUs with little shared memory
-// Rows are decoded in several launches where their partial results take more than this.
+constexpr int kMostSlices = 32768;  // per launch
+constexpr int kFewBlocks = 528;     // max blocks that prepare their own q: four per SM of an H200
+constexpr int kUsualRing = 3;       // tiles in flight
+constexpr int kShortRing = 2;       // for GPUs with little shared memory
+// A decode whose partial results need more than this is split into several launches.
 constexpr std::size_t kPartialBytes = std::size_t{64} << 20;
 
-/// Results of splits: of row r of the launch, head h and split s, counted from the first that the row looks at, at
-/// (r * heads + h) * splits + s.
+/// Partial results. Row r of the launch, head h and split s (counted from the first one the row attends to)
+/// are at (r * heads + h) * splits + s.
 struct Partial {
-  float* out;       // [kDim] each, not yet divided by the weight
-  float2* weights;  // highest score, sum of weights
-  int splits;       // that a row may look at
+  float* out;       // [kDim] each, unnormalized
+  float2* weights;  // max score, sum of probabilities
+  int splits;       // max per row
 };
 
-/// Splits that a row looks at.
 __device__ __forceinline__ int splits_of(const AttentionShape& shape, const BatchSlice& slice) {
   return slice.stored / kDecodeSplit + 1 - first_key(shape, slice.stored) / kDecodeSplit;
 }
 
-/// The split of a block (split, key/value head, slice from first_slice on) into `sums`; false: there is no such split.
+/// Computes a block's split; returns false if it does not exist.
 template <bool kPrepared, KvType kKv, int kDim, int kRing>
 __device__ __forceinline__ bool attend_own(DecodeShared<kKv, kDim, kRing>& shared,
                                            const AttentionShape& shape, const SplitOfRow& own,
@@ -418,7 +426,7 @@ __device__ __forceinline__ bool attend_own(DecodeShared<kKv, kDim, kRing>& share
   return true;
 }
 
-/// The results of a row that has one split alone: what combine_splits() would make of it.
+/// Writes the output of a row with a single split, bitwise as combine_splits() would.
 template <KvType kKv, int kDim, int kRing>
 __device__ __forceinline__ void finish_only_split(const DecodeShared<kKv, kDim, kRing>& shared,
                                                   const AttentionShape& shape, const SplitOfRow& own,
@@ -432,7 +440,7 @@ __device__ __forceinline__ void finish_only_split(const DecodeShared<kKv, kDim, 
     const int row = own.slice.first_row;
     const int head = own.kv_head * group + of_group;
     const float share = tiles::inverse(weight_of(shared, of_group));
-    float first = fmaf(1.0F, two.x, 0.0F) * share;  // the sum of one, which has no negative zero
+    float first = fmaf(1.0F, two.x, 0.0F) * share;  // combine_splits() adds to 0, which turns -0 into 0
     float second = fmaf(1.0F, two.y, 0.0F) * share;
     if (shape.output_gate) {
       first *= gate_of<kDim>(shape, pass, row, head, element);
@@ -443,7 +451,8 @@ __device__ __forceinline__ void finish_only_split(const DecodeShared<kKv, kDim, 
   });
 }
 
-/// Results go to `partial`, or where no row has more than one split, to the output.
+/// Grid: split, KV head, slice - first_slice. Writes to `partial`, or to the output if no row has more than
+/// one split.
 template <KvType kKv, int kDim, bool kPrepared, int kRing>
 __global__ void __launch_bounds__(kThreads, 2)
     attend_splits(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, int first_slice,
@@ -474,19 +483,22 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-/// Blocks are (64 elements of the head, head, slice from first_slice on); a thread has one element.
+/// Merges the splits of a head. Grid: 64 elements of the head, head, slice - first_slice; one element per
+/// thread.
 template <int kDim>
 __global__ void __launch_bounds__(kCombineThreads)
     combine_splits(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, int first_slice,
                    Partial partial, float scale) {
-  __shared__ float2 shares[kCombineThreads];  // of a split's output, and its weight times that
+  // factor of a split's output, and its probability sum times that factor
+  __shared__ float2 shares[kCombineThreads];
   __shared__ float highest_of_warp[2];
   const BatchSlice& slice = batch.slices[first_slice + static_cast<int>(blockIdx.z)];
   const int thread = static_cast<int>(threadIdx.x);
   const int head = static_cast<int>(blockIdx.y);
   const int element = static_cast<int>(blockIdx.x) * kCombineThreads + thread;
   const float gate =
-      gate_of<kDim>(shape, pass, slice.first_row, head, min(element, kDim - 1));  // older still
+      // not written by the previous kernel
+      gate_of<kDim>(shape, pass, slice.first_row, head, min(element, kDim - 1));
   wait_for_earlier();
   let_next_begin();
   const int splits = splits_of(shape, slice);
@@ -511,7 +523,7 @@ __global__ void __launch_bounds__(kCombineThreads)
   float weight = 0;
   for (int begin = 0; begin < splits; begin += kCombineThreads) {
     const int some = min(kCombineThreads, splits - begin);
-    __syncthreads();  // the shares before are used up
+    __syncthreads();  // the previous shares have been read
     if (thread < some) {
       const float2 own = weights[begin + thread];
       const float share = tiles::power_of_two((own.x - highest) * scale);
@@ -530,13 +542,11 @@ __global__ void __launch_bounds__(kCombineThreads)
       narrow(shape.output_gate ? result * gate : result);
 }
 
-/// That a row may look at.
 int most_splits(const AttentionShape& shape, int longest) {
   const int all = (longest + kDecodeSplit - 1) / kDecodeSplit;
   return shape.window == 0 ? all : std::min(all, (shape.window + kDecodeSplit - 2) / kDecodeSplit + 1);
 }
 
-/// Bytes of the partial results of one row.
 std::size_t row_bytes(const AttentionShape& shape, int longest) {
   return static_cast<std::size_t>(shape.heads) * most_splits(shape, longest) *
          (static_cast<std::size_t>(shape.head_dim) * sizeof(float) + sizeof(float2));

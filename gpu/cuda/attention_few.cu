@@ -1,9 +1,19 @@
-// Attention of few prefilled tiles: attend_tiles() would leave most multiprocessors idle while each tile goes through all
-// pages of its sequence. Here the scores of all pages are computed at once; then a block takes one tile, one query head
-// and a strip of the values' columns through the pages, half of its warps making weights of the scores while the others multiply.
+// Two-pass prefill attention for few tiles.
 //
-// The same additions in the same order as attend_tiles(), so the same bits. The scores of some pages at a time are kept:
-// between such windows the rows in progress wait in memory.
+// Computes: the same as attend_tiles() (gpu/cuda/attention_prefill.cu), which would leave most SMs idle.
+//
+// Chosen when: bf16 rows, tiles * heads <= 96, a sequence of at least 2,048 tokens in the batch, no window.
+//
+// Mapping: score_pages() computes q K^T of all pages in parallel, grid (4 pages, one or two heads with the
+// same KV head, tile). attend_strips() then walks the pages in ascending order, grid (strip of 32 or 64
+// columns of V, head, tile): four warps turn scores into probabilities while four others multiply with V.
+//
+// Pipeline: V tiles pass through a cp.async ring of 4; probabilities are double-buffered. Scores are kept for
+// a window of pages at a time (at most 128 MiB); between windows the online-softmax state is saved in the
+// workspace.
+//
+// Bits: those of attend_tiles(): the same additions in the same order.
+
 #include <algorithm>
 
 #include "gpu/cuda/attention_pages.cuh"
@@ -17,65 +27,66 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kPagesAtOnce = 4;  // of a block that scores
+constexpr int kPagesAtOnce = 4;  // per block of score_pages()
 constexpr int kMostTilesTimesHeads = 96;
-constexpr int kLeastLongest = 2048;  // below that there are few pages anyway
+constexpr int kLeastLongest = 2048;  // tokens; shorter sequences have few pages
 constexpr int kRing = 4;
-constexpr std::size_t kScoresOfPage = sizeof(float) * kGrid * kGrid;  // of one tile and head
+constexpr std::size_t kScoresOfPage = sizeof(float) * kGrid * kGrid;  // bytes, per tile and head
 constexpr std::size_t kMostScores = std::size_t{128} << 20;
 
-// Columns of values of a block. Each strip reads all scores: where there are enough blocks it is a wide one.
+// Columns of V per block. Every strip reads all scores, so strips are wide if there are enough blocks.
 template <int kDim>
 constexpr int kStrip = kDim < 32 ? kDim : 32;
 template <int kDim>
 constexpr int kWideStrip = kDim < 64 ? kStrip<kDim> : 64;
-constexpr int kEnoughBlocks = 128;  // for nearly all multiprocessors of a large GPU
+constexpr int kEnoughBlocks = 128;  // nearly all of an H200's 132 SMs
 
-/// Which pages are computed, and where what lies between the kernels stands.
+/// The pages of this pair of launches, and the buffers between them.
 struct Window {
-  float4* scores;   // [tile, head, page of the window, warp, block of 8 keys, lane]: C fragments
+  float4* scores;   // C fragments [tile, head, page of the window, warp, block of 8 keys, lane]
   float* progress;  // [tile, head, strip, float of a thread, thread]
   int first_page;
   int pages;
 };
 
-/// What a thread keeps of its rows: kColumns / 8 C fragments, two highest scores, two weights.
+/// Saved floats per thread: kColumns / 8 C fragments, two max scores, two probability sums.
 template <int kColumns>
 constexpr int kProgressFloats = kColumns / 2 + 4;
 
 struct TileOfRows {
   BatchSlice slice;
-  int first;      // row in the slice
-  int count;      // rows
-  int last_page;  // that of the tile itself
+  int first;  // row in the slice
+  int count;
+  int last_page;  // page of the tile itself
 
   __device__ TileOfRows(const Batch& batch, int index) : slice(batch.slices[batch.tiles[index].slice]) {
     first = batch.tiles[index].first;
     count = min(kGrid, slice.rows - first);
     last_page = (slice.stored + first) / kGrid;
   }
-  /// Rows of a page that exist: what lies behind the sequence's end may be anything, and zero times that too.
+  /// Returns the rows of a page that exist. The others may hold anything, even NaN, so they must be read as
+  /// zero.
   __device__ int present(int page) const { return page == last_page ? count : kGrid; }
 };
 
-/// Blocks are (kPagesAtOnce pages of the window, kTogether heads with the same keys, tile); four warps have a head.
+/// Grid: kPagesAtOnce pages of the window, kTogether heads with the same keys, tile. Four warps per head.
 template <KvType kKv, int kDim, int kTogether>
 __global__ void __launch_bounds__(kThreads* kTogether)
     score_pages(AttentionShape shape, Batch batch, const Bf16* q, Window window) {
   using Load = PageTile<kKv, kDim, kThreads * kTogether>;
   constexpr int kStride = tiles::kRowStride<kDim>;
-  extern __shared__ __align__(16) unsigned char shared[];  // q of each head, K; K as it is stored
+  extern __shared__ __align__(16) unsigned char shared[];  // q of each head, K, K as stored
   unsigned char* keys = shared + kTogether * Load::kTileBytes;
   unsigned char* landing = Load::kIsWidened ? keys + Load::kTileBytes : keys;
   wait_for_earlier();
   let_next_begin();
-  const int warp = static_cast<int>(threadIdx.x) / 32 % kWarps;  // of those of its head
+  const int warp = static_cast<int>(threadIdx.x) / 32 % kWarps;  // within its head
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int own = static_cast<int>(threadIdx.x) / kThreads;
   const int first_head = static_cast<int>(blockIdx.y) * kTogether;
   const int head = first_head + own;
   const TileOfRows tile(batch, static_cast<int>(blockIdx.z));
-  const int first = static_cast<int>(blockIdx.x) * kPagesAtOnce;  // in the window
+  const int first = static_cast<int>(blockIdx.x) * kPagesAtOnce;  // page index in the window
   if (window.first_page + first > tile.last_page) return;
   const int row = tile.slice.first_row + tile.first;
   const std::size_t row_stride = static_cast<std::size_t>(shape.heads) * kDim;
@@ -118,7 +129,7 @@ __global__ void __launch_bounds__(kThreads* kTogether)
   }
 }
 
-/// Every output of the rows in progress, in an order that both ways share.
+/// Visits all accumulators in a fixed order.
 template <int kColumns, class Each>
 __device__ __forceinline__ void for_each_output(RowsInProgress<kColumns>& rows, const Each& each) {
 #pragma unroll
@@ -128,24 +139,24 @@ __device__ __forceinline__ void for_each_output(RowsInProgress<kColumns>& rows, 
   }
 }
 
-/// Weights of a page on their way from those that make them to those that multiply: lane to lane.
+/// Probabilities of a page, handed from lane to lane.
 struct PageWeights {
   uint4 of_keys[kWarps][kGrid / 16][32];  // A fragments of 16 keys each
-  float2 fades[kWarps][32];               // of rows g and g + 8
+  float2 fades[kWarps][32];               // rescale factors of rows g and g + 8
 };
 template <int kColumns>
 struct StripShared {
   Bf16 values[kRing][kGrid * tiles::kRowStride<kColumns>];
   PageWeights weights[2];
-  float2 sums[kWarps][32];  // of all weights
+  float2 sums[kWarps][32];  // final probability sums
 };
 
-/// Until both halves of a strip's block have come here.
+/// Barrier of all eight warps.
 __device__ __forceinline__ void wait_for_halves() {
   asm volatile("bar.sync 1, %0;" ::"n"(2 * kThreads) : "memory");
 }
 
-/// What one half of a strip's block does: makes weights of the pages' scores, one page ahead of the other half.
+/// The softmax warps: turn scores into probabilities, one page ahead of the other warps.
 template <int kColumns>
 __device__ __forceinline__ void weigh_pages(StripShared<kColumns>& shared, const float4* scores, int pages,
                                             float (&highest_and_weight)[4], float scale) {
@@ -195,7 +206,7 @@ __device__ __forceinline__ void weigh_pages(StripShared<kColumns>& shared, const
   highest_and_weight[3] = rows.weight[1];
 }
 
-/// Blocks are (strip, head, tile): the first half of a block brings values and multiplies, the other makes weights.
+/// Grid: strip, head, tile. The first four warps load V and multiply, the others compute probabilities.
 template <KvType kKv, int kDim, int kColumns>
 __global__ void __launch_bounds__(2 * kThreads)
     attend_strips(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, Window window, float scale) {
@@ -218,7 +229,7 @@ __global__ void __launch_bounds__(2 * kThreads)
   const bool is_last = window.first_page + pages > tile.last_page;
   float* progress =
       window.progress + (of_tile * (kDim / kColumns) + strip) * kProgressFloats<kColumns> * kThreads + thread;
-  float* own_progress = progress + kColumns / 2 * kThreads;  // of those that weigh
+  float* own_progress = progress + kColumns / 2 * kThreads;  // state of the softmax warps
 
   if (weighs) {
     float kept[4] = {tiles::kMinusInfinity, tiles::kMinusInfinity, 0, 0};
@@ -228,14 +239,15 @@ __global__ void __launch_bounds__(2 * kThreads)
     }
     const float4* scores = window.scores + (of_tile * window.pages * kWarps + warp) * kKeyBlocks * 32 + lane;
     weigh_pages(shared, scores, pages, kept, scale);
-    wait_for_halves();  // with those that multiply by the last page
+    wait_for_halves();  // matches the last barrier of the multiplying warps
     if (is_last) return;
 #pragma unroll
     for (int i = 0; i < 4; ++i) own_progress[i * kThreads] = kept[i];
     return;
   }
 
-  // Load i is of the values of page i; a group in any case. Rows in blocks are fetched a load ahead.
+  // Starts load i, the values of page i; commits a group in any case. Quantized rows are fetched one load
+  // ahead.
   const int kv_head = head / (shape.heads / shape.kv_heads);
   const std::size_t v_offset = shape.v_offset + static_cast<std::size_t>(kv_head) * Load::kHeadBytes;
   [[maybe_unused]] StripOnItsWay<kKv, kDim, kColumns, kThreads> on_its_way;
@@ -264,9 +276,9 @@ __global__ void __launch_bounds__(2 * kThreads)
     for_each_output(rows, [&](int i, float& value) { value = progress[i * kThreads]; });
   }
   wait_for_copies<kRing - 2>();
-  wait_for_halves();  // the first page's values and weights are there
+  wait_for_halves();  // values and probabilities of the first page are ready
   for (int i = 0; i < pages; ++i) {
-    begin_load(i + kRing - 1);  // where the page before was, which nobody reads any more
+    begin_load(i + kRing - 1);  // overwrites the previous page, which no warp reads any more
     const PageWeights& weights = shared.weights[i % 2];
     const float2 fades = weights.fades[warp][lane];
     const float fade[2] = {fades.x, fades.y};
@@ -280,7 +292,7 @@ __global__ void __launch_bounds__(2 * kThreads)
       add_values_of(rows, a, keys, v_lane);
     }
     wait_for_copies<kRing - 2>();
-    wait_for_halves();  // the next page is there, and this one is no longer read
+    wait_for_halves();  // the next page is ready, and this one has been read
   }
   if (!is_last) {
     for_each_output(rows, [&](int i, float& value) { progress[i * kThreads] = value; });
@@ -306,7 +318,6 @@ int pages_of(int longest) {
   return (longest + kGrid - 1) / kGrid;
 }
 
-/// Pages whose scores are kept at once.
 int window_pages(const AttentionShape& shape, int tile_count, int longest) {
   const std::size_t page = static_cast<std::size_t>(tile_count) * shape.heads * kScoresOfPage;
   return std::min(pages_of(longest),
@@ -332,7 +343,7 @@ void launch_scores_of(const AttentionShape& shape, const Batch& batch, const Att
                 .shared_bytes = kBytes},
                stream, shape, batch, reinterpret_cast<const Bf16*>(pass.workspace), window);
 }
-/// Two heads with the same keys share a block, where they are two and it fits.
+/// Two heads with the same keys share a block if the group is even and shared memory suffices.
 template <KvType kKv, int kDim>
 void launch_scores(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                    const Window& window, StreamHandle stream) {
@@ -387,7 +398,8 @@ bool suits_few_tiles(const AttentionShape& shape, int tile_count, int longest) {
 std::size_t few_tiles_bytes(const AttentionShape& shape, int tile_count, int longest) {
   if (!suits_few_tiles(shape, tile_count, longest)) return 0;
   const auto of_heads = static_cast<std::size_t>(tile_count) * shape.heads;
-  // At most: of a thread for each four elements of a row, eight floats.
+  // Upper bound of kProgressFloats over all strips: head_dim floats per thread, since a strip has at least 8
+  // columns.
   const std::size_t progress = of_heads * kThreads * sizeof(float) * shape.head_dim;
   return of_heads * window_pages(shape, tile_count, longest) * kScoresOfPage + progress;
 }

@@ -1,8 +1,6 @@
 #pragma once
-// Norm and rope of a head of q or k of one row, by a warp: what comes before attention in every kernel. Included by CUDA sources
-// alone, with internal linkage.
-//
-// Lane l of those below kDim / 8 has elements 8 l ... 8 l + 7; the others hold zeros.
+// Per-head RMSNorm and RoPE of q or k, one warp per head. Lane l < kDim / 8 holds elements 8 l ... 8 l + 7;
+// the other lanes hold zeros.
 
 #include "gpu/cuda/attention.h"
 #include "gpu/cuda/attention_tiles.cuh"
@@ -15,7 +13,6 @@ struct EightOfHead {
   float x[8];
 };
 
-/// `head`: of projected rows.
 template <int kDim>
 __device__ __forceinline__ EightOfHead read_head(const Bf16* head, int lane) {
   uint4 bits = make_uint4(0, 0, 0, 0);
@@ -34,7 +31,7 @@ __device__ __forceinline__ EightOfHead read_head(const float* head, int lane) {
   return out;
 }
 
-/// x / root of the mean square * (offset + weight).
+/// RMSNorm: x / sqrt(mean(x^2) + eps) * (offset + weight).
 template <int kDim>
 __device__ __forceinline__ void norm_head(EightOfHead& head, const AttentionShape& shape, const float* weight,
                                           int lane) {
@@ -51,18 +48,18 @@ __device__ __forceinline__ void norm_head(EightOfHead& head, const AttentionShap
   }
 }
 
-/// Element `at + distance` of the head for each of the lane's elements; where there is none, anything. All lanes of a
-/// warp ask for the same place of another lane.
+/// Returns element `at + distance` for each of the lane's elements `at`; unspecified outside the head. All
+/// lanes must call it with the same distance.
 __device__ __forceinline__ EightOfHead elements_at(const EightOfHead& head, int lane, int distance) {
   EightOfHead out;
-  if (distance % 8 == 0) {  // the same place of another lane
+  if (distance % 8 == 0) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) out.x[i] = __shfl_sync(~0U, head.x[i], (lane + distance / 8) & 31);
     return out;
   }
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    const int from = (lane * 8 + i + distance) & 255;  // of 32 lanes with eight each
+    const int from = (lane * 8 + i + distance) & 255;
     const int place = (i + distance) & 7;
     float chosen = head.x[0];
 #pragma unroll
@@ -72,7 +69,7 @@ __device__ __forceinline__ EightOfHead elements_at(const EightOfHead& head, int 
   return out;
 }
 
-/// Pairs (i, i + shape.rope_pairs) turn; cosine and sine are the row's.
+/// RoPE: rotates pairs (i, i + shape.rope_pairs) by the row's angles.
 template <int kDim>
 __device__ __forceinline__ void turn_head(EightOfHead& head, const AttentionShape& shape, const float* cosine,
                                           const float* sine, int lane) {
@@ -92,7 +89,7 @@ __device__ __forceinline__ void turn_head(EightOfHead& head, const AttentionShap
   }
 }
 
-/// A head of q or k, as it was read, ready for attention.
+/// Norm, if the shape has one, and RoPE.
 template <int kDim>
 __device__ __forceinline__ EightOfHead prepare_head(EightOfHead head, const AttentionShape& shape,
                                                     const float* norm, const float* cosine, const float* sine,

@@ -1,7 +1,7 @@
 #pragma once
-// Where the keys and values of a sequence's positions are, with a window and without; and their way out of a page into
-// shared memory, where products want tiles of bf16 (gpu/cuda/attention_tiles.cuh): rows of bf16 land in the tile; rows in
-// blocks land as they are stored, and are widened when they are all there. Included by CUDA sources alone.
+// Address of a KV entry with and without a window, and loads of K or V from a page into bf16 tiles in shared
+// memory (gpu/cuda/attention_tiles.cuh). bf16 rows are copied straight to the tile; quantized rows are copied
+// as stored and dequantized when they have arrived.
 
 #include "gpu/cuda/attention.h"
 #include "gpu/cuda/attention_tiles.cuh"
@@ -9,9 +9,9 @@
 
 namespace reprise::gpu::cuda {
 
-/// Page `index` of a sequence. `made` has the pages of a prefill's own rows, with a window; null for decoded rows, whose
-/// keys go into the ring at once. A slice's rows stand there from 64 * its index + its first row on, so that the last
-/// page of one and the first of the next do not meet. With a window rows have elements of kElement bytes.
+/// Returns the address of page `index` of a sequence. With a window, `made` has the pages of a prefill's own
+/// rows, in which a slice begins at row 64 * slice_index + first_row, so that slices do not share a page;
+/// null for decode, whose keys go directly to the ring. kElement: bytes of an element of a windowed cache.
 template <int kElement = sizeof(Bf16)>
 __device__ __forceinline__ std::byte* key_page(const AttentionShape& shape, const BatchSlice& slice,
                                                int slice_index, std::byte* made, int index) {
@@ -24,16 +24,16 @@ __device__ __forceinline__ std::byte* key_page(const AttentionShape& shape, cons
   return slice.slot + shape.ring_offset + static_cast<std::size_t>(index % shape.ring_pages) * kGrid * token;
 }
 
-/// kElement where keys and values with a window are kept so.
+/// Bytes of an element of a windowed cache of type kKv.
 template <KvType kKv>
 inline constexpr int kElementInRing = static_cast<int>(kKv == KvType::kF32 ? sizeof(float) : sizeof(Bf16));
 
-/// The first position that the row at `position` looks at.
+/// Returns the first position that the row at `position` attends to.
 __device__ __forceinline__ int first_key(const AttentionShape& shape, int position) {
   return shape.window == 0 ? 0 : max(0, position + 1 - shape.window);
 }
 
-/// K, or V, of one head in a page.
+/// Loads K or V of one head from a page.
 template <KvType kKv, int kDim, int kThreads>
 struct PageTile {
   using Row = KvRow<kKv, kDim>;
@@ -44,8 +44,8 @@ struct PageTile {
   static constexpr int kLandingBytes = kIsWidened ? kHeadBytes : kTileBytes;
   static_assert(kHeadBytes % 16 == 0 && kTileBytes % 16 == 0);
 
-  /// The copy, in the background, into kLandingBytes of shared memory, aligned to 16: the tile itself where nothing is
-  /// widened. Rows from `present` on are not looked at.
+  /// Starts the copy to `landing`, kLandingBytes aligned to 16, which is the tile itself unless rows are
+  /// quantized. Rows from `present` on are not read.
   static __device__ __forceinline__ void begin_copy(unsigned char* landing, const std::byte* head,
                                                     int present) {
     const std::uint32_t to = shared_address(landing);
@@ -62,12 +62,12 @@ struct PageTile {
     }
   }
 
-  /// When the copy has landed for all threads: the tile, for all of them. Rows from `present` on are zeros. Where rows
-  /// are widened nobody may still read the tile, and what landed is not needed any more.
+  /// Call after the copy has arrived for all threads. For quantized rows it dequantizes `landing` to `tile`,
+  /// which no thread may still read, and synchronizes the block. Rows from `present` on are zero.
   static __device__ __forceinline__ void end_copy(const unsigned char* landing, unsigned char* tile,
                                                   int present) {
     if constexpr (kIsWidened) {
-      constexpr int kChunks = kDim / 8;  // of a row
+      constexpr int kChunks = kDim / 8;
       const auto* rows = reinterpret_cast<const std::byte*>(landing);
       auto* to = reinterpret_cast<Bf16*>(tile);
 #pragma unroll 4
@@ -83,12 +83,12 @@ struct PageTile {
   }
 };
 
-/// Columns [strip * kColumns, ...) of K, or V, of one head in a page, by way of registers: of rows in blocks they do not lie
-/// where a copy in the background could take them.
+/// Loads columns [strip * kColumns, ...) of K or V of one head from a page through registers, because
+/// cp.async cannot gather a strip of quantized rows.
 template <KvType kKv, int kDim, int kColumns, int kThreads>
 struct StripOnItsWay {
   using Row = KvRow<kKv, kDim>;
-  static constexpr int kChunks = kColumns / 8;  // of a row
+  static constexpr int kChunks = kColumns / 8;
   static constexpr int kHeld = kGrid * kChunks / kThreads;
   static_assert(kHeld * kThreads == kGrid * kChunks && (kColumns % 32 == 0 || kColumns == kDim));
 
@@ -103,7 +103,7 @@ struct StripOnItsWay {
       }
     }
   }
-  /// With the `present` that fetch() was given. Rows from there on are zeros.
+  /// Stores the fetched rows; `present` must be as for fetch(). Rows from there on are zero.
   __device__ __forceinline__ void put(Bf16* tile, int present) const {
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) {

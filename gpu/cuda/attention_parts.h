@@ -1,6 +1,6 @@
 #pragma once
-// What the sources of attention share on the host: the parts of the workspace, the step before attention, and
-// the choice of a kernel by the size of a head and by how its keys and values are kept. Not for others.
+// Internal to the attention sources: layout of the workspace, the step before attention, and dispatch by head
+// size and KV type.
 
 #include <cstddef>
 #include <type_traits>
@@ -10,8 +10,8 @@
 
 namespace reprise::gpu::cuda {
 
-/// A workspace begins with q of all rows, [rows, heads, head_dim] of Row, normalised and turned, if they are prepared. Behind
-/// it, at the next multiple of 256 bytes, stand the partial results of decoding, or the scores of few prefilled tiles.
+/// Returns the bytes of q in the workspace, which begins with it: Row [rows, heads, head_dim] after norm and
+/// RoPE, rounded up to 256 bytes. Partial results of a decode, or the scores of a two-pass prefill, follow.
 template <class Row = Bf16>
 std::size_t q_bytes(const AttentionShape& shape, int rows) {
   const std::size_t bytes =
@@ -19,24 +19,25 @@ std::size_t q_bytes(const AttentionShape& shape, int rows) {
   return (bytes + 255) / 256 * 256;
 }
 
-/// Bytes for the partial results of decoding.
+/// Returns the bytes of the partial results of a split-KV decode.
 std::size_t partial_bytes(const AttentionShape& shape, int rows, int longest);
 
-/// Attention of a prefill with so few tiles that they would not keep the GPU busy (gpu/cuda/attention_few.cu): whether it
-/// is one, bytes behind q in the workspace, and the launch. q must be there.
+/// Two-pass attention for a prefill with too few tiles to fill the GPU (gpu/cuda/attention_few.cu): the
+/// predicate, the workspace bytes after q, and the launch. attend_few_tiles() requires q in the workspace.
 bool suits_few_tiles(const AttentionShape& shape, int tile_count, int longest);
 std::size_t few_tiles_bytes(const AttentionShape& shape, int tile_count, int longest);
 void attend_few_tiles(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                       StreamHandle stream);
 
-/// Attention of prefilled tiles by the instructions of compute capability 9.0 (gpu/cuda/attention_warpgroup.cu), with the bits of
-/// the other kernels: whether there is such a kernel for the shape on the current GPU, and its launch. q must be there.
+/// wgmma prefill attention (compute capability 9.0, gpu/cuda/attention_warpgroup.cu), bitwise identical to
+/// the other kernels: whether the current GPU has a kernel for the shape, and the launch, which requires q in
+/// the workspace.
 bool suits_warpgroups(const AttentionShape& shape);
 void attend_by_warpgroups(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                           StreamHandle stream);
 
-/// With a window: bytes behind q in the workspace for the keys and values of a prefill's rows, where they stand (null where
-/// there is no such thing), and their way into the ring.
+/// With a window: workspace bytes after q for the pages of a prefill's own keys and values; their address
+/// (null without a window or for decode); the copy of the last ones into the ring.
 std::size_t made_pages_bytes(const AttentionShape& shape, int rows, int tile_count);
 template <class Row>
 std::byte* made_pages(const AttentionShape& shape, const Batch& batch, const AttentionPass<Row>& pass) {
@@ -46,18 +47,18 @@ std::byte* made_pages(const AttentionShape& shape, const Batch& batch, const Att
 void keep_window(const AttentionShape& shape, const Batch& batch, const SlotExports& exports, std::byte* made,
                  StreamHandle stream);
 
-/// That there is a kernel for the shape, and that memory is aligned for it.
+/// Checks that there is a kernel for the shape and that buffers are aligned as it requires.
 template <class Row>
 void check_pass(const AttentionShape& shape, const AttentionPass<Row>& pass);
-/// q of all rows into the workspace, their keys and values into the pages. Few decoded rows do without.
+/// Writes q of all rows after norm and RoPE to the workspace, and their keys and values to the pages. Decodes
+/// with few rows do this inside the attention kernel instead.
 template <class Row>
 void attention_prepare(const AttentionShape& shape, const Batch& batch, const AttentionPass<Row>& pass,
                        StreamHandle stream);
 
-/// What a kernel multiplies scores with before it takes powers of two.
+/// Returns the factor of q k before exp2: the score multiplier times log2(e) / sqrt(head_dim).
 float score_scale(const AttentionShape& shape);
 
-/// Calls `launch` with head_dim as a compile-time constant.
 template <class Launch>
 void with_head_dim(int head_dim, const Launch& launch) {
   switch (head_dim) {
@@ -76,7 +77,7 @@ void with_head_dim(int head_dim, const Launch& launch) {
   }
 }
 
-/// Likewise with what the shape says of keys and values: launch(kv, head_dim). f32 is for rows of f32 alone.
+/// Calls launch(kv, head_dim) with both as compile-time constants. f32 keys and values need f32 rows.
 template <class Row = Bf16, class Launch>
 void with_rows(const AttentionShape& shape, const Launch& launch) {
   with_head_dim(shape.head_dim, [&](auto dim) {

@@ -1,6 +1,12 @@
-// Attention of rows of f32, in f32: norm, rope and the new keys and values by the kernel that all rows have in front
-// (attention_prepare), then a block for each row and up to four of the query heads that share a key/value head. One kernel
-// for prefilled and for decoded rows (gpu/cuda/attention_precise_row.cuh).
+// f32 attention.
+//
+// Computes: attention of f32 rows, in f32 without tensor cores; norm, RoPE and KV append by
+// attention_prepare().
+//
+// Chosen when: rows are f32, for prefill and decode. Mapping: grid (row, up to four query heads of one KV
+// head); the block is described in gpu/cuda/attention_precise_row.cuh. Bits: the order of additions depends
+// only on the row's position, so prefill and decode are bitwise identical.
+
 #include <cmath>
 
 #include "gpu/cuda/activations.cuh"
@@ -12,9 +18,9 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-constexpr int kMostQueries = 4;  // of a block
+constexpr int kMostQueries = 4;  // per block
 
-/// Blocks are (row, the last first: it has the most keys; some query heads of a key/value head).
+/// Grid: rows, last first because it has the most keys; parts of the query heads.
 template <KvType kKv, int kDim, int kQueries>
 __global__ void __launch_bounds__(kPreciseThreads)
     attend_rows(AttentionShape shape, Batch batch, AttentionPass<float> pass, const float* q, std::byte* made,
@@ -28,13 +34,13 @@ __global__ void __launch_bounds__(kPreciseThreads)
   const BatchSlice slice = batch.slices[slice_index];
   const int position = slice.stored + row - slice.first_row;
   const int group = shape.heads / shape.kv_heads;
-  const int parts = (group + kQueries - 1) / kQueries;  // of a group
+  const int parts = (group + kQueries - 1) / kQueries;
   const int kv_head = static_cast<int>(blockIdx.y) / parts;
-  const int first = static_cast<int>(blockIdx.y) % parts * kQueries;  // of the group
+  const int first = static_cast<int>(blockIdx.y) % parts * kQueries;  // head in the group
   const int present = min(kQueries, group - first);
   const int head = kv_head * group + first;
 
-  const std::size_t place = (static_cast<std::size_t>(row) * shape.heads + head) * kDim;  // in q and out
+  const std::size_t place = (static_cast<std::size_t>(row) * shape.heads + head) * kDim;
   for (int i = static_cast<int>(threadIdx.x); i < kQueries * kDim; i += kPreciseThreads) {
     queries[i] = i < present * kDim ? q[place + i] : 0.0F;
   }

@@ -1,12 +1,13 @@
 #pragma once
-// Attention of one row in f32, by a block: some query heads that look at the same keys. Included by CUDA sources alone,
-// with internal linkage.
+// f32 attention of one row by a block, for kQueries query heads that share keys.
 //
-// Keys are taken 32 at a time, in steps anchored at position 0. Warp w takes steps w, w + kPreciseWarps, ... upwards, with
-// an online softmax of its own; what the warps have is added up, ascending. In a step a lane scores one key, over its
-// elements upwards; then a lane has eight columns of the values, and where a value has fewer than 32 times eight, lanes
-// share out the keys and are added up in the end. So the order of additions is fixed by the row's position and the
-// sizes: prefilled and decoded rows have the same bits.
+// Mapping: keys are taken in steps of 32 anchored at position 0; warp w takes steps w, w + 8, ... in
+// ascending order with an online softmax of its own. In a step a lane scores one key, then accumulates eight
+// columns of V; if V has fewer than 256 columns, lanes divide the keys and are summed at the end. The warps
+// are merged in ascending order.
+//
+// Bits: the order of additions depends only on the row's position and the sizes, so prefill and decode are
+// bitwise identical.
 
 #include "gpu/cuda/attention_tiles.cuh"
 #include "gpu/cuda/kv_rows.cuh"
@@ -16,29 +17,28 @@ namespace {
 
 constexpr int kPreciseWarps = 8;
 constexpr int kPreciseThreads = 32 * kPreciseWarps;
-constexpr int kKeysOfStep = 32;  // a lane each
+constexpr int kKeysOfStep = 32;  // one per lane
 
-/// What a row looks at, and how.
+/// Keys of a row.
 struct PreciseKeys {
   int first;         // position
-  int last;          // the row's own
-  int key_chunks;    // eights of elements of a key
-  int value_chunks;  // of a value, those that are summed
-  int row_bytes;     // from a key to the next, from a value to the next
-  float scale;       // of scores
+  int last;          // the row's own position
+  int key_chunks;    // key size / 8
+  int value_chunks;  // value size / 8
+  int row_bytes;     // bytes between keys, and between values
+  float scale;       // factor of the scores
 };
 
-/// Keys and values of a step, in a page.
+/// Addresses of a step's first key and value.
 struct PreciseStep {
   const std::byte* keys;
   const std::byte* values;
 };
 
-/// Of a block, in shared memory. kColumns: of values.
 template <int kColumns>
 struct PreciseShared {
-  alignas(16) float sums[kPreciseWarps][kColumns];  // of one query
-  float2 weights[kPreciseWarps];                    // highest score, sum of weights
+  alignas(16) float sums[kPreciseWarps][kColumns];  // sums of one query
+  float2 weights[kPreciseWarps];                    // max score, sum of probabilities
 };
 
 __device__ __forceinline__ float sum_of_warp(float x) {
@@ -52,8 +52,9 @@ __device__ __forceinline__ float highest_of_warp(float x) {
   return x;
 }
 
-/// A warp's part of kQueries queries. Stored: a KvRow, of which eights are fetched. A value is spread over kSpread lanes,
-/// of which each holds kHeld eights: number lane % kSpread, and every 32nd behind it; those beyond the value's hold anything.
+/// A warp's state for kQueries queries. Stored: the KvRow type. A value is spread over kSpread lanes; a lane
+/// holds kHeld groups of eight columns, lane % kSpread and every 32nd after it; groups past the end are
+/// unspecified.
 template <class Stored, int kQueries, int kSpread, int kHeld>
 class PreciseWarp {
  public:
@@ -65,11 +66,11 @@ class PreciseWarp {
     for (float& one : highest_) one = tiles::kMinusInfinity;
   }
 
-  /// Keys from position `begin` on. queries: [kQueries] of key_chunks eights, in shared memory.
+  /// Processes the keys from position `begin`. queries: [kQueries, key_chunks * 8], in shared memory.
   __device__ __forceinline__ void take(const float* queries, const PreciseKeys& keys, const PreciseStep& step,
                                        int begin) {
-    const int first = max(keys.first - begin, 0);              // of the step's that are looked at
-    const int last = min(keys.last - begin, kKeysOfStep - 1);  // what lies elsewhere may be anything
+    const int first = max(keys.first - begin, 0);              // first visible key of the step
+    const int last = min(keys.last - begin, kKeysOfStep - 1);  // keys outside may hold anything
     const auto is_seen = [&](int key) { return key >= first && key <= last; };
     const auto near = [&](int key) {
       return static_cast<std::size_t>(max(first, min(last, key))) * keys.row_bytes;
@@ -128,7 +129,7 @@ class PreciseWarp {
     }
   }
 
-  /// What the warp has of a query, for all to see behind the next barrier.
+  /// Writes the warp's result for a query to shared memory; readers need a barrier.
   __device__ __forceinline__ void leave(int query, PreciseShared<kColumns>& shared) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll
@@ -157,11 +158,12 @@ class PreciseWarp {
 
   int lane_;
   float highest_[kQueries];
-  float weight_[kQueries] = {};  // the lane's keys
+  float weight_[kQueries] = {};  // probability sum of the lane's keys
   float out_[kQueries][kHeld][8] = {};
 };
 
-/// By all threads of a block. step_at(n): where keys 32 n and on stand; put(query, column, value) gets the results.
+/// Called by all threads of a block. step_at(n) returns the addresses of keys from 32 n on; put(query,
+/// column, value) receives the results.
 template <class Stored, int kQueries, int kSpread, int kHeld, class StepAt, class Put>
 __device__ __forceinline__ void attend_precisely(
     PreciseShared<PreciseWarp<Stored, kQueries, kSpread, kHeld>::kColumns>& shared, const float* queries,
@@ -176,7 +178,7 @@ __device__ __forceinline__ void attend_precisely(
   }
 #pragma unroll
   for (int query = 0; query < kQueries; ++query) {
-    __syncthreads();  // the query before is used up
+    __syncthreads();  // the previous query's results have been read
     sums.leave(query, shared);
     __syncthreads();
     float highest = tiles::kMinusInfinity;
@@ -184,7 +186,7 @@ __device__ __forceinline__ void attend_precisely(
     for (int column = static_cast<int>(threadIdx.x); column < Warp::kColumns; column += kPreciseThreads) {
       float total = 0;
       float weight = 0;
-      for (int other = 0; other < kPreciseWarps; ++other) {  // one without steps has a share of zero
+      for (int other = 0; other < kPreciseWarps; ++other) {  // a warp without steps has factor 0
         const float share = expf(shared.weights[other].x - highest);
         total = fmaf(share, shared.sums[other][column], total);
         weight = fmaf(share, shared.weights[other].y, weight);

@@ -1,9 +1,18 @@
-// Attention of prefilled rows. One block takes one tile of up to 64 rows and one query head, a warp 16 of the
-// rows, and goes through the pages of the sequence in ascending order with an online softmax.
+// FlashAttention-style prefill attention.
 //
-// A page's keys land in shared memory while the page before it is multiplied with its values, and its values
-// while its keys are multiplied with q: one buffer for each. Rows in blocks land as they are stored in a buffer that keys and
-// values take turns in, and are widened into a tile in which they do so too.
+// Computes: causal attention of tiles of up to 64 rows over the paged KV cache, optionally with a window and
+// a gate; bf16 MMA, f32 online softmax.
+//
+// Chosen when: bf16 rows, and neither the two-pass (gpu/cuda/attention_few.cu) nor the wgmma kernel
+// (gpu/cuda/attention_warpgroup.cu) applies.
+//
+// Mapping: grid (query head, tile), 4 warps with 16 rows each; pages in ascending order.
+//
+// Pipeline: one K and one V buffer; K of the next page is loaded during P V, V during q K^T (cp.async).
+// Quantized pages are loaded into one buffer, alternating K and V, and dequantized into one tile.
+//
+// Bits: the order of additions depends only on the row's position.
+
 #include "gpu/cuda/attention_pages.cuh"
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_rows.cuh"
@@ -22,51 +31,51 @@ struct PrefillShared {
   using Load = PageTile<kKv, kDim, kThreads>;
   alignas(16) Bf16 q[Load::kTileElements];
   alignas(16) unsigned char keys[Load::kLandingBytes];
-  alignas(16) unsigned char values[Load::kTileBytes];  // where rows are widened: the tile
+  alignas(16) unsigned char values[Load::kTileBytes];  // the dequantized tile, if rows are quantized
 };
-// Registers bound it for the larger heads: a lane has kDim / 2 elements of the output.
+// Min resident blocks; registers limit large heads: a lane has kDim / 2 output elements.
 template <int kDim>
 constexpr int kBlocksAtOnce = kDim == 256   ? 2
                               : kDim == 128 ? 3
                                             : 4;
 
-/// Blocks are (head, tile), the last tiles first: a slice's last has the most pages.
+/// Grid: head, tile; last tiles first, because a slice's last tile has the most pages.
 template <KvType kKv, int kDim, bool kWindow>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
     attend_tiles(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, const Bf16* q, std::byte* made,
                  float scale) {
   using Load = PageTile<kKv, kDim, kThreads>;
   constexpr int kStride = tiles::kRowStride<kDim>;
-  constexpr int kPending = Load::kIsWidened ? 0 : 1;  // groups that are not waited for
+  constexpr int kPending = Load::kIsWidened ? 0 : 1;  // copy groups that may be in flight
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   auto& shared = *reinterpret_cast<PrefillShared<kKv, kDim>*>(shared_bytes);
-  unsigned char* const keys = Load::kIsWidened ? shared.values : shared.keys;  // as products see them
+  unsigned char* const keys = Load::kIsWidened ? shared.values : shared.keys;  // tile that the MMA reads
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int head = static_cast<int>(blockIdx.x);
   const BatchTile tile = batch.tiles[batch.tile_count - 1 - static_cast<int>(blockIdx.y)];
   const BatchSlice slice = batch.slices[tile.slice];
   const int count = min(kGrid, slice.rows - tile.first);
-  const int last_page = (slice.stored + tile.first) / kGrid;  // that of the tile itself
+  const int last_page = (slice.stored + tile.first) / kGrid;  // page of the tile itself
   const int row = slice.first_row + tile.first;
   const std::size_t out_stride = static_cast<std::size_t>(shape.heads) * kDim;
 
   const std::uint32_t q_tile = shared_address(shared.q);
   const std::uint32_t k_tile = shared_address(keys);
   const std::uint32_t v_tile = shared_address(shared.values);
-  // Addresses for ldmatrix. A of q: rows 0-7, rows 8-15, then both of the next 8 elements.
+  // ldmatrix addresses. A of q: rows 0-7, rows 8-15, then both for the next 8 elements.
   const std::uint32_t q_lane = q_tile + ((warp * 16 + lane % 16) * kStride + lane / 16 * 8) * sizeof(Bf16);
-  // B of K: 8 keys, their next 8 elements, then both of the next 8 keys.
+  // B of K: 8 keys, their next 8 elements, then both for the next 8 keys.
   const std::uint32_t k_lane =
       k_tile + ((lane / 16 * 8 + lane % 8) * kStride + lane / 8 % 2 * 8) * sizeof(Bf16);
-  // B of V, transposed: keys 0-7, keys 8-15, then both of the next 8 elements.
+  // B of V, transposed: keys 0-7, keys 8-15, then both for the next 8 elements.
   const std::uint32_t v_lane = v_tile + (lane % 16 * kStride + lane / 16 * 8) * sizeof(Bf16);
 
-  // Of the head's K and V in a page, in bytes.
+  // Byte offsets of the head's K and V in a page.
   const int kv_head = head / (shape.heads / shape.kv_heads);
   const auto k_offset = static_cast<std::uint32_t>(shape.k_offset) + kv_head * Load::kHeadBytes;
   const auto v_offset = static_cast<std::uint32_t>(shape.v_offset) + kv_head * Load::kHeadBytes;
-  // What lies in a page behind the sequence's end may be anything, and zero times that too.
+  // Page entries past the end of the sequence may hold anything, even NaN, so they are zeroed.
   const auto present = [&](int index) { return index == last_page ? count : kGrid; };
   const auto copy_page = [&](unsigned char* to, const std::byte* page, std::uint32_t offset, int index) {
     Load::begin_copy(to, page + offset, present(index));
@@ -94,7 +103,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
   begin_rows(rows);
 
   for (int index = first_page; index <= last_page; ++index) {
-    // Under way are the page's keys (with q at first) and then its values, a group each; of rows that are widened, its keys.
+    // In flight: K of the page (at first with q), then V, one group each; with quantized rows only K.
     const std::byte* const current = page;
     if (index < last_page) page = page_at(index + 1);
     wait_for_copies<kPending>();
@@ -113,12 +122,12 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
     }
     if (index == last_page) mask_later_keys(s, warp * 16 + lane / 4 - 2 * (lane % 4));
     if constexpr (kWindow) {
-      const int behind = first_position + 1 - shape.window - index * kGrid;  // of the tile's first row
+      const int behind = first_position + 1 - shape.window - index * kGrid;  // value of the tile's first row
       if (behind + kGrid > 1) mask_earlier_keys(s, behind + warp * 16 + lane / 4 - 2 * (lane % 4));
     }
     weigh_page<kDim, kWindow>(rows, s, scale);
     wait_for_copies<kPending>();
-    __syncthreads();  // the values are there; of widened rows, all have read the keys
+    __syncthreads();  // the values are ready; with quantized rows all have read the keys
     if constexpr (Load::kIsWidened) {
       Load::end_copy(shared.keys, shared.values, present(index));
       if (index < last_page) copy_page(shared.keys, page, k_offset, index + 1);

@@ -1,6 +1,8 @@
-// What comes before attention: rope's table, norm and rope on the heads, new keys and values into their pages; and what a
-// shape asks for. Behind a prefill with a window: the keys and values of its last rows into the ring, and rings as they
-// were inside its slices.
+// Steps before and after attention.
+//
+// Computes: RoPE tables; norm and RoPE of q and k; the append of K and V to the pages (prepare_heads, one
+// warp per head and row). After a windowed prefill: the copy of its last rows into the ring (keep_last_rows),
+// and of rings as of positions inside its slices (export_ring). Also the checks of AttentionShape.
 
 #include <cmath>
 #include <cstdint>
@@ -18,10 +20,10 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-constexpr int kWarps = 8;  // of a block of prepare_heads
+constexpr int kWarps = 8;  // per block of prepare_heads
 constexpr int kMostHeadsOfGroup = 16;
 
-/// Where a key or value of a row goes. `offset` is that of K or V in a page.
+/// Returns the destination of a row's key or value. `offset`: that of K or V in a page.
 template <int kElement>
 __device__ std::byte* place_in_page(const AttentionShape& shape, const Batch& batch, int row, int kv_head,
                                     std::size_t offset, std::byte* made, int row_bytes) {
@@ -31,11 +33,11 @@ __device__ std::byte* place_in_page(const AttentionShape& shape, const Batch& ba
          static_cast<std::size_t>(kv_head * kGrid + position % kGrid) * row_bytes;
 }
 
-/// How q of rows of that kind is kept until attention.
+/// Storage type of q between prepare_heads and attention.
 template <class Row>
 inline constexpr KvType kKeptQ = std::is_same_v<Row, float> ? KvType::kF32 : KvType::kBF16;
 
-/// One warp for each head of q, k and v of each row.
+/// One warp per head of q, k and v of each row.
 template <class Row, KvType kKv, int kDim>
 __global__ void __launch_bounds__(32 * kWarps)
     prepare_heads(AttentionShape shape, Batch batch, AttentionPass<Row> pass, Row* q, std::byte* made) {
@@ -48,12 +50,12 @@ __global__ void __launch_bounds__(32 * kWarps)
   if (item >= batch.rows * per_row) return;
   const int row = item / per_row;
   if (batch.row_slice[row] == kNoSlice) return;
-  const int head = item % per_row;  // of q; then of k; then of v
+  const int head = item % per_row;  // heads of q, then of k, then of v
   const int kv_head = head - shape.heads;
   const bool is_q = kv_head < 0;
   const bool is_value = kv_head >= shape.kv_heads;
 
-  const int pitch = shape.output_gate ? 2 * kDim : kDim;  // of heads of q
+  const int pitch = shape.output_gate ? 2 * kDim : kDim;  // elements between heads of q
   const int source = is_q ? head * pitch : shape.heads * pitch + kv_head * kDim;
   const EightOfHead read =
       read_head<kDim>(pass.projected + static_cast<std::size_t>(row) * pass.stride + source, lane);
@@ -169,19 +171,20 @@ namespace {
 
 constexpr int kKeepThreads = 256;
 
-/// Grid: tiles. A place of the ring gets the last position that belongs there: rows that later ones of the slice would
-/// take the place of are left out, so that no two blocks write to the same. Here as below, elements are of kElement bytes.
+/// Grid: tiles. Copies the rows that remain in the ring; rows that later rows of the slice overwrite are
+/// skipped, so no two blocks write the same entry. kElement: bytes of an element.
 template <int kElement>
 __global__ void __launch_bounds__(kKeepThreads)
     keep_last_rows(AttentionShape shape, Batch batch, std::byte* made) {
   const BatchTile tile = batch.tiles[blockIdx.x];
   const BatchSlice slice = batch.slices[tile.slice];
   const int page = (slice.stored + tile.first) / kGrid;
-  const int first = slice.stored + slice.rows - shape.ring_pages * kGrid;  // position that stays
+  const int first = slice.stored + slice.rows - shape.ring_pages * kGrid;  // first position that stays
   const int count = min(kGrid, slice.rows - tile.first);
   const auto* from = reinterpret_cast<const uint4*>(key_page<kElement>(shape, slice, tile.slice, made, page));
   auto* to = reinterpret_cast<uint4*>(key_page<kElement>(shape, slice, tile.slice, nullptr, page));
-  const int chunks = shape.head_dim * kElement / static_cast<int>(sizeof(uint4));  // of a row of one head
+  // 16-byte units of a row of one head
+  const int chunks = shape.head_dim * kElement / static_cast<int>(sizeof(uint4));
   const int all = 2 * shape.kv_heads * kGrid * chunks;
   for (int i = static_cast<int>(threadIdx.x); i < all; i += kKeepThreads) {
     const int row = i / chunks % kGrid;
@@ -189,8 +192,8 @@ __global__ void __launch_bounds__(kKeepThreads)
   }
 }
 
-/// Grid: tiles, pages of the ring. The ring behind a tile where its state is wanted: pages of the slice itself, and
-/// before them what the sequence's ring holds, which keep_last_rows has not changed yet.
+/// Grid: tiles, pages of the ring. Copies the ring as of the end of a tile to the slot that wants it: pages
+/// of the slice itself and, before them, the sequence's ring, which keep_last_rows has not changed yet.
 template <int kElement>
 __global__ void __launch_bounds__(kKeepThreads)
     export_ring(AttentionShape shape, Batch batch, SlotExports exports, std::byte* made) {
@@ -199,12 +202,12 @@ __global__ void __launch_bounds__(kKeepThreads)
   const BatchTile tile = batch.tiles[blockIdx.x];
   const BatchSlice slice = batch.slices[tile.slice];
   const int page = (slice.stored + tile.first) / kGrid - static_cast<int>(blockIdx.y);
-  if (page < 0) return;  // nobody has written there: zeros, as the slot began
+  if (page < 0) return;  // before the sequence: stays zero
   BatchSlice exported = slice;
   exported.slot = wanted;
   const auto* from = reinterpret_cast<const uint4*>(key_page<kElement>(shape, slice, tile.slice, made, page));
   auto* to = reinterpret_cast<uint4*>(key_page<kElement>(shape, exported, tile.slice, nullptr, page));
-  const int chunks = shape.head_dim * kElement / static_cast<int>(sizeof(uint4));  // of a row of one head
+  const int chunks = shape.head_dim * kElement / static_cast<int>(sizeof(uint4));
   const int all = 2 * shape.kv_heads * kGrid * chunks;
   for (int i = static_cast<int>(threadIdx.x); i < all; i += kKeepThreads) to[i] = from[i];
 }

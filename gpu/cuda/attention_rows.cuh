@@ -1,8 +1,6 @@
 #pragma once
-// The rows of a prefilled tile on their way through the pages of their sequence, in ascending order with an online
-// softmax. Included by CUDA sources alone, with internal linkage.
-//
-// kDim is the size of a head; for values it may be a strip of columns instead: columns do not know of each other.
+// Online softmax over the pages of a sequence in ascending order, for the 16 rows of a warp. kDim is the head
+// size; for values it may be a strip of columns, because columns are independent.
 
 #include "gpu/cuda/attention_tiles.cuh"
 #include "gpu/cuda/tensor_core.cuh"
@@ -10,17 +8,17 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-constexpr int kKeyBlocks = kGrid / 8;  // blocks of 8 keys: columns of a C
+constexpr int kKeyBlocks = kGrid / 8;  // blocks of 8 keys: columns of C
 
-/// The rows of a warp: a lane has part of rows g and g + 8, with lane = 4 * g + t.
+/// Attention state of a warp's rows. With lane = 4 * g + t, a lane has parts of rows g and g + 8.
 template <int kDim>
 struct RowsInProgress {
-  float out[kDim / 8][4];  // C fragments, one for every 8 elements of the head
-  float highest[2];        // score
-  float weight[2];         // sum of the lane's own columns
+  float out[kDim / 8][4];  // unnormalized output, one C fragment per 8 elements of the head
+  float highest[2];        // max score
+  float weight[2];         // sum of probabilities, of the lane's columns only
 };
 
-/// s = q K^T: [16, 64] as 8 C fragments. `q` and `k` are the lane's addresses for ldmatrix.
+/// s = q K^T: [16, 64] in 8 C fragments. `q` and `k` are the lane's ldmatrix addresses.
 template <int kDim>
 __device__ __forceinline__ void score_page(float (&s)[kKeyBlocks][4], std::uint32_t q, std::uint32_t k) {
 #pragma unroll
@@ -29,12 +27,12 @@ __device__ __forceinline__ void score_page(float (&s)[kKeyBlocks][4], std::uint3
     for (float& value : block) value = 0;
   }
 #pragma unroll
-  for (int i = 0; i < kDim / 16; ++i) {  // 16 elements of the head at a time
+  for (int i = 0; i < kDim / 16; ++i) {
     std::uint32_t a[4];
     load_matrices(a, q + i * 16 * sizeof(Bf16));
 #pragma unroll
     for (int pair = 0; pair < kKeyBlocks / 2; ++pair) {
-      std::uint32_t b[4];  // b0, b1 of one block of 8 keys, then of the next
+      std::uint32_t b[4];  // b0, b1 of 8 keys, then of the next 8
       load_matrices(b, k + (pair * 16 * tiles::kRowStride<kDim> + i * 16) * sizeof(Bf16));
       multiply_add(s[2 * pair], a, b[0], b[1]);
       multiply_add(s[2 * pair + 1], a, b[2], b[3]);
@@ -42,20 +40,18 @@ __device__ __forceinline__ void score_page(float (&s)[kKeyBlocks][4], std::uint3
   }
 }
 
-/// Keys after the row's own weigh nothing. `ahead` is how far the lane's row g stands, in the page of both,
-/// ahead of its first key.
+/// Causal mask within the page of the row itself. `ahead`: row g minus the lane's first key.
 __device__ __forceinline__ void mask_later_keys(float (&s)[kKeyBlocks][4], int ahead) {
 #pragma unroll
   for (int block = 0; block < kKeyBlocks; ++block) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {  // key 8 block + i % 2 from the first, row g + 8 (i / 2)
+    for (int i = 0; i < 4; ++i) {  // key: lane's first + 8 block + i % 2; row: g + 8 (i / 2)
       if (block * 8 + i % 2 - i / 2 * 8 > ahead) s[block][i] = tiles::kMinusInfinity;
     }
   }
 }
 
-/// Keys before the row's window weigh nothing. `behind` is how far the first key of the window of the lane's row g stands
-/// behind the lane's first key of the page.
+/// Window mask. `behind`: first key of row g's window minus the lane's first key of the page.
 __device__ __forceinline__ void mask_earlier_keys(float (&s)[kKeyBlocks][4], int behind) {
 #pragma unroll
   for (int block = 0; block < kKeyBlocks; ++block) {
@@ -66,19 +62,20 @@ __device__ __forceinline__ void mask_earlier_keys(float (&s)[kKeyBlocks][4], int
   }
 }
 
-/// Scores become weights; what was summed before fades by `fade` (rows g, g + 8), of which the sum of weights has its part
-/// here. kMayBeEmpty: all keys of the page may be masked, and all before it.
+/// Online-softmax step: replaces the scores `s` by exp2((s - max) * scale), updates row maxima and sums, and
+/// returns in `fade` the factor by which the caller rescales the output (rows g, g + 8). kMayBeEmpty: all
+/// keys so far may be masked.
 template <int kDim, bool kMayBeEmpty = false>
 __device__ __forceinline__ void weigh_scores(RowsInProgress<kDim>& rows, float (&s)[kKeyBlocks][4],
                                              float scale, float (&fade)[2]) {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {  // rows g, g + 8
+  for (int half = 0; half < 2; ++half) {
     float highest = rows.highest[half];
 #pragma unroll
     for (const auto& block : s) highest = fmaxf(highest, fmaxf(block[2 * half], block[2 * half + 1]));
     highest = tiles::highest_of_four(highest);
     const float kept = highest;
-    if (kMayBeEmpty && highest == tiles::kMinusInfinity) highest = 0;  // infinity less infinity is no number
+    if (kMayBeEmpty && highest == tiles::kMinusInfinity) highest = 0;  // avoids infinity - infinity
     fade[half] = tiles::power_of_two((rows.highest[half] - highest) * scale);
     rows.highest[half] = kept;
     float weight = rows.weight[half] * fade[half];
@@ -94,7 +91,7 @@ __device__ __forceinline__ void weigh_scores(RowsInProgress<kDim>& rows, float (
   }
 }
 
-/// What was summed fades. All lanes of a warp call it; where no row of theirs has a new highest score there is nothing to do.
+/// Rescales the output. All lanes of the warp must call it; it does nothing if no row has a new maximum.
 template <int kDim>
 __device__ __forceinline__ void fade_rows(RowsInProgress<kDim>& rows, const float (&fade)[2]) {
   if (!__any_sync(0xffffffffU, fade[0] != 1.0F || fade[1] != 1.0F)) return;
@@ -105,7 +102,7 @@ __device__ __forceinline__ void fade_rows(RowsInProgress<kDim>& rows, const floa
   }
 }
 
-/// Both.
+/// weigh_scores() and fade_rows().
 template <int kDim, bool kMayBeEmpty = false>
 __device__ __forceinline__ void weigh_page(RowsInProgress<kDim>& rows, float (&s)[kKeyBlocks][4],
                                            float scale) {
@@ -114,7 +111,6 @@ __device__ __forceinline__ void weigh_page(RowsInProgress<kDim>& rows, float (&s
   fade_rows(rows, fade);
 }
 
-/// Nothing was looked at yet.
 template <int kDim>
 __device__ __forceinline__ void begin_rows(RowsInProgress<kDim>& rows) {
 #pragma unroll
@@ -126,7 +122,7 @@ __device__ __forceinline__ void begin_rows(RowsInProgress<kDim>& rows) {
   rows.weight[0] = rows.weight[1] = 0;
 }
 
-/// Weights of 16 keys from 16 i on as the A of a product with values.
+/// Rounds the probabilities of keys 16 i ... 16 i + 15 into an A fragment.
 __device__ __forceinline__ void narrow_weights(std::uint32_t (&a)[4], const float (&p)[kKeyBlocks][4],
                                                int i) {
   a[0] = narrow(p[2 * i][0], p[2 * i][1]);
@@ -135,40 +131,40 @@ __device__ __forceinline__ void narrow_weights(std::uint32_t (&a)[4], const floa
   a[3] = narrow(p[2 * i + 1][2], p[2 * i + 1][3]);
 }
 
-/// out += a V of 16 keys from 16 i on. `v` is the lane's address for ldmatrix, of the page's first.
+/// out += P V for keys 16 i ... 16 i + 15. `v` is the lane's ldmatrix address in the page.
 template <int kDim>
 __device__ __forceinline__ void add_values_of(RowsInProgress<kDim>& rows, const std::uint32_t (&a)[4], int i,
                                               std::uint32_t v) {
 #pragma unroll
   for (int pair = 0; pair < kDim / 16; ++pair) {
-    std::uint32_t b[4];  // b0, b1 of 8 elements of the head, then of the next 8
+    std::uint32_t b[4];  // b0, b1 of 8 columns, then of the next 8
     load_transposed(b, v + (i * 16 * tiles::kRowStride<kDim> + pair * 16) * sizeof(Bf16));
     multiply_add(rows.out[2 * pair], a, b[0], b[1]);
     multiply_add(rows.out[2 * pair + 1], a, b[2], b[3]);
   }
 }
 
-/// out += p V. `v` is the lane's address for ldmatrix.
+/// out += P V for a page.
 template <int kDim>
 __device__ __forceinline__ void add_values(RowsInProgress<kDim>& rows, const float (&p)[kKeyBlocks][4],
                                            std::uint32_t v) {
 #pragma unroll
-  for (int i = 0; i < kGrid / 16; ++i) {  // 16 keys at a time
+  for (int i = 0; i < kGrid / 16; ++i) {
     std::uint32_t a[4];
     narrow_weights(a, p, i);
     add_values_of(rows, a, i, v);
   }
 }
 
-/// Divides by the sum of weights, applies the gate and writes the warp's rows, `count` of which exist. They
-/// go through `tile`, the warp's own 16 rows of shared memory, so that memory is read and written in rows.
+/// Divides by the sum of probabilities, applies the gate and writes the warp's first `count` rows, through
+/// `tile`, 16 rows of shared memory that the warp owns, so that global accesses are coalesced.
 template <int kDim>
 __device__ __forceinline__ void finish_rows(const RowsInProgress<kDim>& rows, Bf16* tile, int count,
                                             const Bf16* gate, std::size_t gate_stride, Bf16* out,
                                             std::size_t out_stride) {
   constexpr int kChunks = kDim / 8;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  __syncwarp();  // the warp has read its q from here
+  __syncwarp();  // all lanes have read q, which occupied the tile
   if (gate != nullptr) {
     for (int chunk = lane; chunk < 16 * kChunks; chunk += 32) {
       const int row = chunk / kChunks;

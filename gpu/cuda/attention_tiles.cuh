@@ -1,11 +1,8 @@
 #pragma once
-// Pieces of the attention kernels: tiles in shared memory, softmax on fragments of products.
-//
-// A tile is [rows, kDim] of bf16 with rows kDim + 8 elements apart. That is an odd number of 16-byte chunks,
-// so the eight rows of a matrix that ldmatrix reads lie in different banks.
-//
-// Fragments are as gpu/cuda/tensor_core.cuh says. The C of scores is therefore, rounded, the A of the product
-// with values.
+// Shared memory tiles and softmax helpers of the attention kernels. A tile is bf16 [rows, kDim] with a row
+// pitch of kDim + 8 elements: an odd number of 16-byte units, so that the eight rows of an ldmatrix are in
+// different banks. Fragments are those of gpu/cuda/tensor_core.cuh; the C fragments of the scores, rounded,
+// are the A fragments of the product with V.
 
 #include <cstdint>
 
@@ -17,14 +14,14 @@ namespace reprise::gpu::cuda::tiles {
 using cuda::power_of_two;
 
 template <int kDim>
-inline constexpr int kRowStride = kDim + 8;  // elements
+inline constexpr int kRowStride = kDim + 8;
 
-/// Rows of kDim elements, `stride` elements apart, into a tile of kRows rows, by kThreads threads. Rows from
-/// `present` on become zeros, and are not read.
+/// Starts the copy of rows of kDim elements, `stride` elements apart, to a tile of kRows rows, with kThreads
+/// threads. Rows from `present` on are zeroed and not read.
 template <int kDim, int kRows, int kThreads>
 __device__ __forceinline__ void copy_rows(std::uint32_t tile, const Bf16* from, std::size_t stride,
                                           int present) {
-  constexpr int kChunks = kDim / 8;  // a row
+  constexpr int kChunks = kDim / 8;
   constexpr int kAll = kRows * kChunks;
 #pragma unroll
   for (int i = 0; i < (kAll + kThreads - 1) / kThreads; ++i) {
@@ -45,16 +42,16 @@ __device__ __forceinline__ float second_of(std::uint32_t both) {
 }
 inline constexpr float kLog2OfE = 1.4426950408889634F;
 
-/// 1 / x to a few bits of the last place, without the branch of a division; 0 of infinity.
+/// Approximate 1 / x, within a few ulp, without the branch of a division; 0 for infinity.
 __device__ __forceinline__ float inverse(float x) {
   return __fdividef(1.0F, x);
 }
-/// To about 1e-5 of itself, which is less than bf16 shows.
+/// Relative error about 1e-5, below the resolution of bf16.
 __device__ __forceinline__ float sigmoid(float x) {
   return inverse(1.0F + power_of_two(x * -kLog2OfE));
 }
 
-/// Over the four lanes that share the rows of a C: all of them get it.
+/// Reductions over the four lanes that share the rows of a C fragment; all get the result.
 __device__ __forceinline__ float highest_of_four(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffffU, x, 1));
   return fmaxf(x, __shfl_xor_sync(0xffffffffU, x, 2));

@@ -1,9 +1,18 @@
-// Attention of prefilled rows by warpgroups. A block takes one tile of up to 64 rows and two query heads of one key head through the
-// pages of the sequence, in ascending order with an online softmax: a warpgroup has a head, and a third one brings keys and
-// values into shared memory, two pages of each at a time. While a warpgroup makes weights of a page's scores, its own products
-// with the values of the page before run, and the other head's.
+// Warp-specialized wgmma attention for prefill (sm_90).
 //
-// The same additions in the same order as attend_tiles() (gpu/cuda/attention_prefill.cu), so the same bits.
+// Computes: the same as attend_tiles() (gpu/cuda/attention_prefill.cu).
+//
+// Chosen when: bf16 rows and KV cache, head_dim 128 or 256, no window, an even number of query heads per KV
+// head, compute capability 9.0, and the two-pass kernel does not apply.
+//
+// Mapping: grid (pair of query heads with one KV head, tile of up to 64 rows). Two consumer warpgroups have
+// one head each, a third one is the producer.
+//
+// Pipeline: two stages of K and of V with full (`_there`) and empty (`_read`) mbarriers. The softmax of a
+// page overlaps with P V of the previous page and with the other head.
+//
+// Bits: those of attend_tiles(): the same additions in the same order.
+
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_rows.cuh"
 #include "gpu/cuda/error.h"
@@ -21,8 +30,8 @@ constexpr int kHeadsAtOnce = 2;
 constexpr int kGroupThreads = 128;
 constexpr int kWarpgroupThreads = (kHeadsAtOnce + 1) * kGroupThreads;
 constexpr int kStages = 2;
-// Registers of a thread that brings pages, and of one that computes: together no more than the block begins with, or it would
-// wait for them forever.
+// Registers per thread of the producer and of a consumer after setmaxnreg. Together they must not exceed the
+// block's allocation at launch, or setmaxnreg.inc blocks forever.
 constexpr int kCopyRegisters = 40;
 constexpr int kComputeRegisters = 232;
 constexpr int kLaunchRegisters = 65536 / kWarpgroupThreads / 8 * 8;
@@ -35,21 +44,21 @@ struct WarpgroupShared {
   static_assert(kRowsBytes >= kTileBytes && kRowsBytes % 1024 == 0);
   unsigned char keys[kStages][kTileBytes];
   unsigned char values[kStages][kTileBytes];
-  unsigned char q[kHeadsAtOnce][kRowsBytes];  // in panels; at last rows of the output on their way out
+  unsigned char q[kHeadsAtOnce][kRowsBytes];  // panels; at the end the staging buffer of the output
   Barrier keys_there[kStages];
   Barrier values_there[kStages];
   Barrier keys_read[kStages];
   Barrier values_read[kStages];
 };
 template <int kDim>
-constexpr int kWarpgroupBytes = static_cast<int>(sizeof(WarpgroupShared<kDim>)) + 1024;  // to be aligned in
+// for alignment to 1,024
+constexpr int kWarpgroupBytes = static_cast<int>(sizeof(WarpgroupShared<kDim>)) + 1024;
 
-/// What all threads of a block know.
 struct TileOfPair {
   BatchSlice slice;
-  int count;      // rows
-  int last_page;  // that of the tile itself
-  int row;        // the first, in the batch
+  int count;
+  int last_page;  // page of the tile itself
+  int row;        // first row in the batch
 
   __device__ explicit TileOfPair(const Batch& batch) {
     const BatchTile tile = batch.tiles[batch.tile_count - 1 - static_cast<int>(blockIdx.y)];
@@ -60,12 +69,12 @@ struct TileOfPair {
   }
 };
 
-/// 64 rows of kDim elements, `stride` elements apart, into panels, by a warpgroup, in the background. Rows from `present` on
-/// become zeros, and are not read.
+/// Starts the copy of 64 rows of kDim elements, `stride` elements apart, to swizzled panels, by one
+/// warpgroup. Rows from `present` on are zeroed and not read.
 template <int kDim>
 __device__ __forceinline__ void copy_panels(std::uint32_t to, const Bf16* from, std::size_t stride,
                                             int present) {
-  constexpr int kPieces = kDim / 8;  // of a row
+  constexpr int kPieces = kDim / 8;
   const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
   const int piece = thread % kPieces;
   const std::uint32_t panel = to + piece / 8 * kPanelBytes;
@@ -87,7 +96,7 @@ __device__ __forceinline__ void bring_pages(WarpgroupShared<kDim>& shared, const
     const std::byte* next = index < tile.last_page ? tile.slice.pages[index + 1] : nullptr;
     const int stage = index % kStages;
     const int time = index / kStages;
-    // What lies in a page behind the sequence's end may be anything, and zero times that too.
+    // Page entries past the end of the sequence may hold anything, even NaN, so they are zeroed.
     const int present = index == tile.last_page ? tile.count : kGrid;
     if (time > 0) shared.keys_read[stage].wait(time - 1);
     copy_panels<kDim>(shared_address(shared.keys[stage]), reinterpret_cast<const Bf16*>(page + k_offset),
@@ -101,7 +110,7 @@ __device__ __forceinline__ void bring_pages(WarpgroupShared<kDim>& shared, const
   }
 }
 
-/// Begins s = q K^T of page `index`, when its keys are there.
+/// Waits for the keys of page `index` and starts s = q K^T.
 template <int kDim>
 __device__ __forceinline__ void begin_scores(WarpgroupShared<kDim>& shared, float (&s)[kKeyBlocks][4],
                                              std::uint64_t q, int index) {
@@ -118,7 +127,7 @@ __device__ __forceinline__ void begin_scores(WarpgroupShared<kDim>& shared, floa
   end_products();
 }
 
-/// Begins out += p V of page `index`, when its values are there.
+/// Waits for the values of page `index` and starts out += P V.
 template <int kDim>
 __device__ __forceinline__ void begin_values(WarpgroupShared<kDim>& shared, RowsInProgress<kDim>& rows,
                                              const std::uint32_t (&p)[kGrid / 16][4], int index) {
@@ -134,13 +143,12 @@ __device__ __forceinline__ void begin_values(WarpgroupShared<kDim>& shared, Rows
   end_products();
 }
 
-/// Once for every warp that has read what the barrier guards.
+/// Releases what the barrier guards; called by all lanes of a warp.
 __device__ __forceinline__ void has_read(Barrier& barrier) {
   __syncwarp();
   if (threadIdx.x % 32 == 0) barrier.arrive();
 }
 
-/// All threads of a warpgroup; `which` of the block's.
 __device__ __forceinline__ void sync_warpgroup(int which) {
   if (which == 0) {
     asm volatile("bar.sync 1, %0;" ::"n"(kGroupThreads) : "memory");
@@ -169,7 +177,7 @@ __device__ __forceinline__ void attend_head(WarpgroupShared<kDim>& shared, const
   RowsInProgress<kDim> rows;
   begin_rows(rows);
   float s[kKeyBlocks][4];
-  std::uint32_t p[kGrid / 16][4];  // the weights of a page, rounded
+  std::uint32_t p[kGrid / 16][4];  // probabilities of a page, rounded
   float fade[2];
   begin_scores(shared, s, q_panels, 0);
   wait_for_products<0>();
@@ -198,7 +206,7 @@ __device__ __forceinline__ void attend_head(WarpgroupShared<kDim>& shared, const
   wait_for_products<0>();
   settle(rows.out);
 
-  sync_warpgroup(which);  // nobody reads q any more
+  sync_warpgroup(which);  // q has been read
   const int warp_row = tile.row + warp * 16;
   const Bf16* gate = nullptr;
   if (shape.output_gate) {
@@ -209,7 +217,7 @@ __device__ __forceinline__ void attend_head(WarpgroupShared<kDim>& shared, const
                     pass.out + warp_row * out_stride + head * kDim, out_stride);
 }
 
-/// Blocks are (pair of heads, tile), the last tiles first: a slice's last has the most pages.
+/// Grid: pair of heads, tile; last tiles first, because a slice's last tile has the most pages.
 template <int kDim>
 __global__ void __launch_bounds__(kWarpgroupThreads, 1)
     attend_pairs(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, const Bf16* q, float scale) {

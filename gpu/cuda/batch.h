@@ -1,58 +1,63 @@
 #pragma once
-// A step as kernels see it: slices of sequences, one after another as rows of the activations, and where states are left
-// inside of slices.
+// A step as the kernels see it: slices of sequences whose rows are concatenated into one activation matrix,
+// and the slots that receive states from inside the slices. All arrays are in GPU memory and belong to the
+// step; kernels take a Batch by value.
 //
-// Everything here lies in the GPU's memory and belongs to the step. Kernels take a Batch by value.
+// Bits, for all kernels of this directory: the result of a row depends only on that row's sequence, and the
+// order of its additions is fixed by the model's shape and the row's position. There are no float atomics,
+// and no choice depends on the number of rows, slices or SMs unless all alternatives are bitwise identical.
+// Prefill slices begin on the grid of kGrid positions.
 //
-// Exactness: what a kernel writes for a row may depend on that row's sequence alone, in an order of additions
-// that is fixed by the model's sizes and the row's position. No atomics on floats, no choice by the number of
-// rows, slices or multiprocessors. Prefill slices begin on the grid of kPageTokens positions.
+// Functions of this directory that take a StreamHandle only enqueue work on that stream, on the current GPU,
+// and keep no state unless their header says otherwise. A template parameter `Row` is the element type of
+// activations, Bf16 or float.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace reprise::gpu::cuda {
 
-using Bf16 = std::uint16_t;  // bits; __nv_bfloat16 in kernels
+using Bf16 = std::uint16_t;  // raw bits; __nv_bfloat16 in kernels
 
-inline constexpr int kGrid = 64;  // positions; also tokens of a page and rows of a tile
+inline constexpr int kGrid = 64;  // tokens of a page, and rows of a tile
 
 struct BatchSlice {
   std::int32_t first_row;
-  std::int32_t rows;        // 1 for a decoded token
-  std::int32_t stored;      // tokens before this slice: the position in pages of its first row
-  std::byte* slot;          // state of the sequence
+  std::int32_t rows;        // 1: decode
+  std::int32_t stored;      // KV entries already in the pages; index of the first row's entry
+  std::byte* slot;          // recurrent state of the sequence
   std::byte* const* pages;  // [ceil((stored + rows) / 64)]
 };
 
-/// Whose a row is that only fills up a prefill: what is made of it goes nowhere.
+/// Slice of a row that only pads a prefill; its results are discarded.
 inline constexpr std::int32_t kNoSlice = -1;
 
-/// Up to 64 rows of one slice that stand in one page.
+/// Up to 64 rows of one slice that share a KV page.
 struct BatchTile {
   std::int32_t slice;
-  std::int32_t first;  // row in the slice, a multiple of 64
+  std::int32_t first;  // row within the slice, a multiple of 64
 };
 
 struct Batch {
   const BatchSlice* slices;       // [slice_count]
-  const BatchTile* tiles;         // [tile_count]: slice by slice, ascending; of prefills alone
-  const std::int32_t* row_slice;  // [rows]: whose row it is, or kNoSlice
+  const BatchTile* tiles;         // [tile_count]: tiles of the prefill slices, slice by slice, ascending
+  const std::int32_t* row_slice;  // [rows]: index of the row's slice, or kNoSlice
   const std::int32_t* tokens;     // [rows]
-  const std::int32_t* positions;  // [rows], for rope
+  const std::int32_t* positions;  // [rows], for RoPE
   int slice_count;
   int tile_count;
   int rows;
-  int longest;  // most tokens that a slice has after the step: for sizes of launches
+  int longest;  // most tokens of any slice after the step; sizes launch grids
 };
 
-/// States that a prefill leaves inside its slices, beside those at their ends: a kernel that updates a part of a slot writes
-/// that part to the slots named here too, with the bits that a slice which ended there would leave.
+/// Slots that also receive the state at the end of a tile inside a prefill slice. A kernel that updates a
+/// part of the slice's slot writes that part to these slots too, bitwise identical to a slice that ends
+/// there.
 struct SlotExports {
-  /// [tile_count] of the batch: the slot that gets the state as it is behind that tile, whose 64 rows are all there; null:
-  /// none. Null itself where no place is wanted.
+  /// [tile_count]: the slot that receives the state after that tile, which has all 64 rows; a null entry:
+  /// none. Null: no exports in this batch.
   std::byte* const* tiles = nullptr;
-  /// [slice_count]: with which tile a slice begins; where there are tiles.
+  /// [slice_count]: index of the first tile of a slice; valid if the batch has tiles.
   const std::int32_t* first_tiles = nullptr;
 };
 
@@ -60,18 +65,18 @@ struct SlotExports {
 __device__ __forceinline__ std::byte* export_behind(const SlotExports& exports, std::size_t tile) {
   return exports.tiles == nullptr ? nullptr : exports.tiles[tile];
 }
-/// The same behind the tile with row `row` of a slice.
+/// Returns the slot for the state after the tile that contains row `row` of a slice, or null.
 __device__ __forceinline__ std::byte* export_behind_row(const SlotExports& exports, int slice, int row) {
   return exports.tiles == nullptr ? nullptr : exports.tiles[exports.first_tiles[slice] + row / kGrid];
 }
 
-/// A place where a state is left: `rows` of its slice are behind it.
+/// A point in a slice at which the state is written: after its first `rows` rows.
 struct StatePlace {
   BatchSlice slice;
-  std::byte* slot;  // null: none is wanted here
+  std::byte* slot;  // destination; null: nothing is written
   int rows;
 };
-/// Of the ends of all slices, and then of all tiles.
+/// Returns write point `index`: the ends of all slices, then the ends of all tiles.
 __device__ __forceinline__ StatePlace state_place(const Batch& batch, const SlotExports& exports, int index) {
   if (index < batch.slice_count) {
     const BatchSlice slice = batch.slices[index];

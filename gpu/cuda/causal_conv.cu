@@ -1,4 +1,5 @@
-// Two launches: the sums, which read what the slots hold, and then what the slots hold afterwards.
+// Two launches: the outputs, which read the state in the slots, then the new state.
+
 #include "base/check.h"
 #include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/causal_conv.h"
@@ -10,7 +11,7 @@ namespace {
 
 constexpr int kConvThreads = 128;
 
-/// Grid: channels, rows. A thread has one element of y.
+/// Grid: channels, rows; one element of y per thread.
 template <class Row, class Y>
 __global__ void __launch_bounds__(kConvThreads)
     convolve_rows(CausalConvShape shape, Batch batch, CausalConvPass<Row> pass, Y* y) {
@@ -33,8 +34,8 @@ __global__ void __launch_bounds__(kConvThreads)
   store_row(y[static_cast<std::size_t>(row) * shape.channels + channel], value);
 }
 
-/// Grid: channels, slices and then tiles, of which those count that end where a state is wanted. Inputs only move towards
-/// the front of the state, and are taken in ascending order: none is read after it has been overwritten.
+/// Grid: channels, write points (state_place()). Inputs only move towards the front of the state, in
+/// ascending order, so none is read after it has been overwritten.
 template <class Row>
 __global__ void __launch_bounds__(kConvThreads)
     keep_inputs(CausalConvShape shape, Batch batch, CausalConvPass<Row> pass) {
@@ -62,7 +63,7 @@ void convolve(const CausalConvShape& shape, const Batch& batch, const CausalConv
                                                                                               pass, y);
   check_launch("causal_conv");
   if (shape.taps == 1) return;
-  // Behind a whole tile all inputs are the slice's own: no block reads what another writes.
+  // After a whole tile all inputs are the slice's own, so no block reads what another writes.
   REPRISE_CHECK(shape.taps - 1 <= kGrid, "the convolution reaches back further than one tile");
   const auto ends = static_cast<unsigned>(batch.slice_count + batch.tile_count);
   keep_inputs<<<dim3(blocks, ends), kConvThreads, 0, stream>>>(shape, batch, pass);

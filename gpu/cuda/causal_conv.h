@@ -1,9 +1,9 @@
 #pragma once
-// A depthwise causal convolution over time, for some channels of wider rows: gpu/kernels.h (CausalConv) is the
-// specification. One kernel for prefill and decode, the taps summed in ascending order, so that bits do not depend on
-// where a slice begins.
+// Depthwise causal convolution over time, for the first channels of wider rows: gpu/kernels.h (CausalConv) is
+// the specification.
 //
-// Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
+// Bits: one kernel serves prefill and decode and sums the taps in ascending order, so
+// the result does not depend on where a slice begins.
 
 #include <cstddef>
 
@@ -15,21 +15,20 @@ namespace reprise::gpu::cuda {
 struct CausalConvShape {
   int channels = 0;
   int taps = 0;                  // at least 1
-  bool silu = true;              // false: y is the sum itself
-  std::size_t state_offset = 0;  // in a slot: [taps - 1, channels] f32, the inputs before the next token
+  bool silu = true;              // false: y is the plain sum
+  std::size_t state_offset = 0;  // bytes in a slot: f32 [taps - 1, channels], the inputs before the token
 };
 
-/// Row: the element of rows, Bf16 or float.
 template <class Row>
 struct CausalConvPass {
-  const Row* x;           // [rows] rows of `stride`, of which the first `channels` elements go in
+  const Row* x;           // [rows] rows of `stride`; the first `channels` elements are the input
   int stride;             // at least channels
   const float* weight;    // [taps, channels]
-  const float* bias;      // [channels]; null: none
-  SlotExports exports{};  // of a prefill
+  const float* bias;      // [channels]; null: no bias
+  SlotExports exports{};  // prefill only
 };
 
-/// y [rows, channels]. The slots hold the inputs before the next token then.
+/// Writes y [rows, channels] and updates the conv state in the slots.
 void causal_conv(const CausalConvShape& shape, const Batch& batch, const CausalConvPass<Bf16>& pass, Bf16* y,
                  StreamHandle stream);
 void causal_conv(const CausalConvShape& shape, const Batch& batch, const CausalConvPass<Bf16>& pass, float* y,

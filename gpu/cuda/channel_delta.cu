@@ -1,3 +1,8 @@
+// Kimi Delta Attention: gates and norms, and the sequential delta rule in f32.
+//
+// Computes: prepare_delta_heads() (L2 norms, decays, beta); the rule by gpu/cuda/scan.cuh or, for a prefill,
+// by the chunked kernels of channel_delta_prefill.cu; gate_delta_heads() (norm and output gate).
+
 #include "gpu/cuda/channel_delta.h"
 
 #include <cmath>
@@ -8,7 +13,7 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-/// A column is one of a head's matrix: an element of the head's v.
+/// Rule for gpu/cuda/scan.cuh. A column is an element of v.
 struct KdaRule {
   int columns;  // heads * head_dim
   int size;     // head_dim
@@ -34,7 +39,7 @@ struct KdaRule {
 
   template <int kNumbers>
   struct Fixed {
-    int first;  // of the head, in a row
+    int first;  // first element of the head in a row
   };
   template <int kNumbers>
   __device__ void prepare(Fixed<kNumbers>& fixed, int column, int) const {
@@ -52,7 +57,7 @@ struct KdaRule {
   }
 };
 
-/// Leaves decays, or their logarithms. Grid: heads of rows.
+/// Computes decays, or their logarithms. Grid: heads of all rows.
 __global__ void __launch_bounds__(32 * kHeadWarps)
     prepare_delta_heads(ChannelDeltaShape shape, int rows, ChannelDeltaPass pass, float q_scale,
                         bool logarithms) {
@@ -80,7 +85,7 @@ __global__ void __launch_bounds__(32 * kHeadWarps)
   }
 }
 
-/// Grid: heads of rows.
+/// Grid: heads of all rows.
 template <class Row>
 __global__ void __launch_bounds__(32 * kHeadWarps)
     gate_delta_heads(ChannelDeltaShape shape, int rows, ChannelDeltaGate<Row> pass) {
@@ -114,7 +119,7 @@ bool channel_delta_supports(const ChannelDeltaShape& shape) {
 }
 
 std::size_t channel_delta_workspace(const ChannelDeltaShape& shape, int /*rows*/, int tiles) {
-  return kda_suits_chunks(shape) ? kda_chunks_workspace(shape, tiles) : 0;  // a decode needs none
+  return kda_suits_chunks(shape) ? kda_chunks_workspace(shape, tiles) : 0;  // decode needs none
 }
 
 void channel_delta(const ChannelDeltaShape& shape, const Batch& batch, const ChannelDeltaPass& pass,

@@ -1,14 +1,12 @@
 #pragma once
-// Kimi Delta Attention over the rows of a batch, between its convolutions and its last product: unit length and gates, the
-// delta rule with a decay for every channel of the keys, the norm and gate behind it. gpu/kernels.h and
-// gpu/kernels.h (l2_norm, rms_norm, gate_sigmoid) are the specification.
+// Kimi Delta Attention over the rows of a batch, from after its convolutions to before its output projection:
+// L2 norm and gates, the delta rule with a decay per key channel, and the gated norm of the output.
+// gpu/kernels.h (l2_norm, rms_norm, gate_sigmoid) is the specification.
 //
-// Prefill takes the rule in chunks of 64 tokens on the grid where the shape allows (gpu/cuda/channel_delta_prefill.cu);
-// decode, and other shapes, take it token after token in f32 (gpu/cuda/scan.cuh), as does a prefill that is asked to. The
-// bits of the two differ; which one it is depends on the shape, on that wish and on whether the batch has tiles, on
-// nothing else.
-//
-// Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
+// Prefill uses the chunked delta rule, 64 tokens per chunk on the grid, if the shape allows it
+// (gpu/cuda/channel_delta_prefill.cu). Decode, other shapes, and a prefill with `token_after_token` use the
+// sequential rule in f32 (gpu/cuda/scan.cuh). The bits of the two differ; the choice depends only on the
+// shape, on that option and on whether the batch has tiles.
 
 #include <cstddef>
 
@@ -20,37 +18,36 @@ namespace reprise::gpu::cuda {
 struct ChannelDeltaShape {
   int heads = 0;
   int head_dim = 0;              // of keys and of values
-  std::size_t state_offset = 0;  // in a slot: f32 [heads, head_dim of keys, head_dim of values]
+  std::size_t state_offset = 0;  // bytes in a slot: f32 [heads, head_dim of keys, head_dim of values]
 
   int size() const { return heads * head_dim; }
 };
 
-/// All f32 [rows, heads, head_dim] unless it is said otherwise.
+/// Arrays are f32 [rows, heads, head_dim] unless stated otherwise.
 struct ChannelDeltaPass {
-  float* q;  // after the convolution; used up, as are k, decay and beta
+  float* q;  // after the convolution; overwritten, as are k, decay and beta
   float* k;
   const float* v;
-  float* decay;  // f as it was projected
-  float* beta;   // [rows] rows of `beta_stride`: b [heads] as it was projected
+  float* decay;  // projected input of the decay
+  float* beta;   // [rows] rows of `beta_stride`: projected b [heads]
   int beta_stride;
   const float* rate;               // [heads]: exp(A_log)
   const float* dt_bias;            // [heads, head_dim]
-  float unit_eps;                  // of the norms that give q and k unit length
-  bool token_after_token = false;  // a prefill too: none of it in chunks, whose products are of bf16
+  float unit_eps;                  // epsilon of the L2 norms of q and k
+  bool token_after_token = false;  // sequential f32 rule in prefill too, instead of chunks with bf16 MMA
   float* out;
   std::byte* workspace = nullptr;  // channel_delta_workspace() bytes, aligned to 256
-  SlotExports exports{};           // of a prefill
+  SlotExports exports{};           // prefill only
 };
 
 bool channel_delta_supports(const ChannelDeltaShape& shape);
-/// Enough for prefill and decode of so many rows in so many tiles.
+/// Returns the workspace bytes to prefill or decode `rows` rows in `tiles` tiles.
 std::size_t channel_delta_workspace(const ChannelDeltaShape& shape, int rows, int tiles);
 
-/// The slots hold the state after the slices' rows then.
+/// Writes out and updates the state in the slots.
 void channel_delta(const ChannelDeltaShape& shape, const Batch& batch, const ChannelDeltaPass& pass,
                    StreamHandle stream);
 
-/// Row: the element of rows, Bf16 or float.
 template <class Row>
 struct ChannelDeltaGate {
   const float* y;   // [rows, heads, head_dim]
@@ -67,16 +64,16 @@ void gate_channel_delta(const ChannelDeltaShape& shape, int rows, const ChannelD
 void gate_channel_delta(const ChannelDeltaShape& shape, int rows, const ChannelDeltaGate<float>& pass,
                         StreamHandle stream);
 
-// For channel_delta.cu alone: the rule in chunks (channel_delta_prefill.cu).
+// Internal to channel_delta.cu: the chunked rule (channel_delta_prefill.cu).
 
-/// Whether the rule has a kernel in chunks for the shape: head_dim 16, 32, 64 or 128.
+/// Returns whether the chunked rule has a kernel for the shape: head_dim 16, 32, 64 or 128.
 bool kda_suits_chunks(const ChannelDeltaShape& shape);
 
-/// Bytes of workspace in chunks, for so many tiles.
+/// Returns the workspace bytes of the chunked rule for `tiles` tiles.
 std::size_t kda_chunks_workspace(const ChannelDeltaShape& shape, int tiles);
 
-/// The rule in chunks, of a batch with tiles. pass.q, pass.k and pass.beta as the rule takes them (gpu/kernels.h),
-/// pass.decay the logarithms of the decays; these are used up.
+/// The chunked rule for a batch with tiles. pass.q, pass.k and pass.beta are the inputs of the delta rule in
+/// gpu/kernels.h, pass.decay the logarithms of the decays; all four are overwritten.
 void kda_in_chunks(const ChannelDeltaShape& shape, const Batch& batch, const ChannelDeltaPass& pass,
                    StreamHandle stream);
 

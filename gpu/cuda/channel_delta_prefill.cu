@@ -1,9 +1,20 @@
-// Kimi Delta Attention over prompts, in chunks of 64 tokens on the grid (tensor cores): what every chunk has by itself, then
-// the state chunk after chunk. What the tensor cores multiply keeps 16 bits, sums are f32; the bits are not those of the
-// scan token after token.
+// Chunked delta rule of Kimi Delta Attention, for prefill.
 //
-// Everything that meets the state or V' is in the workspace as split A fragments (chunk_triangles.cuh), so that the scan
-// takes its operands from there as they are, without a way through shared memory.
+// Computes: the delta rule with per-channel decays over chunks of 64 tokens, in two kernels with the formulas
+// below. MMA operands keep 16 bits (two bf16), accumulators are f32; the bits differ from the sequential
+// rule.
+//
+// Chosen when: a batch with tiles, head_dim 16, 32, 64 or 128, and the caller did not request the sequential
+// rule.
+//
+// Mapping: prepare_kda_chunks() computes what needs no state for all chunks in parallel, grid (head, tile).
+// scan_kda_chunks() walks the chunks of a slice and carries the state, grid (strip of 16 or 32 value columns
+// of a head, slice), 8 warps.
+//
+// Pipeline: operands that multiply the state or V' are stored in the workspace as split A fragments
+// (chunk_triangles.cuh), which the scan loads directly into registers ahead of their use.
+//
+// Bits: chunks are anchored to the grid, and columns are independent, so the strip width does not matter.
 
 #include "gpu/cuda/channel_delta.h"
 
@@ -18,13 +29,13 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-/// What a chunk of a head has in the workspace. With G the sums of the logarithms of decays from the chunk's start to a token, itself
-/// included. Rows beyond the end of a slice have no key and query, and add nothing to G.
+/// Workspace of a chunk of a head. With G the inclusive prefix sums of log decays in the chunk. Rows past the
+/// end of a slice have zero keys and queries and add nothing to G.
 template <int kDim>
 struct KdaChunk {
-  // k e^G and q e^G [64, head_dim]: blocks by rows, then by columns; k high, k low, q high, q low of a block.
+  // k e^G and q e^G [64, head_dim]: blocks row-major; k high, k low, q high, q low of a block.
   static constexpr int kRecall = 0;
-  // (k e^{G_63 - G})^T [head_dim, 64]: blocks by rows, then by columns; high, low of a block.
+  // (k e^{G_63 - G})^T [head_dim, 64]: blocks row-major; high, low of a block.
   static constexpr int kFade = kRecall + 4 * (kDim / 16) * 4 * kBlockBytes;
   // T high, T low, P high, P low.
   static constexpr int kMatrices = kFade + kDim / 16 * 4 * 2 * kBlockBytes;
@@ -39,35 +50,34 @@ struct KdaChunk {
   }
 };
 
-/// Of a prefill.
+/// Prefill workspace.
 struct KdaSpace {
   int heads;
   std::byte* chunks;  // [tiles, heads] of KdaChunk
 };
 
-// The part that needs no state, for each chunk of 64 tokens and head at once. With G [64, head_dim] the sums of the
-// logarithms of decays from the chunk's start:
+// prepare_kda_chunks(). With G [64, head_dim] the prefix sums of log decays in the chunk:
 //   L_ij = beta_i sum_d k_id k_jd e^{G_id - G_jd}, j < i;  T = (I + L)^-1 in f32 (chunk_triangles.cuh)
 //   P_ij = sum_d q_id k_jd e^{G_id - G_jd}, j <= i
-// and what KdaChunk has beside them.
+// and the other fields of KdaChunk.
 //
-// No exponent is positive. A block of 16 x 16 below the diagonal takes the sums at the first row of its rows, G_f, between
-// its two factors, (k_i e^{G_i - G_f}) . (k_j e^{G_f - G_j}), both split in two bf16 for the tensor cores; blocks on the
-// diagonal are summed in f32, each element by a thread. Channels come in slices, upwards.
-//
-// Eight warps. Warps 0 to 5 have a block below the diagonal each.
+// No exponent is positive. A 16 x 16 block below the diagonal factors through the sums at its first row, G_f:
+// (k_i e^{G_i - G_f}) . (k_j e^{G_f - G_j}), both split into two bf16 for MMA. Diagonal blocks are summed in
+// f32, an element per thread. Channels are processed in slices, in ascending order. Warps 0 to 5 have a block
+// below the diagonal each.
 
 constexpr int kKdaThreads = 256;
 constexpr int kKdaWarps = kKdaThreads / 32;
-constexpr int kPairs = 120;                                               // of a block on the diagonal, j < i
-constexpr int kMostPairs = (4 * kPairs + kKdaThreads - 1) / kKdaThreads;  // of a thread
-constexpr int kDiagonalRow = 17;                                          // floats
+constexpr int kPairs = 120;  // elements j < i of a diagonal block
+constexpr int kMostPairs = (4 * kPairs + kKdaThreads - 1) / kKdaThreads;
+constexpr int kDiagonalRow = 17;
 
-/// Shared memory: a slice of channels of k, q and G [64, slice] f32, and after all slices L^T, T and what T is made by.
+/// Shared memory: a slice of channels of k, q and G [64, slice] f32; after all slices L^T, T and the scratch
+/// buffer of the inverse.
 template <int kDim>
 struct KdaMemory {
   static constexpr int kSlice = kDim < 32 ? kDim : 32;
-  static constexpr int kRow = kSlice + 4;  // floats: eight rows of 16 bytes hit every bank once
+  static constexpr int kRow = kSlice + 4;
   static constexpr int kSliceFloats = 64 * kRow;
   static constexpr int kSolveFloats = 64 * kLRow + 64 * kTRow + kProductFloats;
   static constexpr int kFloats = 3 * kSliceFloats > kSolveFloats ? 3 * kSliceFloats : kSolveFloats;
@@ -79,8 +89,8 @@ struct KdaRows {
   int count;
 };
 
-/// Element e of a thread's A fragment: a0, a1, a2, a3 have two each. Those of C fragments stand alike: four of the left
-/// half of a block, four of its right half.
+/// Row and column of element e of a thread's A fragment (a0, a1, a2, a3, two each), which are also those of
+/// its two C fragments of a block: four elements of the left half, four of the right half.
 __device__ inline int fragment_row(int lane, int e) {
   return lane / 4 + e / 2 % 2 * 8;
 }
@@ -88,14 +98,13 @@ __device__ inline int fragment_column(int lane, int e) {
   return 2 * (lane % 4) + e / 4 * 8 + e % 2;
 }
 
-/// Element `index` of the pairs j < i of a block on the diagonal: rows n and 16 - n have sixteen together.
+/// Maps `index` to a pair (i, j), j < i, of a diagonal block: rows n and 16 - n have sixteen pairs together.
 __device__ inline int2 pair_of(int index) {
   const int n = index / 16 + 1;
   const int place = index % 16;
   return place < n ? make_int2(n, place) : make_int2(16 - n, place - n);
 }
 
-/// k, q and G of a slice into shared memory.
 template <int kDim>
 __device__ inline void load_slice(const ChannelDeltaPass& pass, const KdaRows& rows, int row_size, int column,
                                   float* memory) {
@@ -117,7 +126,7 @@ __device__ inline void load_slice(const ChannelDeltaPass& pass, const KdaRows& r
   }
 }
 
-/// What meets the state, of a slice: steps (blocks of 16 channels) from first_step on.
+/// Stores a slice's recall and fade operands: steps (blocks of 16 channels) from first_step.
 template <int kDim>
 __device__ inline void write_operands(const float* memory, int first_step, std::byte* chunk) {
   using Memory = KdaMemory<kDim>;
@@ -128,7 +137,7 @@ __device__ inline void write_operands(const float* memory, int first_step, std::
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int unit = static_cast<int>(threadIdx.x) / 32; unit < 4 * kSteps; unit += kKdaWarps) {
     const int step = unit % kSteps;
-    const int rows = unit / kSteps;  // a block of 16 tokens
+    const int rows = unit / kSteps;  // block of 16 tokens
     float of_k[4][2];
     float of_q[4][2];
     float fading[4][2];
@@ -152,7 +161,7 @@ __device__ inline void write_operands(const float* memory, int first_step, std::
   }
 }
 
-/// Adds a slice to a block below the diagonal, of keys with keys and of queries with keys. Two C fragments each.
+/// Adds a slice to a block below the diagonal, k k^T and q k^T; two C fragments each.
 template <int kDim>
 __device__ inline void multiply_slice(float (&of_k)[2][4], float (&of_q)[2][4], const float* memory,
                                       int row_block, int column_block) {
@@ -198,7 +207,7 @@ __device__ inline void multiply_slice(float (&of_k)[2][4], float (&of_q)[2][4], 
   }
 }
 
-/// Adds a slice to the sums of one pair of rows j < i, of keys with keys and of queries with keys.
+/// Adds a slice to one pair of rows j < i, k k^T and q k^T.
 template <int kDim>
 __device__ inline void add_pair(float& of_k, float& of_q, const float* memory, int i, int j) {
   using Memory = KdaMemory<kDim>;
@@ -220,7 +229,7 @@ __device__ inline void add_pair(float& of_k, float& of_q, const float* memory, i
     of_q = fmaf(q.x, key[0], fmaf(q.y, key[1], fmaf(q.z, key[2], fmaf(q.w, key[3], of_q))));
   }
 }
-/// The same of a row with itself, where nothing fades.
+/// Adds a slice to q . k of a row with itself, where the decay is 1.
 template <int kDim>
 __device__ inline void add_own(float& of_q, const float* memory, int i) {
   const float* k = memory + i * KdaMemory<kDim>::kRow;
@@ -230,7 +239,8 @@ __device__ inline void add_own(float& of_q, const float* memory, int i) {
   }
 }
 
-/// A thread sums the logarithms of a channel, in place, and leaves the decay of the whole chunk.
+/// Replaces the log decays of a channel by their prefix sums, one channel per thread, and stores the decay of
+/// the whole chunk.
 template <int kDim>
 __device__ inline void sum_decays(const ChannelDeltaPass& pass, const KdaRows& rows, int row_size, int column,
                                   std::byte* chunk) {
@@ -239,7 +249,7 @@ __device__ inline void sum_decays(const ChannelDeltaPass& pass, const KdaRows& r
   float* at = pass.decay + rows.first * row_size + column + channel;
   float sum = 0.0F;
   for (int first = 0; first < rows.count; first += 16) {
-    float values[16];  // all loads first, so that they are under way together
+    float values[16];  // all loads first, so that they are in flight together
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
       values[i] = first + i < rows.count ? at[static_cast<std::size_t>(first + i) * row_size] : 0.0F;
@@ -253,8 +263,8 @@ __device__ inline void sum_decays(const ChannelDeltaPass& pass, const KdaRows& r
   reinterpret_cast<float*>(chunk + KdaChunk<kDim>::kWhole)[channel] = expf(sum);
 }
 
-/// What a thread has of L (without beta) and P while slices are added up: of a block below the diagonal two C fragments,
-/// where its warp has one; of blocks on the diagonal some pairs j < i; a row with itself.
+/// A thread's accumulators of L (without beta) and P: two C fragments of its warp's block below the diagonal,
+/// some pairs j < i of diagonal blocks, and one row with itself.
 template <int kDim>
 struct KdaSums {
   float of_k[2][4] = {};
@@ -263,7 +273,7 @@ struct KdaSums {
   float pairs_q[kMostPairs] = {};
   float own = 0.0F;
   int warp, lane;
-  int row_block, column_block;  // of warps 0 to 5
+  int row_block, column_block;  // warps 0 to 5
   int own_row;                  // negative: none
 
   __device__ KdaSums()
@@ -275,7 +285,6 @@ struct KdaSums {
         column_block(warp - row_block * (row_block - 1) / 2),
         own_row(static_cast<int>(threadIdx.x) - (kKdaThreads - 64)) {}
 
-  /// use(n, i, j) for all pairs of this thread.
   template <class Use>
   __device__ void for_pairs(const Use& use) const {
 #pragma unroll
@@ -294,7 +303,7 @@ struct KdaSums {
     if (own_row >= 0) add_own<kDim>(own, slice, own_row);
   }
 
-  /// L^T to `lower`, P to `diagonal` (64 rows of kDiagonalRow) and, below the diagonal, to `matrices`.
+  /// Writes L^T to `lower`, P to `diagonal` (64 rows of kDiagonalRow) and, below the diagonal, to `matrices`.
   __device__ void place(const float* betas, float* lower, float* diagonal, std::byte* matrices) const {
     if (warp < 6) {
       float values[4][2];
@@ -314,7 +323,7 @@ struct KdaSums {
   }
 };
 
-/// P and T of which `diagonal` [4, 16] rows of kDiagonalRow and `inverse` are there, as A fragments.
+/// Stores the diagonal blocks of P and all of T as A fragments.
 __device__ inline void store_matrices(std::byte* matrices, const float* diagonal, const float* inverse) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -366,13 +375,13 @@ __global__ void __launch_bounds__(kKdaThreads)
   sum_decays<kDim>(pass, rows, row_size, head * kDim, chunk);
   KdaSums<kDim> sums;
   for (int first = 0; first < kDim; first += Memory::kSlice) {
-    __syncthreads();  // G is there, and nobody reads the slice before any more
+    __syncthreads();  // G is ready, and the previous slice has been read
     load_slice<kDim>(pass, rows, row_size, head * kDim + first, memory);
     __syncthreads();
     write_operands<kDim>(memory, first / 16, chunk);
     sums.add(memory);
   }
-  __syncthreads();  // the slices are no longer needed
+  __syncthreads();  // the slices have been read
   float* const lower = memory;
   float* const inverse = memory + 64 * kLRow;
   std::byte* const matrices = chunk + KdaChunk<kDim>::kMatrices;
@@ -382,47 +391,43 @@ __global__ void __launch_bounds__(kKdaThreads)
   store_matrices(matrices, diagonal, inverse);
 }
 
-// The part that carries the state, chunk after chunk of 64 tokens of a slice. With S the f32 state of a head and X, R, V', O
-// of 64 rows, on a strip of the columns of the values:
+// scan_kda_chunks(). With S the f32 state of a head and X, R, V', O of 64 rows, on a strip of value columns:
 //   X = (k e^G) S;  R = beta (V - X);  V' = T R
 //   O = (q e^G) S + P V';  S = diag(e^{G_63}) S + (k e^{G_63 - G})^T V'
-// All operands are split in two bf16 each for the tensor cores, which sum in f32; of four products of their parts the one
-// of both low parts is left out. Columns do not know of each other: their bits do not depend on how many a block has.
+// All operands are split into two bf16; the product of both low parts is omitted.
 //
-// Eight warps. Warp w has 16 rows (row_block) and half of the columns of X, R, V' and O, and rows 16 w ... of S, in
-// registers as C fragments. Left operands come from the workspace as fragments, into registers, ahead of their use; right
-// ones are in shared memory.
+// Warp w has 16 rows (row_block) and half of the columns of X, R, V' and O, and rows 16 w ... 16 w + 15 of S
+// as C fragments in registers. Right operands are in shared memory.
 
 constexpr int kKdaScanThreads = 256;
 
-/// Shared memory: split operands, the high rows before the low ones: S [head_dim, columns], R and V' [64, columns].
+/// Shared memory: split operands, high rows before low rows: S [head_dim, columns], R and V' [64, columns].
 template <int kDim, int kColumns>
 struct KdaScanMemory {
-  static constexpr int kRow = kColumns * 2 + 16;  // eight rows of 16 bytes hit every bank once
+  static constexpr int kRow = kColumns * 2 + 16;
   static constexpr int kS = 0;
   static constexpr int kR = kS + 2 * kDim * kRow;
   static constexpr int kNew = kR + 128 * kRow;
   static constexpr int kBytes = kNew + 128 * kRow;
 };
 
-/// What a thread of a block knows of its strip of a head's columns, and what it does in a chunk.
+/// A thread's view of its block's strip, and the steps of a chunk.
 template <int kDim, int kColumns>
 struct KdaStrip {
   using Memory = KdaScanMemory<kDim, kColumns>;
-  using Chunk = KdaChunk<kDim>;  // all of a chunk that is in the workspace
+  using Chunk = KdaChunk<kDim>;
   static constexpr int kRow = Memory::kRow;
   static constexpr int kSteps = kDim / 16;
-  static constexpr int kTiles = kColumns / 16;  // C fragments of a warp in its 16 rows
+  static constexpr int kTiles = kColumns / 16;
   static constexpr int kAhead = kSteps < 2 ? kSteps : 2;
   using State = float[kColumns / 8][4];
-  using Part = float[kTiles][4];  // of X, V' or O
+  using Part = float[kTiles][4];  // fragments of X, V' or O
 
-  /// Of a block of 16 channels.
+  /// Operands of a block of 16 channels.
   struct Keys {
     SplitFragment k;
     SplitFragment q;
   };
-  /// What a chunk takes from the activations.
   struct Inputs {
     float2 v[kTiles][2];
     float beta[2];
@@ -432,14 +437,14 @@ struct KdaStrip {
   const ChannelDeltaPass& pass;
   BatchSlice slice;
   int head;
-  int first_column;  // of the strip, in the head
+  int first_column;
   std::byte* memory;
   std::uint32_t memory_at;
   int warp, lane;
-  int r, p;       // of a C fragment: rows r and r + 8, columns p and p + 1
-  int row_block;  // warps w and w + 4 share a scheduler and have 5 blocks of T and P
-  int row;        // 16 row_block + r
-  int column;     // in the strip
+  int r, p;       // in a C fragment: rows r and r + 8, columns p and p + 1
+  int row_block;  // warps w and w + 4 share a scheduler and together have 5 blocks of T and P
+  int row;
+  int column;
 
   __device__ KdaStrip(const KdaSpace& in_space, const ChannelDeltaPass& in_pass, const BatchSlice& of,
                       std::byte* shared)
@@ -464,10 +469,10 @@ struct KdaStrip {
     return space.chunks + (tile * space.heads + head) * Chunk::kBytes;
   }
   __device__ bool has_state() const { return warp < kSteps; }
-  __device__ std::size_t state_at() const {  // two columns 8 t further on, and 8 rows
+  __device__ std::size_t state_at() const {  // fragment t: + 8 t columns; second half: + 8 rows
     return (static_cast<std::size_t>(head) * kDim + 16 * warp + r) * kDim + first_column + p;
   }
-  /// This lane's address for the transposing load of 16 rows of a split operand with so many rows.
+  /// Returns this lane's ldmatrix.trans address for the first 16 rows of a split operand with `rows` rows.
   __device__ std::uint32_t operand_at(int at, int rows) const {
     return memory_at + at + ((lane & 15) + (lane >> 4) * rows) * kRow;
   }
@@ -481,7 +486,7 @@ struct KdaStrip {
 #pragma unroll
     for (int step = 0; step < kAhead; ++step) read_keys(keys[step], chunk, step);
   }
-  /// This row block of T (0) or P (1).
+  /// Loads this row block of T (0) or P (1).
   __device__ void read_triangle(SplitFragment (&blocks)[4], const std::byte* chunk, int which) const {
     const std::byte* from = chunk + Chunk::kMatrices +
                             (2 * which * kBlocks + block_index(row_block, 0)) * kBlockBytes + lane * 16;
@@ -537,7 +542,7 @@ struct KdaStrip {
       *reinterpret_cast<float2*>(to + 8 * kDim + 8 * t) = {s[t][2], s[t][3]};
     }
   }
-  /// Into shared memory, split, for recall().
+  /// Stores the state, split, to shared memory for recall().
   __device__ void publish_state(const State& s) const {
     if (!has_state()) return;
 #pragma unroll
@@ -546,7 +551,7 @@ struct KdaStrip {
       store_split<kRow>(memory + Memory::kS, kDim * kRow, 16 * warp + r + 8, 8 * t + p, s[t][2], s[t][3]);
     }
   }
-  /// X or V' of this thread's places, split, for the next product.
+  /// Stores this thread's elements of R or V', split, for the next MMA.
   __device__ void publish_part(int at, const Part& part) const {
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
@@ -555,7 +560,7 @@ struct KdaStrip {
     }
   }
 
-  /// x = (k e^G) S; o = (q e^G) S. `keys` has the first steps.
+  /// x = (k e^G) S; o = (q e^G) S. `keys` holds the first steps.
   __device__ void recall(Part& x, Part& o, Keys (&keys)[kAhead], const std::byte* chunk) const {
     const std::uint32_t s_at = operand_at(Memory::kS, kDim) + column * 2;
 #pragma unroll
@@ -563,7 +568,7 @@ struct KdaStrip {
       Keys& now = keys[step % kAhead];
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
-        std::uint32_t b[4];  // high b0, high b1, low b0, low b1
+        std::uint32_t b[4];
         load_transposed(b, s_at + step * 16 * kRow + t * 16);
         multiply_add(x[t], now.k.high, b[0], b[1]);
         multiply_add(o[t], now.q.high, b[0], b[1]);
@@ -576,7 +581,7 @@ struct KdaStrip {
     }
   }
 
-  /// x becomes R.
+  /// x = beta (V - x), which is R.
   __device__ void correct(Part& x, const Inputs& in) const {
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
@@ -588,7 +593,7 @@ struct KdaStrip {
     }
   }
 
-  /// sum += a row block of T or P times R or V'.
+  /// sum += row block of T or P times R or V'.
   __device__ void multiply_rows(Part& sum, const SplitFragment (&blocks)[4], int at) const {
     float small[kTiles][4] = {};
 #pragma unroll
@@ -622,7 +627,7 @@ struct KdaStrip {
     for (int step = 0; step < 4; ++step) {
 #pragma unroll
       for (int t = 0; t < kColumns / 8; ++t) {
-        std::uint32_t b[4];  // high b0, high b1, low b0, low b1
+        std::uint32_t b[4];
         load_transposed(b, operand_at(Memory::kNew, 64) + step * 16 * kRow + t * 16);
         multiply_add(s[t], fades[step].high, b[0], b[1]);
         multiply_add(s[t], fades[step].high, b[2], b[3]);
@@ -632,7 +637,7 @@ struct KdaStrip {
   }
 };
 
-/// Grid: head_dim / kColumns strips of a head times heads, slices.
+/// Grid: head_dim / kColumns strips per head, slices.
 template <int kDim, int kColumns>
 __global__ void __launch_bounds__(kKdaScanThreads, 2)
     scan_kda_chunks(KdaSpace space, std::size_t state_offset, Batch batch, ChannelDeltaPass pass) {
@@ -654,7 +659,7 @@ __global__ void __launch_bounds__(kKdaScanThreads, 2)
   strip.publish_state(s);
   for (int done = 0; done < chunks; ++done) {
     std::byte* const wanted = export_behind(pass.exports, first_tile + done);
-    __syncthreads();  // S is there
+    __syncthreads();  // S is ready
     typename Strip::Part x = {};
     typename Strip::Part o = {};
     strip.recall(x, o, keys, chunk);
@@ -662,12 +667,12 @@ __global__ void __launch_bounds__(kKdaScanThreads, 2)
     strip.read_triangle(blocks, chunk, 0);
     strip.correct(x, in);
     strip.publish_part(Memory::kR, x);
-    __syncthreads();  // R is there, and nobody reads S any more
+    __syncthreads();  // R is ready, S has been read
     typename Strip::Part change = {};
     strip.multiply_rows(change, blocks, Memory::kR);
     strip.read_triangle(blocks, chunk, 1);
     strip.publish_part(Memory::kNew, change);
-    __syncthreads();  // V' is there
+    __syncthreads();  // V' is ready
     strip.multiply_rows(o, blocks, Memory::kNew);
     strip.write_outputs(o, done);
     SplitFragment fades[4];
@@ -685,9 +690,8 @@ __global__ void __launch_bounds__(kKdaScanThreads, 2)
   strip.store_state(s, strip.slice.slot, state_offset);
 }
 
-constexpr int kFewKdaStrips = 66;  // blocks of the scan: half of a large GPU's multiprocessors
+constexpr int kFewKdaStrips = 66;  // blocks of the scan: half of an H200's SMs
 
-/// Calls run with head_dim as a constant.
 template <class Run>
 auto with_head_dim(int head_dim, const Run& run) {
   switch (head_dim) {
@@ -721,7 +725,7 @@ void launch_kda_chunks(const ChannelDeltaShape& shape, const Batch& batch, const
   prepare_kda_chunks<kDim><<<grid, kKdaThreads, 0, stream>>>(space, batch, pass);
   check_launch("prepare_kda_chunks");
   if constexpr (kDim >= 32) {
-    // Narrow strips have the same bits, and more blocks.
+    // Narrow strips have the same bits and give more blocks.
     if (kDim / 32 * shape.heads * batch.slice_count > kFewKdaStrips) {
       launch_kda_strips<kDim, 32>(space, shape, batch, pass, stream);
       return;

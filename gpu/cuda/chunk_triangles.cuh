@@ -1,10 +1,9 @@
 #pragma once
-// What recurrences in chunks of 64 tokens share: matrices of a chunk [64, 64] of which the lower triangle is there, in
-// blocks of 16 x 16, operands [64, columns] split in two bf16 for the tensor cores, and the inverse of a triangle. Included
-// by CUDA sources alone, with internal linkage.
+// Shared by the chunked recurrences (64 tokens): lower triangular [64, 64] matrices in 16 x 16 blocks, f32
+// operands [64, columns] split into two bf16 for MMA, and the inverse of a unit triangular matrix.
 //
-// Blocks stand in the order (0,0) (1,0) (1,1) (2,0) ... (3,3). Split operands are in shared memory, the high rows before
-// the low ones, with padded rows.
+// Blocks are in the order (0,0) (1,0) (1,1) (2,0) ... (3,3). Split operands are in shared memory, high rows
+// before low rows, with padded rows.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,13 +15,13 @@ namespace reprise::gpu::cuda {
 namespace {
 
 constexpr int kBlocks = 10;
-constexpr int kBlockBytes = 512;  // of A fragments: 32 lanes with 16 bytes
+constexpr int kBlockBytes = 512;  // an A fragment: 32 lanes with 16 bytes
 
 __device__ constexpr int block_index(int row_block, int column_block) {
   return row_block * (row_block + 1) / 2 + column_block;
 }
 
-/// Two f32 as sums of two bf16 each: 16 bits of them are kept.
+/// Two f32, each as the sum of two bf16, which keep 16 bits.
 struct SplitPair {
   std::uint32_t high;
   std::uint32_t low;
@@ -33,7 +32,7 @@ __device__ inline SplitPair split(float first, float second) {
   return {high, narrow(first - kept.x, second - kept.y)};
 }
 
-/// Two neighbours of a row into the high and the low half of a split operand.
+/// Stores two adjacent elements of a row to the high and the low half of a split operand.
 template <int kRow>
 __device__ inline void store_split(std::byte* high, int low_offset, int row, int column, float first,
                                    float second) {
@@ -44,10 +43,11 @@ __device__ inline void store_split(std::byte* high, int low_offset, int row, int
 }
 
 template <int kKeyDim>
-constexpr int kPaddedKeyRow = kKeyDim * 2 + 16;  // bytes: eight rows of 16 bytes hit every bank once
+// bytes; padded so that eight rows of 16 bytes hit every bank once
+constexpr int kPaddedKeyRow = kKeyDim * 2 + 16;
 
-/// dot[c] = rows 16 row_block ... of `rows` times rows 16 c ... of `keys`, for c <= row_block: two C
-/// fragments each. Both [64, key_dim] in shared memory with padded rows.
+/// dot[c] = rows 16 row_block ... + 15 of `rows` times rows 16 c ... + 15 of `keys`, for c <= row_block: two
+/// C fragments each. Both operands are [64, key_dim] in shared memory with padded rows.
 template <int kKeyDim>
 __device__ void multiply_lower(float (&dot)[4][2][4], std::uint32_t rows, std::uint32_t keys, int row_block,
                                int lane) {
@@ -76,7 +76,7 @@ __device__ void multiply_lower(float (&dot)[4][2][4], std::uint32_t rows, std::u
   }
 }
 
-/// A split A fragment of this lane.
+/// A lane's split A fragment.
 struct SplitFragment {
   std::uint32_t high[4];
   std::uint32_t low[4];
@@ -92,7 +92,7 @@ __device__ inline SplitFragment split_fragment(const float (&values)[4][2]) {
   }
   return fragment;
 }
-/// The high part to `at`, the low one `low_offset` bytes further; both this lane's 16 bytes.
+/// Stores the high part at `at` and the low part `low_offset` bytes later; 16 bytes of this lane each.
 __device__ inline void store_fragment(std::byte* at, int low_offset, const SplitFragment& fragment) {
   *reinterpret_cast<uint4*>(at) = {fragment.high[0], fragment.high[1], fragment.high[2], fragment.high[3]};
   *reinterpret_cast<uint4*>(at + low_offset) = {fragment.low[0], fragment.low[1], fragment.low[2],
@@ -104,17 +104,16 @@ __device__ inline SplitFragment load_fragment(const std::byte* at, int low_offse
   return {{h.x, h.y, h.z, h.w}, {l.x, l.y, l.z, l.w}};
 }
 
-/// Writes a 16 x 16 block of matrix `which` as A fragments; the high blocks of a matrix stand before its low ones.
-/// values: a0, a1, a2, a3 of this lane, two each.
+/// Stores a 16 x 16 block of matrix `which` as A fragments; a matrix has its high blocks, then its low ones.
+/// values: as for split_fragment().
 __device__ inline void store_block(std::byte* matrices, int which, int block, int lane,
                                    const float (&values)[4][2]) {
   store_fragment(matrices + (2 * which * kBlocks + block) * kBlockBytes + lane * 16, kBlocks * kBlockBytes,
                  split_fragment(values));
 }
 
-/// sum + small += a block, 16 x 16 and split, times 16 rows of a split operand [64, columns]. `small` takes the products
-/// of low parts.
-/// operand_at: this lane's address for the transposing load of those rows.
+/// sum + small += a split 16 x 16 block times 16 rows of a split operand [64, columns]; `small` accumulates
+/// the products with low parts. operand_at: this lane's ldmatrix.trans address for those rows.
 template <int kRow, int kTiles>
 __device__ inline void multiply_block(float (&sum)[kTiles][4], float (&small)[kTiles][4],
                                       const SplitFragment& block, std::uint32_t operand_at) {
@@ -136,9 +135,9 @@ __device__ inline void add_fragments(float (&sum)[kTiles][4], const float (&smal
   }
 }
 
-/// sum += lower triangular blocks of this row block times a split operand [64, columns].
-/// blocks: the high ones at block (row_block, 0), this lane's; the low ones stand kBlocks further.
-/// operand_at: this lane's address for the transposing load of rows 0-15.
+/// sum += the lower triangular blocks of row block row_block times a split operand [64, columns]. blocks:
+/// this lane's part of high block (row_block, 0); low blocks follow kBlocks later. operand_at: this lane's
+/// ldmatrix.trans address for rows 0-15.
 template <int kRow, int kTiles>
 __device__ inline void multiply_triangle(float (&sum)[kTiles][4], const std::byte* blocks, int row_block,
                                          std::uint32_t operand_at) {
@@ -150,7 +149,7 @@ __device__ inline void multiply_triangle(float (&sum)[kTiles][4], const std::byt
   add_fragments(sum, small);
 }
 
-/// The tile with which a slice begins, or -1. All threads of the block call it.
+/// Returns the first tile of a slice, or -1. All threads of the block must call it.
 template <int kThreads>
 __device__ inline int find_first_tile(const Batch& batch, int slice) {
   __shared__ int found;
@@ -163,15 +162,15 @@ __device__ inline int find_first_tile(const Batch& batch, int slice) {
   return found;
 }
 
-// T = (I + L)^-1 of a chunk of 64 tokens, L strictly lower triangular, in f32: blocks of 16 x 16 on the diagonal by forward
-// substitution, and what is below them by products. With A and B two neighbours on the diagonal whose inverses are there,
+// T = (I + L)^-1 of a chunk, L strictly lower triangular, in f32: 16 x 16 diagonal blocks by forward
+// substitution, then blocks below them by products. For adjacent diagonal blocks A and B with known inverses,
 //   T_BA = -T_B (L_BA T_A)
-// first of blocks of 16, then of 32.
+// first with blocks of 16, then of 32.
 
-constexpr int kLRow = 68;                // floats of a row of L^T in shared memory; 16 bytes aligned
-constexpr int kTRow = 72;                // floats of a row of T; 16 bytes aligned
-constexpr int kInverseThreads = 128;     // that work; more may take part
-constexpr int kProductFloats = 32 * 36;  // of L_BA T_A
+constexpr int kLRow = 68;                // floats of a row of L^T in shared memory; 16-byte aligned
+constexpr int kTRow = 72;                // floats of a row of T; 16-byte aligned
+constexpr int kInverseThreads = 128;     // threads that do the work
+constexpr int kProductFloats = 32 * 36;  // size of L_BA T_A
 
 template <int kCount>
 __device__ inline void load_some(float (&to)[kCount], const float* from) {
@@ -189,7 +188,7 @@ __device__ inline void load_some(float (&to)[kCount], const float* from) {
   }
 }
 
-/// Column `column` of the block from row and column `first` of T, by one thread.
+/// Computes column `column` of the diagonal block of T at `first`; for one thread.
 __device__ inline void invert_block(const float* lower, float* inverse, int first, int column) {
   float x[16];
 #pragma unroll
@@ -211,9 +210,9 @@ __device__ inline void invert_block(const float* lower, float* inverse, int firs
   for (int i = 0; i < 16; ++i) inverse[(first + i) * kTRow + first + column] = x[i];
 }
 
-/// T_BA of blocks of kSize, A from row `first`, B behind it. By kSize * kSize / 2 / kColumns threads; all threads of the block
-/// come here. A thread has two rows and kColumns columns.
-/// product: kSize rows of kSize + 4.
+/// Computes T_BA for blocks of kSize, A at row `first`, B after it, with kSize * kSize / 2 / kColumns threads
+/// of two rows and kColumns columns each. All threads of the block must call it. product: kSize rows of kSize
+/// + 4.
 template <int kSize>
 __device__ inline void join_inverses(const float* lower, float* inverse, float* product, int first,
                                      int thread, bool works) {
@@ -221,7 +220,7 @@ __device__ inline void join_inverses(const float* lower, float* inverse, float* 
   constexpr int kRow = kSize + 4;
   const int row = thread / 8 * 2;
   const int column = thread % 8 * kColumns;
-  const int block = column / 16 * 16;  // above it and beside it T is zero
+  const int block = column / 16 * 16;  // T is zero above and beside it
   float x[2][kColumns] = {};
   if (works) {
     const float* l = lower + first * kLRow + first + kSize + row;
@@ -276,9 +275,9 @@ __device__ inline void join_inverses(const float* lower, float* inverse, float* 
   __syncthreads();
 }
 
-/// All threads of the block call it, kInverseThreads or more, with L^T in place for all; T is there for all afterwards.
-/// lower: L^T, [64] rows of kLRow; inverse: T, [64] rows of kTRow, whose blocks above the diagonal are not written;
-/// product: kProductFloats; all aligned to 16 bytes.
+/// Requires: called by all threads of the block, at least kInverseThreads; L^T is visible to all, as T is on
+/// return. lower: L^T, [64] rows of kLRow; inverse: T, [64] rows of kTRow, blocks above the diagonal are not
+/// written; product: kProductFloats; all aligned to 16 bytes.
 __device__ inline void invert_chunk(const float* lower, float* inverse, float* product) {
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % 32;

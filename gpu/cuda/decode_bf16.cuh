@@ -1,14 +1,14 @@
 #pragma once
-// How weights of bf16 come to products of decoded rows (gpu/cuda/decode_skinny.cuh, gpu/cuda/decode_tiled.cuh). Included by
-// CUDA sources alone.
+// Loads bf16 weights for the small-m and tiled decode GEMMs (gpu/cuda/decode_skinny.cuh,
+// gpu/cuda/decode_tiled.cuh).
 
 #include "gpu/cuda/decode_skinny.cuh"
 #include "gpu/cuda/decode_tiled.cuh"
 
 namespace reprise::gpu::cuda::product {
 
-/// A warp's own ring of chunks of weights, on their way from memory without a register: as many blocks as possible have
-/// theirs under way, those of the next kernel among them.
+/// A warp's cp.async ring of weight chunks. It needs no registers for data in flight, so many blocks, also
+/// those of the next kernel, can have loads outstanding.
 template <int kBlockOutputs, class Output, int kBytes>
 class Bf16RingOf {
  public:
@@ -24,7 +24,7 @@ class Bf16RingOf {
       : memory_(memory), left_(columns - unit() * 8) {
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      // Outputs that there are not are computed as the last one, and go nowhere.
+      // Outputs past the end read the last row; their results are dropped.
       const int row = min(output.template row_of<kBlockOutputs>(block, first_row() + i * kRowsAtOnce),
                           output.weight_rows() - 1);
       from_[i] = reinterpret_cast<const Bf16*>(w) + static_cast<std::size_t>(row) * columns + unit() * 8 +
@@ -32,7 +32,7 @@ class Bf16RingOf {
     }
   }
 
-  /// Called for the warp's chunks one after another.
+  /// Called for the warp's chunks in ascending order.
   __device__ void begin_load(int index, int chunk, int chunks) {
     if (chunk < chunks) {
       const std::uint32_t to =
@@ -57,7 +57,7 @@ class Bf16RingOf {
     const std::byte* chunk = memory_ + index % kDepth * kChunkBytes;
     if constexpr (kBlockOutputs >= product::kOutputs) {
       return read_weights(chunk, product::kOutputs * tile, lane);
-    } else {  // half a tile
+    } else {  // 8 outputs: half an MMA tile
       WeightPart part;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -80,8 +80,8 @@ class Bf16RingOf {
   }
 
   std::byte* memory_;
-  int left_;                // columns from the lane's first on
-  const Bf16* from_[kOwn];  // of the next chunk
+  int left_;                // columns from the lane's first one
+  const Bf16* from_[kOwn];  // next chunk of each of the lane's rows
 };
 
 template <int kBlockOutputs, class Output>

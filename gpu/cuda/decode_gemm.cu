@@ -1,5 +1,6 @@
-// decode_bf16 and its relatives: products of decoded rows with weights of bf16. Few rows are computed here
-// (gpu/cuda/decode_skinny.cuh), more go through gpu/cuda/decode_tiles.cu.
+// Dispatch of decode GEMMs with bf16 weights: wgmma, persistent, tiled, or the small-m kernel instantiated
+// here (gpu/cuda/decode_skinny.cuh). All are bitwise identical.
+
 #include "gpu/cuda/decode_bf16.cuh"
 #include "gpu/cuda/decode_gemm.h"
 
@@ -8,7 +9,7 @@ namespace {
 
 using product::Bf16Ring;
 
-/// Blocks that have all rows, where two_tiles_suit().
+/// Blocks with 16 rows of x, where two_tiles_suit().
 template <class Output>
 void launch_pair(const Bf16* x, int m, const DeviceWeight& weight, const Output& output,
                  StreamHandle stream) {
@@ -20,7 +21,7 @@ void launch_pair(const Bf16* x, int m, const DeviceWeight& weight, const Output&
   }
 }
 
-/// Rows as they are, without or with a gate behind the product.
+/// Small-m GEMM of bf16 rows, plain or gated.
 template <class Output>
 void launch_few(const Bf16* x, int m, const DeviceWeight& weight, const Output& output, StreamHandle stream) {
   if (product::two_tiles_suit(weight, m)) return launch_pair(x, m, weight, output, stream);

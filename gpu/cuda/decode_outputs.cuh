@@ -1,10 +1,8 @@
 #pragma once
-// Where the sums of a product go (gpu/cuda/decode_product.cuh): into rows of y as they are, or through a gate. Included by
-// CUDA sources alone.
+// Epilogues of the decode GEMMs (gpu/cuda/decode_product.cuh): store, add, gate, deferred norm.
 //
-// A block of a kernel makes some outputs; an Output says which rows of W those are (row_of) and puts their sums where they
-// belong (put_block). Before the kernel in front has ended, all threads call ask_ahead(); behind that, and a barrier before
-// put_block, begin_rows().
+// An Output maps a block's output indices to rows of W (row_of) and stores the sums (put_block). All threads
+// call ask_ahead() before the PDL wait, and begin_rows() after it with a barrier before put_block().
 
 #include "base/check.h"
 #include "gpu/cuda/activations.cuh"
@@ -18,15 +16,15 @@ template <GemmOutput kKind>
 struct PlainOutput {
   void* y;
   int outputs;
-  int stride;  // from a row of y to the next
+  int stride;  // elements between rows of y
 
   __device__ int weight_rows() const { return outputs; }
-  /// The row of W that output `index` of a block of kCount is of.
+  /// Returns the row of W of output `index` in a block of kCount outputs.
   template <int kCount>
   __device__ int row_of(int block, int index) const {
     return block * kCount + index;
   }
-  /// By all threads: `sum_at(row, index)` of `rows` rows from first_row on.
+  /// Called by all threads: stores sum_at(row, index) for `rows` rows from first_row.
   template <int kCount, int kThreads, class SumAt>
   __device__ void put_block(int block, int first_row, int rows, const SumAt& sum_at) const {
     for (int i = static_cast<int>(threadIdx.x); i < rows * kCount; i += kThreads) {
@@ -45,7 +43,7 @@ struct PlainOutput {
   }
 };
 
-/// The same, of a kind that is known when it runs: one kernel instead of three.
+/// PlainOutput with the kind chosen at run time, to instantiate one kernel instead of three.
 struct AnyOutput {
   void* y;
   int outputs;
@@ -72,10 +70,11 @@ struct AnyOutput {
   }
 };
 
-/// W has gates, then as many others: y = act(factor * gate) * other. A block has as many of each, gates first.
+/// Gated epilogue: y = act(factor * gate) * up. The first half of W's rows are gates; a block has kCount / 2
+/// gates and the matching up rows.
 struct GatedOutput {
   Bf16* y;
-  int outputs;  // half of W's
+  int outputs;  // half of W's rows
   GateFunction act;
   float factor;
 
@@ -88,7 +87,7 @@ struct GatedOutput {
     const int place = block * (kCount / 2) + index % (kCount / 2);
     return place >= outputs ? 2 * outputs : place + index / (kCount / 2) * outputs;
   }
-  /// As gate_rows() has it, of sums that are rounded first.
+  /// Bitwise as gate_rows(): the sums are rounded to bf16 first.
   template <int kCount, int kThreads, class SumAt>
   __device__ void put_block(int block, int first_row, int rows, const SumAt& sum_at) const {
     constexpr int kHalf = kCount / 2;
@@ -103,8 +102,8 @@ struct GatedOutput {
   }
 };
 
-/// What the next product reads of an element of the stream: that of `column`, at `place` of all rows. Eight lanes have eight
-/// neighbours of a row, and add their squares by halves.
+/// Writes the deferred-norm input for one residual element: `column` of its row, at offset `place`. The eight
+/// lanes of an aligned group of columns add their squares by butterfly shuffles.
 __device__ __forceinline__ void leave_element(const NextRows& next, std::size_t place, int column,
                                               float value) {
   next.to.x[place] = narrow(value * (next.norm.offset + __ldg(next.norm.weight + column)) * next.factor);
@@ -115,7 +114,7 @@ __device__ __forceinline__ void leave_element(const NextRows& next, std::size_t 
   if (column % 8 == 0) next.to.squares[place / 8] = squares;
 }
 
-/// Adds to the residual stream, and leaves of it what the next product reads.
+/// Adds to the residual and writes the deferred-norm input of the next GEMM.
 struct StreamOutput {
   float* y;
   int outputs;  // a multiple of 8
@@ -126,7 +125,7 @@ struct StreamOutput {
   __device__ int row_of(int block, int index) const {
     return block * kCount + index;
   }
-  /// Eight outputs are eight lanes', whatever the block.
+  /// Eight adjacent outputs belong to eight adjacent lanes for any block size.
   template <int kCount, int kThreads, class SumAt>
   __device__ void put_block(int block, int first_row, int rows, const SumAt& sum_at) const {
     static_assert(kCount % 8 == 0 && kThreads % 32 == 0);
@@ -141,13 +140,13 @@ struct StreamOutput {
   }
 };
 
-/// Of UnscaledRows: each row's sums times what its norm divides by.
+/// Completes a deferred norm: multiplies each row's sums by its 1 / RMS, then applies `to`.
 template <class Output>
 struct ScaledOutput {
-  static constexpr int kMostRows = 64;  // of a block
+  static constexpr int kMostRows = 64;  // per block
   Output to;
   const float* squares;
-  int groups;  // of eight, in a row: a multiple of 4
+  int groups;  // per row, of eight elements each; a multiple of 4
   float eps;
 
   ScaledOutput(const Output& output, const UnscaledRows& rows, int columns)
@@ -168,13 +167,14 @@ struct ScaledOutput {
     to.template put_block<kCount, kThreads>(
         block, first_row, rows, [&](int row, int index) { return sum_at(row, index) * of_rows[row]; });
   }
-  /// Four lanes have a row: lane t adds up fours of groups t, t + 4, ...
+  /// Computes the factors of the rows. Four lanes share a row: lane t adds groups 4 t ... 4 t + 3, 4 t + 16,
+  /// ...
   template <int kThreads>
   __device__ void begin(int first_row, int rows) const {
     static_assert(kThreads >= 4 * kMostRows);
     const int row = static_cast<int>(threadIdx.x) / 4;
     const int t = static_cast<int>(threadIdx.x) % 4;
-    if (row / 8 * 8 >= rows) return;  // all rows of the warp
+    if (row / 8 * 8 >= rows) return;  // uniform per warp
     const auto* own = reinterpret_cast<const float4*>(
         squares + static_cast<std::size_t>(first_row + min(row, rows - 1)) * groups);
     float sum = 0;
@@ -189,7 +189,7 @@ struct ScaledOutput {
   }
 };
 
-/// What a row's sums are multiplied by.
+/// Factor of a row's sums.
 template <class Output>
 __device__ __forceinline__ float scale_of(const Output& /*output*/, int /*row*/) {
   return 1;
@@ -199,7 +199,7 @@ __device__ __forceinline__ float scale_of(const ScaledOutput<Output>& /*output*/
   return ScaledOutput<Output>::scales()[row];
 }
 
-/// Asks for what no kernel changes of what block `block` of kCount outputs will need.
+/// Prefetches constants that block `block` of kCount outputs needs.
 template <int kCount, class Output>
 __device__ __forceinline__ void ask_ahead(const Output& output, int block) {
   if constexpr (std::is_same_v<Output, StreamOutput>) {
@@ -209,7 +209,7 @@ __device__ __forceinline__ void ask_ahead(const Output& output, int block) {
     }
   }
 }
-/// Reads what it needs to know of the rows that put_block() will be given.
+/// Loads per-row data that put_block() needs.
 template <int kThreads, class Output>
 __device__ __forceinline__ void begin_rows(const Output& /*output*/, int /*first_row*/, int /*rows*/) {}
 template <int kThreads, class Output>
@@ -217,7 +217,7 @@ __device__ __forceinline__ void begin_rows(const ScaledOutput<Output>& output, i
   output.template begin<kThreads>(first_row, rows);
 }
 
-/// Calls `launch` with the PlainOutput of a kind.
+/// Calls `launch` with the PlainOutput of `kind`.
 template <class Launch>
 void with_output(void* y, const DeviceWeight& weight, GemmOutput kind, const Launch& launch) {
   switch (kind) {
@@ -230,7 +230,7 @@ void with_output(void* y, const DeviceWeight& weight, GemmOutput kind, const Lau
   }
 }
 
-/// The same of UnscaledRows' products, which are not added to anything.
+/// The same for input with a deferred norm; kAddF32 is not supported.
 template <class Launch>
 void with_scaled_output(const UnscaledRows& rows, void* y, const DeviceWeight& weight, GemmOutput kind,
                         const Launch& launch) {

@@ -1,16 +1,16 @@
 #pragma once
-// The arithmetic of products of few rows, for every kernel that computes them. Included by CUDA sources alone.
+// Arithmetic shared by all decode GEMMs.
 //
-// The sum over k is cut into chunks of 64 and these into eight chains: chain c has chunks c, c + 8, ... ascending. The
-// sums of the chains are added in the order of their numbers. Within a chunk a tensor core instruction (m16n8k16: 16
-// rows of W by 8 rows of x) takes k in a permuted order that both operands share, so that each thread reads 16
+// Bits: k is cut into chunks of 64, dealt round-robin to 8 chains: chain c sums chunks c, c + 8, ... in
+// ascending order, and the chains are added in the order of their numbers. Within a chunk m16n8k16 MMAs (16
+// rows of W by 8 rows of x) take k in a permuted order that both operands share, so that each thread loads 16
 // contiguous bytes:
 //   thread t of four holds k = 8t ... 8t+7 and 32 + 8t ... 32 + 8t + 7 of the chunk;
-//   instruction s takes the s-th four of these from each thread.
-// That is a run of eight. Weights whose scales are for 16 columns have runs of four: instruction s takes k = 16s + 4t ...
-// What weights of bf16 do with it is multiply_chunk(); of quantized ones, gpu/cuda/quants/products.cuh.
-// So the bits of an output depend on its row of x and its row of W alone, whatever the tiles of a kernel are, and
-// whether a chain is a warp's or a block's.
+//   MMA s takes the s-th four of these from each thread.
+// This is kRun = 8. Weights with a scale per 16 columns use kRun = 4: MMA s takes k = 16s + 4t ... 16s + 4t +
+// 3. multiply_chunk() is the bf16 case; gpu/cuda/quants/products.cuh has the quantized ones. So an output
+// depends only on its row of x and its row of W, whatever the tile sizes and whether a chain belongs to a
+// warp or to a block.
 
 #include <type_traits>
 
@@ -20,29 +20,29 @@
 namespace reprise::gpu::cuda::product {
 
 inline constexpr int kChains = 8;
-inline constexpr int kOutputs = 16;  // rows of W in a tile
+inline constexpr int kOutputs = 16;  // rows of W in an MMA tile
 inline constexpr int kChunk = 64;
-inline constexpr int kSkinnyRows = 8;  // of x, in a block of gpu/cuda/decode_skinny.cuh
+inline constexpr int kSkinnyRows = 8;  // rows of x in a tile of the small-m kernel
 
 inline constexpr int kRowBytes = kChunk * static_cast<int>(sizeof(Bf16));
-inline constexpr int kUnits = kRowBytes / 16;  // of 16 bytes, in a row of a chunk
+inline constexpr int kUnits = kRowBytes / 16;  // 16-byte units in a row of a chunk
 
-/// Where 16 bytes of a row of a chunk stand in shared memory: lanes of two neighbouring rows read different banks.
+/// Swizzled offset of a 16-byte unit of a chunk row in shared memory: adjacent rows use different banks.
 __device__ __forceinline__ int place_of(int row, int unit) {
   return row * kRowBytes + (unit ^ (row % 2 * 4)) * 16;
 }
-/// A lane's 16 bytes of a half of a row.
+/// A lane's 16 bytes of half `half` of a row.
 __device__ __forceinline__ uint4 read_unit(const std::byte* rows, int row, int half, int t) {
   return *reinterpret_cast<const uint4*>(rows + place_of(row, 4 * half + t));
 }
 
-/// What a lane holds of a chunk of 16 rows of W: of rows g and g + 8, both halves of the chunk.
+/// A lane's fragment of 16 rows of W by one chunk: rows g and g + 8, both halves of the chunk.
 struct WeightPart {
   uint4 low[2];
   uint4 high[2];
 };
 
-/// From rows of a chunk in shared memory, of which `first` is the tile's first.
+/// Reads the fragment whose first row is `first` from a chunk in shared memory.
 __device__ __forceinline__ WeightPart read_weights(const std::byte* rows, int first, int lane) {
   WeightPart part;
 #pragma unroll
@@ -53,20 +53,20 @@ __device__ __forceinline__ WeightPart read_weights(const std::byte* rows, int fi
   return part;
 }
 
-/// What a lane holds of a chunk of 8 rows of x: of row g, what each instruction takes.
+/// A lane's fragment of 8 rows of x by one chunk: row g, two registers per MMA.
 struct RowPart {
   uint2 of[4];
 };
 
-/// The first k of what thread t gives to instruction s.
+/// Returns the first k that thread t supplies to MMA s.
 template <int kRun>
 __device__ __forceinline__ int place_in_chunk(int s, int t) {
   static_assert(kRun == 8 || kRun == 4);
   return kRun == 8 ? s / 2 * 32 + 8 * t + s % 2 * 4 : 16 * s + 4 * t;
 }
 
-/// `read(ahead)`: kRun elements of the lane's row, as uint4 or uint2, from `ahead` behind its first place in the chunk on;
-/// `ahead` is a constant.
+/// Builds a RowPart. `read(ahead)` returns kRun elements of the lane's row, as uint4 or uint2, `ahead` (a
+/// constant) elements after the lane's first one in the chunk.
 template <int kRun, class Read>
 __device__ __forceinline__ RowPart collect_row(const Read& read) {
   RowPart part;
@@ -82,7 +82,7 @@ __device__ __forceinline__ RowPart collect_row(const Read& read) {
 template <int kRun>
 using Run = std::conditional_t<kRun == 8, uint4, uint2>;
 
-/// sums (a C fragment: outputs by rows of x) += the chunk's product.
+/// sums (C fragment: outputs by rows of x) += W x^T for one chunk.
 __device__ __forceinline__ void multiply_chunk(float (&sums)[4], const WeightPart& w, const RowPart& x) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -93,7 +93,7 @@ __device__ __forceinline__ void multiply_chunk(float (&sums)[4], const WeightPar
   }
 }
 
-/// A C fragment into [rows][kPitch] of shared memory, transposed: row of x, then output.
+/// Stores a C fragment transposed to shared memory [row of x][output], row pitch kPitch.
 template <int kPitch>
 __device__ __forceinline__ void put_sums(const float (&sums)[4], float* to, int lane) {
   const int g = lane / 4;
@@ -104,10 +104,10 @@ __device__ __forceinline__ void put_sums(const float (&sums)[4], float* to, int 
   to[(2 * t + 1) * kPitch + g + 8] = sums[3];
 }
 
-// -- which rows of x meet which weight
+// -- assignment of rows of x to weights
 
-/// What a block multiplies: rows [first, end) of the product by the weight w. Row r of the product is of row list[r] of x,
-/// or of row r where there is no list.
+/// A block's GEMM: rows [first, end) by the weight w. Row r reads row list[r] of x, or row r if `list` is
+/// null.
 struct RowTile {
   const std::byte* w;
   int first;
@@ -120,23 +120,23 @@ struct RowTile {
 
 /// All m rows by one weight.
 struct OneWeight {
-  static constexpr bool kKnownLate = false;  // before the kernel in front has ended
+  static constexpr bool kKnownLate = false;  // known before the previous kernel ends
   const std::byte* w;
   int m;
 
   __device__ RowTile at(int tile, int rows) const { return {w, tile * rows, m, nullptr}; }
 };
 
-// -- reading ahead
+// -- prefetch
 
-/// Asks for the line of an element that no kernel changes: who reads it later finds it nearer.
+/// Prefetches the L1 line of an element that no kernel writes.
 __device__ __forceinline__ void ask_for(const float* at) {
   asm volatile("prefetch.global.L1 [%0];" ::"l"(at));
 }
 
-// -- a norm of rows of f32, in the order that products have
+// -- fused RMSNorm of f32 rows, in the summation order of decode GEMMs
 
-/// Eight squares, added to `sum` in ascending order.
+/// Adds eight squares to `sum` in ascending order.
 __device__ __forceinline__ float add_squares(float sum, const float* x) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -149,7 +149,7 @@ __device__ __forceinline__ float add_squares(float sum, const float* x) {
   return sum;
 }
 
-/// The squares of a chain of a row, by the four lanes t that share it: all of them get the sum.
+/// Returns, to each of the four lanes t that share a row, the sum of squares of one chain.
 __device__ __forceinline__ float squares_of_chain(const float* row, int chain, int t, int columns) {
   float sum = 0;
   for (int k = chain * kChunk + 8 * t; k < columns; k += kChains * kChunk) {
@@ -164,7 +164,7 @@ __device__ __forceinline__ float norm_scale(float squares, int size, float eps) 
   return 1.0F / sqrtf(squares / static_cast<float>(size) + eps);
 }
 
-/// Four elements of the norm of a row, rounded.
+/// Four elements of the normalized row, rounded to bf16.
 __device__ __forceinline__ uint2 normed_four(const float* row, const RowNorm& norm, float scale, float factor,
                                              int at) {
   const auto one = [&](float x, float weight) { return x * scale * (norm.offset + weight) * factor; };

@@ -1,16 +1,31 @@
 #pragma once
-// Products of few decoded rows: a skinny product that reads each weight once. The order of its additions is that of
-// gpu/cuda/decode_product.cuh. Included by CUDA sources alone, a source for each format.
+// Small-m GEMM for decode.
 //
-// A block of 8 warps makes some outputs for up to 8 rows of x, or 16, two tiles of them; a warp has a chain, and a ring of chunks
-// of weights that begin to come before the kernel in front has ended. A Ring is how weights of a format come:
-//   kOutputs, kWarpBytes, kDepth    of a block; of shared memory for a warp; chunks that are under way
-//   kTogether                       blocks that a multiprocessor has at least
-//   kPartsAhead                     chunks of rows that a warp reads at once
+// Computes: y = x W^T for bf16 x [m, columns] or f32 rows with a fused RMSNorm, W in any format, f32
+// accumulators, epilogues of gpu/cuda/decode_outputs.cuh.
+//
+// Chosen when: m <= 8; 9 to 16 rows and 3,072 to 8,448 outputs (bf16 weights, blocks of 16 rows); or fewer
+// than 5,760 outputs and m <= 16 (m <= 64 with a gate, any m before compute capability 9.0). Also grouped
+// GEMMs of experts with tiles of 8 rows. Blocks have 8, 16 or 32 outputs, so that every SM of an H200 (132
+// SMs) gets one.
+//
+// Mapping: grid (outputs / Ring::kOutputs, row tiles of 8 or 16). A block has 8 warps; warp w computes chain
+// w of all its outputs (split-K inside the block). Each weight is read once per row tile.
+//
+// Pipeline: each warp has its own ring of weight chunks, filled before the PDL wait, so loads overlap the
+// previous kernel. Fragments of x are read from global memory. At the end the chains are reduced through
+// shared memory.
+//
+// Bits: those of gpu/cuda/decode_product.cuh.
+//
+// A Ring loads the weights of a format:
+//   kOutputs, kWarpBytes, kDepth    outputs of a block; shared memory of a warp, bytes; chunks in flight
+//   kTogether                       min blocks per SM
+//   kPartsAhead                     chunks of x that a warp reads at once
 //   Ring(memory, w, columns, block, output)
-//   kRun                                  of its columns (gpu/cuda/decode_product.cuh)
-//   begin_load(index, chunk, chunks)      the next chunk of the warp into place `index`, `chunk` of all, if there is such a one
-//   prepare(x)                            what products of all tiles need of the rows' chunk
+//   kRun                                 run length (gpu/cuda/decode_product.cuh)
+//   begin_load(index, chunk, chunks)     starts to load `chunk` into ring slot `index`; past the end: nothing
+//   prepare(x)                           converts a fragment of x once for all output tiles
 //   multiply(sums, index, chunk, tile, lane, prepared)
 
 #include <type_traits>
@@ -24,12 +39,11 @@
 namespace reprise::gpu::cuda::product {
 
 inline constexpr int kSkinnyThreads = kChains * 32;
-inline constexpr int kWide = 6144;    // outputs from which blocks of 32 are enough for all multiprocessors
-inline constexpr int kNarrow = 3072;  // and blocks of 16
-inline constexpr int kTilesAlone =
-    8448;  // outputs up to which a large GPU's multiprocessors have one tile of 64 each
+inline constexpr int kWide = 6144;        // min outputs for blocks of 32
+inline constexpr int kNarrow = 3072;      // min outputs for blocks of 16
+inline constexpr int kTilesAlone = 8448;  // H200: 132 SMs with one tile of 64 outputs each
 
-/// Where x comes from: rows of bf16, or the norm of rows of f32.
+/// Source of x: bf16 rows, or f32 rows to normalize.
 struct PlainRows {
   const Bf16* x;
 };
@@ -37,7 +51,8 @@ struct RowsToNorm : NormedRows {
   explicit RowsToNorm(const NormedRows& rows) : NormedRows(rows) {}
 };
 
-/// The norm's factor of row g of the block's, to all lanes; of a row beyond m it means nothing. All threads call it.
+/// Returns 1 / RMS of the block's row g to all lanes; unspecified for rows from m on. All threads must call
+/// it.
 __device__ __forceinline__ float scale_of_row(const RowsToNorm& rows, int m, int columns, int chain,
                                               int lane) {
   __shared__ float squares[kChains][kSkinnyRows];
@@ -52,7 +67,7 @@ __device__ __forceinline__ float scale_of_row(const RowsToNorm& rows, int m, int
   return norm_scale(total, columns, rows.norm.eps);
 }
 
-/// What depends on how many tiles of rows a block has.
+/// Constants that depend on the number of row tiles of a block.
 template <class Ring, int kRowTiles>
 struct SkinnyShape {
   static constexpr int kRows = kSkinnyRows * kRowTiles;
@@ -61,7 +76,7 @@ struct SkinnyShape {
   static constexpr int kOutputTiles = (Ring::kOutputs + kOutputs - 1) / kOutputs;
   static constexpr int kPitch = kOutputTiles * kOutputs + 1;
 
-  /// Where a warp puts its sums: memory of its own, or its ring, when it has read all of it.
+  /// Buffer for a warp's sums: separate, or its ring once the warp has read all of it.
   __device__ static float* sums_of(std::byte* rings, int warp) {
     if constexpr (kRowTiles == 1) {
       __shared__ float sums[kChains][kRows * kPitch];
@@ -73,7 +88,7 @@ struct SkinnyShape {
   }
 };
 
-/// Of RowsToNorm there are 8 at most, and one weight.
+/// Requires, for RowsToNorm: at most 8 rows and one weight.
 template <class Ring, int kRowTiles, class Rows, class Where, class Output>
 __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::kTogether)
     skinny_product(Rows rows, Where where, int columns, Output output) {
@@ -83,8 +98,8 @@ __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::
   extern __shared__ __align__(128) std::byte memory[];
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int g = lane / 4;  // row of W, and row of x, in a tile
-  const int t = lane % 4;  // share of k
+  const int g = lane / 4;  // row of W and of x in a tile
+  const int t = lane % 4;
   const int block = static_cast<int>(blockIdx.x);
   const int chunks = (columns + kChunk - 1) / kChunk;
 
@@ -106,7 +121,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::
   let_next_begin();
   begin_rows<kSkinnyThreads>(output, tile.first, block_rows);
   bool has_row[kRowTiles];
-  decltype(rows.x) at[kRowTiles];  // the lane's place in its rows
+  decltype(rows.x) at[kRowTiles];  // next element of the lane's rows
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i) {
     has_row[i] = tile.has(kSkinnyRows * i + g);
@@ -114,7 +129,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::
   }
   [[maybe_unused]] const auto* row = at[0];
   float scale = 0;
-  bool keeps = false;  // one block does
+  bool keeps = false;  // one block stores the normalized rows
   if constexpr (kNormed) {
     scale = scale_of_row(rows, tile.end, columns, warp, lane);
     keeps = rows.kept != nullptr && block == 0;
@@ -147,7 +162,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::
   float sums[Shape::kOutputTiles][kRowTiles][4] = {};
   int index = 0;
   for (int chunk = warp; chunk < chunks;) {
-    RowPart ahead[Shape::kPartsAhead][kRowTiles];  // read at once: they do not wait for each other
+    RowPart ahead[Shape::kPartsAhead][kRowTiles];  // independent loads
 #pragma unroll
     for (auto& parts : ahead) read_parts(parts);
 #pragma unroll
@@ -194,7 +209,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::
       });
 }
 
-/// `tiles`: of rows, each of kRowTiles times 8.
+/// `tiles`: row tiles of 8 * kRowTiles rows.
 template <class Ring, int kRowTiles = 1, class Rows, class Where, class Output>
 void launch_skinny_at(const Rows& rows, const Where& where, int tiles, const DeviceWeight& weight,
                       const Output& output, StreamHandle stream) {
@@ -216,7 +231,7 @@ void launch_skinny(const Rows& rows, int m, const DeviceWeight& weight, const Ou
                                     (m + kRows - 1) / kRows, weight, output, stream);
 }
 
-/// Ring of so many outputs, by how many outputs there are, so that all multiprocessors have some: the bits are the same.
+/// Selects the outputs per block from weight.rows, so that all SMs have work; the bits do not change.
 template <template <int, class> class Ring, class Rows, class Output>
 void launch_skinny_for(const Rows& rows, int m, const DeviceWeight& weight, const Output& output,
                        StreamHandle stream) {
@@ -229,8 +244,8 @@ void launch_skinny_for(const Rows& rows, int m, const DeviceWeight& weight, cons
   }
 }
 
-/// Whether blocks that have all of 9 to 16 rows are the way to multiply them: there are enough outputs for all multiprocessors,
-/// and so few that a block of 64 would stand alone on its own and wait for one chunk after the other.
+/// Returns whether blocks of 16 rows should be used: enough outputs for all SMs, but too few for the tiled
+/// GEMM, which would have one block per SM and nothing to hide its load latency.
 inline bool two_tiles_suit(const DeviceWeight& weight, int m) {
   return m > kSkinnyRows && m <= 2 * kSkinnyRows && weight.rows >= kNarrow && weight.rows <= kTilesAlone;
 }

@@ -1,7 +1,17 @@
-// Products with very many outputs by blocks that stay, in the order of additions of gpu/cuda/decode_product.cuh. A block keeps
-// all rows of x in shared memory and goes through tiles of 32 outputs. A warp has a chain, as in gpu/cuda/decode_skinny.cuh, and
-// a ring of weights of its own, which goes on from tile to tile: memory is never waited for by all warps together, and the
-// block's warps meet twice a tile, to add up its chains.
+// Persistent GEMM for the LM head.
+//
+// Computes: y f32 = x W^T for bf16 x and W, plain or with a deferred norm.
+//
+// Chosen when: 9 to 32 rows, at least 65,536 outputs, and x and the sums fit into shared memory.
+//
+// Mapping: 1 or 2 blocks per SM keep all of x in shared memory and walk tiles of 32 outputs with a stride of
+// the grid. Each of 8 warps computes one chain.
+//
+// Pipeline: each warp has its own cp.async ring of weights, 2 or 4 chunks deep, that runs ahead across tiles,
+// so no load is awaited by all warps; the block synchronizes twice per tile to reduce the chains.
+//
+// Bits: those of gpu/cuda/decode_product.cuh.
+
 #include "gpu/cuda/decode_gemm.h"
 
 #include "gpu/cuda/decode_bf16.cuh"
@@ -20,13 +30,13 @@ static_assert(kSkinnyThreads == product::kTiledThreads, "the block's threads cop
 constexpr int kTileOutputs = 32;
 constexpr int kOutputTiles = kTileOutputs / product::kOutputs;
 constexpr int kPitch = kTileOutputs + 1;
-constexpr int kChunkBytes = kTileOutputs * kRowBytes;  // of a warp's weights
+constexpr int kChunkBytes = kTileOutputs * kRowBytes;  // a chunk of a warp's weights
 
-/// Shared memory of a block: the warps' rings, x [chunks][rows], sums [chains][rows][kPitch].
+/// Shared memory of a block: rings of the warps, x [chunks][rows], sums [chains][rows][kPitch].
 template <int kRowTiles, int kDepth>
 struct StayingMemory {
   static constexpr int kRows = 8 * kRowTiles;
-  static constexpr int kRowsBytes = kRows * kRowBytes;  // of a chunk of x
+  static constexpr int kRowsBytes = kRows * kRowBytes;  // a chunk of x
   static constexpr int kRings = kChains * kDepth * kChunkBytes;
   static constexpr int kSumsOfChain = kRows * kPitch;
 
@@ -37,7 +47,7 @@ struct StayingMemory {
   }
 };
 
-/// A warp's chunks of weights on their way, those of one of the block's tiles behind those of another.
+/// A warp's weight ring across all tiles of its block.
 template <class Ring, class Output>
 class TilesAhead {
  public:
@@ -79,7 +89,7 @@ class TilesAhead {
   Ring ring_;
 };
 
-/// Blocks: as many as stay, kBlocks of a multiprocessor. m is at most 8 * kRowTiles.
+/// Grid: kBlocks per SM. Requires: m <= 8 * kRowTiles.
 template <int kRowTiles, int kDepth, int kBlocks, class Output>
 __global__ void __launch_bounds__(kSkinnyThreads, kBlocks)
     staying_product(const Bf16* x, int m, const std::byte* w, int columns, Output output) {
@@ -127,7 +137,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, kBlocks)
       __syncwarp();
       ahead.begin_next();
     }
-    __syncthreads();  // the sums of the tile before have been read
+    __syncthreads();  // sums of the previous tile have been read
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i) {
 #pragma unroll
@@ -149,10 +159,10 @@ __global__ void __launch_bounds__(kSkinnyThreads, kBlocks)
   wait_for_copies<0>();
 }
 
-/// Of a block's shared memory, beside what it asks for: what the driver takes, and what rows are scaled by.
+/// Bytes of shared memory not in StayingMemory: the driver's, and the row factors.
 constexpr int kReserved = 1024 + product::ScaledOutput<Logits>::kMostRows * static_cast<int>(sizeof(float));
 
-/// Whether so many blocks fit into a multiprocessor.
+/// Returns whether kBlocks blocks fit into an SM.
 template <int kRowTiles, int kDepth, int kBlocks>
 bool fits(int columns) {
   const int bytes = StayingMemory<kRowTiles, kDepth>::bytes(columns);
@@ -173,7 +183,8 @@ void launch(const Bf16* x, int m, const DeviceWeight& weight, const Output& outp
                stream, x, m, static_cast<const std::byte*>(weight.data), weight.columns, output);
 }
 
-/// Up to 16 rows by two blocks of a multiprocessor, whose warps wait for different things; else by one with as many chunks under way.
+/// Up to 16 rows: two blocks per SM, whose stalls overlap, if they fit; else one block with a ring twice as
+/// deep.
 constexpr int kFewRows = 16;
 constexpr int kMostRows = 32;
 bool is_for_two(int m, int columns) {
@@ -190,7 +201,7 @@ void launch_for(const Bf16* x, int m, const DeviceWeight& weight, const Output& 
 }  // namespace
 
 bool blocks_that_stay_suit(const DeviceWeight& weight, int m, GemmOutput output) {
-  constexpr int kManyOutputs = 65536;  // some tiles for every block
+  constexpr int kManyOutputs = 65536;  // several tiles per block
   if (output != GemmOutput::kF32 || m <= product::kSkinnyRows || m > kMostRows ||
       weight.rows < kManyOutputs) {
     return false;

@@ -1,23 +1,31 @@
 #pragma once
-// Products of more than a few decoded rows, through shared memory; the order of additions is that of
-// gpu/cuda/decode_product.cuh. Included by CUDA sources alone, a source for each format.
+// Tiled GEMM for decode.
 //
-// A block makes 64 outputs for up to 8 * kRowTiles rows of x. Chunks of both come through a ring in shared memory, chain
-// after chain; when a chain ends, its sum is added to those before. Of the eight warps, warp w has the outputs' tile w % 4
-// and half w / 4 of the rows.
+// Computes: y = x W^T for bf16 x [m, columns], W in any format, f32 accumulators, epilogues of
+// gpu/cuda/decode_outputs.cuh.
 //
-// Where there are too few outputs for that, a cluster of eight blocks has the chains, and each block adds up a share of
-// the rows over all eight, whose sums the others write into its memory.
+// Chosen when: tiles_suit_to(): m > 8 and at least 5,760 outputs, or m > 16 (m > 64 with a gate) from compute
+// capability 9.0 on; also grouped GEMMs of experts with tiles of 64 rows.
 //
-// The weights of the first chunks are asked for before the kernel in front has ended. Weights is how those of a format
-// come:
-//   kChunkBytes, kWarpBytes       of shared memory: of a chunk of 64 outputs; for each warp besides
-//   kRun                          of its columns (gpu/cuda/decode_product.cuh)
-//   kNeedsRowSums                 whether it wants the sums of x over each scale's columns besides
+// Mapping: a block of 8 warps computes 64 outputs for 8 * kRowTiles rows; warp w has output tile w % 4 and
+// half w / 4 of the rows. With fewer than 5,760 outputs and no gate, a cluster of 8 blocks splits k
+// (split-K): block c computes chain c, partial sums are exchanged through distributed shared memory, and each
+// block reduces 1/8 of the rows.
+//
+// Pipeline: chunks of W and x pass through a cp.async ring of 5 or 7 stages, one block barrier per chunk.
+// Weights of the first stages are loaded before the PDL wait. A block takes the chains one after another and
+// adds each finished chain to the totals.
+//
+// Bits: those of gpu/cuda/decode_product.cuh.
+//
+// Weights loads a format:
+//   kChunkBytes, kWarpBytes       shared memory: of a chunk of 64 outputs; extra per warp
+//   kRun                          run length (gpu/cuda/decode_product.cuh)
+//   kNeedsRowSums                 whether multiply() needs the sums of x over the columns of each scale
 //   Weights(w, columns, block, output)
-//   copy(to, chunk)               begins to, by all threads
-//   part(at, own, chunk, tile, lane)    what a lane holds of it; `own` is the warp's memory
-//   sums_of_row(x), multiply(sums, part, x[, sums of x])    of a tile of rows
+//   copy(to, chunk)               starts the copy; called by all threads
+//   part(at, own, chunk, tile, lane)    a lane's fragment; `own` is the warp's extra memory
+//   sums_of_row(x), multiply(sums, part, x[, sums of x])    for one row tile
 
 #include <cooperative_groups.h>
 
@@ -28,18 +36,17 @@
 
 namespace reprise::gpu::cuda::product {
 
-// Chunks of rows of bf16 in shared memory, for products whose blocks share them: the order in which a block takes them, their
-// way there, and how lanes read them.
+// -- chunks of bf16 rows in shared memory
 
 inline constexpr int kTiledThreads = 256;
 
-/// The chunks of a block in their order.
+/// Iterates over a block's chunks, chain by chain.
 struct ChunkWalk {
   int chunk;
   int chain;
 
   __device__ bool ended(int chunks) const { return chunk >= chunks; }
-  /// Whether the chunk is its chain's last.
+  /// True for the last chunk of its chain.
   __device__ bool ends_chain(int chunks) const { return chunk + kChains >= chunks; }
   template <int kRanks>
   __device__ void advance(int chunks) {
@@ -50,8 +57,8 @@ struct ChunkWalk {
   }
 };
 
-/// Rows of bf16 on their way into shared memory, a chunk at a time, by all threads: a thread has the same 16 bytes of some
-/// of them. Rows that there are not become zeros.
+/// Copies chunks of bf16 rows to shared memory with all threads; a thread copies the same 16-byte unit of
+/// kOwn rows. Missing rows are filled with zeros.
 template <int kCount>
 class RowCopies {
   static constexpr int kRowsAtOnce = kTiledThreads / kUnits;
@@ -60,7 +67,7 @@ class RowCopies {
   static_assert(kRowsAtOnce % 2 == 0, "places of rows at even distances are at even distances");
 
  public:
-  /// `row_at(row)`: null where there is none; `any`: memory that can be read.
+  /// row_at(row) returns null for a missing row; `any` is readable memory.
   template <class RowAt>
   __device__ RowCopies(const RowAt& row_at, const Bf16* any, int columns)
       : row_(static_cast<int>(threadIdx.x) / kUnits), left_(columns - unit() * 8) {
@@ -90,7 +97,7 @@ class RowCopies {
   }
 
   int row_;
-  int left_;  // columns from the thread's first on
+  int left_;  // columns from the thread's first one
   int bytes_[kOwn];
   const Bf16* from_[kOwn];
 };
@@ -104,7 +111,7 @@ struct RowsOfX {
   }
 };
 
-/// A lane's part of a tile of rows of a chunk in shared memory.
+/// A lane's fragment of row tile `tile` of a chunk.
 template <int kRun>
 __device__ __forceinline__ RowPart read_rows(const std::byte* rows, int tile, int lane) {
   const int row = 8 * tile + lane / 4;
@@ -114,13 +121,13 @@ __device__ __forceinline__ RowPart read_rows(const std::byte* rows, int tile, in
   });
 }
 
-// The product.
+// -- the GEMM
 
-inline constexpr int kTiles = 4;  // of outputs
+inline constexpr int kTiles = 4;  // output tiles
 inline constexpr int kTiledOutputs = kTiles * kOutputs;
 inline constexpr int kTiledPitch = kTiledOutputs + 1;
-inline constexpr int kEnoughTiles = 90;                  // blocks for nearly all multiprocessors
-inline constexpr int kRowSumBytes = 4 * sizeof(float4);  // of a tile of rows: what each lane t needs
+inline constexpr int kEnoughTiles = 90;                  // blocks, for nearly all of an H200's 132 SMs
+inline constexpr int kRowSumBytes = 4 * sizeof(float4);  // per row tile: one float4 per lane t
 
 template <int kRowTiles, class Weights>
 struct TiledMemory {
@@ -133,7 +140,7 @@ struct TiledMemory {
   static_assert(kRing >= kRows * kTiledPitch * static_cast<int>(sizeof(float)), "the sums take its place");
 };
 
-/// The sums of x for the warps that share tiles of rows: each makes those of some.
+/// Computes the sums of x; the four warps that share row tiles divide them.
 template <class Weights, int kOwn>
 __device__ __forceinline__ void put_row_sums(const std::byte* rows, int first_tile, int output_tile,
                                              float4* to, int lane) {
@@ -145,12 +152,12 @@ __device__ __forceinline__ void put_row_sums(const std::byte* rows, int first_ti
     if (lane < 4) to[4 * (first_tile + tile) + lane] = sums;
   }
 }
-/// Until the four warps of a half of the rows have come here.
+/// Barrier of the four warps of one half of the rows.
 __device__ __forceinline__ void wait_for_half(int half) {
   asm volatile("bar.sync %0, 128;" ::"r"(1 + half) : "memory");
 }
 
-/// A warp's share of a chunk: its 16 outputs by kOwn tiles of rows.
+/// Multiplies a warp's 16 outputs by its kOwn row tiles for one chunk.
 template <class Weights, int kOwn, class Part>
 __device__ __forceinline__ void multiply_stage(float (&sums)[kOwn][4], const Part& w, const std::byte* rows,
                                                int first_tile, const float4* row_sums, int lane) {
@@ -165,34 +172,33 @@ __device__ __forceinline__ void multiply_stage(float (&sums)[kOwn][4], const Par
   }
 }
 
-/// Where the sums of all chains stand in the block that adds up kShare rows of them: as lanes have them, sixteen bytes each, which
-/// are rows r and r + 1, r even, of outputs g and g + 8 of a tile.
+/// Layout of the received partial sums in the block that reduces kShare rows: one float4 per lane, rows r and
+/// r + 1 (r even) of outputs g and g + 8 of a tile.
 template <int kShare>
 struct SharedSums {
   static constexpr int kBytes = kChains * kTiledOutputs * kShare * static_cast<int>(sizeof(float));
 
-  /// In sixteens of bytes.
   __device__ static int place(int chain, int tile, int row, int g) {
     return ((chain * kTiles + tile) * (kShare / 2) + row / 2) * 8 + g;
   }
-  /// Of one output, in floats.
+  /// Offset of one output, in floats.
   __device__ static int element(int chain, int row, int column) {
     return 4 * place(chain, column / kOutputs, row, column % 8) + column % kOutputs / 8 * 2 + row % 2;
   }
 };
 
-/// kRanks: blocks that share a sum, 1 or kChains.
+/// kRanks: blocks that split k, 1 or kChains.
 template <template <class> class WeightsOf, int kRowTiles, int kRanks, class Where, class Output>
 __global__ void __launch_bounds__(kTiledThreads, 2)
     tiled_product(const Bf16* x, Where where, int columns, Output output) {
   using Weights = WeightsOf<Output>;
   using Memory = TiledMemory<kRowTiles, Weights>;
-  constexpr int kOwn = kRowTiles / 2;  // tiles of rows of a warp
+  constexpr int kOwn = kRowTiles / 2;  // row tiles of a warp
   extern __shared__ __align__(128) std::byte memory[];
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int tile = warp % kTiles;
-  const int first_tile = warp / kTiles * kOwn;  // of rows
+  const int first_tile = warp / kTiles * kOwn;  // row tile
   const int block = static_cast<int>(blockIdx.x) / kRanks;
   const int rank = static_cast<int>(blockIdx.x) % kRanks;
   const int chunks = (columns + kChunk - 1) / kChunk;
@@ -223,7 +229,7 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
     copy_weights(ahead, i);
     ahead.advance<kRanks>(chunks);
   }
-  constexpr int kShare = Memory::kRows / kRanks;  // rows that this block puts
+  constexpr int kShare = Memory::kRows / kRanks;  // rows that this block stores
   const int own_row = first_row + rank * kShare;
   const int own_rows = min(kShare, m - own_row);
   ask_ahead<kTiledOutputs>(output, block);
@@ -237,13 +243,13 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
   }
   begin_rows<kTiledThreads>(output, own_row, own_rows);
 
-  auto* row_sums = reinterpret_cast<float4*>(memory + Memory::kWarps);  // [tiles of rows][4]
+  auto* row_sums = reinterpret_cast<float4*>(memory + Memory::kWarps);  // [row tiles][4]
   float totals[kOwn][4] = {};
   float sums[kOwn][4] = {};
   int index = 0;
   for (ChunkWalk at = begin; !at.ended(chunks); ++index) {
     wait_for_copies<Memory::kStages - 2>();
-    __syncthreads();  // the chunk is there, and nobody reads the one before any more
+    __syncthreads();  // the chunk has arrived, and no warp reads the previous one
     copy_weights(ahead, index + Memory::kStages - 1);
     copy_x(ahead, index + Memory::kStages - 1);
     ahead.advance<kRanks>(chunks);
@@ -271,8 +277,8 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
 
   if constexpr (kRanks == 1) {
     wait_for_copies<0>();
-    __syncthreads();                                   // nobody reads the ring any more
-    auto* partial = reinterpret_cast<float*>(memory);  // [rows][outputs]
+    __syncthreads();  // no warp reads the ring
+    auto* partial = reinterpret_cast<float*>(memory);
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
       put_sums<kTiledPitch>(totals[i], partial + 8 * (first_tile + i) * kTiledPitch + kOutputs * tile, lane);
@@ -288,7 +294,7 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
     cluster.barrier_wait();
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      const int row = 8 * (first_tile + i) + lane % 4 * 2;  // and the next
+      const int row = 8 * (first_tile + i) + lane % 4 * 2;  // this and the next row
       float4* place = sums_of_chains + Sums::place(rank, tile, row % kShare, lane / 4);
       *cluster.map_shared_rank(place, row / kShare) =
           make_float4(totals[i][0], totals[i][1], totals[i][2], totals[i][3]);
@@ -306,7 +312,8 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
   }
 }
 
-/// `tiles`: of rows. kRanks above 1 for one weight alone: a cluster ends together.
+/// `tiles`: row tiles. kRanks above 1 needs a single weight, because all blocks of a cluster must take the
+/// same path.
 template <template <class> class WeightsOf, int kRowTiles, int kRanks, class Where, class Output>
 void launch_tiled_at(const Bf16* x, const Where& where, int tiles, const DeviceWeight& weight,
                      const Output& output, StreamHandle stream) {
@@ -334,9 +341,9 @@ inline bool has_enough_outputs(const DeviceWeight& weight) {
   return weight.rows >= kEnoughTiles * kTiledOutputs;
 }
 
-/// Whether tiles are the way to multiply m rows: there are enough outputs for all multiprocessors, or else clusters of blocks
-/// share a sum, from compute capability 9.0 on. Clusters wait for each other: few rows are sooner done twice by skinny
-/// products, and those with a gate have none.
+/// Returns whether the tiled GEMM should be used: with enough outputs for all SMs, else with clusters (from
+/// compute capability 9.0 on). Clusters synchronize, so for few rows two passes of the small-m kernel are
+/// faster; GEMMs with a gate do not use clusters.
 inline bool tiles_suit_to(const DeviceWeight& weight, int m, bool gated) {
   constexpr int kTwice = 2 * kSkinnyRows;
   constexpr int kMostGated = 64;

@@ -1,4 +1,5 @@
-// Products of more than a few decoded rows with weights of bf16 (gpu/cuda/decode_tiled.cuh), and those of experts.
+// Instantiates the tiled decode GEMM (gpu/cuda/decode_tiled.cuh) for bf16 weights, and the grouped GEMMs of
+// experts.
 
 #include "gpu/cuda/decode_gemm.h"
 

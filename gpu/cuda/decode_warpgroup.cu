@@ -1,7 +1,18 @@
-// Products with very many outputs by warpgroups, in the order of additions of gpu/cuda/decode_product.cuh. Blocks stay: each goes
-// through tiles of 256 outputs, of which a warpgroup has 64, and a fifth one brings chunks of the weights and of x, tile after
-// tile without a pause. Weights pass from shared memory through registers into the products; x lies in panels, its elements in
-// the order in which fragments hold them.
+// Persistent wgmma GEMM for the LM head (sm_90).
+//
+// Computes: y f32 = x W^T for bf16 x and W, plain or with a deferred norm.
+//
+// Chosen when: 33 to 64 rows, at least 102,400 outputs (400 tiles), columns a multiple of 64.
+//
+// Mapping: one block per SM walks tiles of 256 outputs with a stride of the grid. Four consumer warpgroups
+// compute 64 outputs each by 64 rows; a fifth warpgroup is the producer.
+//
+// Pipeline: 5 stages of a chunk of weights and of x, with full (`there`) and empty (`read`) mbarriers; the
+// producer runs ahead across tiles. Weights go from shared memory through registers (wgmma operand A); x
+// (operand B) is stored 128-byte swizzled, with k in the permuted order of the weight fragments.
+//
+// Bits: those of gpu/cuda/decode_product.cuh: one block computes all chains in turn.
+
 #include "gpu/cuda/decode_gemm.h"
 
 #ifdef REPRISE_WARPGROUPS
@@ -17,15 +28,15 @@ namespace {
 using product::ChunkWalk;
 using product::kChunk;
 
-constexpr int kGroups = 4;  // that multiply
+constexpr int kGroups = 4;  // consumer warpgroups
 constexpr int kGroupSize = 128;
 constexpr int kHeadThreads = (kGroups + 1) * kGroupSize;
 constexpr int kGroupOutputs = 64;
 constexpr int kTileOutputs = kGroups * kGroupOutputs;
-constexpr int kHeadRows = 64;  // of x
+constexpr int kHeadRows = 64;  // max rows of x
 constexpr int kRingStages = 5;
-// Registers of a thread that brings chunks, and of one that multiplies: together no more than the block begins with, or it
-// would wait for them forever.
+// Registers per thread of the producer and of a consumer after setmaxnreg. Together they must not exceed the
+// block's allocation at launch, or setmaxnreg.inc blocks forever.
 constexpr int kCopyRegisters = 56;
 constexpr int kProductRegisters = 104;
 constexpr int kLaunchRegisters = 65536 / kHeadThreads / 8 * 8;
@@ -37,9 +48,9 @@ struct HeadShared {
   Barrier there[kRingStages];
   Barrier read[kRingStages];
 };
-constexpr int kHeadBytes = static_cast<int>(sizeof(HeadShared)) + 1024;  // to be aligned in
+constexpr int kHeadBytes = static_cast<int>(sizeof(HeadShared)) + 1024;  // padding for alignment to 1,024
 
-/// Logits, of rows as they are or of UnscaledRows.
+/// Epilogues: plain rows, or rows with a deferred norm.
 using PlainLogits = product::PlainOutput<GemmOutput::kF32>;
 using ScaledLogits = product::ScaledOutput<PlainLogits>;
 __device__ __forceinline__ const PlainLogits& logits_of(const PlainLogits& output) {
@@ -60,7 +71,7 @@ struct HeadProduct {
   __device__ int tiles() const { return (outputs + kTileOutputs - 1) / kTileOutputs; }
 };
 
-/// Begins the copy of a chunk of a tile's weights, by a warpgroup.
+/// Starts the copy of a weight chunk of a tile; called by the producer warpgroup.
 __device__ __forceinline__ void copy_weights(HeadShared& shared, const HeadProduct& p, int tile, int chunk,
                                              int stage) {
   constexpr int kRowsAtOnce = kGroupSize / product::kUnits;
@@ -79,7 +90,7 @@ __device__ __forceinline__ void copy_weights(HeadShared& shared, const HeadProdu
   }
 }
 
-/// A thread's part of a chunk of x: half of a row's, 32 elements.
+/// A producer thread's part of a chunk of x: half a row, 32 elements.
 struct HalfRow {
   uint4 of[4] = {};
 
@@ -91,8 +102,8 @@ struct HalfRow {
 #pragma unroll
     for (int t = 0; t < 4; ++t) of[t] = from[t];
   }
-  /// Into the panel. Instruction s of a half takes elements 8 t + 4 s ... of each eight, two of them where fragments have their
-  /// first and two where they have their last: the panel has these one after the other.
+  /// Stores to the swizzled panel. MMA s of a half takes elements 8 t + 4 s ... 8 t + 4 s + 3 of each thread
+  /// t; the panel has the four pairs that the fragments hold first, then those that they hold last.
   __device__ void put(unsigned char* panel) const {
     const int thread = static_cast<int>(threadIdx.x) % kGroupSize;
     const auto put_piece = [&](int piece, const uint4& eight) {
@@ -105,7 +116,7 @@ struct HalfRow {
   }
 };
 
-/// The block's chunks in their order: tile after tile.
+/// Iterates over the block's chunks, tile by tile.
 struct TileWalk {
   int tile;
   ChunkWalk at{.chunk = 0, .chain = 0};
@@ -122,7 +133,8 @@ __device__ __forceinline__ void bring_chunks(HeadShared& shared, const HeadProdu
   const int chunks = p.chunks();
   const int tiles = p.tiles();
   TileWalk ahead{.tile = static_cast<int>(blockIdx.x)};
-  for (int i = 0; i < kRingStages && ahead.tile < tiles; ++i) {  // weights wait for nobody
+  // weights need not wait for the previous kernel
+  for (int i = 0; i < kRingStages && ahead.tile < tiles; ++i) {
     copy_weights(shared, p, ahead.tile, ahead.at.chunk, i);
     shared.there[i].arrive_behind_copies();
     ahead.advance(chunks);
@@ -143,11 +155,11 @@ __device__ __forceinline__ void bring_chunks(HeadShared& shared, const HeadProdu
     show_to_products();
     shared.there[stage].arrive();
     walk.advance(chunks);
-    rows.read(p, walk.at.chunk);  // on their way while others are waited for
+    rows.read(p, walk.at.chunk);  // in flight during the wait for the stage
   }
 }
 
-/// Results of a warpgroup's 64 outputs for all rows.
+/// Stores a warpgroup's 64 outputs of all rows.
 template <class Output>
 __device__ __forceinline__ void put_outputs(const HeadProduct& p, const Output& output_rows, int first_output,
                                             const float (&totals)[8][4]) {
@@ -212,12 +224,12 @@ __device__ __forceinline__ void multiply_chunks(HeadShared& shared, const HeadPr
   }
 }
 
-/// Until all warpgroups that multiply have come here.
+/// Barrier of the consumer warpgroups.
 __device__ __forceinline__ void wait_for_groups() {
   asm volatile("bar.sync 1, %0;" ::"n"(kGroups * kGroupSize) : "memory");
 }
 
-/// Blocks: as many as stay.
+/// Grid: one block per SM.
 template <class Output>
 __global__ void __launch_bounds__(kHeadThreads, 1) multiply_head(HeadProduct p, Output output) {
   extern __shared__ __align__(16) unsigned char head_memory[];
@@ -225,7 +237,8 @@ __global__ void __launch_bounds__(kHeadThreads, 1) multiply_head(HeadProduct p, 
       *reinterpret_cast<HeadShared*>(head_memory + (1024 - shared_address(head_memory) % 1024) % 1024);
   if (threadIdx.x == 0) {
     for (int i = 0; i < kRingStages; ++i) {
-      shared.there[i].init(2 * kGroupSize);  // for its weights, and for its part of x
+      // each producer thread arrives for its weights and for its part of x
+      shared.there[i].init(2 * kGroupSize);
       shared.read[i].init(kGroups * kGroupSize / 32);
     }
   }
@@ -239,7 +252,7 @@ __global__ void __launch_bounds__(kHeadThreads, 1) multiply_head(HeadProduct p, 
   wait_for_earlier();
   let_next_begin();
   if constexpr (std::is_same_v<Output, ScaledLogits>) {
-    constexpr int kReaders = 2;  // groups that read what rows are scaled by
+    constexpr int kReaders = 2;  // warpgroups that compute the row factors
     if (group < kReaders) product::begin_rows<kReaders * kGroupSize>(output, 0, p.m);
     wait_for_groups();
   }
@@ -266,7 +279,7 @@ void launch_head(const Bf16* x, int m, const DeviceWeight& weight, const Output&
 }  // namespace
 
 bool warpgroups_suit(const DeviceWeight& weight, int m, GemmOutput output) {
-  constexpr int kFewTiles = 400;  // for blocks that stay some while
+  constexpr int kFewTiles = 400;  // about 3 tiles per block of an H200
   return output == GemmOutput::kF32 && m > kHeadRows / 2 && m <= kHeadRows && weight.columns % kChunk == 0 &&
          weight.rows >= kFewTiles * kTileOutputs && most_shared() >= kHeadBytes && has_warpgroups();
 }

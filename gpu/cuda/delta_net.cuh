@@ -1,6 +1,5 @@
 #pragma once
-// What the kernels of Gated DeltaNet share: sizes, the workspace of a prefill, gates and sums. Included by CUDA sources
-// alone; what kernels call has internal linkage.
+// Shared by the Gated DeltaNet kernels: sizes, prefill workspace, gates and warp sums.
 
 #include <cuda_bf16.h>
 
@@ -15,16 +14,16 @@
 
 namespace reprise::gpu::cuda {
 
-constexpr float kUnitEps = 1e-6F;  // of the unit length of q and k
+constexpr float kUnitEps = 1e-6F;  // epsilon of the L2 norms of q and k
 constexpr int kMostTaps = 4;
-constexpr int kLargestGroup = 8;  // value heads of a key head
+constexpr int kLargestGroup = 8;  // max value heads per key head
 constexpr unsigned kWholeWarp = 0xffffffffU;
 
-/// DeltaNetShape for kernels.
+/// DeltaNetShape with derived sizes, for kernels.
 struct DeltaNetSizes {
   int key_heads;
   int value_heads;
-  int group;  // value heads of a key head
+  int group;  // value heads per key head
   int key_dim;
   int value_dim;
   int taps;
@@ -46,22 +45,23 @@ struct DeltaNetSizes {
         state_offset(shape.state_offset) {}
 };
 
-/// The triangular matrices of a chunk and head, as A fragments (chunk_triangles.cuh): T high, T low, P high, P low.
+/// Bytes of a chunk's triangular matrices of one head, as A fragments (chunk_triangles.cuh): T high, T low, P
+/// high, P low.
 constexpr int kChunkMatrixBytes = 4 * kBlocks * kBlockBytes;
 
-/// Of a prefill, tile by tile. Rows beyond the end of a slice are zeros in all but `out`.
+/// Prefill workspace, tile by tile. Rows past the end of a slice are zero, except in `out`.
 struct PrefillSpace {
-  __nv_bfloat16* q;     // [tiles, key_heads, 64, key_dim]: unit length, times key_dim^-1/2
-  __nv_bfloat16* k;     // as q: unit length
+  __nv_bfloat16* q;     // [tiles, key_heads, 64, key_dim]: L2-normalized, times key_dim^-1/2
+  __nv_bfloat16* k;     // as q, L2-normalized
   __nv_bfloat16* v;     // [tiles, value_heads, 64, value_dim]
-  float* g;             // [tiles, value_heads, 64]: logarithms of decays
-  float* sums;          // [tiles, value_heads, 64]: their sums from the chunk's start
+  float* g;             // [tiles, value_heads, 64]: log decays
+  float* sums;          // [tiles, value_heads, 64]: prefix sums of g in the chunk
   float* beta;          // [tiles, value_heads, 64]
   std::byte* matrices;  // [tiles, value_heads] of kChunkMatrixBytes
   float* out;           // [tiles, value_heads, 64, value_dim]: before the gated norm
 };
 
-/// The delta rule in chunks of 64 tokens, on what is in `space` beside `sums`, `matrices` and `out` (delta_net_chunks.cu).
+/// The chunked delta rule (delta_net_chunks.cu). Requires: `space` holds q, k, v, g and beta.
 void delta_net_chunks(const DeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
                       const PrefillSpace& space, StreamHandle stream);
 
@@ -71,13 +71,14 @@ __device__ inline float log_decay(float a, float decay, float dt_bias) {
   return -decay * softplus_of(a + dt_bias);
 }
 
-/// The same bits in every lane.
+/// All lanes get the same bits.
 __device__ inline float warp_sum(float x) {
   for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(kWholeWarp, x, distance);
   return x;
 }
-/// warp_sum() of kCount numbers, a power of two, with the same bits: that of number i in the kCount-th part i of the lanes.
-/// Halves of the lanes share out the numbers as they go, so that there is less to exchange.
+/// warp_sum() of kCount values (a power of two), bitwise the same; the sum of value i is in lanes [i * 32 /
+/// kCount, (i + 1) * 32 / kCount). A butterfly that halves the values per lane at each step, to exchange
+/// less.
 template <int kCount>
 __device__ inline float warp_sums(float (&x)[kCount], int lane) {
   int distance = 16;
@@ -98,13 +99,13 @@ __device__ inline float warp_sums(float (&x)[kCount], int lane) {
   }
   return x[0];
 }
-/// What the lanes with number i of warp_sums() have.
+/// Broadcasts sum i of warp_sums().
 template <int kCount>
 __device__ inline float of_number(float x, int i) {
   return __shfl_sync(kWholeWarp, x, i * (32 / kCount));
 }
 
-/// The slice of a tile; a single one without a wait for the tile.
+/// Returns the slice of a tile; with a single slice without waiting for the load of the tile.
 __device__ inline BatchSlice slice_of_tile(const Batch& batch, const BatchTile& tile) {
   return batch.slices[batch.slice_count == 1 ? 0 : tile.slice];
 }

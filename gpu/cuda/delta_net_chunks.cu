@@ -1,5 +1,16 @@
-// The delta rule of Gated DeltaNet in chunks of 64 tokens, for prompts: the matrices of every chunk at once, then the state
-// chunk after chunk.
+// Chunked delta rule of Gated DeltaNet, for prefill.
+//
+// Computes: the gated delta rule over chunks of 64 tokens, in two kernels with the formulas below; bf16 MMA
+// with f32 accumulators, f32 operands split into two bf16.
+//
+// Mapping: chunk_matrices() computes T and P of all chunks in parallel, grid (value head, tile, T or P).
+// scan_chunks() walks the chunks of a slice and carries the state, grid (strip of 16 or 32 value columns of a
+// head, slice), 8 warps.
+//
+// Pipeline: scan_chunks() double-buffers a chunk's operands with cp.async (one buffer on GPUs with little
+// shared memory); q, k and v are loaded before the PDL wait.
+//
+// Bits: chunks are anchored to the grid, and columns are independent, so the strip width does not matter.
 
 #include "gpu/cuda/chunk_triangles.cuh"
 #include "gpu/cuda/delta_net.cuh"
@@ -8,20 +19,18 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-// The part that needs no state, for each chunk of 64 tokens and value head at once. With G the running sum of g in the
-// chunk and D_ij = exp(G_i - G_j):
+// chunk_matrices(). With G the prefix sum of g in the chunk and D_ij = exp(G_i - G_j):
 //   L = strictly lower part of beta_i (k_i . k_j) D_ij
 //   T = (I + L)^-1                               in f32 (chunk_triangles.cuh)
 //   P = lower part, with the diagonal, of (q_i . k_j) D_ij
-// T and P go into the workspace as A fragments (delta_net.cuh), and so does G. Blocks of threads have one of T and P.
-//
-// What is masked is never put through exp: above the diagonal it may overflow.
+// T, P (as A fragments, delta_net.cuh) and G go to the workspace. Masked elements are never passed to exp,
+// which may overflow above the diagonal.
 
 constexpr int kMatrixThreads = 256;
-constexpr int kFewBlocks = 66;  // of the scan: half of a large GPU's multiprocessors
+constexpr int kFewBlocks = 66;  // blocks of the scan: half of an H200's SMs
 
-/// G of a chunk by a warp: a lane has two neighbours. Row after row: then the difference of two neighbours is off by a single
-/// rounding, as it must be where decays are strong.
+/// G of a chunk by a warp, two adjacent tokens per lane. Summed sequentially, so that the difference of
+/// adjacent sums has a single rounding, which matters for strong decays.
 __device__ inline float2 sum_decays_of(float2 g, int lane) {
   float2 own = {0.0F, 0.0F};
   float sum = 0.0F;
@@ -35,15 +44,14 @@ __device__ inline float2 sum_decays_of(float2 g, int lane) {
   return own;
 }
 
-/// Rows of two operands times each other in blocks of 16 x 16 at and below the diagonal, of which a warp has up to two beside
-/// each other: use(column_block, values) with values as for store_block(). Two of the warps have none.
+/// Products of two operands in 16 x 16 blocks at and below the diagonal, up to two adjacent ones per warp:
+/// use(column_block, values) with values as for store_block(). Two of the eight warps have none.
 template <int kKeyDim, class Use>
 __device__ inline void multiply_two_blocks(std::uint32_t rows, std::uint32_t keys, int row_block,
                                            int column_block, int lane, const Use& use) {
   constexpr int kRow = kPaddedKeyRow<kKeyDim>;
-  // A: lanes 0-15 rows 0-15 of elements 0-7, lanes 16-31 the same rows of elements 8-15.
+  // ldmatrix addresses as in multiply_lower().
   const std::uint32_t a_at = rows + (16 * row_block + (lane & 15)) * kRow + (lane >> 4) * 16;
-  // B is keys^T: lanes 0-7 keys 0-7 of elements 0-7, 8-15 of elements 8-15; 16-31 keys 8-15 likewise.
   const std::uint32_t b_at =
       keys + (16 * column_block + (lane & 7) + (lane >> 4) * 8) * kRow + ((lane >> 3) & 1) * 16;
   float dot[2][2][4] = {};
@@ -52,7 +60,7 @@ __device__ inline void multiply_two_blocks(std::uint32_t rows, std::uint32_t key
     std::uint32_t a[4];
     load_matrices(a, a_at + step * 32);
 #pragma unroll
-    for (int c = 0; c < 2; ++c) {  // the second may be above the diagonal: nobody looks at it
+    for (int c = 0; c < 2; ++c) {  // the second may be above the diagonal and is then dropped
       std::uint32_t b[4];
       load_matrices(b, b_at + c * 16 * kRow + step * 32);
       multiply_add(dot[c][0], a, b[0], b[1]);
@@ -69,14 +77,14 @@ __device__ inline void multiply_two_blocks(std::uint32_t rows, std::uint32_t key
   }
 }
 
-/// Grid: value heads, tiles, T and P.
+/// Grid: value heads, tiles, T or P.
 template <int kKeyDim>
 __global__ void __launch_bounds__(kMatrixThreads) chunk_matrices(DeltaNetSizes sizes, PrefillSpace space) {
   constexpr int kRow = kPaddedKeyRow<kKeyDim>;
   constexpr int kLBytes = 64 * kLRow * 4;
   constexpr int kSolveBytes = (64 * kTRow + kProductFloats) * 4;
   static_assert(64 * kRow <= kLBytes && 64 * kRow <= kSolveBytes);
-  // Q or, for T, L^T; then K and, once L is there, T.
+  // Q or, for T, L^T; then K and, once L is complete, T.
   __shared__ __align__(16) std::byte memory[kLBytes + kSolveBytes];
   __shared__ float sums[64];
   __shared__ float betas[64];
@@ -94,7 +102,7 @@ __global__ void __launch_bounds__(kMatrixThreads) chunk_matrices(DeltaNetSizes s
   let_next_begin();
   const std::uint32_t q_at = shared_address(memory);
   const std::uint32_t k_at = q_at + kLBytes;
-  constexpr int kPieces = kKeyDim / 8;  // 16 bytes each, in a row
+  constexpr int kPieces = kKeyDim / 8;
 #pragma unroll
   for (int i = thread; i < 64 * kPieces; i += kMatrixThreads) {
     const int to = i / kPieces * kRow + i % kPieces * 16;
@@ -120,7 +128,7 @@ __global__ void __launch_bounds__(kMatrixThreads) chunk_matrices(DeltaNetSizes s
   // Element e of `values`: a0, a1, a2, a3 have two each.
   const auto row_of = [&](int row_block, int e) { return 16 * row_block + r + e / 2 % 2 * 8; };
   const auto column_of = [&](int column_block, int e) { return 16 * column_block + p + e / 4 * 8 + e % 2; };
-  // Of warps 0 to 5: rows of the blocks 0, 1, 2, 2, 3, 3.
+  // Warps 0 to 5 have row blocks 0, 1, 2, 2, 3, 3.
   const int row_block = warp < 2 ? warp : warp / 2 + 1;
   const int column_block = warp < 2 ? 0 : warp % 2 * 2;
   if (for_p) {
@@ -149,7 +157,7 @@ __global__ void __launch_bounds__(kMatrixThreads) chunk_matrices(DeltaNetSizes s
       }
     });
   }
-  __syncthreads();  // L is there, and K no longer needed
+  __syncthreads();  // L is complete, K is no longer needed
   invert_chunk(lower, inverse, inverse + 64 * kTRow);
   for (int block = warp; block < kBlocks; block += kMatrixThreads / 32) {
     const int rows = block < 1 ? 0 : block < 3 ? 1 : block < 6 ? 2 : 3;
@@ -166,22 +174,21 @@ __global__ void __launch_bounds__(kMatrixThreads) chunk_matrices(DeltaNetSizes s
   }
 }
 
-// The part that carries the state, chunk after chunk of a slice. With S the f32 state of a value head and X, R, V', O of 64
-// rows, on some columns of the values:
+// scan_chunks(). With S the f32 state of a value head and X, R, V', O of 64 rows, on a strip of value
+// columns:
 //   X = K S;  R = beta (V - e^G X);  V' = T R
 //   O = e^G (Q S) + P V';  S = e^{G_63} S + K^T (e^{G_63 - G} V')
-// K, Q and V are bf16. S, R, V', T and P are split in two bf16 each for the tensor cores, which sum in f32.
+// K, Q and V are bf16; S, R, V', T and P are split into two bf16 each.
 //
-// Eight warps. Warp w has 16 rows (row_block) and half of the columns of X, R, V' and O, and rows 16 w ... of
-// S, in registers as C fragments.
+// Warp w has 16 rows (row_block) and half of the columns of X, R, V' and O, and rows 16 w ... 16 w + 15 of S
+// as C fragments in registers.
 
 constexpr int kScanThreads = 256;
 
-/// Shared memory. Two stages of what a chunk brings along, of which one is filled while the other is used; or one, on GPUs that
-/// have no room for two, which is filled when nobody uses it any more.
+/// Shared memory: one or two stages of a chunk's operands. With one, it is refilled at the end of the chunk.
 template <int kKeyDim, int kColumns, int kStages>
 struct ScanMemory {
-  // Eight rows of 16 bytes hit every bank once.
+  // padding: eight rows of 16 bytes hit every bank once
   static constexpr int kKeyRow = kKeyDim * 2 + 16;
   static constexpr int kRow = kColumns * 2 + 16;
   // In a stage:
@@ -192,8 +199,8 @@ struct ScanMemory {
   static constexpr int kG = kMatrices + kChunkMatrixBytes;
   static constexpr int kBeta = kG + 64 * 4;
   static constexpr int kStage = kBeta + 64 * 4;
-  // After the stages, split operands, the high rows before the low ones: S [key_dim, columns]; V', e^{G_63 - G} V' and R
-  // [64, columns]. In wide strips, V' and what follows take the place of S once X and Q S are done.
+  // After the stages, split operands, high rows before low rows: S [key_dim, columns]; V', e^{G_63 - G} V'
+  // and R [64, columns]. In wide strips V' and the rest overlay S once X and Q S are done.
   static constexpr int kS = kStages * kStage;
   static constexpr bool kNarrow = kColumns == 16;
   static constexpr int kNew = kNarrow ? kS + 2 * kKeyDim * kRow : kS;
@@ -203,7 +210,7 @@ struct ScanMemory {
   static_assert(2 * kKeyDim <= 256);
 };
 
-/// Begins the copies of what the convolution has made of chunk `tile`.
+/// Starts the copies of k, q, v and beta of chunk `tile`.
 template <int kKeyDim, int kColumns, int kStages>
 __device__ void load_rows(const DeltaNetSizes& sizes, const PrefillSpace& space, std::size_t tile, int head,
                           int first_column, std::uint32_t stage) {
@@ -211,7 +218,7 @@ __device__ void load_rows(const DeltaNetSizes& sizes, const PrefillSpace& space,
   const int thread = static_cast<int>(threadIdx.x);
   const std::size_t keys_at = (tile * sizes.key_heads + head / sizes.group) * 64 * kKeyDim;
   const std::size_t chunk = tile * sizes.value_heads + head;
-  constexpr int kPieces = kKeyDim / 8;  // 16 bytes each, in a row
+  constexpr int kPieces = kKeyDim / 8;
   for (int i = thread; i < 64 * kPieces; i += kScanThreads) {
     const int to = i / kPieces * Memory::kKeyRow + i % kPieces * 16;
     copy_chunk(stage + Memory::kK + to, space.k + keys_at + i * 8);
@@ -228,7 +235,7 @@ __device__ void load_rows(const DeltaNetSizes& sizes, const PrefillSpace& space,
   if (thread < 16) copy_chunk(stage + Memory::kBeta + thread * 16, space.beta + chunk * 64 + thread * 4);
 }
 
-/// Those of its matrices; all of them are a group.
+/// Starts the copies of its T, P and G; commits one group with those of load_rows().
 template <int kKeyDim, int kColumns, int kStages>
 __device__ void load_matrices_of(const DeltaNetSizes& sizes, const PrefillSpace& space, std::size_t tile,
                                  int head, std::uint32_t stage) {
@@ -243,7 +250,6 @@ __device__ void load_matrices_of(const DeltaNetSizes& sizes, const PrefillSpace&
   end_copy_group();
 }
 
-/// Begins the copies of what chunk `tile` needs.
 template <int kKeyDim, int kColumns, int kStages>
 __device__ void load_chunk(const DeltaNetSizes& sizes, const PrefillSpace& space, std::size_t tile, int head,
                            int first_column, std::uint32_t stage) {
@@ -251,15 +257,15 @@ __device__ void load_chunk(const DeltaNetSizes& sizes, const PrefillSpace& space
   load_matrices_of<kKeyDim, kColumns, kStages>(sizes, space, tile, head, stage);
 }
 
-/// A row of blocks of a triangular matrix, this lane's part of them. kEarly: in registers before the operand is there, with
-/// the same bits.
+/// A lane's part of a row of blocks of a triangular matrix. kEarly: prefetched into registers, with the same
+/// bits.
 template <bool kEarly>
 struct TriangleRow {
   const std::byte* from;
   int row_block;
   SplitFragment blocks[kEarly ? 4 : 1];
 
-  /// matrix: the high blocks, before the low ones.
+  /// matrix: its high blocks, followed by the low ones.
   __device__ TriangleRow(const std::byte* matrix, int row, int lane)
       : from(matrix + block_index(row, 0) * kBlockBytes + lane * 16), row_block(row) {
     if constexpr (kEarly) {
@@ -276,7 +282,7 @@ struct TriangleRow {
     if constexpr (!kEarly) {
       multiply_triangle<kRow, kTiles>(sum, from, row_block, operand_at);
     } else {
-      std::uint32_t b[4][kTiles][4];  // high b0, high b1, low b0, low b1
+      std::uint32_t b[4][kTiles][4];
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
 #pragma unroll
@@ -298,13 +304,13 @@ struct TriangleRow {
   }
 };
 
-/// Grid: value_dim / kColumns parts of a head times value heads, slices.
+/// Grid: value_dim / kColumns strips per value head, slices.
 template <int kKeyDim, int kColumns, int kStages>
 __global__ void __launch_bounds__(kScanThreads, 1)
     scan_chunks(DeltaNetSizes sizes, Batch batch, SlotExports exports, PrefillSpace space) {
   using Memory = ScanMemory<kKeyDim, kColumns, kStages>;
   constexpr int kRow = Memory::kRow;
-  constexpr int kTiles = kColumns / 16;  // C fragments of a warp in its 16 rows
+  constexpr int kTiles = kColumns / 16;
   constexpr bool kNarrow = Memory::kNarrow;
   extern __shared__ __align__(16) std::byte scan_memory[];
 
@@ -319,11 +325,12 @@ __global__ void __launch_bounds__(kScanThreads, 1)
 
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int row_block = warp < 4 ? warp : 7 - warp;  // warps w and w + 4 share a scheduler and have 5 blocks
-  const int column = warp / 4 * kTiles * 8;          // in the part
+  // warps w and w + 4 share a scheduler and together have 5 blocks
+  const int row_block = warp < 4 ? warp : 7 - warp;
+  const int column = warp / 4 * kTiles * 8;
   const int r = lane / 4;
   const int p = 2 * (lane % 4);
-  const int row = 16 * row_block + r;  // and row + 8
+  const int row = 16 * row_block + r;
 
   const std::uint32_t memory = shared_address(scan_memory);
   // Lanes of A: rows 0-15 of elements 0-7, then of elements 8-15.
@@ -336,7 +343,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
   const std::uint32_t state_lane = ((lane & 15) + (lane >> 4) * kKeyDim) * kRow;
   const std::uint32_t rows_lane = ((lane & 15) + (lane >> 4) * 64) * kRow;
 
-  // The state: rows 16 warp + r and + 8, two columns at 8 t + p.
+  // State: rows 16 warp + r and + 8, columns 8 t + p and + 1.
   const bool has_state = warp < kKeyDim / 16;
   float s[kColumns / 8][4] = {};
   const std::size_t state_at =
@@ -361,7 +368,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     }
   };
 
-  // The kernel in front makes matrices: the rest is there.
+  // The previous kernel writes only T, P and G, so q, k, v and beta may be loaded before the wait.
   load_rows<kKeyDim, kColumns, kStages>(sizes, space, first_tile, head, first_column, memory);
   if (has_state) {
     const float* state = reinterpret_cast<const float*>(slice.slot + sizes.state_offset) + state_at;
@@ -387,7 +394,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     std::byte* const wanted = export_behind(exports, tile);
     const std::uint32_t stage_at = memory + stage_offset;
     wait_for_copies<0>();
-    __syncthreads();  // the stage and S are there, and nobody reads the other stage any more
+    __syncthreads();  // the stage and S are ready, and the other stage has been read
     if (kStages > 1 && chunk + 1 < chunks) {
       load_chunk<kKeyDim, kColumns, kStages>(sizes, space, tile + 1, head, first_column,
                                              memory + Memory::kStage - stage_offset);
@@ -396,8 +403,8 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     const auto* sums = reinterpret_cast<const float*>(stage + Memory::kG);
     const auto* betas = reinterpret_cast<const float*>(stage + Memory::kBeta);
     const float last = sums[63];
-    const float decay[2] = {expf(sums[row]), expf(sums[row + 8])};               // since the chunk's start
-    const float fade[2] = {expf(last - sums[row]), expf(last - sums[row + 8])};  // until its end
+    const float decay[2] = {expf(sums[row]), expf(sums[row + 8])};  // decay since the chunk's start
+    const float fade[2] = {expf(last - sums[row]), expf(last - sums[row + 8])};  // decay to the chunk's end
     const float beta[2] = {betas[row], betas[row + 8]};
     float x[kTiles][4] = {};
     float o[kTiles][4] = {};
@@ -409,7 +416,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
       load_matrices(q, stage_at + Memory::kQ + a_lane + step * 32);
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
-        std::uint32_t b[4];  // high b0, high b1, low b0, low b1
+        std::uint32_t b[4];
         load_transposed(b, memory + Memory::kS + state_lane + step * 16 * kRow + (column + 8 * t) * 2);
         multiply_add(x[t], k, b[0], b[1]);
         multiply_add(o[t], q, b[0], b[1]);
@@ -434,7 +441,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     }
     const std::byte* matrices = stage + Memory::kMatrices;  // T, then P
     const TriangleRow<kNarrow> t_row(matrices, row_block, lane);
-    __syncthreads();  // R is there, and nobody reads S any more
+    __syncthreads();  // R is ready, S has been read
 
     float change[kTiles][4] = {};  // V'
     t_row.template multiply<kRow, kTiles>(change, memory + Memory::kR + rows_lane + column * 2);
@@ -451,7 +458,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
                           fade[half] * second);
       }
     }
-    __syncthreads();  // V' is there
+    __syncthreads();  // V' is ready
 
     const auto update_state = [&] {
       if (!has_state) return;
@@ -496,7 +503,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     }
     if (wanted != nullptr) store_state(wanted);
     const bool reloads = kStages == 1 && chunk + 1 < chunks;
-    if (reloads || !kNarrow) __syncthreads();  // nobody reads V' any more, nor the stage
+    if (reloads || !kNarrow) __syncthreads();  // V' and the stage have been read
     if (reloads) {
       load_chunk<kKeyDim, kColumns, kStages>(sizes, space, tile + 1, head, first_column, memory);
     }
@@ -534,7 +541,7 @@ void launch_chunks(const DeltaNetSizes& sizes, const Batch& batch, const SlotExp
   launch_after(chunk_matrices<kKeyDim>,
                {.blocks = dim3(sizes.value_heads, batch.tile_count, 2), .threads = kMatrixThreads}, stream,
                sizes, space);
-  // Columns do not know of each other: narrow strips have the same bits, and more blocks.
+  // Narrow strips have the same bits and give more blocks.
   const int wide_blocks = sizes.value_dim / 32 * sizes.value_heads * batch.slice_count;
   if (sizes.value_dim % 32 == 0 && wide_blocks > kFewBlocks) {
     launch_scan<kKeyDim, 32>(sizes, batch, exports, space, stream);

@@ -1,11 +1,19 @@
-// Gated DeltaNet for one token of each sequence, in one launch: convolution, gates, the delta rule in f32, the gated norm.
-// Of few sequences a key head is a cluster's instead of a block's, so that all multiprocessors have a share. Both kernels
-// compute a token operation by operation in the same way: their bits are the same.
+// Gated DeltaNet for one token per sequence, in one launch.
 //
-// With S the state before the token, m = k^T S and n = q^T S are summed in one go:
+// Computes: causal convolution with SiLU, L2 norms, gates, the delta rule in f32 and the gated norm. With S
+// the state before the token, m = k^T S and n = q^T S are summed in one pass over S:
 //   d = beta (v - e^g m);  S' = e^g S + k d;  o = q^T S' = e^g n + (q . k) d
-// A sum over the rows of S runs over kParts parts, each of rows that follow each other, in ascending order; q and k get
-// their lengths behind it, so that nobody waits for them.
+// q and k are normalized after these sums, so that the sums need not wait for the norms.
+//
+// Chosen when: bf16 rows, one row per slice. Up to 4 sequences with key_dim and value_dim 128, 1, 2 or 4
+// value heads per key head, from compute capability 9.0 on: a cluster of 8 blocks per key head
+// (decode_share()), so that all SMs work. Otherwise one block of 16 warps per key head and slice
+// (decode_token()).
+//
+// Pipeline: the state and the convolution's history are loaded before the PDL wait.
+//
+// Bits: both kernels perform the same operations in the same order: a sum over the rows of S has kParts
+// partial sums of consecutive rows, added in ascending order.
 
 #include <cooperative_groups.h>
 
@@ -26,10 +34,9 @@ __device__ inline float4 scaled_sum(float factor, float4 x, float4 sum) {
           fmaf(factor, x.w, sum.w)};
 }
 
-/// A channel of the convolution before the token: what is kept of it, and its weights. Both are there before the projection
-/// is made.
+/// A channel of the convolution without the token's input, so that it can be loaded before the PDL wait.
 struct Channel {
-  float x[kMostTaps];  // the last is the token's own
+  float x[kMostTaps];  // the last is the token's
   float tap[kMostTaps];
   int index;
 };
@@ -47,7 +54,7 @@ __device__ inline Channel read_channel(const DeltaNetSizes& sizes, const float* 
   return channel;
 }
 
-/// The convolution of the channel at the token, with SiLU; `history` takes the token's input in.
+/// Returns SiLU of the convolution at the token, and shifts the token's input into `history`.
 __device__ inline float convolve(const DeltaNetSizes& sizes, Channel channel, float* history,
                                  const Bf16* row) {
   channel.x[kMostTaps - 1] = widen_pair(row[channel.index]).x;
@@ -75,14 +82,13 @@ __device__ inline HeadGates gates_of_head(const DeltaNetSizes& sizes, const Delt
   return {.decay = expf(log_decay(a, weights.decay[head], weights.dt_bias[head])), .beta = sigmoid_of(b)};
 }
 
-/// What an output is multiplied with behind its norm.
+/// Factor of an output after its norm.
 __device__ inline float output_gate(const DeltaNetSizes& sizes, const DeltaNetWeights& weights,
                                     const Bf16* row, int head, int element) {
   return weights.norm[element] *
          quick_silu_of(widen_pair(row[sizes.channels + head * sizes.value_dim + element]).x);
 }
 
-/// From a sum of squares to what makes a unit length of it.
 __device__ inline float unit_factor(float squares) {
   return 1.0F / sqrtf(squares + kUnitEps);
 }
@@ -98,49 +104,49 @@ __device__ inline float4 scaled(float factor, float4 x) {
 __device__ inline float squares_of(float4 o) {
   return fmaf(o.w, o.w, fmaf(o.z, o.z, fmaf(o.y, o.y, o.x * o.x)));
 }
-/// Four outputs behind norm and gate.
+/// Four outputs after norm and gate.
 __device__ inline uint2 finished(float4 o, float scale, float4 gate) {
   return {narrow(o.x * scale * gate.x, o.y * scale * gate.y),
           narrow(o.z * scale * gate.z, o.w * scale * gate.w)};
 }
 
-// A token of few sequences: a cluster of kRanks blocks has a key head with its value heads. Each block has a share of the
-// columns of one value head's state, and of the channels of q and k, which it convolves for all of them: so a channel's
-// history is read and written by one block alone.
+// decode_share(): a cluster of kRanks blocks per key head. Each block has a share of the columns of one value
+// head's state, and convolves a share of the channels of q and k for the whole cluster, so that a channel's
+// history is read and written by one block only.
 
 constexpr int kRanks = 8;
-constexpr int kMostFewSlices = 4;  // beyond, whole heads keep all multiprocessors busy
+constexpr int kMostFewSlices = 4;  // more sequences fill all SMs without clusters
 constexpr int kDim = 128;          // of keys and of values
 
-/// How the value heads of a key head are shared by a cluster.
+/// Division of a key head's value heads among a cluster.
 template <int kGroup>
 struct Share {
-  static constexpr int kSlices = kRanks / kGroup;   // blocks of a value head
-  static constexpr int kColumns = kDim / kSlices;   // of a block
-  static constexpr int kLanes = kColumns / 4;       // threads that have the columns of some rows, four each
-  static constexpr int kThreads = kParts * kLanes;  // each part of the sums has its threads
-  static constexpr int kRows = kDim / kParts;       // of a part
-  static constexpr int kChannels = 2 * kDim / kRanks;  // of q and k
+  static constexpr int kSlices = kRanks / kGroup;      // blocks per value head
+  static constexpr int kColumns = kDim / kSlices;      // per block
+  static constexpr int kLanes = kColumns / 4;          // threads per state row, four columns each
+  static constexpr int kThreads = kParts * kLanes;     // each partial sum has its own threads
+  static constexpr int kRows = kDim / kParts;          // per partial sum
+  static constexpr int kChannels = 2 * kDim / kRanks;  // channels of q and k per block
   static_assert(kChannels + 2 * kColumns <= kThreads, "a thread has a channel or a gate");
   static_assert(kRows * kParts == kDim);
 };
 
-/// Grid: kRanks blocks for each key head, slices.
+/// Grid: kRanks blocks per key head, slices.
 template <int kGroup>
 __global__ void __launch_bounds__(Share<kGroup>::kThreads)
     decode_share(DeltaNetSizes sizes, DeltaNetWeights weights, Batch batch, DeltaNetPass<Bf16> pass,
                  float q_scale) {
 #if __CUDA_ARCH__ >= 900
   using Of = Share<kGroup>;
-  __shared__ float
-      keys[2 * kDim];  // q, then k, after the convolution: every block of the cluster writes its share
+  // q, then k, after the convolution; every block of the cluster writes its share
+  __shared__ float keys[2 * kDim];
   __shared__ __align__(16) float values[Of::kColumns];
   __shared__ __align__(16) float gates[Of::kColumns];
   __shared__ HeadGates of_head;
-  __shared__ float4 recalled[kParts][Of::kLanes];  // parts of m
-  __shared__ float4 answered[kParts][Of::kLanes];  // parts of n
-  __shared__ float4 changes[Of::kLanes];           // d
-  __shared__ float squares[kDim / 4];              // of outputs: the blocks of the value head write them
+  __shared__ float4 recalled[kParts][Of::kLanes];  // partial sums of m
+  __shared__ float4 answered[kParts][Of::kLanes];  // partial sums of n
+  __shared__ float4 changes[Of::kLanes];
+  __shared__ float squares[kDim / 4];  // sums of squares of outputs, written by all blocks of the value head
 
   const auto cluster = cooperative_groups::this_cluster();
   const int rank = static_cast<int>(cluster.block_rank());
@@ -150,7 +156,7 @@ __global__ void __launch_bounds__(Share<kGroup>::kThreads)
   const BatchSlice slice = batch.slices[blockIdx.y];
   const int thread = static_cast<int>(threadIdx.x);
   const int part = thread / Of::kLanes;
-  const int lane = thread % Of::kLanes;  // four columns
+  const int lane = thread % Of::kLanes;
   const int first_column = slice_of_head * Of::kColumns;
   const Bf16* row = pass.projected + static_cast<std::size_t>(slice.first_row) * pass.stride;
 
@@ -159,9 +165,9 @@ __global__ void __launch_bounds__(Share<kGroup>::kThreads)
                   lane;
   float4 s[Of::kRows];
 #pragma unroll
-  for (int i = 0; i < Of::kRows; ++i) s[i] = state[i * kDim / 4];  // under way while the projection is made
+  for (int i = 0; i < Of::kRows; ++i) s[i] = state[i * kDim / 4];
 
-  // A thread has a channel of q and k, a channel of v, or a gate.
+  // A thread has a channel of q and k, a channel of v, or an output gate.
   auto* history = reinterpret_cast<float*>(slice.slot + sizes.conv_offset);
   const int of_keys = rank * Of::kChannels + thread;
   const int column = (thread - Of::kChannels) % Of::kColumns;
@@ -175,7 +181,7 @@ __global__ void __launch_bounds__(Share<kGroup>::kThreads)
     const int of_value = 2 * sizes.key_heads * kDim + head * kDim + first_column + column;
     channel = read_channel(sizes, weights.conv, history, has_key ? of_key : of_value);
   }
-  cluster.sync();  // from here on the others are there
+  cluster.sync();  // all blocks of the cluster have started: their shared memory may be written
   wait_for_earlier();
   let_next_begin();
 
@@ -200,7 +206,7 @@ __global__ void __launch_bounds__(Share<kGroup>::kThreads)
   }
   recalled[part][lane] = m;
   answered[part][lane] = n;
-  float own[3] = {0.0F, 0.0F, 0.0F};  // q . q, k . k, q . k: every warp makes them
+  float own[3] = {0.0F, 0.0F, 0.0F};  // q . q, k . k, q . k, in every warp
 #pragma unroll
   for (int i = thread % 32; i < kDim; i += 32) {
     own[0] = fmaf(keys[i], keys[i], own[0]);
@@ -240,7 +246,7 @@ __global__ void __launch_bounds__(Share<kGroup>::kThreads)
     const float k = keys[kDim + part * Of::kRows + i] * k_factor;
     state[i * kDim / 4] = scaled_sum(k, d, scaled(of_head.decay, s[i]));
   }
-  cluster.sync();  // nobody writes into another's memory after it
+  cluster.sync();  // the last remote access
 
   const float of_row = warp_sum(squares[thread % 32]);
   if (!sums_answered) return;
@@ -261,7 +267,8 @@ void launch_share(const DeltaNetShape& shape, const DeltaNetWeights& weights, co
                1.0F / std::sqrt(static_cast<float>(kDim)));
 }
 
-/// Whether the kernel in clusters exists for the shape, on this thread's GPU, and pays for so many sequences.
+/// Returns whether the cluster kernel supports the shape on the current GPU and is faster for so many
+/// sequences.
 bool suits_clusters(const DeltaNetShape& shape, int slices) {
   const int group = shape.value_heads / shape.key_heads;
   return shape.key_dim == kDim && shape.value_dim == kDim && slices <= kMostFewSlices &&
@@ -280,14 +287,14 @@ void delta_net_decode_in_clusters(const DeltaNetShape& shape, const DeltaNetWeig
   }
 }
 
-// A token of many sequences.
+// -- decode_token()
 
 constexpr int kDecodeThreads = 512;
 constexpr int kDecodeWarps = kDecodeThreads / 32;
 static_assert(kDecodeWarps == kParts);
 
-/// Grid: key heads, slices. A block has a key head with its value heads: their channels of the convolution
-/// are read and kept by it alone. A warp has kRows rows of the state at a time, a part of the sums, a lane four columns.
+/// Grid: key heads, slices. A block has a key head with its value heads; it alone reads and writes their
+/// convolution history. A warp has kRows rows of the state (one partial sum), a lane four columns.
 template <int kKeyDim>
 __global__ void __launch_bounds__(kDecodeThreads, 2)
     decode_token(DeltaNetSizes sizes, DeltaNetWeights weights, Batch batch, DeltaNetPass<Bf16> pass,
@@ -296,13 +303,13 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
   static_assert(kRows >= 1);
   __shared__ float keys[2 * kKeyDim];                          // q, then k, after the convolution
   __shared__ __align__(16) float values[kLargestGroup * 128];  // v of the value heads
-  __shared__ __align__(
-      16) float gates[kLargestGroup * 128];  // of their outputs: quick_silu_of(z) times the norm's weight
-  __shared__ float factors[3];               // of q and of k to their lengths; q . k
+  // output gates: quick_silu_of(z) times the norm's weight
+  __shared__ __align__(16) float gates[kLargestGroup * 128];
+  __shared__ float factors[3];  // 1 / L2 norm of q (scaled) and of k; q . k
   __shared__ HeadGates of_heads[kLargestGroup];
-  __shared__ __align__(16) float4 recalled[kDecodeWarps][32];  // parts of m, before k has its length
-  __shared__ __align__(16) float4 answered[kDecodeWarps][32];  // parts of n, likewise
-  __shared__ __align__(16) float4 changes[32];                 // d
+  __shared__ __align__(16) float4 recalled[kDecodeWarps][32];  // partial sums of m, before k is normalized
+  __shared__ __align__(16) float4 answered[kDecodeWarps][32];  // partial sums of n, before q is normalized
+  __shared__ __align__(16) float4 changes[32];
 
   const int key_head = static_cast<int>(blockIdx.x);
   const BatchSlice slice = batch.slices[blockIdx.y];
@@ -323,7 +330,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
       s[i] = active ? state[i * dim / 4] : make_float4(0.0F, 0.0F, 0.0F, 0.0F);
     }
   };
-  load_state();  // under way while the projection before, then q, k and v are made
+  load_state();  // overlaps with the previous kernel and the convolution
   auto* history = reinterpret_cast<float*>(slice.slot + sizes.conv_offset);
   const int convolved = 2 * kKeyDim + sizes.group * dim;
   const auto read = [&](int i) {
@@ -333,7 +340,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
     return read_channel(sizes, weights.conv, history, channel);
   };
   Channel channel{};
-  if (thread < convolved) channel = read(thread);  // under way likewise
+  if (thread < convolved) channel = read(thread);  // overlaps likewise
   wait_for_earlier();
   let_next_begin();
 
@@ -354,7 +361,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
   if (thread < sizes.group) of_heads[thread] = gates_of_head(sizes, weights, row, first_head + thread);
   __syncthreads();
 
-  if (warp < 3) {  // q . q, k . k, q . k, while other warps begin with the state
+  if (warp < 3) {  // q . q, k . k, q . k, while the other warps read the state
     const float* left = keys + (warp == 1 ? kKeyDim : 0);
     const float* right = keys + (warp == 0 ? 0 : kKeyDim);
     float sum = 0.0F;

@@ -1,6 +1,9 @@
-// Gated DeltaNet over rows of f32: token after token in f32, by the same launches for prefill and decode, so that bits
-// depend neither on where a slice begins nor on the phase. The convolution (gpu/cuda/causal_conv.h), unit length and gates,
-// the delta rule (gpu/cuda/scan.cuh), the gated norm.
+// Gated DeltaNet for f32 rows.
+//
+// Computes: convolution (gpu/cuda/causal_conv.h), L2 norms and gates, the sequential delta rule
+// (gpu/cuda/scan.cuh) and the gated norm, all in f32. Chosen when: rows are f32. Bits: prefill and decode use
+// the same kernels, so they do not depend on where a slice begins nor on the phase.
+
 #include <cmath>
 
 #include "base/check.h"
@@ -13,15 +16,15 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-/// The workspace.
+/// Workspace.
 struct PreciseSpace {
-  float*
-      mixed;  // [rows, channels]: q | k | v after the convolution; then q and k of unit length, q times key_dim^-1/2
+  // [rows, channels]: q | k | v after the convolution; then q and k L2-normalized, q times key_dim^-1/2
+  float* mixed;
   float* decay;  // [rows, value_heads]
   float* beta;   // [rows, value_heads]
 };
 
-/// Grid: key heads of rows, each with the gates of its value heads.
+/// Grid: key heads of all rows, each with the gates of its value heads.
 __global__ void __launch_bounds__(32 * kHeadWarps)
     prepare_precise_heads(DeltaNetSizes sizes, DeltaNetWeights weights, int rows, DeltaNetPass<float> pass,
                           float q_scale, PreciseSpace space) {
@@ -47,7 +50,7 @@ __global__ void __launch_bounds__(32 * kHeadWarps)
   space.beta[at] = sigmoid_of(b[head]);
 }
 
-/// A column is one of a value head's matrix: an element of the head's v.
+/// Rule for gpu/cuda/scan.cuh. A column is an element of v.
 struct PreciseRule {
   int columns;       // value_size
   int size;          // key_dim
@@ -77,7 +80,7 @@ struct PreciseRule {
 
   template <int kNumbers>
   struct Fixed {
-    int first;  // of the key head, in a row
+    int first;  // first element of the key head in a row
   };
   template <int kNumbers>
   __device__ void prepare(Fixed<kNumbers>& fixed, int column, int) const {
@@ -95,7 +98,7 @@ struct PreciseRule {
   }
 };
 
-/// out = norm(out) weight quick_silu_of(z). Grid: value heads of rows.
+/// out = norm(out) * weight * SiLU(z). Grid: value heads of all rows.
 __global__ void __launch_bounds__(32 * kHeadWarps)
     gate_precise_heads(DeltaNetSizes sizes, DeltaNetWeights weights, int rows, DeltaNetPass<float> pass) {
   const int item = static_cast<int>(blockIdx.x) * kHeadWarps + static_cast<int>(threadIdx.x) / 32;

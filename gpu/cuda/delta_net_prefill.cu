@@ -1,4 +1,7 @@
-// Gated DeltaNet over prompts: convolution and gates, the delta rule in chunks (delta_net_chunks.cu), the gated norm.
+// Gated DeltaNet prefill: convolve() (convolution, L2 norms, gates), the chunked delta rule
+// (delta_net_chunks.cu), and finish() (gated norm, convolution state). Bits: a row's results depend on its
+// own inputs and, in the convolution, on the rows before it, in a fixed order.
+
 #include <cmath>
 #include <utility>
 
@@ -11,19 +14,19 @@ namespace reprise::gpu::cuda {
 namespace {
 
 constexpr int kConvThreads = 256;
-constexpr int kConvRows = 8;  // of a warp
+constexpr int kConvRows = 8;  // per warp
 constexpr int kFinishThreads = 256;
 constexpr int kFinishWarps = kFinishThreads / 32;
-constexpr int kFinishRows = 4;                                   // of a warp
-constexpr int kFinishParts = 64 / (kFinishRows * kFinishWarps);  // of a tile, a block each
+constexpr int kFinishRows = 4;                                   // per warp
+constexpr int kFinishParts = 64 / (kFinishRows * kFinishWarps);  // blocks per tile
 constexpr int kWindow = kMostTaps - 1;
 static_assert(kConvThreads / 32 * kConvRows == 64);
 
-/// Two channels' inputs of the convolution in the kWindow rows before row `first` of a slice; rows below 0 lie in the slot.
-/// Zeros where there is none. Loading waits for nothing.
+/// Inputs of the convolution of two channels in the kWindow rows before row `first` of a slice; rows before
+/// the slice come from the slot, missing ones are zero.
 struct ConvWindow {
-  std::uint32_t pairs[kWindow] = {};  // of rows
-  float2 kept[kWindow] = {};          // of the slot
+  std::uint32_t pairs[kWindow] = {};  // inputs from rows
+  float2 kept[kWindow] = {};          // inputs from the slot
   int first = 0;
 
   __device__ void load(const DeltaNetSizes& sizes, const BatchSlice& slice, const Bf16* projected, int stride,
@@ -48,23 +51,23 @@ struct ConvWindow {
   }
 };
 
-/// What becomes of a head of q, k or v.
+/// A head of q, k or v and what is applied to it.
 struct ConvHead {
   int first_channel;
   int dim;
-  bool unit;    // to unit length
-  float scale;  // after that
+  bool unit;    // L2 norm
+  float scale;  // factor after the norm
 };
 
-/// kConvRows rows from `first` of a slice, by a warp; a lane has two pairs of channels, 64 apart.
-/// store(row, element, pair): zeros where a row does not exist.
+/// Convolves kConvRows rows from `first` of a slice; called by a warp. A lane has two pairs of channels, 64
+/// apart. store(row, element, pair): zeros for missing rows.
 template <class Store>
 __device__ inline void convolve_rows(const DeltaNetSizes& sizes, const DeltaNetWeights& weights,
                                      const BatchSlice& slice, const Bf16* projected, int stride,
                                      const ConvHead& head, int first, const Store& store) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  // All loads first, so that they are under way together.
-  float2 taps[kMostTaps][2] = {};  // the last is that of the row itself
+  // All loads come first, so that they are in flight together.
+  float2 taps[kMostTaps][2] = {};  // the last is for the row itself
   std::uint32_t inputs[kConvRows][2] = {};
   ConvWindow before[2];
 #pragma unroll
@@ -126,7 +129,7 @@ __device__ inline void convolve_rows(const DeltaNetSizes& sizes, const DeltaNetW
   }
 }
 
-/// Logarithm of the decay, and beta; the loads are apart from what waits for them.
+/// Gates of a token; load() is separate so that loads can be issued early.
 struct TokenGates {
   Bf16 a = 0;
   Bf16 b = 0;
@@ -145,7 +148,7 @@ struct TokenGates {
   __device__ float beta() const { return sigmoid_of(widen(b)); }
 };
 
-/// Grid: heads of q, of k and of v; tiles. A warp has 8 rows; with a head of v come its gates.
+/// Grid: heads of q, k and v; tiles. A warp has 8 rows; blocks of v also compute the gates.
 __global__ void __launch_bounds__(kConvThreads)
     convolve(DeltaNetSizes sizes, DeltaNetWeights weights, Batch batch, const Bf16* projected, int stride,
              float q_scale, PrefillSpace space) {
@@ -156,7 +159,7 @@ __global__ void __launch_bounds__(kConvThreads)
   const BatchTile tile = batch.tiles[tile_index];
   const BatchSlice slice = slice_of_tile(batch, tile);
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int row = static_cast<int>(threadIdx.x) / 32 * kConvRows;  // in the tile
+  const int row = static_cast<int>(threadIdx.x) / 32 * kConvRows;  // row in the tile
   const bool is_value = unit >= 2 * sizes.key_heads;
   const bool is_query = unit < sizes.key_heads;
   const int index = is_value ? unit - 2 * sizes.key_heads : is_query ? unit : unit - sizes.key_heads;
@@ -170,7 +173,7 @@ __global__ void __launch_bounds__(kConvThreads)
       is_value ? space.v + (tile_index * sizes.value_heads + index) * 64 * dim
                : (is_query ? space.q : space.k) + (tile_index * sizes.key_heads + index) * 64 * dim;
 
-  const int own = tile.first + row + lane;  // the row of which this lane has the gates
+  const int own = tile.first + row + lane;  // row whose gates this lane computes
   const bool has_gates = is_value && lane < kConvRows;
   TokenGates gates;
   if (has_gates && own < slice.rows) {
@@ -187,9 +190,9 @@ __global__ void __launch_bounds__(kConvThreads)
   }
 }
 
-/// out = norm(o) weight quick_silu_of(z). Grid: value heads, tiles, parts of a tile. A warp has four rows; a lane two pairs of a row.
-/// The blocks of a tile behind which a state is left write the inputs that the convolution begins with there; all that
-/// read the sequence's old ones has ended.
+/// out = norm(out) * weight * SiLU(z). Grid: value heads, tiles, parts of a tile. A warp has four rows, a
+/// lane two pairs of a row. At the end of a slice or an exported tile the blocks also write the convolution
+/// state; all readers of the old one have ended.
 __global__ void __launch_bounds__(kFinishThreads)
     finish(DeltaNetSizes sizes, DeltaNetWeights weights, Batch batch, DeltaNetPass<Bf16> pass,
            PrefillSpace space) {
@@ -209,7 +212,7 @@ __global__ void __launch_bounds__(kFinishThreads)
   std::uint32_t z[kFinishRows][2] = {};
   float2 w[2] = {};
 #pragma unroll
-  for (int s = 0; s < 2; ++s) {  // all loads first, so that they are under way together
+  for (int s = 0; s < 2; ++s) {  // all loads first
     const int element = 2 * lane + 64 * s;
     if (element >= dim) continue;
     w[s] = *reinterpret_cast<const float2*>(weights.norm + element);
@@ -221,13 +224,13 @@ __global__ void __launch_bounds__(kFinishThreads)
                                                         sizes.channels + head * dim + element);
     }
   }
-  // Heads have at most 3 * 128 channels together for each of v: there is a thread for each pair.
+  // A head accounts for at most 3 * 128 channels, so there is a thread for each pair.
   const int channel = 2 * ((static_cast<int>(blockIdx.z * gridDim.x) + head) * kFinishThreads + thread);
   const bool ends = tile.first + 64 >= slice.rows;
   const bool keeps = (wanted != nullptr || ends) && channel < sizes.channels;
   ConvWindow last;
   if (keeps) last.load(sizes, slice, pass.projected, pass.stride, tile.first + rows, channel);
-  wait_for_earlier();  // for what the kernel in front makes: `from`
+  wait_for_earlier();  // the previous kernel writes `from`
   let_next_begin();
 #pragma unroll
   for (int s = 0; s < 2; ++s) {
@@ -315,7 +318,7 @@ bool delta_net_supports(const DeltaNetShape& shape) {
 
 template <>
 std::size_t delta_net_workspace<Bf16>(const DeltaNetShape& shape, int /*rows*/, int tiles) {
-  return static_cast<std::size_t>(tiles) * bytes_of_tile(shape);  // a decode needs none
+  return static_cast<std::size_t>(tiles) * bytes_of_tile(shape);  // decode needs none
 }
 
 void delta_net_prefill(const DeltaNetShape& shape, const DeltaNetWeights& weights, const Batch& batch,

@@ -1,3 +1,6 @@
+// Copies with checksums: a persistent grid walks the chunks of up to kMostCopies copies. A block sums its
+// words' mixes and adds them with integer atomics, whose order does not matter.
+
 #include "gpu/cuda/device_memory.h"
 
 #include <cuda_runtime.h>
@@ -14,29 +17,29 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int kDeep = 4;                  // loads that a thread has under way
-constexpr int kChunk = kThreads * kDeep;  // 16-byte vectors that a block takes at a time
+constexpr int kDeep = 4;                  // loads in flight per thread
+constexpr int kChunk = kThreads * kDeep;  // 16-byte vectors per block and step
 constexpr int kMost = CheckedCopier::kMostCopies;
 constexpr unsigned kExponent = 0x7f800000;
 constexpr std::uint64_t kPlace = 0x9e3779b97f4a7c15;
 constexpr std::uint64_t kOdd = 0xd6e8feb86659fd93;
 
 struct Job {
-  std::byte* to;  // null: look only
+  std::byte* to;  // null: examine only
   const std::byte* from;
   std::uint64_t bytes;
 };
 
 struct Plan {
   Job jobs[kMost];
-  std::uint64_t first_chunk[kMost + 1];  // of each job; the last is the number of all
+  std::uint64_t first_chunk[kMost + 1];  // first chunk of each job; the last entry is the total
   int count;
 };
 
 struct Totals {
   unsigned long long sum[kMost];
   unsigned infinite[kMost];
-  unsigned arrived;  // blocks that have added theirs
+  unsigned arrived;  // blocks that have added their results
 };
 
 struct Results {
@@ -53,7 +56,7 @@ struct Seen {
   std::uint64_t sum = 0;
   unsigned infinite = 0;
 
-  // `place` counts vectors of 16 bytes.
+  // `place` is the index of the 16-byte vector.
   __device__ void add(uint4 vector, std::uint64_t place) {
     const std::uint64_t low = vector.x | static_cast<std::uint64_t>(vector.y) << 32;
     const std::uint64_t high = vector.z | static_cast<std::uint64_t>(vector.w) << 32;
@@ -64,7 +67,7 @@ struct Seen {
   }
 };
 
-// The vectors from `begin` on that a block takes in one go.
+// Copies and examines one step of a block, from vector `begin`.
 template <bool kCopy>
 __device__ void take_chunk(const Job& job, std::uint64_t begin, Seen& seen) {
   const uint4* from = reinterpret_cast<const uint4*>(job.from);
@@ -88,7 +91,7 @@ __device__ void take_chunk(const Job& job, std::uint64_t begin, Seen& seen) {
       const uint4 vector = from[at];
       if constexpr (kCopy) to[at] = vector;
       seen.add(vector, at);
-    } else if (at == whole && job.bytes % sizeof(uint4) != 0) {  // the rest, with zeros behind
+    } else if (at == whole && job.bytes % sizeof(uint4) != 0) {  // the last partial vector, padded with zeros
       const int words = static_cast<int>(job.bytes % sizeof(uint4) / 4);
       unsigned rest[4] = {0, 0, 0, 0};
       const unsigned* source = reinterpret_cast<const unsigned*>(from + at);
@@ -104,7 +107,7 @@ __device__ void take_chunk(const Job& job, std::uint64_t begin, Seen& seen) {
   }
 }
 
-// All threads of a block call it together.
+// All threads of the block must call it.
 __device__ void add_to_totals(Seen& seen, int job, Totals* totals) {
   __shared__ std::uint64_t sums[kWarps];
   __shared__ unsigned infinites[kWarps];
@@ -127,7 +130,7 @@ __device__ void add_to_totals(Seen& seen, int job, Totals* totals) {
     atomicAdd(&totals->sum[job], static_cast<unsigned long long>(sum));
     if (infinite != 0) atomicOr(&totals->infinite[job], 1U);
   }
-  __syncthreads();  // the places above are used again
+  __syncthreads();  // the arrays above are reused
   seen = {};
 }
 
@@ -151,7 +154,8 @@ __global__ void __launch_bounds__(kThreads)
   }
   add_to_totals(seen, job, totals);
 
-  // Who comes last hands the totals over and leaves zeros for the next launch.
+  // The last block publishes the totals and resets them for the next launch. The fences order the totals
+  // before the arrival count.
   if (threadIdx.x != 0) return;
   __threadfence();
   if (atomicAdd(&totals->arrived, 1U) != gridDim.x - 1) return;
@@ -256,7 +260,7 @@ void DeviceMemory::fill(std::byte* to, int value, std::size_t bytes) {
   fill_all({&to, 1}, value, bytes);
 }
 
-// Neighbours together: blocks that were taken one after another often are.
+// Contiguous blocks, as consecutive allocations often are, are filled by one call.
 void DeviceMemory::fill_all(std::span<std::byte* const> blocks, int value, std::size_t bytes) {
   for (std::size_t i = 0; i < blocks.size();) {
     std::byte* const to = blocks[i];

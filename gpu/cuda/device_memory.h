@@ -1,5 +1,5 @@
 #pragma once
-// The memory of a GPU: the arena that is taken at start, blocks in it (gpu/block_memory.h), and copies by kernels.
+// GPU memory: the arena allocated at start, the blocks in it (gpu/block_memory.h), and copies by kernels.
 
 #include <cstddef>
 #include <span>
@@ -11,23 +11,24 @@
 
 namespace reprise::gpu::cuda {
 
-/// One allocation of GPU memory, taken at start and carved by gpu/arena_map.h: no allocation of CUDA's, which waits for the
-/// device, happens while a model runs.
+/// One GPU allocation made at start and divided by gpu/arena_map.h, because cudaMalloc synchronizes with the
+/// device.
 ///
-/// The arena must outlive what it gave, and be given back nothing that the GPU still works on.
-/// Threading: one thread, the device worker's.
+/// The arena must outlive its blocks, and a block must not be given back while the GPU uses it. Threading:
+/// one thread, the device worker's.
 class Arena {
  public:
   static constexpr std::size_t kAlignment = ArenaMap::kAlignment;
 
-  /// On the current GPU, uninitialised. Throws std::bad_alloc.
+  /// Allocates uninitialized memory on the current GPU. Throws std::bad_alloc.
   explicit Arena(std::size_t size) : memory_(size), map_(size) {}
 
-  /// From the lowest address, for what lasts or is small: weights, pages. Null if no part is large enough.
+  /// Allocates from the lowest address, for long-lived or small blocks (weights, pages). Returns null if no
+  /// free range is large enough.
   std::byte* take_low(std::size_t bytes) { return address(map_.take_low(bytes)); }
-  /// From the highest, for slots.
+  /// Allocates from the highest address, for slots. Returns null as take_low() does.
   std::byte* take_high(std::size_t bytes) { return address(map_.take_high(bytes)); }
-  /// With the size it was taken with.
+  /// Requires: `bytes` is the size passed to take_low() or take_high().
   void give(std::byte* block, std::size_t bytes) {
     map_.give(static_cast<std::size_t>(block - memory_.data()), bytes);
   }
@@ -45,57 +46,58 @@ class Arena {
   ArenaMap map_;
 };
 
-/// gpu/block_memory.h on a GPU: copies that look at what they copy, several of them in one launch.
+/// Copies blocks and computes their checksum and whether all their f32 are finite (gpu/block_memory.h),
+/// several copies per launch.
 ///
-/// The checksum is a wrapping sum over all 64-bit words of a mix of the word and its place: the order of the additions does
-/// not matter, so it is the same for every number of multiprocessors; and one changed word always changes it. It is another
-/// number than the host's.
+/// The checksum is the wrapping sum over all 64-bit words of a mix of the word and its index. Integer
+/// addition is associative, so the sum does not depend on the number of SMs; one changed word always changes
+/// it. It differs from the host's checksum.
 ///
-/// Threading: launches into `stream`. A CheckedCopier serves one stream, and one launch at a time.
+/// Threading: a CheckedCopier serves one stream, one launch at a time.
 class CheckedCopier {
  public:
-  static constexpr std::size_t kMostCopies = 8;      // of one launch
-  static constexpr std::size_t kCopyAlignment = 16;  // of both ends of a copy
+  static constexpr std::size_t kMostCopies = 8;      // per launch
+  static constexpr std::size_t kCopyAlignment = 16;  // bytes, of source and destination
 
   /// For the current GPU.
   CheckedCopier();
 
-  /// At most kMostCopies, of sizes that are multiples of 4; both ends are memory that the GPU reaches. A copy
-  /// to null is only looked at.
+  /// Starts at most kMostCopies copies between addresses that the GPU can access. Sizes are multiples of 4. A
+  /// copy with a null destination is only examined.
   void launch(std::span<const BlockMemory::Copy> copies, StreamHandle stream);
-  /// Of the copy of that index in the last launch, once the stream has been waited for.
+  /// Returns the figures of copy `index` of the last launch. Requires: the stream has completed it.
   CopyFigures figures(std::size_t index) const;
 
  private:
-  DeviceBytes totals_;   // zeros between launches
-  PinnedBytes results_;  // the last block of a launch writes them
+  DeviceBytes totals_;   // all zero between launches
+  PinnedBytes results_;  // written by the last block of a launch
   std::size_t sizes_[kMostCopies] = {};
   unsigned most_blocks_ = 0;
 };
 
 /// gpu/block_memory.h on an arena.
 ///
-/// Its work runs in a stream of its own, ahead of other work that waits, and every call waits for what it started. Kernels
-/// of other streams that touched a block must be done before a call names it.
+/// Copies run in a high-priority stream of its own, and each call blocks until its work is done. Kernels of
+/// other streams that use a block must have completed before a call names it.
 ///
 /// Threading: one thread at a time, with the arena's GPU current.
 class DeviceMemory : public BlockMemory {
  public:
-  /// Blocks of this size and above are taken from the high end: slots, and no pages.
+  /// Blocks of this size and above (slots, but no pages) come from the high end of the arena.
   static constexpr std::size_t kLarge = 8 << 20;
   static constexpr std::size_t kMostSpare = 4;
 
   /// `arena` must outlive it.
   explicit DeviceMemory(Arena& arena, std::size_t large = kLarge) : arena_(arena), large_(large) {}
 
-  /// Bytes that it has taken from the arena.
+  /// Returns the bytes taken from the arena.
   std::size_t used() const { return used_; }
 
   using BlockMemory::from_host;
   using BlockMemory::to_host;
 
   std::byte* take(std::size_t bytes) override;
-  /// Pinned. What has been given back is kept for the next, kMostSpare at most: making it takes long.
+  /// Returns pinned memory. Up to kMostSpare returned buffers are kept for reuse, because pinning takes long.
   HostBytes take_host(std::size_t bytes) override;
   void give(std::byte* block, std::size_t bytes) override;
   void fill(std::byte* to, int value, std::size_t bytes) override;
@@ -116,14 +118,14 @@ class DeviceMemory : public BlockMemory {
   CheckedCopier copier_;
 };
 
-/// Up to so many bytes are small; more are copied sooner by the engine that copies.
+/// Above this size cudaMemcpyAsync is faster than copy_small_to_device().
 inline constexpr std::size_t kMostSmallBytes = std::size_t{128} << 10;
 
-/// Copies few bytes from the host to the GPU, read by a kernel instead of the engine that copies: kernels behind it begin
-/// sooner, because they need not wait for another part of the GPU.
+/// Copies from pinned host memory with a kernel instead of cudaMemcpyAsync, so that later kernels need not
+/// wait for the copy engine.
 ///
-/// `from` is pinned memory of the host, which stays as it is until the stream has passed here. Both are aligned to 16 bytes,
-/// and memory of whole sixteens; `bytes` is at most kMostSmallBytes.
+/// Requires: `from` is unchanged until the stream has passed this point; both addresses are aligned to 16
+/// bytes, and both buffers extend to a multiple of 16 bytes; bytes <= kMostSmallBytes.
 void copy_small_to_device(std::byte* to, const std::byte* from, std::size_t bytes, StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

@@ -1,4 +1,5 @@
 // gpu/devices.h on the CUDA runtime.
+
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -10,12 +11,12 @@ namespace {
 
 bool succeeded(cudaError_t status) {
   if (status == cudaSuccess) return true;
-  cudaGetLastError();  // the runtime keeps the error for the next caller otherwise
+  cudaGetLastError();  // else the runtime reports the error to the next caller
   return false;
 }
 
-// The free memory of the current device is all the runtime can ask for, so the caller's device is put back. A GPU may be so full that
-// it cannot even be asked: then nothing is free.
+// The runtime reports free memory only of the current device, so the caller's device is restored. A GPU can
+// be too full to be queried; then its free memory is 0.
 bool query_memory(int index, std::size_t& free_bytes) {
   int callers_device = 0;
   if (!succeeded(cudaGetDevice(&callers_device))) return false;
@@ -32,7 +33,7 @@ bool query_memory(int index, std::size_t& free_bytes) {
 
 std::vector<DeviceInfo> list_devices() {
   int count = 0;
-  if (!succeeded(cudaGetDeviceCount(&count))) return {};  // no driver, or no GPU
+  if (!succeeded(cudaGetDeviceCount(&count))) return {};
 
   int driver = 0;
   int runtime = 0;

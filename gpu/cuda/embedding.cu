@@ -1,3 +1,6 @@
+// Embedding lookup for bf16 tables, a block per row; optionally with the deferred norm of the first GEMM and
+// the RoPE tables.
+
 #include "gpu/cuda/embedding.h"
 
 #include "base/check.h"
@@ -10,14 +13,14 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-constexpr int kThreads = 1024;  // so that the elements of a row do not wait for each other
+constexpr int kThreads = 1024;  // enough loads in flight for a row
 
-/// A block has a row. Without next.to.x nothing is left; without pairs there is no rope.
+/// One block per row. next.to.x null: no deferred norm; rope.pairs 0: no RoPE.
 __global__ void __launch_bounds__(kThreads)
     embed_rows(const std::int32_t* tokens, const Bf16* table, int size, float factor, float* y, NextRows next,
                RopeRows rope) {
   const int thread = static_cast<int>(threadIdx.x);
-  constexpr int kLine = 32;  // weights
+  constexpr int kLine = 32;  // weights per cache line
   if (next.to.x != nullptr && thread * kLine < size) product::ask_for(next.norm.weight + thread * kLine);
   wait_for_earlier();
   let_next_begin();

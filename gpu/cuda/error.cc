@@ -7,7 +7,7 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-// Errors after which the context answers nothing else, by the runtime's documentation.
+// Errors that poison the context, according to the runtime's documentation.
 bool poisons(cudaError_t status) {
   switch (status) {
     case cudaErrorIllegalAddress:
@@ -43,7 +43,7 @@ NoMemoryLeft::NoMemoryLeft(const std::string& doing)
 
 void check(int status, const char* doing) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // the runtime keeps the error for the next caller otherwise
+  cudaGetLastError();  // else the runtime reports the error to the next caller
   if (status == cudaErrorMemoryAllocation) throw NoMemoryLeft(doing);
   if (poisons(static_cast<cudaError_t>(status))) {
     throw DeviceLost(describe(doing, static_cast<cudaError_t>(status)));

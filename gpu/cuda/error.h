@@ -1,8 +1,8 @@
 #pragma once
-// What goes wrong on a GPU, as an exception.
+// Errors of a GPU as exceptions.
 //
-// A CUDA error is either of one call (no memory, a bad argument): NoMemoryLeft or CudaError; or it has
-// poisoned the context, so that every later call of the process fails with it: gpu::DeviceLost.
+// A CUDA error concerns one call (out of memory, bad argument): NoMemoryLeft or CudaError. Or it has poisoned
+// the context, so that every later call of the process fails: gpu::DeviceLost.
 //
 // Threading: any thread.
 
@@ -15,14 +15,14 @@ namespace reprise::gpu::cuda {
 class CudaError : public std::runtime_error {
  public:
   CudaError(const std::string& doing, int code);
-  /// A cudaError_t.
+  /// Returns the cudaError_t.
   int code() const { return code_; }
 
  private:
   int code_;
 };
 
-/// On the GPU, or on the host of memory that it reaches.
+/// Out of GPU memory, or out of pinned host memory.
 class NoMemoryLeft : public std::bad_alloc {
  public:
   explicit NoMemoryLeft(const std::string& doing);
@@ -32,11 +32,11 @@ class NoMemoryLeft : public std::bad_alloc {
   std::string what_;
 };
 
-/// Throws one of the three unless `status`, a cudaError_t, is success.
-/// `doing` names the call: "cudaMemcpyAsync of a batch".
+/// Throws NoMemoryLeft, CudaError or gpu::DeviceLost unless `status`, a cudaError_t, is success. `doing`
+/// names the call: "cudaMemcpyAsync of a batch".
 void check(int status, const char* doing);
 
-/// After a launch: its configuration was accepted. What the kernel does wrong shows at a later call.
+/// Checks that the last launch was accepted. Faults inside the kernel are reported by a later call.
 void check_launch(const char* kernel);
 
 }  // namespace reprise::gpu::cuda

@@ -1,6 +1,10 @@
 #pragma once
-// The products of experts with their rows, for a format whose weights come by `Ring` and `Tiles` (gpu/cuda/decode_skinny.cuh,
-// gpu/cuda/decode_tiled.cuh). Included by CUDA sources alone.
+// Grouped GEMMs of experts (MoE) for a format with the loaders `Ring` and `Tiles`
+// (gpu/cuda/decode_skinny.cuh, gpu/cuda/decode_tiled.cuh).
+//
+// Computes: for each tile of routed rows y = x W_e^T with the weights of the tile's expert e. Chosen when:
+// tiles of 8 rows use the small-m kernel, tiles of 64 the tiled one. Mapping: blockIdx.y is the tile; tiles
+// past the device-side count exit. Bits: those of gpu/cuda/decode_product.cuh.
 
 #include "gpu/cuda/decode_product.cuh"
 #include "gpu/cuda/decode_skinny.cuh"
@@ -10,15 +14,15 @@
 namespace reprise::gpu::cuda::product {
 
 struct ExpertTiles {
-  static constexpr bool kKnownLate = true;  // the router is in front
+  static constexpr bool kKnownLate = true;  // the previous kernel is the router
   const std::byte* w;
-  std::size_t bytes;  // of an expert
+  std::size_t bytes;  // per expert
   const ExpertTile* tile_at;
   const std::int32_t* tile_count;
   const std::int32_t* list;
-  const std::byte* shared;  // null: no such
-  int shared_tile;          // behind all others
-  int shared_first;         // place
+  const std::byte* shared;  // null: no shared expert
+  int shared_tile;          // after all others
+  int shared_first;         // its first routed row
   int shared_end;
 
   ExpertTiles(const ExpertWeights& weights, const ExpertPlaces& places, bool x_is_by_place)
@@ -36,7 +40,7 @@ struct ExpertTiles {
 
   __device__ RowTile at(int tile, int /*rows*/) const {
     if (tile == shared_tile) return {shared, shared_first, shared_end, list};
-    // Both at once: neither waits for the other.
+    // Both loads are issued before either is awaited.
     const int4 known = *reinterpret_cast<const int4*>(tile_at + tile);
     if (tile >= *tile_count) return {w, 0, 0, nullptr};
     return {w + known.x * bytes, known.y, known.z, list};
@@ -45,7 +49,8 @@ struct ExpertTiles {
 
 template <template <int, class> class Ring, template <class> class Tiles>
 struct GroupedProducts {
-  /// Blocks of kBlockOutputs where rows are few: more where columns are, so that a block has something to do.
+  /// Small-m blocks have kBlockOutputs outputs; with more columns per output fewer are enough to keep a block
+  /// busy.
   template <int kBlockOutputs, class Output>
   static void launch(const Bf16* x, bool x_is_by_place, const ExpertWeights& weights,
                      const ExpertPlaces& places, const Output& output, StreamHandle stream) {

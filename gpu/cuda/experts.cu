@@ -1,5 +1,12 @@
-// Rows on their way to their experts: which they choose, and where their places are; and what experts have made of them,
-// added up.
+// MoE routing and the weighted sum of expert outputs.
+//
+// Computes: route_row() (softmax or sigmoid scores, optional groups, top-k), the sort of (row, expert) pairs
+// by expert, the cut into tiles, and sum_each_row().
+//
+// Chosen when: up to 2 rows, route_few_rows() does routing, sorting and tiling in one block; else
+// route_each_row() (a warp per row), place_each_expert() (a block per expert) and cut_tiles() (one block).
+//
+// Bits: a row's routing and its sum, in ascending order of experts, depend on that row only.
 
 #include "gpu/cuda/experts.h"
 
@@ -27,7 +34,7 @@ __device__ float max_of_warp(float value) {
   return value;
 }
 
-/// Takes the experts of all but the best groups out of the choice; `ranks` in shared memory, by one warp.
+/// Removes the experts of all but the best groups; `ranks` is in shared memory. Called by one warp.
 __device__ void keep_best_groups(const RouterShape& shape, float* ranks, float* group_scores, int lane) {
   const int size = shape.routed / shape.groups;
   for (int group = lane; group < shape.groups; group += 32) {
@@ -60,21 +67,21 @@ struct RouterInput {
   const float* bias;
 };
 
-/// Floats of shared memory for a row that is routed: scores, ranks, scores of groups, chosen.
+/// Floats of shared memory per routed row: scores, ranks, group scores, chosen.
 __host__ __device__ int route_floats(const RouterShape& shape) {
   return 2 * shape.routed + shape.groups + kMostChosen;
 }
 
-/// Keys of floats, in their order; none is 0.
+/// Maps floats to unsigned keys in the same order; no key is 0.
 __device__ unsigned key_of(float value) {
-  const unsigned bits = __float_as_uint(value + 0.0F);  // zeros are equal
+  const unsigned bits = __float_as_uint(value + 0.0F);  // -0 equals 0
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
 }
 
-/// The best ranks, of equal ones the lowest, one after another into `found`. By a warp; a lane has experts lane, lane + 32,
-/// ..., and looks through them again only when its best was taken.
+/// Writes the experts with the best ranks to `found`, best first, the lower index on ties. Called by a warp;
+/// a lane has experts lane, lane + 32, ..., and rescans them only after its best was taken.
 __device__ void find_best(const RouterShape& shape, const float* ranks, std::int32_t* found, int lane) {
-  unsigned taken = 0;  // of this lane's
+  unsigned taken = 0;  // bit j: expert lane + 32 j
   unsigned best = 0;   // 0: all are taken
   int at = kMostExperts;
   const auto look = [&] {
@@ -102,14 +109,14 @@ __device__ void find_best(const RouterShape& shape, const float* ranks, std::int
   __syncwarp();
 }
 
-/// Where a warp leaves what it chose.
+/// Destination of a row's choice.
 struct RoutedRow {
   std::int32_t* chosen;  // [chosen]
   float* weights;        // [chosen]
-  std::int32_t* known;   // [chosen] in shared memory: chosen once more; null: nobody asks
+  std::int32_t* known;   // [chosen] in shared memory: a copy of `chosen`; null: not needed
 };
 
-/// By a warp; a lane has experts lane, lane + 32, ...
+/// Called by a warp; a lane has experts lane, lane + 32, ...
 __device__ void route_row(const RouterShape& shape, const RouterInput& input, int row, float* scores,
                           const RoutedRow& to) {
   const auto [logits, stride, bias] = input;
@@ -134,7 +141,7 @@ __device__ void route_row(const RouterShape& shape, const RouterInput& input, in
     sum += scores[e];
   }
   sum = sum_of_warp(sum);
-  // Where nothing but the softmax stands between them, the order of the logits is that of the scores.
+  // If only the softmax is applied, the order of the logits is that of the scores.
   const bool by_logits = softmax && bias == nullptr && shape.chosen_groups >= shape.groups;
 #pragma unroll 8
   for (int e = lane; e < shape.routed; e += 32) {
@@ -150,7 +157,7 @@ __device__ void route_row(const RouterShape& shape, const RouterInput& input, in
     const int expert = found[lane];
     int place = 0;
     for (int i = 0; i < shape.chosen; ++i) place += found[i] < expert ? 1 : 0;
-    ranks[place] = scores[expert];  // the ranks are of no more use
+    ranks[place] = scores[expert];  // the ranks are no longer needed
     to.chosen[place] = expert;
     if (to.known != nullptr) to.known[place] = expert;
   }
@@ -170,7 +177,7 @@ __device__ RoutedRow row_of(const ExpertPlaces& places, int row, int per_row, st
   return {places.chosen + first, places.weights + first, known};
 }
 
-/// A warp has a row.
+/// One warp per row.
 __global__ void __launch_bounds__(kRouteWarps * 32)
     route_each_row(RouterShape shape, RouterInput input, int rows, ExpertPlaces to) {
   extern __shared__ float memory[];
@@ -182,12 +189,12 @@ __global__ void __launch_bounds__(kRouteWarps * 32)
   route_row(shape, input, row, memory + warp * route_floats(shape), row_of(to, row, shape.chosen, nullptr));
 }
 
-/// Few rows, by one block: a warp routes a row, then a thread has a choice. There are so few that each looks at all others.
+/// All rows in one block: a warp routes a row, then each thread has a choice and compares it with all others.
 __global__ void __launch_bounds__(kFewRows * 32)
     route_few_rows(RouterShape shape, RouterInput input, int rows, ExpertPlaces to) {
   extern __shared__ float memory[];
   __shared__ std::int32_t chosen[kFewRows * kMostChosen];
-  __shared__ bool is_first[kFewRows * kMostChosen];  // of its expert
+  __shared__ bool is_first[kFewRows * kMostChosen];  // first choice of its expert
   wait_for_earlier();
   let_next_begin();
   const int thread = static_cast<int>(threadIdx.x);
@@ -202,8 +209,8 @@ __global__ void __launch_bounds__(kFewRows * 32)
   const bool has_choice = thread < choices;
   const int expert = has_choice ? chosen[thread] : 0;
   int lower = 0;    // choices of lower experts
-  int earlier = 0;  // of this one, before this
-  int same = 0;     // of this one
+  int earlier = 0;  // earlier choices of this expert
+  int same = 0;     // choices of this expert
   for (int j = 0; has_choice && j < choices; ++j) {
     const int other = chosen[j];
     lower += other < expert ? 1 : 0;
@@ -213,7 +220,7 @@ __global__ void __launch_bounds__(kFewRows * 32)
   const bool is_zero = expert >= shape.experts;
   if (has_choice) is_first[thread] = earlier == 0 && !is_zero;
   __syncthreads();
-  int tile = 0;  // lower experts that somebody chose: each has one tile
+  int tile = 0;  // chosen lower experts, one tile each
   int tiles = 0;
   for (int j = 0; j < choices; ++j) {
     tiles += is_first[j] ? 1 : 0;
@@ -228,7 +235,7 @@ __global__ void __launch_bounds__(kFewRows * 32)
   if (thread == 0) *to.tile_count = tiles;
 }
 
-/// Sums of all threads before this one, and of all. By all threads of kPlaceThreads.
+/// Exclusive prefix sum over kPlaceThreads threads, which must all call it; `all` becomes the total.
 __device__ int sum_before(int value, int* all) {
   __shared__ int of_warp[kPlaceThreads / 32];
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -246,12 +253,12 @@ __device__ int sum_before(int value, int* all) {
     if (i < warp) before += of_warp[i];
     total += of_warp[i];
   }
-  __syncthreads();  // of_warp may be used again
+  __syncthreads();  // of_warp may be reused
   *all = total;
   return before;
 }
 
-/// A block has an expert, the last one all zero experts; a thread has choices that follow each other.
+/// One block per expert, the last one for all zero experts; a thread has consecutive choices.
 __global__ void __launch_bounds__(kPlaceThreads)
     place_each_expert(int choices, int per_row, int experts, ExpertPlaces to) {
   wait_for_earlier();
@@ -282,7 +289,7 @@ __global__ void __launch_bounds__(kPlaceThreads)
   }
 }
 
-/// One block: each thread has experts that follow each other.
+/// One block; a thread has consecutive experts.
 __global__ void __launch_bounds__(kPlaceThreads) cut_tiles(int experts, ExpertPlaces to) {
   wait_for_earlier();
   let_next_begin();
@@ -327,7 +334,7 @@ int ExpertPlaces::most_tiles(int rows, const RouterShape& shape) {
 
 std::size_t ExpertPlaces::bytes(int rows, const RouterShape& shape) {
   const auto choices = static_cast<std::size_t>(rows) * static_cast<std::size_t>(shape.chosen);
-  // With the smallest tiles: fewer rows than these may have them.
+  // Fewer rows may use the smallest tiles, so these bound the size.
   const std::size_t tiles = choices / 8 + std::min(choices, static_cast<std::size_t>(shape.experts));
   return 3 * rounded_up(choices * 4) + rounded_up((choices + static_cast<std::size_t>(rows)) * 4) +
          rounded_up((static_cast<std::size_t>(shape.experts) + 1) * 4) +
@@ -402,7 +409,7 @@ __device__ float weight_of(const SharedExpert& shared, std::size_t row) {
   return shared.gates == nullptr ? 1.0F : sigmoid_of(shared.gates[row * shared.stride]);
 }
 
-/// Blocks are (columns, row); a thread has a column.
+/// Grid: columns, rows; one column per thread.
 template <class Row>
 __global__ void __launch_bounds__(kSumThreads)
     sum_each_row(int per_row, ExpertPlaces places, ExpertSum<Row> sum, int size) {
@@ -448,7 +455,7 @@ __global__ void __launch_bounds__(kSumThreads) add_shared_row(SharedExpert share
 template <class Row>
 void sum_experts(const RouterShape& shape, const ExpertPlaces& places, const ExpertSum<Row>& sum, int rows,
                  int size, StreamHandle stream) {
-  constexpr int kMost = 32768;  // rows of a launch
+  constexpr int kMost = 32768;  // rows per launch
   REPRISE_CHECK(rows <= kMost, "more rows than one launch takes");
   launch_after(sum_each_row<Row>,
                {.blocks = dim3((size + kSumThreads - 1) / kSumThreads, rows), .threads = kSumThreads}, stream,

@@ -1,14 +1,12 @@
 #pragma once
-// A mixture of experts on the GPU: which rows go through which expert, the products of each expert with its rows, and the
-// sum of what they made. gpu/expert_routing.h and models/parts/moe.h are the specification.
+// Mixture of experts: routing, grouped GEMMs of the experts with their rows, and the weighted sum of the
+// outputs. gpu/expert_routing.h and models/layers/moe_spec.h are the specification.
 //
-// A place is one row at one expert. Places stand expert by expert, those of an expert in the order of its rows. An
-// expert's rows are cut into tiles, so that a product's blocks know whose weights they read.
+// A routed row ("place") is a (row, expert) pair. Routed rows are sorted by expert, then by row, and cut into
+// tiles of one expert, so that each block of a grouped GEMM reads the weights of one expert.
 //
-// Exactness: as gpu/cuda/batch.h. A row's choice, its products (gpu/cuda/decode_product.cuh) and their sum, in ascending
-// order of the experts, depend on that row alone; nothing is added by atomics.
-//
-// Threading: launches into `stream`; no other state.
+// Bits: a row's routing, its GEMMs (gpu/cuda/decode_product.cuh) and its sum over experts in ascending order
+// depend on that row alone; no float atomics.
 
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/formats.h"
@@ -24,8 +22,8 @@ inline constexpr int kMostExperts = static_cast<int>(kMostRoutedOnGpu);
 inline constexpr int kMostChosen = static_cast<int>(kMostChosenOnGpu);
 
 struct RouterShape {
-  int routed;   // experts, and zero experts behind them
-  int experts;  // those with weights
+  int routed;   // experts with weights, then zero experts (identity)
+  int experts;  // experts with weights
   int chosen;
   bool normalised;
   RouterScores scores;
@@ -35,7 +33,7 @@ struct RouterShape {
   float scale;
 };
 
-/// Rows of an expert that are multiplied together: its places from `first` on, before `end`, which is where the expert's end.
+/// Routed rows [first, min(first + tile_rows, end)) of one expert; `end` is the end of that expert's rows.
 struct alignas(16) ExpertTile {
   std::int32_t expert;
   std::int32_t first;
@@ -45,81 +43,83 @@ struct alignas(16) ExpertTile {
   bool operator==(const ExpertTile&) const = default;
 };
 
-/// Where routing and the products of a step keep what they know of its rows: all in one piece of memory.
+/// Routing tables of a step, in one block of memory.
 struct ExpertPlaces {
   std::int32_t* chosen;    // [rows, chosen], ascending
-  float* weights;          // [rows, chosen]
-  std::int32_t* place_of;  // [rows, chosen]; -1: a zero expert
-  std::int32_t* row_at;  // [rows * chosen + rows]: of each place; and of the shared expert's, if rows are few
-  std::int32_t* first;   // [experts + 1]: place; unless rows are few
-  ExpertTile* tile_at;   // [tiles]
+  float* weights;          // [rows, chosen]: mixing weights
+  std::int32_t* place_of;  // [rows, chosen]: index of the routed row; -1: zero expert
+  // [rows * chosen + rows]: row of each routed row; if rows are few, also of the shared expert's
+  std::int32_t* row_at;
+  std::int32_t* first;       // [experts + 1]: first routed row of each expert; not written if rows are few
+  ExpertTile* tile_at;       // [tiles]
   std::int32_t* tile_count;  // [1]
   int rows;
-  int places;     // [rows * chosen]
-  int tiles;      // at most
+  int places;     // rows * chosen
+  int tiles;      // upper bound
   int tile_rows;  // 8 or 64
 
-  /// Rows that one block routes and places: all others wait for it.
+  /// Up to this many rows, one block does the routing and the sorting.
   static constexpr int kFewRows = 2;
   bool are_few() const { return rows <= kFewRows; }
 
-  /// Rows of a tile: few where experts have few rows each.
+  /// Returns 8 or 64: small tiles if experts have few rows each.
   static int tile_rows_for(int rows, const RouterShape& shape) {
     return rows * shape.chosen >= 16 * shape.experts ? 64 : 8;
   }
   static int most_tiles(int rows, const RouterShape& shape);
-  /// Enough for so many rows, and for fewer.
+  /// Returns bytes that are enough for up to `rows` rows.
   static std::size_t bytes(int rows, const RouterShape& shape);
   static ExpertPlaces in(std::byte* memory, int rows, const RouterShape& shape);
 };
 
-/// logits f32 [rows] rows of `stride` -> chosen, weights. bias [routed]; null: none. What is not a number is chosen last.
+/// Computes chosen and weights from logits, f32 [rows] rows of `stride`. bias [routed]; null: none. NaN ranks
+/// last.
 void route_rows(const RouterShape& shape, const float* logits, int stride, const float* bias, int rows,
                 const ExpertPlaces& to, StreamHandle stream);
-/// The rest of the places, from what was chosen.
+/// Computes the other tables from `chosen`.
 void place_rows(const RouterShape& shape, int rows, const ExpertPlaces& places, StreamHandle stream);
-/// Both of these, one kernel where rows are few.
+/// route_rows() and place_rows(); a single kernel if rows are few.
 void route_and_place(const RouterShape& shape, const float* logits, int stride, const float* bias, int rows,
                      const ExpertPlaces& to, StreamHandle stream);
 
-/// Weights of all experts: the rows of one stand behind those of another; `one` is the first's.
+/// Weights of all experts, concatenated by rows; `one` describes the first expert's.
 struct ExpertWeights {
   DeviceWeight one;
-  std::size_t bytes = 0;         // of each
-  const void* shared = nullptr;  // weights in the same format and shape that all rows meet; null: no such
+  std::size_t bytes = 0;         // per expert
+  const void* shared = nullptr;  // weights of the shared expert, same format and shape; null: none
 };
 
-// A shared expert is taken along where rows are few: y has `rows` places more, the last ones.
+// If rows are few, the shared expert is computed by the same launch: y has `rows` more rows at the end.
 
-/// y [places, one.rows / 2] bf16 = gate of x [rows, columns]: of each place its row.
+/// y bf16 [places, one.rows / 2] = gate(x W^T), where routed row i reads row row_at[i] of x [rows, columns].
 void experts_gated(const Bf16* x, const ExpertWeights& weights, const ExpertPlaces& places,
                    const GatedRows& to, StreamHandle stream);
-/// y [places, one.rows], of x [rows, columns] (each place's row) or of x [places, columns].
+/// y [places, one.rows] = x W^T with x [rows, columns] (routed row i reads row row_at[i]), or with x [places,
+/// columns] if x_is_by_place.
 void experts_product(const Bf16* x, bool x_is_by_place, const ExpertWeights& weights,
                      const ExpertPlaces& places, void* y, GemmOutput output, StreamHandle stream);
 
-/// What all rows go through, and how much it counts.
+/// Output of the shared expert and its gates.
 struct SharedExpert {
-  const float* made = nullptr;   // [rows, size]; null: there is none
-  const float* gates = nullptr;  // its sigmoid counts, one for each row; null: 1
-  int stride = 0;                // from a gate to the next
+  const float* made = nullptr;   // [rows, size]; null: no shared expert
+  const float* gates = nullptr;  // gate logit of row i at gates[i * stride], through sigmoid; null: factor 1
+  int stride = 0;                // elements between gates
 };
 
-/// What is added up for a row, in this order: its experts' outputs (for zero experts what they were given), the shared
-/// expert's, and what y held.
-/// Row is Bf16 or float.
+/// Operands of a row's sum. The order is: its experts' outputs (for zero experts the row `zero`), the shared
+/// expert's output, then y's old value.
 template <class Row>
 struct ExpertSum {
   const float* outputs;  // [places, size]
-  const Row* zero;       // [rows, size]
+  const Row* zero;       // [rows, size]: input of the layer, which zero experts return
   SharedExpert shared;
   float* y;   // [rows, size]
-  bool adds;  // to what y holds
+  bool adds;  // true: adds to y
 };
 template <class Row>
 void sum_experts(const RouterShape& shape, const ExpertPlaces& places, const ExpertSum<Row>& sum, int rows,
                  int size, StreamHandle stream);
-/// y [rows, size] += what the shared expert counts.
+/// y [rows, size] += gated output of the shared expert.
 void add_shared_expert(const SharedExpert& shared, int rows, int size, float* y, StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

@@ -10,7 +10,7 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-/// Each element rounded to the nearest bf16.
+/// Rounds each element to the nearest bf16.
 void round_to_bf16(const WeightView& weight, std::byte* to) {
   const Kernels& kernels = cpu_kernels(best_isa());
   const FormatKernels& format = kernels.format(*weight.format);
@@ -34,7 +34,7 @@ constexpr DeviceUpload kUploads[] = {
     {.stored = &kIQ4_XSFormat, .kept = &kIQ4_XSOnDevice, .convert = nullptr},
     {.stored = &kF8TileFormat, .kept = &kF8OnDevice, .convert = nullptr},
     {.stored = &kF8RowFormat, .kept = &kF8OnDevice, .convert = nullptr},
-    // Without kernels of their own: larger there than in the file.
+    // No kernels of their own: expanded to bf16, larger than in the file.
     {.stored = &kInt4Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
     {.stored = &kQ4_1Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
     {.stored = &kQ5_0Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
@@ -63,7 +63,7 @@ constexpr FusedProducts kFusedBf16{.most_normed = 8192,
 }  // namespace
 
 constinit const DeviceFormat kBf16OnDevice{.format = &kBF16Format,
-                                           .columns_multiple = 8,  // rows begin on 16 bytes
+                                           .columns_multiple = 8,  // 16-byte aligned rows
                                            .rows_together = 1,
                                            .is_rows_of_bf16 = true,
                                            .bytes = bytes_of_bf16,

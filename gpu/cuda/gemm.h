@@ -1,17 +1,16 @@
 #pragma once
-// Products of activations with weights, y = x W^T, in two forms that differ in their bits: one for prefill,
-// one for decode. gpu/products.h is the specification; activations are bf16, sums f32.
+// GEMMs of activations with weights, y = x W^T, bf16 activations and f32 accumulators, in a prefill form and
+// a decode form whose bits differ. gpu/products.h is the specification.
 //
-// Exactness: in each form a row of y depends on its row of x and on W alone, not on how many rows there are.
-// Decode has one kernel a format for every number of rows, whose sum over k has a fixed order. Prefill has kernels
-// of its own where they are faster (gpu/cuda/prefill_products.h), and else uses
-// cuBLASLt with split-K forbidden; that its rows do not depend on their number is a measured fact and no promise,
-// so admit() tries it for each weight, and one that fails goes through the decode form. Weights that are no rows of
-// bf16 are made such first, in memory that the PrefillGemm keeps for the largest of them.
+// Bits: in each form a row of y depends only on its row of x and on W, not on m. All decode kernels of a
+// format sum over k in one order. Prefill uses its own kernels where they are faster
+// (gpu/cuda/prefill_products.h), else cuBLASLt without split-K. cuBLASLt does not promise independence of m,
+// so admit() measures it for each weight; a weight that fails uses the decode form. Weights that are not
+// row-major bf16 are first expanded, into a buffer that PrefillGemm keeps.
 //
-// A weight may consist of parts in different formats, whose outputs stand one after another.
+// A weight may consist of parts in different formats; their outputs are concatenated.
 //
-// Threading: a PrefillGemm is used by one thread. decode_gemm has no state.
+// Threading: a PrefillGemm is used by one thread.
 
 #include <memory>
 #include <span>
@@ -24,43 +23,45 @@
 
 namespace reprise::gpu::cuda {
 
-/// x bf16 [m, columns] -> y.
+/// y = x W^T for x bf16 [m, columns]; y as `output` says.
 void decode_gemm(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
                  StreamHandle stream);
-/// The same of a weight in parts.
+/// The same for a weight in parts.
 void decode_gemm(const Bf16* x, int m, std::span<const DeviceWeight> parts, void* y, GemmOutput output,
                  StreamHandle stream);
-/// The same for weights of bf16.
+/// The same for bf16 weights.
 void decode_bf16(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
                  StreamHandle stream);
 
-// What stands before and after such a product, within it: one launch instead of two or three. The bits are those of
-// norm_for_decode(), decode_gemm() and gate_rows(), one after another.
+// GEMMs with the norm before them and the gate after them fused into one launch. Bitwise identical to
+// norm_for_decode(), decode_gemm() and gate_rows() in sequence.
 
-/// Rows of f32 whose norm a product takes.
+/// GEMM input that the kernel normalizes itself: f32 rows before an RMSNorm.
 struct NormedRows {
   const float* x;  // [m, columns]
   RowNorm norm;
   float factor;
-  Bf16* kept = nullptr;  // [m, columns]: the normed rows, for those that want them too; null: nobody does
+  Bf16* kept = nullptr;  // [m, columns]: receives the normalized rows; null: not needed
 };
-/// Every block takes the norms anew, so they are few.
+/// Max rows of a NormedRows GEMM, in which every block recomputes the norms.
 inline constexpr int kMostNormedRows = 8;
 
-/// Rows whose norm is left to the products that read them: these multiply their sums by what it divides by.
+/// GEMM input with a deferred RMSNorm: `x` is the residual times the norm's weights; the consumer multiplies
+/// row i of its accumulators by 1 / sqrt(mean(squares of row i) + eps) before its epilogue.
 struct UnscaledRows {
-  Bf16* x = nullptr;         // [m, columns]: the stream times the norm's weights
-  float* squares = nullptr;  // [m, columns / 8]: of the stream, eight together; columns are a multiple of 32
-  float eps = 0;             // of the norm
+  Bf16* x = nullptr;  // [m, columns]: residual times the norm's weights and factor
+  // [m, columns / 8]: sums of squares of 8 residual elements each; columns are a multiple of 32
+  float* squares = nullptr;
+  float eps = 0;  // epsilon of the norm
 };
-/// What a product that adds to the stream leaves of it for the next.
+/// Deferred-norm input of the next GEMM, written by a GEMM that adds to the residual.
 struct NextRows {
   UnscaledRows to;
-  RowNorm norm;  // not centred
+  RowNorm norm;  // without bias (RMSNorm)
   float factor;
 };
 
-/// What gate_rows() makes of the product's outputs, bf16 [m, outputs / 2].
+/// Gated epilogue: gate_rows() of the GEMM's outputs, bf16 [m, outputs / 2].
 struct GatedRows {
   Bf16* y;
   GateFunction act;
@@ -74,13 +75,14 @@ void decode_bf16_gated(const Bf16* x, int m, const DeviceWeight& weight, const G
 void decode_bf16_normed_gated(const NormedRows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
                               StreamHandle stream);
 
-// The norm of a step between two products without a kernel of its own: who adds to the stream leaves UnscaledRows, who
-// reads them scales its sums. Bits differ from those above, and are the same for every number of rows.
+// RMSNorm between two GEMMs without a kernel of its own: the GEMM that adds to the residual writes
+// UnscaledRows, and the GEMM that reads them scales its accumulators. The bits differ from those of the
+// separate norm and do not depend on m.
 
-/// y f32 [m, weight.rows] += x W^T. Outputs are a multiple of 8.
+/// y f32 [m, weight.rows] += x W^T, and `next` from the sum. Requires: weight.rows is a multiple of 8.
 void decode_bf16_to_stream(const Bf16* x, int m, const DeviceWeight& weight, float* y, const NextRows& next,
                            StreamHandle stream);
-/// y as `output` says, kBf16 or kF32.
+/// `output` is kBf16 or kF32.
 void decode_bf16_unscaled(const UnscaledRows& rows, int m, const DeviceWeight& weight, void* y,
                           GemmOutput output, StreamHandle stream);
 void decode_bf16_unscaled_gated(const UnscaledRows& rows, int m, const DeviceWeight& weight,
@@ -93,10 +95,12 @@ class PrefillGemm {
   PrefillGemm(const PrefillGemm&) = delete;
   PrefillGemm& operator=(const PrefillGemm&) = delete;
 
-  /// Rows that buffers of x and y must have for m rows: the rest holds anything and is overwritten.
+  /// Returns the rows that buffers of x and y must have for m rows. Padding rows of x may hold anything;
+  /// those of y are overwritten.
   static int padded(int m) { return (m + kGrid - 1) / kGrid * kGrid; }
 
-  /// x bf16 [padded(m), columns] -> y. kAddF32 adds to all padded rows. Calls that share a PrefillGemm are in one stream.
+  /// y = x W^T for x bf16 [padded(m), columns]. kAddF32 adds to all padded rows. All calls on one PrefillGemm
+  /// must use one stream.
   void multiply(const Bf16* x, int m, std::span<const DeviceWeight> parts, void* y, GemmOutput output,
                 StreamHandle stream);
   void multiply(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
@@ -104,24 +108,26 @@ class PrefillGemm {
     multiply(x, m, std::span(&weight, 1), y, output, stream);
   }
 
-  /// Whether products of m rows with these weights take the gate behind them on their way: with the same bits. False for those
-  /// that were not admitted.
+  /// Returns whether multiply_gated() is available for these weights and m rows, with the bits of multiply()
+  /// and gate_rows(). False for weights that were not admitted.
   bool gates(std::span<const DeviceWeight> parts, int m) const;
-  /// Where it does: both in one launch. All padded rows are written.
+  /// The GEMM and its gate in one launch; writes all padded rows. Requires: gates(parts, m).
   void multiply_gated(const Bf16* x, int m, std::span<const DeviceWeight> parts, const GatedRows& to,
                       StreamHandle stream);
 
-  /// Whether the first rows of a product have the same bits for every number of rows up to `most`; remembers
-  /// it for weights of this shape. To be called once for each shape before multiply(); waits for the GPU.
+  /// Measures whether the first rows of a GEMM are bitwise identical for every m up to `most`, and remembers
+  /// the result for weights of this shape. Call it once per shape before multiply(); blocks until the GPU is
+  /// done.
   bool admit(std::span<const DeviceWeight> parts, GemmOutput output, int most);
   bool admit(const DeviceWeight& weight, GemmOutput output, int most) {
     return admit(std::span(&weight, 1), output, most);
   }
 
-  /// Of the memory that it keeps.
+  /// Returns the GPU memory it holds, in bytes.
   std::size_t bytes() const;
 
-  /// What decides the bits of what was admitted: cuBLASLt's version, and the algorithms that it chose.
+  /// Returns the inputs that determine the bits of admitted weights: cuBLASLt's version and the algorithms it
+  /// chose.
   std::string arithmetic() const;
 
  private:

@@ -34,7 +34,7 @@ void GraphCache::run(std::uint64_t key, StreamHandle stream, const std::function
     return;
   }
   if (recording.graph == nullptr) {
-    // Other threads go on with streams of their own meanwhile.
+    // Other threads may use streams of their own meanwhile.
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning to record");
     cudaGraph_t graph = nullptr;
     try {

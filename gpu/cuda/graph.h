@@ -1,14 +1,13 @@
 #pragma once
-// Work that is put into a stream again and again, recorded once and launched as a whole: a step of a small
-// model is hundreds of launches of a few microseconds.
+// Cache of CUDA graphs: records work that is enqueued repeatedly and replays it with one launch. A step of a
+// small model is hundreds of kernels of a few microseconds each.
 //
-// What `enqueue` puts into the stream for a key must be the same every time: the same kernels, launched
-// alike, with the same arguments. The data that they find in memory may change. A key's first runs are not recorded: so
-// that everything it needs has been loaded, and because a recording costs as much as some runs. The next is, and later
-// ones are replayed.
+// For a given key, `enqueue` must enqueue the same kernels with the same launch parameters and arguments
+// every time; the data in memory may change. The first kRunsBefore runs of a key are not recorded: they load
+// the modules, and a recording costs as much as several runs. The next run is recorded, and later ones are
+// replayed.
 //
-// Bounds: at most kMost recordings; the one that was used longest ago gives way.
-// Threading: one thread.
+// Bounds: at most kMost recordings; the least recently used one is evicted. Threading: one thread.
 
 #include <cstdint>
 #include <functional>
@@ -31,13 +30,13 @@ class GraphCache {
   GraphCache& operator=(const GraphCache&) = delete;
 
   void run(std::uint64_t key, StreamHandle stream, const std::function<void()>& enqueue);
-  /// After memory that the recordings name has moved. The stream must be idle.
+  /// Drops all recordings; call it when memory that they refer to has moved. Requires: the stream is idle.
   void clear();
 
  private:
   struct Recording {
     CUgraphExec_st* graph = nullptr;  // null: not recorded yet
-    int runs = 0;                     // until then
+    int runs = 0;                     // before recording
     std::uint64_t used = 0;
   };
   void make_room();

@@ -1,9 +1,6 @@
 #pragma once
-// A row of keys or of values, one head's of one token, as gpu/kv_rows.h has it, in kernels: read eight elements at a
-// time, written by a warp. Included by CUDA sources alone.
-//
-// What is stored has the bits that the CPU would store of the same numbers. A row is read by whoever may see it; it
-// begins where a page's rows do, kBytes apart.
+// K or V row of one head and token (gpu/kv_rows.h) in kernels: read eight elements at a time, written by a
+// warp. Stored bits equal the CPU's. Rows of a page are kBytes apart.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,24 +11,24 @@
 
 namespace reprise::gpu::cuda {
 
-/// Of a type in blocks.
+/// Quantized types.
 template <KvType kKv, int kDim>
 struct KvRow {
   static_assert(is_quantised(kKv));
   static constexpr int kBytes = static_cast<int>(kv_row_bytes(kKv, kDim));
   static constexpr int kBlocks = static_cast<int>(kv_blocks(kDim));
-  static constexpr int kScales = kBlocks * static_cast<int>(sizeof(Bf16));  // bytes in front of the numbers
-  /// Bytes that a load or store may have: all places of numbers are multiples of it.
+  static constexpr int kScales = kBlocks * static_cast<int>(sizeof(Bf16));  // bytes before the quants
+  /// Max bytes of a load or store; all offsets of quants are multiples of it.
   static constexpr int kUnit = kScales < 8 ? kScales : 8;
   static_assert(kBytes % kUnit == 0 && kScales % kUnit == 0);
 
-  /// Eight elements as they are stored. Those of int4 stand in its bytes together with eight others.
+  /// Eight stored elements; for int4 in bytes that also hold eight others.
   struct Eight {
     std::uint32_t numbers[2];
     Bf16 scale;
   };
 
-  /// Elements 8 * chunk and on.
+  /// Reads elements 8 * chunk ... 8 * chunk + 7.
   static __device__ __forceinline__ Eight fetch(const std::byte* row, int chunk) {
     const std::byte* from =
         row + kScales + (kKv == KvType::kInt8 ? chunk * 8 : chunk / 4 * 16 + chunk % 2 * 8);
@@ -54,7 +51,7 @@ struct KvRow {
 
   static __device__ __forceinline__ void widened(const Eight& eight, int chunk, float (&x)[8]) {
     const float scale = widen(eight.scale);
-    const int shift = kKv == KvType::kInt4 ? chunk % 4 / 2 * 4 : 0;  // to the low or the high halves
+    const int shift = kKv == KvType::kInt4 ? chunk % 4 / 2 * 4 : 0;  // selects the low or high nibbles
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const std::uint32_t bits = eight.numbers[i / 4] >> (i % 4 * 8 + shift);
@@ -63,14 +60,15 @@ struct KvRow {
       x[i] = static_cast<float>(number) * scale;
     }
   }
-  /// The same, rounded to bf16.
+  /// widened(), rounded to bf16.
   static __device__ __forceinline__ uint4 narrowed(const Eight& eight, int chunk) {
     float x[8];
     widened(eight, chunk, x);
     return make_uint4(narrow(x[0], x[1]), narrow(x[2], x[3]), narrow(x[4], x[5]), narrow(x[6], x[7]));
   }
 
-  /// By all lanes of a warp: lane has elements 8 * lane and on of the row; zeros where the row has none.
+  /// Called by all lanes of a warp: a lane has elements 8 * lane ... 8 * lane + 7, or zeros past the end of
+  /// the row.
   static __device__ __forceinline__ void store(std::byte* row, int lane, const float (&x)[8]) {
     const Farthest far = farthest(lane, x);
     std::uint16_t scale = kNotANumber;
@@ -102,7 +100,7 @@ struct KvRow {
   static constexpr std::uint16_t kNotANumber = 0x7fc0;
 
   struct Farthest {
-    float element;  // from zero, of a block; the first of several
+    float element;  // largest magnitude of a block, with its sign; the first of several
     bool all_finite;
   };
   static __device__ __forceinline__ Farthest farthest(int lane, const float (&x)[8]) {
@@ -114,7 +112,7 @@ struct KvRow {
       if (fabsf(value) > fabsf(far)) far = value;
     }
 #pragma unroll
-    for (int step = 1; step <= 2; step *= 2) {  // the four lanes of a block
+    for (int step = 1; step <= 2; step *= 2) {
       const float other = __shfl_xor_sync(0xffffffffU, far, step);
       finite &= __shfl_xor_sync(0xffffffffU, finite, step);
       const bool is_before = (lane & step) != 0;
@@ -122,7 +120,7 @@ struct KvRow {
     }
     return {far, finite != 0};
   }
-  /// int8: away from zero, so that no number of the block is beyond the last. int4: to nearest.
+  /// int8: rounded up, so that no quant exceeds 127. int4: rounded to nearest.
   static __device__ __forceinline__ std::uint16_t scale_for(float far) {
     if constexpr (kKv == KvType::kInt8) {
       return static_cast<std::uint16_t>((__float_as_uint(fabsf(far) / 127.0F) + 0xffffU) >> 16);
@@ -159,7 +157,7 @@ __device__ __forceinline__ void put_fours(const float4& first, const float4& sec
   x[7] = second.w;
 }
 
-/// As the others, but never rounded to bf16.
+/// As the others, without narrowed().
 template <int kDim>
 struct KvRow<KvType::kF32, kDim> {
   static constexpr int kBytes = kDim * static_cast<int>(sizeof(float));
@@ -178,7 +176,7 @@ struct KvRow<KvType::kF32, kDim> {
   static __device__ __forceinline__ void store(std::byte* row, int lane, const float (&x)[8]) {
     if (lane < kDim / 8) put(row, lane, x);
   }
-  /// By whoever has elements 8 * chunk and on.
+  /// Writes elements 8 * chunk ... 8 * chunk + 7; for one lane.
   static __device__ __forceinline__ void put(std::byte* row, int chunk, const float (&x)[8]) {
     auto* fours = reinterpret_cast<float4*>(row) + 2 * chunk;
     fours[0] = make_float4(x[0], x[1], x[2], x[3]);

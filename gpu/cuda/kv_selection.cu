@@ -1,5 +1,11 @@
-// The queries of a prompt's last tokens, what these look at, the choice among the prompt's places, and the way of what was
-// chosen into other pages.
+// KV compression: saves queries, scores KV entries, selects and gathers them (gpu/cuda/kv_selection.h).
+//
+// Scoring. Mapping: a block has one page, one query head and kQueriesAtOnce queries, a thread kOwnPlaces
+// entries for kOwnQueries queries. Scores are computed twice instead of being stored: look_at_pages() and
+// add_pages() find each query's maximum and sum, add_weights() adds the probabilities to the sums of a head,
+// and pool_sums() pools them.
+//
+// Bits: all sums are in a fixed order of KV indices and queries.
 
 #include "gpu/cuda/kv_selection.h"
 
@@ -15,36 +21,32 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-// Scores of places. They are computed twice, and never kept: once for each query's highest and its sum of weights, once for
-// the weights themselves. A block has one page of places, one query head and kQueriesAtOnce queries; a thread kOwnPlaces
-// places for kOwnQueries queries.
-
 using Seen = CompactionSpace::Seen;
 
 constexpr int kScoreThreads = 256;
-constexpr int kSpan = 32;  // elements of a head at a time
+constexpr int kSpan = 32;  // head elements per step
 constexpr int kOwnPlaces = 4;
 constexpr int kOwnQueries = 2;
 constexpr int kPlaceThreads = kGrid / kOwnPlaces;
-constexpr int kChunk = 8;  // elements that are loaded at once
+constexpr int kChunk = 8;  // elements loaded at once
 constexpr int kPlaceStride = kGrid + 4;
 constexpr int kQueryStride = kQueriesAtOnce + 2;
 
 static_assert(kScoreThreads == kPlaceThreads * (kQueriesAtOnce / kOwnQueries), "a thread for each square");
 static_assert(kScoreThreads * kChunk == kGrid * kSpan, "a thread loads a chunk of a key");
 
-/// Keys and queries of a page, a span of elements at a time, element by element: so that a thread's are side by side.
+/// Keys and queries of a page, one step of head elements, transposed so that a thread's entries are
+/// contiguous.
 struct ScoreShared {
   alignas(16) float keys[kSpan][kPlaceStride];
   alignas(16) float queries[kSpan][kQueryStride];
 };
 
-/// Which queries of which head, over which places.
 struct Square {
   int page;
   int head;
   int first_query;  // position
-  int queries;      // that exist
+  int queries;      // existing queries
 };
 /// Grid: pages, heads.
 __device__ __forceinline__ Square square_of_block(int first_query, int queries) {
@@ -54,7 +56,7 @@ __device__ __forceinline__ Square square_of_block(int first_query, int queries) 
           .queries = queries};
 }
 
-/// The thread's scores, in powers of two; minus infinity where there is nothing to look at.
+/// Computes the thread's scores, scaled for exp2; -infinity for masked or missing entries.
 template <KvType kKv, int kDim>
 __device__ __forceinline__ void score_square(const PromptOfLayer& prompt, const Square& at, float scale,
                                              ScoreShared& shared, float (&s)[kOwnQueries][kOwnPlaces]) {
@@ -66,7 +68,7 @@ __device__ __forceinline__ void score_square(const PromptOfLayer& prompt, const 
   const std::byte* keys =
       prompt.pages[at.page] + shape.k_offset + static_cast<std::size_t>(kv_head) * kGrid * Key::kBytes;
   const int present = min(kGrid, prompt.tokens - at.page * kGrid);
-  const int loaded = thread / (kSpan / kChunk);  // the row whose chunk this thread loads
+  const int loaded = thread / (kSpan / kChunk);  // row that this thread loads
   const int chunk = thread % (kSpan / kChunk) * kChunk;
   const int first_place = thread % kPlaceThreads * kOwnPlaces;
   const int first_query = thread / kPlaceThreads * kOwnQueries;
@@ -76,7 +78,7 @@ __device__ __forceinline__ void score_square(const PromptOfLayer& prompt, const 
     for (float& value : row) value = 0;
   }
   for (int begin = 0; begin < kDim; begin += kSpan) {
-    __syncthreads();  // what was there has been read
+    __syncthreads();  // the previous step has been read
     float x[kChunk] = {};
     if (loaded < present && begin + chunk < kDim) {
       const int index = (begin + chunk) / kChunk;
@@ -122,12 +124,12 @@ __device__ __forceinline__ void score_square(const PromptOfLayer& prompt, const 
   }
 }
 
-/// What a weight of 1 is taken from; nothing is as high as nothing.
+/// Exponent relative to the maximum; -infinity if nothing is visible.
 __device__ __forceinline__ float below(float score, float highest) {
   return highest == tiles::kMinusInfinity ? tiles::kMinusInfinity : score - highest;
 }
 
-/// Grid: pages, heads. The highest score and the sum of weights that each query has in a page.
+/// Max score and probability sum of each query over a page. Grid: pages, heads.
 template <KvType kKv, int kDim>
 __global__ void __launch_bounds__(kScoreThreads)
     look_at_pages(PromptOfLayer prompt, int first_query, int queries, float scale, Seen* of_pages) {
@@ -157,7 +159,7 @@ __global__ void __launch_bounds__(kScoreThreads)
   }
 }
 
-/// Grid: queries, heads; one warp.
+/// Merges the pages. Grid: queries, heads; one warp.
 __global__ void __launch_bounds__(32) add_pages(const Seen* of_pages, int pages, Seen* of_prompt) {
   const int lane = static_cast<int>(threadIdx.x);
   const std::size_t row = static_cast<std::size_t>(blockIdx.y) * kQueriesAtOnce + blockIdx.x;
@@ -177,8 +179,8 @@ __global__ void __launch_bounds__(32) add_pages(const Seen* of_pages, int pages,
   if (lane == 0) of_prompt[row] = {.highest = highest, .weight = weight};
 }
 
-/// Grid: pages in front of the window, heads. The queries' weights are added to the sums of their head, in the order of the
-/// queries.
+/// Adds the probabilities to the sums of a head, queries in ascending order. Grid: pages before the window,
+/// heads.
 template <KvType kKv, int kDim>
 __global__ void __launch_bounds__(kScoreThreads)
     add_weights(PromptOfLayer prompt, int first_query, int queries, float scale, const Seen* of_prompt,
@@ -208,7 +210,7 @@ __global__ void __launch_bounds__(kScoreThreads)
   *sum = total;
 }
 
-/// Grid: blocks of places, key/value heads.
+/// Grid: blocks of entries, KV heads.
 __global__ void __launch_bounds__(kScoreThreads)
     pool_sums(PromptOfLayer prompt, const float* sums, float* scores) {
   const int place = static_cast<int>(blockIdx.x) * kScoreThreads + static_cast<int>(threadIdx.x);
@@ -272,12 +274,12 @@ void score_places(const PromptOfLayer& prompt, const CompactionSpace& space, Str
 
 namespace {
 
-// The queries, the choice and the way of what was chosen.
+// -- saving queries, selection, gathering
 
 constexpr int kRememberThreads = 128;
 constexpr int kChooseThreads = 512;
 constexpr int kChooseWarps = kChooseThreads / 32;
-constexpr int kDigits = 256;  // eight bits of a score at a time
+constexpr int kDigits = 256;  // eight bits of a score per pass
 constexpr int kGatherWarps = 8;
 
 /// Grid: rows.
@@ -300,7 +302,7 @@ __global__ void __launch_bounds__(kRememberThreads)
   }
 }
 
-/// A number whose order is that of scores; what is not a number is as low as can be.
+/// Maps a score to an unsigned key in the same order; NaN ranks lowest.
 __device__ __forceinline__ std::uint32_t order_of(float score) {
   constexpr std::uint32_t kSign = 0x80000000U;
   const bool is_number = score == score;
@@ -308,7 +310,7 @@ __device__ __forceinline__ std::uint32_t order_of(float score) {
   return (bits & kSign) != 0 ? ~bits : bits | kSign;
 }
 
-/// All threads: how many of `counts` stand before the thread's own; `all` becomes their sum.
+/// Exclusive prefix sum over the block; `all` becomes the total. All threads must call it.
 __device__ __forceinline__ std::uint32_t counted_before(std::uint32_t count,
                                                         std::uint32_t (&warps)[kChooseWarps],
                                                         std::uint32_t& all) {
@@ -320,7 +322,7 @@ __device__ __forceinline__ std::uint32_t counted_before(std::uint32_t count,
     const std::uint32_t other = __shfl_up_sync(0xffffffffU, upto, step);
     if (lane >= step) upto += other;
   }
-  __syncthreads();  // what was there has been read
+  __syncthreads();  // the previous values have been read
   if (lane == 31) warps[warp] = upto;
   __syncthreads();
   std::uint32_t before = upto - count;
@@ -332,8 +334,8 @@ __device__ __forceinline__ std::uint32_t counted_before(std::uint32_t count,
   return before;
 }
 
-/// Grid: key/value heads. The score that the last one kept has is found digit by digit, from the highest; then places are
-/// counted off in their order: those above it, and of those that have it as many as are left.
+/// Radix select: finds the lowest selected score digit by digit from the highest, then writes, in ascending
+/// order, the entries above it and as many equal ones as are left. Grid: KV heads.
 __global__ void __launch_bounds__(kChooseThreads)
     choose(PromptOfLayer prompt, const float* scores, std::uint32_t* kept) {
   __shared__ std::uint32_t counts[kDigits];
@@ -353,9 +355,9 @@ __global__ void __launch_bounds__(kChooseThreads)
   }
   if (wanted == 0) return;
 
-  std::uint32_t last = 0;  // score of the last one kept, as far as it is known
+  std::uint32_t last = 0;  // known digits of the lowest selected score
   std::uint32_t known = 0;
-  auto left = static_cast<std::uint32_t>(wanted);  // to be kept among those that begin like it
+  auto left = static_cast<std::uint32_t>(wanted);  // entries with these digits still to be selected
   for (int shift = 24; shift >= 0; shift -= 8) {
     for (int i = thread; i < kDigits; i += kChooseThreads) counts[i] = 0;
     __syncthreads();
@@ -377,7 +379,7 @@ __global__ void __launch_bounds__(kChooseThreads)
     known |= static_cast<std::uint32_t>(kDigits - 1) << shift;
   }
 
-  constexpr int kEqual = 16;  // bits for those above, of a turn; then those equal
+  constexpr int kEqual = 16;  // bits of the count of higher entries; equal ones are counted above them
   std::uint32_t above_before = 0;
   std::uint32_t equal_before = 0;
   for (int first = sinks; first < scored; first += kChooseThreads) {
@@ -398,7 +400,7 @@ __global__ void __launch_bounds__(kChooseThreads)
   }
 }
 
-/// Grid: blocks of kept places, key/value heads; a warp has one place. Rows are moved in pieces of Unit.
+/// Grid: blocks of selected entries, KV heads; one entry per warp. Rows are copied in units of Unit.
 template <class Unit>
 __global__ void __launch_bounds__(32 * kGatherWarps)
     gather(PromptOfLayer prompt, std::size_t row_bytes, const std::uint32_t* kept) {
@@ -424,7 +426,7 @@ __global__ void __launch_bounds__(32 * kGatherWarps)
 
 constexpr std::size_t kSpaceAlignment = 256;
 
-/// Hands out memory from the front, or only counts what it would hand out.
+/// Bump allocator; with null memory it only counts.
 class SpaceCutter {
  public:
   explicit SpaceCutter(std::byte* memory) : memory_(memory) {}

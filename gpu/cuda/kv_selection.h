@@ -1,20 +1,20 @@
 #pragma once
-// Fewer keys and values of a prompt that has been read (base/kv_budget.h), chosen and gathered on the GPU: neither keys nor
-// scores nor what was chosen leave it. models/cpu/kv_compaction.h is the specification.
+// KV compression of a prompt that has been prefilled (base/kv_budget.h): selects KV entries and gathers them
+// on the GPU, without copying keys, scores or the selection to the host. models/layers/kv_selection.h is the
+// specification.
 //
-//   remember_queries()   while the prompt is read: the queries of its last tokens, after norm and rope, into a ring
-//   score_places()       softmax weights of those queries over the prompt, summed over them, pooled for each query head and
-//                        summed over the heads that share a key
-//   choose_places()      the first `sinks`, the highest scores behind them, the last `window`
-//   gather_places()      K and V of those places, as bytes, into other pages
+//   remember_queries()   during prefill: saves the queries of the last tokens, after norm and RoPE, in a ring
+//   score_places()       sums the softmax probabilities of those queries over the prompt, pools them per
+//                        query head, and sums over the heads that share a KV head
+//   choose_places()      selects the first `sinks` entries, the highest scores after them, the last `window`
+//   gather_places()      copies K and V of the selected entries, as bytes, into other pages
 //
-// Exactness: queries and keys are bf16 (keys as they are stored), products and sums f32. Every sum has an order that the
-// places alone decide: a page's places, pages ascending, queries ascending. So scores and choice have the same bits however
-// the prompt was cut into slices, and whoever else is computed. No atomics on floats.
+// Bits: queries and keys are bf16 (keys as stored), products and sums f32. The order of every sum depends
+// only on the KV indices (entries of a page, pages ascending, queries ascending), so scores and selection do
+// not depend on how the prompt was sliced or on the rest of the batch.
 //
-// Bounds: CompactionSpace::bytes() of workspace, which does not grow with the window: kQueriesAtOnce queries are looked at
-// at a time.
-// Threading: launches into `stream`; no other state.
+// Bounds: the workspace has CompactionSpace::bytes(); it does not grow with the window, because
+// kQueriesAtOnce queries are processed at a time.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,52 +28,53 @@ namespace reprise::gpu::cuda {
 
 inline constexpr int kQueriesAtOnce = 32;
 
-/// What is remembered of a prompt's last tokens: the row of the token at a position stands at position mod window.
+/// Ring of the queries of a prompt's last tokens: the row of position p is at p mod window.
 struct QueryRing {
   std::byte* rows = nullptr;  // null: the prompt will not be compacted
   std::int32_t window = 0;
   std::int32_t row_bytes = 0;
 };
 
-/// Of each slice whose ring, rings[slice], is one: q of its last `window` rows, bf16 [heads, head_dim], to `offset` of the
-/// rows of their positions. `pass` is what attention_prefill() was given, just before.
+/// For each slice with a ring in `rings`, copies q of its last `window` rows, bf16 [heads, head_dim], to byte
+/// `offset` of the ring rows of their positions. Call it right after attention_prefill() with the same
+/// `pass`.
 template <class Row>
 void remember_queries(const AttentionShape& shape, const Batch& batch, const AttentionPass<Row>& pass,
                       const QueryRing* rings, std::size_t offset, StreamHandle stream);
 
-/// A layer of attention without a window, and the whole prompt in its pages.
+/// An attention layer without a window, with the whole prompt in its pages.
 struct PromptOfLayer {
   AttentionShape shape;
-  std::size_t queries;      // in a row of the ring
+  std::size_t queries;      // byte offset in a ring row
   std::byte* const* pages;  // [ceil(tokens / 64)], on the GPU
-  std::byte* const* into;   // [ceil(budget.tokens / 64)], on the GPU
+  std::byte* const* into;   // [ceil(budget.tokens / 64)], on the GPU: destination
   int tokens;
-  int scored;       // places in front of the window: tokens - budget.window
-  QueryRing ring;   // covers the prompt
-  KvBudget budget;  // shorter than the prompt
+  int scored;       // entries before the window: tokens - budget.window
+  QueryRing ring;   // covers the last budget.window tokens
+  KvBudget budget;  // smaller than the prompt
 };
 
-/// What stands between the steps.
+/// Workspace of the three steps.
 struct CompactionSpace {
-  /// Of a page, or of the whole prompt, as one query looks at it.
+  /// Online-softmax state of one query over a page or over the prompt.
   struct Seen {
-    float highest;  // score
-    float weight;   // sum of the powers of what scores are below it
+    float highest;  // max score
+    float weight;   // sum of exp2(score - highest)
   };
   Seen* of_pages;       // [heads, kQueriesAtOnce, pages]
   Seen* of_prompt;      // [heads, kQueriesAtOnce]
-  float* sums;          // [heads, scored]: weights, summed over queries
+  float* sums;          // [heads, scored]: probabilities, summed over queries
   float* scores;        // [kv_heads, scored]
-  std::uint32_t* kept;  // [kv_heads, budget.tokens]: places, ascending
+  std::uint32_t* kept;  // [kv_heads, budget.tokens]: selected KV indices, ascending
 
   static std::size_t bytes(const AttentionShape& shape, std::size_t tokens, const KvBudget& budget);
-  /// `memory` has bytes() of it, aligned to 256.
+  /// Requires: `memory` has bytes() bytes, aligned to 256.
   static CompactionSpace of(const AttentionShape& shape, std::size_t tokens, const KvBudget& budget,
                             std::byte* memory);
 };
 
 void score_places(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream);
-/// Of scores that are there. One that is not a number is the lowest; of equal ones the lower place is kept.
+/// Requires: score_places() has run. NaN ranks lowest; of equal scores the lower index wins.
 void choose_places(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream);
 void gather_places(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream);
 

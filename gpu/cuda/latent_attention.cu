@@ -1,7 +1,17 @@
-// Latent attention. Rows of bf16, one kernel for prefilled and for decoded ones: a block has 32 rows of queries, which are the
-// tokens of half a tile with one head, or 32 heads of one token, and goes through the latents 32 at a time with an online
-// softmax. The latents in shared memory are keys and values at once. Rows of f32, in f32: a block has one token and four
-// heads (gpu/cuda/attention_precise_row.cuh), whether the row is prefilled or decoded.
+// Multi-head latent attention.
+//
+// Computes: prepare_latents() (RoPE, norm and storage of new latents), then attention in which the cached
+// latents are both keys and values; bf16 MMA with f32 online softmax, or f32 throughout for f32 rows.
+//
+// Mapping: bf16: a block has 32 query rows, which are half a tile of tokens with one head (prefill) or 32
+// heads of one token (decode, split-KV over 256 positions, merged by combine_latents()). It visits latents in
+// steps of 32. Of its 8 warps, two groups divide the rows by 16; the four warps of a group divide the keys
+// for the scores and the columns for the sum. f32: a block has one token and four heads
+// (gpu/cuda/attention_precise_row.cuh), in both phases.
+//
+// Pipeline: one latent buffer per block (cp.async); two blocks per SM overlap.
+//
+// Bits: steps and splits are anchored at position 0 and merged in ascending order.
 
 #include "gpu/cuda/latent_attention.h"
 
@@ -20,12 +30,11 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-// Before attention, of rows of either kind: the turned parts of queries, the norm of the new latents, and these into their
-// pages.
+// -- before attention, for both element types
 
 constexpr int kPrepareWarps = 8;
 
-/// Element i of a turned part x that was turned by a row's angles.
+/// Returns element i of a RoPE part x after rotation, de-interleaved if shape.neighbours.
 template <class Read>
 __device__ __forceinline__ float turned_element(const LatentShape& shape, const Read& x, const float* cosine,
                                                 const float* sine, int i) {
@@ -40,7 +49,7 @@ __device__ __forceinline__ float turned_element(const LatentShape& shape, const 
   return apart(i);
 }
 
-/// A warp for each head of each row, and one for the row's latent. Kept: what latents are stored as.
+/// One warp per head of each row, and one for the row's latent. Kept: storage type of latents.
 template <class Row, class Kept>
 __global__ void __launch_bounds__(32 * kPrepareWarps)
     prepare_latents(LatentShape shape, Batch batch, LatentPass<Row> pass, int compared) {
@@ -89,32 +98,32 @@ void prepare_latent_rows(const LatentShape& shape, const Batch& batch, const Lat
   check_launch("latent attention: its rows");
 }
 
-// Rows of bf16. Of the eight warps, two share out the rows by sixteens, and four the keys of a step while they score, and then
-// the columns of the sum. Scores go through shared memory; each of the four makes the same weights of them.
+// -- bf16 rows. Scores go through shared memory; each of the four warps of a group computes the same
+// probabilities from them.
 
 constexpr int kLatentThreads = 256;
-constexpr int kQueries = 32;     // rows of a block
-constexpr int kLatents = 32;     // keys of a step
-constexpr int kSharers = 4;      // warps that share 16 rows
-constexpr int kColumnPairs = 8;  // pairs of 8 columns of a warp: kMostLatent / kSharers / 16
+constexpr int kQueries = 32;     // query rows per block
+constexpr int kLatents = 32;     // keys per step
+constexpr int kSharers = 4;      // warps per 16 rows
+constexpr int kColumnPairs = 8;  // pairs of 8 columns per warp: kMostLatent / kSharers / 16
 constexpr int kScoreStride = kLatents + 4;
 constexpr int kLatentCombineThreads = 128;
-constexpr std::size_t kLatentPartials = std::size_t{64} << 20;  // rows are decoded in turns above that
-constexpr int kMostLatentSlices = 32768;                        // of one launch
+// bytes; above, a decode is split into several launches
+constexpr std::size_t kLatentPartials = std::size_t{64} << 20;
+constexpr int kMostLatentSlices = 32768;  // per launch
 
 static_assert(kMostLatent == 16 * kColumnPairs * kSharers,
               "a warp's columns of the sum are in its registers");
 static_assert(kLatentThreads == 32 * kSharers * kQueries / 16 && kLatents == 8 * kSharers, "");
 
-/// Results of a decoded row's splits: of row r of the launch, head h and split s at (r * heads + h) * splits + s.
+/// Partial results. Row r of the launch, head h and split s are at (r * heads + h) * splits + s.
 struct LatentPartial {
-  float* out;       // [rank] each, not yet divided by the weight
-  float2* weights;  // highest score, sum of weights
+  float* out;       // [rank] each, unnormalized
+  float2* weights;  // max score, sum of probabilities
   int splits;       // of the longest sequence
   int first_slice;
 };
 
-/// What a block computes.
 struct LatentBlock {
   BatchSlice slice;
   const Bf16* queries;  // rows `stride` apart
@@ -122,12 +131,12 @@ struct LatentBlock {
   int rows;
   int first_key;
   int end_key;
-  int last_key;  // of row 0, row r's is r * per_row behind it; none is looked at behind it
+  int last_key;  // last visible key of row 0; row r sees r * per_row more
   int per_row;
 };
 
-/// Rows of a tile in shared memory, from `from` with rows of `size` elements, multiples of 8, `stride` apart. Rows from
-/// `present` on become zeros.
+/// Starts the copy of rows of `size` elements (a multiple of 8), `stride` apart, to shared memory. Rows from
+/// `present` on are zeroed.
 __device__ __forceinline__ void copy_latents(std::uint32_t tile, int tile_stride, const Bf16* from,
                                              std::size_t stride, int size, int rows, int present) {
   const int chunks = size / 8;
@@ -139,7 +148,7 @@ __device__ __forceinline__ void copy_latents(std::uint32_t tile, int tile_stride
   }
 }
 
-/// Blocks are (head, half of a tile) of a prefill, or (split, 32 heads, slice) of decoded rows.
+/// Grid: head, half of a tile (prefill); split, 32 heads, slice (decode).
 template <bool kDecode>
 __global__ void __launch_bounds__(kLatentThreads, 2)
     attend_latents(LatentShape shape, Batch batch, LatentPass<Bf16> pass, int compared, LatentPartial partial,
@@ -175,7 +184,7 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
   if (own.rows <= 0 || own.first_key >= own.end_key) return;
 
   const int stored = shape.rank + shape.turned_dim;
-  const int stride = compared + 8;  // an odd number of 16-byte chunks: rows lie in different banks
+  const int stride = compared + 8;  // an odd number of 16-byte units: rows are in different banks
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int first_row = warp % 2 * 16;
@@ -196,20 +205,21 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
   float* to_scores = scores + (first_row + lane / 4) * kScoreStride + share * 8 + lane % 4 * 2;
   const float* from_scores = scores + (first_row + lane / 4) * kScoreStride + lane % 4 * 2;
 
-  float out[2 * kColumnPairs][4] = {};  // C fragments
+  float out[2 * kColumnPairs][4] = {};
   float highest[2] = {tiles::kMinusInfinity, tiles::kMinusInfinity};
   float weight[2] = {0.0F, 0.0F};
   for (int key = own.first_key; key < own.end_key; key += kLatents) {
     const auto* page = reinterpret_cast<const Bf16*>(own.slice.pages[key / kGrid] + shape.offset) +
                        static_cast<std::size_t>(key % kGrid) * stored;
-    __syncthreads();  // all have used the latents before
+    __syncthreads();  // the previous latents have been read
     copy_latents(k_tile, stride, page, stored, stored, kLatents, own.end_key - key);
     end_copy_group();
     wait_for_copies<0>();
     __syncthreads();
     float s[4] = {0, 0, 0, 0};
     float odd[4] = {0, 0, 0, 0};
-    for (int i = 0; i < compared / 16; ++i) {  // even and odd steps are summed apart, to wait half as long
+    // even and odd steps accumulate separately, which halves the dependency chain
+    for (int i = 0; i < compared / 16; ++i) {
       std::uint32_t a[4];
       std::uint32_t b[2];
       load_matrices(a, q_lane + i * 16 * sizeof(Bf16));
@@ -226,7 +236,7 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
 
     float p[kLatents / 8][4];
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {  // rows g, g + 8
+    for (int half = 0; half < 2; ++half) {
       const int row = first_row + lane / 4 + half * 8;
       const int last = own.last_key + row * own.per_row - key;
       float most = highest[half];
@@ -259,7 +269,7 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
       }
     }
 #pragma unroll
-    for (int i = 0; i < kLatents / 16; ++i) {  // 16 latents at a time
+    for (int i = 0; i < kLatents / 16; ++i) {
       const std::uint32_t a[4] = {narrow(p[2 * i][0], p[2 * i][1]), narrow(p[2 * i][2], p[2 * i][3]),
                                   narrow(p[2 * i + 1][0], p[2 * i + 1][1]),
                                   narrow(p[2 * i + 1][2], p[2 * i + 1][3])};
@@ -306,7 +316,7 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
   }
 }
 
-/// Blocks are (elements of the latent, head, slice from first_slice on); a thread has one element.
+/// Merges the splits. Grid: elements of the latent, head, slice - first_slice; one element per thread.
 __global__ void __launch_bounds__(kLatentCombineThreads)
     combine_latents(LatentShape shape, Batch batch, LatentPass<Bf16> pass, LatentPartial partial,
                     float scale) {
@@ -336,7 +346,6 @@ int latent_splits(int longest) {
   return (longest + kDecodeSplit - 1) / kDecodeSplit;
 }
 
-/// Bytes of the partial results of one row.
 std::size_t latent_row_bytes(const LatentShape& shape, int longest) {
   return static_cast<std::size_t>(shape.heads) * latent_splits(longest) *
          (static_cast<std::size_t>(shape.rank) * sizeof(float) + sizeof(float2));
@@ -418,17 +427,17 @@ void latent_attention(const LatentShape& shape, const Batch& batch, const Latent
 
 namespace {
 
-// Rows of f32.
+// -- f32 rows
 
-constexpr int kPreciseHeads = 4;   // of a block
-constexpr int kLatentsOfLane = 2;  // eights of a latent
+constexpr int kPreciseHeads = 4;   // per block
+constexpr int kLatentsOfLane = 2;  // groups of eight elements of a latent
 static_assert(kMostLatent == 32 * 8 * kLatentsOfLane, "a lane's columns of the sum are in its registers");
 
-/// Blocks are (row, the last first: it has the most keys; some heads).
+/// Grid: rows, last first because it has the most keys; groups of heads.
 template <KvType kKv>
 __global__ void __launch_bounds__(kPreciseThreads)
     attend_latent_rows(LatentShape shape, Batch batch, LatentPass<float> pass, int compared) {
-  using Kept = KvRow<kKv, 8>;  // of which eights are read
+  using Kept = KvRow<kKv, 8>;  // read in groups of eight
   __shared__ PreciseShared<static_cast<int>(kMostLatent)> shared;
   __shared__ __align__(16) float queries[kPreciseHeads * static_cast<int>(kMostStored)];
   const int row = batch.rows - 1 - static_cast<int>(blockIdx.x);

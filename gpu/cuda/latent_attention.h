@@ -1,13 +1,12 @@
 #pragma once
-// Multi-head latent attention over paged latents: queries, as latents are compared with them, against the rows of a page,
-// of which the weighted sum is taken. models/parts/mla.h is what it is of, gpu/kernels.h (rms_norm, rope, attention
-// with one key/value head for all heads) the specification; inside, products are of bf16 with f32 sums; of rows of
-// f32 all of it is in f32. The heads' matrices before and behind it are gpu/cuda/small_products.h.
+// Multi-head latent attention (MLA) over a paged cache of latents: RoPE, norm and storage of new latents, and
+// attention in which all heads share the cached rows as one KV head. models/layers/mla_spec.h defines the
+// layer, gpu/kernels.h (rms_norm, rope, attention) is the specification. bf16 rows use bf16 MMA with f32
+// accumulators; f32 rows are f32 throughout. The per-head projections around it are in
+// gpu/cuda/small_products.h.
 //
-// Exactness: as gpu/cuda/batch.h. Keys are taken in steps of 32 anchored at position 0, ascending; a decoded row's in
-// splits of kDecodeSplit positions, combined in ascending order. Of rows of f32 one order serves prefilled and decoded ones.
-//
-// Threading: launches into `stream`; no other state.
+// Bits: keys are visited in steps of 32 anchored at position 0, in ascending order; decode combines parts of
+// kDecodeSplit positions in ascending order. For f32 rows prefill and decode use one order.
 
 #include <cstddef>
 
@@ -19,45 +18,45 @@ namespace reprise::gpu::cuda {
 
 struct LatentShape {
   int heads = 0;
-  int plain_dim = 0;        // of a query
-  int turned_dim = 0;       // of a query behind it, and of a token behind its latent
-  int rank = 0;             // of a latent; even
-  int rope_pairs = 0;       // of the turned part; 0: it stays as it is
-  bool neighbours = false;  // pairs are elements 2 i and 2 i + 1, and their halves are put apart
-  float score_scale = 1;    // positive
-  float norm_offset = 0;    // of the latents' norm
+  int plain_dim = 0;        // of a query: part without RoPE
+  int turned_dim = 0;       // of a query after plain_dim, and of a token after its latent: part with RoPE
+  int rank = 0;             // elements of a latent; even
+  int rope_pairs = 0;       // 0: no RoPE
+  bool neighbours = false;  // RoPE pairs are elements 2 i and 2 i + 1; the result is stored de-interleaved
+  float score_scale = 1;    // positive: factor of q k
+  float norm_offset = 0;    // of the norm of latents
   float norm_eps = 1e-6F;
-  KvType kv = KvType::kBF16;  // of what is stored; or f32, for rows of f32 alone
-  std::size_t offset = 0;     // in a page: [kGrid, stored()]
+  KvType kv = KvType::kBF16;  // cache type; f32 only for f32 rows
+  std::size_t offset = 0;     // bytes in a page: [kGrid, stored()]
 
   int stored() const { return rank + turned_dim; }  // a multiple of 8
-  /// Of a query that latents are compared with, zeros behind stored().
+  /// Returns the elements of a query in latent space: stored(), padded with zeros to a multiple of 16.
   int compared() const { return (stored() + 15) / 16 * 16; }
 };
 
-/// Row: Bf16 or float, what rows of activations are of.
 template <class Row>
 struct LatentPass {
   const Row* queries;  // [rows] rows of `query_stride`: [heads, plain_dim + turned_dim]
   int query_stride;
-  const float* made;  // [rows] rows of `made_stride`: latent [rank] before its norm, turned part
+  const float* made;  // [rows] rows of `made_stride`: latent [rank] before its norm, then the RoPE part
   int made_stride;
   const float* norm;      // [rank]
   const float* rope_cos;  // [rows, rope_pairs]
   const float* rope_sin;
-  Row* compared;  // [rows, heads, compared()]: the first `rank` of each are there, the rest is made here
-  Row* out;       // [rows, heads, rank]: sums of latents
+  // [rows, heads, compared()]: the caller fills the first `rank` elements of each, the kernel the rest
+  Row* compared;
+  Row* out;              // [rows, heads, rank]: weighted sums of latents
   std::byte* workspace;  // latent_workspace() bytes, aligned to 256
 };
 
-/// For rows of that kind.
 template <class Row = Bf16>
 bool latent_supports(const LatentShape& shape);
-/// Enough for prefill and decode of so many rows in so many tiles, none longer than `longest` tokens.
+/// Returns the workspace bytes to prefill or decode `rows` rows in `tiles` tiles, for sequences of at most
+/// `longest` tokens.
 template <class Row = Bf16>
 std::size_t latent_workspace(const LatentShape& shape, int rows, int tiles, int longest);
 
-/// Of a batch with tiles, or of one whose slices have one row each.
+/// Requires: the batch has tiles, or every slice has one row.
 void latent_attention(const LatentShape& shape, const Batch& batch, const LatentPass<Bf16>& pass,
                       StreamHandle stream);
 void latent_attention(const LatentShape& shape, const Batch& batch, const LatentPass<float>& pass,

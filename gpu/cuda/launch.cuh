@@ -1,6 +1,6 @@
 #pragma once
-// What launches of kernels ask this thread's current GPU, how much shared memory a block may have, and kernels that begin
-// before the one in front of them has ended. Included by CUDA sources alone.
+// Launch helpers: attributes of the current GPU, the shared memory limit, and programmatic dependent launch
+// (PDL).
 
 #include <cuda_runtime.h>
 
@@ -27,16 +27,16 @@ inline int multiprocessor_count() {
   return gpu_attribute(cudaDevAttrMultiProcessorCount);
 }
 
-// Shared memory. GPUs differ: 99 KiB for compute capability 8.6, 8.9 and 12.0, 163 for 8.0, 227 for 9.0. Every kernel has a
-// form that does with kLeastShared; larger ones are chosen where most_shared() allows them. Forms of a kernel have the same
-// bits.
+// Shared memory per block is 99 KiB on compute capability 8.6, 8.9 and 12.0, 163 on 8.0, 227 on 9.0. Every
+// kernel has a variant that needs at most kLeastShared; larger variants, bitwise identical, are used where
+// most_shared() allows them.
 
 inline constexpr int kLeastShared = 99 * 1024;
 
-/// What REPRISE_GPU_SHARED_KB in the environment allows, in bytes: so kernels for small GPUs are tried on a large one. Throws
-/// std::invalid_argument where it makes no sense.
+/// Returns the limit set by REPRISE_GPU_SHARED_KB, in bytes, which lets a large GPU run the variants for
+/// small ones. Throws std::invalid_argument for a bad value.
 inline int wanted_shared() {
-  constexpr int kAny = 1 << 20;  // KiB: more than any GPU has
+  constexpr int kAny = 1 << 20;  // KiB: no limit
   const char* given = std::getenv("REPRISE_GPU_SHARED_KB");
   if (given == nullptr) return kAny * 1024;
   char* end = nullptr;
@@ -48,28 +48,30 @@ inline int wanted_shared() {
   return static_cast<int>(kilobytes) * 1024;
 }
 
-/// Bytes.
+/// Returns the max bytes of shared memory per block.
 inline int most_shared() {
   static const int wanted = wanted_shared();
   return std::min(gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin), wanted);
 }
 
-/// Must come before a launch with so many bytes.
+/// Must precede a launch with `bytes` of dynamic shared memory.
 template <class Kernel>
 void allow_shared(Kernel kernel, int bytes) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
         "shared memory of a kernel");
 }
 
-// Dependent launches. A kernel launched by launch_after() may start as soon as every block of the kernel in front has called
-// let_next_begin(). It reads what other kernels of the stream have written, and writes anything at all, only after
-// wait_for_earlier(), which returns when the kernel in front has ended and what it wrote can be seen. Before that it may
-// read what does not change (weights) and what a kernel before the one in front has left (the state of a sequence).
+// PDL. A kernel launched by launch_after() may start when every block of the previous kernel has called
+// let_next_begin(). wait_for_earlier() returns when the previous kernel has ended and its writes are visible.
+// Before it, a kernel writes nothing and reads only constant data (weights) and data written by kernels
+// before the previous one (the state of a sequence).
 //
-// Every block calls wait_for_earlier() first and let_next_begin() after it: so a kernel's end means that all before it
-// have ended, and the line above holds. Loads behind the wait are plain ones: not __ldg, no `const __restrict__`.
+// Every block calls wait_for_earlier() before let_next_begin(). So when a kernel ends, all kernels before it
+// have ended, which makes the second kind of read safe. Loads after the wait must be plain: no __ldg, no
+// `const __restrict__`.
 //
-// Below compute capability 9.0, or CUDA 12.3, a kernel begins when the one in front has ended, and both calls do nothing.
+// Below compute capability 9.0 or CUDA 12.3 a kernel starts when the previous one has ended, and both calls
+// do nothing.
 
 __device__ __forceinline__ void wait_for_earlier() {
 #if __CUDA_ARCH__ >= 900
@@ -82,17 +84,17 @@ __device__ __forceinline__ void let_next_begin() {
 #endif
 }
 
-/// Of this thread's GPU: 90 for 9.0.
+/// Returns 90 for compute capability 9.0.
 inline int compute_capability() {
   return 10 * gpu_attribute(cudaDevAttrComputeCapabilityMajor) +
          gpu_attribute(cudaDevAttrComputeCapabilityMinor);
 }
-/// Whether it has what such launches need, and blocks in clusters.
+/// Returns whether the GPU supports PDL and clusters.
 inline bool is_hopper_or_later() {
   return compute_capability() >= 90;
 }
 
-/// Whether kernels may begin early here: streams with such launches can be recorded from CUDA 12.3 on.
+/// Returns whether PDL is used: from CUDA 12.3 on, which can capture such launches in graphs.
 inline bool can_begin_early() {
   constexpr int kRecordable = 12030;
   int driver = 0;
@@ -104,7 +106,7 @@ struct LaunchShape {
   dim3 blocks;
   int threads;
   std::size_t shared_bytes = 0;
-  int cluster = 1;  // blocks, along x
+  int cluster = 1;  // blocks per cluster, along x
 };
 
 template <class... Parameters, class... Arguments>

@@ -1,7 +1,19 @@
-// The recurrence of Mamba-2: prompts in chunks of 64 tokens on the grid (tensor cores), what every chunk has by itself and
-// then the state chunk after chunk; other rows token after token (gpu/cuda/scan.cuh); and the gate and norm behind it.
+// The Mamba-2 recurrence (SSD), and the gated norm after it.
 //
-// In chunks B and C are rounded to bf16; what goes with them keeps 16 bits, sums are f32.
+// Computes: for prefill the chunked form over 64 tokens with the formulas below; else the sequential form in
+// f32 (gpu/cuda/scan.cuh). In the chunked form B and C are rounded to bf16, other MMA operands keep 16 bits
+// (two bf16), accumulators are f32.
+//
+// Chosen when: chunked for a batch with tiles, bf16 rows, state_size 16, 32, 64, 128 or 256, head_dim a
+// multiple of 16 up to 128.
+//
+// Mapping: prepare_ssd_chunks() computes what needs no state for all chunks in parallel, grid (groups, then
+// heads by warps; tile). scan_ssd_chunks() walks the chunks of a slice and carries the state, grid (strip of
+// 16 or 32 columns of a head, slice), 8 warps.
+//
+// Pipeline: scan_ssd_chunks() loads C of the next chunk while B is used and vice versa (cp.async).
+//
+// Bits: chunks are anchored to the grid, and columns are independent, so the strip width does not matter.
 
 #include "gpu/cuda/mamba2.h"
 
@@ -21,7 +33,7 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-/// dt of a token and head; `step` as it was projected. Written so that a NaN stays one.
+/// Returns dt of a token and head from the projected `step`. Written so that a NaN stays NaN.
 template <class Row>
 __device__ __forceinline__ float ssd_dt(const SsdPass<Row>& pass, float step, float dt_bias) {
   const float raw = softplus_of(fmaf(pass.dt_scale, step, dt_bias));
@@ -32,48 +44,47 @@ __device__ __forceinline__ float ssd_dt(const SsdPass<Row>& pass, float step, fl
 constexpr int kProductBlockBytes = 1024;  // two C fragments: 2 x 32 lanes with 16 bytes
 constexpr int kChunkProductBytes = kBlocks * kProductBlockBytes;
 
-/// Of a prefill, tile by tile. Rows beyond the end of a slice are zeros, and add nothing to `sums`.
+/// Prefill workspace, tile by tile. Rows past the end of a slice are zero and add nothing to `sums`.
 struct SsdSpace {
   SsdShape shape;
   int channels;
   int heads_of_group;
-  __nv_bfloat16* b;  // [tiles, groups, 64, state_size]: rounded
-  __nv_bfloat16* c;  // as b
-  std::byte*
-      products;  // [tiles, groups] of kChunkProductBytes: C B^T, the blocks of its lower triangle as C fragments
-  float* dt;     // [tiles, heads, 64]
-  float* sums;  // [tiles, heads, 64]: of -decay dt, from the chunk's start to the token, itself included
+  __nv_bfloat16* b;  // [tiles, groups, 64, state_size]
+  __nv_bfloat16* c;  // [tiles, groups, 64, state_size]
+  // [tiles, groups] of kChunkProductBytes: lower triangle of C B^T, blocks as C fragments
+  std::byte* products;
+  float* dt;    // [tiles, heads, 64]
+  float* sums;  // [tiles, heads, 64]: inclusive prefix sums of -decay dt in the chunk
 };
 
-// The part that carries the state, chunk after chunk of 64 tokens of a slice. With G the sums of -decay dt from the chunk's
-// start, S the f32 state of a head and X' = dt x of 64 rows, on a strip of the head's columns:
+// scan_ssd_chunks(). With G the prefix sums of -decay dt in the chunk, S the f32 state of a head and X' = dt
+// x of 64 rows, on a strip of the head's columns:
 //   M = lower part, with the diagonal, of (C B^T)_ij exp(G_i - G_j)
 //   O = e^G (C S) + skip x + M X';  S = e^{G_63} S + B^T (e^{G_63 - G} X')
-// S, X', e^{G_63 - G} X' and M are split in two bf16 each for the tensor cores, which sum in f32. What is masked is never
-// put through exp: above the diagonal it may overflow. Columns do not know of each other: their bits do not depend on how
-// many a block has.
+// S, X', e^{G_63 - G} X' and M are split into two bf16 each. Masked elements are never passed to exp, which
+// may overflow above the diagonal.
 //
-// Eight warps. Warp w has 16 rows (row_block) and half of the columns of X' and O, and rows 16 w ... of S, in registers
-// as C fragments; of 256 rows also rows 128 + 16 w ...
+// Warp w has 16 rows (row_block) and half of the columns of X' and O, and rows 16 w ... 16 w + 15 of S (with
+// state_size 256 also 128 rows later) as C fragments in registers.
 
 constexpr int kSsdScanThreads = 256;
 
-/// Shared memory, at most 99 KB of it. C and B of a chunk are used one after the other: each is filled for the next chunk
-/// while the other is used; where both have one place (kOnePlace), B comes while M X' is computed.
+/// Shared memory, at most 99 KB. C and B of a chunk are used in turn, and each is loaded for the next chunk
+/// while the other is used. If both share a buffer (kOnePlace), B is loaded during M X'.
 template <int kState, int kColumns>
 struct SsdMemory {
   static constexpr bool kOnePlace = kState > 128;
   static constexpr int kKeyRow = kPaddedKeyRow<kState>;
-  static constexpr int kRow = kColumns * 2 + 16;  // eight rows of 16 bytes hit every bank once
+  static constexpr int kRow = kColumns * 2 + 16;
   static constexpr int kC = 0;
   static constexpr int kB = kOnePlace ? kC : kC + 64 * kKeyRow;
-  // Two stages of the rest, that of an even and that of an odd chunk:
+  // Two stages of the rest, for even and odd chunks:
   static constexpr int kStages = kB + 64 * kKeyRow;
   static constexpr int kProducts = 0;
   static constexpr int kDt = kProducts + kChunkProductBytes;
   static constexpr int kSums = kDt + 64 * 4;
   static constexpr int kStage = kSums + 64 * 4;
-  // Split operands, the high rows before the low ones: S [state_size, columns], X' and e^{G_63 - G} X' [64, columns].
+  // Split operands, high rows before low rows: S [state_size, columns], X' and e^{G_63 - G} X' [64, columns].
   static constexpr int kS = kStages + 2 * kStage;
   static constexpr int kNew = kS + 2 * kState * kRow;
   static constexpr int kFaded = kNew + 128 * kRow;
@@ -81,36 +92,36 @@ struct SsdMemory {
   static_assert(kBytes + 1024 <= 99 * 1024);
 };
 
-/// Begins the copies of C or B [64, state_size] of a tile and group.
+/// Starts the copies of C or B [64, state_size] of a tile and group.
 template <int kState>
 __device__ inline void load_keys(const __nv_bfloat16* from, std::uint32_t to) {
-  constexpr int kPieces = kState / 8;  // 16 bytes each, in a row
+  constexpr int kPieces = kState / 8;
   for (int i = static_cast<int>(threadIdx.x); i < 64 * kPieces; i += kSsdScanThreads) {
     copy_chunk(to + i / kPieces * kPaddedKeyRow<kState> + i % kPieces * 16, from + i * 8);
   }
 }
 
-/// What a thread of a block knows of its strip of a head's columns, and what it does in a chunk.
+/// A thread's view of its block's strip, and the steps of a chunk.
 template <int kState, int kColumns>
 struct SsdStrip {
   using Memory = SsdMemory<kState, kColumns>;
   static constexpr int kRow = Memory::kRow;
-  static constexpr int kTiles = kColumns / 16;  // C fragments of a warp in its 16 rows
-  static constexpr int kStateBlocks = kState > 128 ? kState / 128 : 1;  // of 16 rows of S, of a warp
+  static constexpr int kTiles = kColumns / 16;
+  static constexpr int kStateBlocks = kState > 128 ? kState / 128 : 1;  // blocks of 16 rows of S per warp
   using State = float[kStateBlocks][kColumns / 8][4];
 
   const SsdSpace& space;
   const SsdPass<Bf16>& pass;
   BatchSlice slice;
   int head;
-  int first_column;  // of the strip, in the head
+  int first_column;
   std::byte* memory;
   std::uint32_t memory_at;
   int warp, lane;
-  int r, p;       // of a C fragment: rows r and r + 8, columns p and p + 1
-  int row_block;  // warps w and w + 4 share a scheduler and have 5 blocks of M
-  int row;        // 16 row_block + r
-  int column;     // in the strip
+  int r, p;       // in a C fragment: rows r and r + 8, columns p and p + 1
+  int row_block;  // warps w and w + 4 share a scheduler and together have 5 blocks of M
+  int row;
+  int column;
 
   __device__ SsdStrip(const SsdSpace& in_space, const SsdPass<Bf16>& in_pass, const BatchSlice& of,
                       std::byte* shared)
@@ -135,7 +146,7 @@ struct SsdStrip {
     return tile * space.shape.groups + head / space.heads_of_group;
   }
   __device__ bool has_state() const { return 16 * warp < kState; }
-  __device__ std::size_t state_at(int block) const {  // two columns 8 t further on, and 8 rows
+  __device__ std::size_t state_at(int block) const {  // fragment t: + 8 t columns; second half: + 8 rows
     return (static_cast<std::size_t>(head) * kState + 128 * block + 16 * warp + r) * space.shape.head_dim +
            first_column + p;
   }
@@ -159,7 +170,7 @@ struct SsdStrip {
     load_keys<kState>(space.b + group_at(tile) * 64 * kState, memory_at + Memory::kB);
   }
 
-  /// x of this thread's places in O, of chunk `chunk`.
+  /// Loads x for this thread's elements of O.
   __device__ void read_inputs(float2 (&x)[kTiles][2], int chunk) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -200,7 +211,7 @@ struct SsdStrip {
       *reinterpret_cast<float2*>(at + 8 * space.shape.head_dim) = {part[2], part[3]};
     }
   }
-  /// Into shared memory, split, for recall().
+  /// Stores the state, split, to shared memory for recall().
   __device__ void publish_state(const State& s) const {
     if (!has_state()) return;
 #pragma unroll
@@ -213,7 +224,6 @@ struct SsdStrip {
     }
   }
 
-  /// o = C S
   __device__ void recall(float (&o)[kTiles][4]) const {
     // Lanes of A: rows 0-15 of elements 0-7, then of elements 8-15.
     const std::uint32_t c_at =
@@ -227,7 +237,7 @@ struct SsdStrip {
       load_matrices(c, c_at + step * 32);
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
-        std::uint32_t b[4];  // high b0, high b1, low b0, low b1
+        std::uint32_t b[4];
         load_transposed(b, s_at + step * 16 * kRow + t * 16);
         multiply_add(o[t], c, b[0], b[1]);
         multiply_add(o[t], c, b[2], b[3]);
@@ -235,7 +245,7 @@ struct SsdStrip {
     }
   }
 
-  /// o = e^G o + skip x; X' and what is left of it at the chunk's end go to shared memory.
+  /// o = e^G o + skip x; stores X' and e^{G_63 - G} X' to shared memory.
   __device__ void take_inputs(float (&o)[kTiles][4], const float2 (&x)[kTiles][2], const std::byte* stage,
                               float skip) const {
     const auto* dts = reinterpret_cast<const float*>(stage + Memory::kDt);
@@ -243,8 +253,8 @@ struct SsdStrip {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int at = row + 8 * half;
-      const float decay = expf(sums[at]);            // since the chunk's start
-      const float fade = expf(sums[63] - sums[at]);  // until its end
+      const float decay = expf(sums[at]);            // decay since the chunk's start
+      const float fade = expf(sums[63] - sums[at]);  // decay to the chunk's end
       const float dt = dts[at];
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
@@ -271,7 +281,7 @@ struct SsdStrip {
       float values[4][2];
 #pragma unroll
       for (int side = 0; side < 2;
-           ++side) {  // of the block: a0 and a1 are its left C fragment, a2 and a3 its right
+           ++side) {  // a0 and a1 are the block's left C fragment, a2 and a3 its right one
         const float4 dot = *reinterpret_cast<const float4*>(products + c * kProductBlockBytes +
                                                             side * kProductBlockBytes / 2);
         const int j = 16 * c + 8 * side + p;
@@ -307,8 +317,8 @@ struct SsdStrip {
   /// S = e^{G_63} S + B^T (e^{G_63 - G} X')
   __device__ void renew(State& s, float whole) const {
     if (!has_state()) return;
-    // Lanes of B^T as A, transposed by the load: tokens 0-7 of elements 0-7, tokens 0-7 of elements 8-15, tokens 8-15
-    // of elements 0-7, tokens 8-15 of elements 8-15.
+    // Lanes of B^T as A, transposed by the load: tokens 0-7 of elements 0-7, tokens 0-7 of elements 8-15,
+    // tokens 8-15 of elements 0-7, tokens 8-15 of elements 8-15.
     const std::uint32_t b_at = memory_at + Memory::kB + ((lane & 7) + (lane >> 4) * 8) * Memory::kKeyRow +
                                (16 * warp + ((lane >> 3) & 1) * 8) * 2;
     const std::uint32_t faded_at = memory_at + Memory::kFaded + ((lane & 15) + (lane >> 4) * 64) * kRow;
@@ -322,7 +332,7 @@ struct SsdStrip {
         load_transposed(b, b_at + block * 256 + step * 16 * Memory::kKeyRow);
 #pragma unroll
         for (int t = 0; t < kColumns / 8; ++t) {
-          std::uint32_t faded[4];  // high b0, high b1, low b0, low b1
+          std::uint32_t faded[4];
           load_transposed(faded, faded_at + step * 16 * kRow + t * 16);
           multiply_add(s[block][t], b, faded[0], faded[1]);
           multiply_add(s[block][t], b, faded[2], faded[3]);
@@ -332,7 +342,7 @@ struct SsdStrip {
   }
 };
 
-/// Grid: head_dim / kColumns strips of a head times heads, slices.
+/// Grid: head_dim / kColumns strips per head, slices.
 template <int kState, int kColumns>
 __global__ void __launch_bounds__(kSsdScanThreads, 1)
     scan_ssd_chunks(SsdSpace space, Batch batch, SsdPass<Bf16> pass) {
@@ -361,12 +371,12 @@ __global__ void __launch_bounds__(kSsdScanThreads, 1)
     const std::byte* stage = ssd_memory + Memory::kStages + stage_offset;
     std::byte* const wanted = export_behind(pass.exports, tile);
     wait_for_copies<Memory::kOnePlace ? 0 : 1>();
-    __syncthreads();  // C, the stage and S are there
+    __syncthreads();  // C, the stage and S are ready
     float o[Strip::kTiles][4] = {};
     strip.recall(o);
     strip.take_inputs(o, x, stage, skip);
     wait_for_copies<0>();
-    __syncthreads();  // B and X' are there, and nobody reads C and S any more
+    __syncthreads();  // B and X' are ready, C and S have been read
     if (Memory::kOnePlace) {
       strip.load_b(tile);
     } else if (goes_on) {
@@ -378,11 +388,11 @@ __global__ void __launch_bounds__(kSsdScanThreads, 1)
     strip.write_outputs(o, chunk);
     if (Memory::kOnePlace) {
       wait_for_copies<0>();
-      __syncthreads();  // B is there
+      __syncthreads();  // B is ready
     }
     strip.renew(s, expf(reinterpret_cast<const float*>(stage + Memory::kSums)[63]));
     if (wanted != nullptr) strip.store_state(s, wanted);
-    __syncthreads();  // nobody reads B and X' any more
+    __syncthreads();  // B and X' have been read
     if (goes_on) {
       if (Memory::kOnePlace) {
         strip.load_c(tile + 1, Memory::kStage - stage_offset);
@@ -396,14 +406,14 @@ __global__ void __launch_bounds__(kSsdScanThreads, 1)
   strip.store_state(s, strip.slice.slot);
 }
 
-// The part that needs no state: what every chunk has by itself.
+// -- prepare_ssd_chunks()
 
 constexpr int kPrepareThreads = 128;
 constexpr int kPrepareWarps = kPrepareThreads / 32;
-constexpr int kFewStrips = 66;  // blocks of the scan: half of a large GPU's multiprocessors
+constexpr int kFewStrips = 66;  // blocks of the scan: half of an H200's SMs
 constexpr std::size_t kSpaceAlignment = 256;
 
-/// Rounds B and C of a group and takes their products, by a block with 2 * 64 padded rows of shared memory.
+/// Rounds B and C of a group and computes C B^T, in a block with 2 * 64 padded rows of shared memory.
 template <int kState>
 __device__ void prepare_group(const SsdSpace& space, const BatchSlice& slice, const BatchTile& tile,
                               std::size_t tile_index, int group, const float* mixed, std::byte* memory) {
@@ -453,7 +463,7 @@ __device__ void prepare_group(const SsdSpace& space, const BatchSlice& slice, co
   }
 }
 
-/// Steps and sums of a head, by a warp. A lane has two tokens.
+/// dt and prefix sums of a head, by a warp; two tokens per lane.
 __device__ inline void prepare_steps(const SsdSpace& space, const BatchSlice& slice, const BatchTile& tile,
                                      std::size_t tile_index, int head, const SsdPass<Bf16>& pass) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -481,7 +491,7 @@ __device__ inline void prepare_steps(const SsdSpace& space, const BatchSlice& sl
   *reinterpret_cast<float2*>(space.sums + at) = {(lane == 0 ? 0.0F : before) + rate * dt[0], sum};
 }
 
-/// Grid: groups, then heads by the kPrepareWarps; tiles.
+/// Grid: groups, then heads by kPrepareWarps; tiles.
 template <int kState>
 __global__ void __launch_bounds__(kPrepareThreads)
     prepare_ssd_chunks(SsdSpace space, Batch batch, SsdPass<Bf16> pass) {
@@ -502,11 +512,11 @@ std::size_t round_up(std::size_t bytes) {
   return (bytes + kSpaceAlignment - 1) / kSpaceAlignment * kSpaceAlignment;
 }
 
-/// How the workspace is divided.
+/// Sizes of the workspace's parts.
 struct SpaceBytes {
-  std::size_t keys;  // B; C has as many
+  std::size_t keys;  // B; C has the same
   std::size_t products;
-  std::size_t steps;  // dt; sums has as many
+  std::size_t steps;  // dt; sums has the same
 
   SpaceBytes(const SsdShape& shape, int tiles) {
     const std::size_t groups = static_cast<std::size_t>(tiles) * static_cast<std::size_t>(shape.groups);
@@ -555,7 +565,7 @@ void launch_ssd_chunks(const SsdSpace& space, const Batch& batch, const SsdPass<
   prepare<<<dim3(blocks, batch.tile_count), kPrepareThreads, kBytes, stream>>>(space, batch, pass);
   check_launch("prepare_ssd_chunks");
   if constexpr (kState <= 128) {
-    // Narrow strips have the same bits, and more blocks.
+    // Narrow strips have the same bits and give more blocks.
     const int wide_blocks = space.shape.head_dim / 32 * space.shape.heads * batch.slice_count;
     if (space.shape.head_dim % 32 == 0 && wide_blocks > kFewStrips) {
       launch_strips<kState, 32>(space, batch, pass, stream);
@@ -565,21 +575,19 @@ void launch_ssd_chunks(const SsdSpace& space, const Batch& batch, const SsdPass<
   launch_strips<kState, 16>(space, batch, pass, stream);
 }
 
-/// Whether there is a kernel in chunks for the shape: state_size 16, 32, 64, 128 or 256; head_dim a multiple of 16, at most
-/// 128.
+/// Returns whether the chunked form supports the shape.
 bool ssd_suits_chunks(const SsdShape& shape) {
   const int size = shape.state_size;
   return (size == 16 || size == 32 || size == 64 || size == 128 || size == 256) && shape.head_dim > 0 &&
          shape.head_dim % 16 == 0 && shape.head_dim <= 128 && shape.state_offset % 16 == 0;
 }
 
-/// Bytes for so many tiles.
 std::size_t ssd_chunks_workspace(const SsdShape& shape, int tiles) {
   const SpaceBytes bytes(shape, tiles);
   return 2 * bytes.keys + bytes.products + 2 * bytes.steps;
 }
 
-/// Of a batch with tiles.
+/// Requires: the batch has tiles.
 void ssd_in_chunks(const SsdShape& shape, const Batch& batch, const SsdPass<Bf16>& pass,
                    StreamHandle stream) {
   REPRISE_CHECK(ssd_suits_chunks(shape), "the chunked recurrence has no kernel for this shape");
@@ -598,7 +606,7 @@ void ssd_in_chunks(const SsdShape& shape, const Batch& batch, const SsdPass<Bf16
   }
 }
 
-/// A column is one of a head's matrix: an element of the head's x.
+/// Rule for gpu/cuda/scan.cuh. A column is an element of the head's x.
 template <class Row>
 struct SsdRule {
   int columns;  // heads * head_dim
@@ -630,7 +638,7 @@ struct SsdRule {
     float dt_bias;
     float decay;
     float skip;
-    int first_b;  // of the head's group, in a row of `mixed`
+    int first_b;  // first element of the group's B in a row of `mixed`
   };
   template <int kNumbers>
   __device__ void prepare(Fixed<kNumbers>& fixed, int column, int) const {
@@ -666,8 +674,8 @@ struct SsdRule {
 
 constexpr int kGateThreads = 256;
 
-/// Grid: groups, rows. The order of the sum of squares is fixed by `size`: each thread's elements upwards, then halves
-/// of a warp, then the warps in order.
+/// Grid: groups, rows. Squares are summed in an order fixed by `size`: a thread's elements ascending, then a
+/// butterfly in each warp, then the warps in order.
 template <class Row>
 __global__ void __launch_bounds__(kGateThreads) gate_groups(int groups, int size, SsdGatePass<Row> pass) {
   const auto first = static_cast<std::size_t>(blockIdx.x) * size;
@@ -731,7 +739,7 @@ bool ssd_supports(const SsdShape& shape) {
 }
 
 std::size_t ssd_workspace(const SsdShape& shape, int /*rows*/, int tiles) {
-  return ssd_suits_chunks(shape) ? ssd_chunks_workspace(shape, tiles) : 0;  // a decode needs none
+  return ssd_suits_chunks(shape) ? ssd_chunks_workspace(shape, tiles) : 0;  // decode needs none
 }
 
 void ssd(const SsdShape& shape, const Batch& batch, const SsdPass<Bf16>& pass, StreamHandle stream) {

@@ -1,11 +1,10 @@
 #pragma once
-// The recurrence of Mamba-2 over the rows of a batch, and the gate and norm behind it. The specification is gpu/kernels.h.
+// The Mamba-2 recurrence (SSD) over the rows of a batch, and the gated norm after it. gpu/kernels.h is the
+// specification.
 //
-// Prefill takes the recurrence in chunks of 64 tokens on the grid where the shape allows;
-// decode, other shapes, and rows of f32 take it token after token in f32 (gpu/cuda/scan.cuh). The bits of the two differ;
-// which one it is depends on the shape, on the element of rows and on whether the batch has tiles, on nothing else.
-//
-// Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
+// Prefill uses the chunked form, 64 tokens per chunk on the grid, if the shape allows it. Decode, other
+// shapes and f32 rows use the sequential form in f32 (gpu/cuda/scan.cuh). The bits of the two differ; the
+// choice depends only on the shape, on the element type and on whether the batch has tiles.
 
 #include <cstddef>
 
@@ -17,37 +16,36 @@ namespace reprise::gpu::cuda {
 struct SsdShape {
   int heads = 0;
   int head_dim = 0;
-  int groups = 0;  // divides heads; those of a group stand together and share B and C
+  int groups = 0;  // divides heads; consecutive heads form a group and share B and C
   int state_size = 0;
-  std::size_t state_offset = 0;  // in a slot: f32 [heads, state_size, head_dim]
+  std::size_t state_offset = 0;  // bytes in a slot: f32 [heads, state_size, head_dim]
 
   int inner() const { return heads * head_dim; }
   int channels() const { return inner() + 2 * groups * state_size; }
 };
 
-/// Row: the element of rows, Bf16 or float.
 template <class Row>
 struct SsdPass {
-  const float*
-      mixed;        // [rows, channels]: x [heads, head_dim], B [groups, state_size], C, after the convolution
-  const Row* step;  // [rows] rows of `step_stride`: dt [heads] as it was projected
+  // [rows, channels]: x [heads, head_dim], B [groups, state_size], C (same shape), after the convolution
+  const float* mixed;
+  const Row* step;  // [rows] rows of `step_stride`: projected dt [heads]
   int step_stride;
   const float* dt_bias;  // [heads]
   const float* decay;    // [heads]: exp(A_log)
   const float* skip;     // [heads]
   float dt_scale = 1;
   float dt_min = 0;
-  float dt_max = 0;                // may be infinite
+  float dt_max = 0;                // may be infinity
   float* out;                      // [rows, inner]
   std::byte* workspace = nullptr;  // ssd_workspace() bytes, aligned to 256
-  SlotExports exports{};           // of a prefill
+  SlotExports exports{};           // prefill only
 };
 
 bool ssd_supports(const SsdShape& shape);
-/// Enough for prefill and decode of so many rows in so many tiles.
+/// Returns the workspace bytes to prefill or decode `rows` rows in `tiles` tiles.
 std::size_t ssd_workspace(const SsdShape& shape, int rows, int tiles);
 
-/// The slots hold the state after the slices' rows then.
+/// Writes out and updates the state in the slots.
 void ssd(const SsdShape& shape, const Batch& batch, const SsdPass<Bf16>& pass, StreamHandle stream);
 void ssd(const SsdShape& shape, const Batch& batch, const SsdPass<float>& pass, StreamHandle stream);
 
@@ -63,14 +61,14 @@ struct SsdGatePass {
   const Row* z;    // [rows] rows of `z_stride`: [groups, size]
   int z_stride;
   float z_scale = 1;
-  const float* norm;  // [groups, size]; not used where the gate is alone
+  const float* norm;  // [groups, size]; unused for kGateAlone
   float norm_offset = 0;
   float norm_eps = 0;
   SsdGating gating;
   Row* out;  // [rows, groups, size]
 };
 
-/// Norms are over the `size` elements of a group.
+/// Gated norm after the recurrence; each norm covers the `size` elements of a group.
 void gate_ssd(int rows, int groups, int size, const SsdGatePass<Bf16>& pass, StreamHandle stream);
 void gate_ssd(int rows, int groups, int size, const SsdGatePass<float>& pass, StreamHandle stream);
 

@@ -1,6 +1,23 @@
-// Products of a prefill with the gate behind them. A tile of y is some rows by some outputs, half of them gates; a cluster is one
-// block, or two with tiles of neighbouring rows and the same outputs, of which one brings the gates' weights to both and the other
-// those of what they gate. Where there are more tiles than blocks find a place, they come one after another to blocks that stay.
+// Prefill GEMM with a gated epilogue (sm_90).
+//
+// Computes: y bf16 = act(factor * gate) * up, where gate | up = x W^T, bf16 x and W; bitwise as gate_rows()
+// of the rounded GEMM.
+//
+// Chosen when: padded m <= 512, outputs a multiple of 16, columns a multiple of 8, at most 16 Mi weights
+// (larger ones are as fast with cuBLASLt), and PrefillGemm::admit() has found it bitwise identical to
+// cuBLASLt.
+//
+// Mapping: persistent clusters walk tiles, rows first. A tile is 128 rows by 128 rows of W (64 gates and
+// their 64 ups), or 64 by 64 if the large tiles would occupy less than half of the SMs. Two blocks of a
+// cluster have adjacent row tiles and the same outputs; one loads the gates' weights and the other the ups',
+// by TMA multicast to both.
+//
+// Pipeline: gpu/cuda/prefill_ring.cuh with 6 stages; a stage is released to both blocks of the cluster.
+// Weights of the first tile are loaded or prefetched into L2 before the PDL wait, unless a kernel of the
+// stream has written them.
+//
+// Bits: an output is one wgmma chain in ascending k, for every m and tile.
+
 #include "gpu/cuda/prefill_products.h"
 
 #include <algorithm>
@@ -19,7 +36,7 @@ namespace reprise::gpu::cuda {
 #ifdef REPRISE_WARPGROUPS
 namespace {
 
-/// kMostOfMultiprocessor: blocks for which one has room.
+/// kMostOfMultiprocessor: resident blocks per SM.
 template <int kWarpgroups, int kOutputsOfTile, int kStagesOfRing, int kMostOfMultiprocessor,
           int kRegistersOfThread>
 struct GatedTile {
@@ -32,25 +49,24 @@ struct GatedTile {
 using WideGated = GatedTile<2, 128, 6, 1, 112>;
 using SmallGated = GatedTile<1, 64, 6, 2, 80>;
 
-/// The product for kernels.
 struct GatedWork {
   int m;
-  int outputs;  // of a row of y
+  int outputs;  // columns of y
   int columns;
-  bool weights_stay;  // and can be read before the kernel in front has ended
-  int cluster;        // blocks
-  int row_clusters;   // clusters' worth of rows
-  int tiles;          // for each block of a cluster, those of all clusters together
+  bool weights_stay;  // not written by the stream: may be read before the PDL wait
+  int cluster;        // blocks of a cluster
+  int row_clusters;   // row tiles / cluster, rounded up
+  int tiles;          // tiles per cluster rank: row_clusters times the output tiles
 
   __device__ int stages() const { return (columns + kPanelColumns - 1) / kPanelColumns; }
 };
 
-/// The tiles of a block, one after another: rows first.
+/// Tiles of a block in order: cluster_index(), then steps of cluster_count(); rows vary fastest.
 template <class Tile>
 struct TileOrder {
   int row_clusters;
-  int count;  // of tiles for each block of a cluster
-  int size;   // of the cluster
+  int count;  // tiles per cluster rank
+  int size;   // blocks of the cluster
   int rank;
 
   __device__ explicit TileOrder(const GatedWork& work)
@@ -61,11 +77,12 @@ struct TileOrder {
   __device__ int output_of(int tile) const { return tile / row_clusters * Tile::kMade; }
 };
 
-/// What a block brings of the weights of a tile: gates' and others' where it is alone, else one of them for both blocks.
+/// Weight boxes that a block loads for a tile: gates and ups if it is alone, else one of them for both
+/// blocks.
 template <class Tile>
 struct WeightPieces {
-  static constexpr std::uint32_t kHalf = Tile::kMade * kStageRowBytes;  // of a stage's weights
-  int gates;                                                            // rows of the weights
+  static constexpr std::uint32_t kHalf = Tile::kMade * kStageRowBytes;  // bytes: half of a stage's weights
+  int gates;                                                            // first row of W
   int others;
   int rank;
   bool is_alone;
@@ -76,7 +93,7 @@ struct WeightPieces {
         rank(order.rank),
         is_alone(order.size == 1) {}
 
-  /// Those of 64 columns.
+  /// Loads the boxes of 64 columns.
   __device__ __forceinline__ void bring(const CUtensorMap& weights, int column, std::uint32_t to,
                                         Barrier& there) const {
     if (is_alone) {
@@ -93,8 +110,8 @@ struct WeightPieces {
   }
 };
 
-/// The weights of the block's first tile, but for those that bring_stages() begins with, as far as the cache that all blocks share.
-/// By one thread, before the kernel in front has ended.
+/// Prefetches into L2 those weights of the first tile that bring_stages() does not load before the PDL wait.
+/// Called by one thread.
 template <class Tile>
 __device__ __forceinline__ void ask_for_weights(const CUtensorMap& weights, const GatedWork& work,
                                                 const TileOrder<Tile>& order) {
@@ -105,13 +122,14 @@ __device__ __forceinline__ void ask_for_weights(const CUtensorMap& weights, cons
   }
 }
 
-/// By one thread, which all wait for: nothing is computed in its loop that could be before.
+/// The producer thread. Everything else waits for it, so its loop computes nothing that could be computed
+/// before.
 template <class Tile>
 __device__ __forceinline__ void bring_stages(typename Tile::Ring& ring, const CUtensorMap& x,
                                              const CUtensorMap& weights, const GatedWork& work,
                                              const TileOrder<Tile>& order) {
   using Ring = typename Tile::Ring;
-  int ahead = 0;  // stages whose weights are on their way
+  int ahead = 0;  // stages whose weights have been requested
   if (work.weights_stay && order.first() < order.count) {
     const WeightPieces<Tile> pieces(work, order, order.first());
     for (; ahead < min(Ring::kStages, work.stages()); ++ahead) {
@@ -139,19 +157,20 @@ __device__ __forceinline__ void bring_stages(typename Tile::Ring& ring, const CU
       at.advance();
     }
   }
-  // The block stays until the other no longer arrives at its barriers.
+  // Stay resident until the other block has made its last arrival at this block's barriers.
   for (int i = 0; i < Ring::kStages; ++i, at.advance()) {
     if (at.round > 0) ring.read[at.stage].wait(at.round - 1);
   }
 }
 
-/// Of four blocks of 8 outputs, of each of which a lane has a pair of bf16: lane t of a quad gets all of block t.
+/// Transposes within a quad: each lane has a pair of bf16 of each of four blocks of 8 outputs; lane t gets
+/// all of block t.
 __device__ __forceinline__ uint4 gather_block(const std::uint32_t (&pairs)[4]) {
   const bool odd = threadIdx.x % 2 != 0;
   const bool upper = threadIdx.x / 2 % 2 != 0;
   const std::uint32_t first = __shfl_xor_sync(~0U, odd ? pairs[0] : pairs[1], 1);
   const std::uint32_t second = __shfl_xor_sync(~0U, odd ? pairs[2] : pairs[3], 1);
-  // Blocks odd and 2 + odd, each with the pairs of this lane and its neighbour.
+  // Blocks `odd` and 2 + odd: the pairs of this lane and of its neighbor.
   const uint2 low = odd ? make_uint2(first, pairs[1]) : make_uint2(pairs[0], first);
   const uint2 high = odd ? make_uint2(second, pairs[3]) : make_uint2(pairs[2], second);
   const std::uint32_t third = __shfl_xor_sync(~0U, upper ? low.x : high.x, 2);
@@ -159,7 +178,8 @@ __device__ __forceinline__ uint4 gather_block(const std::uint32_t (&pairs)[4]) {
   return upper ? make_uint4(third, fourth, high.x, high.y) : make_uint4(low.x, low.y, third, fourth);
 }
 
-/// As gate_rows() has it. A lane has pairs of `row` and of the one 8 below; the first half of the blocks are gates.
+/// Epilogue, bitwise as gate_rows(). A lane has pairs of `row` and of row + 8; the first half of the blocks
+/// are gates.
 template <int kBlocks>
 __device__ __forceinline__ void put_gated(const GatedRows& to, const GatedWork& work, int row,
                                           int first_output, const float (&sums)[kBlocks][4]) {
@@ -245,7 +265,7 @@ void launch_gated(const Bf16* rows, const PrefillWeight& weight, int m, const Ga
                   StreamHandle stream) {
   constexpr int kBytes = kAlignedBytes<typename Tile::Ring>;
   const int row_tiles = tiles_of(m, Tile::kRows);
-  constexpr int kFewIdle = 9;  // of so many tiles, one too many for pairs is no loss
+  constexpr int kFewIdle = 9;  // from this many row tiles on, an idle block in the last pair costs little
   const int cluster = row_tiles % 2 == 0 || row_tiles >= kFewIdle ? 2 : 1;
   const int row_clusters = tiles_of(row_tiles, cluster);
   const int tiles = row_clusters * tiles_of(weight.outputs / 2, Tile::kMade);
@@ -270,7 +290,7 @@ void launch_gated(const Bf16* rows, const PrefillWeight& weight, int m, const Ga
 }  // namespace
 
 bool gated_prefill_suits(int outputs, int columns) {
-  constexpr std::size_t kMostElements = std::size_t{16} << 20;  // cuBLASLt has larger ones as fast or faster
+  constexpr std::size_t kMostElements = std::size_t{16} << 20;  // cuBLASLt is as fast or faster above
   return outputs % 16 == 0 && columns % 8 == 0 &&
          static_cast<std::size_t>(outputs) * static_cast<std::size_t>(columns) <= kMostElements &&
          has_warpgroups() && most_shared() >= kAlignedBytes<WideGated::Ring>;

@@ -1,5 +1,6 @@
-// PrefillGemm, on cuBLASLt but for products of which there are kernels of our own. There row-major [m, n] = x [m, k] W[n, k]^T is the column-major product W^T (k x n,
-// transposed) times x (k x m).
+// PrefillGemm: cuBLASLt, and the wgmma kernels of gpu/cuda/prefill_products.h. For cuBLASLt the row-major [m,
+// n] = x [m, k] W[n, k]^T is the column-major product of W^T (W is k x n) and x (k x m).
+
 #include <cublasLt.h>
 
 #include <array>
@@ -52,7 +53,7 @@ void prefer(Preference& preference, cublasLtMatmulPreferenceAttributes_t attribu
            "cublasLtMatmulPreferenceSetAttribute");
 }
 
-// One product: how it is described, and by which algorithm it is computed.
+// A cuBLASLt GEMM and its algorithm.
 struct Plan {
   Description operation;
   Layout weight;  // k x n
@@ -61,7 +62,7 @@ struct Plan {
   cublasLtMatmulAlgo_t algorithm{};
 };
 
-using Shape = std::tuple<int, int, GemmOutput>;  // outputs, columns
+using Shape = std::tuple<int, int, GemmOutput>;  // outputs, columns, output kind
 
 Shape shape_of(std::span<const DeviceWeight> parts, GemmOutput output) {
   int outputs = 0;
@@ -71,7 +72,7 @@ Shape shape_of(std::span<const DeviceWeight> parts, GemmOutput output) {
 bool is_rows(std::span<const DeviceWeight> parts) {
   return parts.size() == 1 && parts.front().format->is_rows_of_bf16;
 }
-/// Whether it is added up in two halves by a kernel of our own.
+/// Returns whether the split-K kernel computes it.
 bool is_halved(int outputs, int columns, GemmOutput output) {
   return output == GemmOutput::kAddF32 && halved_prefill_suits(outputs, columns);
 }
@@ -83,10 +84,11 @@ std::size_t elements(const DeviceWeight& weight) {
 
 struct PrefillGemm::State {
   cublasLtHandle_t handle = nullptr;
-  std::map<std::tuple<int, int, int, GemmOutput>, std::unique_ptr<Plan>> plans;  // outputs, columns, m
+  // key: outputs, columns, m, output kind
+  std::map<std::tuple<int, int, int, GemmOutput>, std::unique_ptr<Plan>> plans;
   std::map<Shape, bool> admitted;
-  std::map<Shape, bool> gated;  // of admitted ones: whether gates on the way have the bits of those behind
-  DeviceBytes expanded;         // weights that are no rows of bf16, one after another as they are needed
+  std::map<Shape, bool> gated;  // true: the fused gate is bitwise identical
+  DeviceBytes expanded;         // expanded weights that are not row-major bf16
 
   ~State() {
     if (handle != nullptr) cublasLtDestroy(handle);
@@ -135,7 +137,7 @@ struct PrefillGemm::State {
                              std::to_string(outputs) + " x " + std::to_string(columns));
   }
 
-  /// The whole weight as rows of bf16.
+  /// Returns the whole weight as row-major bf16.
   const void* rows_of(std::span<const DeviceWeight> parts, StreamHandle stream) {
     if (is_rows(parts)) return parts.front().data;
     auto* to = expanded.as<Bf16>();
@@ -145,7 +147,6 @@ struct PrefillGemm::State {
     }
     return expanded.data();
   }
-  /// The same for kernels of our own.
   PrefillWeight weight_of(std::span<const DeviceWeight> parts, StreamHandle stream) {
     const auto& [outputs, columns, kind] = shape_of(parts, GemmOutput::kBf16);
     return {.rows = static_cast<const Bf16*>(rows_of(parts, stream)),
@@ -158,7 +159,7 @@ struct PrefillGemm::State {
     std::size_t bytes = 0;
     for (const DeviceWeight& part : parts) bytes += elements(part) * sizeof(Bf16);
     if (bytes <= expanded.size()) return;
-    expanded = DeviceBytes();  // before more is taken
+    expanded = DeviceBytes();  // frees the old buffer first
     expanded = DeviceBytes(bytes);
   }
 
@@ -179,7 +180,7 @@ struct PrefillGemm::State {
         "cublasLtMatmul");
   }
 
-  /// Whether gates on the way of a product have the bits of those behind it, of m rows.
+  /// Returns whether the fused gate is bitwise identical to gate_rows() after the GEMM, for m rows.
   bool gates_agree(const Bf16* x, int m, std::span<const DeviceWeight> parts) {
     const auto& [outputs, columns, kind] = shape_of(parts, GemmOutput::kBf16);
     if (!gated_prefill_suits(outputs, columns)) return false;
@@ -244,7 +245,7 @@ bool PrefillGemm::admit(std::span<const DeviceWeight> parts, GemmOutput output, 
   const std::size_t element = output == GemmOutput::kBf16 ? 2 : 4;
   const std::size_t kept = kGrid * outputs * element;
   Stream stream;
-  // x of every magnitude that bf16 activations have; any pattern will do that is no constant.
+  // Pseudorandom x with magnitudes that bf16 activations have.
   std::vector<Bf16> pattern(static_cast<std::size_t>(largest) * columns);
   std::uint32_t bits = 12345;
   for (Bf16& value : pattern) {
@@ -280,7 +281,7 @@ std::string PrefillGemm::arithmetic() const {
       digest.add(static_cast<std::uint64_t>(number));
     }
     digest.add(static_cast<std::uint64_t>(is_halved(outputs, columns, output)));
-    // The smallest of the products that were tried: all have the same bits.
+    // The plan for the smallest m that admit() tried: all are bitwise identical.
     const auto plan = state_->plans.find({outputs, columns, kGrid, output});
     if (plan == state_->plans.end()) continue;
     digest.add(std::as_bytes(std::span(plan->second->algorithm.data)));

@@ -1,6 +1,20 @@
-// Products of a prefill with few outputs, in two halves of the columns. A tile of y is some rows by some outputs. Of few rows the
-// halves of a tile are the two blocks of a cluster: each adds up half of the tile's outputs, which the other writes into its shared
-// memory. Of many rows a block has one half after the other.
+// Split-K GEMM for prefill with few outputs (sm_90).
+//
+// Computes: y f32 += x W^T for bf16 x and W; each output is the sum of two partial sums, one per half of k.
+//
+// Chosen when: the GEMM adds to f32 (kAddF32), at most 1,024 outputs, outputs and columns multiples of 128.
+//
+// Mapping: for small m the two blocks of a cluster compute one half of k each, exchange partial sums through
+// distributed shared memory, and each adds half of the tile's outputs to y. Tiles are 64x64, 128x64 or
+// 128x128 (rows by outputs), the smallest with which the grid fits the GPU in one wave. For larger m one
+// block computes both halves of a 128x128 tile. A consumer warpgroup has 64 rows.
+//
+// Pipeline: gpu/cuda/prefill_ring.cuh with 5 to 10 stages. Weights of the first stages are loaded, and the
+// others prefetched into L2, before the PDL wait, unless a kernel of the stream has written them.
+//
+// Bits: independent of m and of the tile. A half is one wgmma chain in ascending k, and the addition of two
+// halves is commutative.
+
 #include "gpu/cuda/prefill_products.h"
 
 #include "base/check.h"
@@ -17,7 +31,7 @@ namespace reprise::gpu::cuda {
 #ifdef REPRISE_WARPGROUPS
 namespace {
 
-/// kBlocksOfTile: two, each with a half of the columns, or one.
+/// kBlocksOfTile: 2 (one half of k each) or 1.
 template <int kWarpgroups, int kOutputsOfTile, int kStagesOfRing, int kBlocksOfTile, int kRegistersOfThread>
 struct HalvesTile {
   using Ring = StageRing<kWarpgroups, kOutputsOfTile, kStagesOfRing>;
@@ -25,28 +39,27 @@ struct HalvesTile {
   static constexpr int kOutputs = Ring::kOutputs;
   static constexpr int kSpread = kBlocksOfTile;
   static constexpr int kRegisters = kRegistersOfThread;
-  static constexpr int kOwnBlocks = Ring::kBlocks / kSpread;  // of 8 outputs, that a block adds up
+  static constexpr int kOwnBlocks = Ring::kBlocks / kSpread;  // blocks of 8 outputs that this block adds to y
 
   struct Shared {
     Ring ring;
-    // What a thread of the other block has of the outputs that this one adds up.
+    // partial sums received from the other block
     float4 others[kSpread == 2 ? kOwnBlocks : 1][Ring::kGroups * kGroupThreads];
   };
 };
 
-/// The product for kernels.
 struct HalvesWork {
   int m;
   int outputs;
   int columns;
   int row_tiles;
-  bool weights_stay;  // and can be read before the kernel in front has ended
+  bool weights_stay;  // not written by the stream: may be read before the PDL wait
 };
 
-/// What a block has to do.
+/// A block's tile and range of k.
 template <class Tile>
 struct HalvesPlace {
-  int half;  // the one it has, or 0
+  int half;  // half of k; 0 if the block has both
   int row;
   int output;
   int first_column;
@@ -63,20 +76,21 @@ struct HalvesPlace {
   }
 };
 
-/// By one thread, which all wait for: nothing is computed in its loop that could be before.
+/// The producer thread. Everything else waits for it, so its loop computes nothing that could be computed
+/// before.
 template <class Tile>
 __device__ __forceinline__ void bring_stages(typename Tile::Ring& ring, const CUtensorMap& x,
                                              const CUtensorMap& weights, const HalvesWork& work,
                                              const HalvesPlace<Tile>& place) {
   using Ring = typename Tile::Ring;
-  int ahead = 0;  // stages whose weights are on their way
+  int ahead = 0;  // stages whose weights have been requested
   if (work.weights_stay) {
     for (; ahead < min(Ring::kStages, place.stages); ++ahead) {
       expect_bytes(ring.there[ahead], Ring::kStageBytes);
       copy_rectangle(weights, place.output, place.first_column + ahead * kPanelColumns,
                      ring.weights_of(ahead), ring.there[ahead]);
     }
-    // The rest as far as the cache that all blocks share.
+    // Prefetches the rest into L2.
     for (int i = place.row == 0 ? ahead : place.stages; i < place.stages; ++i) {
       ask_for_rectangle(weights, place.output, place.first_column + i * kPanelColumns);
     }
@@ -98,7 +112,8 @@ __device__ __forceinline__ void bring_stages(typename Tile::Ring& ring, const CU
   }
 }
 
-/// A lane's part of kBlocks blocks of 8 outputs of y: pairs of its row and of the one 8 below, as C fragments have them.
+/// A lane's elements of kBlocks blocks of 8 outputs of y, as in C fragments: pairs of row `row` and of row +
+/// 8.
 template <int kBlocks>
 class LaneOutputs {
  public:
@@ -107,7 +122,6 @@ class LaneOutputs {
                2 * (static_cast<int>(threadIdx.x) % 4)),
         below_(8 * static_cast<std::size_t>(work.outputs)),
         has_{row < work.m, row + 8 < work.m} {}
-  /// What is there, to be added to.
   __device__ __forceinline__ void read() {
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
@@ -132,12 +146,12 @@ class LaneOutputs {
   float4 old_[kBlocks];
 };
 
-/// Both halves of an output: it does not matter which is named first.
+/// Adds the two halves of k.
 __device__ __forceinline__ float4 sum_of(const float (&a)[4], const float4& b) {
   return make_float4(a[0] + b.x, a[1] + b.y, a[2] + b.z, a[3] + b.w);
 }
 
-/// The block has one half, and adds up its own part of the outputs.
+/// For a block with one half of k, which adds half of the tile's outputs to y.
 template <class Tile, class Reader>
 __device__ __forceinline__ void multiply_one_half(typename Tile::Shared& shared, Reader& reader,
                                                   const HalvesWork& work, const HalvesPlace<Tile>& place,
@@ -156,7 +170,7 @@ __device__ __forceinline__ void multiply_one_half(typename Tile::Shared& shared,
     float(&low)[4] = sums[i];
     float(&high)[4] = sums[Tile::kOwnBlocks + i];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {  // own ones into the first half of the registers
+    for (int j = 0; j < 4; ++j) {  // moves this block's outputs to the first half of the registers
       const float own = place.half == 0 ? low[j] : high[j];
       high[j] = place.half == 0 ? high[j] : low[j];
       low[j] = own;
@@ -169,7 +183,7 @@ __device__ __forceinline__ void multiply_one_half(typename Tile::Shared& shared,
   for (int i = 0; i < Tile::kOwnBlocks; ++i) outputs.add(i, sum_of(sums[i], shared.others[i][thread]));
 }
 
-/// The block has both.
+/// For a block with both halves of k.
 template <class Tile, class Reader>
 __device__ __forceinline__ void multiply_both_halves(Reader& reader, const HalvesWork& work,
                                                      const HalvesPlace<Tile>& place, float* y, int row) {
@@ -183,7 +197,8 @@ __device__ __forceinline__ void multiply_both_halves(Reader& reader, const Halve
   constexpr int kTogether = 4;
 #pragma unroll
   for (int block = 0; block < Tile::Ring::kBlocks; block += kTogether) {
-    asm volatile("" ::: "memory");  // not those of the next ones as well: there are no registers for them
+    // keeps the compiler from hoisting loads of later blocks: there are no registers for them
+    asm volatile("" ::: "memory");
     LaneOutputs<kTogether> outputs(y, work, row, place.output + 8 * block);
     outputs.read();
 #pragma unroll
@@ -264,7 +279,7 @@ using WholeHalves = HalvesTile<2, 128, 6, 1, 168>;
 }  // namespace
 
 bool halved_prefill_suits(int outputs, int columns) {
-  constexpr int kMostOutputs = 1024;  // cuBLASLt is faster where there are more
+  constexpr int kMostOutputs = 1024;  // cuBLASLt is faster above
   return outputs % WholeHalves::kOutputs == 0 && outputs <= kMostOutputs &&
          columns % (2 * kPanelColumns) == 0 && has_warpgroups() &&
          most_shared() >= kAlignedBytes<WholeHalves::Shared>;
@@ -273,7 +288,7 @@ bool halved_prefill_suits(int outputs, int columns) {
 void add_halved_prefill(const Bf16* x, int m, const PrefillWeight& weight, float* y, StreamHandle stream) {
   REPRISE_CHECK(m % kGrid == 0, "m is not a multiple of kGrid; pad the rows first");
   const int multiprocessors = multiprocessor_count();
-  // The smallest tiles of which all find a place at once.
+  // The smallest tile with which all blocks are resident at once.
   if (blocks_of<SmallHalves>(m, weight.outputs) <= multiprocessors) {
     launch_halves<SmallHalves>(x, weight, m, y, stream);
   } else if (blocks_of<TallHalves>(m, weight.outputs) <= multiprocessors) {

@@ -1,10 +1,8 @@
 #pragma once
-// What products of prefills by warpgroups (compute capability 9.0) have in common: stages of 64 columns of x and of the weights, in a
-// ring in shared memory. One thread brings them; each warpgroup but its own multiplies 64 rows and gives stages back. Included by
-// CUDA sources that are compiled for 9.0a alone.
-//
-// A stage comes from the cache that all blocks share in about a microsecond, in which a block multiplies several: rings are as deep
-// as there is memory for them.
+// Shared by the wgmma prefill GEMMs (sm_90a): TMA, cluster helpers and the stage pipeline. One producer
+// thread loads stages of 64 columns of x and W into shared memory by TMA; each consumer warpgroup multiplies
+// 64 rows and releases the stages. A stage takes about a microsecond to arrive from L2, in which a block
+// multiplies several stages, so a pipeline is as deep as shared memory allows.
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -18,18 +16,17 @@
 
 namespace reprise::gpu::cuda {
 
-// Copies of rectangles of a matrix into shared memory by the copy engine, and blocks of a cluster that share them, in names.
-// A rectangle is some rows of 64 bf16, and lands as a panel (gpu/cuda/warpgroup.cuh). What lies outside of the matrix is
-// zeros, and counts as bytes that have come.
+// -- TMA and clusters. A box is some rows of 64 bf16; it is stored as a panel (gpu/cuda/warpgroup.cuh).
+// Elements outside the matrix are zero but count as transferred bytes.
 
-/// A matrix bf16 [rows, columns] of which rectangles of box_rows rows are copied. Columns are a multiple of 8, box_rows at most 256.
-/// Throws std::runtime_error.
+/// Returns the tensor map of a bf16 matrix [rows, columns] for boxes of box_rows rows. Requires: columns are
+/// a multiple of 8, box_rows <= 256. Throws std::runtime_error.
 inline CUtensorMap map_of(const Bf16* matrix, int rows, int columns, int box_rows) {
   using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
                               const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
                               CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
   static const Encode encode = [] {
-    constexpr unsigned kSince = 12000;  // the driver's version that has it
+    constexpr unsigned kSince = 12000;  // driver version
     void* found = nullptr;
     cudaDriverEntryPointQueryResult result{};
     check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, kSince, cudaEnableDefault,
@@ -55,14 +52,14 @@ __device__ __forceinline__ void ask_for_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-/// What is copied with `barrier` comes to so many bytes: one arrival, which counts when they are there.
+/// Arrives once and makes the phase wait for `bytes` of TMA data.
 __device__ __forceinline__ void expect_bytes(Barrier& barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)),
                "r"(bytes)
                : "memory");
 }
 
-/// The rectangle at (row, column), in the background.
+/// Starts a TMA load of the box at (row, column).
 __device__ __forceinline__ void copy_rectangle(const CUtensorMap& map, int row, int column, std::uint32_t to,
                                                Barrier& barrier) {
   asm volatile(
@@ -71,7 +68,8 @@ __device__ __forceinline__ void copy_rectangle(const CUtensorMap& map, int row, 
       "l"(&map), "r"(column), "r"(row), "r"(shared_address(&barrier))
       : "memory");
 }
-/// The same into the blocks of the cluster that `blocks` has bits of, with the barrier of each.
+/// Multicast: loads into the blocks of the cluster whose bits are set in `blocks`, and signals the barrier of
+/// each.
 __device__ __forceinline__ void copy_rectangle_to(unsigned blocks, const CUtensorMap& map, int row,
                                                   int column, std::uint32_t to, Barrier& barrier) {
   asm volatile(
@@ -81,18 +79,18 @@ __device__ __forceinline__ void copy_rectangle_to(unsigned blocks, const CUtenso
       "l"(&map), "r"(column), "r"(row), "r"(shared_address(&barrier)), "h"(static_cast<std::uint16_t>(blocks))
       : "memory");
 }
-/// Into the cache that all blocks share.
+/// Prefetches the box into L2.
 __device__ __forceinline__ void ask_for_rectangle(const CUtensorMap& map, int row, int column) {
   asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(&map), "r"(column),
                "r"(row)
                : "memory");
 }
-/// What earlier kernels wrote is seen by copies from here on.
+/// Makes writes of earlier kernels visible to TMA.
 __device__ __forceinline__ void show_to_copies() {
   asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
-/// True in one lane of a warp, all of whose lanes call it: the compiler then knows that what follows is done once.
+/// Returns true in one lane of a full warp; the compiler then knows that the branch runs in a single thread.
 __device__ __forceinline__ bool is_chosen_lane() {
   std::uint32_t chosen;
   asm volatile(
@@ -108,7 +106,7 @@ __device__ __forceinline__ int rank_in_cluster() {
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
-/// Of the cluster among all.
+/// Index of this cluster in the grid.
 __device__ __forceinline__ int cluster_index() {
   int index;
   asm("mov.u32 %0, %%clusterid.x;" : "=r"(index));
@@ -119,18 +117,18 @@ __device__ __forceinline__ int cluster_count() {
   asm("mov.u32 %0, %%nclusterid.x;" : "=r"(count));
   return count;
 }
-/// Until all threads of the cluster have come here. Of what they wrote, barriers alone are seen (show_barriers()).
+/// Cluster barrier with relaxed ordering: it orders only barrier initializations (show_barriers()).
 __device__ __forceinline__ void wait_for_cluster() {
   asm volatile(
       "barrier.cluster.arrive.relaxed.aligned;"
       "barrier.cluster.wait.aligned;" ::
           : "memory");
 }
-/// Barriers that were made before are seen by copies, in all blocks of the cluster once it has been waited for.
+/// Makes mbarrier initializations visible to TMA and, after a cluster barrier, to all blocks of the cluster.
 __device__ __forceinline__ void show_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-/// Arrives at the barrier that stands where `barrier` does in block `rank` of the cluster.
+/// Arrives at the counterpart of `barrier` in block `rank` of the cluster.
 __device__ __forceinline__ void arrive_in(int rank, Barrier& barrier) {
   asm volatile(
       "{.reg .b32 there;"
@@ -140,19 +138,20 @@ __device__ __forceinline__ void arrive_in(int rank, Barrier& barrier) {
       : "memory");
 }
 
-// The ring.
+// -- the stage pipeline
 
-inline constexpr int kGroupThreads = 128;  // of a warpgroup
+inline constexpr int kGroupThreads = 128;
 inline constexpr int kStageRowBytes = 2 * kPanelColumns;
 
-/// Of a tile of y: 64 rows a warpgroup, by so many outputs.
+/// Stages for a tile of 64 * kWarpgroups rows by kOutputsOfTile outputs. `there` and `read` are the full and
+/// empty barriers.
 template <int kWarpgroups, int kOutputsOfTile, int kStagesOfRing>
 struct StageRing {
-  static constexpr int kGroups = kWarpgroups;  // that multiply
+  static constexpr int kGroups = kWarpgroups;  // consumer warpgroups
   static constexpr int kThreads = (kGroups + 1) * kGroupThreads;
   static constexpr int kRows = 64 * kGroups;
   static constexpr int kOutputs = kOutputsOfTile;
-  static constexpr int kBlocks = kOutputs / 8;  // of 8 outputs
+  static constexpr int kBlocks = kOutputs / 8;  // accumulator blocks of 8 outputs
   static constexpr int kStages = kStagesOfRing;
   static constexpr int kXBytes = kRows * kStageRowBytes;
   static constexpr int kStageBytes = kXBytes + kOutputs * kStageRowBytes;
@@ -161,7 +160,7 @@ struct StageRing {
   Barrier there[kStages];
   Barrier read[kStages];
 
-  /// By one thread. readers: blocks whose warpgroups give a stage back.
+  /// Called by one thread. readers: blocks whose warpgroups release a stage.
   __device__ void init(int readers) {
     for (int i = 0; i < kStages; ++i) {
       there[i].init(1);
@@ -175,7 +174,8 @@ struct StageRing {
   __device__ std::uint32_t weights_of(int stage) const { return x_of(stage) + kXBytes; }
 };
 
-/// A ring that begins where products want it, in `memory`, which has kAlignedBytes<Shared>.
+/// Places `Shared` at the next multiple of 1,024 bytes, as wgmma requires, in `memory` of
+/// kAlignedBytes<Shared> bytes.
 template <class Shared>
 constexpr int kAlignedBytes = static_cast<int>(sizeof(Shared)) + 1024;
 template <class Shared>
@@ -183,7 +183,7 @@ __device__ __forceinline__ Shared& aligned_in(unsigned char* memory) {
   return *reinterpret_cast<Shared*>(memory + (1024 - shared_address(memory) % 1024) % 1024);
 }
 
-/// A place in the ring, and how often the ring has been gone through.
+/// Current stage and the number of completed rounds.
 template <int kStages>
 struct RingPlace {
   int stage = 0;
@@ -196,15 +196,15 @@ struct RingPlace {
   }
 };
 
-/// A warpgroup that multiplies what comes through the ring. give_back(barrier): called by its warps for a stage that they no longer
-/// read.
+/// A consumer warpgroup. Each of its warps calls give_back(barrier) to release a stage.
 template <class Ring, class GiveBack>
 class RingReader {
  public:
   __device__ RingReader(Ring& ring, int group, const GiveBack& give_back)
       : ring_(ring), group_(group), give_back_(give_back) {}
 
-  /// sums = those of the next stages. They run on: nobody looks at them before finish() and settle().
+  /// sums = product over the next `stages` stages. The last wgmmas are still running on return: call finish()
+  /// and settle() before reading sums.
   __device__ __forceinline__ void multiply(int stages, float (&sums)[Ring::kBlocks][4]) {
     for (int step = 0; step < stages; ++step) {
       ring_.there[at_.stage].wait(at_.round);
@@ -218,7 +218,7 @@ class RingReader {
                                                step > 0 || i > 0);
       }
       end_products();
-      wait_for_products<1>();  // those of the stage before
+      wait_for_products<1>();  // the wgmmas of the previous stage
       if (before_ >= 0) give_back_(ring_.read[before_]);
       before_ = at_.stage;
       at_.advance();
@@ -235,7 +235,7 @@ class RingReader {
   int group_;
   GiveBack give_back_;
   RingPlace<Ring::kStages> at_;
-  int before_ = -1;  // a stage whose products may still run
+  int before_ = -1;  // stage whose wgmmas may still run
 };
 
 }  // namespace reprise::gpu::cuda

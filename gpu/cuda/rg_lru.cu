@@ -1,5 +1,6 @@
-// Decode has three launches: what a token does to h, for all tokens at once; h itself, a thread for each channel; the
+// RG-LRU. Decode has three launches: gates of all tokens in parallel; h, one thread per channel; the output
 // gate. Prefill is a rule of gpu/cuda/scan_tiles.cuh.
+
 #include "gpu/cuda/rg_lru.h"
 
 #include "base/check.h"
@@ -11,10 +12,10 @@ namespace reprise::gpu::cuda {
 namespace {
 
 constexpr int kLruThreads = 128;
-constexpr int kLruScanThreads = 32;  // few channels: they are to be on many multiprocessors
-constexpr int kTokensAhead = 8;      // whose numbers are read at once
+constexpr int kLruScanThreads = 32;  // small blocks, to spread few channels over many SMs
+constexpr int kTokensAhead = 8;      // loaded together
 
-/// What a token does: h = decay h + input.
+/// A token's update: h = decay h + input.
 struct LruToken {
   float decay;
   float input;
@@ -24,11 +25,11 @@ __device__ __forceinline__ LruToken weigh(float x, float input_gate, float recur
   const float input = x * sigmoid_of(input_gate);
   const float log_decay = rate * sigmoid_of(recurrence_gate);
   const float left = 1.0F - expf(log_decay + log_decay);
-  const float root = sqrtf(left < 0.0F ? 0.0F : left);  // a NaN stays one
+  const float root = sqrtf(left < 0.0F ? 0.0F : left);  // a NaN stays NaN
   return {.decay = begins ? 0.0F : expf(log_decay), .input = begins ? input : input * root};
 }
 
-/// Grid: channels, rows. The recurrence gate becomes what h is multiplied by, the input gate what is added then.
+/// Grid: channels, rows. Overwrites the recurrence gate with the decay and the input gate with the input.
 template <class Row>
 __global__ void __launch_bounds__(kLruThreads)
     weigh_tokens(RgLruShape shape, Batch batch, RgLruPass<Row> pass) {
@@ -44,7 +45,7 @@ __global__ void __launch_bounds__(kLruThreads)
   pass.recurrence_gate[at] = token.decay;
 }
 
-/// Grid: channels, slices. What is added becomes h.
+/// Grid: channels, slices. Overwrites the inputs with h.
 template <class Row>
 __global__ void __launch_bounds__(kLruScanThreads)
     sum_tokens(RgLruShape shape, Batch batch, RgLruPass<Row> pass) {
@@ -88,7 +89,8 @@ __global__ void __launch_bounds__(kLruThreads)
   store_row(pass.out[at], pass.input_gate[at] * gelu_of(branch));
 }
 
-/// Tile by tile: the total is the product of the decays. What a token does stays where its gates were.
+/// Rule for scan_tiles(): the total is the product of the decays. sum() stores a token's update in place of
+/// its gates.
 template <class Row>
 struct LruTiles {
   static constexpr int kNumbers = 1;
@@ -102,7 +104,7 @@ struct LruTiles {
   __device__ float* state(std::byte* slot) const { return reinterpret_cast<float*>(slot + state_offset); }
   __device__ std::size_t place(int column, int /*n*/) const { return static_cast<std::size_t>(column); }
   __device__ int column_of(std::size_t place) const { return static_cast<int>(place); }
-  __device__ float rate(std::size_t /*place*/) const { return 0.0F; }  // the totals say all
+  __device__ float rate(std::size_t /*place*/) const { return 0.0F; }  // the total is the decay
   __device__ float decay(float /*rate*/, float total) const { return total; }
 
   struct Shared {};

@@ -1,11 +1,10 @@
 #pragma once
-// The Real-Gated Linear Recurrent Unit over the rows of a batch, behind its gates (gpu/cuda/small_products.h), with the
-// branch that it is multiplied by. gpu/kernels.h (RgLru) and gpu/kernels.h (gate_gelu) are the specification.
+// The Real-Gated Linear Recurrent Unit over the rows of a batch, from after its gate projections
+// (gpu/cuda/small_products.h), and the product with the other branch. gpu/kernels.h (RgLru, gate_gelu) is the
+// specification.
 //
-// Prefill takes the tiles of a batch all at once (gpu/cuda/scan_tiles.cuh), decode one token at a time; their bits
-// differ.
-//
-// Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
+// Prefill scans the tiles of a batch in parallel (gpu/cuda/scan_tiles.cuh), decode one token at a time; their
+// bits differ.
 
 #include <cstddef>
 
@@ -16,27 +15,26 @@ namespace reprise::gpu::cuda {
 
 struct RgLruShape {
   int channels = 0;
-  std::size_t state_offset = 0;  // in a slot: h f32 [channels]
+  std::size_t state_offset = 0;  // bytes in a slot: h f32 [channels]
 };
 
-/// Row: the element of rows, Bf16 or float.
 template <class Row>
 struct RgLruPass {
   const float* x;          // [rows, channels]: after the convolution
-  float* input_gate;       // [rows, channels]: before their sigmoid; both are used up
+  float* input_gate;       // [rows, channels]: gate logits; both gates are overwritten
   float* recurrence_gate;  // [rows, channels]
-  const float* rate;       // [channels]: at most 0
-  const Row* branch;       // [rows] rows of `branch_stride`: before gelu
+  const float* rate;       // [channels], at most 0
+  const Row* branch;       // [rows] rows of `branch_stride`: before GELU
   int branch_stride;
-  Row* out;                        // [rows, channels]: h gelu(branch)
+  Row* out;                        // [rows, channels]: h GELU(branch)
   std::byte* workspace = nullptr;  // rg_lru_workspace() bytes, aligned to 4
-  SlotExports exports{};           // of a prefill
+  SlotExports exports{};           // prefill only
 };
 
-/// Enough for a batch of so many tiles: 2 * channels floats for each. None for decode.
+/// Returns the workspace bytes for `tiles` tiles: 2 * channels floats per tile. Decode needs none.
 std::size_t rg_lru_workspace(const RgLruShape& shape, int tiles);
 
-/// A batch with tiles is a prefill. The slots hold h after the slices' rows then.
+/// A batch with tiles is a prefill. Writes out and updates h in the slots.
 void rg_lru(const RgLruShape& shape, const Batch& batch, const RgLruPass<Bf16>& pass, StreamHandle stream);
 void rg_lru(const RgLruShape& shape, const Batch& batch, const RgLruPass<float>& pass, StreamHandle stream);
 

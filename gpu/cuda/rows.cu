@@ -1,3 +1,6 @@
+// Row-wise kernels (gpu/cuda/rows.h). Mapping: a block per row or per part of a row; bf16 RMSNorms of a
+// multiple of 128 elements have a warp per row. Bits: the order of every sum depends only on the row size.
+
 #include "gpu/cuda/rows.h"
 
 #include "base/check.h"
@@ -15,11 +18,11 @@ constexpr int kThreads = 256;
 constexpr int kNormWarps = 2;
 constexpr int kWarpNormThreads = 64;
 
-/// Of a block's threads: halves within a warp, then the warps in order.
+/// Sum over a block: a butterfly in each warp, then the warps in order.
 __device__ float sum_of_block(float sum) {
   for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0U, sum, step);
   __shared__ float of_warp[kThreads / 32];
-  __syncthreads();  // a sum before this one has been read
+  __syncthreads();  // the previous sum has been read
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
   __syncthreads();
   float total = 0;
@@ -27,9 +30,9 @@ __device__ float sum_of_block(float sum) {
   return total;
 }
 
-/// What a norm makes of an element: (x - mean) * scale, and the weights.
+/// A row's norm: (x - mean) * scale, then the weights.
 struct NormOfRow {
-  float mean;  // 0 where the norm is not centred
+  float mean;  // 0 for RMSNorm
   float scale;
 
   __device__ float of(float x, const RowNorm& norm, int i) const {
@@ -38,7 +41,8 @@ struct NormOfRow {
   }
 };
 
-/// By a block. The order of the sums is fixed by `size`: each thread's elements upwards, then as sum_of_block() says.
+/// Called by a block. The order of the sums is fixed by `size`: each thread's elements ascending, then
+/// sum_of_block().
 __device__ NormOfRow norm_of_row(const float* x, int size, const RowNorm& norm) {
   float mean = 0;
   if (norm.bias != nullptr) {
@@ -55,17 +59,17 @@ __device__ NormOfRow norm_of_row(const float* x, int size, const RowNorm& norm) 
   return {.mean = mean, .scale = 1.0F / sqrtf(total / static_cast<float>(size) + norm.eps)};
 }
 
-/// A warp has a row of a multiple of 128 elements; the norm is not centred. A lane adds up its fours from left to right, then
-/// the lanes' sums are halved. kMostFours: that a lane keeps in registers; 1: it reads its row twice.
+/// RMSNorm with a warp per row, size a multiple of 128. A lane adds its float4 from left to right, then a
+/// butterfly over the warp. kMostFours: float4 that a lane keeps in registers; 1: the row is read twice.
 template <int kMostFours>
 __global__ void __launch_bounds__(kWarpNormThreads)
     rms_norm_by_warps(const float* x, const std::int32_t* picked, int rows, int size, RowNorm norm,
                       float factor, Bf16* y) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int fours = size / 128;  // of a lane
+  const int fours = size / 128;  // per lane
   const auto* weights = reinterpret_cast<const float4*>(norm.weight);
   float4 weight[kMostFours];
-  // Nobody changes weights: they are on their way while the kernel in front ends.
+  // Weights are constant, so they are loaded before the PDL wait.
   if constexpr (kMostFours > 1) {
 #pragma unroll
     for (int i = 0; i < kMostFours; ++i) {
@@ -132,7 +136,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// A warp has a row, four lanes a chain of it.
+/// A warp per row, four lanes per chain (gpu/cuda/decode_product.cuh).
 __global__ void __launch_bounds__(kNormWarps * 32)
     norm_rows_by_chains(const float* x, int rows, int size, RowNorm norm, float factor, Bf16* y) {
   wait_for_earlier();
@@ -165,7 +169,7 @@ __global__ void split_elements(const float* x, size_t count, Bf16* high, Bf16* l
   const float value = x[i];
   const Bf16 first = narrow(value);
   high[i] = first;
-  // Of what is no number, or is none in bf16, the first term has it all.
+  // NaN, infinity and values beyond bf16 go to the first term only.
   low[i] = isfinite(widen(first)) ? narrow(value - widen(first)) : Bf16{0};
 }
 
@@ -189,7 +193,7 @@ __global__ void __launch_bounds__(kThreads) norm_each_row(float* x, int size, Ro
   for (int i = threadIdx.x; i < size; i += kThreads) row[i] = made.of(row[i], norm, i);
 }
 
-/// Blocks are (row, columns).
+/// Grid: rows, columns.
 __global__ void gate_wide_row(const float* x, int size, GateFunction act, float factor, float* y) {
   const size_t row = blockIdx.x;
   const int i = blockIdx.y * kThreads + threadIdx.x;
@@ -221,7 +225,7 @@ __global__ void gate_each_row(const Bf16* x, int size, float factor, Bf16* y) {
 }
 
 __device__ float squared_above_zero(float x) {
-  return x < 0.0F ? 0.0F : x * x;  // a NaN stays one
+  return x < 0.0F ? 0.0F : x * x;  // a NaN stays NaN
 }
 
 __global__ void square_each_wide_row(float* x, int size) {
@@ -240,7 +244,7 @@ __global__ void square_each_row(Bf16* x, int size) {
   *place = values;
 }
 
-/// Blocks are (columns, row).
+/// Grid: columns, rows.
 __global__ void __launch_bounds__(kThreads)
     order_each_row(const Bf16* x, int size, const std::int32_t* order, Bf16* y) {
   const int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
@@ -251,12 +255,12 @@ __global__ void __launch_bounds__(kThreads)
   if (i < size) y[first + i] = x[first + from];
 }
 
-/// Blocks: a row each.
+/// Grid: rows.
 __global__ void __launch_bounds__(kThreads)
     pick_each_row(UnscaledRows from, const std::int32_t* picked, int size, UnscaledRows to) {
   wait_for_earlier();
   let_next_begin();
-  const size_t source = (size_t)picked[blockIdx.x] * (size / 8);  // in eights
+  const size_t source = (size_t)picked[blockIdx.x] * (size / 8);  // index in groups of eight
   const size_t place = (size_t)blockIdx.x * (size / 8);
   for (int i = threadIdx.x; i < size / 8; i += kThreads) {
     reinterpret_cast<uint4*>(to.x)[place + i] = reinterpret_cast<const uint4*>(from.x)[source + i];
@@ -264,7 +268,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// For kernels whose threads have eight elements each of rows that are multiples of them.
+/// Launch grid with eight elements per thread, for rows that are a multiple of eight.
 struct EightsGrid {
   dim3 blocks;
   int threads;
@@ -293,8 +297,8 @@ __global__ void cap_rows(float* x, int size, float factor, float cap) {
 void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, const RowNorm& norm,
               float factor, Bf16* y, StreamHandle stream) {
   if (norm.bias == nullptr && size % 128 == 0) {
-    constexpr int kRows = kWarpNormThreads / 32;  // of a block
-    constexpr int kFoursInRegisters = 8;          // of a lane
+    constexpr int kRows = kWarpNormThreads / 32;  // per block
+    constexpr int kFoursInRegisters = 8;          // per lane
     const auto kernel =
         size <= kFoursInRegisters * 128 ? rms_norm_by_warps<kFoursInRegisters> : rms_norm_by_warps<1>;
     launch_after(kernel, {.blocks = dim3((rows + kRows - 1) / kRows), .threads = kWarpNormThreads}, stream, x,
@@ -367,7 +371,7 @@ void gate_rows(const float* x, int rows, int size, GateFunction act, float gate_
 
 void order_columns(const Bf16* x, int rows, int size, const std::int32_t* order, Bf16* y,
                    StreamHandle stream) {
-  constexpr int kMost = 32768;  // rows of a launch
+  constexpr int kMost = 32768;  // rows per launch
   REPRISE_CHECK(rows <= kMost, "more rows than one launch takes");
   launch_after(order_each_row, {.blocks = dim3((size + kThreads - 1) / kThreads, rows), .threads = kThreads},
                stream, x, size, order, y);

@@ -1,3 +1,9 @@
+// RWKV-7 kernels (gpu/cuda/rwkv.h).
+//
+// Computes: token shift, activations of the low-rank pairs, and WKV: gates (prepare_wkv_heads), the
+// recurrence by gpu/cuda/scan.cuh, and norm, bonus and gate (finish_wkv_heads). Mapping: a thread per
+// element, or a warp per head and row. Bits: prefill and decode use the same kernels.
+
 #include "gpu/cuda/rwkv.h"
 
 #include "gpu/cuda/activations.cuh"
@@ -7,7 +13,7 @@ namespace reprise::gpu::cuda {
 namespace {
 
 constexpr int kShiftThreads = 128;
-constexpr int kWkvWarps = 4;                    // of a block: a warp has a head of a row
+constexpr int kWkvWarps = 4;                    // per block: a warp has a head of a row
 constexpr float kSlowestDecay = -0.606530660F;  // -e^-0.5
 
 /// Grid: elements, rows.
@@ -28,7 +34,7 @@ __global__ void __launch_bounds__(kShiftThreads) shift_rows(Batch batch, TokenSh
   }
 }
 
-/// Grid: elements, slices and then tiles, of which those count that end where a state is wanted.
+/// Grid: elements, write points (state_place()).
 template <class Row>
 __global__ void __launch_bounds__(kShiftThreads) keep_last_row(Batch batch, TokenShiftPass<Row> pass) {
   const int i = static_cast<int>(blockIdx.x * kShiftThreads + threadIdx.x);
@@ -55,27 +61,27 @@ __global__ void __launch_bounds__(kShiftThreads)
   store_row(y[row * stride + i], value);
 }
 
-/// Over a warp, the same bits in all lanes.
+/// Sum over a warp; all lanes get the same bits.
 __device__ __forceinline__ float head_total(float x) {
   for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffU, x, step);
   return x;
 }
 
-/// Grid: heads of rows. The rate becomes what the recalled value is multiplied by: -key rate.
+/// Grid: heads of all rows. Overwrites rate with -key rate, the factor of the recalled value.
 template <class Row>
 __global__ void __launch_bounds__(32 * kWkvWarps)
     prepare_wkv_heads(WkvShape shape, int rows, WkvPass<Row> pass) {
   const int item = static_cast<int>(blockIdx.x) * kWkvWarps + static_cast<int>(threadIdx.x) / 32;
   if (item >= rows * shape.heads) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int of_head = item % shape.heads * shape.head_dim;  // in a vector of the weights
+  const int of_head = item % shape.heads * shape.head_dim;
   const auto first = static_cast<std::size_t>(item) * shape.head_dim;
   float squares = 0.0F;
   for (int i = lane; i < shape.head_dim; i += 32) {
     const float key = pass.k[first + i] * pass.key_scale[of_head + i];
     squares = fmaf(key, key, squares);
   }
-  const float unit = 1.0F / sqrtf(head_total(squares) + 1e-24F);  // a key of no length stays so
+  const float unit = 1.0F / sqrtf(head_total(squares) + 1e-24F);  // a zero key stays zero
   for (int i = lane; i < shape.head_dim; i += 32) {
     const std::size_t at = first + i;
     const float k = pass.k[at];
@@ -94,7 +100,7 @@ __global__ void __launch_bounds__(32 * kWkvWarps)
   }
 }
 
-/// A column is one of a head's matrix: an element of the head's v.
+/// Rule for gpu/cuda/scan.cuh. A column is an element of v.
 template <class Row>
 struct WkvColumns {
   int columns;  // heads * head_dim
@@ -117,7 +123,7 @@ struct WkvColumns {
 
   template <int kNumbers>
   struct Fixed {
-    int first;  // of the head, in a row
+    int first;  // first element of the head in a row
   };
   template <int kNumbers>
   __device__ void prepare(Fixed<kNumbers>& fixed, int column, int) const {
@@ -151,7 +157,7 @@ struct WkvColumns {
   }
 };
 
-/// Grid: heads of rows.
+/// Grid: heads of all rows.
 template <class Row>
 __global__ void __launch_bounds__(32 * kWkvWarps)
     finish_wkv_heads(WkvShape shape, int rows, WkvPass<Row> pass) {

@@ -1,10 +1,11 @@
-// How a block of threads chooses the token of one row.
+// Samples the token of one row with a block of threads.
 //
-// Candidates are the tokens with a weight above 0. Their order is found in three steps, each only as far as
-// it is needed: by buckets of the exponent, whose histogram tells in which bucket a sum passes a threshold;
-// where a bucket holds more than fit the sorting place, by the digits of the logit's bits; and by sorting.
+// Candidates are the tokens with a probability above 0 (unnormalized, the largest is 1). Their order is
+// determined only as far as needed: a histogram over buckets of the exponent shows in which bucket a running
+// sum passes a threshold; a bucket too large for the sort buffer is narrowed by digits of the logit's bits;
+// the rest is sorted.
 //
-// All threads of the block call each function together, unless it says otherwise.
+// All threads of the block must call each function together, unless it says otherwise.
 
 #include "gpu/cuda/sampling.h"
 
@@ -23,13 +24,13 @@ constexpr int kRowThreads = 1024;
 constexpr int kRowWarps = kRowThreads / 32;
 constexpr int kBuckets = 2048;
 constexpr int kDigits = 256;
-constexpr int kSorted = 2048;     // candidates that are sorted at once
-constexpr int kInFlight = 4;      // loads of four that a thread has under way
-constexpr float kUnit = 0x1p44f;  // of a weight of 1
-constexpr float kDeepest = -31;   // exponents below weigh less than 2^-44
+constexpr int kSorted = 2048;     // candidates that fit the sort buffer
+constexpr int kInFlight = 4;      // float4 loads in flight per thread
+constexpr float kUnit = 0x1p44f;  // integer value of probability 1
+constexpr float kDeepest = -31;   // smaller exponents give less than 2^-44
 constexpr unsigned kAll = 0xffffffff;
 
-/// Candidates, and what they weigh together.
+/// A number of candidates and their total probability.
 struct Part {
   std::uint64_t mass;
   std::uint32_t count;
@@ -49,22 +50,23 @@ struct RowShared {
   std::uint32_t count[kBuckets];
   unsigned long long digit_mass[kDigits];
   std::uint32_t digit_count[kDigits];
-  std::uint64_t sorted[kSorted];  // bits of the logit, the lowest first; then the token
+  std::uint64_t sorted[kSorted];  // rank bits of the logit, then the token
   std::uint32_t sorted_count;
   Part warp[kRowWarps];
   BestLogit warp_best[kRowWarps];
   Part total;
-  // What locate() found.
+  // Result of locate().
   int index;
   Part before;
   Part inside;
   std::int32_t token;
 };
 
-/// Calls use(logit, token) for every token, in ascending order within a thread. Need not be called together.
+/// Calls use(logit, token) for every token, ascending within a thread. Need not be called by all threads
+/// together.
 template <int kThreads = kRowThreads, class Use>
 __device__ void for_each_logit(const float* row, int vocab, Use use) {
-  // Before the first place that four can be read from, one thread each; then fours; then those that are left.
+  // Elements before the first 16-byte boundary, one per thread; then float4; then the rest.
   const int lead =
       min(vocab, static_cast<int>((16 - reinterpret_cast<std::uintptr_t>(row) % 16) % 16 / sizeof(float)));
   const int thread = static_cast<int>(threadIdx.x);
@@ -98,7 +100,7 @@ __device__ inline bool beats(const BestLogit& a, const BestLogit& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
 }
 
-/// Of a warp's lanes; all of them get it.
+/// Best of a warp's lanes; all of them get it.
 __device__ inline BestLogit best_of_warp(BestLogit best) {
   for (int distance = 16; distance > 0; distance /= 2) {
     const BestLogit other{__shfl_xor_sync(kAll, best.logit, distance),
@@ -111,7 +113,8 @@ __device__ inline BestLogit best_of_warp(BestLogit best) {
   return best;
 }
 
-/// By kThreads threads; `first` is the first logit's token. `of_warp` has room for kThreads / 32.
+/// Best of `count` logits by kThreads threads; `first` is the token of the first one. `of_warp` has kThreads
+/// / 32 elements.
 template <int kThreads>
 __device__ BestLogit best_of_logits(const float* logits, int count, int first, BestLogit* of_warp) {
   BestLogit best{-INFINITY, -1, 0};
@@ -124,7 +127,7 @@ __device__ BestLogit best_of_logits(const float* logits, int count, int first, B
   });
   const int lane = static_cast<int>(threadIdx.x) % 32;
   best = best_of_warp(best);
-  __syncthreads();  // the places may still be read
+  __syncthreads();  // the array may still be in use
   if (lane == 0) of_warp[threadIdx.x / 32] = best;
   __syncthreads();
   return best_of_warp(lane < kThreads / 32 ? of_warp[lane] : BestLogit{-INFINITY, -1, 0});
@@ -137,7 +140,8 @@ __device__ inline BestLogit best_of_row(const float* row, int vocab, RowShared& 
 __device__ inline void adjust(float* row, const LogitAdjustment* list, int count) {
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kRowThreads) {
     const std::int32_t token = list[i].token;
-    if (i > 0 && list[i - 1].token == token) continue;  // whoever has the first entry applies them all
+    // the thread with the first entry applies all of a token
+    if (i > 0 && list[i - 1].token == token) continue;
     float logit = row[token];
     for (int j = i; j < count && list[j].token == token; ++j) {
       logit = __fadd_rn(logit, list[j].bias);
@@ -149,7 +153,7 @@ __device__ inline void adjust(float* row, const LogitAdjustment* list, int count
   __syncthreads();
 }
 
-/// Tokens that the mask does not allow are never chosen.
+/// Sets the logits of forbidden tokens to -infinity.
 __device__ inline void apply_mask(float* row, int vocab, const std::uint32_t* mask) {
   for (int token = static_cast<int>(threadIdx.x); token < vocab; token += kRowThreads) {
     if ((mask[token / 32] >> (token % 32) & 1) == 0) row[token] = -INFINITY;
@@ -157,7 +161,7 @@ __device__ inline void apply_mask(float* row, int vocab, const std::uint32_t* ma
   __syncthreads();
 }
 
-/// What a logit weighs. models/sampling/softmax.cc is the specification, to the bit.
+/// Probability of a logit, bitwise as models/sampling/softmax.cc.
 struct Weights {
   float best;
   float scale;
@@ -186,7 +190,7 @@ struct Weights {
   }
 };
 
-/// Ascending with descending logits; equal ones have equal bits.
+/// Key in descending order of logits; equal logits have equal keys.
 __device__ inline std::uint32_t rank_bits(float logit) {
   const std::uint32_t bits = logit == 0 ? 0 : __float_as_uint(logit);
   return (bits >> 31) != 0 ? bits : ~(bits | 0x80000000);
@@ -196,8 +200,8 @@ __device__ inline float logit_of(std::uint32_t rank) {
   return __uint_as_float((rank >> 31) != 0 ? rank : ~rank & 0x7fffffff);
 }
 
-/// The first of the parts item(0) ... item(count - 1) at which the running count or mass reaches `wanted`,
-/// which is at least 1 and at most the whole: into shared.index, before and inside. The whole: shared.total.
+/// Finds the first of item(0) ... item(count - 1) at which the running count or mass reaches `wanted`, and
+/// sets shared.index, before, inside and total. Requires: 1 <= wanted <= total.
 template <int kEach, class Item>
 __device__ void locate(int count, bool by_count, std::uint64_t wanted, Item item, RowShared& shared) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -219,7 +223,7 @@ __device__ void locate(int count, bool by_count, std::uint64_t wanted, Item item
     return part;
   };
   const Part through = scan_warp(sum);
-  __syncthreads();  // the places may still be read
+  __syncthreads();  // the array may still be in use
   if (lane == 31) shared.warp[warp] = through;
   __syncthreads();
   if (warp == 0) {
@@ -245,18 +249,19 @@ __device__ void locate(int count, bool by_count, std::uint64_t wanted, Item item
   __syncthreads();
 }
 
-/// Finds places in the rank order of one row's candidates.
+/// Selection in the rank order of a row's candidates.
 class RowOrder {
  public:
   struct Found {
-    std::uint64_t mass;  // of all candidates up to this one
+    std::uint64_t mass;  // sum over all candidates up to and including this one
     std::int32_t token;
   };
 
   __device__ RowOrder(const float* row, int vocab, const Weights& weights, RowShared& shared)
       : row_(row), vocab_(vocab), weights_(weights), shared_(shared) {}
 
-  /// Fills the histogram. Returns what this thread's candidates weigh that weigh at least `min_p`.
+  /// Fills the histogram. Returns the mass of this thread's candidates with a probability of at least
+  /// `min_p`.
   __device__ std::uint64_t count(double min_p) {
     for (int i = static_cast<int>(threadIdx.x); i < kBuckets; i += kRowThreads) {
       shared_.mass[i] = 0;
@@ -283,14 +288,16 @@ class RowOrder {
     return shared_.total;
   }
 
-  /// The first candidate with which the running count or mass reaches `wanted`, which the whole does.
+  /// Returns the first candidate at which the running count or mass reaches `wanted`. Requires: wanted is at
+  /// most the total.
   __device__ Found find(bool by_count, std::uint64_t wanted) {
     locate_bucket(by_count, wanted);
     const int bucket = shared_.index;
     if (bucket < first_bucket_ || bucket > last_bucket_) {
       const Part before = shared_.before;
       const Part inside = shared_.inside;
-      if (before.count + inside.count <= kSorted) {  // all up to here: what follows will look there
+      // sorts everything up to here, because later searches are in this range
+      if (before.count + inside.count <= kSorted) {
         sort_buckets(0, bucket, Part{});
       } else if (inside.count <= kSorted) {
         sort_buckets(bucket, bucket, before);
@@ -334,7 +341,7 @@ class RowOrder {
     before_ = before;
   }
 
-  /// Into shared.sorted, in rank order. Their number must fit.
+  /// Sorts the source's candidates into shared.sorted; they must fit.
   template <class Source>
   __device__ void gather(Source source) {
     __syncthreads();
@@ -349,7 +356,7 @@ class RowOrder {
     int size = 2;
     while (size < count) size *= 2;
     for (int i = count + static_cast<int>(threadIdx.x); i < size; i += kRowThreads) shared_.sorted[i] = ~0ULL;
-    // Bitonic: thread i compares the i-th pair of each round.
+    // Bitonic sort: thread i compares the i-th pair of each round.
     for (int run = 2; run <= size; run *= 2) {
       for (int distance = run / 2; distance > 0; distance /= 2) {
         __syncthreads();
@@ -382,7 +389,7 @@ class RowOrder {
             static_cast<std::int32_t>(shared_.sorted[shared_.index])};
   }
 
-  /// Within a bucket that holds more than can be sorted: by digits, until what is left can be, or is equal.
+  /// Radix search in a bucket that does not fit the sort buffer, until the rest fits or is equal.
   __device__ Found find_in_crowd(int bucket, bool by_count, std::uint64_t wanted, Part before) {
     std::uint32_t prefix = 0;
     for (int shift = 24; shift >= 0; shift -= 8) {
@@ -413,7 +420,7 @@ class RowOrder {
             if (rank >> shift == prefix) use(rank, token);
           });
         });
-        first_bucket_ = 0;  // no whole bucket is there
+        first_bucket_ = 0;  // no complete bucket is sorted
         last_bucket_ = -1;
         before_ = before;
         return find_in_sorted(by_count, wanted);
@@ -422,10 +429,10 @@ class RowOrder {
     return find_equal(prefix, by_count, wanted, before);
   }
 
-  /// Among very many equal logits: the one of the right number, by ascending token.
+  /// Returns the candidate of the right ordinal among many equal logits, in ascending order of tokens.
   __device__ Found find_equal(std::uint32_t rank, bool by_count, std::uint64_t wanted, const Part& before) {
     const std::uint64_t units = units_of(rank);
-    const std::uint64_t number =  // from 1
+    const std::uint64_t number =  // ordinal, from 1
         by_count ? wanted - before.count : (wanted - before.mass + units - 1) / units;
     const int each = (vocab_ + kRowThreads - 1) / kRowThreads;
     const int begin = static_cast<int>(threadIdx.x) * each;
@@ -455,13 +462,13 @@ class RowOrder {
   const int vocab_;
   const Weights weights_;
   RowShared& shared_;
-  // The buckets that stand in shared.sorted, and what is before them.
+  // Buckets in shared.sorted, and what precedes them.
   int first_bucket_ = 0;
   int last_bucket_ = -1;
   Part before_{};
 };
 
-/// `best`: of the row as it came.
+/// `best`: maximum of the unmodified row.
 __device__ inline SampledToken sample_row(float* row, int vocab, BestLogit best, const SamplingRow& params,
                                           const LogitAdjustment* adjustments, const std::uint32_t* masks,
                                           RowShared& shared) {
@@ -500,15 +507,15 @@ __device__ inline SampledToken sample_row(float* row, int vocab, BestLogit best,
         shared);
     kept = min(kept, shared.total.mass);
   }
-  // The first token at which the running sum passes u times the whole.
+  // The first token at which the running sum exceeds u times the total.
   const std::uint64_t target = __umul64hi(params.u, kept);
   return {order.find(false, target + 1).token, health};
 }
 
-constexpr int kParts = 32;  // of a row: a warp joins them
+constexpr int kParts = 32;  // per row; one warp merges them
 constexpr int kPartThreads = 512;
 
-/// Blocks are (part, row): the best of each.
+/// Best logit of each part. Grid: parts, rows.
 __global__ void __launch_bounds__(kPartThreads)
     find_best(const float* logits, int vocab, int stride, BestLogit* best) {
   __shared__ BestLogit of_warp[kPartThreads / 32];
@@ -528,7 +535,7 @@ __global__ void __launch_bounds__(kRowThreads)
                   SampledToken* out) {
   __shared__ RowShared shared;
   const std::size_t row = blockIdx.x;
-  const SamplingRow own = params[row];  // the host wrote it before the launch
+  const SamplingRow own = params[row];  // written by the host before the launch
   wait_for_earlier();
   let_next_begin();
   const SampledToken result =

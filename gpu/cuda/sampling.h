@@ -1,16 +1,15 @@
 #pragma once
-// The next tokens of a batch, chosen on the GPU: steps 1 to 9 of models/sampling/sampler.h for every row.
+// Samples the next token of every row of a batch on the GPU: steps 1 to 9 of models/sampling/sampler.h.
 //
-// Weights have the bits of models/sampling/softmax.h. Their sums are integers: a weight w counts floor(w * 2^44), so
-// that the order of the additions does not matter, and a row's token depends on its logits and parameters
-// alone. Weights below 2^-44 of the best are left out; where the draw falls within about 1e-7 of the edge
-// between two tokens, the host's sampler, which adds doubles, may take the other one.
+// Bits: probabilities (unnormalized, the largest is 1) are bitwise those of models/sampling/softmax.h. They
+// are summed as integers, floor(p * 2^44), so the order of additions does not matter and a row's token
+// depends only on its logits and parameters. Those below 2^-44 are dropped. If the random number falls within
+// about 1e-7 of the edge between two tokens, the host's sampler, which sums doubles, may choose the other
+// one.
 //
-// Many blocks of threads look for a row's best, which is all that a greedy row needs. Then one works on it: it reads the
-// row once for a histogram of weights, and once more to sort the tokens that the filters or the draw end among. A row
-// of very many equal logits takes a few passes more.
-//
-// Threading: launches into `stream`; no other state.
+// Several blocks search for a row's maximum, which is all that a greedy row needs. Then one block reads the
+// row once for a histogram and once more to sort the tokens near the cut of the filters or of the draw. A row
+// with very many equal logits takes a few more passes.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,46 +19,47 @@
 namespace reprise::gpu::cuda {
 
 struct SamplingRow {
-  double temperature = 1;  // 0: greedy, whatever the rest says
-  double top_p = 1;        // 1: all
-  double min_p = 0;        // 0: all
-  std::uint64_t u = 0;     // fixed_uniform() of the step's noise
-  std::int32_t top_k = 0;  // 0: all
-  // Adjustments of this row, in the list of the batch.
+  double temperature = 1;  // 0: greedy, the other parameters are ignored
+  double top_p = 1;        // 1: off
+  double min_p = 0;        // 0: off
+  std::uint64_t u = 0;     // fixed_uniform() of the step's random number
+  std::int32_t top_k = 0;  // 0: off
+  // This row's range in the adjustments of the batch.
   std::int32_t first_adjustment = 0;
   std::int32_t adjustments = 0;
-  /// Words before this row's mask in the masks of the batch: bit t % 32 of word t / 32 allows token t. -1: all are allowed.
+  /// Index of this row's first word in the masks of the batch: bit t % 32 of word t / 32 allows token t. -1:
+  /// no mask.
   std::int32_t first_mask_word = -1;
 };
 
-/// What happens to one logit before all else, in this order. A token may come several times; its entries
-/// stand together then, and are applied one after another.
+/// Change of one logit before everything else, in the order of the fields. Several entries for a token must
+/// be consecutive and are applied in sequence.
 struct LogitAdjustment {
   std::int32_t token = 0;
   float bias = 0;      // added
-  float penalty = 1;   // divides a logit above 0, multiplies the others
-  float subtract = 0;  // presence and frequency
+  float penalty = 1;   // divides a positive logit, multiplies others
+  float subtract = 0;  // presence and frequency penalties
 };
 
 struct SampledToken {
   static constexpr std::uint32_t kNotFinite = 1;  // a logit was NaN or +infinity
   static constexpr std::uint32_t kUsable = 2;     // some logit was neither NaN nor -infinity
 
-  std::int32_t token = -1;   // -1: none is left to choose
-  std::uint32_t health = 0;  // of the logits as they came, before adjustments
+  std::int32_t token = -1;   // -1: no token is left
+  std::uint32_t health = 0;  // flags of the logits before adjustments
 };
 
-/// Of a number of [0, 1) that is a multiple of 2^-53 (models/sampling/noise.h).
+/// Converts a multiple of 2^-53 in [0, 1) (models/sampling/noise.h).
 inline std::uint64_t fixed_uniform(double u) {
   return static_cast<std::uint64_t>(u * 0x1p53) << 11;
 }
 
 inline constexpr int kMostVocab = 1 << 18;
 
-/// All pointers are memory that the GPU reaches. `logits`: f32 [rows] rows of `vocab`, `stride` apart;
-/// adjusted in place. `vocab` is at most kMostVocab. `adjustments` may be null where no row has any; their
-/// tokens are below `vocab`. `masks` may be null where no row has one; each has vocab / 32 words, rounded up. `workspace`
-/// has sampling_workspace() bytes. At most 65,535 rows.
+/// Requires: all pointers are memory that the GPU can access; vocab <= kMostVocab; at most 65,535 rows;
+/// tokens of adjustments are below `vocab`. `logits`, f32 [rows] rows of `vocab` elements, `stride` apart, is
+/// modified. `adjustments` and `masks` may be null if no row uses them; a mask has ceil(vocab / 32) words.
+/// `workspace` has sampling_workspace() bytes.
 void sample(float* logits, int rows, int vocab, int stride, const SamplingRow* params,
             const LogitAdjustment* adjustments, const std::uint32_t* masks, std::byte* workspace,
             SampledToken* out, StreamHandle stream);

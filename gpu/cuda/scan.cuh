@@ -1,23 +1,25 @@
 #pragma once
-// A recurrence over the rows of slices, token after token: one kernel for every rule, for prefill and decode alike, so
-// that its bits depend neither on where a slice begins nor on the phase. Included by CUDA sources alone. Some rules use it
-// for decode alone: gpu/cuda/scan_tiles.cuh.
+// Sequential scan: a recurrence over the rows of slices, token by token.
 //
-// The state of a sequence consists of columns of `size` numbers each, which know nothing of each other (a channel of
-// Mamba-1; a column of a head's matrix in Mamba-2 and RWKV-7). A warp has 8 columns, each with 4 lanes: lane 8 p + c
-// holds numbers p, p + 4, p + 8, ... of column c, in registers while it walks through the slice. Sums over a column
-// are taken lane by lane, ascending, then over the four (column_sum).
+// Bits: one kernel per rule serves prefill and decode, so they depend neither on where a slice begins nor on
+// the phase. Rules with a tiled form (gpu/cuda/scan_tiles.cuh) use this one where that form does not apply.
 //
-// A Rule is a plain struct that the kernel takes by value:
-//   int columns, size, state_stride     state_stride: floats between two numbers of a column
-//   float* state(std::byte* slot, int column) const           number 0 of a column
-//   struct Input                        what a column reads of a row by itself; read ahead by one row
+// Mapping: the state consists of independent columns of `size` elements (a channel of Mamba-1; a column of a
+// head's matrix in Mamba-2 and RWKV-7). A warp has 8 columns with 4 lanes each: lane 8 p + c holds elements
+// p, p + 4, p + 8, ... of column c in registers throughout the slice. Sums over a column are taken per lane
+// in ascending order, then over the four lanes (column_sum).
+//
+// A Rule is a plain struct passed by value:
+//   int columns, size, state_stride     state_stride: floats between elements of a column
+//   float* state(std::byte* slot, int column) const           element 0 of a column
+//   struct Input                        inputs of a column at a row; prefetched one row ahead
 //   Input read(int row, int column) const
-//   template <int kNumbers> struct Fixed                       what a lane keeps of the weights
+//   template <int kNumbers> struct Fixed                       a lane's weights
 //   template <int kNumbers> void prepare(Fixed<kNumbers>&, int column, int part) const
-//   template <int kNumbers> void step(const Fixed<kNumbers>&, const Input&, const ScanLane&, float (&s)[kNumbers]) const
-// step() must be run by whole warps, and writes where ScanLane::writes() says so. Numbers from `size` on are zeros and
-// must stay so.
+//   template <int kNumbers> void step(const Fixed<kNumbers>&, const Input&, const ScanLane&,
+//                                     float (&s)[kNumbers]) const
+// step() is called by whole warps and writes outputs only if ScanLane::writes(). Elements from `size` on are
+// and stay zero.
 
 #include "base/check.h"
 #include "gpu/cuda/batch.h"
@@ -29,15 +31,15 @@ namespace reprise::gpu::cuda {
 namespace {
 
 struct ScanLane {
-  int row;     // of the batch
-  int column;  // one that is there
-  int part;    // 0 to 3: which numbers of it
-  bool owns;   // false: beyond the last column; computes what another one does, and writes nothing
+  int row;     // in the batch
+  int column;  // an existing one
+  int part;    // 0 to 3
+  bool owns;   // false: past the last column; duplicates another column and writes nothing
 
   __device__ bool writes() const { return owns && part == 0; }
 };
 
-/// Over the four lanes of a column: the same bits in each.
+/// Sum over the four lanes of a column; all get the same bits.
 __device__ __forceinline__ float column_sum(float x) {
   x += __shfl_xor_sync(0xffffffffU, x, kScanColumns);
   x += __shfl_xor_sync(0xffffffffU, x, 2 * kScanColumns);
@@ -105,12 +107,12 @@ void scan(const Rule& rule, const Batch& batch, const SlotExports& exports, Stre
   check_launch(what);
 }
 
-// The delta rule, for rules whose columns are those of a head's matrix; and sums over the heads of rows, a warp for each.
+// -- the delta rule for rules whose columns are those of a head's matrix, and per-head sums
 
-constexpr int kHeadWarps = 4;  // of a block: a warp has a head of a row
+constexpr int kHeadWarps = 4;  // per block: a warp has a head of a row
 
-/// S = decay S;  S += k (beta (v - k^T S));  o = q^T S, of a column: o in all of its lanes. q and k: [size];
-/// decay_of(n): of number n.
+/// Delta rule for a column: S = decay S; S += k (beta (v - k^T S)); returns o = q^T S to all lanes of the
+/// column. q and k: [size]; decay_of(n): decay of element n.
 template <int kNumbers, class DecayOf>
 __device__ __forceinline__ float delta_step(const float* q, const float* k, const DecayOf& decay_of, int size,
                                             float v, float beta, int part, float (&s)[kNumbers]) {
@@ -135,7 +137,7 @@ __device__ __forceinline__ float delta_step(const float* q, const float* k, cons
   return column_sum(total);
 }
 
-/// sum(x^2) by a warp: each lane's elements are added upwards, then halves of the warp.
+/// sum(x^2) by a warp: each lane's elements ascending, then a butterfly.
 __device__ __forceinline__ float head_squares(const float* x, int size, int lane) {
   float squares = 0.0F;
   for (int i = lane; i < size; i += 32) squares = fmaf(x[i], x[i], squares);
@@ -151,7 +153,7 @@ __device__ __forceinline__ float norm_scale(const float* x, int size, float eps,
   return 1.0F / sqrtf(head_squares(x, size, lane) / static_cast<float>(size) + eps);
 }
 
-/// Of a launch with a warp for each head of each row.
+/// Returns the blocks of a launch with one warp per head and row.
 inline unsigned blocks_of_heads(int heads, int rows) {
   return static_cast<unsigned>((rows * heads + kHeadWarps - 1) / kHeadWarps);
 }

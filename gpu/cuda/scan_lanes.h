@@ -1,8 +1,6 @@
 #pragma once
-// Which thread of a sequential scan has which numbers of the state (gpu/cuda/scan.cuh), and which input a tap of a causal
-// convolution meets (gpu/cuda/causal_conv.h). The same for kernels and, in tests, for the host.
-//
-// Threading: pure functions.
+// Index maps shared by kernels and, in tests, the host: which thread of a sequential scan holds which state
+// elements (gpu/cuda/scan.cuh), and which input a tap of a causal convolution reads (gpu/cuda/causal_conv.h).
 
 #include "gpu/gpu_limits.h"
 
@@ -14,14 +12,14 @@
 
 namespace reprise::gpu::cuda {
 
-inline constexpr int kScanColumns = 8;  // of a warp
-inline constexpr int kScanParts = 4;    // lanes of a column
+inline constexpr int kScanColumns = 8;  // per warp
+inline constexpr int kScanParts = 4;    // lanes per column
 inline constexpr int kScanThreads = 128;
 inline constexpr int kScanColumnsOfBlock = kScanThreads / kScanParts;
 static_assert(kMostScanNumbers == 64 * kScanParts, "the largest kernel has 64 numbers a lane");
 
 struct ScanPlace {
-  int column;  // may be beyond the last
+  int column;  // may exceed the last column
   int part;
 };
 
@@ -31,7 +29,7 @@ REPRISE_ANYWHERE inline ScanPlace scan_place(int block, int thread) {
           lane / kScanColumns};
 }
 
-/// The i-th number that a lane holds.
+/// Returns the state row of the i-th element of a lane.
 REPRISE_ANYWHERE inline int scan_number(int part, int i) {
   return part + kScanParts * i;
 }
@@ -46,11 +44,11 @@ inline bool scan_supports(int size) {
 
 struct ConvSource {
   bool in_state;
-  int at;  // a row of the state, [taps - 1] with the last input last; or of the slice
+  int at;  // row of the state [taps - 1], oldest input first; or row of the slice
 };
 
-/// For tap `tap`, the last of which meets the token itself, at token `token` of a slice. With `token` the number of
-/// the slice's rows: what place `tap` of the state holds after it.
+/// Returns the input of `tap` at token `token` of a slice; the last tap reads the token itself. With `token`
+/// = rows of the slice it returns the source of state row `tap` after the slice.
 REPRISE_ANYWHERE inline ConvSource conv_source(int token, int tap, int taps) {
   const int at = token - (taps - 1) + tap;
   return at < 0 ? ConvSource{true, at + taps - 1} : ConvSource{false, at};

@@ -1,34 +1,35 @@
 #pragma once
-// A recurrence over the rows of a prefill, all tiles of 64 rows at once, for rules in which every number of the state has
-// a decay of its own: h = decay h + input. So what a tile does to a state is a decay and a sum too, known without it:
-//   sum_tiles    every tile by itself, from zeros: the state at its end, and the decay over all of its rows
-//   carry_tiles  slice by slice, tile after tile: h = the tile's decay h + its end; and what each tile begins with
-//   emit_tiles   every tile again, from what it begins with: the outputs
-// Included by CUDA sources alone. gpu/cuda/scan.cuh is the same token after token, for decode and for other rules.
+// Tiled scan for prefill: a diagonal recurrence h = decay h + input over all tiles of 64 rows in parallel.
+// The effect of a tile on the state is a decay and an addend, which do not depend on the state:
+//   sum_tiles    each tile from zero: its end state and its total decay
+//   carry_tiles  per slice, tile after tile: h = total decay * h + end state; stores each initial state
+//   emit_tiles   each tile again from its initial state: the outputs
 //
-// Exactness: the state behind a tile, be it whole or the part of one with which a slice ends, is always what
-// carry_tiles makes of it, never what emit_tiles comes to. So it has the same bits in a slice that goes on, in one that
-// ends there, and in an export.
+// Bits: the state after a tile, whole or partial, is always the one of carry_tiles, never that of emit_tiles.
+// So it is the same in a slice that continues, in one that ends there, and in an export. Decode uses other
+// kernels, whose bits differ.
 //
-// A thread has a column of the state, with all of its numbers in registers, through the rows of a tile. What its decays
-// over these rows come to is kept as one float a column, the total: a sum of exponents, or a product. So the workspace
-// is a state and a row of totals for each tile: 45 MB for 8,192 tokens of 5,120 channels with 16 numbers each.
+// Mapping: a thread has a column of the state, all elements in registers. The decays of a column over a tile
+// are summarized in one float, the total: a sum of exponents, or a product. The workspace is a state and a
+// row of totals per tile: 45 MB for 8,192 tokens of 5,120 channels with 16 elements.
 //
-// A Rule is a plain struct that the kernels take by value:
-//   static constexpr int kNumbers           of a column, at most; those that are not there are zeros and must stay so
+// A Rule is a plain struct passed by value:
+//   static constexpr int kNumbers           max elements of a column; missing ones are and stay zero
 //   static constexpr float kNoRows          the total over no rows
-//   int columns, size                       size: numbers of a column that are there
-//   std::size_t numbers                     of a state, with what fills it up
+//   int columns, size                       size: elements of a column
+//   std::size_t numbers                     elements of a state, with padding
 //   float* state(std::byte* slot) const     [numbers]
-//   std::size_t place(int column, int n) const                in a state
-//   int column_of(std::size_t place) const                    from `columns` on: it only fills up, and stays as it is
-//   float rate(std::size_t place) const, decay(float rate, float total) const       of one number, over rows
-//   struct Shared; void share(Shared&, int first_row, int rows) const       what all columns read; by all threads
-//   struct Column; Column column(int column) const            what a thread keeps of the weights
-//   struct Input; Input read(const TileToken&) const          of a token; may be asked again, and for nothing
-//   void sum(const Column&, const Shared&, const Input&, const TileToken&, float (&h)[kNumbers], float& total) const
+//   std::size_t place(int column, int n) const                index in a state
+//   int column_of(std::size_t place) const                    >= columns: padding
+//   float rate(std::size_t place) const, decay(float rate, float total) const       of one element, over rows
+//   struct Shared; void share(Shared&, int first_row, int rows) const       loads data of all columns
+//   struct Column; Column column(int column) const            a thread's weights
+//   struct Input; Input read(const TileToken&) const          of a token; may be repeated, or unused
+//   void sum(const Column&, const Shared&, const Input&, const TileToken&, float (&h)[kNumbers],
+//            float& total) const
 //   struct Again; Again read_again(const TileToken&) const    as read(), after sum() of the same token
 //   void emit(const Column&, const Shared&, const Again&, const TileToken&, float (&h)[kNumbers]) const
+// share() is called by all threads of a block.
 
 #include <cstddef>
 
@@ -41,30 +42,30 @@ namespace reprise::gpu::cuda {
 namespace {
 
 constexpr int kTileThreads = 128;   // columns of a block
-constexpr int kTileRowsAhead = 4;   // whose inputs are read at once
-constexpr int kCarryThreads = 128;  // numbers of a block
-constexpr int kCarryTiles = 8;      // whose ends are read at once
+constexpr int kTileRowsAhead = 4;   // loaded together
+constexpr int kCarryThreads = 128;  // elements of a block
+constexpr int kCarryTiles = 8;      // loaded together
 
-/// Blocks of a multiprocessor: as many as have room for their numbers in registers.
+/// Blocks per SM, as many as have registers for their elements.
 template <class Rule>
 constexpr int kTileBlocks = Rule::kNumbers <= 16 ? 7 : 4;
 
 struct TileToken {
-  int first_row;  // of its tile, in the batch
-  int row;        // in the tile
+  int first_row;  // first row of its tile in the batch
+  int row;        // row in the tile
   int column;
-  bool begins;  // a sequence
+  bool begins;  // first token of a sequence
 
-  /// The token's own in rows of `stride`. Within a tile 32 bits are enough, which is less to compute.
+  /// Returns the token's element in rows of `stride`. Offsets within a tile fit 32 bits, which is cheaper.
   template <class T>
   __device__ T* in(T* rows, int stride) const {
     return rows + static_cast<std::size_t>(first_row) * stride + (row * stride + column);
   }
 };
 
-/// The workspace.
+/// Workspace.
 struct TileStates {
-  float* states;  // [tiles, numbers]: the end of each tile from zeros; after carry_tiles, what it begins with
+  float* states;  // [tiles, numbers]: end state of each tile from zero; after carry_tiles its initial state
   float* totals;  // [tiles, columns]
 };
 
@@ -73,7 +74,7 @@ std::size_t tile_states_bytes(std::size_t numbers, int columns, int tiles) {
 }
 
 struct TileRows {
-  int first;  // row of the batch
+  int first;  // row in the batch
   int rows;   // 1 to 64
   bool begins;
 };
@@ -86,7 +87,7 @@ __device__ __forceinline__ TileRows rows_of_tile(const Batch& batch, std::size_t
           .begins = slice.stored == 0 && tile.first == 0};
 }
 
-/// The tile with which a slice begins.
+/// Returns the first tile of a slice.
 __device__ __forceinline__ int first_tile_of(const Batch& batch, int slice) {
   int low = 0;
   int high = batch.tile_count;
@@ -101,7 +102,7 @@ __device__ __forceinline__ int first_tile_of(const Batch& batch, int slice) {
   return low;
 }
 
-/// step(token, read(token)) for the rows of a tile, one after another.
+/// Calls step(token, read(token)) for the rows of a tile in order.
 template <class Read, class Step>
 __device__ __forceinline__ void walk_tile(const TileRows& tile, int column, const Read& read,
                                           const Step& step) {
@@ -147,7 +148,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<Rule>)
   space.totals[index * rule.columns + column] = total;
 }
 
-/// Grid: groups of numbers, slices.
+/// Grid: groups of elements, slices.
 template <class Rule>
 __global__ void __launch_bounds__(kCarryThreads)
     carry_tiles(Rule rule, Batch batch, SlotExports exports, TileStates space) {
@@ -205,7 +206,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<Rule>)
       });
 }
 
-/// Of a batch with tiles. workspace: tile_states_bytes(), aligned to floats.
+/// Requires: the batch has tiles; workspace has tile_states_bytes(), aligned to floats.
 template <class Rule>
 void scan_tiles(const Rule& rule, const Batch& batch, const SlotExports& exports, std::byte* workspace,
                 StreamHandle stream, const char* what) {

@@ -1,3 +1,9 @@
+// The Mamba-1 selective scan, and the split of its inputs (separate_rows).
+//
+// Computes: h = exp(dt A) h + (dt x) B; y = (h C + skip x) silu(gate). Chosen when: a batch with tiles and at
+// most 32 elements per channel use the tiled scan (SelectiveTiles, gpu/cuda/scan_tiles.cuh), everything else
+// the sequential one (SelectiveRule, gpu/cuda/scan.cuh); their bits differ.
+
 #include "gpu/cuda/selective_scan.h"
 
 #include "gpu/cuda/activations.cuh"
@@ -7,16 +13,16 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-/// Of number n of a channel, in states and in A: eight channels stand together.
+/// Index of element n of a channel in states and in A, which interleave eight channels.
 __device__ __forceinline__ std::size_t place_of(int channel, int size, int n) {
   return (static_cast<std::size_t>(channel / kScanColumns) * size + n) * kScanColumns +
          channel % kScanColumns;
 }
 
-/// Token after token.
+/// Rule for gpu/cuda/scan.cuh. A column is a channel.
 template <class Row>
 struct SelectiveRule {
-  int columns;  // channels
+  int columns;
   int size;
   int state_stride;
   std::size_t state_offset;
@@ -74,12 +80,13 @@ struct SelectiveRule {
   }
 };
 
-/// Tile by tile, for states of at most kMost numbers: the total is the sum of dt, which stays where its projection was.
+/// Rule for scan_tiles(), for at most kMost elements per channel. The total is the sum of dt; sum()
+/// overwrites the projected dt with it.
 template <int kMost, class Row>
 struct SelectiveTiles {
   static constexpr int kNumbers = kMost;
   static constexpr float kNoRows = 0.0F;
-  int columns;  // channels
+  int columns;
   int size;
   std::size_t numbers;
   std::size_t state_offset;
@@ -123,7 +130,7 @@ struct SelectiveTiles {
   __device__ void advance(const Column& own, const Shared& shared, float x, float dt, const TileToken& token,
                           float (&h)[kMost]) const {
     const float change = dt * x;
-    float b[kMost];  // first, so that they are read four at a time
+    float b[kMost];  // separate, for vector loads
 #pragma unroll
     for (int n = 0; n < kMost; ++n) b[n] = shared.b[token.row][n];
 #pragma unroll
@@ -151,7 +158,7 @@ struct SelectiveTiles {
     float gate;
   };
   __device__ Again read_again(const TileToken& token) const {
-    const Input input = read(token);  // whose step is dt now
+    const Input input = read(token);  // sum() has replaced the step by dt
     return {.x = input.x, .dt = input.step, .gate = load_row(__ldg(token.in(pass.gate, pass.gate_stride)))};
   }
   /// y = (h C + skip x) silu(gate)
@@ -166,7 +173,7 @@ struct SelectiveTiles {
   }
 };
 
-constexpr int kMostTileNumbers = 32;  // of a channel, in the registers of one thread
+constexpr int kMostTileNumbers = 32;  // per channel, in the registers of one thread
 
 std::size_t numbers_of(const SelectiveScanShape& shape) {
   const int groups = (shape.channels + kScanColumns - 1) / kScanColumns;
@@ -184,9 +191,9 @@ void selective_tiles(const SelectiveScanShape& shape, const Batch& batch, const 
   scan_tiles(rule, batch, pass.exports, pass.workspace, stream, "selective_scan of tiles");
 }
 
-constexpr int kSeparateThreads = 96;  // a warp for each of dt, B and C
+constexpr int kSeparateThreads = 96;  // one warp each for dt, B and C
 
-/// 1 / sqrt(mean(x^2) + eps) by one warp: each lane's elements ascending, then halves of the warp.
+/// 1 / sqrt(mean(x^2) + eps) by one warp: each lane's elements ascending, then a butterfly.
 __device__ float warp_rms_scale(const float* x, int size, float eps, int lane) {
   float squares = 0.0F;
   for (int i = lane; i < size; i += 32) squares = fmaf(x[i], x[i], squares);

@@ -1,11 +1,10 @@
 #pragma once
-// The selective scan of Mamba-1 over the rows of a batch, and what stands between the products before it. The
-// specification is gpu/kernels.h.
+// The Mamba-1 selective scan over the rows of a batch, and the steps between the GEMMs before it.
+// gpu/kernels.h is the specification.
 //
-// Prefill takes the tiles of a batch all at once (gpu/cuda/scan_tiles.cuh), decode one token at a time
-// (gpu/cuda/scan.cuh); their bits differ. States of more than 32 numbers go token after token in both.
-//
-// Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
+// Prefill scans the tiles of a batch in parallel (gpu/cuda/scan_tiles.cuh), decode one token at a time
+// (gpu/cuda/scan.cuh); their bits differ. States of more than 32 elements per channel use the sequential scan
+// in both.
 
 #include <cstddef>
 
@@ -18,32 +17,31 @@ struct SelectiveScanShape {
   int channels = 0;
   int state_size = 0;
   int step_rank = 0;
-  std::size_t state_offset = 0;  // in a slot: f32 [groups of 8 channels, state_size, 8]
+  std::size_t state_offset = 0;  // bytes in a slot: f32 [groups of 8 channels, state_size, 8]
 };
 
-/// Norms over dt, B and C of each row, each by itself: y = x / sqrt(mean(x^2) + eps) * (offset + weight).
+/// Separate RMSNorms over dt, B and C of each row: y = x / sqrt(mean(x^2) + eps) * (offset + weight).
 struct ScanNormWeights {
-  const float* dt = nullptr;  // [step_rank]; null: there are none
+  const float* dt = nullptr;  // [step_rank]; null: no norms
   const float* b = nullptr;   // [state_size]
   const float* c = nullptr;   // [state_size]
   float offset = 0;
   float eps = 0;
 };
 
-/// x f32 [rows] rows of `stride`: dt [step_rank], B and C [state_size]. The norms of B and C in place; dt goes to
-/// low [rows, low_stride], rounded where that is bf16, zeros behind its step_rank elements.
+/// Splits x, f32 [rows] rows of `stride`: dt [step_rank], B and C [state_size]. Normalizes B and C in place;
+/// writes dt (rounded if bf16) to low [rows, low_stride], padded with zeros.
 void separate_scan_inputs(const SelectiveScanShape& shape, const ScanNormWeights& norms, int rows, float* x,
                           int stride, Bf16* low, int low_stride, StreamHandle stream);
 void separate_scan_inputs(const SelectiveScanShape& shape, const ScanNormWeights& norms, int rows, float* x,
                           int stride, float* low, int low_stride, StreamHandle stream);
 
-/// Row: the element of rows, Bf16 or float.
 template <class Row>
 struct SelectiveScanPass {
-  const float* a;     // as the state: A log2(e), not above 0
+  const float* a;     // A log2(e), at most 0; laid out as the state
   const float* skip;  // D [channels]
   const Row* x;       // [rows, channels]: after the convolution
-  float* step;  // [rows] rows of `step_stride`: dt as it was projected, with its bias; a prefill uses it up
+  float* step;        // [rows] rows of `step_stride`: projected dt with its bias; overwritten by a prefill
   int step_stride;
   const float* b;  // [rows] rows of `bc_stride`: B [state_size], then C [state_size]
   int bc_stride;
@@ -51,14 +49,15 @@ struct SelectiveScanPass {
   int gate_stride;
   Row* out;                        // [rows, channels]
   std::byte* workspace = nullptr;  // selective_scan_workspace() bytes, aligned to 4
-  SlotExports exports{};           // of a prefill
+  SlotExports exports{};           // prefill only
 };
 
 bool selective_scan_supports(const SelectiveScanShape& shape);
-/// Enough for a batch of so many tiles: about channels * (state_size + 1) floats for each. None for decode.
+/// Returns the workspace bytes for `tiles` tiles: about channels * (state_size + 1) floats per tile. Decode
+/// needs none.
 std::size_t selective_scan_workspace(const SelectiveScanShape& shape, int tiles);
 
-/// A batch with tiles is a prefill. The slots hold the state after the slices' rows then.
+/// A batch with tiles is a prefill. Writes out and updates the state in the slots.
 void selective_scan(const SelectiveScanShape& shape, const Batch& batch, const SelectiveScanPass<Bf16>& pass,
                     StreamHandle stream);
 void selective_scan(const SelectiveScanShape& shape, const Batch& batch, const SelectiveScanPass<float>& pass,

@@ -1,3 +1,7 @@
+// f32 products with small matrices. Block-diagonal: a block of threads has 128 outputs of 16 rows and reads
+// inputs through shared memory, 64 at a time. LoRA: x A^T with a warp per row and rank, then B with a thread
+// per output.
+
 #include "gpu/cuda/small_products.h"
 
 #include "base/check.h"
@@ -7,8 +11,8 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-constexpr int kRowsAtOnce = 16;    // of a block of threads: a weight is read once for all of them
-constexpr int kInputsAtOnce = 64;  // of these rows, in shared memory
+constexpr int kRowsAtOnce = 16;    // per block: a weight is read once for all of them
+constexpr int kInputsAtOnce = 64;  // per step, in shared memory
 constexpr int kBlockThreads = 128;
 
 /// Grid: outputs, blocks of a row, rows. A thread has one output of kRowsAtOnce rows.
@@ -28,7 +32,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   for (float& sum : sums) sum = bias;
   for (int begin = 0; begin < weights.inputs; begin += kInputsAtOnce) {
     const int count = min(kInputsAtOnce, weights.inputs - begin);
-    __syncthreads();  // the inputs before are used up
+    __syncthreads();  // the previous inputs have been read
     for (int i = static_cast<int>(threadIdx.x); i < kInputsAtOnce * kRowsAtOnce; i += kBlockThreads) {
       const int input = i % kInputsAtOnce;
       const int row = i / kInputsAtOnce;
@@ -93,10 +97,10 @@ void block_product(const BlockWeights& weights, int rows, const BlockRows<const 
 
 namespace {
 
-constexpr int kWarps = 8;  // of a block: one output of A each
+constexpr int kWarps = 8;  // per block: one output of A each
 constexpr int kOutputs = 256;
 
-// One warp for each row and output of A: a lane's elements upwards, then halves of the warp.
+// One warp per row and output of A: a lane's elements ascending, then a butterfly over the warp.
 template <class Row>
 __global__ void __launch_bounds__(32 * kWarps)
     low_rank_down(const Row* x, const float* a, int inputs, int rank, float* inner) {

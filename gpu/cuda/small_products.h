@@ -1,8 +1,8 @@
 #pragma once
-// Products with small matrices of f32, by kernels of their own: a matrix for each block of a row, and the two of an adapter.
+// Products with small f32 matrices: block-diagonal matrices and LoRA adapters.
 //
-// Exactness: as gpu/cuda/batch.h. Each sum has a fixed order, by one kernel whatever the number of rows and in both phases.
-// Threading: launches into `stream`; no other state.
+// Bits: one kernel with a fixed order of additions serves any number of rows, in
+// prefill and decode.
 
 #include <cstddef>
 
@@ -11,16 +11,16 @@
 
 namespace reprise::gpu::cuda {
 
-// y = x W + bias with a matrix for each block of a row: the gates of RG-LRU, the keys and values of latent attention's
-// heads. gpu/kernels.h (BlockDiagonal) is the specification; here a matrix need not be square, and rows may have more
-// than the blocks. In f32, sums over the inputs upwards from the bias.
+// Block-diagonal y = x W + bias: the gates of RG-LRU, the per-head projections of latent attention.
+// gpu/kernels.h (BlockDiagonal) is the specification; here the blocks need not be square, and rows may be
+// wider than the blocks together. f32, summed over the inputs in ascending order, starting with the bias.
 
 struct BlockWeights {
   int blocks = 0;
   int inputs = 0;
   int outputs = 0;
   const float* weight = nullptr;  // [blocks, inputs, outputs]
-  const float* bias = nullptr;    // [blocks, outputs]; null: none
+  const float* bias = nullptr;    // [blocks, outputs]; null: no bias
 };
 
 /// Block b of row r begins at first + r * row + b * block.
@@ -38,26 +38,25 @@ void block_product(const BlockWeights& weights, int rows, const BlockRows<const 
 void block_product(const BlockWeights& weights, int rows, const BlockRows<const float>& x,
                    const BlockRows<Bf16>& y, StreamHandle stream);
 
-// What a LoRA adapter adds to a product, for some rows of it: y += scale * (x A^T) B^T. It depends on the row of x and on the
-// adapter alone.
+// LoRA adapter: y += scale * (x A^T) B^T for some rows of a batch. The change of a row depends only on the
+// row of x and on the adapter.
 
-/// f32, in the GPU's memory.
+/// A LoRA adapter, f32 in GPU memory.
 struct LowRank {
   const float* a = nullptr;  // [rank, inputs]
-  const float* b = nullptr;  // [rank, outputs]: B transposed, so that neighbouring outputs lie together
+  const float* b = nullptr;  // [rank, outputs]: B transposed, so that adjacent outputs are contiguous
   int rank = 0;
   int inputs = 0;
   int outputs = 0;
   float scale = 1;
 };
 
-/// Row is Bf16 or float.
 template <class Row>
 struct LowRankRows {
   const Row* x = nullptr;  // [rows, inputs]
   int rows = 0;
-  float* inner = nullptr;  // [rows, rank]: memory for the way
-  void* y = nullptr;       // [rows] of `stride`, from the matrix's first output on
+  float* inner = nullptr;  // [rows, rank]: scratch
+  void* y = nullptr;       // [rows] rows of `stride`, at the matrix's first output
   int stride = 0;
   bool y_is_bf16 = false;  // else f32
 };

@@ -10,7 +10,7 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-// Waking a sleeper takes tens of microseconds, which many a decode step is followed by.
+// Polling time. Waking a sleeper takes tens of microseconds, which would follow many decode steps.
 constexpr auto kLookFor = std::chrono::milliseconds(5);
 
 }  // namespace
@@ -36,7 +36,7 @@ void Stream::wait() {
   do {
     const cudaError_t state = cudaEventQuery(done_);
     if (state != cudaErrorNotReady) return check(state, "waiting for the GPU");
-    cudaGetLastError();  // which remembers even that
+    cudaGetLastError();  // clears cudaErrorNotReady, which the runtime records too
     std::this_thread::yield();
   } while (std::chrono::steady_clock::now() < until);
   check(cudaEventSynchronize(done_), "waiting for the GPU");

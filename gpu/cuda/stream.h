@@ -1,8 +1,8 @@
 #pragma once
-// Streams, events and memory of a GPU that end with their owner. No CUDA header is needed to use them.
+// RAII types for streams, events and memory of a GPU; usable without CUDA headers.
 //
-// Threading: an object is used by one thread at a time. Destructors report nothing: what failed has been said
-// by the call before.
+// Threading: an object is used by one thread at a time. Destructors ignore errors: the call before has
+// reported them.
 
 #include <cstddef>
 #include <utility>
@@ -16,7 +16,10 @@ using StreamHandle = CUstream_st*;
 
 class Stream {
  public:
-  enum class Priority { kNormal, kHigh };  // kHigh: its kernels start before others that wait
+  enum class Priority {
+    kNormal,
+    kHigh
+  };  // kHigh: its kernels are scheduled before pending ones of other streams
 
   explicit Stream(Priority priority = Priority::kNormal);
   ~Stream();
@@ -24,15 +27,16 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   StreamHandle handle() const { return handle_; }
-  /// Until all that was put into it is done: looks for some milliseconds, then sleeps. Throws what went wrong there.
+  /// Blocks until all enqueued work is done: polls for some milliseconds, then sleeps. Throws errors of that
+  /// work.
   void wait();
 
  private:
   StreamHandle handle_ = nullptr;
-  CUevent_st* done_ = nullptr;  // a waiter sleeps on it
+  CUevent_st* done_ = nullptr;  // event that a sleeping waiter uses
 };
 
-/// Measures time on the GPU.
+/// Measures time on the GPU between two points of a stream.
 class Stopwatch {
  public:
   Stopwatch();
@@ -42,7 +46,7 @@ class Stopwatch {
 
   void start(StreamHandle stream);
   void stop(StreamHandle stream);
-  /// Waits for the stop.
+  /// Blocks until stop() is reached.
   double milliseconds();
 
  private:
@@ -50,7 +54,7 @@ class Stopwatch {
   CUevent_st* end_ = nullptr;
 };
 
-/// Memory of the current GPU, uninitialised. Throws std::bad_alloc.
+/// Uninitialized memory of the current GPU. The constructor throws std::bad_alloc.
 class DeviceBytes {
  public:
   DeviceBytes() = default;
@@ -76,8 +80,7 @@ class DeviceBytes {
   std::size_t size_ = 0;
 };
 
-/// Host memory that the GPU reads and writes without a copy between: what transfers need to overlap with
-/// work.
+/// Pinned host memory, which the GPU accesses directly and asynchronous copies require.
 class PinnedBytes {
  public:
   PinnedBytes() = default;
@@ -99,14 +102,15 @@ class PinnedBytes {
   std::size_t size_ = 0;
 };
 
-/// In the order of the stream. A host side that is not pinned is copied before the call returns.
+/// Copies are ordered by the stream. If the host side is not pinned, it is read or written before the call
+/// returns.
 void copy_to_device(std::byte* to, const void* from, std::size_t bytes, StreamHandle stream);
-/// Both on the GPU.
+/// Copies within GPU memory.
 void copy_on_device(void* to, const void* from, std::size_t bytes, StreamHandle stream);
 void copy_to_host(void* to, const std::byte* from, std::size_t bytes, StreamHandle stream);
 void fill(std::byte* to, int value, std::size_t bytes, StreamHandle stream);
 
-/// The GPU that this thread's calls go to.
+/// Selects the GPU for this thread's calls.
 void use_device(int index);
 
 }  // namespace reprise::gpu::cuda

@@ -1,14 +1,14 @@
 #pragma once
-// Products by warpgroups, and the barriers in shared memory that go with them, in names: what GPUs of compute capability 9.0 alone
-// have. Included by CUDA sources that are compiled for 9.0a alone.
+// Wrappers for wgmma and mbarrier (compute capability 9.0 only; for sources compiled for sm_90a).
 //
-// A warpgroup is four warps, which call these functions together. Warp w has rows 16 w ... of a product of 64 rows, in the
-// fragments of gpu/cuda/tensor_core.cuh: C of 8 columns each, A of 16. Matrices in shared memory stand in *panels*: 64 rows
-// of 64 bf16, 128 bytes each, whose eight pieces of 16 bytes change places from row to row (panel_place), so that neither
-// rows nor columns of pieces meet in a bank. A panel begins at a multiple of 1,024 bytes.
+// A warpgroup is four warps, which call the wgmma functions together. Warp w has rows 16 w ... 16 w + 15 of
+// the 64 rows, in the fragments of gpu/cuda/tensor_core.cuh (C in blocks of 8 columns, A of 16). Shared
+// memory operands are stored in *panels* with the 128-byte swizzle: 64 rows of 64 bf16, in which the eight
+// 16-byte pieces of a row are permuted by the row (panel_place), against bank conflicts. A panel is aligned
+// to 1,024 bytes.
 //
-// Products run in the background: begin_products(), products, end_products(), and wait_for_products() before their results
-// are looked at (settle() tells the compiler) or what they read is overwritten.
+// wgmma is asynchronous: begin_products(), wgmmas, end_products(). wait_for_products() must precede any use
+// of the results (settle() tells the compiler) and any overwrite of the operands.
 
 #include <cstdint>
 
@@ -17,7 +17,6 @@
 
 namespace reprise::gpu::cuda {
 
-/// Whether this thread's GPU is one of these.
 inline bool has_warpgroups() {
   return compute_capability() == 90;
 }
@@ -25,19 +24,20 @@ inline bool has_warpgroups() {
 inline constexpr int kPanelColumns = 64;
 inline constexpr int kPanelBytes = 64 * 128;
 
-/// Of piece `piece` of a row, in bytes from the panel's beginning.
+/// Swizzled offset of piece `piece` of a row, bytes from the start of the panel.
 __device__ __forceinline__ std::uint32_t panel_place(int row, int piece) {
   return static_cast<std::uint32_t>(row * 128 + ((piece ^ (row & 7)) << 4));
 }
 
-/// Panels from `address` on as a product takes them, panel after panel. Rows in steps of 8 are 1,024 bytes apart.
+/// Returns the wgmma matrix descriptor of consecutive panels at `address`: 128-byte swizzle, 1,024 bytes
+/// between groups of 8 rows.
 __device__ __forceinline__ std::uint64_t panels_at(std::uint32_t address) {
   constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
   constexpr std::uint64_t kStride = std::uint64_t{1024 >> 4} << 32;
   constexpr std::uint64_t kNextPanel = std::uint64_t{kPanelBytes >> 4} << 16;
   return ((address & 0x3ffffU) >> 4) | kNextPanel | kStride | kSwizzle128;
 }
-/// So many bytes further.
+/// Advances a descriptor by `bytes`.
 __device__ __forceinline__ std::uint64_t further(std::uint64_t panels, int bytes) {
   return panels + static_cast<std::uint64_t>(bytes >> 4);
 }
@@ -48,12 +48,12 @@ __device__ __forceinline__ void begin_products() {
 __device__ __forceinline__ void end_products() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/// Until all but the last kPending groups have ended.
+/// Waits until at most kPending groups are incomplete.
 template <int kPending>
 __device__ __forceinline__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
-/// Results are not looked at before this.
+/// Keeps the compiler from reading results before this point.
 template <int kBlocks>
 __device__ __forceinline__ void settle(float (&c)[kBlocks][4]) {
 #pragma unroll
@@ -61,7 +61,7 @@ __device__ __forceinline__ void settle(float (&c)[kBlocks][4]) {
     asm volatile("" : "+f"(c[i][0]), "+f"(c[i][1]), "+f"(c[i][2]), "+f"(c[i][3])::"memory");
   }
 }
-/// What this thread, or one that it waited for, wrote into shared memory is seen by products from here on.
+/// Makes shared memory writes of this thread, and of threads it has synchronized with, visible to wgmma.
 __device__ __forceinline__ void show_to_products() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -71,7 +71,7 @@ __device__ __forceinline__ void show_to_products() {
   REPRISE_BLOCK((x)[(i)]), REPRISE_BLOCK((x)[(i) + 1]), REPRISE_BLOCK((x)[(i) + 2]), \
       REPRISE_BLOCK((x)[(i) + 3])
 
-/// y (+)= a x^T over 16 elements, with `a` of 64 rows in fragments, and 64 rows of x in a panel.
+/// y (+)= a x^T for k = 16, `a` 64 rows in fragments, x 64 rows in a panel.
 __device__ __forceinline__ void multiply_rows(float (&y)[8][4], const std::uint32_t (&a)[4], std::uint64_t x,
                                               bool adds) {
   asm volatile(
@@ -85,7 +85,7 @@ __device__ __forceinline__ void multiply_rows(float (&y)[8][4], const std::uint3
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(x), "r"(static_cast<int>(adds)));
 }
 
-/// c (+)= a b^T over 16 elements of 64 rows of `a` and kColumns rows of b, both in panels; b's stand one behind the other.
+/// c (+)= a b^T for k = 16, 64 rows of `a` and kColumns rows of `b`, both in consecutive panels.
 template <int kColumns>
 struct PanelProduct;
 template <>
@@ -159,7 +159,7 @@ struct PanelProduct<256> {
   }
 };
 
-/// out += a V, with `a` of 64 rows and 16 keys in fragments, and V of these keys and kColumns columns in panels of 64 keys.
+/// out += a V for 16 keys, `a` 64 rows in fragments, V [16 keys, kColumns] in panels of 64 keys.
 template <int kColumns>
 struct ValueProduct;
 template <>
@@ -203,7 +203,7 @@ struct ValueProduct<256> {
 #undef REPRISE_FOUR_BLOCKS
 #undef REPRISE_BLOCK
 
-/// A barrier in shared memory: it passes when so many have arrived, and begins anew.
+/// An mbarrier in shared memory: a phase completes after `arrivals` arrivals, then the next one begins.
 class Barrier {
  public:
   __device__ void init(int arrivals) {
@@ -212,11 +212,11 @@ class Barrier {
   __device__ void arrive() {
     asm volatile("{.reg .b64 state; mbarrier.arrive.shared.b64 state, [%0];}" ::"r"(address()) : "memory");
   }
-  /// As soon as all copies that this thread has begun have landed.
+  /// Arrives when all cp.async copies that this thread has started have landed.
   __device__ void arrive_behind_copies() {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(address()) : "memory");
   }
-  /// Until it has passed for the time'th time, counted from 0. Nobody may be two times behind.
+  /// Waits for the completion of phase `time`, counted from 0. A waiter must not fall two phases behind.
   __device__ void wait(int time) {
     asm volatile(
         "{.reg .pred passed;"

@@ -1,6 +1,6 @@
 #pragma once
-// How quantized weights are stored in a GPU's memory, how they become bf16, how a lane reads them, and how rows of a file are
-// packed into that form. Included by CUDA sources alone.
+// Layout of quantized weights in GPU memory, their conversion to bf16, fragment loads, and repacking from the
+// file layout.
 
 #include <cuda_fp16.h>
 
@@ -11,21 +11,19 @@
 
 namespace reprise::gpu::cuda::quants {
 
-// Quantized weights as bf16: the arithmetic by which whole numbers of a few bits and their scales become the weights that
-// products are computed with. A prefill's weight is q * scale (+ offset), rounded to bf16. The scale is two bf16, whose sum
-// is it to 16 bits; so the weight is the nearest bf16 to what the file says, or its neighbour. There is one function for
-// it, value_of(). Decoded rows are multiplied by the numbers q, which are bf16 exactly, and their sums by the scales in f32
-// (gpu/cuda/quants/products.cuh).
+// -- dequantization. A prefill uses q * scale (+ offset) rounded to bf16, with the scale as the sum of two
+// bf16 (16 bits): the nearest bf16 to the file's value, or its neighbor. Only value_of() computes it. Decode
+// multiplies by the integers q, exact in bf16, and scales the sums in f32 (gpu/cuda/quants/products.cuh).
 
-/// Two whole numbers as bf16, exactly.
+/// Two integers as bf16, exact.
 using Pair = __nv_bfloat162;
 
-/// What the numbers of a group are multiplied by, and what is added.
+/// Scale and offset of a group.
 struct Factor {
   float scale;
   float offset;
 };
-/// The same in bf16, alike in both halves of each word.
+/// A Factor in bf16, duplicated in both halves of each word.
 struct Scale {
   std::uint32_t high;
   std::uint32_t low;
@@ -55,11 +53,11 @@ __device__ __forceinline__ std::uint32_t value_of(Pair numbers, const Scale& sca
   return bits_of(__hfma2(numbers, as_pair(scale.high), rest));
 }
 
-// -- whole numbers, from bits to bf16
+// -- integers, from bits to bf16
 
-constexpr std::uint32_t kTwice128 = 0x43004300;  // 128 in bf16, whose last bit counts one
+constexpr std::uint32_t kTwice128 = 0x43004300;  // two bf16 of 128, whose last mantissa bit is 1
 
-/// (bits & mask) | more, which the compiler makes two instructions of where both are constants.
+/// (bits & mask) | more in one LOP3; the compiler emits two instructions if mask and more are constants.
 __device__ __forceinline__ std::uint32_t masked_or(std::uint32_t bits, std::uint32_t mask,
                                                    std::uint32_t more) {
   std::uint32_t both;
@@ -67,7 +65,7 @@ __device__ __forceinline__ std::uint32_t masked_or(std::uint32_t bits, std::uint
   return both;
 }
 
-/// Numbers of up to 7 bits, where `mask` has ones, from bits 0 and 16 on, with 128 added.
+/// Integers of up to 7 bits, at bits 0 and 16 under `mask`, plus 128.
 __device__ __forceinline__ Pair few_bits(std::uint32_t bits, std::uint32_t mask) {
   return as_pair(masked_or(bits, mask, kTwice128));
 }
@@ -75,26 +73,25 @@ template <int kZero>
 __device__ __forceinline__ Pair less_zero(Pair numbers_and_128) {
   return __hsub2(numbers_and_128, as_pair(kTwice128 + kZero * 0x00010001U));
 }
-/// Signed bytes at bits 0 and 16; other bits are not looked at. A sign makes the subtrahend 256.
+/// Signed bytes at bits 0 and 16; other bits are ignored. The sign bit makes the subtrahend 256.
 __device__ __forceinline__ Pair signed_bytes(std::uint32_t bytes) {
   return __hsub2(few_bits(bytes, 0x007f007f), few_bits(bytes, 0x00800080));
 }
 
-// Eight rows of W by 256 columns are a block: the bytes that the file has for them, in another order. First the headers
-// (scales) of the eight rows, then four chunks of 64 columns; blocks of the same rows follow each other along the columns.
-// Columns are filled up to 256 with zeros, rows to eight. A Format says
+// -- layout. A block is eight rows of W by 256 columns: the file's bytes in another order. First the headers
+// (scales) of the eight rows, then four chunks of 64 columns. Blocks of the same rows are contiguous along
+// the columns. Columns are zero-padded to 256, rows to eight. A Format defines
 //   kHeaderBytes, kChunkBytes     of eight rows; multiples of 16
-//   kHasOffset                    whether something is added to (number - zero) * scale
-//   kScales                       of a row in a chunk: each has 64 / kScales columns
-//   kZero                         what is taken from numbers before they are multiplied, where they have few bits and read()
-//                                 gives them with 128 added; -1: it gives them as they are
-//   factor(header, row, chunk, i) the i-th of the scales, and what is added; row of the eight, chunk of the four
-//   read(chunk, lane, q)          what lane 4 g + t needs of a chunk for a tensor core: the columns of row g that thread t
-//                                 gives to instruction s (gpu/cuda/decode_product.cuh) in pairs 2 (s % 2), ... of q[s / 2]
+//   kHasOffset                    whether an offset is added to (q - zero) * scale
+//   kScales                       scales per row and chunk, each for 64 / kScales columns
+//   kZero                         zero point; read() returns q + 128. -1: read() returns q itself
+//   factor(header, row, chunk, i) scale i and offset; row of the eight, chunk of the four
+//   read(chunk, lane, q)          fragment of lane 4 g + t: the columns of row g that thread t supplies to MMA s
+//                                 (gpu/cuda/decode_product.cuh), as pairs 2 (s % 2), ... of q[s / 2]
 //
-// Within a row of a chunk stand the words of t = 0, of each its first eight numbers and then its second eight. Numbers of
-// four bits: a word has eight, pair i at bits 4 i and 16 + 4 i. Bytes: two words have eight, pairs 0 and 1 in the first, at
-// bits 0 and 16, and 8 and 24.
+// A row of a chunk has the words of t = 0 first, then of t = 1, 2, 3; of each t the first eight integers,
+// then the second eight. 4-bit: a word has eight, pair i at bits 4 i and 16 + 4 i. Bytes: two words have
+// eight, pairs 0 and 1 in the first, at bits 0 and 16, and 8 and 24.
 
 inline constexpr int kRows = 8;
 inline constexpr int kColumns = 256;
@@ -104,7 +101,7 @@ inline constexpr int kChunks = kColumns / kChunkColumns;
 template <class Format>
 inline constexpr int kBlockBytes = Format::kHeaderBytes + kChunks* Format::kChunkBytes;
 
-/// Columns in a row that a thread has together: an instruction takes those of one scale.
+/// Run length (gpu/cuda/decode_product.cuh): an MMA takes columns of a single scale.
 template <class Format>
 inline constexpr int kRun = Format::kScales == 4 ? 4 : 8;
 
@@ -118,7 +115,7 @@ __device__ __forceinline__ uint4 four_words(const std::byte* chunk, int lane) {
 struct NoMore {
   static constexpr std::uint32_t kMask = 0;
 };
-/// Numbers of four bits, and of `more(half, i)` those of pair i above them, where its mask has ones.
+/// 4-bit integers, with the higher bits that `more(half, i)` supplies for pair i under its mask.
 template <class More>
 __device__ __forceinline__ void read_nibbles(uint2 words, Pair (&q)[2][4], const More& more) {
 #pragma unroll
@@ -180,8 +177,8 @@ struct Q4_0 {
   }
 };
 
-/// Header: of a row 16 bytes: f16 d, f16 dmin, then for each chunk three bytes: scale, offset, scale, offset of six bits.
-/// The numbers are taken less kZero, so that what is added to them is small.
+/// Header, 16 bytes per row: f16 d, f16 dmin, then three bytes per chunk: scale, offset, scale, offset of six
+/// bits. Integers are taken relative to kZero, which keeps the offset small.
 template <int kZero>
 __device__ __forceinline__ Factor factor_of_six_bits(const std::byte* header, int row, int chunk, int i) {
   const auto* words = reinterpret_cast<const std::uint32_t*>(header) + 4 * row;
@@ -208,7 +205,8 @@ struct Q4_K {
   }
 };
 
-/// A chunk is that of Q4_K, then for each lane 16 bits: of half h and pair i the fifth bits at 8 h + i and 8 h + 4 + i.
+/// A chunk is that of Q4_K, then 16 bits per lane: the fifth bits of half h and pair i at 8 h + i and 8 h + 4
+/// + i.
 struct Q5_K {
   struct Fifth {
     static constexpr std::uint32_t kMask = 0x00100010;
@@ -229,9 +227,9 @@ struct Q5_K {
   }
 };
 
-/// Header: signed bytes [8 rows][16 groups of 16], then f16 d [8 rows]. A chunk has for each lane three words, of which
-/// two stand together and the third ones behind them all: in the lower and in the upper half of a word are two numbers of six
-/// bits, pairs 0 and 1, 2 and 3, 4 and 5, and above them four bits of those of pairs 6 and 7.
+/// Header: signed bytes [8 rows][16 groups of 16], then f16 d [8 rows]. A chunk has three words per lane, two
+/// together and the third ones after all of those. Each half of a word has two 6-bit integers (pairs 0 and 1,
+/// 2 and 3, 4 and 5) and above them four bits of pairs 6 and 7.
 struct Q6_K {
   static constexpr int kHeaderBytes = 128 + 16;
   static constexpr int kChunkBytes = 256 + 128;
@@ -260,8 +258,8 @@ struct Q6_K {
   }
 };
 
-/// Header: of a row 8 bytes: f16 d, upper two bits of eight scales, lower four bits of them, as in files. Numbers of four
-/// bits choose signed bytes; of four that follow each other the second and the third have changed places.
+/// Header, 8 bytes per row: f16 d, high two bits of eight scales, low four bits of them, as in the file.
+/// 4-bit indices select signed bytes; of four consecutive indices the second and third are swapped.
 struct IQ4_XS {
   static constexpr int kHeaderBytes = 64;
   static constexpr int kChunkBytes = 256;
@@ -276,7 +274,8 @@ struct IQ4_XS {
     const int number = static_cast<int>(low | high << 4) - 32;
     return {__fmul_rn(half_as_float(words.x), static_cast<float>(number)), 0};
   }
-  /// -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113, for the four numbers in the lower half of `word`.
+  /// Looks up -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113 for the four indices in the lower
+  /// half of `word`.
   __device__ static std::uint32_t four_bytes(std::uint32_t word) {
     const std::uint32_t index = word & 0x7777;
     const std::uint32_t below = __byte_perm(0xbfad9881, 0xf6eaddcf, index);
@@ -291,7 +290,7 @@ struct IQ4_XS {
   }
 };
 
-/// FP8 e4m3 with a scale for a row, or for a tile of 128 x 128. Header: f32 [8 rows][2 halves of the columns].
+/// FP8 e4m3 with a scale per row or per 128 x 128 tile. Header: f32 [8 rows][2 halves of the columns].
 struct F8 {
   static constexpr int kHeaderBytes = 64;
   static constexpr int kChunkBytes = 512;
@@ -304,7 +303,7 @@ struct F8 {
   __device__ static void read(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
     const uint4 words = four_words(chunk, lane);
     const std::uint32_t word[4] = {words.x, words.y, words.z, words.w};
-    const Pair exponents = as_pair(0x7b807b80);  // 2^120: between the biases of the exponents
+    const Pair exponents = as_pair(0x7b807b80);  // 2^120, the difference of the exponent biases
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
@@ -317,9 +316,9 @@ struct F8 {
   }
 };
 
-// -- rows as bf16
+// -- expansion to bf16
 
-/// read(), less zero.
+/// read() minus the zero point.
 template <class Format>
 __device__ __forceinline__ void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
   Format::read(chunk, lane, q);
@@ -332,7 +331,8 @@ __device__ __forceinline__ void numbers(const std::byte* chunk, int lane, Pair (
   }
 }
 
-/// The columns of row lane / 4 that lane has of a chunk: `put(k, run)` gets kRun bf16 from column k of the chunk on.
+/// Expands this lane's columns of row lane / 4 of a chunk: put(k, run) receives kRun bf16 from column k of
+/// the chunk.
 template <class Format, class Put>
 __device__ __forceinline__ void expand_from(const std::byte* block, int chunk, int lane, const Put& put) {
   Pair q[2][4];
@@ -355,23 +355,22 @@ __device__ __forceinline__ void expand_from(const std::byte* block, int chunk, i
   }
 }
 
-// From the rows of a file to the blocks of a GPU.
-//
-// A thread has 256 columns of a row: it reads them where the file has them and writes its share of the block. A Source says
-//   Format                             where they go
-//   number(row, k)                     the number of column k, unsigned where it has few bits, else its byte
-//   put_header(row, first, in, header) the scales of the columns from `first` on; the row is the in-th of the block
-// of `columns` columns at most: what lies behind them becomes zeros.
+// -- repacking from the file layout. A thread has 256 columns of a row and writes its share of the block. A
+// Source defines
+//   Format                             the GPU layout
+//   number(row, k)                     the integer of column k, unsigned if it has few bits, else its byte
+//   put_header(row, first, in, header) writes the scales from column `first`; the row is number `in` of the block
+// and `columns`; columns past the end become zero.
 
-/// Rows of a tensor in a GPU's memory, as the file has them.
+/// Rows of a tensor in GPU memory, in the file layout.
 struct FileRows {
   const std::byte* data;
-  const float* scales;  // null: there are none apart
+  const float* scales;  // null: no separate scales
   int row_bytes;
-  int scale_rows;  // rows and columns that share a scale
+  int scale_rows;  // rows and columns per scale
   int scale_columns;
   int scales_of_row;
-  int first_scaled;  // rows before this one in the tensor, where scales begin
+  int first_scaled;  // index in the tensor of the first row
 };
 
 __device__ __forceinline__ std::uint16_t two_bytes(const std::byte* from) {
@@ -381,7 +380,7 @@ __device__ __forceinline__ unsigned one_byte(const std::byte* from) {
   return static_cast<unsigned>(*from);
 }
 
-/// Blocks of 32 with an f16 in front.
+/// Blocks of 32 after an f16 scale.
 template <class To, int kBytes>
 struct Blocks32 {
   using Format = To;
@@ -416,11 +415,11 @@ struct Blocks256 {
     return rows.data + static_cast<std::size_t>(row) * rows.row_bytes + k / 256 * kBytes;
   }
 };
-/// Elements 64 p ... 64 p + 31 are the low halves of 32 bytes, the next 32 the high ones.
+/// Elements 64 p ... 64 p + 31 are the low nibbles of 32 bytes, the next 32 the high ones.
 __device__ __forceinline__ unsigned nibble_of_64(const std::byte* qs, int k) {
   return one_byte(qs + k % 256 / 64 * 32 + k % 32) >> (k % 64 / 32 * 4) & 15;
 }
-/// The eight scales and eight offsets of six bits in twelve bytes, chunk by chunk.
+/// Repacks eight 6-bit scales and offsets from twelve bytes, chunk by chunk.
 __device__ __forceinline__ void put_six_bits(const std::byte* block, int in, std::byte* header) {
   const std::byte* s = block + 4;
   auto* to = reinterpret_cast<std::uint8_t*>(header) + 16 * in;
@@ -495,9 +494,8 @@ struct FileF8 {
   }
 };
 
-// -- a lane's words of a chunk: `at(i)` is the number of the i-th of its 16 columns
+// -- a lane's words of a chunk: at(i) is the integer of column i of its 16
 
-/// Columns 2 i and 2 i + 1.
 template <class At>
 __device__ __forceinline__ std::uint32_t pair_of(const At& at, int i) {
   return at(2 * i) | at(2 * i + 1) << 16;
@@ -543,7 +541,8 @@ __device__ __forceinline__ void put_numbers(std::byte* chunk, int lane, const At
   }
 }
 
-/// Rows of a file, from row `first_row` of a weight on whose columns have `blocks` blocks. A thread has a block's share.
+/// Repacks rows of a file into rows `first_row` ... of a weight with `blocks` blocks per row. One row of a
+/// block per thread.
 template <class Source>
 __global__ void pack_rows(Source source, int rows, int first_row, int blocks, std::byte* to) {
   using Format = typename Source::Format;

@@ -1,9 +1,19 @@
 #pragma once
-// Everything that a GPU does with weights of a quantized format (gpu/cuda/quants/formats.cuh): the functions of its
-// DeviceFormat. Included by CUDA sources alone, a source for each format: quants/on_device.cu.in.
+// Kernels of a quantized format (gpu/cuda/quants/formats.cuh): decode GEMMs, repacking, expansion, embedding.
 //
-// Chunks come into shared memory as they are stored, and a warp makes its operands of them in registers. A prefill's weights
-// are put into memory as bf16 before.
+// Computes: y = x W^T for decode; a prefill expands the weights to bf16 first.
+//
+// Chosen when: as for bf16 weights, the small-m or the tiled GEMM (gpu/cuda/decode_skinny.cuh,
+// gpu/cuda/decode_tiled.cuh).
+//
+// Pipeline: chunks are copied to shared memory as stored; a warp dequantizes its fragments in registers.
+//
+// Bits: chunks and chains as in gpu/cuda/decode_product.cuh, so an output depends only on its row of x and
+// its row of W. Within a chunk the columns of a scale are multiplied by the integers, exact in bf16, and
+// summed in f32 from zero; scale times that sum is added to the chain in f32. So no weight is rounded, and a
+// scale costs one multiplication per output and row. An offset is multiplied by the sum of x over these
+// columns (an MMA with ones) and added next. Integers of few bits keep the 128 of their conversion, which is
+// folded into the offset; with a scale per 16 columns it is subtracted instead, which costs less there.
 
 #include "gpu/cuda/decode_product.cuh"
 #include "gpu/cuda/decode_skinny.cuh"
@@ -13,22 +23,11 @@
 
 namespace reprise::gpu::cuda::quants {
 
-// Decoded rows by quantized weights: the arithmetic.
-//
-// Chunks and chains are those of gpu/cuda/decode_product.cuh. Within a chunk, the columns of a scale are multiplied by the
-// numbers of the file, which are bf16 exactly, and summed in f32 from zero; that sum times the scale is added to the chain's
-// sum in f32. So no weight is rounded, and a scale costs a multiplication for each output and row, not for each weight.
-// Where something is added to weights, it is multiplied by the sum of x over these columns (a product with ones), and added
-// next. Numbers of few bits keep the 128 by which bits became bf16: it goes into what is added; but where a scale has 16
-// columns alone it is taken from them, which costs less there.
-//
-// The bits of an output depend on its row of x and its row of W alone, as there.
-
-/// Whether numbers keep their 128, so that sums over x are needed.
+/// True if integers keep their 128, so that sums of x are needed.
 template <class Format>
 inline constexpr bool kKeeps128 = Format::kZero >= 0 && Format::kScales == 2;
 
-/// What a lane holds of a chunk of 16 rows of W: of rows g and g + 8 the numbers in pairs, and the factors.
+/// A lane's fragment of a chunk of 16 rows of W: rows g and g + 8, integers in pairs, and factors.
 template <class Format>
 struct Part {
   Pair low[2][4];
@@ -36,12 +35,12 @@ struct Part {
   float low_factors[4];
   float high_factors[4];
 
-  // Of four factors: four scales, or two, or a scale and what is added, and the next.
+  // Indices in the four factors: up to four scales, or two (scale, offset) pairs.
   __device__ static constexpr int scale_at(int i) { return kKeeps128<Format> ? 2 * i : i; }
   __device__ static constexpr int offset_at(int i) { return 2 * i + 1; }
 };
 
-/// Floats of a row's factors, and the memory of a warp for those of a tile.
+/// Floats of a row's factors, and bytes of a warp's factor buffer for a tile.
 template <class Format>
 inline constexpr int kFactors = Format::kScales*(kKeeps128<Format> ? 2 : 1);
 template <class Format>
@@ -72,15 +71,15 @@ __device__ __forceinline__ void read_numbers(const std::byte* chunk, int lane, P
   }
 }
 
-/// Of kGroups groups of eight rows (two, or one and nothing) that stand in shared memory, header and chunk each; all lanes of
-/// a warp call it. `chunk` of its block; `own` has kFactorBytes.
+/// Loads the fragment from kGroups groups of eight rows (2, or 1 and zeros) in shared memory, header and
+/// chunk each. All lanes of a warp must call it. `chunk` is the index in its block; `own` has kFactorBytes.
 template <class Format, int kGroups>
 __device__ __forceinline__ Part<Format> part_of(const std::byte* groups, std::byte* own, int chunk,
                                                 int lane) {
   constexpr int kGroupBytes = Format::kHeaderBytes + Format::kChunkBytes;
   constexpr int kScales = Format::kScales;
   auto* factors = reinterpret_cast<float*>(own);  // [16 rows][kFactors]
-  __syncwarp();                                   // nobody reads those of the tile before
+  __syncwarp();                                   // the previous tile's factors have been read
 #pragma unroll
   for (int i = 0; i < (kGroups * kRows * kScales + 31) / 32; ++i) {
     const int item = 32 * i + lane;
@@ -105,14 +104,15 @@ __device__ __forceinline__ Part<Format> part_of(const std::byte* groups, std::by
     for (int i = 0; i < 8; ++i) part.high[i / 4][i % 4] = as_pair(0);
   }
   __syncwarp();
-  // Where there are no rows g + 8 their sums go nowhere, whatever they are multiplied by.
+  // Without rows g + 8 their sums are dropped, so any factor will do.
   constexpr int kOfRow = kFactors<Format>;
   read_factors<kOfRow>(factors + lane / 4 * kOfRow, part.low_factors);
   read_factors<kOfRow>(factors + (lane / 4 + (kGroups == 2 ? kRows : 0)) * kOfRow, part.high_factors);
   return part;
 }
 
-/// The sums of x over the columns of both scales of a chunk: rows 2 t, 2 t + 1 of the first, then of the second.
+/// Returns the sums of x over the columns of both scales of a chunk: rows 2 t and 2 t + 1 of the first, then
+/// of the second.
 __device__ __forceinline__ float4 sums_over_columns(const product::RowPart& x) {
   constexpr std::uint32_t kOnes = 0x3f803f80;
   const std::uint32_t ones[4] = {kOnes, kOnes, kOnes, kOnes};
@@ -125,11 +125,12 @@ __device__ __forceinline__ float4 sums_over_columns(const product::RowPart& x) {
   return make_float4(first[0], first[1], second[0], second[1]);
 }
 
-/// sums (a C fragment: outputs by rows of x) += the chunk's product. `row_sums`: see sums_over_columns(), if needed.
+/// sums (C fragment: outputs by rows of x) += W x^T for one chunk. `row_sums`: sums_over_columns(), if
+/// kKeeps128.
 template <class Format>
 __device__ __forceinline__ void add_scaled(float (&sums)[4], const Part<Format>& w, const product::RowPart& x,
                                            const float4& row_sums) {
-  constexpr int kInstructions = 4 / Format::kScales;  // of a scale
+  constexpr int kInstructions = 4 / Format::kScales;  // MMAs per scale
 #pragma unroll
   for (int i = 0; i < Format::kScales; ++i) {
     float unscaled[4];
@@ -164,24 +165,24 @@ __device__ __forceinline__ void add_scaled(float (&sums)[4], const Part<Format>&
   }
 }
 
-// Products, packing and rows of an embedding, by kernels.
+// -- kernels
 
 __device__ __forceinline__ int blocks_of(int columns) {
   return (columns + kColumns - 1) / kColumns;
 }
 
-/// Where the chunks of a block's outputs lie in memory, eight rows of W together.
+/// Addresses of the weight groups (eight rows each) of a block's outputs.
 template <class Format, int kBlockOutputs, class Output>
 class Groups {
  public:
   static constexpr int kGroups = kBlockOutputs / kRows;
   static constexpr int kGroupBytes = Format::kHeaderBytes + Format::kChunkBytes;
-  static constexpr int kBytes = kGroups * kGroupBytes;  // of a chunk of all of them
+  static constexpr int kBytes = kGroups * kGroupBytes;  // a chunk of all groups
 
   __device__ Groups(const std::byte* w, int columns, int block, const Output& output)
       : w_(w), blocks_(blocks_of(columns)), block_(block), output_(output) {}
 
-  /// The first block of a group. In place of outputs that there are not come the first ones, and go nowhere.
+  /// Returns the first block of a group. Missing outputs read group 0; their results are dropped.
   __device__ const std::byte* first(int group) const {
     int row = output_.template row_of<kBlockOutputs>(block_, kRows * group);
     if (row >= output_.weight_rows()) row = output_.template row_of<kBlockOutputs>(block_, 0);
@@ -195,17 +196,17 @@ class Groups {
   const Output& output_;
 };
 
-/// Outputs below which blocks of 8 keep more multiprocessors busy.
+/// Outputs below which blocks of 8 keep more SMs busy.
 inline constexpr int kFew = 2048;
 
 template <class Format>
 struct Products {
-  /// A warp's chunks are eight apart, two blocks: the next one's place follows from that of the one before. The lanes share
-  /// the groups of eight rows, and a lane's units of 16 bytes are at even distances.
+  /// Ring of the small-m GEMM. A warp's chunks are eight apart, which is two blocks, so the next address is a
+  /// constant step. The lanes divide the groups of eight rows, and a lane's 16-byte units are equally spaced.
   template <int kBlockOutputs, class Output>
   class Ring {
     using Of = Groups<Format, kBlockOutputs, Output>;
-    static constexpr int kLanes = 32 / Of::kGroups;  // of a group
+    static constexpr int kLanes = 32 / Of::kGroups;  // per group
     static constexpr int kChunksApart = product::kChains / kChunks * kBlockBytes<Format>;
     static_assert(product::kChains % kChunks == 0);
 
@@ -225,7 +226,7 @@ struct Products {
                 16 * (lane % kLanes);
       to_ = shared_address(memory) + lane / kLanes * Of::kGroupBytes + 16 * (lane % kLanes);
     }
-    /// Called for the warp's chunks one after another.
+    /// Called for the warp's chunks in ascending order.
     __device__ void begin_load(int index, int chunk, int chunks) {
       if (chunk < chunks) {
         const std::uint32_t slot = to_ + index % kDepth * Of::kBytes;
@@ -257,7 +258,7 @@ struct Products {
     }
 
    private:
-    /// A lane's share of so many units of a group.
+    /// Copies a lane's share of kUnits units of a group.
     template <int kUnits>
     __device__ static void copy_units(std::uint32_t to, const std::byte* from) {
 #pragma unroll
@@ -269,12 +270,13 @@ struct Products {
     }
 
     std::byte* memory_;
-    int in_block_;             // the chunk of a block: the same for all chunks of a warp
-    const std::byte* header_;  // of the lane's first unit of the next chunk
+    int in_block_;             // chunk index in a block, the same for all chunks of a warp
+    const std::byte* header_;  // address of the lane's first header unit of the next chunk
     std::uint32_t to_;
   };
 
-  /// A thread has the same units of 16 bytes of all chunks, of their headers or of their numbers.
+  /// Loader of the tiled GEMM. A thread copies the same 16-byte units of all chunks, of headers or of
+  /// integers.
   template <class Output>
   class Tiles {
     using Of = Groups<Format, product::kTiledOutputs, Output>;
@@ -329,7 +331,7 @@ struct Products {
 
     const std::byte* from_[kOwn];
     int to_[kOwn];
-    int of_chunk_[kOwn];  // bytes from a chunk of a block to the next
+    int of_chunk_[kOwn];  // bytes between chunks of a block
   };
 
   template <int kRanks, class Output>
@@ -395,7 +397,7 @@ struct Products {
   }
 };
 
-/// A warp has a chunk of eight rows.
+/// One warp per chunk of eight rows.
 template <class Format>
 __global__ void expand_chunks(const std::byte* w, int rows, int columns, Bf16* to) {
   constexpr int kWarps = 8;
@@ -460,7 +462,7 @@ struct OnDevice {
         .first_scaled = from.first};
     source.columns = from.columns;
     const int blocks = (to.columns + kColumns - 1) / kColumns;
-    constexpr int kMost = 32768;  // rows of a launch
+    constexpr int kMost = 32768;  // rows per launch
     for (int done = 0; done < from.rows; done += kMost) {
       const int count = from.rows - done < kMost ? from.rows - done : kMost;
       Source rest = source;
@@ -474,7 +476,7 @@ struct OnDevice {
   static void expand(const DeviceWeight& weight, Bf16* to, StreamHandle stream) {
     constexpr int kWarps = 8;
     const int chunks = (weight.columns + kChunkColumns - 1) / kChunkColumns;
-    constexpr int kMost = 32768;  // groups of rows of a launch
+    constexpr int kMost = 32768;  // groups of rows per launch
     const int groups = (weight.rows + kRows - 1) / kRows;
     for (int done = 0; done < groups; done += kMost) {
       const int count = groups - done < kMost ? groups - done : kMost;
