@@ -1,22 +1,23 @@
 #pragma once
-// A home: where a set of actors lives and runs, one turn at a time.
+// A home: runs the turns of a set of actors, one turn at a time.
 //
-// Three kinds (runtime/thread_home.h, runtime/asio_home.h): a worker of the pool, a thread of one actor's
-// own, and a host's io_context. This class is what they share: the inbox, the list of actors that have
-// something to do, the timers, and the round in which all that is worked off.
+// There are three kinds: a worker of the pool and a thread of one actor (runtime/thread_home.h), and a host's
+// io_context (runtime/asio_home.h). This base class has what they share: the inbox, the queue of actors ready
+// to run, the timers, and run_round(), which processes them.
 //
-// No lost wake-up. A home that finds nothing to do announces sleep, then looks once more; a sender pushes its
-// node, then looks whether sleep was announced:
-//     home:   doorbell = asleep;  fence;  inbox empty? -> sleep          sender:  push;  fence;  doorbell
-//     asleep? -> wake
-// Both fences are seq_cst, so one of the two comes first in their single order. If the home's does, the
-// sender's look comes after it and sees `asleep`; if the sender's does, the home's look sees the node. In
-// neither order do both miss. Who turns `asleep` into `awake` (one compare-and-swap) is who wakes: once.
-// `closed` works the same way: a closing home announces it and then empties the inbox; a sender that sees it
-// empties the inbox itself. So no node is ever left behind, and whoever waits for it is told.
+// Why no wake-up is lost. A home with nothing to do announces sleep and then checks its inbox once more; a
+// sender pushes its node and then checks whether sleep was announced:
+//     home:    doorbell = asleep;  fence;  inbox empty? -> sleep
+//     sender:  push;               fence;  doorbell asleep? -> wake
+// Both fences are seq_cst, so they have one order. If the home's comes first, the sender sees `asleep`; if
+// the sender's comes first, the home sees the node. They cannot both miss. The thread whose compare-and-swap
+// turns `asleep` into `awake` does the wake-up, so it happens once. `closed` works in the same way: a closing
+// home announces it and then empties the inbox, and a sender that sees it empties the inbox itself. No node
+// is left behind, and every waiting sender is told.
 //
-// Ownership: counted; every cell holds its home, every outlet its target, so a home outlives whatever may
-// post to it. Threading: post(), enter(), stats: any thread. The rest: whoever runs the home.
+// Ownership: reference-counted. Every cell holds its home and every outlet its target, so a home outlives all
+// that can post to it. Threading: post(), enter() and the statistics on any thread; the rest only on the
+// thread running the home.
 
 #include <array>
 #include <atomic>
@@ -35,16 +36,15 @@ namespace reprise::runtime {
 
 class SystemCore;
 
-/// The way into a home from other threads: a moodycamel queue of nodes.
+/// Inbound queue of a home for nodes from other threads, based on moodycamel::ConcurrentQueue.
 ///
-/// moodycamel::ConcurrentQueue is lock-free and keeps order within one *producer*: nodes of one producer come
-/// out in the order in which they went in; between producers there is no order. The producers here are
-///   - one Outlet for each sending home, used only while that home runs (so by one thread at a time, and each
-///     hand-over of a home between threads is a synchronisation): all sends of all its actors, in their order;
-///   - one implicit producer for each plain thread that sends.
+/// The queue is lock-free and FIFO per producer, without order between producers. Its producers are
+///   - one Outlet per sending home, used only while that home runs. Only one thread runs a home at a time,
+///     and handing a home to another thread synchronizes. All sends of its actors therefore keep their order;
+///   - one implicit producer per plain thread that sends.
 ///
 /// Threading: push(), pop_unordered(), empty(): any thread. pop(): the home. Outlet::push(): the thread that
-/// runs the outlet's home. empty() is a hint; see Home for what may be concluded from it.
+/// runs the outlet's home. empty() is a hint; Home shows what may be concluded from it.
 class Inbox {
  public:
   class Outlet;
@@ -56,11 +56,11 @@ class Inbox {
 
   void push(Node* node);
 
-  /// Takes up to `most` nodes, from all producers in turn. How many it took; 0 may mean that others are
-  /// pushing.
+  /// Takes up to `most` nodes, from all producers in turn, and returns their number. 0 is possible while
+  /// others push.
   std::size_t pop(Node** nodes, std::size_t most);
 
-  /// The same for an inbox whose home has closed.
+  /// As pop(), for an inbox whose home has closed.
   std::size_t pop_unordered(Node** nodes, std::size_t most);
 
   bool empty() const;
@@ -70,7 +70,7 @@ class Inbox {
   std::unique_ptr<Queue> queue_;
 };
 
-/// The producer of one home towards one inbox; must end before the inbox does.
+/// The producer token of one home for one inbox. The inbox must outlive it.
 class Inbox::Outlet {
  public:
   explicit Outlet(Inbox& inbox);
@@ -94,7 +94,7 @@ class Home {
 
   void add_ref() { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() {
-    // acq_rel: as Cell::release.
+    // acq_rel: see Cell::release.
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
@@ -106,24 +106,25 @@ class Home {
   SystemCore& core() const { return *core_; }
   std::uint32_t index() const { return index_; }
 
-  /// Sends a node to its target, which must live here. The caller keeps the target alive during the call.
+  /// Sends a node to its target, which must be on this home. The caller keeps the target alive during the
+  /// call.
   void post(Node* node);
 
-  /// Registers a new actor; false if the home has closed.
+  /// Registers a new actor. Returns false if the home has closed.
   bool enter(Cell& cell);
 
-  /// Calls `visit` for each actor that lives here, with the register locked: be brief.
+  /// Calls `visit` for each actor on this home while holding register_mutex_; `visit` must be brief.
   void for_each_resident(const std::function<void(Cell&)>& visit);
   std::size_t population() const { return population_.load(std::memory_order_relaxed); }
   std::uint32_t ready_actors() const { return ready_count_.load(std::memory_order_relaxed); }
 
-  /// Has announced sleep, with nothing in its inbox. Together with an unchanged activity() between two looks
-  /// at all homes this means that all were idle at one moment.
+  /// True if sleep is announced and the inbox is empty. If two checks of all homes find them idle with
+  /// activity() unchanged, all were idle at one moment.
   bool idle() const;
   std::uint64_t activity() const { return activity_.load(std::memory_order_seq_cst); }
   std::uint32_t suspended_handlers() const { return handlers_.load(std::memory_order_relaxed); }
 
-  /// Who runs now, and since when in ticks; 0 if nobody.
+  /// The actor running now and the start of its slice, in ticks; 0 if none runs.
   struct Running {
     ActorId actor;
     std::uint64_t since;
@@ -132,19 +133,19 @@ class Home {
     return {running_actor_.load(std::memory_order_relaxed), running_since_.load(std::memory_order_relaxed)};
   }
 
-  // -- the system's
+  // -- called by the system
 
-  /// An actor that entered may run: an own thread starts with its first.
+  /// Called after a new actor was registered; an own thread starts with its first.
   virtual void actor_ready(Cell&) {}
-  /// Ends once nobody lives here.
+  /// Asks the home to end once it has no actors left.
   virtual void finish() = 0;
-  /// While the system waits for actors to stop: works for a home that nobody runs any more.
+  /// Called while the system waits for actors to stop: runs rounds of a home that no thread runs any more.
   virtual void help() {}
   virtual bool wait_ended(TimePoint deadline) = 0;
-  /// After wait_ended(): gives back what the home runs on. If it has not ended, leaves that behind, alive.
+  /// Called after wait_ended(): releases the thread or loop. A home that has not ended is left behind, alive.
   virtual void join_or_leave() = 0;
 
-  // -- whoever runs the home
+  // -- called by the thread that runs the home
 
   void make_ready(Cell& cell);
   void leave(Cell& cell);
@@ -156,10 +157,10 @@ class Home {
 
   virtual ~Home();
 
-  /// The sleep that was announced is over. Called once for each announcement at most, by a sender.
+  /// Ends an announced sleep. Called by a sender, at most once per announcement.
   virtual void wake() = 0;
 
-  /// Marks this home as the one that runs on this thread, for the duration.
+  /// Makes this home current() on this thread for the lifetime of the object.
   class Presence {
    public:
     explicit Presence(Home& home);
@@ -169,27 +170,27 @@ class Home {
     Home* outer_;
   };
 
-  /// Works off some of what there is. Returns whether there was anything. Requires a Presence.
+  /// Processes part of the pending work. Returns false if there was none. Requires a Presence.
   bool run_round();
 
-  /// kAsleep: announced, nothing to do. kStayAwake: something has come. kWoken: something has come, and
-  /// wake() was or will be called for it.
+  /// kAsleep: announced, nothing to do. kStayAwake: work has arrived. kWoken: work has arrived, and wake()
+  /// was or will be called for it.
   Sleep announce_sleep();
-  /// Takes the announcement back; false if a sender did so and calls wake().
+  /// Withdraws the announcement. Returns false if a sender did so already and calls wake().
   bool cancel_sleep();
 
   bool inbox_empty() const { return inbox_.empty(); }
   TimePoint next_timer() const { return timers_.next_wake(); }
 
-  /// If nobody lives here (any more), closes the home for newcomers.
+  /// Refuses new actors from then on if no actor is left. Returns whether it did.
   bool try_seal();
-  /// After try_seal(): what arrives from now on bounces.
+  /// Called after try_seal(): nodes that arrive from then on bounce.
   void close();
 
  private:
   enum class Doorbell : std::uint8_t { kAwake, kAsleep, kClosed };
   static constexpr std::size_t kInboxBatch = 128;
-  static constexpr int kCellsPerRound = 32;  // between two looks at the inbox and the timers
+  static constexpr int kCellsPerRound = 32;  // actors run between two checks of the inbox and the timers
 
   bool take_in();
   void run_ready();
@@ -197,24 +198,24 @@ class Home {
   void bounce_inbox();
   Inbox::Outlet& outlet_to(Home& target);
 
-  struct Road;  // an outlet and the home that it leads to
+  struct Road;  // an outlet and its target home
 
   const std::shared_ptr<SystemCore> core_;
-  const std::uint32_t index_;  // small and dense over the process; free again when the home ends
+  const std::uint32_t index_;  // small and dense within the process; reused after the home ends
   Inbox inbox_;
 
-  // See above; the fences order it, so its own accesses are relaxed, but for the swap that hands the wake-up
-  // over.
+  // Ordered by the fences described above, so its own accesses are relaxed, except for the compare-and-swap
+  // that decides which thread wakes the home.
   std::atomic<Doorbell> doorbell_{Doorbell::kAwake};
   std::atomic<std::uint32_t> references_{1};
-  // Reports, written by the home alone.
+  // Statistics, written by the home alone.
   std::atomic<std::uint64_t> activity_{0};
   std::atomic<std::uint32_t> ready_count_{0};
   std::atomic<std::uint32_t> handlers_{0};
   std::atomic<ActorId> running_actor_{0};
   std::atomic<std::uint64_t> running_since_{0};
 
-  std::vector<std::unique_ptr<Road>> roads_;  // by index of the target
+  std::vector<std::unique_ptr<Road>> roads_;  // indexed by the target's index()
   Cell* first_ready_ = nullptr;
   Cell* last_ready_ = nullptr;
   TimerWheel timers_;
@@ -223,14 +224,14 @@ class Home {
   traces::Mutex register_mutex_{kRegisterLock};
   Cell* residents_ = nullptr;               // guarded by register_mutex_
   bool sealed_ = false;                     // guarded by register_mutex_
-  std::atomic<std::size_t> population_{0};  // written under register_mutex_; relaxed reads are reports
+  std::atomic<std::size_t> population_{0};  // written under register_mutex_; relaxed reads, for reports only
 };
 
-/// Shared ownership of a home.
+/// Reference-counted pointer to a Home.
 class HomePtr {
  public:
   HomePtr() = default;
-  /// Takes over one reference.
+  /// Takes over one reference of the caller.
   static HomePtr adopt(Home* home) {
     HomePtr pointer;
     pointer.home_ = home;

@@ -1,27 +1,27 @@
 #pragma once
-// A stream of values from one writer to one reader, with credit: the writer may be ahead of the reader by
-// what the reader granted, at most the window; then it suspends.
+// A stream of values from one writer to one reader, with credit-based flow control: the writer may be ahead
+// of the reader by the credit granted, at most the window; then it suspends.
 //
 //   auto [writer, reader] = make_stream<Token>(64);
 //   auto writing = writer.write(token);                     auto reading = reader.next();
 //   Result<void> written = co_await writing;                Result<Token> token = co_await reading;
 //
-// Either end may be sent to another actor in a message before its first wait, and belongs to one actor (or
-// one plain thread, by the blocking calls) from then on. Credit is granted by taking: with Credit::kManual by
-// grant() alone, for a reader that passes values on and knows better when it can take more.
+// Either end may be sent to another actor in a message before its first wait. From then on it belongs to that
+// actor, or to one plain thread that uses the blocking calls. Taking a value grants credit. With
+// Credit::kManual only grant() does, for a reader that forwards values and knows when it can take more.
 //
-// Ends. writer.close(): the reader gets what was written, then kEnded. writer.fail(e): the same, then e.
-// Destroying the writer: the same, then kStopped. reader.cancel() or destroying the reader: the writer gets
-// kEnded, and what was not read goes when both ends have gone. Each end that waits is woken by the other's
-// end.
+// How it ends. After writer.close(), the reader gets the remaining values, then kEnded; after writer.fail(e),
+// the remaining values, then e; after destruction of the writer, the remaining values, then kStopped. After
+// reader.cancel() or destruction of the reader, the writer gets kEnded; unread values are freed when both
+// ends are gone. A waiting end is woken when the other ends.
 //
-// Why no wake-up is lost. A side that waits swaps its word to kWaiting and looks at the stream once more; the
+// Why no wake-up is lost. A waiting side swaps its word to kWaiting and checks the stream once more; the
 // other side changes the stream and then swaps that word to kIdle. Both swaps are read-modify-writes of one
-// word, so the later one (acq_rel) sees everything before the earlier one: either the waiter's second look
+// word, so the later one (acq_rel) sees everything before the earlier one: either the waiter's second check
 // sees the change, or the other side sees kWaiting and wakes it.
 //
-// Threading: each end in one thread at a time; the two ends in any two. Waits resume on the waiting actor's
-// home.
+// Threading: each end is used by one thread at a time, the two ends by any two. Waits resume on the waiting
+// actor's home.
 
 #include <atomic>
 #include <condition_variable>
@@ -41,15 +41,16 @@ namespace reprise::runtime {
 class StreamWait;
 class StreamCoreBase;
 
-/// One side of a stream as a place to wait. notify() is for the other side, the rest for the side's own actor or thread.
+/// The wait state of one side of a stream. notify() is called by the other side, all else by the side's own
+/// actor or thread.
 class StreamSide {
  public:
   explicit StreamSide(StreamCoreBase& core) : core_(core) {}
 
-  /// The stream has changed in favour of this side.
+  /// Wakes this side if it waits: the stream has changed in its favor.
   void notify();
 
-  /// Calls `try_finish` until it succeeds or the time is up; false in that case.
+  /// Calls `try_finish` until it returns true, or until `deadline`; returns false then.
   bool block_until(TimePoint deadline, const std::function<bool()>& try_finish);
 
  private:
@@ -57,38 +58,38 @@ class StreamSide {
   enum class Word : std::uint8_t { kIdle, kWaiting };
   struct WakeUp;
 
-  /// Announces a wait. The caller looks at the stream once more.
+  /// Announces a wait. The caller must check the stream again afterwards.
   void announce() { word_.exchange(Word::kWaiting, std::memory_order_acq_rel); }
-  /// Takes the announcement back; false if the other side has taken it and a wake-up is on its way.
+  /// Withdraws the announcement. Returns false if the other side did so and its wake-up is on the way.
   bool take_back() { return word_.exchange(Word::kIdle, std::memory_order_acq_rel) == Word::kWaiting; }
   void bind(Cell& cell);
 
   StreamCoreBase& core_;
-  // The opening comment says why acq_rel swaps suffice.
+  // acq_rel swaps suffice; the opening comment shows why.
   std::atomic<Word> word_{Word::kIdle};
-  CellPtr cell_;  // set before the first announcement, then constant; empty for a plain thread
-  StreamWait* waiting_ = nullptr;  // the side's home only
+  CellPtr cell_;  // set before the first announcement, then constant; null for a plain thread
+  StreamWait* waiting_ = nullptr;  // accessed on the side's home only
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool notified_ = false;  // guarded by mutex_; for a plain thread
+  bool notified_ = false;  // for a plain thread; guarded by mutex_
 };
 
-/// What both ends of a stream share, whatever it carries.
+/// The part of a stream's shared state that does not depend on its value type.
 class StreamCoreBase : public std::enable_shared_from_this<StreamCoreBase> {
  public:
   virtual ~StreamCoreBase() = default;
 
-  /// The first end of each side counts.
+  /// Ends the stream from one side; only the first call of each side counts.
   void end_writer(Error error);
   void end_reader();
 
-  // acquire, with release where they are set: what was done before the end is seen by whoever sees the end.
+  // acquire, paired with release where they are set: a thread that sees the end sees all that preceded it.
   bool writer_ended() const { return writer_ended_.load(std::memory_order_acquire); }
   bool reader_ended() const { return reader_ended_.load(std::memory_order_acquire); }
 
   StreamSide writer_side{*this};
   StreamSide reader_side{*this};
-  StreamSide watch_side{*this};  // the writer's too: for the reader's end alone
+  StreamSide watch_side{*this};  // used by the writer to wait for the reader's end
 
  protected:
   /// Requires writer_ended().
@@ -100,7 +101,7 @@ class StreamCoreBase : public std::enable_shared_from_this<StreamCoreBase> {
   std::optional<Error> end_error_;  // written once, before writer_ended_
 };
 
-/// A coroutine that waits at one side. One at a time.
+/// Base class of awaitables on a stream. At most one may wait at a side.
 class StreamWait : public Wait {
  public:
   bool await_ready();
@@ -113,17 +114,18 @@ class StreamWait : public Wait {
   StreamWait(StreamSide& side, TimePoint deadline, CancelToken cancel)
       : side_(side), deadline_(deadline), cancel_(std::move(cancel)) {}
 
-  /// Looks at the stream; true if that ends the wait.
+  /// Checks the stream; returns true if that ends the wait.
   virtual bool try_finish() = 0;
   virtual void finish_with(ErrorCode why) = 0;
 
-  /// For the destructors of derived classes, while the side still exists.
+  /// Called by destructors of derived classes, while the side still exists.
   void withdraw();
 
  private:
   friend class StreamSide;
   void give_up(ErrorCode why) override;
-  /// Announces until the wait has ended, or is announced with nothing there. Returns whether it has ended.
+  /// Announces the wait and checks again until the wait has ended or is announced. Returns whether it has
+  /// ended.
   bool settle();
   void woken();
 
@@ -134,7 +136,7 @@ class StreamWait : public Wait {
 
 enum class Credit : std::uint8_t { kByTaking, kManual };
 
-/// What the two ends share.
+/// The state shared by the two ends of a stream.
 template <class T>
 class StreamCore : public StreamCoreBase {
  public:
@@ -144,13 +146,13 @@ class StreamCore : public StreamCoreBase {
     if (credit == Credit::kByTaking) granted_.store(window, std::memory_order_relaxed);
   }
 
-  // -- the writer's
+  // -- called by the writer
 
-  /// Nothing: no credit.
+  /// Returns nullopt, leaving `value` untouched, if there is no credit.
   std::optional<Result<void>> try_write(T& value) {
     if (reader_ended()) return Result<void>(ErrorCode::kEnded);
     const std::uint64_t written = written_.load(std::memory_order_relaxed);
-    // acquire: the slot's last value was taken before it was granted anew.
+    // acquire: the reader emptied the slot before it granted the credit.
     if (written == granted_.load(std::memory_order_acquire)) return std::nullopt;
     slots_[written % window_].emplace(std::move(value));
     written_.store(written + 1, std::memory_order_release);  // publishes the slot
@@ -158,12 +160,13 @@ class StreamCore : public StreamCoreBase {
     return Result<void>();
   }
 
-  // -- the reader's
+  // -- called by the reader
 
-  /// Nothing: none there yet.
+  /// Returns nullopt if no value is available yet.
   std::optional<Result<T>> try_read() {
-    const bool ended = writer_ended();  // before written_: what was written before the end is seen below
-    // acquire: pairs with the store in try_write.
+    const bool ended =
+        writer_ended();  // read before written_, so that values written before the end are seen below
+    // acquire: pairs with the release in try_write.
     if (taken_ == written_.load(std::memory_order_acquire)) {
       if (ended) return Result<T>(end_error());
       return std::nullopt;
@@ -173,8 +176,8 @@ class StreamCore : public StreamCoreBase {
     slot.reset();
     ++taken_;
     if (credit_ == Credit::kByTaking && ++ungranted_ >= (window_ + 1) / 2) {
-      add_credit(std::exchange(
-          ungranted_, 0));  // in batches, so that a fast pair does not wake each other for each value
+      add_credit(std::exchange(ungranted_,
+                               0));  // batched, so that a fast pair does not wake each other for each value
     }
     return value;
   }
@@ -190,7 +193,7 @@ class StreamCore : public StreamCoreBase {
   static constexpr std::uint32_t kMostWindow = 1U << 20;
 
   void add_credit(std::uint32_t count) {
-    // release: the slots behind this credit have been emptied.
+    // release: the slots covered by this credit have been emptied.
     granted_.store(granted_.load(std::memory_order_relaxed) + count, std::memory_order_release);
     writer_side.notify();
   }
@@ -198,10 +201,10 @@ class StreamCore : public StreamCoreBase {
   const std::uint32_t window_;
   const Credit credit_;
   const std::unique_ptr<std::optional<T>[]> slots_;
-  std::atomic<std::uint64_t> written_{0};  // by the writer
-  std::atomic<std::uint64_t> granted_{0};  // by the reader
-  std::uint64_t taken_ = 0;                // the reader's
-  std::uint32_t ungranted_ = 0;            // the reader's
+  std::atomic<std::uint64_t> written_{0};  // stored by the writer alone
+  std::atomic<std::uint64_t> granted_{0};  // stored by the reader alone
+  std::uint64_t taken_ = 0;                // used by the reader alone
+  std::uint32_t ungranted_ = 0;            // used by the reader alone
 };
 
 /// Awaitable of StreamReader::next().
@@ -249,7 +252,7 @@ class [[nodiscard]] StreamWrite : public StreamWait {
   std::optional<Result<void>> outcome_;
 };
 
-/// Awaitable of StreamWriter::reader_end(): in good order once the reader has gone.
+/// Awaitable of StreamWriter::reader_end(); the result is ok once the reader is gone.
 template <class T>
 class [[nodiscard]] StreamReaderEnd : public StreamWait {
  public:
@@ -282,13 +285,13 @@ class StreamReader {
   }
   ~StreamReader() { cancel(); }
 
-  /// The next value; kEnded after the last; kDeadline or kCancelled lose nothing.
+  /// Awaits the next value; kEnded after the last. kDeadline and kCancelled lose no value.
   StreamRead<T> next(TimePoint deadline = TimePoint::max(), CancelToken cancel = {}) {
     return StreamRead<T>(core_, deadline, std::move(cancel));
   }
-  /// Nothing: none there yet.
+  /// Returns nullopt if no value is available yet.
   std::optional<Result<T>> try_next() { return core_->try_read(); }
-  /// For a plain thread.
+  /// Like next(), for a plain thread.
   Result<T> next_blocking(TimePoint deadline) {
     std::optional<Result<T>> value;
     const bool done =
@@ -296,7 +299,7 @@ class StreamReader {
     return done ? std::move(*value) : Result<T>(ErrorCode::kDeadline);
   }
 
-  /// Credit::kManual: the writer may write `count` more.
+  /// With Credit::kManual: allows the writer to write `count` more values.
   void grant(std::uint32_t count) { core_->grant(count); }
   void cancel() {
     if (core_ != nullptr) core_->end_reader();
@@ -322,13 +325,14 @@ class StreamWriter {
   }
   ~StreamWriter() { abandon(); }
 
-  /// Done when there was credit for it; kEnded if the reader is gone. After an error the value is lost.
+  /// Completes when the value is written; waits for credit. kEnded if the reader is gone. On error the value
+  /// is lost.
   StreamWrite<T> write(T value, TimePoint deadline = TimePoint::max(), CancelToken cancel = {}) {
     return StreamWrite<T>(core_, std::move(value), deadline, std::move(cancel));
   }
-  /// Nothing, with `value` untouched: no credit.
+  /// Returns nullopt, leaving `value` untouched, if there is no credit.
   std::optional<Result<void>> try_write(T& value) { return core_->try_write(value); }
-  /// For a plain thread.
+  /// Like write(), for a plain thread.
   Result<void> write_blocking(T value, TimePoint deadline) {
     std::optional<Result<void>> written;
     const bool done = core_->writer_side.block_until(
@@ -336,7 +340,7 @@ class StreamWriter {
     return done ? std::move(*written) : Result<void>(ErrorCode::kDeadline);
   }
 
-  /// Waits for the reader to go, beside writes that may wait for credit; kCancelled if the token is.
+  /// Waits until the reader is gone; may run beside a write that waits for credit. kCancelled if `cancel` is.
   StreamReaderEnd<T> reader_end(CancelToken cancel) { return StreamReaderEnd<T>(core_, std::move(cancel)); }
 
   void close() { core_->end_writer(Error{ErrorCode::kEnded}); }

@@ -1,6 +1,5 @@
 #pragma once
-// An actor system: a pool of workers, and everything that lives on it. Start reading here, then
-// runtime/actor.h.
+// An actor system: a pool of workers and the actors on it. Start reading here, then in runtime/actor.h.
 //
 //   System system({.workers = 4});
 //   auto counter = system.spawn<Counter>();
@@ -8,15 +7,15 @@
 //   Result<int> total = counter.ask_blocking(Total{}, 1s);
 //   system.stop();
 //
-// A program may have several systems, and references may cross between them. Nothing here needs main(),
-// signals or an event loop; a host's own io_context can be made a home for actors (runtime/asio_home.h).
+// A program may have several systems, and references may cross between them. None needs main(), signals or an
+// event loop; a host's io_context can be a home for actors (runtime/asio_home.h).
 //
-// stop() goes through three phases: drain (nothing is spawned from outside; what is in the mailboxes, and the
-// handlers that are suspended, are worked off), stop (children before parents; what still waits bounces with
-// kStopped), join. Each is bounded; a turn that hangs is named in the report, and its thread is left behind
-// with all that it refers to.
+// stop() has three phases, each bounded in time: drain (no spawns from outside; waiting messages and
+// suspended handlers are completed), stop (children before parents; waiting messages bounce with kStopped),
+// and join. The report names actors whose turn hangs; their threads are left behind with everything they
+// refer to.
 //
-// Threading: any thread that is no actor's.
+// Threading: any thread that does not run actors.
 
 #include <cstdint>
 #include <memory>
@@ -30,41 +29,41 @@
 namespace reprise::runtime {
 
 struct SystemOptions {
-  unsigned workers = 0;                // 0: one for each core
-  std::string thread_name = "actors";  // workers are called actors/0, actors/1, ...
-  /// By default both print a line to stderr.
+  unsigned workers = 0;                // threads; 0: one per core
+  std::string thread_name = "actors";  // prefix of the workers' names: actors/0, actors/1, ...
+  /// Both print a line to stderr by default.
   FailureHooks hooks{};
 };
 
-/// A look at one actor from outside. Figures are read without stopping it and may be a turn apart.
+/// Snapshot of one actor. Read without stopping it, so figures may be a turn apart.
 struct ActorInfo {
   ActorId id;
   std::string name;
   Cell::Life life;
-  std::uint32_t home;  // index of where it lives
+  std::uint32_t home;  // index of its home
   std::uint32_t mailbox_depth;
   std::uint32_t suspended_handlers;
   std::uint64_t turns;
   std::uint64_t busy_ns;     // in completed turns
-  std::uint64_t running_ns;  // of the turn in progress; 0 if none
+  std::uint64_t running_ns;  // duration of the turn in progress; 0: none
 };
 
 const char* to_string(Cell::Life life);
 
 struct StopReport {
-  bool drained = false;            // nothing was left undone when actors were told to stop
-  bool complete = false;           // every actor has stopped and every thread was joined
-  std::vector<ActorInfo> stuck{};  // who had not stopped when the time was up
+  bool drained = false;   // no messages or suspended handlers were left when actors were told to stop
+  bool complete = false;  // every actor has stopped and every thread was joined
+  std::vector<ActorInfo> stuck{};  // actors that had not stopped at the time limit
 };
 
 class System {
  public:
   explicit System(SystemOptions options = {});
-  ~System();  // stop() with its defaults, if that was not done
+  ~System();  // calls stop() with its defaults unless it was called
   System(const System&) = delete;
   System& operator=(const System&) = delete;
 
-  /// An actor without parent. Throws SystemStopped, or what the constructor of A throws.
+  /// Spawns an actor without parent. Throws SystemStopped, or the exception of A's constructor.
   template <class A, class... Args>
   RefOf<A> spawn(SpawnOptions options, Args&&... args) {
     refuse_while_stopping();
@@ -77,10 +76,10 @@ class System {
 
   StopReport stop(Duration drain = std::chrono::seconds(5), Duration bound = std::chrono::seconds(5));
 
-  /// The first `most` actors found, with their figures.
+  /// Returns information on the first `most` actors found.
   std::vector<ActorInfo> actors(std::size_t most = 10'000) const;
   std::size_t actor_count() const;
-  /// Messages that reached nobody and that nobody waited for.
+  /// Messages that reached no handler and whose senders did not wait for an answer.
   std::uint64_t dead_letters() const { return core_->dead_letters(); }
   unsigned workers() const { return workers_; }
 
