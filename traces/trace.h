@@ -3,15 +3,15 @@
 //
 // Backends:
 //   recorder  traces/recorder.h keeps events in memory while it runs; for tests and session files
-//   file      traces/session_file.h writes recorded events in the Trace Event format (Perfetto, chrome://tracing)
+//   file      traces/session_file.h writes recorded events as a file for Perfetto and chrome://tracing
 //   Tracy     if built with REPRISE_TRACY=ON and a profiler is connected
 // While none is active, a call costs one relaxed load and a branch. With REPRISE_TRACE=OFF all calls compile
 // to nothing.
 //
 // Terms:
 //   track    the line of one actor (traces/track.h); code outside actors is on its thread's line
-//   Zone     an interval on the current track, strictly nested. No zone may be open across a co_await, because the
-//            coroutine may resume elsewhere; use request marks, messages or plots for what spans turns.
+//   Zone     an interval on the current track, strictly nested. No zone may be open across a co_await, because
+//            the coroutine may resume elsewhere; use request marks, messages or plots for what spans turns.
 //   mark     an event in the life of a request (traces/request_trace.h)
 //   message  a point in time with a text, which is copied
 //   plot     a value over time; its name must never be freed
