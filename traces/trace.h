@@ -10,8 +10,9 @@
 //
 // Terms:
 //   track    the line of one actor (traces/track.h); code outside actors is on its thread's line
-//   Zone     an interval on the current track, strictly nested. No zone may be open across a co_await, because
-//            the coroutine may resume elsewhere; use request marks, messages or plots for what spans turns.
+//   Zone     an interval on the current track, strictly nested. No zone may be open across a co_await,
+//            because the coroutine may resume elsewhere; use request marks, messages or plots for what spans
+//            turns.
 //   mark     an event in the life of a request (traces/request_trace.h)
 //   message  a point in time with a text, which is copied
 //   plot     a value over time; its name must never be freed
