@@ -63,7 +63,6 @@ struct RefFor<Messages<Ms...>> {
 };
 }  // namespace actor_detail
 
-/// The Ref to all messages that actor class A accepts.
 template <class A>
 using RefOf = typename actor_detail::RefFor<typename A::Accepts>::Type;
 
@@ -90,7 +89,7 @@ struct SpawnOptions {
   OnFailure on_failure{};
 };
 
-/// Base class of all actors, with the operations an actor performs on itself.
+/// What an actor can do to itself.
 class Actor {
  public:
   Actor();
@@ -98,7 +97,7 @@ class Actor {
   Actor(const Actor&) = delete;
   Actor& operator=(const Actor&) = delete;
 
-  /// The runtime's side of this actor. Must not be called in the constructor: the actor is not yet complete.
+  /// Not in the constructor: the actor is not complete yet.
   Cell& cell() const {
     require_constructed();
     return *cell_;
@@ -110,10 +109,10 @@ class Actor {
   /// Stops this actor after the current turn.
   void stop();
 
-  /// Starts `task` in a turn of its own; it runs beside the handlers and is destroyed when the actor ends.
+  /// Runs `task` beside the handlers, from a turn of its own; it ends at the latest with the actor.
   void launch(Task<void> task);
 
-  /// Spawns a child, which stops when this actor stops or restarts and may escalate its failures to it.
+  /// Spawns a child: it stops when this actor stops or restarts, and its failures may escalate to it.
   template <class A, class... Args>
   RefOf<A> spawn(SpawnOptions options, Args&&... args);
 
@@ -123,20 +122,20 @@ class Actor {
   Cell* const cell_;
 };
 
-/// Returns an actor's reference to itself: `self(*this)`.
+/// The reference to an actor itself: `self(*this)`.
 template <class A>
 RefOf<A> self(A& actor) {
   return RefOf<A>(CellPtr(&static_cast<Actor&>(actor).cell()));
 }
 
-/// Sends `watcher` one Down when the actor of `ref` has stopped, or immediately if it has.
+/// Sends `watcher` one Down when the actor of `ref` has stopped, immediately if it has.
 template <class A, class... Ms>
 void watch(A& watcher, const Ref<Ms...>& ref) {
   const Ref<Down> takes_down = self(watcher);  // does not compile unless the watcher takes Down
   ref.cell()->add_watcher(*takes_down.cell());
 }
 
-/// Thrown by spawn() when the system, or the requested home, is stopping.
+/// Thrown by spawn() if the system or the requested home is stopping.
 class SystemStopped : public std::runtime_error {
  public:
   SystemStopped() : std::runtime_error("the actor system is stopping") {}
@@ -155,7 +154,7 @@ concept Handles = AnswersLater<A, M> || requires(A& actor, M message) {
   actor.on(std::move(message));
 };
 
-/// True if a handler without ReplyTo that returns `Value` (plain or as a Task) answers message M.
+/// Whether the value returned by a handler without ReplyTo answers message M.
 template <class Value, class M>
 struct IsReply : std::true_type {};  // not a question: the returned value is dropped
 template <class Value, Question M>
@@ -178,7 +177,7 @@ inline Error failure(std::exception_ptr error) {
   }
 }
 
-/// A coroutine handler in progress. Keeps the message, which the handler's parameter may reference.
+/// Keeps the message, which the handler's parameter may reference.
 template <class M, class T>
 class HandlerActivation : public Activation, public Pooled {
  public:
@@ -331,7 +330,7 @@ inline constexpr ActorType kType = describe<A>();
 
 // -- spawning: on the spawner's thread, or for a child in a turn of its parent
 
-/// Makes `cell` available to the constructor of Actor, through current(), for the duration.
+/// Lets the constructor of Actor find its cell.
 class Construction {
  public:
   explicit Construction(Cell& cell);
@@ -342,7 +341,7 @@ class Construction {
   Cell* outer_;
 };
 
-/// Stores copies of the constructor arguments to re-create the actor on restart.
+/// Copies of the constructor arguments, for restarts.
 template <class A, class... Args>
 class Remake : public ActorFactory {
  public:
@@ -357,10 +356,10 @@ class Remake : public ActorFactory {
   std::tuple<Args...> arguments_;
 };
 
-/// Returns a new cell with no other references. Throws SystemStopped.
+/// Throws SystemStopped.
 CellPtr make_cell(SystemCore& core, Cell* parent, const ActorType& type, std::size_t actor_bytes,
                   std::size_t actor_alignment, const SpawnOptions& options);
-/// Registers the cell, which must hold its actor, with its home. Throws SystemStopped.
+/// Registers the cell, which has its actor, with its home. Throws SystemStopped.
 void launch_cell(Cell& cell);
 
 template <class A, class... Args>

@@ -22,11 +22,10 @@ namespace reprise::runtime {
 template <class R>
 class [[nodiscard]] Ask : public Wait {
  public:
-  /// An ask that is already answered.
+  /// Already answered.
   explicit Ask(Result<R> answer) : answer_(std::move(answer)) {}
 
-  /// Calls `send` with the ReplyTo of this ask, unless a limit has already passed; then the ask ends with
-  /// that.
+  /// Calls `send` with the ReplyTo, unless a limit has already passed; that is then the answer.
   template <class Send>
   Ask(TimePoint deadline, const CancelToken& cancel, Send&& send) {
     start(deadline, cancel, std::forward<Send>(send));

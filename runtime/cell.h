@@ -5,13 +5,14 @@
 // back.
 //   kStopping    takes no messages; waits for its children to stop
 //   kStopped     the actor object is destroyed; the cell remains while a Ref exists, and bounces messages
-// A turn runs one node. Turns of one actor never overlap. An exception that leaves a turn ends the actor or
-// restarts it (runtime/supervision.h); it never ends the thread.
+// A turn runs one node; turns of one actor never overlap. An exception that leaves a turn ends the actor or
+// restarts it (runtime/supervision.h), never the thread.
 //
-// Ownership: reference-counted; a cell that has not stopped holds one reference to itself. The list of
-// children, with their sibling links, belongs to the parent's home. Threading: the const identity,
-// add_ref/release, life(), the counters and admit() may be used on any thread, everything else on the actor's
-// home only.
+// Ownership: reference-counted; a cell that has not stopped holds a reference to itself. The list of
+// children, with their sibling links, belongs to the parent's home.
+//
+// Threading: const identity, add_ref/release, life(), counters, admit(): any thread. All else: the actor's
+// home.
 
 #include <atomic>
 #include <coroutine>
@@ -35,22 +36,22 @@ class Cell;
 
 using ActorId = std::uint64_t;
 
-/// Static description of an actor class; one constant per class, made by describe() in runtime/actor.h.
+/// Static description of an actor class; one constant per class (runtime/actor.h).
 struct ActorType {
   const char* name;
   MailboxSpec mailbox;
   std::uint32_t most_handlers;  // max coroutine handlers suspended at once; 1: a serial actor
   void (*dispatch)(Cell&, Node*);
-  void (*on_start)(Cell&);  // null if the class declares none
-  void (*on_stop)(Cell&);   // null if the class declares none
+  void (*on_start)(Cell&);  // null: none
+  void (*on_stop)(Cell&);   // null: none
   void (*destroy)(Actor*);
 };
 
-/// Re-creates the actor object of a cell when it is restarted, on the actor's home.
+/// Re-creates the actor object on restart, on the actor's home.
 class ActorFactory {
  public:
   virtual ~ActorFactory() = default;
-  /// Constructs the actor in cell.actor_storage(). Rethrows exceptions of its constructor.
+  /// Constructs in cell.actor_storage(). Throws what the constructor throws.
   virtual Actor* make(Cell& cell) = 0;
 };
 
@@ -74,15 +75,14 @@ class Cell {
 
   void add_ref() { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() {
-    // acq_rel: the thread that destroys the cell must see all accesses made by the others before their
-    // release.
+    // acq_rel: the destroying thread must see the accesses that preceded the other releases.
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(this);
   }
 
-  /// Sends a node: directly into the mailbox if the caller runs on this home, else through the home's inbox.
+  /// Puts a node into the mailbox if called on this home, else into the home's inbox.
   void post(Node* node);
 
-  /// Stops the actor after its current turn; messages waiting in its mailbox bounce.
+  /// Stops the actor after its current turn; waiting messages bounce.
   void request_stop(StopReason reason = StopReason::kStopped);
 
   bool stop_requested() const { return stop_requested_.load(std::memory_order_relaxed); }
@@ -97,20 +97,19 @@ class Cell {
 
   Actor* actor() const { return actor_; }
 
-  /// Puts an arriving node into the mailbox, or bounces it. Consumes it.
+  /// Puts an arriving node into the mailbox, or bounces it.
   void accept(Node* node);
 
-  /// Runs up to kQuantum turns. Returns true if the actor has stopped; the caller then drops the cell's
-  /// reference to itself.
+  /// Runs up to kQuantum turns. True: the actor has stopped, and the caller drops the cell's reference to
+  /// itself.
   [[nodiscard]] bool run();
 
-  /// Takes ownership of a coroutine and runs it until it first suspends.
+  /// Takes ownership of a coroutine and runs it until it suspends.
   void begin(std::unique_ptr<Activation> activation);
   void resume(Activation& activation, std::coroutine_handle<> where);
 
-  /// Stops the actor after the current turn.
   void stop_after_turn() { stop_requested_.store(true, std::memory_order_relaxed); }
-  /// Fails the actor: `error` left the current turn.
+  /// Handles an exception that left the current turn.
   void fail(std::exception_ptr error);
 
   // -- spawning and supervision (the second half of runtime/cell.cc)
@@ -129,14 +128,13 @@ class Cell {
   static void destroy(Cell* cell);
   void* actor_storage() const;
   void set_actor(Actor* actor) { actor_ = actor; }
-  /// Sets the factory that re-creates the actor on restart.
   void set_factory(std::unique_ptr<ActorFactory> factory);
-  /// Registers the actor with its home. Returns false if the home has closed. Call once, on the parent's home
-  /// (on any thread for an actor without parent), before another thread has a reference.
+  /// Registers the actor with its home; false if that has closed. Call once, on the parent's home (any thread
+  /// for an actor without parent), before another thread has a reference.
   [[nodiscard]] bool launch();
 
   void start();
-  /// Called when on_start has ended: messages are taken from then on.
+  /// on_start has ended: messages are taken.
   void started() { life_.store(Life::kRunning, std::memory_order_relaxed); }
   void begin_stop(StopReason reason, std::string why);
   void child_ended(Cell& child);
@@ -173,23 +171,23 @@ class Cell {
   Cell* const parent_;
   const char* const name_;
   const ActorId id_;
-  const std::uint32_t allocated_;  // bytes: cell and actor
+  const std::uint32_t allocated_;  // cell and actor
   Actor* actor_ = nullptr;
 
-  // A plain count; release() gives the ordering.
+  // Only counts; release() has the ordering.
   std::atomic<std::uint32_t> references_{1};
-  // Written by the home, read elsewhere for reports. Relaxed: admission is decided by the mailbox.
+  // Written by the home; relaxed reads elsewhere are reports. The mailbox decides on admission.
   std::atomic<Life> life_{Life::kStarting};
   std::atomic<std::uint64_t> turns_{0};
   std::atomic<std::uint64_t> busy_ticks_{0};
   std::atomic<std::uint32_t> handlers_{0};
-  // Set by a thread that asks the actor to stop, checked after every turn. Relaxed: the control node sent
-  // with it guarantees that the stop is seen; the flag only makes it sooner.
+  // Checked after every turn. Relaxed: the control node sent with it guarantees that the stop is seen; the
+  // flag only makes it sooner.
   std::atomic<bool> stop_requested_{false};
   std::atomic<StopReason> stop_reason_{StopReason::kStopped};
 
   bool scheduled_ = false;
-  int watchful_ = 0;  // turns left with a clock check after each; set after a long turn
+  int watchful_ = 0;  // turns left with a clock check after each
   OnFailure on_failure_;
   Cell* next_ready_ = nullptr;
   Activation* activations_ = nullptr;
@@ -202,11 +200,10 @@ class Cell {
   Cell* next_resident_ = nullptr;
 };
 
-/// Reference-counted pointer to a Cell.
 class CellPtr {
  public:
   CellPtr() = default;
-  /// Takes over one reference of the caller.
+  /// Takes over a reference.
   static CellPtr adopt(Cell* cell) {
     CellPtr pointer;
     pointer.cell_ = cell;

@@ -7,10 +7,9 @@
 //     if (!woken.ok()) co_return;
 //   }
 //
-// A signal wakes all coroutines waiting at that moment, each in its own turn, and is not remembered. A waiter
-// therefore checks its condition before it waits and again when woken. No other code of the actor runs
-// between the check and the wait, so no signal is lost. A wait may outlive the event; only its limits end it
-// then.
+// A signal wakes the coroutines waiting at that moment, each in its own turn, and is not remembered. So a
+// waiter checks its condition before waiting and again when woken. No other code of the actor runs between
+// check and wait, so no signal is lost. A wait may outlive the event; only its limits end it then.
 //
 // Threading: the actor's home only.
 
@@ -21,7 +20,7 @@
 
 namespace reprise::runtime {
 
-/// Awaitable of Event::wait(). The result is ok after a signal, otherwise kDeadline or kCancelled.
+/// Result: ok after a signal; kDeadline or kCancelled.
 class [[nodiscard]] EventWait : public Wait {
  public:
   EventWait(CancelToken signal, TimePoint deadline, CancelToken cancel)
@@ -67,7 +66,7 @@ class [[nodiscard]] EventWait : public Wait {
 
 class Event {
  public:
-  /// The result must be awaited before other code of the actor runs.
+  /// Await the result before other code of the actor runs.
   EventWait wait(TimePoint deadline = TimePoint::max(), CancelToken cancel = {}) {
     if (!next_) next_.emplace();
     return EventWait(next_->token(), deadline, std::move(cancel));

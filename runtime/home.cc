@@ -11,8 +11,7 @@ namespace reprise::runtime {
 namespace {
 
 struct Traits : moodycamel::ConcurrentQueueDefaultTraits {
-  static constexpr std::size_t BLOCK_SIZE =
-      128;  // nodes; large, so that a burst between two homes touches few blocks
+  static constexpr std::size_t BLOCK_SIZE = 128;  // nodes; few blocks per burst between two homes
   static constexpr std::size_t INITIAL_IMPLICIT_PRODUCER_HASH_SIZE = 8;
 };
 

@@ -1,23 +1,22 @@
 #pragma once
 // A home: runs the turns of a set of actors, one turn at a time.
 //
-// There are three kinds: a worker of the pool and a thread of one actor (runtime/thread_home.h), and a host's
-// io_context (runtime/asio_home.h). This base class has what they share: the inbox, the queue of actors ready
-// to run, the timers, and run_round(), which processes them.
+// This base class of the three kinds (a pool worker or an actor's own thread, runtime/thread_home.h; a host's
+// io_context, runtime/asio_home.h) has the inbox, the queue of ready actors, the timers, and run_round().
 //
-// Why no wake-up is lost. A home with nothing to do announces sleep and then checks its inbox once more; a
-// sender pushes its node and then checks whether sleep was announced:
+// Why no wake-up is lost: a home with nothing to do announces sleep and then checks its inbox again; a sender
+// pushes its node and then checks for sleep:
 //     home:    doorbell = asleep;  fence;  inbox empty? -> sleep
 //     sender:  push;               fence;  doorbell asleep? -> wake
-// Both fences are seq_cst, so they have one order. If the home's comes first, the sender sees `asleep`; if
-// the sender's comes first, the home sees the node. They cannot both miss. The thread whose compare-and-swap
-// turns `asleep` into `awake` does the wake-up, so it happens once. `closed` works in the same way: a closing
-// home announces it and then empties the inbox, and a sender that sees it empties the inbox itself. No node
-// is left behind, and every waiting sender is told.
+// Both fences are seq_cst, hence ordered: if the home's is first, the sender sees `asleep`, otherwise the
+// home sees the node. The thread whose compare-and-swap turns `asleep` into `awake` wakes the home, so that
+// happens once. `closed` works likewise: a closing home announces it, then empties the inbox; a sender that
+// sees it empties the inbox itself. So every node is run or bounced.
 //
 // Ownership: reference-counted. Every cell holds its home and every outlet its target, so a home outlives all
-// that can post to it. Threading: post(), enter() and the statistics on any thread; the rest only on the
-// thread running the home.
+// that can post to it.
+//
+// Threading: post(), enter() and statistics: any thread; all else: the thread running the home.
 
 #include <array>
 #include <atomic>
@@ -36,15 +35,14 @@ namespace reprise::runtime {
 
 class SystemCore;
 
-/// Inbound queue of a home for nodes from other threads, based on moodycamel::ConcurrentQueue.
-///
-/// The queue is lock-free and FIFO per producer, without order between producers. Its producers are
-///   - one Outlet per sending home, used only while that home runs. Only one thread runs a home at a time,
-///     and handing a home to another thread synchronizes. All sends of its actors therefore keep their order;
+/// Inbound queue of a home for nodes from other threads: a moodycamel::ConcurrentQueue, which is lock-free
+/// and FIFO per producer only. Its producers are
+///   - one Outlet per sending home, used only while that home runs, so by one thread at a time with
+///     synchronized hand-over: all sends of its actors keep their order;
 ///   - one implicit producer per plain thread that sends.
 ///
-/// Threading: push(), pop_unordered(), empty(): any thread. pop(): the home. Outlet::push(): the thread that
-/// runs the outlet's home. empty() is a hint; Home shows what may be concluded from it.
+/// Threading: pop(): the home; Outlet::push(): the thread running the outlet's home; all else: any thread.
+/// empty() is a hint; see Home.
 class Inbox {
  public:
   class Outlet;
@@ -56,8 +54,7 @@ class Inbox {
 
   void push(Node* node);
 
-  /// Takes up to `most` nodes, from all producers in turn, and returns their number. 0 is possible while
-  /// others push.
+  /// Takes up to `most` nodes, from all producers in turn; returns their number, perhaps 0 while others push.
   std::size_t pop(Node** nodes, std::size_t most);
 
   /// As pop(), for an inbox whose home has closed.
@@ -106,25 +103,24 @@ class Home {
   SystemCore& core() const { return *core_; }
   std::uint32_t index() const { return index_; }
 
-  /// Sends a node to its target, which must be on this home. The caller keeps the target alive during the
-  /// call.
+  /// Sends a node to its target, an actor of this home that the caller keeps alive.
   void post(Node* node);
 
-  /// Registers a new actor. Returns false if the home has closed.
+  /// Returns false if the home has closed.
   bool enter(Cell& cell);
 
-  /// Calls `visit` for each actor on this home while holding register_mutex_; `visit` must be brief.
+  /// Calls `visit`, which must be brief, for each actor of this home while holding register_mutex_.
   void for_each_resident(const std::function<void(Cell&)>& visit);
   std::size_t population() const { return population_.load(std::memory_order_relaxed); }
   std::uint32_t ready_actors() const { return ready_count_.load(std::memory_order_relaxed); }
 
-  /// True if sleep is announced and the inbox is empty. If two checks of all homes find them idle with
-  /// activity() unchanged, all were idle at one moment.
+  /// True if asleep with an empty inbox. If two checks find all homes idle and activity() unchanged, all were
+  /// idle at one moment.
   bool idle() const;
   std::uint64_t activity() const { return activity_.load(std::memory_order_seq_cst); }
   std::uint32_t suspended_handlers() const { return handlers_.load(std::memory_order_relaxed); }
 
-  /// The actor running now and the start of its slice, in ticks; 0 if none runs.
+  /// The running actor and the start of its slice, in ticks; 0 if none.
   struct Running {
     ActorId actor;
     std::uint64_t since;
@@ -135,14 +131,14 @@ class Home {
 
   // -- called by the system
 
-  /// Called after a new actor was registered; an own thread starts with its first.
+  /// An actor was registered; an own thread starts with its first.
   virtual void actor_ready(Cell&) {}
   /// Asks the home to end once it has no actors left.
   virtual void finish() = 0;
-  /// Called while the system waits for actors to stop: runs rounds of a home that no thread runs any more.
+  /// Called while the system waits for actors to stop: runs rounds if no thread runs this home any more.
   virtual void help() {}
   virtual bool wait_ended(TimePoint deadline) = 0;
-  /// Called after wait_ended(): releases the thread or loop. A home that has not ended is left behind, alive.
+  /// Called after wait_ended(): releases the thread or loop, or leaves it behind, alive, if it has not ended.
   virtual void join_or_leave() = 0;
 
   // -- called by the thread that runs the home
@@ -157,10 +153,10 @@ class Home {
 
   virtual ~Home();
 
-  /// Ends an announced sleep. Called by a sender, at most once per announcement.
+  /// Called by the sender that ended an announced sleep.
   virtual void wake() = 0;
 
-  /// Makes this home current() on this thread for the lifetime of the object.
+  /// Makes this home current() for its lifetime.
   class Presence {
    public:
     explicit Presence(Home& home);
@@ -170,11 +166,11 @@ class Home {
     Home* outer_;
   };
 
-  /// Processes part of the pending work. Returns false if there was none. Requires a Presence.
+  /// Processes some of the work; returns false if there was none. Requires a Presence.
   bool run_round();
 
-  /// kAsleep: announced, nothing to do. kStayAwake: work has arrived. kWoken: work has arrived, and wake()
-  /// was or will be called for it.
+  /// kAsleep: nothing to do. kStayAwake: work has arrived. kWoken: likewise, and a sender calls wake() for
+  /// it.
   Sleep announce_sleep();
   /// Withdraws the announcement. Returns false if a sender did so already and calls wake().
   bool cancel_sleep();
@@ -182,15 +178,15 @@ class Home {
   bool inbox_empty() const { return inbox_.empty(); }
   TimePoint next_timer() const { return timers_.next_wake(); }
 
-  /// Refuses new actors from then on if no actor is left. Returns whether it did.
+  /// Refuses new actors if none is left; returns whether it does.
   bool try_seal();
-  /// Called after try_seal(): nodes that arrive from then on bounce.
+  /// After try_seal(): bounces all later nodes.
   void close();
 
  private:
   enum class Doorbell : std::uint8_t { kAwake, kAsleep, kClosed };
   static constexpr std::size_t kInboxBatch = 128;
-  static constexpr int kCellsPerRound = 32;  // actors run between two checks of the inbox and the timers
+  static constexpr int kCellsPerRound = 32;  // between two checks of inbox and timers
 
   bool take_in();
   void run_ready();
@@ -198,14 +194,13 @@ class Home {
   void bounce_inbox();
   Inbox::Outlet& outlet_to(Home& target);
 
-  struct Road;  // an outlet and its target home
+  struct Road;  // an Outlet and its target
 
   const std::shared_ptr<SystemCore> core_;
   const std::uint32_t index_;  // small and dense within the process; reused after the home ends
   Inbox inbox_;
 
-  // Ordered by the fences described above, so its own accesses are relaxed, except for the compare-and-swap
-  // that decides which thread wakes the home.
+  // Ordered by the fences (see above), hence relaxed, except for the compare-and-swap that selects the waker.
   std::atomic<Doorbell> doorbell_{Doorbell::kAwake};
   std::atomic<std::uint32_t> references_{1};
   // Statistics, written by the home alone.
@@ -224,14 +219,13 @@ class Home {
   traces::Mutex register_mutex_{kRegisterLock};
   Cell* residents_ = nullptr;               // guarded by register_mutex_
   bool sealed_ = false;                     // guarded by register_mutex_
-  std::atomic<std::size_t> population_{0};  // written under register_mutex_; relaxed reads, for reports only
+  std::atomic<std::size_t> population_{0};  // written under register_mutex_; relaxed reads for reports
 };
 
-/// Reference-counted pointer to a Home.
 class HomePtr {
  public:
   HomePtr() = default;
-  /// Takes over one reference of the caller.
+  /// Takes over a reference.
   static HomePtr adopt(Home* home) {
     HomePtr pointer;
     pointer.home_ = home;

@@ -1,10 +1,9 @@
 #pragma once
 // The mailbox of one actor, and the guarantees on message order and delivery.
 //
-// How a message travels: every actor has a home (runtime/home.h), chosen when it is spawned and never
-// changed. A send from an actor of the same home puts the node directly into the lists below, without atomics
-// or locks. Any other send goes through the Inbox of the receiver's home, which moves it into these lists
-// between turns.
+// Every actor has a home (runtime/home.h), fixed when it is spawned. A send from an actor of the same home
+// puts the node into the lists below, without atomics or locks. Other sends go through the Inbox of the
+// receiver's home, which moves them into these lists between turns.
 //
 // Guarantees:
 //   order    Messages of one sender reach one receiver in the order they were sent. Turns of an actor all
@@ -58,29 +57,29 @@ class Mailbox {
 
   // -- any thread
 
-  /// Reserves a slot for one message. kAdmitted: the caller must put it. kPark (only if `can_wait`): the
-  /// caller must send it as a ParkedSend. Otherwise the message must not be put.
+  /// Reserves a slot for a message. kAdmitted: put it. kPark (only if `can_wait`): send it as a ParkedSend.
+  /// Otherwise it must not be put.
   Admission admit(bool can_wait);
 
   /// Undoes an admit() that returned kPark if nothing was sent.
   void withdraw();
 
-  /// Reserves a slot regardless of capacity, for messages that the runtime itself must deliver.
+  /// For messages that the runtime must deliver.
   void admit_always();
 
   void close() { closed_.store(true, std::memory_order_relaxed); }
   bool closed() const { return closed_.load(std::memory_order_relaxed); }
 
-  /// Messages waiting; if the mailbox is bounded, includes those in transit.
+  /// Messages waiting, in a bounded mailbox with those in transit.
   std::uint32_t depth() const;
 
   // -- the actor's home
 
-  /// Adds an admitted message, a parked one, a continuation or a control node.
+  /// Adds an admitted or parked message, a continuation or a control node.
   void put(Node* node);
 
-  /// Returns the next node to run, or null: control nodes first, then FIFO. If `messages_too` is false,
-  /// messages are set aside, in order, until a call with true.
+  /// Returns the next node or null: control first, then FIFO. Without `messages_too` messages are set aside,
+  /// in order.
   Node* take(bool messages_too);
 
   bool has_work(bool messages_too) const {
@@ -104,8 +103,8 @@ class Mailbox {
   const MailboxSpec& spec_;
   // Messages admitted and not yet taken. Relaxed: a count that orders nothing; the inbox publishes the nodes.
   std::atomic<std::uint32_t> admitted_{0};
-  // Messages in the lists below. Written by the home alone, hence load and store instead of a
-  // read-modify-write; relaxed for the same reason.
+  // Messages in the lists below. Written by the home alone (no read-modify-write needed); relaxed for the
+  // same reason.
   std::atomic<std::uint32_t> waiting_{0};
   // Relaxed: if a sender misses it, the home bounces the message.
   std::atomic<bool> closed_{false};

@@ -8,8 +8,7 @@ namespace reprise::runtime {
 const char* intern_name(const std::string& name, const char* fallback) {
   if (name.empty()) return fallback;
   static std::mutex mutex;
-  static auto* names =
-      new std::unordered_set<std::string>;  // never destroyed; unordered_set nodes do not move
+  static auto* names = new std::unordered_set<std::string>;  // never destroyed; nodes do not move
   std::lock_guard lock(mutex);
   const auto found = names->find(name);
   if (found != names->end()) return found->c_str();

@@ -49,9 +49,9 @@ struct Node {
   static std::uint32_t posted_now() {
     return static_cast<std::uint32_t>(traces::now_ns() >> kPostedShift) | 1;
   }
-  /// Returns an id that the sender and the receiver compute alike, unique among messages of the same time.
+  /// Id of a message, equal for sender and receiver and unique at that time.
   std::uint64_t flow() const { return std::bit_cast<std::uintptr_t>(this) ^ std::uint64_t{posted} << 32; }
-  /// Returns the time since the node was posted; negative: unknown.
+  /// Time since posting; negative: unknown.
   std::int64_t waited_ns() const {
     if (posted == 0) return -1;
     const std::uint32_t units = posted_now() - posted;
@@ -80,7 +80,7 @@ class NodeList {
     return node;
   }
 
-  /// Removes and returns the first node of `kind`; null if there is none.
+  /// Null if there is none.
   Node* remove_first(NodeKind kind) {
     Node* before = nullptr;
     for (Node* node = first_; node != nullptr; before = node, node = node->next) {

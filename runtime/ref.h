@@ -1,17 +1,16 @@
 #pragma once
 // Ref<Ms...>: a typed handle to an actor that accepts at least the messages Ms.
 //
-// Copyable, comparable, may be sent in messages and kept indefinitely. A Ref neither keeps the actor running
-// nor stops it; a send to a stopped actor fails with kStopped. A Ref converts to a Ref of fewer messages, so
-// code names only what it needs: `Ref<Stop>` can refer to any actor that accepts Stop.
+// Copyable, comparable, may be sent in messages and kept indefinitely. It neither keeps the actor running nor
+// stops it; sends to a stopped actor fail with kStopped. A Ref converts to a Ref of fewer messages:
+// `Ref<Stop>` can refer to any actor that accepts Stop.
 //
 // Ways to send:
 //   tell          returns at once: kSent, or the reason for failure; the handler's outcome is not reported
 //   send          awaitable; waits for space if the mailbox has Overload::kSuspend, else like tell
 //   ask           awaitable; the answer, or the error, by a deadline
 //   ask_blocking  like ask, for a plain thread; must not be called from a turn
-// Guarantees on order and delivery are in runtime/mailbox.h. Overloads without a body give readable compile
-// errors for messages that the actor does not accept (runtime/misuse.h).
+// Guarantees: runtime/mailbox.h. Overloads without body give readable errors (runtime/misuse.h).
 //
 // Threading: tell, ask_blocking, stop: any thread. send, ask: within a turn.
 
@@ -184,7 +183,7 @@ class Ref {
   requires(OneOf<M, Ms...> && !Question<M>) MessageHasNoReply<M> ask_blocking(M message, Duration timeout)
   const;
 
-  /// Stops the actor after its current turn; messages waiting in its mailbox bounce.
+  /// Stops the actor after its current turn; waiting messages bounce.
   void stop() const { cell_->request_stop(); }
 
   bool stopped() const { return cell_->life() == Cell::Life::kStopped; }

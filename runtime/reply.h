@@ -1,15 +1,15 @@
 #pragma once
 // The two ends of an answer.
 //
-// A question carries a ReplyTo<R>. The answer is stored in a slot that the asker allocated, and the slot
-// travels back as a node. A ReplyTo answers exactly once: by answer(), or with kNoReply when destroyed
-// unused. Most handlers return the value; one that answers later takes the ReplyTo as second parameter and
-// keeps it:
+// A question carries a ReplyTo<R>. The answer goes into a slot allocated by the asker, which travels back as
+// a node. A ReplyTo answers exactly once: by answer(), or with kNoReply when destroyed unused. Most handlers
+// return the value; one that answers later takes the ReplyTo as second parameter and keeps it:
 //
 //   void on(Compute job, ReplyTo<int> reply) { waiting_.push_back(std::move(reply)); }
 //
-// A slot has two owners, asker and replier; the last to release it frees it. Threading: a ReplyTo may be
-// moved to and answered from any thread, by one at a time.
+// Asker and replier own the slot; the last to release it frees it.
+//
+// Threading: a ReplyTo may be used from any thread, by one at a time.
 
 #include <atomic>
 #include <memory>
@@ -28,17 +28,17 @@ class ReplySlot : public Node, public Pooled {
   explicit ReplySlot(const NodeOps* operations) : Node(operations) {}
   virtual ~ReplySlot() = default;
 
-  /// Stores the value and delivers the slot. Called by the replier, once.
+  /// Called by the replier, once.
   void answer(Result<R> value) {
     value_.emplace(std::move(value));
     deliver();
   }
 
-  /// Returns true if the asker will not read the answer. Relaxed: only a hint.
+  /// The asker will not read the answer. Relaxed: a hint.
   bool abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
 
  protected:
-  /// Sends the slot with its value to the asker and gives up the replier's ownership.
+  /// Sends the slot to the asker and gives up the replier's ownership.
   virtual void deliver() = 0;
 
   void abandon() { abandoned_.store(true, std::memory_order_relaxed); }
@@ -75,7 +75,7 @@ class ReplyTo {
     if (slot_ != nullptr) std::exchange(slot_, nullptr)->answer(std::move(value));
   }
 
-  /// Returns true if the asker may still read the answer.
+  /// The asker may still read the answer.
   bool wanted() const { return slot_ != nullptr && !slot_->abandoned(); }
   explicit operator bool() const { return slot_ != nullptr; }
 

@@ -1,6 +1,6 @@
 #pragma once
-// A stream of values from one writer to one reader, with credit-based flow control: the writer may be ahead
-// of the reader by the credit granted, at most the window; then it suspends.
+// A stream of values from one writer to one reader with flow control: the writer may be ahead of the reader
+// by the credit granted, at most the window; then it suspends.
 //
 //   auto [writer, reader] = make_stream<Token>(64);
 //   auto writing = writer.write(token);                     auto reading = reader.next();
@@ -10,18 +10,15 @@
 // actor, or to one plain thread that uses the blocking calls. Taking a value grants credit. With
 // Credit::kManual only grant() does, for a reader that forwards values and knows when it can take more.
 //
-// How it ends. After writer.close(), the reader gets the remaining values, then kEnded; after writer.fail(e),
-// the remaining values, then e; after destruction of the writer, the remaining values, then kStopped. After
-// reader.cancel() or destruction of the reader, the writer gets kEnded; unread values are freed when both
-// ends are gone. A waiting end is woken when the other ends.
+// After writer.close() the reader gets the remaining values, then kEnded; after writer.fail(e), finally e;
+// after destruction of the writer, finally kStopped. After reader.cancel() or destruction of the reader the
+// writer gets kEnded; unread values are freed with both ends. A waiting end is woken when the other ends.
 //
-// Why no wake-up is lost. A waiting side swaps its word to kWaiting and checks the stream once more; the
-// other side changes the stream and then swaps that word to kIdle. Both swaps are read-modify-writes of one
-// word, so the later one (acq_rel) sees everything before the earlier one: either the waiter's second check
-// sees the change, or the other side sees kWaiting and wakes it.
+// Why no wake-up is lost: a waiting side swaps its word to kWaiting, then checks the stream again; the other
+// side changes the stream, then swaps that word to kIdle. The later of these acq_rel swaps sees everything
+// before the earlier: the waiter sees the change, or the other side sees kWaiting and wakes it.
 //
-// Threading: each end is used by one thread at a time, the two ends by any two. Waits resume on the waiting
-// actor's home.
+// Threading: each end by one thread at a time. Waits resume on the waiting actor's home.
 
 #include <atomic>
 #include <condition_variable>
@@ -41,16 +38,15 @@ namespace reprise::runtime {
 class StreamWait;
 class StreamCoreBase;
 
-/// The wait state of one side of a stream. notify() is called by the other side, all else by the side's own
-/// actor or thread.
+/// Wait state of one side. notify() is for the other side, all else for the side's own actor or thread.
 class StreamSide {
  public:
   explicit StreamSide(StreamCoreBase& core) : core_(core) {}
 
-  /// Wakes this side if it waits: the stream has changed in its favor.
+  /// Wakes this side if it waits.
   void notify();
 
-  /// Calls `try_finish` until it returns true, or until `deadline`; returns false then.
+  /// Calls `try_finish` until it returns true; returns false at `deadline`.
   bool block_until(TimePoint deadline, const std::function<bool()>& try_finish);
 
  private:
@@ -58,14 +54,14 @@ class StreamSide {
   enum class Word : std::uint8_t { kIdle, kWaiting };
   struct WakeUp;
 
-  /// Announces a wait. The caller must check the stream again afterwards.
+  /// The caller must check the stream again afterwards.
   void announce() { word_.exchange(Word::kWaiting, std::memory_order_acq_rel); }
-  /// Withdraws the announcement. Returns false if the other side did so and its wake-up is on the way.
+  /// Returns false if the other side has seen the announcement and its wake-up is on the way.
   bool take_back() { return word_.exchange(Word::kIdle, std::memory_order_acq_rel) == Word::kWaiting; }
   void bind(Cell& cell);
 
   StreamCoreBase& core_;
-  // acq_rel swaps suffice; the opening comment shows why.
+  // The opening comment shows why acq_rel swaps suffice.
   std::atomic<Word> word_{Word::kIdle};
   CellPtr cell_;  // set before the first announcement, then constant; null for a plain thread
   StreamWait* waiting_ = nullptr;  // accessed on the side's home only
@@ -74,22 +70,22 @@ class StreamSide {
   bool notified_ = false;  // for a plain thread; guarded by mutex_
 };
 
-/// The part of a stream's shared state that does not depend on its value type.
+/// The part of the shared state that does not depend on T.
 class StreamCoreBase : public std::enable_shared_from_this<StreamCoreBase> {
  public:
   virtual ~StreamCoreBase() = default;
 
-  /// Ends the stream from one side; only the first call of each side counts.
+  /// Only the first call for each side counts.
   void end_writer(Error error);
   void end_reader();
 
-  // acquire, paired with release where they are set: a thread that sees the end sees all that preceded it.
+  // acquire, pairs with release: a thread that sees the end sees all that preceded it.
   bool writer_ended() const { return writer_ended_.load(std::memory_order_acquire); }
   bool reader_ended() const { return reader_ended_.load(std::memory_order_acquire); }
 
   StreamSide writer_side{*this};
   StreamSide reader_side{*this};
-  StreamSide watch_side{*this};  // used by the writer to wait for the reader's end
+  StreamSide watch_side{*this};  // the writer's, to wait for the reader's end
 
  protected:
   /// Requires writer_ended().
@@ -118,14 +114,13 @@ class StreamWait : public Wait {
   virtual bool try_finish() = 0;
   virtual void finish_with(ErrorCode why) = 0;
 
-  /// Called by destructors of derived classes, while the side still exists.
+  /// For destructors of derived classes.
   void withdraw();
 
  private:
   friend class StreamSide;
   void give_up(ErrorCode why) override;
-  /// Announces the wait and checks again until the wait has ended or is announced. Returns whether it has
-  /// ended.
+  /// Announces and checks until the wait has ended or is announced; returns whether it has ended.
   bool settle();
   void woken();
 
@@ -136,7 +131,6 @@ class StreamWait : public Wait {
 
 enum class Credit : std::uint8_t { kByTaking, kManual };
 
-/// The state shared by the two ends of a stream.
 template <class T>
 class StreamCore : public StreamCoreBase {
  public:
@@ -148,11 +142,11 @@ class StreamCore : public StreamCoreBase {
 
   // -- called by the writer
 
-  /// Returns nullopt, leaving `value` untouched, if there is no credit.
+  /// Returns nullopt, leaving `value` untouched, without credit.
   std::optional<Result<void>> try_write(T& value) {
     if (reader_ended()) return Result<void>(ErrorCode::kEnded);
     const std::uint64_t written = written_.load(std::memory_order_relaxed);
-    // acquire: the reader emptied the slot before it granted the credit.
+    // acquire: the reader emptied the slot before granting credit.
     if (written == granted_.load(std::memory_order_acquire)) return std::nullopt;
     slots_[written % window_].emplace(std::move(value));
     written_.store(written + 1, std::memory_order_release);  // publishes the slot
@@ -164,9 +158,8 @@ class StreamCore : public StreamCoreBase {
 
   /// Returns nullopt if no value is available yet.
   std::optional<Result<T>> try_read() {
-    const bool ended =
-        writer_ended();  // read before written_, so that values written before the end are seen below
-    // acquire: pairs with the release in try_write.
+    const bool ended = writer_ended();  // before written_: values written before the end are seen
+    // acquire: pairs with try_write.
     if (taken_ == written_.load(std::memory_order_acquire)) {
       if (ended) return Result<T>(end_error());
       return std::nullopt;
@@ -176,8 +169,7 @@ class StreamCore : public StreamCoreBase {
     slot.reset();
     ++taken_;
     if (credit_ == Credit::kByTaking && ++ungranted_ >= (window_ + 1) / 2) {
-      add_credit(std::exchange(ungranted_,
-                               0));  // batched, so that a fast pair does not wake each other for each value
+      add_credit(std::exchange(ungranted_, 0));  // batched, to wake the writer less often
     }
     return value;
   }
@@ -193,7 +185,7 @@ class StreamCore : public StreamCoreBase {
   static constexpr std::uint32_t kMostWindow = 1U << 20;
 
   void add_credit(std::uint32_t count) {
-    // release: the slots covered by this credit have been emptied.
+    // release: these slots have been emptied.
     granted_.store(granted_.load(std::memory_order_relaxed) + count, std::memory_order_release);
     writer_side.notify();
   }
@@ -201,13 +193,12 @@ class StreamCore : public StreamCoreBase {
   const std::uint32_t window_;
   const Credit credit_;
   const std::unique_ptr<std::optional<T>[]> slots_;
-  std::atomic<std::uint64_t> written_{0};  // stored by the writer alone
-  std::atomic<std::uint64_t> granted_{0};  // stored by the reader alone
-  std::uint64_t taken_ = 0;                // used by the reader alone
-  std::uint32_t ungranted_ = 0;            // used by the reader alone
+  std::atomic<std::uint64_t> written_{0};  // stored by the writer
+  std::atomic<std::uint64_t> granted_{0};  // stored by the reader
+  std::uint64_t taken_ = 0;                // the reader's
+  std::uint32_t ungranted_ = 0;            // the reader's
 };
 
-/// Awaitable of StreamReader::next().
 template <class T>
 class [[nodiscard]] StreamRead : public StreamWait {
  public:
@@ -228,7 +219,6 @@ class [[nodiscard]] StreamRead : public StreamWait {
   std::optional<Result<T>> outcome_;
 };
 
-/// Awaitable of StreamWriter::write().
 template <class T>
 class [[nodiscard]] StreamWrite : public StreamWait {
  public:
@@ -252,7 +242,7 @@ class [[nodiscard]] StreamWrite : public StreamWait {
   std::optional<Result<void>> outcome_;
 };
 
-/// Awaitable of StreamWriter::reader_end(); the result is ok once the reader is gone.
+/// The result is ok once the reader is gone.
 template <class T>
 class [[nodiscard]] StreamReaderEnd : public StreamWait {
  public:
@@ -291,7 +281,7 @@ class StreamReader {
   }
   /// Returns nullopt if no value is available yet.
   std::optional<Result<T>> try_next() { return core_->try_read(); }
-  /// Like next(), for a plain thread.
+  /// For a plain thread.
   Result<T> next_blocking(TimePoint deadline) {
     std::optional<Result<T>> value;
     const bool done =
@@ -299,7 +289,7 @@ class StreamReader {
     return done ? std::move(*value) : Result<T>(ErrorCode::kDeadline);
   }
 
-  /// With Credit::kManual: allows the writer to write `count` more values.
+  /// Credit::kManual: allows `count` more values.
   void grant(std::uint32_t count) { core_->grant(count); }
   void cancel() {
     if (core_ != nullptr) core_->end_reader();
@@ -325,14 +315,13 @@ class StreamWriter {
   }
   ~StreamWriter() { abandon(); }
 
-  /// Completes when the value is written; waits for credit. kEnded if the reader is gone. On error the value
-  /// is lost.
+  /// Waits for credit and writes. kEnded if the reader is gone. On error the value is lost.
   StreamWrite<T> write(T value, TimePoint deadline = TimePoint::max(), CancelToken cancel = {}) {
     return StreamWrite<T>(core_, std::move(value), deadline, std::move(cancel));
   }
-  /// Returns nullopt, leaving `value` untouched, if there is no credit.
+  /// Returns nullopt, leaving `value` untouched, without credit.
   std::optional<Result<void>> try_write(T& value) { return core_->try_write(value); }
-  /// Like write(), for a plain thread.
+  /// For a plain thread.
   Result<void> write_blocking(T value, TimePoint deadline) {
     std::optional<Result<void>> written;
     const bool done = core_->writer_side.block_until(
@@ -340,7 +329,7 @@ class StreamWriter {
     return done ? std::move(*written) : Result<void>(ErrorCode::kDeadline);
   }
 
-  /// Waits until the reader is gone; may run beside a write that waits for credit. kCancelled if `cancel` is.
+  /// Waits until the reader is gone, also while a write waits for credit.
   StreamReaderEnd<T> reader_end(CancelToken cancel) { return StreamReaderEnd<T>(core_, std::move(cancel)); }
 
   void close() { core_->end_writer(Error{ErrorCode::kEnded}); }

@@ -7,13 +7,12 @@
 //   Result<int> total = counter.ask_blocking(Total{}, 1s);
 //   system.stop();
 //
-// A program may have several systems, and references may cross between them. None needs main(), signals or an
-// event loop; a host's io_context can be a home for actors (runtime/asio_home.h).
+// A program may have several systems, and references may cross between them. No main(), signals or event loop
+// is needed; a host's io_context can be a home for actors (runtime/asio_home.h).
 //
 // stop() has three phases, each bounded in time: drain (no spawns from outside; waiting messages and
-// suspended handlers are completed), stop (children before parents; waiting messages bounce with kStopped),
-// and join. The report names actors whose turn hangs; their threads are left behind with everything they
-// refer to.
+// suspended handlers complete), stop (children before parents; waiting messages bounce with kStopped), join.
+// The report names actors with hanging turns; their threads are left behind with all that they refer to.
 //
 // Threading: any thread that does not run actors.
 
@@ -35,7 +34,7 @@ struct SystemOptions {
   FailureHooks hooks{};
 };
 
-/// Snapshot of one actor. Read without stopping it, so figures may be a turn apart.
+/// Figures are read without stopping the actor and may be a turn apart.
 struct ActorInfo {
   ActorId id;
   std::string name;
@@ -45,25 +44,25 @@ struct ActorInfo {
   std::uint32_t suspended_handlers;
   std::uint64_t turns;
   std::uint64_t busy_ns;     // in completed turns
-  std::uint64_t running_ns;  // duration of the turn in progress; 0: none
+  std::uint64_t running_ns;  // of the current turn; 0: none
 };
 
 const char* to_string(Cell::Life life);
 
 struct StopReport {
-  bool drained = false;   // no messages or suspended handlers were left when actors were told to stop
-  bool complete = false;  // every actor has stopped and every thread was joined
-  std::vector<ActorInfo> stuck{};  // actors that had not stopped at the time limit
+  bool drained = false;            // nothing was left to do when actors were told to stop
+  bool complete = false;           // all actors have stopped, all threads were joined
+  std::vector<ActorInfo> stuck{};  // not stopped in time
 };
 
 class System {
  public:
   explicit System(SystemOptions options = {});
-  ~System();  // calls stop() with its defaults unless it was called
+  ~System();  // stop() with its defaults, unless it was called
   System(const System&) = delete;
   System& operator=(const System&) = delete;
 
-  /// Spawns an actor without parent. Throws SystemStopped, or the exception of A's constructor.
+  /// Throws SystemStopped, or what the constructor of A throws.
   template <class A, class... Args>
   RefOf<A> spawn(SpawnOptions options, Args&&... args) {
     refuse_while_stopping();
@@ -76,10 +75,10 @@ class System {
 
   StopReport stop(Duration drain = std::chrono::seconds(5), Duration bound = std::chrono::seconds(5));
 
-  /// Returns information on the first `most` actors found.
+  /// Returns the first `most` actors found.
   std::vector<ActorInfo> actors(std::size_t most = 10'000) const;
   std::size_t actor_count() const;
-  /// Messages that reached no handler and whose senders did not wait for an answer.
+  /// Messages without receiver whose sender awaits no answer.
   std::uint64_t dead_letters() const { return core_->dead_letters(); }
   unsigned workers() const { return workers_; }
 

@@ -1,7 +1,5 @@
 #pragma once
-// State shared by all homes of a system: counters, hooks, and the choice of a home for a new actor.
-//
-// Threading: any thread.
+// State shared by a system's homes. Threading: any thread.
 
 #include <atomic>
 #include <cstdint>
@@ -16,8 +14,8 @@
 
 namespace reprise::runtime {
 
-/// Callbacks for every turn that throws and every failure that no parent handles. Called on the failing
-/// actor's home; they must be brief and must not throw.
+/// Called for every turn that throws, and every failure that no parent handles, on the failing actor's home;
+/// must be brief and not throw.
 struct FailureHooks {
   std::function<void(ActorId who, const char* name, const std::string& why)> on_failure;
   std::function<void(ActorId who, const char* name, const std::string& why)> on_escalation;
@@ -29,15 +27,15 @@ class SystemCore : public std::enable_shared_from_this<SystemCore> {
 
   ActorId next_id() { return ids_.fetch_add(1, std::memory_order_relaxed); }
 
-  /// True once stop() has begun its second phase: spawning fails.
+  /// Spawning fails from then on.
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
   void begin_stopping() { stopping_.store(true, std::memory_order_relaxed); }
 
-  /// Adds a home, and joins own threads that have ended since the last call.
+  /// Also joins own threads that have ended.
   void add_home(HomePtr home);
   std::vector<HomePtr> homes() const;
 
-  /// The pool's workers. choose_worker() compares two in rotation and takes the less busy one.
+  /// choose_worker() takes the less busy of two workers in rotation.
   void set_pool(std::vector<HomePtr> pool) { pool_ = std::move(pool); }
   Home& choose_worker();
 
@@ -49,7 +47,6 @@ class SystemCore : public std::enable_shared_from_this<SystemCore> {
   /// Breaks the ownership cycle core -> homes -> core: now if every home has ended, else when the last one
   /// ends.
   void forget_homes();
-  /// Called by a home that has ended.
   void home_ended();
 
  private:

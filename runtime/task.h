@@ -15,9 +15,9 @@
 //   - name the awaitable as a local, then `co_await name`; no co_await inside conditions, ?:, braces,
 //     arguments or structured bindings;
 //   - a coroutine is a named function with parameters by value, never a capturing lambda;
-//   - no over-aligned object (alignas > 16) in a frame. Frames come from the pool (runtime/pool.h).
+//   - no over-aligned object (alignas > 16) in a frame.
 //
-// Threading: the actor's home only.
+// Frames come from the pool (runtime/pool.h). Threading: the actor's home only.
 
 #include <coroutine>
 #include <exception>
@@ -34,10 +34,10 @@ namespace reprise::runtime {
 template <class T>
 class Task;
 
-/// Base of the types a Task may await: tasks, and the runtime's awaitables, which resume on the actor.
+/// Base of types a Task may await: tasks, and the runtime's awaitables, which resume on the actor.
 struct ActorAwaitable {};
 
-/// Refers to an awaitable in a co_await expression, because GCC 12 would copy the awaitable into the frame.
+/// Wraps awaitables in co_await expressions: GCC 12 would copy the awaitable itself into the frame.
 template <class Awaitable>
 struct AwaitByReference {
   Awaitable& awaitable;

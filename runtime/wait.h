@@ -14,15 +14,13 @@
 
 namespace reprise::runtime {
 
-/// Base of awaitables that wait for an outside event: a reply, a stream, a timer, an Asio operation.
+/// Base of awaitables for an outside event: a reply, a stream, a timer, an Asio operation.
 ///
-/// Stores which coroutine of which actor waits. The event ends the wait on the actor's home in one of two
-/// ways: resume(), from within the run of a node, makes the rest of the coroutine part of that turn; wake(),
-/// from any code on the home, queues a turn of its own. The coroutine runs on the same home, so it cannot be
-/// resumed while it is still suspending.
+/// Knows which coroutine of which actor waits. The event ends the wait on the actor's home: resume(), from
+/// within the run of a node, makes the rest of the coroutine part of that turn; wake() queues a turn of its
+/// own. As the coroutine runs on the same home, it cannot be resumed while it is still suspending.
 ///
-/// Destroying a waiting Suspension (its coroutine is being destroyed) withdraws a queued wake-up; the derived
-/// class must withdraw from the event.
+/// Destruction while waiting withdraws a queued wake-up; the derived class must withdraw from the event.
 class Suspension : public ActorAwaitable {
  public:
   Suspension() = default;
@@ -40,10 +38,10 @@ class Suspension : public ActorAwaitable {
     handle_ = handle;
   }
 
-  /// Requires waiting(), and a call from within the run of a node on the waiting actor. May destroy `this`.
+  /// Requires waiting(), within the run of a node on the waiting actor. May destroy `this`.
   void resume();
 
-  /// Requires waiting(). Repeated calls before the coroutine runs have no effect.
+  /// Requires waiting(). Repeated calls before the coroutine runs are one wake-up.
   void wake();
 
   Cell& cell() const { return activation_->cell(); }
@@ -62,12 +60,12 @@ class Wait : public Suspension {
   Wait() : timer_(this), cancellation_(this) {}
   virtual ~Wait() = default;
 
-  /// Arms the timer and the cancellation. If a limit has already passed, returns its code and arms nothing.
+  /// If a limit has already passed, returns its code and arms nothing.
   std::optional<ErrorCode> set_limits(TimePoint deadline, const CancelToken& cancel);
   void clear_limits();
 
-  /// Called when a limit was reached (kDeadline or kCancelled), after clear_limits(), never from the
-  /// coroutine. Must withdraw from the event, and wake() if waiting().
+  /// A limit was reached (kDeadline, kCancelled), outside the coroutine; limits are cleared. Must withdraw
+  /// from the event, and wake() if waiting().
   virtual void give_up(ErrorCode why) = 0;
 
  private:
@@ -95,8 +93,9 @@ class Wait : public Suspension {
   Cancellation cancellation_;
 };
 
-/// Awaitable of sleep_for() and sleep_until(). The result is ok after the time, or kCancelled: `auto pause =
-/// sleep_for(10ms); Result<void> rested = co_await pause;`
+/// Result: ok after the time, or kCancelled.
+///   auto pause = sleep_for(10ms);
+///   Result<void> rested = co_await pause;
 class [[nodiscard]] Sleep : public Wait {
  public:
   Sleep(TimePoint until, CancelToken cancel) : until_(until), cancel_(std::move(cancel)) {}

@@ -340,8 +340,7 @@ class Join {
   std::uint64_t sum() const { return state_.load(std::memory_order_acquire) % kOne; }
 
  private:
-  static constexpr std::uint64_t kOne = std::uint64_t{1}
-                                        << 36;  // room for 2^28 actors and a sum of results up to 2^36
+  static constexpr std::uint64_t kOne = std::uint64_t{1} << 36;  // 2^28 actors, sum of results < 2^36
   std::uint64_t actors_;
   std::atomic<std::uint64_t> state_{0};
 };
