@@ -262,8 +262,8 @@ struct WorkloadResult {
 
 struct Asked {
   const char* workload;
-  double of_requests;  // min share of hits among requests that share a prefix with an earlier one
-  double of_tokens;    // min share of restored tokens among those
+  double of_requests;  // min share of possible_hits among possible_requests
+  double of_tokens;    // min share of restored tokens among possible_tokens
   double evictions;    // max evictions per insert
   double sooner;       // min ratio of cold to warm median TTFT; 0: no goal
 };

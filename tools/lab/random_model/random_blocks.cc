@@ -133,7 +133,7 @@ void fix_scales(DType type, float deviation, Random& random, std::byte* block) {
     case DType::kQ6_K:
       return put_f16(block + 208, scale / (rms(-128, 127) * rms(-32, 31)));
     case DType::kIQ4_NL:
-      return put_f16(block, signed_scale(74.0F));  // 74: RMS of the type's sixteen values
+      return put_f16(block, signed_scale(74.0F));  // typical size of the type's sixteen values
     case DType::kIQ4_XS:
       return put_f16(block, scale / (rms(-32, 31) * 74.0F));
     case DType::kMXFP4: {  // a power of two times half of 0, 1, 2, 3, 4, 6, 8, 12
