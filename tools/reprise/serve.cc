@@ -269,7 +269,7 @@ class ModelWatch {
     was_useful_ = was_useful_ || failed + loading < cards.size();
     useless_ = !was_useful_ && !cards.empty() && failed == cards.size();
   }
-  /// Short until the initial loads have finished.
+  /// Returns the polling interval: short until the initial loads have finished.
   timespec pause() const {
     return settled_ ? timespec{.tv_sec = 5, .tv_nsec = 0} : timespec{.tv_sec = 0, .tv_nsec = kLookNs};
   }
