@@ -71,7 +71,6 @@ class FairQueue {
     }
     return std::nullopt;
   }
-  /// Ends one running item of `owner`.
   void ended(const std::string& owner) {
     const auto found = by_name_.find(owner);
     REPRISE_CHECK(found != by_name_.end() && found->second->running > 0,

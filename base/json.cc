@@ -449,7 +449,7 @@ class Builder {
     return members;
   }
 
-  /// Counts a string of the text; returns the word that it replaces, or null.
+  /// Counts a string of the text; returns the Python word that it replaced, or null.
   const PythonJson::Word* take_string() {
     const std::size_t number = strings_++;
     return word_ != words_end_ && word_->string_number == number ? word_++ : nullptr;

@@ -45,7 +45,6 @@ struct JsonError {
   std::size_t offset = 0;  // bytes from the start of the text
 };
 
-/// The reason why parse() rejects a text.
 struct JsonFault {
   std::size_t offset = 0;  // bytes
   std::string reason;      // empty: there is no fault

@@ -103,7 +103,6 @@ struct SamplingWishes {
   bool operator==(const SamplingWishes&) const = default;
 };
 
-/// Overrides the fields of `wishes` that `over` sets.
 void overlay(SamplingWishes& wishes, const SamplingWishes& over);
 
 /// Combines the two with the defaults: the client's values first, then the model's.

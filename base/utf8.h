@@ -35,7 +35,6 @@ inline Utf8Char read_valid_utf8(std::string_view text, std::size_t at) {
           false};
 }
 
-/// Returns the length of the longest valid prefix.
 std::size_t valid_utf8_prefix(std::string_view text);
 
 inline bool is_utf8(std::string_view text) {

@@ -89,7 +89,7 @@ struct SpawnOptions {
   OnFailure on_failure{};
 };
 
-/// What an actor can do to itself.
+/// Base class of all actors, with the operations on itself.
 class Actor {
  public:
   Actor();
@@ -106,7 +106,6 @@ class Actor {
  protected:
   ActorId id() const { return cell_->id(); }
 
-  /// Stops this actor after the current turn.
   void stop();
 
   /// Runs `task` beside the handlers, from a turn of its own; it ends at the latest with the actor.
@@ -177,7 +176,7 @@ inline Error failure(std::exception_ptr error) {
   }
 }
 
-/// Keeps the message, which the handler's parameter may reference.
+/// A coroutine handler in progress. Owns the message, which the handler's parameter may reference.
 template <class M, class T>
 class HandlerActivation : public Activation, public Pooled {
  public:
@@ -341,7 +340,7 @@ class Construction {
   Cell* outer_;
 };
 
-/// Copies of the constructor arguments, for restarts.
+/// Re-creates the actor on restart, from copies of its constructor arguments.
 template <class A, class... Args>
 class Remake : public ActorFactory {
  public:
@@ -356,7 +355,7 @@ class Remake : public ActorFactory {
   std::tuple<Args...> arguments_;
 };
 
-/// Throws SystemStopped.
+/// Creates the cell without its actor. Throws SystemStopped.
 CellPtr make_cell(SystemCore& core, Cell* parent, const ActorType& type, std::size_t actor_bytes,
                   std::size_t actor_alignment, const SpawnOptions& options);
 /// Registers the cell, which has its actor, with its home. Throws SystemStopped.

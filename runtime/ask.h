@@ -22,7 +22,6 @@ namespace reprise::runtime {
 template <class R>
 class [[nodiscard]] Ask : public Wait {
  public:
-  /// Already answered.
   explicit Ask(Result<R> answer) : answer_(std::move(answer)) {}
 
   /// Calls `send` with the ReplyTo, unless a limit has already passed; that is then the answer.

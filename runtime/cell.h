@@ -134,7 +134,7 @@ class Cell {
   [[nodiscard]] bool launch();
 
   void start();
-  /// on_start has ended: messages are taken.
+  /// Called when on_start has ended; messages are taken from then on.
   void started() { life_.store(Life::kRunning, std::memory_order_relaxed); }
   void begin_stop(StopReason reason, std::string why);
   void child_ended(Cell& child);

@@ -20,7 +20,7 @@
 
 namespace reprise::runtime {
 
-/// Result: ok after a signal; kDeadline or kCancelled.
+/// Awaitable of Event::wait(): ok after a signal, otherwise kDeadline or kCancelled.
 class [[nodiscard]] EventWait : public Wait {
  public:
   EventWait(CancelToken signal, TimePoint deadline, CancelToken cancel)

@@ -91,7 +91,6 @@ class Home {
 
   void add_ref() { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() {
-    // acq_rel: see Cell::release.
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
@@ -106,7 +105,7 @@ class Home {
   /// Sends a node to its target, an actor of this home that the caller keeps alive.
   void post(Node* node);
 
-  /// Returns false if the home has closed.
+  /// Registers a new actor; returns false if the home has closed.
   bool enter(Cell& cell);
 
   /// Calls `visit`, which must be brief, for each actor of this home while holding register_mutex_.

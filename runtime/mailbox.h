@@ -64,7 +64,7 @@ class Mailbox {
   /// Undoes an admit() that returned kPark if nothing was sent.
   void withdraw();
 
-  /// For messages that the runtime must deliver.
+  /// Reserves a slot beyond the capacity, for messages that the runtime must deliver.
   void admit_always();
 
   void close() { closed_.store(true, std::memory_order_relaxed); }

@@ -43,7 +43,6 @@ constexpr std::size_t last_name(std::string_view whole) {
 template <class T>
 inline constexpr const char* kTypeName = type_name_detail::kStored<T>.data();
 
-/// The type's name without namespaces.
 template <class T>
 inline constexpr const char* kShortTypeName = kTypeName<T> + type_name_detail::last_name(kTypeName<T>);
 

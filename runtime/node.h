@@ -80,7 +80,7 @@ class NodeList {
     return node;
   }
 
-  /// Null if there is none.
+  /// Returns null if the list has no node of this kind.
   Node* remove_first(NodeKind kind) {
     Node* before = nullptr;
     for (Node* node = first_; node != nullptr; before = node, node = node->next) {

@@ -23,7 +23,6 @@ void* pool_allocate(std::size_t size);
 /// `size` must be the size passed to pool_allocate().
 void pool_free(void* block, std::size_t size) noexcept;
 
-/// Base class of types allocated from the pool.
 struct Pooled {
   static void* operator new(std::size_t size) { return pool_allocate(size); }
   static void operator delete(void* block, std::size_t size) noexcept { pool_free(block, size); }

@@ -28,13 +28,13 @@ class ReplySlot : public Node, public Pooled {
   explicit ReplySlot(const NodeOps* operations) : Node(operations) {}
   virtual ~ReplySlot() = default;
 
-  /// Called by the replier, once.
+  /// Sends the answer; called once, by the replier.
   void answer(Result<R> value) {
     value_.emplace(std::move(value));
     deliver();
   }
 
-  /// The asker will not read the answer. Relaxed: a hint.
+  /// Returns whether the asker has given up on the answer. Relaxed: a hint.
   bool abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
 
  protected:
@@ -75,7 +75,7 @@ class ReplyTo {
     if (slot_ != nullptr) std::exchange(slot_, nullptr)->answer(std::move(value));
   }
 
-  /// The asker may still read the answer.
+  /// Returns whether the asker may still read the answer.
   bool wanted() const { return slot_ != nullptr && !slot_->abandoned(); }
   explicit operator bool() const { return slot_ != nullptr; }
 

@@ -114,7 +114,7 @@ class StreamWait : public Wait {
   virtual bool try_finish() = 0;
   virtual void finish_with(ErrorCode why) = 0;
 
-  /// For destructors of derived classes.
+  /// Ends the wait; called by destructors of derived classes.
   void withdraw();
 
  private:
@@ -159,7 +159,7 @@ class StreamCore : public StreamCoreBase {
   /// Returns nullopt if no value is available yet.
   std::optional<Result<T>> try_read() {
     const bool ended = writer_ended();  // before written_: values written before the end are seen
-    // acquire: pairs with try_write.
+    // acquire: pairs with the release in try_write().
     if (taken_ == written_.load(std::memory_order_acquire)) {
       if (ended) return Result<T>(end_error());
       return std::nullopt;
@@ -242,7 +242,7 @@ class [[nodiscard]] StreamWrite : public StreamWait {
   std::optional<Result<void>> outcome_;
 };
 
-/// The result is ok once the reader is gone.
+/// Awaitable of StreamWriter::reader_end(): ok once the reader is gone.
 template <class T>
 class [[nodiscard]] StreamReaderEnd : public StreamWait {
  public:
@@ -281,7 +281,7 @@ class StreamReader {
   }
   /// Returns nullopt if no value is available yet.
   std::optional<Result<T>> try_next() { return core_->try_read(); }
-  /// For a plain thread.
+  /// As next(), for a plain thread.
   Result<T> next_blocking(TimePoint deadline) {
     std::optional<Result<T>> value;
     const bool done =
@@ -289,7 +289,7 @@ class StreamReader {
     return done ? std::move(*value) : Result<T>(ErrorCode::kDeadline);
   }
 
-  /// Credit::kManual: allows `count` more values.
+  /// Allows `count` more values; only with Credit::kManual.
   void grant(std::uint32_t count) { core_->grant(count); }
   void cancel() {
     if (core_ != nullptr) core_->end_reader();
@@ -321,7 +321,7 @@ class StreamWriter {
   }
   /// Returns nullopt, leaving `value` untouched, without credit.
   std::optional<Result<void>> try_write(T& value) { return core_->try_write(value); }
-  /// For a plain thread.
+  /// As write(), for a plain thread.
   Result<void> write_blocking(T value, TimePoint deadline) {
     std::optional<Result<void>> written;
     const bool done = core_->writer_side.block_until(

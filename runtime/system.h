@@ -75,7 +75,7 @@ class System {
 
   StopReport stop(Duration drain = std::chrono::seconds(5), Duration bound = std::chrono::seconds(5));
 
-  /// Returns the first `most` actors found.
+  /// Describes the first `most` actors found.
   std::vector<ActorInfo> actors(std::size_t most = 10'000) const;
   std::size_t actor_count() const;
   /// Messages without receiver whose sender awaits no answer.

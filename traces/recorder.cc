@@ -85,7 +85,6 @@ std::vector<Event> Recorder::take() {
     }
     std::move(events.begin(), events.end(), std::back_inserter(out));
   }
-  // Drop the logs of threads that have ended.
   std::erase_if(logs.all, [](const auto& log) { return log.use_count() == 1; });
   logs.held.fetch_sub(out.size(), std::memory_order_relaxed);
   return out;

@@ -34,7 +34,6 @@ class Recorder {
   /// Stops recording; events not taken remain for take().
   static void stop();
 
-  /// Returns and removes the recorded events.
   static std::vector<Event> take();
   /// Events lost since start().
   static std::uint64_t dropped();

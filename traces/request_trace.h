@@ -55,7 +55,6 @@ class RequestTrace {
 
   /// Adds a mark with at most Mark::kMostFacts facts.
   void mark(const char* event, std::initializer_list<Fact> facts = {}) const;
-  /// Adds the last mark.
   void end(const char* event, std::initializer_list<Fact> facts = {}) const;
 
   std::vector<Mark> marks() const;

@@ -307,7 +307,6 @@ void check(const BenchCacheOptions& options) {
   }
 }
 
-/// Facts about the model that need no engine.
 struct ModelFacts {
   RestoreRules rules;
   std::uint32_t vocab = 0;

@@ -117,7 +117,6 @@ struct Talk {
     chat.messages.push_back(message("user", world.words(world.prompt() / 8, seed)));
     return *this;
   }
-  /// Sends the conversation and appends the answer.
   void say() { keep(story.tell(chat)); }
   void say(const std::string& row) { keep(story.measure(row, chat, hope())); }
   Hope hope() const { return world.up_to_border(world.tokens_of(chat), seen); }

@@ -46,7 +46,6 @@ class BenchClient {
 
   const protocol::ModelCard& card() const { return card_; }
   std::vector<protocol::Figure> figures() const { return engine_->figures(); }
-  /// Returns a figure, summed over its labels.
   double figure(const std::string& name) const;
 
  private:

@@ -80,7 +80,6 @@ struct CacheBenchResult {
   std::vector<std::string> differences{};  // one line each
 };
 
-/// A goal and its measured value.
 struct CacheGoal {
   std::string name;
   std::string asked;

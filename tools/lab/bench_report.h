@@ -50,9 +50,7 @@ inline constexpr std::size_t kMostCurves = 6;
 /// Returns the chart with a legend; empty if there are no values.
 std::string report_chart(const ReportChart& chart);
 
-/// Escapes text for HTML content and attributes.
 std::string html_text(const std::string& text);
-/// Formats with a readable number of digits.
 std::string short_number(double value);
 /// Returns a <text> element; `anchor`: "start", "middle" or "end".
 std::string svg_label(double x, double y, const char* anchor, const std::string& text);

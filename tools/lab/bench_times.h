@@ -47,7 +47,6 @@ class BenchProgress {
   BenchProgress(std::string part, std::uint64_t steps)
       : part_(std::move(part)), steps_(steps), bar_(part_.c_str()) {}
 
-  /// Starts the next step.
   void next(const std::string& step) {
     if (!bar_.is_shown()) std::fprintf(stderr, "reprise: %s: %s\n", part_.c_str(), step.c_str());
     advance();

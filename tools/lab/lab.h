@@ -110,7 +110,7 @@ int bench_lookup(const LookupOptions& options);
 
 struct ReplayOptions {
   std::filesystem::path trace;
-  std::string policy = "lru";  // of the cache, or one of the alternatives in replay.cc
+  std::string policy = "lru";  // of the cache (replay_policies.h), or a rival (replay.cc)
   double budget_mb = 0;        // 10^6 bytes; 0: unlimited
   std::uint64_t kv_bytes_per_token = 65'536;
   std::uint64_t state_bytes = 26'787'840;

@@ -15,7 +15,6 @@ using namespace reprise::tools;
 constexpr int kFailed = 1;
 constexpr int kWrongUsage = 2;
 
-/// The command `reprise bench`.
 class BenchCommand {
  public:
   explicit BenchCommand(CLI::App& app);

@@ -306,7 +306,6 @@ std::vector<std::string> replay_policy_names() {
 
 // -- the replay
 
-/// Returns a quoted JSON string.
 std::string json_text(std::string_view text) {
   return Json(text).dump();
 }

@@ -122,7 +122,6 @@ class RagUser : public WorkloadClient {
   std::set<std::uint32_t> seen_;
 };
 
-/// One instruction with many inputs.
 class BatchJob : public WorkloadClient {
  public:
   BatchJob(const ChatWorld& world, std::uint32_t instruction, std::uint32_t inputs, std::uint32_t seed)

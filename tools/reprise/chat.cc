@@ -85,7 +85,6 @@ class ChatHistory {
     return {};
   }
 
-  /// Returns the messages as chat templates take them.
   Json messages() const {
     Json all = Json::array();
     if (!system_.empty()) all.push_back(Json{{"role", "system"}, {"content", system_}});
@@ -174,7 +173,7 @@ class Chat {
   int run();
 
  private:
-  /// Waits for a message or a command; `is_text` is true for a message that begins with a slash.
+  /// Waits for a message or a command; `is_text`: the message is a marked block, never a command.
   ChatInput::Heard hear(std::string& message, bool& is_text);
   bool obey(const std::string& command, const std::string& rest);  // returns false to quit
   /// Answers the last message of the history. On failure restores `before`.

@@ -82,7 +82,6 @@ std::string error_in(const std::string& body) {
   return message.empty() ? body.substr(0, 400) : message;
 }
 
-/// Parses stream events and updates the outcome.
 class StreamReading {
  public:
   StreamReading(ChatOutcome& outcome, const ChatPartner::Show& show) : outcome_(outcome), show_(show) {}
@@ -202,7 +201,6 @@ class ChatPartner::OwnServer {
   protocol::HttpServer server_;
 };
 
-/// One HTTP request and its response.
 class ChatPartner::Exchange {
  public:
   using Take = std::function<bool(std::string_view)>;

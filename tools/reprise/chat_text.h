@@ -22,7 +22,6 @@ class TextWrap {
 
   /// Returns the text to print now. `text` must be whole UTF-8 characters.
   std::string push(std::string_view text);
-  /// Returns the word held back.
   std::string flush();
 
  private:

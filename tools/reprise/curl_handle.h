@@ -25,7 +25,6 @@ struct CurlListEnd {
 using CurlHandle = std::unique_ptr<CURL, CurlEnd>;
 using CurlMulti = std::unique_ptr<CURLM, CurlMultiEnd>;
 
-/// Header lines of a request.
 class CurlHeaders {
  public:
   void add(const std::string& line) {

@@ -57,7 +57,6 @@ std::unique_ptr<models::Device> open_device(const EngineFlags& flags);
 /// std::runtime_error.
 std::string model_or_builtin(const std::string& given);
 
-/// Help text of --model.
 inline constexpr const char* kModelHelp =
     "Model: a Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]; default: the built-in model";
 
@@ -66,7 +65,6 @@ inline constexpr const char* kModelHelp =
 void add_engine_flags(CLI::App& command, EngineFlags& flags,
                       const std::string& devices = "cpu, cuda:N, or auto: a GPU if there is one");
 
-/// Adds --adapter.
 void add_adapter_flag(CLI::App& command, EngineFlags& flags);
 
 }  // namespace reprise::tools

@@ -34,7 +34,6 @@ inline constexpr std::string_view kHubPrefix = "hf:";
 /// Accepts names with or without kHubPrefix. Throws UsageError.
 HubName parse_hub_name(std::string_view text);
 
-/// One file of a model in the hub's list.
 struct HubFile {
   std::string path;  // satisfies is_safe_path()
   std::uint64_t bytes = 0;

@@ -48,7 +48,7 @@ void print_format(const models::MemoryPlan::Format& format, const models::Comput
               static_cast<unsigned long long>(format.parameters), row == nullptr ? "; NOT SUPPORTED" : "");
 }
 
-/// Prints one line per distinct size of a layer type; most models have one.
+/// A line for each of the sizes that parts of a kind have: most models have one.
 template <class Spec, class Describe>
 void print_sizes(const char* label, const models::ModelConfig& config, const Describe& describe) {
   std::set<std::string> lines;
@@ -108,7 +108,7 @@ void print_layers(const models::ModelConfig& config, const models::MemoryPlan& p
 
 namespace {
 
-/// `fitting(bytes)`: number of states of that size that fit in memory.
+/// `fitting`: how many pieces of state of a size there is room for.
 template <class Fitting>
 void print_snapshots(const models::MemoryPlan& plan, const Fitting& fitting) {
   const auto print = [&](const std::string& label, std::uint64_t bytes) {

@@ -178,7 +178,6 @@ std::string for_fish(const CLI::App& app) {
   return out;
 }
 
-/// Returns reprise(1) as troff.
 std::string manual_page(const CLI::App& app) {
   std::string out =
       ".TH REPRISE 1 \"\" \"reprise " REPRISE_VERSION

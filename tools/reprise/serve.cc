@@ -246,7 +246,6 @@ sigset_t all_signals() {
   return signals;
 }
 
-/// Watches the loading of the configured models.
 class ModelWatch {
  public:
   explicit ModelWatch(const protocol::Service& service) : service_(service) {}
@@ -443,7 +442,6 @@ int serve(const ServeConfig& config) {
 
 // -- the command line
 
-/// Group of the options explained by --help.
 constexpr const char* kCommonGroup = "Common options";
 
 /// --help explains common options and names the others; --help-all explains all.

@@ -117,7 +117,6 @@ struct Setting {
   std::function<void(const std::string& text)> set;
   std::function<std::string()> show;  // value as TOML
 
-  /// Returns help and range.
   std::string description() const;
   std::string variable() const { return variable_of(key); }
 };
@@ -137,7 +136,6 @@ struct RemovedSetting {
 };
 std::span<const RemovedSetting> removed_settings();
 
-/// Quotes text as a TOML string.
 std::string toml_string(std::string_view text);
 std::string toml_strings(const std::vector<std::string>& items);
 

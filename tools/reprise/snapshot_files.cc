@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::uint64_t kMostManifest = 128ULL << 20;
 
-/// Unseals a chunk into `contents`.
 std::optional<Refused> read_chunk(const SnapshotFolder& folder, const NamespaceKeys& keys,
                                   const Manifest& manifest, std::size_t reference,
                                   std::vector<std::byte>& contents) {

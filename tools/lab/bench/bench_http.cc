@@ -107,7 +107,6 @@ std::vector<ModelCard> NullService::models() const {
 
 // ---- the bare server
 
-/// The answer to a path.
 struct BareAnswer {
   std::string path;
   std::vector<std::pair<std::string, std::string>> headers;

@@ -115,7 +115,6 @@ class Weights {
     }
   }
 
-  /// Returns the copies in turn.
   HostWeight& next() { return weights_[turn_++ % weights_.size()]; }
   std::size_t count() const { return weights_.size(); }
 

@@ -368,7 +368,6 @@ inline double resident_bytes() {
   return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-/// Returns the quantile of `sorted` at `share`.
 inline double quantile(const std::vector<std::uint32_t>& sorted, double share) {
   if (sorted.empty()) return 0;
   auto index = static_cast<std::size_t>(share * static_cast<double>(sorted.size()));

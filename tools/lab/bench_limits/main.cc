@@ -156,7 +156,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Returns the operations per second of all threads together.
 double rate_of(const Peak& peak, gpu::Threads& threads, double seconds) {
   std::size_t turns = 1000;
   const auto round = [&] {

@@ -52,7 +52,6 @@ Draw draw_for(const models::TensorSpec& spec, const models::ModelConfig& config)
 /// Returns the standard deviation of a matrix's elements.
 float scale_for(const models::TensorSpec& spec, const models::ModelConfig& config);
 
-/// Returns whether random_blocks() supports the type.
 bool has_random_blocks(models::DType type);
 
 /// Fills `blocks`, whose size must be a multiple of the type's block size.

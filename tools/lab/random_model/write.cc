@@ -164,7 +164,6 @@ std::string stored_name(const TensorSpec& spec) {
 
 constexpr std::uint64_t kTile = 128;  // rows and columns of FP8 per scale
 
-/// Returns the number of tiles of a matrix.
 std::uint64_t tiles_of(const TensorSpec& spec) {
   return (spec.shape[0] + kTile - 1) / kTile * ((spec.shape[1] + kTile - 1) / kTile);
 }
@@ -176,7 +175,6 @@ bool is_fp8(const TensorSpec& spec) {
          !spec.name.ends_with("mlp.gate.weight");
 }
 
-/// The header of a safetensors file, tensor by tensor.
 class Header {
  public:
   void add(const std::string& name, const char* type, const std::vector<std::uint64_t>& shape,

@@ -409,7 +409,6 @@ std::filesystem::path part_path(const std::filesystem::path& path, std::size_t p
   return path.parent_path() / (path.stem().string() + end);
 }
 
-/// Writes the tensors of one part.
 void write_part(const std::filesystem::path& path, const GgufHeader& header, std::span<const InFile> tensors,
                 const ModelConfig& config, std::uint64_t seed, bool hollow) {
   NewFile file(path);
