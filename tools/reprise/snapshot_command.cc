@@ -150,7 +150,7 @@ std::optional<Refused> judge(const SnapshotFolder& folder, const Key& master, co
       "the snapshot cannot be recomputed here: it belongs to another model, build, device or adapter"};
 }
 
-/// Copies the snapshots of owner `of` (nullopt: all) from `from` to `to`; with `recompute`, only those that it
+/// Copies the snapshots of owner `of` (nullopt: all) from `from` to `to`; with `recompute`, only those it
 /// confirms as right.
 int copy(const SnapshotFolder& from, const Key& from_master, const SnapshotFolder& to, const Key& to_master,
          const std::optional<std::string>& of, const std::optional<std::string>& into,
