@@ -1,7 +1,5 @@
 #pragma once
-// Base64 with the usual alphabet and padding (RFC 4648, section 4).
-//
-// Threading: pure functions.
+// Base64 with standard alphabet and padding (RFC 4648, section 4).
 
 #include <optional>
 #include <string>
@@ -11,7 +9,7 @@ namespace reprise {
 
 std::string to_base64(std::string_view bytes);
 
-/// Nothing where the text is not base64: other characters, a missing end, bits that would be lost.
+/// Returns nullopt if `text` is not canonical base64: other characters, missing padding, nonzero unused bits.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace reprise

@@ -1,5 +1,5 @@
 #pragma once
-// BoundedCount: how many there are of something, up to a bound. A place is counted for as long as it is held.
+// BoundedCount: a counter with a maximum; each reservation counts until its handle is destroyed.
 //
 // Threading: any thread.
 
@@ -13,9 +13,9 @@ class BoundedCount : public std::enable_shared_from_this<BoundedCount> {
  public:
   explicit BoundedCount(std::uint32_t most) : most_(most) {}
 
-  /// For `weight` of them. Null: there would be more than there may be.
+  /// Reserves `weight`; returns null if that would exceed the maximum.
   std::shared_ptr<void> take(std::uint32_t weight = 1) {
-    // relaxed: only the number matters.
+    // Relaxed: the count orders nothing.
     if (now_.fetch_add(weight, std::memory_order_relaxed) + weight > most_) {
       now_.fetch_sub(weight, std::memory_order_relaxed);
       return nullptr;

@@ -21,7 +21,6 @@ std::string hex(std::span<const std::byte> bytes) {
   return out;
 }
 
-/// A loaded program or library.
 class Module {
  public:
   explicit Module(const dl_phdr_info& info) : info_(info) {}
@@ -61,7 +60,7 @@ class Module {
 
   static std::size_t padded(std::size_t size) { return (size + 3) / 4 * 4; }
 
-  /// Notes are a header, a name and a description each, padded to four bytes.
+  /// Each note is a header, a name and a description, padded to four bytes.
   static std::string id_among(std::span<const std::byte> notes) {
     ElfW(Nhdr) header;
     while (notes.size() >= sizeof(header)) {

@@ -1,8 +1,8 @@
 #pragma once
-// Which build of this code is running: the linker's build id of the program or library that holds it, or, where
-// there is none, a digest of its machine code. Equal ids mean the same code.
+// Identifies the build: the linker's build id of the program or library that contains this code, or a digest
+// of its machine code if it has none. Equal ids mean equal code.
 //
-// Threading: any thread; found once.
+// Threading: any thread; computed once.
 
 #include <string>
 

@@ -1,11 +1,7 @@
 #pragma once
-// Checks that stay on in Release.
-//
-// REPRISE_CHECK(condition, "what is broken") guards an invariant: if it fails, the program has a bug, and it
-// ends at once with the place and the reason on stderr, before the damage spreads. It is not for bad input
-// (return a Result) nor for a request that must die (throw).
-//
-// Threading: any thread.
+// REPRISE_CHECK(condition, "what is wrong") guards an invariant, in Release builds too. If the condition is
+// false, it prints the location and the text to stderr and aborts. For bad input return a Result; to fail one
+// request, throw.
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,8 +1,6 @@
 #pragma once
-// Digest: 64 bits that stand for bytes of any number (XXH3). Equal bytes give equal digests on every machine;
-// different ones differ but for chance. It is no defence against somebody who looks for two that agree.
-//
-// Threading: plain values and pure functions.
+// Digest: a 64-bit hash of byte strings (XXH3), equal on all machines. Not collision-resistant against an
+// attacker.
 
 #include <bit>
 #include <concepts>
@@ -15,8 +13,7 @@ namespace reprise {
 
 std::uint64_t digest_of(std::span<const std::byte> bytes);
 
-/// Of several things, one after the other. What is added has its length added as well, so that "ab", "c" and
-/// "a", "bc" differ.
+/// Hashes a sequence of items with their lengths, so that "ab", "c" and "a", "bc" differ.
 class Digest {
  public:
   Digest& add(std::span<const std::byte> bytes) {

@@ -1,12 +1,11 @@
 #pragma once
-// FairQueue: items that wait for one of a few workers, taken in turn from their owners, each owner's in the order they
-// came. One owner can fill neither the queue nor all workers:
+// FairQueue: a bounded queue, round-robin over owners and FIFO per owner. One owner can fill neither the
+// queue nor all workers:
+//   - an owner holds at most `of_one` items, waiting and running; further ones are rejected;
+//   - when all owners together hold `all`, the newest waiting item of the largest owner is rejected;
+//   - an owner has at most `running_of_one` items running, even if no other owner waits.
 //
-//   - an owner holds at most `of_one` items, waiting and running; further ones are turned away;
-//   - when all owners together hold `all`, the newest waiting item of the owner with the most is turned away;
-//   - an owner has at most `running_of_one` items running, whether or not others wait.
-//
-// The empty name stands for clients that are not told apart: it has no bounds of its own, only `all`.
+// The empty name is for unidentified clients: only `all` limits it.
 //
 // Threading: one thread at a time.
 
@@ -34,7 +33,7 @@ class FairQueue {
 
   explicit FairQueue(const Limits& limits) : limits_(limits) {}
 
-  /// Returns the item that finds no place: this one or, where another owner has more, that owner's newest.
+  /// Adds an item. Returns the rejected one: this item, or the newest of a larger owner; nullopt if none.
   std::optional<T> push(const std::string& owner, T item) {
     const auto found = by_name_.find(owner);
     const std::size_t held = found == by_name_.end() ? 0 : found->second->held();
@@ -57,7 +56,7 @@ class FairQueue {
     std::string owner;
     T item;
   };
-  /// The next item to run, until ended(); nothing if none waits that may run.
+  /// Returns the next item to run; it counts as running until ended(). nullopt if no waiting item may run.
   std::optional<Taken> take() {
     for (auto at = ring_.begin(); at != ring_.end(); ++at) {
       const bool may_run = at->name.empty() || at->running < limits_.running_of_one;
@@ -72,7 +71,6 @@ class FairQueue {
     }
     return std::nullopt;
   }
-  /// An item of this owner, taken before, runs no longer.
   void ended(const std::string& owner) {
     const auto found = by_name_.find(owner);
     REPRISE_CHECK(found != by_name_.end() && found->second->running > 0,
@@ -84,7 +82,7 @@ class FairQueue {
 
   std::size_t waiting() const { return waiting_; }
   std::size_t running() const { return running_; }
-  /// Names with an item, waiting or running.
+  /// Owners with an item, waiting or running.
   std::size_t owners() const { return ring_.size(); }
 
  private:
@@ -96,7 +94,7 @@ class FairQueue {
     std::size_t held() const { return items.size() + running; }
   };
 
-  /// Among those with items waiting; null: there are none.
+  /// Returns the owner with the most items among those with waiting ones; null if there is none.
   Owner* biggest() {
     Owner* most = nullptr;
     for (Owner& owner : ring_) {
@@ -120,7 +118,7 @@ class FairQueue {
   }
 
   const Limits limits_;
-  std::list<Owner> ring_;  // the next to be served first
+  std::list<Owner> ring_;  // next to be served first
   std::unordered_map<std::string, typename std::list<Owner>::iterator> by_name_;
   std::size_t waiting_ = 0;
   std::size_t running_ = 0;

@@ -23,7 +23,7 @@ void in_parallel(std::size_t parts, const std::function<void(std::size_t)>& work
                  std::size_t parts_a_thread) {
   std::atomic<std::size_t> next{0};
   const auto take = [&] {
-    // relaxed: hands out numbers; the threads' ends publish what they wrote.
+    // Relaxed: only distributes indices; join() publishes the results.
     for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < parts;) work(i);
   };
   const std::size_t threads = threads_for(parts, parts_a_thread);
@@ -31,7 +31,7 @@ void in_parallel(std::size_t parts, const std::function<void(std::size_t)>& work
   others.reserve(threads - 1);
   try {
     while (others.size() + 1 < threads) others.emplace_back(take);
-  } catch (const std::system_error&) {  // the system has no more of them: fewer do it
+  } catch (const std::system_error&) {  // no more threads available: continue with fewer
   }
   take();
 }

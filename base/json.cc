@@ -14,25 +14,25 @@
 namespace reprise {
 namespace {
 
-// -- what Python's json module writes and the standard forbids: NaN, Infinity, -Infinity, and integers past 64 bits
+// -- Python's extensions to JSON: NaN, Infinity, -Infinity, and integers beyond 64 bits
 
-// A word such as Infinity becomes a string. It is known by its number among the strings of the text, keys
-// included, so no string that really is there can be taken for one. An integer that may not fit 64 bits gets
-// an exponent, which makes it a double.
+// A word such as Infinity is replaced by a string, and its index among all strings of the text (keys
+// included) is recorded, so no real string is mistaken for it. An integer that may not fit 64 bits gets an
+// exponent, which makes it a double.
 struct PythonJson {
   struct Word {
     std::size_t string_number;
     double value;
   };
   std::string text;
-  std::vector<Word> words;  // in order
+  std::vector<Word> words;  // in text order
 };
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Behind the closing quote of the string that opens at `at`, or the end of the text.
+// Returns the offset after the closing quote of the string opened at `at`, or the end of the text.
 std::size_t behind_string(std::string_view text, std::size_t at) {
   for (++at; at < text.size(); ++at) {
     if (text[at] == '\\') {
@@ -44,7 +44,7 @@ std::size_t behind_string(std::string_view text, std::size_t at) {
   return text.size();
 }
 
-// Time and memory are linear in the text, which need not be JSON at all.
+// Linear time and memory; the text need not be valid JSON.
 PythonJson rewrite_python_json(std::string_view text) {
   PythonJson out;
   out.text.reserve(text.size());
@@ -72,7 +72,7 @@ PythonJson rewrite_python_json(std::string_view text) {
       out.text += text.substr(at, end - at);
       if (whole && end - at > 19) out.text += "e0";  // may not fit 64 bits: read as a double
       at = end;
-      if (!whole) {  // the exponent's digits are not an integer of their own
+      if (!whole) {  // skip the digits of an exponent
         while (at < text.size() &&
                (is_digit(text[at]) || std::string_view("+-.eE").find(text[at]) != text.npos)) {
           out.text += text[at++];
@@ -87,9 +87,9 @@ PythonJson rewrite_python_json(std::string_view text) {
   return out;
 }
 
-// -- members with one key
+// -- duplicate keys
 
-constexpr std::size_t kFew = 16;  // up to here comparing each with each beats sorting
+constexpr std::size_t kFew = 16;  // up to this size, pairwise comparison is faster than sorting
 
 bool all_differ(const Json::Object& few) {
   for (std::size_t i = 1; i < few.size(); ++i) {
@@ -105,7 +105,7 @@ struct PlacedKey {
   std::size_t place;
 };
 
-// Any order will do that puts equal keys together, in the order of their places: by length is the fastest.
+// Any order works that groups equal keys by position; comparing lengths first is the fastest.
 bool comes_before(const PlacedKey& a, const PlacedKey& b) {
   if (a.key.size() != b.key.size()) return a.key.size() < b.key.size();
   const int order = a.key.compare(b.key);
@@ -120,7 +120,7 @@ std::vector<PlacedKey> sorted_keys(const Json::Object& members) {
   return sorted;
 }
 
-// A key that two members have; null: all differ. Takes as long as merge_same_keys().
+// Returns a key that occurs twice, or null. Costs as much as merge_same_keys().
 const std::string* repeated_key(const Json::Object& members) {
   if (members.size() <= kFew && all_differ(members)) return nullptr;
   const std::vector<PlacedKey> sorted = sorted_keys(members);
@@ -129,14 +129,13 @@ const std::string* repeated_key(const Json::Object& members) {
   return same == sorted.end() ? nullptr : &members[same->place].key;
 }
 
-// Of members with the same key only the last value stays, in the place of the first, as in Python. Sorts,
-// and does not hash: n members take O(n log n) comparisons whatever their keys are, and nobody can choose
-// keys that take longer.
+// Keeps the last value of each key at the position of its first, as Python does. Sorts instead of hashing, so
+// no choice of keys costs more than O(n log n) comparisons.
 void merge_same_keys(Json::Object& members) {
   if (members.size() <= kFew && all_differ(members)) return;
   const std::vector<PlacedKey> sorted = sorted_keys(members);
 
-  std::vector<bool> repeats;  // by place; empty: none does
+  std::vector<bool> repeats;  // by position; empty: no key repeats
   for (auto first = sorted.begin(); first != sorted.end();) {
     const auto end = std::find_if(first + 1, sorted.end(),
                                   [&](const PlacedKey& other) { return other.key != first->key; });
@@ -148,13 +147,13 @@ void merge_same_keys(Json::Object& members) {
     first = end;
   }
   if (repeats.empty()) return;
-  std::size_t place = 0;  // std::erase_if asks once for each member, in their order
+  std::size_t place = 0;  // std::erase_if calls the predicate once per member, in order
   std::erase_if(members, [&](const Json::Member&) { return repeats[place++]; });
 }
 
-// -- faults
+// -- errors
 
-// Finds the first fault of a text, which simdjson, built for speed, does not tell.
+// Finds the first error of a text: simdjson does not report its location.
 class FaultFinder {
  public:
   FaultFinder(std::string_view text, const JsonLimits& limits, const JsonReading& reading)
@@ -179,7 +178,7 @@ class FaultFinder {
     while (!at_end() && (peek() == ' ' || peek() == '\t' || peek() == '\n' || peek() == '\r')) ++at_;
   }
 
-  // Open arrays and objects are kept on a stack of our own: '[' or '{' each.
+  // Keeps open arrays and objects on an explicit stack of '[' and '{'.
   bool read_document() {
     skip_space();
     if (at_end()) return fail("there is no value");
@@ -361,7 +360,7 @@ class FaultFinder {
   std::size_t values_ = 0;
   std::size_t members_ = 0;
   JsonFault fault_;
-  std::optional<std::size_t> too_long_;  // where an integer stands that does not fit 64 bits
+  std::optional<std::size_t> too_long_;  // offset of an integer that does not fit 64 bits
 };
 
 // -- parsing and writing
@@ -377,7 +376,7 @@ JsonError error_at(std::string_view text, std::size_t offset, std::string_view r
           offset};
 }
 
-// Copies simdjson's document, up to the limits. `words` stand where the text had what Python alone writes.
+// Copies simdjson's document up to the limits; `words` restores Python's extensions.
 class Builder {
  public:
   Builder(const JsonLimits& limits, const JsonReading& reading, const std::vector<PythonJson::Word>& words)
@@ -389,7 +388,7 @@ class Builder {
         words_end_(words.data() + words.size()) {}
 
   bool over_limit() const { return over_limit_; }
-  /// Why this is no JSON after all; empty: it is.
+  /// Why the text is rejected after all; empty if it is not.
   const std::string& fault() const { return fault_; }
 
   Json build(simdjson::dom::element element) {
@@ -450,7 +449,7 @@ class Builder {
     return members;
   }
 
-  /// Counts a string of the text; the word of Python's that it stands for, or null.
+  /// Counts a string of the text; returns the Python word that it replaced, or null.
   const PythonJson::Word* take_string() {
     const std::size_t number = strings_++;
     return word_ != words_end_ && word_->string_number == number ? word_++ : nullptr;
@@ -473,15 +472,15 @@ class Builder {
   bool over_limit_ = false;
   const bool unique_keys_;
   std::string fault_;
-  std::size_t strings_ = 0;       // seen so far, keys included
-  const PythonJson::Word* word_;  // the next to meet
+  std::size_t strings_ = 0;       // strings seen, keys included
+  const PythonJson::Word* word_;  // next word expected
   const PythonJson::Word* const words_end_;
 };
 
-/// simdjson's parser with its memory, which costs more to make than a usual text takes to parse.
+/// simdjson's parser with its buffers, which cost more to allocate than a typical text takes to parse.
 class DomParser {
  public:
-  /// The element lives until the next text.
+  /// The element is valid until the next call.
   simdjson::error_code parse(std::string_view text, std::size_t capacity, std::size_t depth,
                              simdjson::dom::element& root) {
     const simdjson::error_code error = parser_.allocate(capacity, depth);
@@ -496,7 +495,7 @@ class DomParser {
   std::string padded_;
 };
 
-constexpr std::size_t kUsualText = 64u << 10;  // a thread keeps the memory for texts up to this size
+constexpr std::size_t kUsualText = 64u << 10;  // bytes; each thread keeps buffers for texts up to this size
 
 class Dumper {
  public:
@@ -542,7 +541,7 @@ class Dumper {
   void object(const Json::Object& members, std::size_t level) {
     std::vector<const Json::Member*> order;
     for (const Json::Member& member : members) order.push_back(&member);
-    if (style_.sort_keys) {  // UTF-8 sorts as its code points do
+    if (style_.sort_keys) {  // byte order of UTF-8 is code point order
       std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->key < b->key; });
     }
     out_ += '{';
@@ -596,8 +595,8 @@ Outcome<Json, JsonError> Json::parse(std::string_view text, const JsonLimits& li
   const bool usual = standard.size() <= kUsualText;
   DomParser& parser = usual ? usual_parser : large_parser.emplace();
   simdjson::dom::element root;
-  // simdjson counts levels otherwise: it may let one more pass, which the builder then refuses.
-  const simdjson::error_code error =  // UTF-8 is checked as well
+  // simdjson counts depth differently and may accept one level more, which the builder then rejects.
+  const simdjson::error_code error =  // also validates UTF-8
       parser.parse(standard, usual ? kUsualText : standard.size(), limits.depth + 1, root);
   Builder builder(limits, reading, python.words);
   Json json = error == simdjson::SUCCESS ? builder.build(root) : Json();

@@ -1,18 +1,17 @@
 #pragma once
-// Json: a JSON value that is owned, can be built and changed, and is written back as it was read.
+// Json: an owned, mutable JSON value.
 //
-// Objects keep the order of their members; of a key that comes twice the last value counts, in the place of
-// the first, as in Python. Integers stay integers: 1 and 1.0 are different values. An integer past 64 bits
-// with sign becomes a double.
+// Objects keep the order of their members; of duplicate keys the last value counts, at the position of the
+// first, as in Python. Integers stay integers: 1 and 1.0 differ. An integer that does not fit 64 bits signed
+// becomes a double.
 //
-// parse() is for input from outside: it refuses invalid UTF-8, text behind the value, NaN and Infinity (unless
-// told to read as Python does), and all that is over the limits, and says what is wrong and where. Its time is
-// linear in the text but for the members of an object, which are sorted: no text takes
-// longer than that. The as_...() getters are for values whose kind is known: asking for another kind is a bug and ends the program.
-// find() answers nothing where there is nothing, so that looking into optional members needs no checks before
-// it.
+// parse() is for untrusted input. It rejects invalid UTF-8, trailing text, NaN and Infinity (unless
+// `python`), and anything over the limits; the error says what and where. Time is linear in the text, except
+// that the members of each object are sorted, O(n log n).
 //
-// Threading: a plain value; const access from any thread.
+// The as_...() getters abort on a value of another kind; find() returns null if there is nothing to find.
+//
+// Threading: const access from any thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,31 +28,30 @@
 namespace reprise {
 
 struct JsonLimits {
-  std::size_t bytes = 64u << 20;    // of text
-  std::size_t depth = 128;          // nested arrays and objects
-  std::size_t values = 4'000'000;   // of all kinds
-  std::size_t members = 1'000'000;  // of all objects together
+  std::size_t bytes = 64u << 20;    // of the text
+  std::size_t depth = 128;          // max nesting of arrays and objects
+  std::size_t values = 4'000'000;   // max total values
+  std::size_t members = 1'000'000;  // max total members of all objects
 };
 
-/// How a text is read where the standard leaves room, or Python goes beyond it.
+/// Parsing options where the standard leaves room or Python extends it.
 struct JsonReading {
-  bool python = false;       // NaN, Infinity and -Infinity; integers of any length
-  bool unique_keys = false;  // a key that comes twice in an object is an error
+  bool python = false;       // accept NaN, Infinity, -Infinity and integers of any length
+  bool unique_keys = false;  // reject duplicate keys
 };
 
 struct JsonError {
   std::string message;     // "invalid JSON at line 2, column 7: expected ':' after a key"
-  std::size_t offset = 0;  // in bytes from the start of the text
+  std::size_t offset = 0;  // bytes from the start of the text
 };
 
-/// What is wrong with a text that parse() refuses, and where.
 struct JsonFault {
-  std::size_t offset = 0;  // in bytes
+  std::size_t offset = 0;  // bytes
   std::string reason;      // empty: there is no fault
 };
 
-/// The first fault of `text`, read so, or place where it passes a limit. Time is linear in the text, memory in
-/// `limits.depth`.
+/// Returns the first error of `text`, or the first place where it exceeds a limit. Time is linear in the
+/// text, memory in `limits.depth`.
 JsonFault diagnose_json(std::string_view text, const JsonLimits& limits, const JsonReading& reading = {});
 
 class Json {
@@ -61,7 +59,7 @@ class Json {
   enum class Kind : std::uint8_t { kNull, kBool, kInt, kDouble, kString, kArray, kObject };
   struct Member;
   using Array = std::vector<Json>;
-  using Object = std::vector<Member>;  // keys are distinct
+  using Object = std::vector<Member>;  // keys are unique
 
   static Outcome<Json, JsonError> parse(std::string_view text, const JsonLimits& limits = {},
                                         const JsonReading& reading = {});
@@ -82,7 +80,7 @@ class Json {
   Json(std::string_view text);
   Json(std::string text);
   Json(Array items);
-  Json(Object members);                                                    // keys must be distinct
+  Json(Object members);                                                    // requires unique keys
   Json(std::initializer_list<std::pair<std::string_view, Json>> members);  // {{"role", "user"}, …}
 
   Kind kind() const { return static_cast<Kind>(value_.index()); }
@@ -95,41 +93,41 @@ class Json {
   bool is_array() const { return kind() == Kind::kArray; }
   bool is_object() const { return kind() == Kind::kObject; }
 
-  /// For messages: "null", "a boolean", "an integer", "a number", "a string", "an array", "an object".
+  /// For error messages: "null", "a boolean", "an integer", "a number", "a string", "an array", "an object".
   const char* kind_name() const;
 
   bool as_bool() const { return get<bool>(); }
   std::int64_t as_int() const { return get<std::int64_t>(); }
-  double as_double() const;  // takes an integer too
+  double as_double() const;  // also converts an integer
   const std::string& as_string() const { return get<std::string>(); }
   std::string& as_string() { return get<std::string>(); }
   const Array& as_array() const { return get<Array>(); }
   Array& as_array() { return get<Array>(); }
   const Object& as_object() const { return get<Object>(); }
 
-  /// Items of an array, members of an object, 0 for anything else.
+  /// Number of items or members; 0 for other kinds.
   std::size_t size() const;
 
-  /// The member of that name; null when there is none or this is no object. Takes time linear in the members.
+  /// Returns the member `key`; null if there is none or this is no object. Linear in the members.
   const Json* find(std::string_view key) const;
   Json* find(std::string_view key);
 
-  /// As find(), and null as well when the member has another kind.
+  /// Like find(), but also null if the member is of another kind.
   const std::string* find_string(std::string_view key) const;
   const Array* find_array(std::string_view key) const;
   const Json* find_object(std::string_view key) const;
 
-  /// The member of that name, added as null when it is not there. A null becomes an object first.
+  /// Returns the member `key`, added as null if missing. A null value becomes an object first.
   Json& operator[](std::string_view key);
-  /// Adds an item. A null becomes an array first.
+  /// Appends an item. A null value becomes an array first.
   Json& push_back(Json item);
-  /// Whether there was such a member.
+  /// Returns whether the member existed.
   bool erase(std::string_view key);
 
   std::string dump(const JsonStyle& style = {}) const;
   void dump_to(std::string& out, const JsonStyle& style = {}) const;
 
-  friend bool operator==(const Json& a, const Json& b);  // of objects: in the same order, too
+  friend bool operator==(const Json& a, const Json& b);  // objects are equal only with the same member order
 
  private:
   using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object>;
@@ -158,7 +156,7 @@ struct Json::Member {
   friend bool operator==(const Member& a, const Member& b) = default;
 };
 
-// What builds or destroys a value stands here, where a Member is complete.
+// Defined here because construction and destruction need the complete type Member.
 inline Json::Json() = default;
 inline Json::~Json() = default;
 inline Json::Json(const Json& other) = default;

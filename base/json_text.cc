@@ -21,7 +21,7 @@ void append_escaped(std::string& out, char32_t code_point) {
   }
 }
 
-// The character at text[at] and its length; a byte that begins none is U+FFFD.
+// Decodes the character at text[at]; a byte that begins none gives U+FFFD.
 char32_t read_character(std::string_view text, std::size_t at, std::size_t& length) {
   const auto lead = static_cast<unsigned char>(text[at]);
   length = lead < 0x80 ? 1 : lead < 0xC0 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
@@ -36,7 +36,7 @@ char32_t read_character(std::string_view text, std::size_t at, std::size_t& leng
   return code_point;
 }
 
-// Zero for a character that stands for itself.
+// Returns 0 if the character needs no short escape.
 char short_escape(unsigned char c) {
   switch (c) {
     case '"':
@@ -70,7 +70,7 @@ JsonStyle JsonStyle::python() {
 
 void append_json_string(std::string& out, std::string_view text, bool ensure_ascii) {
   out += '"';
-  std::size_t plain = 0;  // text from here on is not written yet
+  std::size_t plain = 0;  // start of the text not written yet
   for (std::size_t at = 0; at < text.size();) {
     const auto c = static_cast<unsigned char>(text[at]);
     const bool stays = c >= 0x20 && c != '"' && c != '\\' && !(ensure_ascii && c >= 0x7F);
@@ -108,7 +108,7 @@ void append_python_double(std::string& out, double value) {
     out += "inf";
     return;
   }
-  // The shortest digits come as d.ddde±xx; Python shows the exponent below 1e-4 and from 1e16 on.
+  // The shortest digits have the form d.ddde±xx; Python uses an exponent below 1e-4 and from 1e16 on.
   char text[32];
   const std::string_view shortest(
       text, std::to_chars(text, text + sizeof text, value, std::chars_format::scientific).ptr - text);

@@ -1,14 +1,12 @@
 #pragma once
-// How many tokens of a prompt attention goes on with once it has been read, and which: SnapKV (arXiv 2404.14469).
+// Settings of prompt KV compression by SnapKV (arXiv 2404.14469).
 //
-// The prompt's last `window` queries look back at it; where they look most is kept, `tokens` places in all, in each layer and
-// key/value head by itself: the first `sinks`, the last `window`, and between them those with the highest scores
-// (models/cpu/kv_compaction.h). A prompt that is no longer than the budget is kept whole.
+// After prefill, each layer and KV head keeps `tokens` KV entries of the prompt: the first `sinks`, the last
+// `window`, and between them those with the highest attention scores from the last `window` queries
+// (models/layers/kv_selection.h). A prompt no longer than the budget is kept whole.
 //
-// The paper's own program averages over five neighbors; the largest of seven finds more. Sinks are none of its ideas, four of
-// them cost nothing and are looked at by nearly every model.
-//
-// Threading: a plain value.
+// Differences from the paper: max pooling over seven neighbors instead of the average over five, which finds
+// more, and attention sinks, which nearly every model attends to.
 
 #include <cstdint>
 #include <string>
@@ -22,27 +20,27 @@ struct KvBudget {
   static constexpr std::uint32_t kMostSinks = 4096;
   static constexpr std::uint32_t kMostPoolWidth = 63;
 
-  std::uint32_t tokens = 0;  // 0: all of every prompt is kept
+  std::uint32_t tokens = 0;  // KV entries kept per layer and head; 0: no compression
   std::uint32_t window = 32;
   std::uint32_t sinks = 4;
   Pooling pooling = Pooling::kMax;  // finds more than the average (docs/lab/2026-11-kv.md)
-  std::uint32_t pool_width = 7;     // odd: places whose scores are put together, the one itself in the middle
+  std::uint32_t pool_width = 7;     // odd; neighbors pooled into one score, centered
 
   bool operator==(const KvBudget&) const = default;
 
   bool shortens(std::uint64_t prompt_tokens) const { return tokens != 0 && prompt_tokens > tokens; }
-  /// Places that are kept whatever is looked at.
+  /// KV entries that are kept regardless of their scores.
   std::uint32_t fixed() const { return window + sinks; }
 };
 
-/// What was kept of a prompt.
+/// Result of compressing one prompt.
 struct KvKept {
-  std::uint32_t tokens = 0;      // places in pages, of each layer and head
-  std::uint64_t bytes = 0;       // of the pages that hold them
-  std::uint64_t full_bytes = 0;  // of those that held the prompt
+  std::uint32_t tokens = 0;      // KV entries kept, per layer and head
+  std::uint64_t bytes = 0;       // size of the pages that hold them
+  std::uint64_t full_bytes = 0;  // size of the pages that held the whole prompt
 };
 
-/// Why it makes no sense; empty: it does.
+/// Returns why the settings are invalid; empty if they are valid.
 inline std::string refusal_of(const KvBudget& budget) {
   const auto range = [](const char* what, std::uint32_t least, std::uint32_t most) {
     return std::string(what) + " must be from " + std::to_string(least) + " to " + std::to_string(most);

@@ -1,19 +1,17 @@
 #pragma once
-// How much memory the machine can give.
-//
-// Threading: any thread; it reads a file of the system at every call.
+// Size of the machine's memory. Each call reads a system file.
 
 #include <cstdint>
 
 namespace reprise {
 
-/// In bytes. Available is what programs may still take, pages of files that can be read again included.
+/// In bytes. `available` includes reclaimable page cache.
 struct MachineMemory {
   std::uint64_t all = 0;
   std::uint64_t available = 0;
 };
 
-/// Zeros where the system does not say.
+/// Returns zeros if the system does not report it.
 MachineMemory machine_memory();
 
 inline std::uint64_t available_memory() {

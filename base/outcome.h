@@ -1,8 +1,7 @@
 #pragma once
 // Outcome<T, E>: a T, or an E that says why there is none.
 //
-// Reading the value of a failed Outcome is a bug and ends the program (REPRISE_CHECK): look first.
-// Threading: plain values, no sharing.
+// Reading the value of a failed Outcome is a bug and aborts the program (REPRISE_CHECK); test ok() first.
 
 #include <utility>
 #include <variant>

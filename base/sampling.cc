@@ -20,7 +20,7 @@ std::string text_of(double value) {
 
 class Errors {
  public:
-  /// NaN lies nowhere.
+  /// NaN is rejected.
   void between(const char* field, double value, double low, double high) {
     if (value >= low && value <= high) return;
     add(field, "must lie between " + text_of(low) + " and " + text_of(high) + ", is " + text_of(value));
@@ -39,7 +39,7 @@ void check_bias(const LogitBias& entry, std::size_t vocab, Errors& errors) {
   if (entry.token < 0 || static_cast<std::size_t>(entry.token) >= vocab) {
     errors.add("logit_bias", token + " is not in the vocabulary of " + std::to_string(vocab));
   }
-  // A bias of +infinity on a logit of -infinity would be no number.
+  // +infinity plus a logit of -infinity would be NaN.
   if (!(entry.bias < std::numeric_limits<float>::infinity())) {
     errors.add("logit_bias", token + " has a bias of " + text_of(entry.bias) + ", which is no finite number");
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Tokens as they travel between actors: numbers in a vocabulary, shared and never changed.
+// Token ids, and immutable shared token lists for messages between actors.
 
 #include <cstdint>
 #include <memory>
@@ -12,14 +12,14 @@ namespace reprise {
 using TokenId = std::int32_t;
 using TokenList = std::vector<TokenId>;
 
-/// A prompt is read by several actors at once and may be long, so it is not copied from message to message.
+/// Shared, because several actors read a prompt and it may be long.
 using SharedTokens = std::shared_ptr<const TokenList>;
 
 inline SharedTokens share_tokens(TokenList tokens) {
   return std::make_shared<const TokenList>(std::move(tokens));
 }
 
-/// Returns the hash of `tokens` after those whose hash is `before`: a prompt's goes on from that of its beginning.
+/// Returns the hash of `tokens` appended to a prefix whose hash is `before`.
 inline std::uint64_t token_hash(std::span<const TokenId> tokens, std::uint64_t before = 0) {
   std::uint64_t hash = before;
   for (const TokenId token : tokens) {

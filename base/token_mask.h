@@ -1,7 +1,7 @@
 #pragma once
-// TokenMask: which tokens of a vocabulary may come next. MaskSlot: where the thread that chooses a token finds its mask.
+// TokenMask: the tokens of a vocabulary that may come next. MaskSlot: passes it to the thread that samples.
 //
-// Threading: a mask is immutable once made, and shared; a slot is for any thread.
+// Threading: a mask is immutable and shared; a slot may be used from any thread.
 
 #include <atomic>
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace reprise {
 
 struct TokenMask {
   std::vector<std::uint32_t> bits{};  // [tokens / 32, rounded up]: bit t % 32 of word t / 32
-  std::uint32_t count = 0;            // of tokens that may come
-  bool ends = false;                  // no token may come because the reply is whole
+  std::uint32_t count = 0;            // number of allowed tokens
+  bool ends = false;                  // no token is allowed because the reply is complete
 
   explicit TokenMask(std::size_t tokens) : bits((tokens + 31) / 32) {}
 
@@ -34,13 +34,13 @@ struct TokenMask {
 
 using SharedMask = std::shared_ptr<const TokenMask>;
 
-/// Hands the mask of a sequence's next token from the maker of masks to the thread that chooses the token. It holds
-/// one mask, for one step. Steps before the first masked one need none: every token may be chosen in them.
+/// Passes the mask for a sequence's next token from its producer to the sampling thread. Holds one mask, for
+/// one step. Steps before the first masked one need none.
 class MaskSlot {
  public:
   static constexpr std::uint64_t kNoStep = UINT64_MAX;
 
-  /// `first_masked`: the first step that needs a mask; kNoStep: none does.
+  /// `first_masked`: first step that needs a mask; kNoStep: none.
   explicit MaskSlot(std::uint64_t first_masked = 0) : first_masked_(first_masked) {}
 
   void put(std::uint64_t step, SharedMask mask) {
@@ -48,18 +48,18 @@ class MaskSlot {
     step_ = step;
     mask_ = std::move(mask);
   }
-  /// Null: not there yet.
+  /// Returns null if the mask for `step` is not there yet.
   SharedMask at(std::uint64_t step) const {
     const std::lock_guard<std::mutex> held(lock_);
     return step_ == step ? mask_ : nullptr;
   }
 
-  /// Returns whether this step needs a mask before its token is chosen.
+  /// Returns whether a mask is needed before the token of this step can be sampled.
   bool is_masked(std::uint64_t step) const {
-    // Relaxed: a step that sees an old value is one that came before the change.
+    // Relaxed: a step that reads an old value precedes the change.
     return step >= first_masked_.load(std::memory_order_relaxed);
   }
-  /// Changes the first step that needs a mask. Returns whether it was another.
+  /// Sets the first step that needs a mask. Returns whether that is a change.
   bool set_first_masked(std::uint64_t step) {
     return first_masked_.exchange(step, std::memory_order_relaxed) != step;
   }

@@ -5,7 +5,7 @@
 namespace reprise {
 namespace {
 
-// What a lead byte allows: how many bytes follow it, and the range of the first of them.
+// Lead byte: number of following bytes, and the valid range of the first of them.
 struct Lead {
   std::uint8_t following;
   std::uint8_t first_low;

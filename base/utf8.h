@@ -1,11 +1,9 @@
 #pragma once
-// UTF-8: reading characters, and what to do with bytes that are none.
+// UTF-8 decoding, with replacement of malformed bytes.
 //
-// Malformed text is cut as the Unicode standard recommends and Rust's String::from_utf8_lossy does: a maximal
-// subpart (the longest start of a character that is not completed, else one byte) counts as one error and
-// becomes one U+FFFD. Surrogates, overlong forms and code points past U+10FFFF are malformed.
-//
-// Threading: pure functions.
+// As the Unicode standard recommends, and as Rust's String::from_utf8_lossy does, a maximal subpart (the
+// longest truncated character, else one byte) is one error and becomes one U+FFFD. Surrogates, overlong forms
+// and code points above U+10FFFF are malformed.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,15 +16,15 @@ inline constexpr char32_t kReplacementCharacter = 0xFFFD;
 
 struct Utf8Char {
   char32_t code_point = kReplacementCharacter;
-  std::uint8_t length = 0;  // bytes taken, at least 1
+  std::uint8_t length = 0;  // bytes consumed, at least 1
   bool is_valid = false;    // false: `length` bytes are a malformed subpart
-  bool is_partial = false;  // malformed only because the text ends; more bytes could complete it
+  bool is_partial = false;  // malformed only because the text ends; more bytes may complete it
 };
 
-/// The character at text[at]; needs at < text.size().
+/// Decodes the character at text[at]. Requires at < text.size().
 Utf8Char read_utf8(std::string_view text, std::size_t at);
 
-/// As read_utf8, for text that is known to be valid UTF-8.
+/// Like read_utf8, for valid UTF-8 only.
 inline Utf8Char read_valid_utf8(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[at + i]); };
   const char32_t lead = byte(0);
@@ -37,23 +35,22 @@ inline Utf8Char read_valid_utf8(std::string_view text, std::size_t at) {
           false};
 }
 
-/// Length of the longest valid start of `text`.
 std::size_t valid_utf8_prefix(std::string_view text);
 
 inline bool is_utf8(std::string_view text) {
   return valid_utf8_prefix(text) == text.size();
 }
 
-/// Start of the character that ends at `end`; needs valid text and 0 < end <= text.size().
+/// Returns the start of the character that ends at `end`. Requires valid text and 0 < end <= text.size().
 std::size_t previous_utf8(std::string_view text, std::size_t end);
 
-/// Needs a Unicode scalar value.
+/// Requires a Unicode scalar value.
 void append_utf8(std::string& out, char32_t code_point);
 
-/// Appends `text` with U+FFFD for every malformed subpart.
+/// Appends `text`, each malformed subpart replaced by U+FFFD.
 void append_valid_utf8(std::string& out, std::string_view text);
 
-/// `text` with U+FFFD for every malformed subpart.
+/// Returns `text`, each malformed subpart replaced by U+FFFD.
 inline std::string as_utf8(std::string_view text) {
   std::string out;
   append_valid_utf8(out, text);

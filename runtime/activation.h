@@ -1,14 +1,13 @@
 #pragma once
-// One coroutine of an actor in progress: the chain of tasks from its root to the place where it waits.
+// One running coroutine of an actor: the chain of tasks from its root to the innermost, suspended one.
 //
-// The chain is driven by a loop, not by symmetric transfer: a task that awaits another, or ends, only names
-// the coroutine to run next, returns, and the loop resumes it. So a million awaits in a row need no stack,
-// whatever the compiler's optimiser does. A coroutine that waits for something outside names nothing, and the
-// loop ends; a node (a reply, a wake-up) starts it again later, as a turn of the same actor.
+// Driven by a loop, not by symmetric transfer: a task that awaits another, or ends, stores the coroutine to
+// run next and returns to the loop. So a million awaits in a row need no stack, even without optimization. A
+// coroutine that waits for an outside event stores none, and the loop ends; a node (a reply, a wake-up)
+// resumes it in a later turn.
 //
-// Ownership: the cell owns its activations and destroys those that are still suspended when the actor stops,
-// which destroys every frame of the chain, and with them the awaitables, which then withdraw from what they
-// waited for. Threading: the actor's home only.
+// Owned by the cell. When the actor stops, it destroys suspended activations with all their frames; the
+// awaitables then withdraw from what they waited for. Threading: the actor's home only.
 
 #include <coroutine>
 #include <utility>
@@ -20,8 +19,8 @@ class Cell;
 class Activation {
  public:
   enum class Role : unsigned char {
-    kHandler,     // handles a message: counts as "a handler is suspended"
-    kBackground,  // launched by the actor: runs beside its handlers
+    kHandler,     // runs a message handler; counts against kConcurrentHandlers
+    kBackground,  // started by Actor::launch(); runs beside the handlers
   };
 
   explicit Activation(Role role) : role_(role) {}
@@ -29,21 +28,21 @@ class Activation {
   Activation(const Activation&) = delete;
   Activation& operator=(const Activation&) = delete;
 
-  /// Runs from `handle` until the chain waits or ends. Returns whether it has ended.
+  /// Runs until the chain suspends or ends; returns whether it has ended.
   bool run(std::coroutine_handle<> handle) {
     next_ = handle;
     while (next_) std::exchange(next_, nullptr).resume();
     return done();
   }
 
-  /// Named by a coroutine that is about to return to the loop.
+  /// Sets the coroutine that run() resumes next.
   void run_next(std::coroutine_handle<> handle) { next_ = handle; }
 
   Cell& cell() const { return *cell_; }
 
   virtual std::coroutine_handle<> root() const = 0;
 
-  /// After the end: hands the result over, or throws what the coroutine threw.
+  /// After the end: delivers the result, or rethrows the exception.
   virtual void finish() = 0;
 
  private:

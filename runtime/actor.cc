@@ -8,7 +8,7 @@ namespace reprise::runtime {
 
 namespace {
 
-/// A task without result: one that the actor launched, or a coroutine on_start.
+/// Runs a Task<void>: a launched one, or a coroutine on_start().
 class TaskActivation : public Activation, public Pooled {
  public:
   TaskActivation(Role role, Task<void> task, bool starts_actor)
@@ -26,7 +26,7 @@ class TaskActivation : public Activation, public Pooled {
   const bool starts_actor_;
 };
 
-/// Begins a launched task in a turn of its own: the launching coroutine must not run nested within it.
+/// Starts a launched task in a turn of its own, so that it does not run nested in the launching coroutine.
 struct LaunchNode : Node, Pooled {
   explicit LaunchNode(Task<void> launched) : Node(&kOps), task(std::move(launched)) {}
 

@@ -1,5 +1,5 @@
 #pragma once
-// Writing an actor.
+// How to write an actor:
 //
 //   class Counter : public Actor {
 //    public:
@@ -10,24 +10,28 @@
 //     int sum_ = 0;
 //   };
 //
-// A handler is `on(M)`, with M by value, const reference or rvalue reference, and returns
-//   void, Task<void>          for a message that is told
-//   Reply, Task<Reply>        for a question, or Result<Reply> of either where it may fail; or it takes ReplyTo<Reply>
-//                             as second parameter, returns void or Task<void>, and answers when it likes
-// Work that goes on for long is launch()ed: a suspended handler counts as undone when the system stops.
-// Turns never overlap. What a class may declare besides:
-//   static constexpr MailboxSpec kMailbox{...}               capacity and overload policy (runtime/mailbox.h)
-//   static constexpr std::uint32_t kConcurrentHandlers = n   how many coroutine handlers may be suspended at once, 1 by
-//                                                            default: the next message waits until the handler has
-//                                                            ended (a serial actor). With more, the actor is
-//                                                            re-entrant: its state may change at every co_await.
-//   static constexpr const char* kName = "..."               for people and the profiler; the type's name by default
-//   void on_start() / Task<void> on_start()                  first turn, on the home; messages wait until it has ended
-//   void on_stop()                                           last turn of an orderly stop; not called after a failure
+// A handler is `on(M)`, which takes M by value, const reference or rvalue reference, and returns
+//   void, Task<void>     if M has no Reply;
+//   Reply, Task<Reply>   if M is a question; or Result<Reply> in place of Reply, if it may fail.
+// A handler that answers later takes ReplyTo<Reply> as its second parameter and returns void or Task<void>.
+// Use launch() for long-running work: System::stop() waits for suspended handlers before it stops actors.
+// Turns of an actor never overlap. A class may also declare:
+//   static constexpr MailboxSpec kMailbox{...}
+//       Capacity and overload policy (runtime/mailbox.h).
+//   static constexpr std::uint32_t kConcurrentHandlers = n
+//       Max coroutine handlers suspended at once. Default 1: the next message waits until the handler has
+//       ended (a serial actor). With more, the actor is reentrant: its state may change at every co_await.
+//   static constexpr const char* kName = "..."
+//       Name in messages and profiles; default: the type's name.
+//   void on_start() / Task<void> on_start()
+//       First turn, on the home; messages wait until it has ended.
+//   void on_stop()
+//       Last turn of an orderly stop; not called after a failure.
 // An exception that leaves any of these fails the actor (runtime/supervision.h).
 //
-// Threading: the constructor runs on the spawner's thread, everything else on the actor's home. A constructor
-// only stores its arguments: what needs the actor's reference, children or turns belongs into on_start().
+// Threading: the constructor runs on the spawner's thread, everything else on the actor's home. The
+// constructor may only store its arguments; code that needs the actor's reference, children or turns belongs
+// in on_start().
 
 #include <concepts>
 #include <cstdint>
@@ -59,16 +63,15 @@ struct RefFor<Messages<Ms...>> {
 };
 }  // namespace actor_detail
 
-/// The full reference to an actor class.
 template <class A>
 using RefOf = typename actor_detail::RefFor<typename A::Accepts>::Type;
 
-/// Where an actor lives, for good.
+/// The home of an actor, fixed for its life.
 struct Placement {
   enum class Kind : std::uint8_t {
     kPool,       // a worker of the pool, chosen by load
-    kNear,       // where the spawning actor lives: sends between the two need no atomic
-    kOwnThread,  // a thread that this actor has for itself: may block
+    kNear,       // the home of the spawning actor; sends between the two need no atomics
+    kOwnThread,  // a thread for this actor alone, which may block
     kHome,       // `home`: a host's io_context (runtime/asio_home.h)
   };
   Kind kind = Kind::kPool;
@@ -81,12 +84,12 @@ struct Placement {
 };
 
 struct SpawnOptions {
-  std::string name{};  // kept for ever (runtime/names.h); empty: the class's
+  std::string name{};  // interned, never freed (runtime/names.h); empty: the class's name
   Placement placement{};
   OnFailure on_failure{};
 };
 
-/// Base of all actors: what an actor can do to itself.
+/// Base class of all actors, with the operations on itself.
 class Actor {
  public:
   Actor();
@@ -94,7 +97,7 @@ class Actor {
   Actor(const Actor&) = delete;
   Actor& operator=(const Actor&) = delete;
 
-  /// The runtime's side of this actor. Not in the constructor: nobody may know an actor before it is whole.
+  /// Not in the constructor: the actor is not complete yet.
   Cell& cell() const {
     require_constructed();
     return *cell_;
@@ -103,10 +106,9 @@ class Actor {
  protected:
   ActorId id() const { return cell_->id(); }
 
-  /// Stops this actor after the present turn.
   void stop();
 
-  /// Runs a coroutine beside the handlers, from a turn of its own; it ends with the actor at the latest.
+  /// Runs `task` beside the handlers, from a turn of its own; it ends at the latest with the actor.
   void launch(Task<void> task);
 
   /// Spawns a child: it stops when this actor stops or restarts, and its failures may escalate to it.
@@ -119,20 +121,20 @@ class Actor {
   Cell* const cell_;
 };
 
-/// The reference to oneself: `self(*this)`.
+/// The reference to an actor itself: `self(*this)`.
 template <class A>
 RefOf<A> self(A& actor) {
   return RefOf<A>(CellPtr(&static_cast<Actor&>(actor).cell()));
 }
 
-/// Has `watcher` sent one Down when the actor behind `ref` has stopped.
+/// Sends `watcher` one Down when the actor of `ref` has stopped, immediately if it has.
 template <class A, class... Ms>
 void watch(A& watcher, const Ref<Ms...>& ref) {
   const Ref<Down> takes_down = self(watcher);  // does not compile unless the watcher takes Down
   ref.cell()->add_watcher(*takes_down.cell());
 }
 
-/// Thrown by spawn() when the system, or the home that was asked for, is stopping.
+/// Thrown by spawn() if the system or the requested home is stopping.
 class SystemStopped : public std::runtime_error {
  public:
   SystemStopped() : std::runtime_error("the actor system is stopping") {}
@@ -140,7 +142,7 @@ class SystemStopped : public std::runtime_error {
 
 namespace actor_detail {
 
-// -- from a node to the handler of an actor class, on the actor's home
+// -- dispatch of a node to the handler of an actor class, on the actor's home
 
 template <class A, class M>
 concept AnswersLater = Question<M> && requires(A& actor, M message, ReplyTo<typename M::Reply> reply) {
@@ -151,9 +153,9 @@ concept Handles = AnswersLater<A, M> || requires(A& actor, M message) {
   actor.on(std::move(message));
 };
 
-/// What a handler without ReplyTo returns, the value in a Task<> or the plain one, is the answer to M.
+/// Whether the value returned by a handler without ReplyTo answers message M.
 template <class Value, class M>
-struct IsReply : std::true_type {};  // told: whatever it returns is dropped
+struct IsReply : std::true_type {};  // not a question: the returned value is dropped
 template <class Value, Question M>
 struct IsReply<Value, M> : std::bool_constant<std::is_void_v<typename M::Reply> ||
                                               std::is_convertible_v<Value, Result<typename M::Reply>>> {};
@@ -174,7 +176,7 @@ inline Error failure(std::exception_ptr error) {
   }
 }
 
-/// A coroutine handler in progress. Keeps the message, to which the handler's parameter may refer.
+/// A coroutine handler in progress. Owns the message, which the handler's parameter may reference.
 template <class M, class T>
 class HandlerActivation : public Activation, public Pooled {
  public:
@@ -206,7 +208,7 @@ class HandlerActivation : public Activation, public Pooled {
   Task<T> task_;
 };
 
-/// Takes the message over if the handler is a coroutine.
+/// Calls the handler; moves from `message` if the handler is a coroutine.
 template <class A, class M>
 void call(A& actor, Cell& cell, std::unique_ptr<Message<M>>& message) {
   if constexpr (AnswersLater<A, M>) {
@@ -258,7 +260,7 @@ void handle(Cell& cell, Node* node) {
   }
   try {
     call<A, M>(actor, cell, message);
-  } catch (...) {  // a plain handler's; a coroutine's exceptions stay in its activation
+  } catch (...) {  // from a plain handler; a coroutine's exception is stored in its activation
     const std::exception_ptr error = std::current_exception();
     if constexpr (Question<M>) message->reply.answer(failure(error));
     message.reset();
@@ -325,7 +327,7 @@ constexpr ActorType describe() {
 template <class A>
 inline constexpr ActorType kType = describe<A>();
 
-// -- making an actor: on the spawner's thread; with a parent, in a turn of the parent
+// -- spawning: on the spawner's thread, or for a child in a turn of its parent
 
 /// Lets the constructor of Actor find its cell.
 class Construction {
@@ -338,7 +340,7 @@ class Construction {
   Cell* outer_;
 };
 
-/// Keeps copies of the arguments, to make the actor again.
+/// Re-creates the actor on restart, from copies of its constructor arguments.
 template <class A, class... Args>
 class Remake : public ActorFactory {
  public:
@@ -353,10 +355,10 @@ class Remake : public ActorFactory {
   std::tuple<Args...> arguments_;
 };
 
-/// A new cell that nobody knows yet. Throws SystemStopped.
+/// Creates the cell without its actor. Throws SystemStopped.
 CellPtr make_cell(SystemCore& core, Cell* parent, const ActorType& type, std::size_t actor_bytes,
                   std::size_t actor_alignment, const SpawnOptions& options);
-/// Enters the cell, now with its actor, into its home. Throws SystemStopped.
+/// Registers the cell, which has its actor, with its home. Throws SystemStopped.
 void launch_cell(Cell& cell);
 
 template <class A, class... Args>

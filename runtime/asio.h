@@ -1,23 +1,22 @@
 #pragma once
-// Asio operations in actor coroutines: the completion token use_actor.
+// The completion token use_actor: lets a coroutine of an actor await Asio operations.
 //
 //   auto reading = socket.async_read_some(buffer(bytes_), use_actor);
-//   Result<std::size_t> count = co_await reading;                       resumes on the actor, not on Asio's
-//   thread
+//   Result<std::size_t> count = co_await reading;                       // resumes on the actor's home
 //
-//   auto waiting = timer.async_wait(use_actor.with(deadline, cancel));  limits like those of an ask
+//   auto waiting = timer.async_wait(use_actor.with(deadline, cancel));  // limits as for an ask
 //
-// The operation starts when the token is passed, as an ask does. Its outcome is a Result: void, the one
-// value, or a tuple of the values. error::eof becomes kEnded, error::operation_aborted kCancelled, anything
-// else kIo with Asio's text. Reaching a limit, or destroying the awaitable (the actor stops), emits a
-// terminal cancellation to the operation, on the operation's executor.
+// The operation starts when it is called with the token. Its outcome is a Result of void, of the one value,
+// or of a tuple of the values. error::eof becomes kEnded, error::operation_aborted kCancelled, any other
+// error kIo with Asio's text. Reaching a limit, or destroying the awaitable (the actor stops), emits a
+// terminal cancellation on the operation's executor.
 //
-// Hazard: a cancelled operation may use its buffers until it has completed. An actor that lives on the same
-// single-threaded io_context as its sockets (runtime/asio_home.h) is safe, for there the cancellation takes
-// effect before the frame is gone. Elsewhere buffers must outlive the operation: keep them in a shared_ptr
-// bound to the completion.
+// Hazard: a cancelled operation may use its buffers until it has completed. An actor on the same
+// single-threaded io_context as its sockets (runtime/asio_home.h) is safe, because the cancellation takes
+// effect before the coroutine frame is destroyed. Elsewhere buffers must outlive the operation: keep them in
+// a shared_ptr that the completion owns.
 //
-// Threading: start and await within a turn. The I/O object's own rules hold besides.
+// Threading: start and await within a turn; the I/O object's own rules also apply.
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/async_result.hpp>
@@ -94,11 +93,11 @@ struct Handler {
   SharedSignal signal;
 };
 
-/// An ask whose other side is an Asio operation.
+/// An Ask that an Asio operation answers.
 template <class Outcome>
 class [[nodiscard]] Operation : public Ask<Outcome> {
  public:
-  /// `start(reply, signal)` initiates, and returns what emits the cancellation.
+  /// `start(reply, signal)` starts the operation and returns a function that emits the cancellation.
   template <class Start>
   Operation(const UseActor& token, Start&& start) {
     this->start(token.deadline, token.cancel, [&](ReplyTo<Outcome> reply) {
@@ -121,7 +120,7 @@ class [[nodiscard]] Operation : public Ask<Outcome> {
   std::function<void()> emit_;
 };
 
-/// Asks the operation to end, on its own executor, where it has one.
+/// Returns a function that cancels the operation on its executor; null if the initiation has no executor.
 template <class Initiation>
 std::function<void()> canceller(const Initiation& initiation, const SharedSignal& signal) {
   if constexpr (requires { initiation.get_executor(); }) {

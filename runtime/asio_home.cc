@@ -11,7 +11,7 @@ namespace reprise::runtime {
 
 namespace {
 
-constexpr int kRoundsPerHandler = 4;  // then the host's other handlers get their turn
+constexpr int kRoundsPerHandler = 4;  // rounds before the host's other handlers get their turn
 
 class AsioHome : public Home {
  public:
@@ -42,7 +42,7 @@ class AsioHome : public Home {
 
   void join_or_leave() override {
     std::unique_lock running(running_, std::try_to_lock);
-    if (running) timer_.reset();  // the loop may be gone soon
+    if (running) timer_.reset();  // the loop may be destroyed soon
   }
 
  private:
@@ -50,7 +50,7 @@ class AsioHome : public Home {
     boost::asio::post(loop_, [self = HomePtr(this), this] { run(); });
   }
 
-  /// Entered by whoever turned the doorbell to awake, so by one at a time; the mutex is for help() alone.
+  /// Called by the one thread that turned the doorbell to awake; the mutex only excludes help().
   void run() {
     std::unique_lock running(running_);
     if (!run_rounds()) return;
@@ -58,7 +58,7 @@ class AsioHome : public Home {
     wake();
   }
 
-  /// Returns whether to come again.
+  /// Returns true if more rounds are needed.
   bool run_rounds() {
     const Presence presence(*this);
     for (int i = 0; i < kRoundsPerHandler; ++i) {
@@ -86,13 +86,13 @@ class AsioHome : public Home {
     changed_.notify_all();
   }
 
-  /// Before sleep is announced: afterwards another thread may run this home.
+  /// Called before sleep is announced: after that another thread may run this home.
   void set_timer() {
     const TimePoint next = next_timer();
     if (timer_ == nullptr || next == armed_for_) return;
     armed_for_ = next;
     if (next == TimePoint::max()) {
-      timer_->cancel();  // a pending wait would keep the host's loop from ending
+      timer_->cancel();  // a pending wait would keep the host's run() from returning
       return;
     }
     timer_->expires_at(next);
@@ -106,8 +106,8 @@ class AsioHome : public Home {
 
   boost::asio::io_context& loop_;
   std::mutex running_;
-  std::unique_ptr<boost::asio::steady_timer> timer_;  // whoever runs the home
-  TimePoint armed_for_ = TimePoint::max();            // whoever runs the home
+  std::unique_ptr<boost::asio::steady_timer> timer_;  // accessed by the thread that runs the home
+  TimePoint armed_for_ = TimePoint::max();            // accessed by the thread that runs the home
 
   std::mutex mutex_;
   std::condition_variable changed_;

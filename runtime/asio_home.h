@@ -1,18 +1,18 @@
 #pragma once
-// A host's io_context as a home for actors: their turns run as handlers of it, among the host's own.
+// Runs actors in a host's io_context: their turns are handlers among the host's own.
 //
 //   boost::asio::io_context loop;
 //   HomePtr home = adopt_io_context(system, loop);
 //   auto session = system.spawn<Session>({.placement = Placement::on(home)}, std::move(socket));
 //   loop.run();
 //
-// The host runs the loop, with one thread or several; turns of all actors on this home never overlap in any
-// case. The home is no work in Asio's sense: a loop with nothing else to do returns from run(), and goes on
-// when it is run again. A pending timer of an actor is work.
+// The host may run the loop on one thread or several; turns of actors on this home never overlap. The home is
+// not outstanding work for Asio: run() returns when there is nothing else to do, and actors continue when the
+// loop is run again. A pending timer of an actor is outstanding work.
 //
-// The io_context must outlive System::stop(). A loop whose run() has returned does not hinder it: what is
-// left to do then happens on the stopping thread. One that was never run counts as about to be run: call its
-// stop() first.
+// The io_context must outlive System::stop(). If its run() has returned, the stopping thread runs the
+// remaining turns. A loop that was never run is assumed to be run soon: call its stop() before
+// System::stop().
 //
 // Threading: any thread.
 

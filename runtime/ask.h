@@ -1,16 +1,16 @@
 #pragma once
-// Ask: a message, and the wait for its answer.
+// Ask: sends a question and awaits its answer.
 //
-//   auto asked = ref.ask(Total{}, 2s);            the question leaves now, so several can be under way at
-//   once Result<int> total = co_await asked;
+//   auto asked = ref.ask(Total{}, 2s);         // sent here, so that several asks can run concurrently
+//   Result<int> total = co_await asked;
 //
-// The answer arrives as a turn of the asker, on its home, in order among what else the replier sent it.
-// Exactly one of four things ends an ask: the answer, an error from the other side (kStopped, kFailed,
-// kNoReply, kMailboxFull, kDropped), the deadline, the CancelToken. All four are decided on the asker's home,
-// so there is no race between them. A deadline in the past answers kDeadline and sends nothing. Destroying an
-// ask abandons it; the replier may notice (ReplyTo::wanted).
+// The answer arrives as a turn of the asker, on its home, in order with the replier's other messages to it.
+// An ask ends exactly once: with the answer, with an error of the receiver (kStopped, kFailed, kNoReply,
+// kMailboxFull, kDropped), at the deadline, or by the CancelToken. All are decided on the asker's home, so
+// they do not race. A deadline in the past answers kDeadline and sends nothing. Destroying an Ask abandons
+// the question; the replier can check ReplyTo::wanted().
 //
-// Threading: made, awaited and destroyed on the asker's home, within its turns.
+// Threading: created, awaited and destroyed on the asker's home, within its turns.
 
 #include <optional>
 
@@ -22,11 +22,9 @@ namespace reprise::runtime {
 template <class R>
 class [[nodiscard]] Ask : public Wait {
  public:
-  /// Answered already.
   explicit Ask(Result<R> answer) : answer_(std::move(answer)) {}
 
-  /// Calls `send` with the answer's way back, unless a limit has been passed already: then that is the
-  /// answer.
+  /// Calls `send` with the ReplyTo, unless a limit has already passed; that is then the answer.
   template <class Send>
   Ask(TimePoint deadline, const CancelToken& cancel, Send&& send) {
     start(deadline, cancel, std::forward<Send>(send));
@@ -90,7 +88,7 @@ class [[nodiscard]] Ask : public Wait {
     static void bounce_node(Node* node, ErrorCode) { static_cast<Slot*>(node)->release(); }
     static constexpr NodeOps kOps{NodeKind::kContinuation, "reply", nullptr, run_node, bounce_node};
 
-    Ask* ask_;  // the asker's home only; null once it has gone away
+    Ask* ask_;  // used on the asker's home only; null once the Ask is destroyed
     const CellPtr asker_;
   };
 

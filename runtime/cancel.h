@@ -1,9 +1,9 @@
 #pragma once
-// Giving up on what an actor waits for.
+// Cancellation of an actor's waits.
 //
-// A CancelSource and its tokens belong to one actor. Waits that were given a token (ask, sleep, stream reads
-// and writes, Asio operations) end with kCancelled when the source is cancelled; a token that was cancelled
-// before ends them at once. To cancel from elsewhere, send the actor a message whose handler calls cancel().
+// A CancelSource and its tokens belong to one actor. A wait that was given a token (ask, sleep, stream reads
+// and writes, Asio operations) ends with kCancelled when the source is cancelled, or immediately if it
+// already was. To cancel from another thread or actor, send the owner a message whose handler calls cancel().
 //
 // Threading: the actor's home only.
 
@@ -14,7 +14,7 @@ namespace reprise::runtime {
 
 class CancelToken;
 
-/// A place that wants to know; embedded in what waits. Removes itself on destruction.
+/// A callback for the cancellation of a token, embedded in a wait. Removes itself on destruction.
 class CancelRegistration {
  public:
   using Notify = void (*)(CancelRegistration&);
@@ -24,7 +24,7 @@ class CancelRegistration {
   CancelRegistration(const CancelRegistration&) = delete;
   CancelRegistration& operator=(const CancelRegistration&) = delete;
 
-  /// Requires a token that can be cancelled and has not been.
+  /// Requires: `token` can be cancelled and has not been.
   void add_to(const CancelToken& token);
   void remove();
 
@@ -46,7 +46,7 @@ class CancelRegistration {
 
 class CancelToken {
  public:
-  CancelToken() = default;  // never cancelled
+  CancelToken() = default;  // can never be cancelled
 
   bool can_be_cancelled() const { return list_ != nullptr; }
   bool cancelled() const { return list_ != nullptr && list_->cancelled; }
@@ -65,7 +65,7 @@ class CancelSource {
   CancelToken token() const { return CancelToken(list_); }
   bool cancelled() const { return list_->cancelled; }
 
-  /// Ends all waits that hold the token; they resume in turns of their own. Later calls do nothing.
+  /// Ends all waits that hold a token of this source; each resumes in its own turn. Later calls do nothing.
   void cancel() {
     const std::shared_ptr<CancelRegistration::List> list = list_;
     list->cancelled = true;

@@ -13,7 +13,7 @@
 
 namespace reprise::runtime {
 
-/// What most actors never need.
+/// Optional state of a cell, allocated on first use: most actors need none of it.
 struct CellLinks {
   struct RestartTimer : TimerEntry {
     explicit RestartTimer(Cell& owner) : TimerEntry(fire), cell(owner) {}
@@ -28,17 +28,17 @@ struct CellLinks {
   std::deque<TimePoint> failures;  // within the window; at most OnFailure::restarts + 1
   std::unique_ptr<RestartTimer> restart_timer;
   std::string why;
-  traces::Track* track = nullptr;  // where its turns are drawn; borrowed for its first turn that is traced
+  traces::Track* track = nullptr;  // profiler track of its turns; borrowed for the first traced turn
 
   ~CellLinks() { traces::Track::give_back(track); }
 };
 
 namespace {
 
-constexpr int kQuantum = 64;           // turns in a row, before the home's other actors get theirs
-constexpr int kTurnsBetweenLooks = 8;  // at the clock, while turns are short
-// After a long turn: an actor that takes long turns among short ones is left after each of them, so that what
-// has arrived from elsewhere does not wait for several.
+constexpr int kQuantum = 64;           // max turns before the home's other actors get theirs
+constexpr int kTurnsBetweenLooks = 8;  // turns between clock checks while turns are short
+// Turns after a long one with a clock check after each, so that an actor that mixes long and short turns
+// yields after each long one instead of delaying other arrivals by several.
 constexpr int kWatchfulTurns = 256;
 
 thread_local Cell* current_cell = nullptr;
@@ -61,7 +61,7 @@ struct ControlNode : Node, Pooled {
   Do act;
 };
 
-/// `act` is called with the cell, on its home; or with null, on any thread, if the actor has stopped.
+/// Posts a call of `act`: with the cell, on its home; or with null, on any thread, if the actor has stopped.
 template <class Do>
 void post_control(Cell& cell, Do act) {
   cell.post(new ControlNode<Do>(std::move(act)));
@@ -90,7 +90,7 @@ constexpr std::size_t actor_offset() {
 
 }  // namespace
 
-/// The cell whose turns run on this thread, and its track while somebody traces.
+/// Sets current_cell for its lifetime and, while tracing, enters the cell's track.
 class CurrentCell {
  public:
   explicit CurrentCell(Cell* cell) : cell_(cell), outer_(std::exchange(current_cell, cell)) {
@@ -112,7 +112,7 @@ class CurrentCell {
     if (track != nullptr) traces::plot(track->mailbox(), cell_->mailbox().depth());
   }
   void leave_track() {
-    scope_.reset();  // before the track is another's
+    scope_.reset();  // before the track can be given to another cell
     if (cell_->life() == Cell::Life::kStopped) cell_->give_back_track();
   }
 
@@ -197,7 +197,7 @@ bool Cell::run() {
   return false;
 }
 
-// The node is gone when its turn ends.
+// The run destroys the node.
 void Cell::run_traced(Node* node) {
   traces::Zone zone(node->ops->turn);
   if (const std::int64_t waited = node->waited_ns(); waited >= 0) zone.waited(waited, node->flow());
@@ -252,7 +252,7 @@ void Cell::drop_all_activations() {
   while (activations_ != nullptr) drop_activation(*activations_);
 }
 
-// -- birth
+// -- creation
 
 Cell::Cell(const Birth& birth, std::size_t allocated)
     : type_(birth.type),
@@ -268,7 +268,7 @@ Cell::Cell(const Birth& birth, std::size_t allocated)
 }
 
 Cell::~Cell() {
-  if (actor_ != nullptr) type_.destroy(actor_);  // made, but never launched
+  if (actor_ != nullptr) type_.destroy(actor_);  // constructed, but never launched
   if (parent_ != nullptr) parent_->release();
   home_->release();
 }
@@ -310,7 +310,7 @@ void Cell::set_factory(std::unique_ptr<ActorFactory> factory) {
 }
 
 bool Cell::launch() {
-  add_ref();  // the cell's own, until it has stopped
+  add_ref();  // the cell's reference to itself, held until it has stopped
   if (type_.on_start == nullptr) life_.store(Life::kRunning, std::memory_order_relaxed);
   if (!home_->enter(*this)) {
     life_.store(Life::kStopped, std::memory_order_relaxed);
@@ -438,7 +438,7 @@ void Cell::child_ended(Cell& child) {
   continue_ending();
 }
 
-/// Children first: goes on with a stop or a restart once none is left.
+/// Continues a stop or a restart once no children are left.
 void Cell::continue_ending() {
   if (links_ != nullptr && links_->children != 0) return;
   if (life() == Life::kStopping) {
@@ -456,7 +456,7 @@ void Cell::finish_stop() {
       try {
         type_.on_stop(*this);
       } catch (...) {
-        fail(std::current_exception());  // only reported: it is stopping
+        fail(std::current_exception());  // only reported: the actor is stopping already
       }
       drop_all_activations();
     }
@@ -497,8 +497,7 @@ void Cell::add_watcher(Cell& watcher) {
       cell->links().watchers.push_back(watcher);
       return;
     }
-    // It has stopped. What is read here was written before it did, by its home; see Home::ring() for the
-    // order.
+    // The cell has stopped; its home wrote these fields before that, and Home::ring() gives the ordering.
     send_down(*watcher, Down{self->id_, self->stop_reason_.load(std::memory_order_relaxed),
                              self->last_words_ != nullptr ? *self->last_words_ : std::string()});
   });

@@ -1,16 +1,18 @@
 #pragma once
-// The runtime's side of one actor: identity, mailbox, turns, coroutines in progress, life and death.
+// The runtime's side of one actor: identity, mailbox, turns, running coroutines, lifecycle.
 //
-// Life:  kStarting -> kRunning -> kStopping -> kStopped, with kRestarting between kRunning and kRunning.
-//   kStopping    takes no messages, waits for its children to stop
-//   kStopped     the actor object is destroyed; the cell stays, as a stump that bounces, while someone holds
-//   a Ref
-// A turn is the running of one node. Turns of one actor never overlap. An exception that leaves a turn ends
-// the actor (or restarts it, runtime/supervision.h), never the thread.
+// States: kStarting -> kRunning -> kStopping -> kStopped; a restart goes from kRunning through kRestarting
+// back.
+//   kStopping    takes no messages; waits for its children to stop
+//   kStopped     the actor object is destroyed; the cell remains while a Ref exists, and bounces messages
+// A turn runs one node; turns of one actor never overlap. An exception that leaves a turn ends the actor or
+// restarts it (runtime/supervision.h), never the thread.
 //
-// Ownership: references are counted; a cell that has not stopped holds one on itself. Children are listed by,
-// and their sibling links belong to, the parent's home. Threading: const identity, add_ref/release, life(),
-// counters, admit(): any thread. All else: the actor's home.
+// Ownership: reference-counted; a cell that has not stopped holds a reference to itself. The list of
+// children, with their sibling links, belongs to the parent's home.
+//
+// Threading: const identity, add_ref/release, life(), counters, admit(): any thread. All else: the actor's
+// home.
 
 #include <atomic>
 #include <coroutine>
@@ -34,23 +36,22 @@ class Cell;
 
 using ActorId = std::uint64_t;
 
-/// What the runtime knows of an actor class; one constant a class, made by runtime/actor.h.
+/// Static description of an actor class; one constant per class (runtime/actor.h).
 struct ActorType {
   const char* name;
   MailboxSpec mailbox;
-  std::uint32_t most_handlers;  // suspended at once; 1 for a serial actor
+  std::uint32_t most_handlers;  // max coroutine handlers suspended at once; 1: a serial actor
   void (*dispatch)(Cell&, Node*);
-  void (*on_start)(Cell&);  // null if the class has none
-  void (*on_stop)(Cell&);   // null if the class has none
+  void (*on_start)(Cell&);  // null: none
+  void (*on_stop)(Cell&);   // null: none
   void (*destroy)(Actor*);
 };
 
-/// Makes an actor object in its cell: when it is spawned, and again when it is restarted. The first time on the spawner's
-/// thread, on the actor's home afterwards.
+/// Re-creates the actor object on restart, on the actor's home.
 class ActorFactory {
  public:
   virtual ~ActorFactory() = default;
-  /// In cell.actor_storage(). Throws what the constructor throws.
+  /// Constructs in cell.actor_storage(). Throws what the constructor throws.
   virtual Actor* make(Cell& cell) = 0;
 };
 
@@ -74,20 +75,19 @@ class Cell {
 
   void add_ref() { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() {
-    // acq_rel: whoever frees it must see what the others did with it before they let go.
+    // acq_rel: the destroying thread must see the accesses that preceded the other releases.
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(this);
   }
 
-  /// Sends a node: straight into the mailbox if the caller runs on this home, through the home's inbox
-  /// otherwise.
+  /// Puts a node into the mailbox if called on this home, else into the home's inbox.
   void post(Node* node);
 
-  /// Asks the actor to stop after the turn in progress; what waits in its mailbox bounces.
+  /// Stops the actor after its current turn; waiting messages bounce.
   void request_stop(StopReason reason = StopReason::kStopped);
 
   bool stop_requested() const { return stop_requested_.load(std::memory_order_relaxed); }
 
-  /// Sends `watcher`, which takes Down, one when this actor has stopped.
+  /// Sends `watcher`, which must accept Down, one Down when this actor has stopped.
   void add_watcher(Cell& watcher);
 
   // -- the actor's home
@@ -97,19 +97,19 @@ class Cell {
 
   Actor* actor() const { return actor_; }
 
-  /// A node arrives. Consumes it.
+  /// Puts an arriving node into the mailbox, or bounces it.
   void accept(Node* node);
 
-  /// A few turns. Returns whether the actor has stopped: then the caller drops the cell's own reference.
+  /// Runs up to kQuantum turns. True: the actor has stopped, and the caller drops the cell's reference to
+  /// itself.
   [[nodiscard]] bool run();
 
-  /// Takes over a coroutine and runs it to its first wait.
+  /// Takes ownership of a coroutine and runs it until it suspends.
   void begin(std::unique_ptr<Activation> activation);
   void resume(Activation& activation, std::coroutine_handle<> where);
 
-  /// Stops after the present turn.
   void stop_after_turn() { stop_requested_.store(true, std::memory_order_relaxed); }
-  /// The present turn ended with an exception.
+  /// Handles an exception that left the current turn.
   void fail(std::exception_ptr error);
 
   // -- spawning and supervision (the second half of runtime/cell.cc)
@@ -123,19 +123,18 @@ class Cell {
     std::size_t actor_bytes;
     std::size_t actor_alignment;
   };
-  /// A cell without its actor. The caller holds the one reference.
+  /// Returns a cell without an actor object; the caller owns its only reference.
   static Cell* create(const Birth& birth);
   static void destroy(Cell* cell);
   void* actor_storage() const;
   void set_actor(Actor* actor) { actor_ = actor; }
-  /// Makes the actor anew in actor_storage() when it is restarted.
   void set_factory(std::unique_ptr<ActorFactory> factory);
-  /// From the parent's home, or for an actor without parent from any thread, once, while nobody else has a
-  /// reference: enters the actor into its home. False if that has closed.
+  /// Registers the actor with its home; false if that has closed. Call once, on the parent's home (any thread
+  /// for an actor without parent), before another thread has a reference.
   [[nodiscard]] bool launch();
 
   void start();
-  /// on_start has ended: messages are taken from now on.
+  /// Called when on_start has ended; messages are taken from then on.
   void started() { life_.store(Life::kRunning, std::memory_order_relaxed); }
   void begin_stop(StopReason reason, std::string why);
   void child_ended(Cell& child);
@@ -155,7 +154,7 @@ class Cell {
   friend class CurrentCell;
 
   void run_traced(Node* node);
-  traces::Track* borrow_track();  // null: none is left
+  traces::Track* borrow_track();  // null: all tracks are in use
   void give_back_track();
   void schedule();
   void drop_activation(Activation& activation);
@@ -172,41 +171,39 @@ class Cell {
   Cell* const parent_;
   const char* const name_;
   const ActorId id_;
-  const std::uint32_t allocated_;  // bytes, cell and actor together
+  const std::uint32_t allocated_;  // cell and actor
   Actor* actor_ = nullptr;
 
-  // Count only; release() says what orders the end.
+  // Only counts; release() has the ordering.
   std::atomic<std::uint32_t> references_{1};
-  // Written by the home, read elsewhere as a report; relaxed, since the mailbox decides who is admitted.
+  // Written by the home; relaxed reads elsewhere are reports. The mailbox decides on admission.
   std::atomic<Life> life_{Life::kStarting};
   std::atomic<std::uint64_t> turns_{0};
   std::atomic<std::uint64_t> busy_ticks_{0};
   std::atomic<std::uint32_t> handlers_{0};
-  // Set by whoever asks the actor to stop, looked at after every turn. Relaxed: the control node that is sent
-  // besides makes sure that it is seen; this only makes it sooner.
+  // Checked after every turn. Relaxed: the control node sent with it guarantees that the stop is seen; the
+  // flag only makes it sooner.
   std::atomic<bool> stop_requested_{false};
   std::atomic<StopReason> stop_reason_{StopReason::kStopped};
 
   bool scheduled_ = false;
-  int watchful_ = 0;  // turns for which each is timed: some of the last ones were long
+  int watchful_ = 0;  // turns left with a clock check after each
   OnFailure on_failure_;
   Cell* next_ready_ = nullptr;
   Activation* activations_ = nullptr;
   Mailbox mailbox_;
-  std::unique_ptr<CellLinks> links_;  // made when first needed: children, watchers, restarts
-  std::unique_ptr<const std::string>
-      last_words_;  // why it stopped, where there is more to say than the reason
+  std::unique_ptr<CellLinks> links_;               // children, watchers, restarts; allocated on first use
+  std::unique_ptr<const std::string> last_words_;  // details of why the actor stopped; null: none
   Cell* previous_sibling_ = nullptr;
   Cell* next_sibling_ = nullptr;
-  Cell* previous_resident_ = nullptr;  // guarded by the home's register
+  Cell* previous_resident_ = nullptr;  // guarded by the home's register_mutex_, like next_resident_
   Cell* next_resident_ = nullptr;
 };
 
-/// Shared ownership of a cell.
 class CellPtr {
  public:
   CellPtr() = default;
-  /// Takes over one reference.
+  /// Takes over a reference.
   static CellPtr adopt(Cell* cell) {
     CellPtr pointer;
     pointer.cell_ = cell;

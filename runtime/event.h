@@ -1,5 +1,5 @@
 #pragma once
-// Event: something has changed, for coroutines of one actor that wait for it.
+// A condition variable for the coroutines of one actor.
 //
 //   while (!ready()) {                                   changed.signal();
 //     auto waiting = changed.wait();
@@ -7,10 +7,9 @@
 //     if (!woken.ok()) co_return;
 //   }
 //
-// A signal wakes all who wait at that moment, in turns of their own, and is not remembered: whoever waits
-// looks at what it waits for first, and again when it is woken. Between the look and the wait nothing else of
-// the actor runs, so no signal is lost. Waiters may outlive the event; nothing wakes them then but their
-// limits.
+// A signal wakes the coroutines waiting at that moment, each in its own turn, and is not remembered. So a
+// waiter checks its condition before waiting and again when woken. No other code of the actor runs between
+// check and wait, so no signal is lost. A wait may outlive the event; only its limits end it then.
 //
 // Threading: the actor's home only.
 
@@ -21,7 +20,7 @@
 
 namespace reprise::runtime {
 
-/// Awaitable of Event::wait(): in good order after a signal; kDeadline or kCancelled otherwise.
+/// Awaitable of Event::wait(): ok after a signal, otherwise kDeadline or kCancelled.
 class [[nodiscard]] EventWait : public Wait {
  public:
   EventWait(CancelToken signal, TimePoint deadline, CancelToken cancel)
@@ -67,19 +66,18 @@ class [[nodiscard]] EventWait : public Wait {
 
 class Event {
  public:
-  /// To be awaited at once, before anything else of the actor runs.
+  /// Await the result before other code of the actor runs.
   EventWait wait(TimePoint deadline = TimePoint::max(), CancelToken cancel = {}) {
     if (!next_) next_.emplace();
     return EventWait(next_->token(), deadline, std::move(cancel));
   }
-  /// Costs nothing where nobody waits.
   void signal() {
     if (std::optional<CancelSource> awaited = std::exchange(next_, std::nullopt)) awaited->cancel();
   }
 
  private:
   std::optional<CancelSource>
-      next_;  // cancelled by the next signal; none while nobody has waited since the last
+      next_;  // cancelled by the next signal(); empty if there was no wait() since the last
 };
 
 }  // namespace reprise::runtime

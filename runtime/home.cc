@@ -11,13 +11,13 @@ namespace reprise::runtime {
 namespace {
 
 struct Traits : moodycamel::ConcurrentQueueDefaultTraits {
-  static constexpr std::size_t BLOCK_SIZE = 128;  // nodes; a burst between two homes touches few blocks
+  static constexpr std::size_t BLOCK_SIZE = 128;  // nodes; few blocks per burst between two homes
   static constexpr std::size_t INITIAL_IMPLICIT_PRODUCER_HASH_SIZE = 8;
 };
 
 thread_local Home* current_home = nullptr;
 
-/// Hands out small numbers, so that a home finds its outlet to another by index.
+/// Assigns small indices to homes, so that a home finds its outlet to another by index.
 class IndexPool {
  public:
   std::uint32_t take() {
@@ -47,7 +47,7 @@ IndexPool& indices() {
 
 struct Inbox::Queue {
   moodycamel::ConcurrentQueue<Node*, Traits> nodes{Traits::BLOCK_SIZE * 2};
-  moodycamel::ConsumerToken reader{nodes};  // remembers whose turn it is, so that no producer starves another
+  moodycamel::ConsumerToken reader{nodes};  // rotates over the producers, so that none starves another
 };
 
 struct Inbox::Outlet::Token {
@@ -91,7 +91,7 @@ void Inbox::Outlet::push(Node* node) {
 
 struct Home::Road {
   explicit Road(Home& home) : target(&home), outlet(home.inbox_) {}
-  HomePtr target;  // declared first: outlives the outlet
+  HomePtr target;  // declared first, so that it outlives the outlet
   Inbox::Outlet outlet;
 };
 
@@ -116,13 +116,13 @@ Home::Presence::~Presence() {
 void Home::post(Node* node) {
   Home* here = current();
   if (here == this) return node->target->accept(node);
-  node->target->add_ref();  // for the time in transit
+  node->target->add_ref();  // released after the transit
   node->holds_target = 1;
   if (here != nullptr) {
     here->outlet_to(*this).push(node);
     ring();
   } else {
-    const HomePtr alive(this);  // the node may be run, and all else let go, before we ring
+    const HomePtr alive(this);  // running the node may release all other references before ring()
     inbox_.push(node);
     ring();
   }
@@ -130,16 +130,16 @@ void Home::post(Node* node) {
 
 void Home::ring() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  // acquire: whoever finds the home closed sees all that it did before.
+  // acquire: a sender that finds the home closed sees everything the home did before.
   Doorbell seen = doorbell_.load(std::memory_order_acquire);
   if (seen == Doorbell::kAwake) return;
   if (seen == Doorbell::kClosed) return bounce_inbox();
-  // acq_rel: the winner hands the right to run to the woken thread.
+  // acq_rel: the winner passes the right to run the home to the woken thread.
   if (doorbell_.compare_exchange_strong(seen, Doorbell::kAwake, std::memory_order_acq_rel)) wake();
 }
 
 Home::Sleep Home::announce_sleep() {
-  // release: whoever wakes this home takes over from here.
+  // release: the thread that wakes this home continues from its current state.
   doorbell_.store(Doorbell::kAsleep, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (inbox_.empty()) return Sleep::kAsleep;
@@ -184,7 +184,7 @@ void Home::bounce_inbox() {
 Inbox::Outlet& Home::outlet_to(Home& target) {
   if (target.index_ >= roads_.size()) roads_.resize(target.index_ + 1);
   std::unique_ptr<Road>& road = roads_[target.index_];
-  // An index that was given to a new home: the road to the old one, which has ended, is torn up.
+  // The index was reused by a new home: replace the outlet to the old one, which has ended.
   if (road == nullptr || road->target.get() != &target) road = std::make_unique<Road>(target);
   return road->outlet;
 }
@@ -270,7 +270,7 @@ bool Home::run_round() {
   const bool arrived = take_in();
   if (!timers_.empty()) timers_.advance(Clock::now());
   if (first_ready_ == nullptr) return arrived;
-  // seq_cst, with activity(): two equal looks of an onlooker mean that no round lay between them.
+  // seq_cst, with activity(): two equal readings mean that no round ran in between.
   activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
   run_ready();
   return true;

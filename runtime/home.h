@@ -1,22 +1,22 @@
 #pragma once
-// A home: where a set of actors lives and runs, one turn at a time.
+// A home: runs the turns of a set of actors, one turn at a time.
 //
-// Three kinds (runtime/thread_home.h, runtime/asio_home.h): a worker of the pool, a thread of one actor's
-// own, and a host's io_context. This class is what they share: the inbox, the list of actors that have
-// something to do, the timers, and the round in which all that is worked off.
+// This base class of the three kinds (a pool worker or an actor's own thread, runtime/thread_home.h; a host's
+// io_context, runtime/asio_home.h) has the inbox, the queue of ready actors, the timers, and run_round().
 //
-// No lost wake-up. A home that finds nothing to do announces sleep, then looks once more; a sender pushes its
-// node, then looks whether sleep was announced:
-//     home:   doorbell = asleep;  fence;  inbox empty? -> sleep          sender:  push;  fence;  doorbell
-//     asleep? -> wake
-// Both fences are seq_cst, so one of the two comes first in their single order. If the home's does, the
-// sender's look comes after it and sees `asleep`; if the sender's does, the home's look sees the node. In
-// neither order do both miss. Who turns `asleep` into `awake` (one compare-and-swap) is who wakes: once.
-// `closed` works the same way: a closing home announces it and then empties the inbox; a sender that sees it
-// empties the inbox itself. So no node is ever left behind, and whoever waits for it is told.
+// Why no wake-up is lost: a home with nothing to do announces sleep and then checks its inbox again; a sender
+// pushes its node and then checks for sleep:
+//     home:    doorbell = asleep;  fence;  inbox empty? -> sleep
+//     sender:  push;               fence;  doorbell asleep? -> wake
+// Both fences are seq_cst, hence ordered: if the home's is first, the sender sees `asleep`, otherwise the
+// home sees the node. The thread whose compare-and-swap turns `asleep` into `awake` wakes the home, so that
+// happens once. `closed` works likewise: a closing home announces it, then empties the inbox; a sender that
+// sees it empties the inbox itself. So every node is run or bounced.
 //
-// Ownership: counted; every cell holds its home, every outlet its target, so a home outlives whatever may
-// post to it. Threading: post(), enter(), stats: any thread. The rest: whoever runs the home.
+// Ownership: reference-counted. Every cell holds its home and every outlet its target, so a home outlives all
+// that can post to it.
+//
+// Threading: post(), enter() and statistics: any thread; all else: the thread running the home.
 
 #include <array>
 #include <atomic>
@@ -35,16 +35,14 @@ namespace reprise::runtime {
 
 class SystemCore;
 
-/// The way into a home from other threads: a moodycamel queue of nodes.
+/// Inbound queue of a home for nodes from other threads: a moodycamel::ConcurrentQueue, which is lock-free
+/// and FIFO per producer only. Its producers are
+///   - one Outlet per sending home, used only while that home runs, so by one thread at a time with
+///     synchronized hand-over: all sends of its actors keep their order;
+///   - one implicit producer per plain thread that sends.
 ///
-/// moodycamel::ConcurrentQueue is lock-free and keeps order within one *producer*: nodes of one producer come
-/// out in the order in which they went in; between producers there is no order. The producers here are
-///   - one Outlet for each sending home, used only while that home runs (so by one thread at a time, and each
-///     hand-over of a home between threads is a synchronisation): all sends of all its actors, in their order;
-///   - one implicit producer for each plain thread that sends.
-///
-/// Threading: push(), pop_unordered(), empty(): any thread. pop(): the home. Outlet::push(): the thread that
-/// runs the outlet's home. empty() is a hint; see Home for what may be concluded from it.
+/// Threading: pop(): the home; Outlet::push(): the thread running the outlet's home; all else: any thread.
+/// empty() is a hint; see Home.
 class Inbox {
  public:
   class Outlet;
@@ -56,11 +54,10 @@ class Inbox {
 
   void push(Node* node);
 
-  /// Takes up to `most` nodes, from all producers in turn. How many it took; 0 may mean that others are
-  /// pushing.
+  /// Takes up to `most` nodes, from all producers in turn; returns their number, perhaps 0 while others push.
   std::size_t pop(Node** nodes, std::size_t most);
 
-  /// The same for an inbox whose home has closed.
+  /// As pop(), for an inbox whose home has closed.
   std::size_t pop_unordered(Node** nodes, std::size_t most);
 
   bool empty() const;
@@ -70,7 +67,7 @@ class Inbox {
   std::unique_ptr<Queue> queue_;
 };
 
-/// The producer of one home towards one inbox; must end before the inbox does.
+/// The producer token of one home for one inbox. The inbox must outlive it.
 class Inbox::Outlet {
  public:
   explicit Outlet(Inbox& inbox);
@@ -94,7 +91,6 @@ class Home {
 
   void add_ref() { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() {
-    // acq_rel: as Cell::release.
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
@@ -106,24 +102,24 @@ class Home {
   SystemCore& core() const { return *core_; }
   std::uint32_t index() const { return index_; }
 
-  /// Sends a node to its target, which must live here. The caller keeps the target alive during the call.
+  /// Sends a node to its target, an actor of this home that the caller keeps alive.
   void post(Node* node);
 
-  /// Registers a new actor; false if the home has closed.
+  /// Registers a new actor; returns false if the home has closed.
   bool enter(Cell& cell);
 
-  /// Calls `visit` for each actor that lives here, with the register locked: be brief.
+  /// Calls `visit`, which must be brief, for each actor of this home while holding register_mutex_.
   void for_each_resident(const std::function<void(Cell&)>& visit);
   std::size_t population() const { return population_.load(std::memory_order_relaxed); }
   std::uint32_t ready_actors() const { return ready_count_.load(std::memory_order_relaxed); }
 
-  /// Has announced sleep, with nothing in its inbox. Together with an unchanged activity() between two looks
-  /// at all homes this means that all were idle at one moment.
+  /// True if asleep with an empty inbox. If two checks find all homes idle and activity() unchanged, all were
+  /// idle at one moment.
   bool idle() const;
   std::uint64_t activity() const { return activity_.load(std::memory_order_seq_cst); }
   std::uint32_t suspended_handlers() const { return handlers_.load(std::memory_order_relaxed); }
 
-  /// Who runs now, and since when in ticks; 0 if nobody.
+  /// The running actor and the start of its slice, in ticks; 0 if none.
   struct Running {
     ActorId actor;
     std::uint64_t since;
@@ -132,19 +128,19 @@ class Home {
     return {running_actor_.load(std::memory_order_relaxed), running_since_.load(std::memory_order_relaxed)};
   }
 
-  // -- the system's
+  // -- called by the system
 
-  /// An actor that entered may run: an own thread starts with its first.
+  /// An actor was registered; an own thread starts with its first.
   virtual void actor_ready(Cell&) {}
-  /// Ends once nobody lives here.
+  /// Asks the home to end once it has no actors left.
   virtual void finish() = 0;
-  /// While the system waits for actors to stop: works for a home that nobody runs any more.
+  /// Called while the system waits for actors to stop: runs rounds if no thread runs this home any more.
   virtual void help() {}
   virtual bool wait_ended(TimePoint deadline) = 0;
-  /// After wait_ended(): gives back what the home runs on. If it has not ended, leaves that behind, alive.
+  /// Called after wait_ended(): releases the thread or loop, or leaves it behind, alive, if it has not ended.
   virtual void join_or_leave() = 0;
 
-  // -- whoever runs the home
+  // -- called by the thread that runs the home
 
   void make_ready(Cell& cell);
   void leave(Cell& cell);
@@ -156,10 +152,10 @@ class Home {
 
   virtual ~Home();
 
-  /// The sleep that was announced is over. Called once for each announcement at most, by a sender.
+  /// Called by the sender that ended an announced sleep.
   virtual void wake() = 0;
 
-  /// Marks this home as the one that runs on this thread, for the duration.
+  /// Makes this home current() for its lifetime.
   class Presence {
    public:
     explicit Presence(Home& home);
@@ -169,27 +165,27 @@ class Home {
     Home* outer_;
   };
 
-  /// Works off some of what there is. Returns whether there was anything. Requires a Presence.
+  /// Processes some of the work; returns false if there was none. Requires a Presence.
   bool run_round();
 
-  /// kAsleep: announced, nothing to do. kStayAwake: something has come. kWoken: something has come, and
-  /// wake() was or will be called for it.
+  /// kAsleep: nothing to do. kStayAwake: work has arrived. kWoken: likewise, and a sender calls wake() for
+  /// it.
   Sleep announce_sleep();
-  /// Takes the announcement back; false if a sender did so and calls wake().
+  /// Withdraws the announcement. Returns false if a sender did so already and calls wake().
   bool cancel_sleep();
 
   bool inbox_empty() const { return inbox_.empty(); }
   TimePoint next_timer() const { return timers_.next_wake(); }
 
-  /// If nobody lives here (any more), closes the home for newcomers.
+  /// Refuses new actors if none is left; returns whether it does.
   bool try_seal();
-  /// After try_seal(): what arrives from now on bounces.
+  /// After try_seal(): bounces all later nodes.
   void close();
 
  private:
   enum class Doorbell : std::uint8_t { kAwake, kAsleep, kClosed };
   static constexpr std::size_t kInboxBatch = 128;
-  static constexpr int kCellsPerRound = 32;  // between two looks at the inbox and the timers
+  static constexpr int kCellsPerRound = 32;  // between two checks of inbox and timers
 
   bool take_in();
   void run_ready();
@@ -197,24 +193,23 @@ class Home {
   void bounce_inbox();
   Inbox::Outlet& outlet_to(Home& target);
 
-  struct Road;  // an outlet and the home that it leads to
+  struct Road;  // an Outlet and its target
 
   const std::shared_ptr<SystemCore> core_;
-  const std::uint32_t index_;  // small and dense over the process; free again when the home ends
+  const std::uint32_t index_;  // small and dense within the process; reused after the home ends
   Inbox inbox_;
 
-  // See above; the fences order it, so its own accesses are relaxed, but for the swap that hands the wake-up
-  // over.
+  // Ordered by the fences (see above), hence relaxed, except for the compare-and-swap that selects the waker.
   std::atomic<Doorbell> doorbell_{Doorbell::kAwake};
   std::atomic<std::uint32_t> references_{1};
-  // Reports, written by the home alone.
+  // Statistics, written by the home alone.
   std::atomic<std::uint64_t> activity_{0};
   std::atomic<std::uint32_t> ready_count_{0};
   std::atomic<std::uint32_t> handlers_{0};
   std::atomic<ActorId> running_actor_{0};
   std::atomic<std::uint64_t> running_since_{0};
 
-  std::vector<std::unique_ptr<Road>> roads_;  // by index of the target
+  std::vector<std::unique_ptr<Road>> roads_;  // indexed by the target's index()
   Cell* first_ready_ = nullptr;
   Cell* last_ready_ = nullptr;
   TimerWheel timers_;
@@ -223,14 +218,13 @@ class Home {
   traces::Mutex register_mutex_{kRegisterLock};
   Cell* residents_ = nullptr;               // guarded by register_mutex_
   bool sealed_ = false;                     // guarded by register_mutex_
-  std::atomic<std::size_t> population_{0};  // written under register_mutex_; relaxed reads are reports
+  std::atomic<std::size_t> population_{0};  // written under register_mutex_; relaxed reads for reports
 };
 
-/// Shared ownership of a home.
 class HomePtr {
  public:
   HomePtr() = default;
-  /// Takes over one reference.
+  /// Takes over a reference.
   static HomePtr adopt(Home* home) {
     HomePtr pointer;
     pointer.home_ = home;

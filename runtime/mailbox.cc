@@ -17,9 +17,9 @@ Admission Mailbox::admit(bool can_wait) {
   if (!spec_.bounded()) return Admission::kAdmitted;
   const std::uint32_t before = admitted_.fetch_add(1, std::memory_order_relaxed);
   if (before < spec_.capacity) return Admission::kAdmitted;
-  // Older ones are dropped by the home; one that is too busy to do so is protected by a second bound.
+  // The home drops older messages; this second bound applies if the home is too busy to do so.
   if (spec_.overload == Overload::kDropOldest && before < 2 * spec_.capacity) return Admission::kAdmitted;
-  // A parked message stays counted: whoever comes later finds no room before it, so it is not overtaken.
+  // A parked message stays counted, so later messages find no space and cannot overtake it.
   const bool may_park = spec_.overload == Overload::kSuspend && can_wait;
   if (may_park && before - spec_.capacity < kMostParked) return Admission::kPark;
   admitted_.fetch_sub(1, std::memory_order_relaxed);
@@ -90,8 +90,8 @@ void Mailbox::admit_parked() {
   }
 }
 
-/// Drops the messages of senders who gave up. Called when the list has doubled, so that it costs little for
-/// each.
+/// Drops the messages of senders that gave up. Called when the list has doubled, so the amortized cost is
+/// small.
 void Mailbox::weed_parked() {
   NodeList all = std::exchange(parked_, {});
   parked_count_ = 0;

@@ -1,12 +1,12 @@
 #pragma once
-// Messages: plain structs, moved from sender to receiver.
+// Messages are plain structs, moved from sender to receiver.
 //
-//   struct Add { int amount; };                          told
-//   struct Total { using Reply = int; };                 told or asked; a question names the type of its
-//   answer
+//   struct Add { int amount; };               // can be told
+//   struct Total { using Reply = int; };      // can be told or asked; Reply is the type of the answer
 //
-// An actor class lists what it takes: `using Accepts = Messages<Add, Total>;`. Sending anything else does not
-// compile (runtime/misuse.h). A message must be movable without throwing, and must not refer to the sender's memory.
+// An actor class lists the messages it takes: `using Accepts = Messages<Add, Total>;`. Sending any other
+// message does not compile (runtime/misuse.h). A message must be nothrow-movable and must not refer to memory
+// of the sender.
 
 #include <concepts>
 #include <memory>
@@ -32,11 +32,11 @@ concept Question = requires {
 template <class M, class... Ms>
 concept OneOf = (std::same_as<M, Ms> || ...);
 
-/// Identity of a message type.
+/// The address of this variable identifies a message type.
 template <class M>
 inline constexpr char kMessageTag = 0;
 
-/// Counts a message that nobody will read.
+/// Counts a message that no handler will receive.
 void note_dead_letter(Cell& target);
 
 inline void run_message(Node* node, Cell& cell) {
@@ -78,8 +78,8 @@ struct Message<M> : Node, Pooled {
                                 bounce_node};
 
   M payload;
-  ReplyTo<typename M::Reply> reply;       // empty when told
-  TimePoint deadline = TimePoint::max();  // of the asker: work that is late is not begun
+  ReplyTo<typename M::Reply> reply;       // empty if the message was told
+  TimePoint deadline = TimePoint::max();  // the asker's; a message past its deadline is not handled
 };
 
 }  // namespace reprise::runtime

@@ -1,29 +1,28 @@
 #pragma once
-// What a compiler says to code that uses the runtime wrongly.
+// Readable compile errors for wrong use of the runtime.
 //
-// These types are never defined. Where a message cannot be sent or handled, the one that says why is needed as if it
-// were: the error has its name, and with it the message's, in one line, and the line of its declaration below comes as
-// a note. A send that is refused so is refused for `requires` as well.
+// These types are declared but never defined. A message that cannot be sent or handled instantiates one of
+// them, so the error names the reason and the message in one line, and a note shows the declaration below. A
+// rejected send also reports its failed `requires`.
 
 namespace reprise::runtime {
 
 template <class Message, class... Taken>
-struct ActorDoesNotTake;  // this reference sends the messages named behind the first one, and not that one
+struct ActorDoesNotTake;  // the Ref does not send Message, only the messages in Taken...
 
 template <class Message>
-struct MessageHasNoReply;  // only a message that names its answer's type (`using Reply = ...`) can be asked
+struct MessageHasNoReply;  // only a message with `using Reply = ...` can be asked
 
 template <class ActorClass, class Message>
-struct ActorHasNoHandlerFor;  // the class lists the message in Accepts, and has no public on() that takes it
+struct ActorHasNoHandlerFor;  // Accepts lists the message, but the class has no public on() for it
 
 template <class ActorClass, class Message, class Returned>
-struct HandlerReturnsNoReplyTo;  // its on() returns what is named last, which is no Reply of the message
+struct HandlerReturnsNoReplyTo;  // on() returns Returned, which is not convertible to the message's Reply
 
 template <class ActorClass, class Message, class Returned>
-struct
-    HandlerWithReplyToReturns;  // its on() takes ReplyTo: it answers by that and returns void or Task<void>
+struct HandlerWithReplyToReturns;  // on() takes ReplyTo, so it must return void or Task<void>
 
-/// Stops the compilation with the name of `Why`, one of the above.
+/// Stops compilation with an error that names `Why`, one of the types above.
 template <class Why>
 constexpr void misuse() {
   static_cast<void>(Why{});

@@ -1,6 +1,6 @@
 #pragma once
-// Names as strings that live for ever: of types, for the profiler and for messages to people, and of actors, for a profiler
-// knows a track by the pointer of its name.
+// Names as strings that are never freed: of types, for profiles and messages, and of actors, because a
+// profiler identifies a track by the pointer to its name.
 //
 // Threading: any thread.
 
@@ -32,7 +32,7 @@ constexpr auto store(std::index_sequence<I...>) {
 template <class T>
 inline constexpr auto kStored = store<T>(std::make_index_sequence<find<T>().size()>{});
 
-/// Where the name itself begins, behind the namespaces; what a template has in its brackets stays whole.
+/// Returns the offset of the name after its namespaces; template arguments are kept whole.
 constexpr std::size_t last_name(std::string_view whole) {
   const std::size_t colon = whole.substr(0, whole.find('<')).rfind(':');
   return colon == std::string_view::npos ? 0 : colon + 1;
@@ -43,7 +43,6 @@ constexpr std::size_t last_name(std::string_view whole) {
 template <class T>
 inline constexpr const char* kTypeName = type_name_detail::kStored<T>.data();
 
-/// Without its namespaces.
 template <class T>
 inline constexpr const char* kShortTypeName = kTypeName<T> + type_name_detail::last_name(kTypeName<T>);
 
@@ -51,8 +50,8 @@ inline constexpr const char* kShortTypeName = kTypeName<T> + type_name_detail::l
 
 inline constexpr std::size_t kMostNames = 4096;
 
-/// Returns the one string with this text. There are at most kMostNames different ones; what comes after is called
-/// `fallback`, so that a program that names its actors after requests loses names, not memory.
+/// Returns a unique string equal to `name`. After kMostNames different names, returns `fallback` for new
+/// ones, so that memory stays bounded if a program names actors after requests.
 const char* intern_name(const std::string& name, const char* fallback);
 
 }  // namespace reprise::runtime

@@ -1,12 +1,12 @@
 #pragma once
-// What travels between actors: an intrusive node with its target, and a FIFO list of such nodes.
+// Node: the intrusive unit of work sent to an actor, and NodeList, a FIFO of nodes.
 //
-// A node is owned by exactly one place at a time: its maker, an inbox in transit, or a list of its target's
-// cell. Whoever owns it ends it in one of two ways, through its operations:
-//   run     on the target's home, as (a part of) a turn of the target; consumes the node
-//   bounce  on any thread, when it will never run; tells whoever waits why; consumes the node
+// A node has one owner at a time: its creator, an inbox in transit, or a list of its target's cell. The owner
+// ends it through one of its operations:
+//   run     on the target's home, within a turn of the target; consumes the node
+//   bounce  on any thread, when it will never run; tells a waiting sender why; consumes the node
 //
-// Threading: a node is touched by its owner only. NodeList belongs to one thread.
+// Threading: only the owner accesses a node. A NodeList belongs to one thread.
 
 #include <bit>
 #include <cstdint>
@@ -21,16 +21,16 @@ class Cell;
 struct Node;
 
 enum class NodeKind : std::uint8_t {
-  kMessage,       // a message that the actor declares: waits while the actor takes no messages
-  kContinuation,  // a reply, a stream's or timer's wake-up: runs also while a handler is suspended
-  kParked,        // a message whose sender waits for room in the mailbox
-  kControl,       // start, stop, supervision: runs before everything else
+  kMessage,       // a message listed in Accepts; waits while all handler slots are in use
+  kContinuation,  // a reply or a wake-up of a stream or timer; also runs while a handler is suspended
+  kParked,        // a message whose sender waits for space in the mailbox
+  kControl,       // start, stop, supervision; runs before all others
 };
 
 struct NodeOps {
   NodeKind kind;
-  traces::ZoneSite turn;  // called after the message type, for the profiler
-  const void* tag;        // identity of the message type (runtime/message.h); null for others
+  traces::ZoneSite turn;  // the name of the message type, for profiles
+  const void* tag;        // identifies the message type (runtime/message.h); null for other nodes
   void (*run)(Node*, Cell&);
   void (*bounce)(Node*, ErrorCode);
 };
@@ -41,17 +41,17 @@ struct Node {
   Node* next = nullptr;
   const NodeOps* ops;
   Cell* target = nullptr;
-  // Of one size, so that both are cleared by one store.
-  std::uint32_t holds_target = 0;  // 1: owns a reference on `target` (while in transit between threads)
-  std::uint32_t posted = 0;        // when, in units of 256 ns, cut off; 0: nobody traced then
+  // Both 32 bits, so that one store clears them.
+  std::uint32_t holds_target = 0;  // 1: owns a reference to `target` (in transit between threads)
+  std::uint32_t posted = 0;        // send time, in units of 256 ns, truncated; 0: tracing was off
 
-  static constexpr int kPostedShift = 8;  // a wait is known up to 18 minutes
+  static constexpr int kPostedShift = 8;  // waits of up to 18 minutes can be measured
   static std::uint32_t posted_now() {
     return static_cast<std::uint32_t>(traces::now_ns() >> kPostedShift) | 1;
   }
-  /// The same for the sender and the receiver, and for no other message of the time.
+  /// Id of a message, equal for sender and receiver and unique at that time.
   std::uint64_t flow() const { return std::bit_cast<std::uintptr_t>(this) ^ std::uint64_t{posted} << 32; }
-  /// Since it was posted; negative: unknown.
+  /// Time since posting; negative: unknown.
   std::int64_t waited_ns() const {
     if (posted == 0) return -1;
     const std::uint32_t units = posted_now() - posted;
@@ -80,7 +80,7 @@ class NodeList {
     return node;
   }
 
-  /// Takes out the first node of that kind; null if there is none.
+  /// Returns null if the list has no node of this kind.
   Node* remove_first(NodeKind kind) {
     Node* before = nullptr;
     for (Node* node = first_; node != nullptr; before = node, node = node->next) {

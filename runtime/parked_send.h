@@ -1,12 +1,10 @@
 #pragma once
-// A message whose sender waits until the mailbox has room (Overload::kSuspend).
+// A message whose sender waits for space in the receiver's mailbox (Overload::kSuspend).
 //
-// The message travels at once, in its place among the sender's other messages, and waits at the receiver; its
-// admission is answered to the sender like a question. So a suspended sender holds no lock, and needs no
-// second try. A question waits in the same way; its asker waits for the answer anyhow and is not told of the
-// admission.
-//
-// Threading: as any node.
+// The message is sent at once, in order with the sender's other messages, and waits at the receiver. Its
+// admission is reported to the sender like the answer to a question, so a suspended sender holds no lock and
+// never retries. A question can be parked too; its asker already waits for the answer, so its admission is
+// not reported.
 
 #include <memory>
 
@@ -24,10 +22,10 @@ struct ParkedSend : Node, Pooled {
         message(waiting_message),
         admitted(std::move(told_when_admitted)),
         wanted([](const ParkedSend& parked) { return parked.admitted.wanted(); }) {}
-  /// A question: `asked` tells whether its answer is still wanted.
+  /// For a question; `asked` returns whether its answer is still wanted.
   ParkedSend(Node* question, Wanted asked) : Node(&kOps), message(question), wanted(asked) {}
 
-  /// False if the sender has given up: the message is not to be delivered.
+  /// Returns false if the sender has given up; the message must then not be delivered.
   bool still_wanted() const { return wanted(*this); }
 
   static void run_node(Node*, Cell&) { REPRISE_CHECK(false, "a parked message was delivered"); }

@@ -36,7 +36,7 @@ constexpr unsigned kCentralBatches = 256;
 
 struct FreeBlock {
   FreeBlock* next;
-  FreeBlock* next_batch;  // meaningful in the first block of a batch in the central store
+  FreeBlock* next_batch;  // valid in the first block of a batch in the central store
 };
 
 std::size_t class_of(std::size_t size) {
@@ -61,7 +61,8 @@ void free_chain(FreeBlock* chain) {
   }
 }
 
-/// Batches of kBatch blocks, by class. Visited once in kBatch operations of a thread, so a mutex does.
+/// Stores batches of kBatch blocks by class. A thread comes here once per kBatch operations, so a mutex
+/// suffices.
 class CentralStore {
  public:
   void put(std::size_t size_class, FreeBlock* batch) {
@@ -116,7 +117,7 @@ struct ThreadCache {
 };
 
 enum class CacheState : unsigned char { kUnborn, kAlive, kDead };
-// Trivial, so readable while the thread's other thread_local objects are destroyed.
+// Trivial, so it can be read while other thread_local objects of the thread are destroyed.
 thread_local CacheState cache_state = CacheState::kUnborn;
 thread_local ThreadCache* cache = nullptr;
 

@@ -1,14 +1,14 @@
 #pragma once
-// Memory for things that come and go all the time: message nodes and coroutine frames.
+// Pooled memory for short-lived objects: message nodes and coroutine frames.
 //
-// Free lists by size class (multiples of 64 bytes up to kLargestPooled), one set a thread, so that the usual
-// allocation takes no lock and no atomic. Blocks wander with the messages: a thread that frees more than it
-// allocates hands batches of half its list to a central store, from which the others refill.
+// Each thread has free lists by size class (multiples of 64 bytes up to kLargestPooled), so most allocations
+// need no lock and no atomic. A thread that frees more than it allocates moves batches of half a list to a
+// central store, from which other threads refill.
 //
-// Bounds: a thread keeps at most kKeptPerClass blocks a class; the central store keeps at most
-// kCentralBatches batches a class, and what is over goes back to the system. Threading: any thread, also
-// during the destruction of thread-local and static objects. Under AddressSanitizer the pool is bypassed, so
-// that use after free is seen.
+// Bounds: at most kKeptPerClass blocks per thread and class, and kCentralBatches batches per class in the
+// central store; further blocks return to the system allocator. Threading: any thread, also during
+// destruction of thread-local and static objects. Under AddressSanitizer the pool is bypassed, to detect use
+// after free.
 
 #include <cstddef>
 
@@ -17,13 +17,12 @@ namespace reprise::runtime {
 inline constexpr std::size_t kPoolGranule = 64;
 inline constexpr std::size_t kLargestPooled = 1024;
 
-/// Aligned to max_align_t at least; never null (throws std::bad_alloc).
+/// Returns memory aligned to at least max_align_t. Throws std::bad_alloc; never returns null.
 void* pool_allocate(std::size_t size);
 
-/// `size` must be what was asked for.
+/// `size` must be the size passed to pool_allocate().
 void pool_free(void* block, std::size_t size) noexcept;
 
-/// Base of types that live in the pool.
 struct Pooled {
   static void* operator new(std::size_t size) { return pool_allocate(size); }
   static void operator delete(void* block, std::size_t size) noexcept { pool_free(block, size); }

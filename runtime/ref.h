@@ -1,17 +1,16 @@
 #pragma once
-// Ref<Ms...>: a typed handle to an actor that takes at least the messages Ms.
+// Ref<Ms...>: a typed handle to an actor that accepts at least the messages Ms.
 //
-// Copyable, comparable, may be sent in messages and kept for ever. It neither keeps the actor running nor
-// stops it; a stopped actor answers every send with kStopped. A Ref converts to any Ref of fewer messages, so
-// a receiver names only what it needs: `Ref<Stop>` is every actor that takes Stop.
+// Copyable, comparable, may be sent in messages and kept indefinitely. It neither keeps the actor running nor
+// stops it; sends to a stopped actor fail with kStopped. A Ref converts to a Ref of fewer messages:
+// `Ref<Stop>` can refer to any actor that accepts Stop.
 //
-// How to send
-//   tell          returns at once: kSent, or why not. What the receiver does with it is not reported.
-//   send          awaitable: waits for room where the receiver's mailbox says Overload::kSuspend, else like tell
-//   ask           awaitable: the answer, or why there is none, by a deadline
-//   ask_blocking  the same for a thread that is no actor's; never call it from a turn
-// The promises about order and delivery stand in runtime/mailbox.h. Of each there is one more without a body: what
-// the compiler says to a message that the actor does not take (runtime/misuse.h).
+// Ways to send:
+//   tell          returns at once: kSent, or the reason for failure; the handler's outcome is not reported
+//   send          awaitable; waits for space if the mailbox has Overload::kSuspend, else like tell
+//   ask           awaitable; the answer, or the error, by a deadline
+//   ask_blocking  like ask, for a plain thread; must not be called from a turn
+// Guarantees: runtime/mailbox.h. Overloads without body give readable errors (runtime/misuse.h).
 //
 // Threading: tell, ask_blocking, stop: any thread. send, ask: within a turn.
 
@@ -35,13 +34,13 @@ const char* to_string(SendStatus status);
 
 namespace ref_detail {
 
-/// The answer for a plain thread that waits, which makes it and calls wait_until(); the replier answers from anywhere.
+/// Reply slot for a plain thread that blocks in wait_until(). The replier may answer from any thread.
 template <class R>
 class BlockingReply : public ReplySlot<R> {
  public:
   BlockingReply() : ReplySlot<R>(nullptr) {}
 
-  /// Once; lets go of the slot.
+  /// Blocks until the answer or `deadline`, then releases the slot. Call once.
   Result<R> wait_until(TimePoint deadline) {
     std::unique_lock lock(mutex_);
     const bool answered = changed_.wait_until(lock, deadline, [this] { return answered_; });
@@ -105,7 +104,7 @@ Ask<void> send(Cell& cell, M content, TimePoint deadline, const CancelToken& can
     cell.post(new Message<M>(std::move(content)));
     return Ask<void>(Result<void>());
   }
-  struct Place {  // kept for the parked message; given back if a limit has passed already
+  struct Place {  // the parked message's slot; withdrawn if a limit has already passed
     ~Place() {
       if (!taken) mailbox.withdraw();
     }
@@ -125,7 +124,7 @@ Ask<void> send(Cell& cell, M content, TimePoint deadline, const CancelToken& can
 template <class... Ms>
 class Ref {
  public:
-  Ref() = default;  // refers to nobody; only comparison, assignment and operator bool are allowed
+  Ref() = default;  // refers to no actor; only comparison, assignment and operator bool are allowed
   explicit Ref(CellPtr cell) : cell_(std::move(cell)) {}
 
   template <class... Others>
@@ -139,7 +138,7 @@ class Ref {
       ActorDoesNotTake<std::remove_cvref_t<M>, Ms...> tell(M&& message)
   const;
 
-  /// Result<void> once the message is in the mailbox.
+  /// Awaits admission: the result is ok once the message is in the mailbox.
   template <class M>
   requires OneOf<M, Ms...> Ask<void> send(M message, TimePoint deadline = TimePoint::max(),
                                           const CancelToken& cancel = {})
@@ -184,7 +183,7 @@ class Ref {
   requires(OneOf<M, Ms...> && !Question<M>) MessageHasNoReply<M> ask_blocking(M message, Duration timeout)
   const;
 
-  /// After the turn in progress; what waits in the mailbox bounces.
+  /// Stops the actor after its current turn; waiting messages bounce.
   void stop() const { cell_->request_stop(); }
 
   bool stopped() const { return cell_->life() == Cell::Life::kStopped; }

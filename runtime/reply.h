@@ -1,15 +1,15 @@
 #pragma once
-// The two ends of one answer.
+// The two ends of an answer.
 //
-// A question carries ReplyTo<R>; the answer goes into a slot that the asker made, and the slot itself travels
-// back as a node. A ReplyTo answers exactly once: by answer(), or with kNoReply when it is let go unused.
-// Handlers usually just return the value; one that answers later takes the ReplyTo as its second parameter
-// and keeps it:
+// A question carries a ReplyTo<R>. The answer goes into a slot allocated by the asker, which travels back as
+// a node. A ReplyTo answers exactly once: by answer(), or with kNoReply when destroyed unused. Most handlers
+// return the value; one that answers later takes the ReplyTo as second parameter and keeps it:
 //
 //   void on(Compute job, ReplyTo<int> reply) { waiting_.push_back(std::move(reply)); }
 //
-// A slot has two owners, asker and replier; who lets go last frees it.
-// Threading: a ReplyTo may be moved to and answered from any thread, by one at a time.
+// Asker and replier own the slot; the last to release it frees it.
+//
+// Threading: a ReplyTo may be used from any thread, by one at a time.
 
 #include <atomic>
 #include <memory>
@@ -28,23 +28,23 @@ class ReplySlot : public Node, public Pooled {
   explicit ReplySlot(const NodeOps* operations) : Node(operations) {}
   virtual ~ReplySlot() = default;
 
-  /// The replier's, once.
+  /// Sends the answer; called once, by the replier.
   void answer(Result<R> value) {
     value_.emplace(std::move(value));
     deliver();
   }
 
-  /// The asker has gone away: the answer will not be read. A hint, so relaxed.
+  /// Returns whether the asker has given up on the answer. Relaxed: a hint.
   bool abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
 
  protected:
-  /// Brings the slot, with its value, to the asker, and gives up the replier's ownership.
+  /// Sends the slot to the asker and gives up the replier's ownership.
   virtual void deliver() = 0;
 
   void abandon() { abandoned_.store(true, std::memory_order_relaxed); }
   Result<R> take_value() { return std::move(*value_); }
 
-  /// acq_rel: whoever is last must see all that the other did with the slot before.
+  /// acq_rel: the last owner must see all accesses that the other made to the slot.
   void release() {
     if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
@@ -58,7 +58,7 @@ class ReplySlot : public Node, public Pooled {
 template <class R>
 class ReplyTo {
  public:
-  ReplyTo() = default;  // nobody asks: the answer is dropped
+  ReplyTo() = default;  // for a message that was told: the answer is dropped
   explicit ReplyTo(ReplySlot<R>* slot) : slot_(slot) {}
   ReplyTo(ReplyTo&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
   ReplyTo& operator=(ReplyTo&& other) noexcept {
@@ -70,12 +70,12 @@ class ReplyTo {
   }
   ~ReplyTo() { answer(ErrorCode::kNoReply); }
 
-  /// The first answer counts; later ones are ignored.
+  /// Only the first call counts; later ones are ignored.
   void answer(Result<R> value) {
     if (slot_ != nullptr) std::exchange(slot_, nullptr)->answer(std::move(value));
   }
 
-  /// Whether somebody may still read the answer.
+  /// Returns whether the asker may still read the answer.
   bool wanted() const { return slot_ != nullptr && !slot_->abandoned(); }
   explicit operator bool() const { return slot_ != nullptr; }
 

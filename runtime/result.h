@@ -1,8 +1,7 @@
 #pragma once
-// Expected failures are values: Result<T> is a T or an Error.
+// Result<T>: a T or an Error, for expected failures.
 //
-// Reading the value of a failed Result is a bug and ends the program (REPRISE_CHECK): look first.
-// Threading: plain values, no sharing.
+// Reading the value of a failed Result is a bug and aborts the program (REPRISE_CHECK); test ok() first.
 
 #include <optional>
 #include <string>
@@ -14,24 +13,24 @@
 namespace reprise::runtime {
 
 enum class ErrorCode {
-  kStopped,      // the actor has stopped (or its system has), or stopped before it answered
-  kMailboxFull,  // the mailbox was at its declared capacity and did not take the message
-  kDropped,      // the mailbox took the message, then dropped it to make room for newer ones
-  kDeadline,     // the deadline passed first; the work may or may not have been done
-  kCancelled,    // the waiting side gave up through a CancelToken
-  kNoReply,      // the handler let go of its ReplyTo without answering, by an exception or otherwise
-  kFailed,       // the handler threw; the message of the exception is in the error
-  kEnded,        // the stream ended in good order
-  kIo,           // an operating system or Asio error; its text is in the error
+  kStopped,      // the actor (or its system) has stopped, perhaps before it answered
+  kMailboxFull,  // the mailbox was at capacity and did not accept the message
+  kDropped,      // the mailbox accepted the message, then dropped it in favor of newer ones
+  kDeadline,     // the deadline passed; the work may or may not have been done
+  kCancelled,    // the waiting side cancelled through a CancelToken
+  kNoReply,      // the handler's ReplyTo was destroyed without an answer
+  kFailed,       // the handler threw; the error has the exception's text
+  kEnded,        // the stream was closed in an orderly way
+  kIo,           // an operating system or Asio error; the error has its text
 };
 
 const char* to_string(ErrorCode code);
 
 struct Error {
   ErrorCode code;
-  std::string message{};  // empty where the code says it all
+  std::string message{};  // empty if the code says everything
 
-  /// "deadline passed" or "handler threw: out of cheese".
+  /// Returns e.g. "deadline passed" or "handler threw: out of cheese".
   std::string describe() const;
 };
 

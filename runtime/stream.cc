@@ -38,7 +38,7 @@ bool StreamSide::block_until(TimePoint deadline, const std::function<bool()>& tr
   while (true) {
     announce();
     if (try_finish()) {
-      // A wake-up that is on its way only makes a later wait look once in vain.
+      // A wake-up already on its way only causes one extra check in a later wait.
       take_back();
       return true;
     }
@@ -88,7 +88,7 @@ bool StreamWait::await_ready() {
 bool StreamWait::settle() {
   side_.announce();
   if (!try_finish()) return false;
-  side_.take_back();  // if in vain: the wake-up that comes finds nobody waiting
+  side_.take_back();  // if this fails, the wake-up already sent finds no waiter
   side_.waiting_ = nullptr;
   clear_limits();
   return true;

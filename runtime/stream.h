@@ -1,27 +1,24 @@
 #pragma once
-// A stream of values from one writer to one reader, with credit: the writer may be ahead of the reader by
-// what the reader granted, at most the window; then it suspends.
+// A stream of values from one writer to one reader with flow control: the writer may be ahead of the reader
+// by the credit granted, at most the window; then it suspends.
 //
 //   auto [writer, reader] = make_stream<Token>(64);
 //   auto writing = writer.write(token);                     auto reading = reader.next();
 //   Result<void> written = co_await writing;                Result<Token> token = co_await reading;
 //
-// Either end may be sent to another actor in a message before its first wait, and belongs to one actor (or
-// one plain thread, by the blocking calls) from then on. Credit is granted by taking: with Credit::kManual by
-// grant() alone, for a reader that passes values on and knows better when it can take more.
+// Either end may be sent to another actor in a message before its first wait. From then on it belongs to that
+// actor, or to one plain thread that uses the blocking calls. Taking a value grants credit. With
+// Credit::kManual only grant() does, for a reader that forwards values and knows when it can take more.
 //
-// Ends. writer.close(): the reader gets what was written, then kEnded. writer.fail(e): the same, then e.
-// Destroying the writer: the same, then kStopped. reader.cancel() or destroying the reader: the writer gets
-// kEnded, and what was not read goes when both ends have gone. Each end that waits is woken by the other's
-// end.
+// After writer.close() the reader gets the remaining values, then kEnded; after writer.fail(e), finally e;
+// after destruction of the writer, finally kStopped. After reader.cancel() or destruction of the reader the
+// writer gets kEnded; unread values are freed with both ends. A waiting end is woken when the other ends.
 //
-// Why no wake-up is lost. A side that waits swaps its word to kWaiting and looks at the stream once more; the
-// other side changes the stream and then swaps that word to kIdle. Both swaps are read-modify-writes of one
-// word, so the later one (acq_rel) sees everything before the earlier one: either the waiter's second look
-// sees the change, or the other side sees kWaiting and wakes it.
+// Why no wake-up is lost: a waiting side swaps its word to kWaiting, then checks the stream again; the other
+// side changes the stream, then swaps that word to kIdle. The later of these acq_rel swaps sees everything
+// before the earlier: the waiter sees the change, or the other side sees kWaiting and wakes it.
 //
-// Threading: each end in one thread at a time; the two ends in any two. Waits resume on the waiting actor's
-// home.
+// Threading: each end by one thread at a time. Waits resume on the waiting actor's home.
 
 #include <atomic>
 #include <condition_variable>
@@ -41,15 +38,15 @@ namespace reprise::runtime {
 class StreamWait;
 class StreamCoreBase;
 
-/// One side of a stream as a place to wait. notify() is for the other side, the rest for the side's own actor or thread.
+/// Wait state of one side. notify() is for the other side, all else for the side's own actor or thread.
 class StreamSide {
  public:
   explicit StreamSide(StreamCoreBase& core) : core_(core) {}
 
-  /// The stream has changed in favour of this side.
+  /// Wakes this side if it waits.
   void notify();
 
-  /// Calls `try_finish` until it succeeds or the time is up; false in that case.
+  /// Calls `try_finish` until it returns true; returns false at `deadline`.
   bool block_until(TimePoint deadline, const std::function<bool()>& try_finish);
 
  private:
@@ -57,38 +54,38 @@ class StreamSide {
   enum class Word : std::uint8_t { kIdle, kWaiting };
   struct WakeUp;
 
-  /// Announces a wait. The caller looks at the stream once more.
+  /// The caller must check the stream again afterwards.
   void announce() { word_.exchange(Word::kWaiting, std::memory_order_acq_rel); }
-  /// Takes the announcement back; false if the other side has taken it and a wake-up is on its way.
+  /// Returns false if the other side has seen the announcement and its wake-up is on the way.
   bool take_back() { return word_.exchange(Word::kIdle, std::memory_order_acq_rel) == Word::kWaiting; }
   void bind(Cell& cell);
 
   StreamCoreBase& core_;
-  // The opening comment says why acq_rel swaps suffice.
+  // The opening comment shows why acq_rel swaps suffice.
   std::atomic<Word> word_{Word::kIdle};
-  CellPtr cell_;  // set before the first announcement, then constant; empty for a plain thread
-  StreamWait* waiting_ = nullptr;  // the side's home only
+  CellPtr cell_;  // set before the first announcement, then constant; null for a plain thread
+  StreamWait* waiting_ = nullptr;  // accessed on the side's home only
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool notified_ = false;  // guarded by mutex_; for a plain thread
+  bool notified_ = false;  // for a plain thread; guarded by mutex_
 };
 
-/// What both ends of a stream share, whatever it carries.
+/// The part of the shared state that does not depend on T.
 class StreamCoreBase : public std::enable_shared_from_this<StreamCoreBase> {
  public:
   virtual ~StreamCoreBase() = default;
 
-  /// The first end of each side counts.
+  /// Only the first call for each side counts.
   void end_writer(Error error);
   void end_reader();
 
-  // acquire, with release where they are set: what was done before the end is seen by whoever sees the end.
+  // acquire, pairs with release: a thread that sees the end sees all that preceded it.
   bool writer_ended() const { return writer_ended_.load(std::memory_order_acquire); }
   bool reader_ended() const { return reader_ended_.load(std::memory_order_acquire); }
 
   StreamSide writer_side{*this};
   StreamSide reader_side{*this};
-  StreamSide watch_side{*this};  // the writer's too: for the reader's end alone
+  StreamSide watch_side{*this};  // the writer's, to wait for the reader's end
 
  protected:
   /// Requires writer_ended().
@@ -100,7 +97,7 @@ class StreamCoreBase : public std::enable_shared_from_this<StreamCoreBase> {
   std::optional<Error> end_error_;  // written once, before writer_ended_
 };
 
-/// A coroutine that waits at one side. One at a time.
+/// Base class of awaitables on a stream. At most one may wait at a side.
 class StreamWait : public Wait {
  public:
   bool await_ready();
@@ -113,17 +110,17 @@ class StreamWait : public Wait {
   StreamWait(StreamSide& side, TimePoint deadline, CancelToken cancel)
       : side_(side), deadline_(deadline), cancel_(std::move(cancel)) {}
 
-  /// Looks at the stream; true if that ends the wait.
+  /// Checks the stream; returns true if that ends the wait.
   virtual bool try_finish() = 0;
   virtual void finish_with(ErrorCode why) = 0;
 
-  /// For the destructors of derived classes, while the side still exists.
+  /// Ends the wait; called by destructors of derived classes.
   void withdraw();
 
  private:
   friend class StreamSide;
   void give_up(ErrorCode why) override;
-  /// Announces until the wait has ended, or is announced with nothing there. Returns whether it has ended.
+  /// Announces and checks until the wait has ended or is announced; returns whether it has ended.
   bool settle();
   void woken();
 
@@ -134,7 +131,6 @@ class StreamWait : public Wait {
 
 enum class Credit : std::uint8_t { kByTaking, kManual };
 
-/// What the two ends share.
 template <class T>
 class StreamCore : public StreamCoreBase {
  public:
@@ -144,13 +140,13 @@ class StreamCore : public StreamCoreBase {
     if (credit == Credit::kByTaking) granted_.store(window, std::memory_order_relaxed);
   }
 
-  // -- the writer's
+  // -- called by the writer
 
-  /// Nothing: no credit.
+  /// Returns nullopt, leaving `value` untouched, without credit.
   std::optional<Result<void>> try_write(T& value) {
     if (reader_ended()) return Result<void>(ErrorCode::kEnded);
     const std::uint64_t written = written_.load(std::memory_order_relaxed);
-    // acquire: the slot's last value was taken before it was granted anew.
+    // acquire: the reader emptied the slot before granting credit.
     if (written == granted_.load(std::memory_order_acquire)) return std::nullopt;
     slots_[written % window_].emplace(std::move(value));
     written_.store(written + 1, std::memory_order_release);  // publishes the slot
@@ -158,12 +154,12 @@ class StreamCore : public StreamCoreBase {
     return Result<void>();
   }
 
-  // -- the reader's
+  // -- called by the reader
 
-  /// Nothing: none there yet.
+  /// Returns nullopt if no value is available yet.
   std::optional<Result<T>> try_read() {
-    const bool ended = writer_ended();  // before written_: what was written before the end is seen below
-    // acquire: pairs with the store in try_write.
+    const bool ended = writer_ended();  // before written_: values written before the end are seen
+    // acquire: pairs with the release in try_write().
     if (taken_ == written_.load(std::memory_order_acquire)) {
       if (ended) return Result<T>(end_error());
       return std::nullopt;
@@ -173,8 +169,7 @@ class StreamCore : public StreamCoreBase {
     slot.reset();
     ++taken_;
     if (credit_ == Credit::kByTaking && ++ungranted_ >= (window_ + 1) / 2) {
-      add_credit(std::exchange(
-          ungranted_, 0));  // in batches, so that a fast pair does not wake each other for each value
+      add_credit(std::exchange(ungranted_, 0));  // batched, to wake the writer less often
     }
     return value;
   }
@@ -190,7 +185,7 @@ class StreamCore : public StreamCoreBase {
   static constexpr std::uint32_t kMostWindow = 1U << 20;
 
   void add_credit(std::uint32_t count) {
-    // release: the slots behind this credit have been emptied.
+    // release: these slots have been emptied.
     granted_.store(granted_.load(std::memory_order_relaxed) + count, std::memory_order_release);
     writer_side.notify();
   }
@@ -198,13 +193,12 @@ class StreamCore : public StreamCoreBase {
   const std::uint32_t window_;
   const Credit credit_;
   const std::unique_ptr<std::optional<T>[]> slots_;
-  std::atomic<std::uint64_t> written_{0};  // by the writer
-  std::atomic<std::uint64_t> granted_{0};  // by the reader
+  std::atomic<std::uint64_t> written_{0};  // stored by the writer
+  std::atomic<std::uint64_t> granted_{0};  // stored by the reader
   std::uint64_t taken_ = 0;                // the reader's
   std::uint32_t ungranted_ = 0;            // the reader's
 };
 
-/// Awaitable of StreamReader::next().
 template <class T>
 class [[nodiscard]] StreamRead : public StreamWait {
  public:
@@ -225,7 +219,6 @@ class [[nodiscard]] StreamRead : public StreamWait {
   std::optional<Result<T>> outcome_;
 };
 
-/// Awaitable of StreamWriter::write().
 template <class T>
 class [[nodiscard]] StreamWrite : public StreamWait {
  public:
@@ -249,7 +242,7 @@ class [[nodiscard]] StreamWrite : public StreamWait {
   std::optional<Result<void>> outcome_;
 };
 
-/// Awaitable of StreamWriter::reader_end(): in good order once the reader has gone.
+/// Awaitable of StreamWriter::reader_end(): ok once the reader is gone.
 template <class T>
 class [[nodiscard]] StreamReaderEnd : public StreamWait {
  public:
@@ -282,13 +275,13 @@ class StreamReader {
   }
   ~StreamReader() { cancel(); }
 
-  /// The next value; kEnded after the last; kDeadline or kCancelled lose nothing.
+  /// Awaits the next value; kEnded after the last. kDeadline and kCancelled lose no value.
   StreamRead<T> next(TimePoint deadline = TimePoint::max(), CancelToken cancel = {}) {
     return StreamRead<T>(core_, deadline, std::move(cancel));
   }
-  /// Nothing: none there yet.
+  /// Returns nullopt if no value is available yet.
   std::optional<Result<T>> try_next() { return core_->try_read(); }
-  /// For a plain thread.
+  /// As next(), for a plain thread.
   Result<T> next_blocking(TimePoint deadline) {
     std::optional<Result<T>> value;
     const bool done =
@@ -296,7 +289,7 @@ class StreamReader {
     return done ? std::move(*value) : Result<T>(ErrorCode::kDeadline);
   }
 
-  /// Credit::kManual: the writer may write `count` more.
+  /// Allows `count` more values; only with Credit::kManual.
   void grant(std::uint32_t count) { core_->grant(count); }
   void cancel() {
     if (core_ != nullptr) core_->end_reader();
@@ -322,13 +315,13 @@ class StreamWriter {
   }
   ~StreamWriter() { abandon(); }
 
-  /// Done when there was credit for it; kEnded if the reader is gone. After an error the value is lost.
+  /// Waits for credit and writes. kEnded if the reader is gone. On error the value is lost.
   StreamWrite<T> write(T value, TimePoint deadline = TimePoint::max(), CancelToken cancel = {}) {
     return StreamWrite<T>(core_, std::move(value), deadline, std::move(cancel));
   }
-  /// Nothing, with `value` untouched: no credit.
+  /// Returns nullopt, leaving `value` untouched, without credit.
   std::optional<Result<void>> try_write(T& value) { return core_->try_write(value); }
-  /// For a plain thread.
+  /// As write(), for a plain thread.
   Result<void> write_blocking(T value, TimePoint deadline) {
     std::optional<Result<void>> written;
     const bool done = core_->writer_side.block_until(
@@ -336,7 +329,7 @@ class StreamWriter {
     return done ? std::move(*written) : Result<void>(ErrorCode::kDeadline);
   }
 
-  /// Waits for the reader to go, beside writes that may wait for credit; kCancelled if the token is.
+  /// Waits until the reader is gone, also while a write waits for credit.
   StreamReaderEnd<T> reader_end(CancelToken cancel) { return StreamReaderEnd<T>(core_, std::move(cancel)); }
 
   void close() { core_->end_writer(Error{ErrorCode::kEnded}); }

@@ -1,20 +1,18 @@
 #pragma once
-// What happens when an actor fails, and how others learn of an actor's end.
+// What happens when an actor fails, and how others learn that an actor has ended.
 //
-// A turn that throws fails the actor. What follows is chosen where the actor is spawned:
-//   stop       (default) the actor stops with StopReason::kFailed
-//   restart    the actor object is destroyed and made anew from the same arguments, after its children have
-//   stopped. The
-//              cell stays: references and waiting messages remain valid; the message that failed is not
-//              repeated, and suspended handlers are dropped (their askers are told kNoReply). More than
-//              `restarts` failures within `window`, and the actor ends as if by `then`.
-//   escalate   the actor stops and its parent fails with its error, to be treated by the parent's own rule;
-//   an actor
-//              without parent escalates to SystemOptions::on_escalation.
+// A turn that throws fails the actor. The reaction is chosen when the actor is spawned:
+//   stop       (default) The actor stops with StopReason::kFailed.
+//   restart    After its children have stopped, the actor object is destroyed and re-created from the same
+//              arguments. The cell remains, so references and waiting messages stay valid. The failed
+//              message is not repeated; suspended handlers are dropped, and their askers get kNoReply.
+//              After more than `restarts` failures within `window`, the actor ends as `then` says.
+//   escalate   The actor stops, and its parent fails with its error, to which the parent's own rule
+//              applies. An actor without parent calls FailureHooks::on_escalation.
 // When an actor stops or restarts, its children stop first.
 //
-// watch(*this, ref) lets any actor that takes Down learn of another's end: exactly one Down for each watch,
-// after all messages that the watched actor sent to the watcher; at once if it has stopped already.
+// watch(*this, ref) lets an actor that accepts Down learn of another's end: exactly one Down per watch, after
+// all messages that the watched actor sent to the watcher, or immediately if it has already stopped.
 
 #include <chrono>
 #include <cstdint>
@@ -27,9 +25,9 @@ namespace reprise::runtime {
 using ActorId = std::uint64_t;
 
 enum class StopReason : std::uint8_t {
-  kStopped,         // asked to, or by itself
+  kStopped,         // by request, or by itself
   kFailed,          // a turn threw
-  kOutOfRestarts,   // failed more often than its limit allows
+  kOutOfRestarts,   // failed more often than OnFailure allows
   kSystemStopping,  // the whole system stops
 };
 
@@ -39,7 +37,7 @@ struct OnFailure {
   enum class Do : std::uint8_t { kStop, kRestart, kEscalate };
 
   Do action = Do::kStop;
-  Do then = Do::kStop;  // when out of restarts: kStop or kEscalate
+  Do then = Do::kStop;  // after the last restart: kStop or kEscalate
   std::uint32_t restarts = 0;
   Duration window{};
   Duration delay{};  // before each restart
@@ -52,11 +50,11 @@ struct OnFailure {
   }
 };
 
-/// Sent to a watcher.
+/// Sent to a watcher when the watched actor has stopped.
 struct Down {
   ActorId who;
   StopReason reason;
-  std::string why;  // the text of the exception where there was one
+  std::string why;  // the exception's text; empty if there was none
 };
 
 }  // namespace reprise::runtime

@@ -96,7 +96,7 @@ std::size_t System::actor_count() const {
 }
 
 bool System::drain(TimePoint deadline) {
-  // Idle twice with the same activity: no home had a turn between the two looks, so all were idle at one
+  // Idle twice with equal activity: no home ran a round between the two checks, so all were idle at one
   // moment.
   std::vector<std::uint64_t> before;
   while (true) {
@@ -117,7 +117,7 @@ bool System::drain(TimePoint deadline) {
 bool System::stop_actors(TimePoint deadline) {
   core_->begin_stopping();
   while (true) {
-    // Again and again: a turn in progress may still have spawned someone.
+    // Repeated, because a turn in progress may still spawn an actor.
     std::vector<CellPtr> roots;
     std::size_t alive = 0;
     for (const HomePtr& home : core_->homes()) {

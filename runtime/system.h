@@ -1,6 +1,5 @@
 #pragma once
-// An actor system: a pool of workers, and everything that lives on it. Start reading here, then
-// runtime/actor.h.
+// An actor system: a pool of workers and the actors on it. Start reading here, then in runtime/actor.h.
 //
 //   System system({.workers = 4});
 //   auto counter = system.spawn<Counter>();
@@ -8,15 +7,14 @@
 //   Result<int> total = counter.ask_blocking(Total{}, 1s);
 //   system.stop();
 //
-// A program may have several systems, and references may cross between them. Nothing here needs main(),
-// signals or an event loop; a host's own io_context can be made a home for actors (runtime/asio_home.h).
+// A program may have several systems, and references may cross between them. No main(), signals or event loop
+// is needed; a host's io_context can be a home for actors (runtime/asio_home.h).
 //
-// stop() goes through three phases: drain (nothing is spawned from outside; what is in the mailboxes, and the
-// handlers that are suspended, are worked off), stop (children before parents; what still waits bounces with
-// kStopped), join. Each is bounded; a turn that hangs is named in the report, and its thread is left behind
-// with all that it refers to.
+// stop() has three phases, each bounded in time: drain (no spawns from outside; waiting messages and
+// suspended handlers complete), stop (children before parents; waiting messages bounce with kStopped), join.
+// The report names actors with hanging turns; their threads are left behind with all that they refer to.
 //
-// Threading: any thread that is no actor's.
+// Threading: any thread that does not run actors.
 
 #include <cstdint>
 #include <memory>
@@ -30,41 +28,41 @@
 namespace reprise::runtime {
 
 struct SystemOptions {
-  unsigned workers = 0;                // 0: one for each core
-  std::string thread_name = "actors";  // workers are called actors/0, actors/1, ...
-  /// By default both print a line to stderr.
+  unsigned workers = 0;                // threads; 0: one per core
+  std::string thread_name = "actors";  // prefix of the workers' names: actors/0, actors/1, ...
+  /// Both print a line to stderr by default.
   FailureHooks hooks{};
 };
 
-/// A look at one actor from outside. Figures are read without stopping it and may be a turn apart.
+/// Figures are read without stopping the actor and may be a turn apart.
 struct ActorInfo {
   ActorId id;
   std::string name;
   Cell::Life life;
-  std::uint32_t home;  // index of where it lives
+  std::uint32_t home;  // index of its home
   std::uint32_t mailbox_depth;
   std::uint32_t suspended_handlers;
   std::uint64_t turns;
   std::uint64_t busy_ns;     // in completed turns
-  std::uint64_t running_ns;  // of the turn in progress; 0 if none
+  std::uint64_t running_ns;  // of the current turn; 0: none
 };
 
 const char* to_string(Cell::Life life);
 
 struct StopReport {
-  bool drained = false;            // nothing was left undone when actors were told to stop
-  bool complete = false;           // every actor has stopped and every thread was joined
-  std::vector<ActorInfo> stuck{};  // who had not stopped when the time was up
+  bool drained = false;            // nothing was left to do when actors were told to stop
+  bool complete = false;           // all actors have stopped, all threads were joined
+  std::vector<ActorInfo> stuck{};  // not stopped in time
 };
 
 class System {
  public:
   explicit System(SystemOptions options = {});
-  ~System();  // stop() with its defaults, if that was not done
+  ~System();  // stop() with its defaults, unless it was called
   System(const System&) = delete;
   System& operator=(const System&) = delete;
 
-  /// An actor without parent. Throws SystemStopped, or what the constructor of A throws.
+  /// Throws SystemStopped, or what the constructor of A throws.
   template <class A, class... Args>
   RefOf<A> spawn(SpawnOptions options, Args&&... args) {
     refuse_while_stopping();
@@ -77,10 +75,10 @@ class System {
 
   StopReport stop(Duration drain = std::chrono::seconds(5), Duration bound = std::chrono::seconds(5));
 
-  /// The first `most` actors found, with their figures.
+  /// Describes the first `most` actors found.
   std::vector<ActorInfo> actors(std::size_t most = 10'000) const;
   std::size_t actor_count() const;
-  /// Messages that reached nobody and that nobody waited for.
+  /// Messages without receiver whose sender awaits no answer.
   std::uint64_t dead_letters() const { return core_->dead_letters(); }
   unsigned workers() const { return workers_; }
 

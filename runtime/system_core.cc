@@ -38,7 +38,7 @@ void SystemCore::home_ended() {
     std::lock_guard lock(mutex_);
     if (!forgetting_) return;
     for (const HomePtr& home : homes_) {
-      if (!home->wait_ended(TimePoint::min())) return;  // an actor of it may still ask for a worker
+      if (!home->wait_ended(TimePoint::min())) return;  // its actors may still call choose_worker()
     }
     homes.swap(homes_);
     pool.swap(pool_);
@@ -46,7 +46,7 @@ void SystemCore::home_ended() {
 }
 
 Home& SystemCore::choose_worker() {
-  // The next in turn, unless the one after it has less to do.
+  // Round robin, unless the next worker has fewer ready actors.
   const std::uint32_t turn = turn_.fetch_add(1, std::memory_order_relaxed);
   const HomePtr& first = pool_[turn % pool_.size()];
   const HomePtr& second = pool_[(turn + 1) % pool_.size()];

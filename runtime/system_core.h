@@ -1,7 +1,5 @@
 #pragma once
-// What all homes of one system share: counters, hooks, and the rule for where a new actor lives.
-//
-// Threading: any thread.
+// State shared by a system's homes. Threading: any thread.
 
 #include <atomic>
 #include <cstdint>
@@ -16,8 +14,8 @@
 
 namespace reprise::runtime {
 
-/// Told of every turn that throws, and of every failure that nobody above treats. Called on the failing
-/// actor's home: be brief, do not throw.
+/// Called for every turn that throws, and every failure that no parent handles, on the failing actor's home;
+/// must be brief and not throw.
 struct FailureHooks {
   std::function<void(ActorId who, const char* name, const std::string& why)> on_failure;
   std::function<void(ActorId who, const char* name, const std::string& why)> on_escalation;
@@ -29,15 +27,15 @@ class SystemCore : public std::enable_shared_from_this<SystemCore> {
 
   ActorId next_id() { return ids_.fetch_add(1, std::memory_order_relaxed); }
 
-  /// From now on nothing can be spawned.
+  /// Spawning fails from then on.
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
   void begin_stopping() { stopping_.store(true, std::memory_order_relaxed); }
 
-  /// Also joins own threads that have ended since the last call.
+  /// Also joins own threads that have ended.
   void add_home(HomePtr home);
   std::vector<HomePtr> homes() const;
 
-  /// The worker for an actor without a wish: the less busy of two taken in turn.
+  /// choose_worker() takes the less busy of two workers in rotation.
   void set_pool(std::vector<HomePtr> pool) { pool_ = std::move(pool); }
   Home& choose_worker();
 
@@ -46,15 +44,14 @@ class SystemCore : public std::enable_shared_from_this<SystemCore> {
 
   const FailureHooks& hooks() const { return hooks_; }
 
-  /// Breaks the circle of ownership core -> homes -> core: at once if every home has ended, else when the
-  /// last one does.
+  /// Breaks the ownership cycle core -> homes -> core: now if every home has ended, else when the last one
+  /// ends.
   void forget_homes();
-  /// Called by a home that has ended.
   void home_ended();
 
  private:
   const FailureHooks hooks_;
-  // Counts and a flag that order nothing: relaxed.
+  // Counters and a flag that order nothing: relaxed.
   std::atomic<ActorId> ids_{1};
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> dead_letters_{0};

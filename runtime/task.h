@@ -1,5 +1,5 @@
 #pragma once
-// Task<T>: a coroutine that belongs to an actor and gives a T.
+// Task<T>: a coroutine that belongs to an actor and returns a T.
 //
 //   Task<int> Librarian::count_pages(Book book) {
 //     auto answer = book.shelf.ask(FindPages{book.id}, 2s);
@@ -7,20 +7,17 @@
 //     co_return pages ? *pages : 0;
 //   }
 //
-// A task is lazy: it starts when it is awaited, by a handler or by another task of the same actor, and always
-// runs on that actor's home, in its turns. Whoever holds the Task owns the frame; destroying it destroys the
-// coroutine where it stands. An exception travels to the awaiter, and from a handler's own task to the
-// actor's boundary.
+// A task is lazy: it starts when a handler or another task of the same actor awaits it, and always runs on
+// that actor's home, in its turns. The Task object owns the frame; destroying it destroys the suspended
+// coroutine. An exception propagates to the awaiter, and from a handler's own task it fails the actor.
 //
-// Rules for code that must also work with GCC 12, whose co_await has bugs around temporaries
-//   - build the awaited thing as a named local, then `co_await name`; no co_await inside conditions, ?:,
-//   braces,
+// Rules for code that must compile with GCC 12, whose co_await mishandles temporaries:
+//   - name the awaitable as a local, then `co_await name`; no co_await inside conditions, ?:, braces,
 //     arguments or structured bindings;
-//   - a coroutine is a named function with parameters by value, never a lambda that captures;
-//   - nothing over-aligned (alignas > 16) lives in a frame.
-// Frames come from the pool (runtime/pool.h).
+//   - a coroutine is a named function with parameters by value, never a capturing lambda;
+//   - no over-aligned object (alignas > 16) in a frame.
 //
-// Threading: the actor's home only.
+// Frames come from the pool (runtime/pool.h). Threading: the actor's home only.
 
 #include <coroutine>
 #include <exception>
@@ -37,10 +34,10 @@ namespace reprise::runtime {
 template <class T>
 class Task;
 
-/// Marks what a Task may await: its own kind, and the awaitables of this runtime, which resume on the actor.
+/// Base of types a Task may await: tasks, and the runtime's awaitables, which resume on the actor.
 struct ActorAwaitable {};
 
-/// Stands for an awaitable in a co_await expression: GCC 12 would copy the awaitable itself into the frame.
+/// Wraps awaitables in co_await expressions: GCC 12 would copy the awaitable itself into the frame.
 template <class Awaitable>
 struct AwaitByReference {
   Awaitable& awaitable;

@@ -17,7 +17,7 @@ void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
-  asm volatile("isb" ::: "memory");  // what x86's pause does; `yield` is a no-op on most ARM cores
+  asm volatile("isb" ::: "memory");  // equivalent of x86's pause; `yield` is a no-op on most Arm cores
 #endif
 }
 
@@ -105,7 +105,7 @@ void ThreadHome::sleep() {
   }
   notified_ = false;
   lock.unlock();
-  cancel_sleep();  // for when nobody has woken us; otherwise in vain
+  cancel_sleep();  // fails, harmlessly, if a sender has woken this home
 }
 
 void ThreadHome::loop() {

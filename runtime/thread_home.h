@@ -1,12 +1,12 @@
 #pragma once
-// A home with a thread: a worker of the pool, or the own thread of one actor (and of the children that it
-// keeps near).
+// A home that runs on a thread: a worker of the pool, or the own thread of one actor and of the children that
+// it spawns near itself.
 //
-// The thread works off rounds; when there is nothing to do it polls for a moment (an answer from another
-// worker usually comes within microseconds), then sleeps until it is woken or a timer is due. A worker ends
-// when the system stops; an own thread when its last actor has stopped.
+// The thread runs rounds. With nothing to do it polls for about 10 us (an answer from another worker usually
+// comes within microseconds), then sleeps until it is woken or a timer is due. A worker ends when the system
+// stops, an own thread when its last actor has stopped.
 //
-// Threading: start(), join(): the system. Everything else is private to the thread.
+// Threading: start() and the overrides are called by the system; the private functions run on the thread.
 
 #include <condition_variable>
 #include <mutex>
@@ -23,7 +23,7 @@ class ThreadHome : public Home {
 
   ThreadHome(std::shared_ptr<SystemCore> core, Kind kind) : Home(std::move(core)), kind_(kind) {}
 
-  /// A worker's; an own thread starts with its first actor.
+  /// Starts the thread of a worker; an own thread is started by its first actor.
   void start(const std::string& thread_name);
 
   void actor_ready(Cell& cell) override;

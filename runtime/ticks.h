@@ -1,7 +1,7 @@
 #pragma once
-// The cheapest monotonic clock of the machine, for accounting the time that actors spend.
+// The machine's cheapest monotonic clock, used to measure the time that actors run.
 //
-// Threading: any thread; values of different threads may be compared (invariant TSC, ARM's system counter).
+// Threading: any thread; values of different threads are comparable (invariant TSC, Arm's system counter).
 
 #include <chrono>
 #include <cstdint>
@@ -12,7 +12,7 @@ using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 using Duration = Clock::duration;
 
-/// Now plus a duration, TimePoint::max() where that would be beyond it.
+/// Returns now + `duration`, saturated at TimePoint::max().
 inline TimePoint deadline_after(Duration duration) {
   const TimePoint now = Clock::now();
   return duration > TimePoint::max() - now ? TimePoint::max() : now + duration;
@@ -30,12 +30,11 @@ inline std::uint64_t ticks() {
 #endif
 }
 
-/// Nanoseconds for a number of ticks. The rate is measured against Clock on first use where the machine does
-/// not tell it (about 2 ms).
+/// Converts ticks to nanoseconds. If the machine does not report the rate, the first call measures it (2 ms).
 std::uint64_t ticks_to_ns(std::uint64_t count);
 std::uint64_t ns_to_ticks(std::uint64_t ns);
 
-/// How long one actor, and one round of a home, may go on before others are looked at: 50 µs.
+/// The time slice of one actor, and of one round of a home: 50 us.
 std::uint64_t time_slice_ticks();
 
 }  // namespace reprise::runtime

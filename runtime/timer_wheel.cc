@@ -24,7 +24,7 @@ std::uint64_t TimerWheel::tick_at_or_before(TimePoint time) const {
 
 void TimerWheel::arm(TimerEntry& entry, TimePoint deadline) {
   REPRISE_CHECK(!entry.armed(), "a timer was armed twice");
-  // Rounded up, so that it never fires early; and at least one tick ahead, for now_ has fired already.
+  // Rounded up, so that it never fires early; at least one tick ahead, because now_ has already fired.
   const TimePoint limit = origin_ + std::chrono::hours(24 * 365 * 100);
   entry.tick_ = std::max(tick_at_or_before(std::min(deadline, limit)) + 1, now_ + 1);
   entry.wheel_ = this;
@@ -33,8 +33,8 @@ void TimerWheel::arm(TimerEntry& entry, TimePoint deadline) {
 }
 
 void TimerWheel::file(TimerEntry& entry) {
-  // The level is where the highest differing group of bits stands: all higher groups equal those of now_, so
-  // the slot comes round before any of them changes.
+  // The level is that of the highest bit group in which the tick differs from now_: all higher groups are
+  // equal, so the slot comes up before any of them changes.
   const std::uint64_t difference = entry.tick_ ^ now_;
   const unsigned highest = difference == 0 ? 0 : static_cast<unsigned>(std::bit_width(difference)) - 1;
   const unsigned level = std::min(highest / kSlotBits, kLevels - 1);
@@ -66,7 +66,7 @@ void TimerWheel::remove(TimerEntry& entry) {
 }
 
 void TimerWheel::refile_slot(unsigned level, unsigned index) {
-  // Taken off first: an entry far ahead (last level) may go back into this very slot.
+  // Detached first: an entry far ahead (last level) may be filed into the same slot again.
   TimerEntry* entry = slots_[level * kSlots + index];
   slots_[level * kSlots + index] = nullptr;
   occupied_[level] &= ~(std::uint64_t{1} << index);
@@ -79,8 +79,7 @@ void TimerWheel::refile_slot(unsigned level, unsigned index) {
 
 void TimerWheel::step() {
   ++now_;
-  // Where a group of bits rolled over, the next level's slot now begins: file its entries by their lower
-  // bits.
+  // When a bit group rolls over, the next level's slot begins: file its entries by their lower bits.
   for (unsigned level = 1; level < kLevels; ++level) {
     if ((now_ & ((std::uint64_t{1} << (level * kSlotBits)) - 1)) != 0) break;
     refile_slot(level, static_cast<unsigned>(now_ >> (level * kSlotBits)) & (kSlots - 1));
@@ -101,7 +100,7 @@ void TimerWheel::advance(TimePoint now) {
       now_ = target;
       return;
     }
-    // Skip over empty ticks of the lowest level, up to the next roll-over.
+    // Skip empty ticks of the lowest level, up to the next rollover.
     const unsigned position = static_cast<unsigned>(now_ & (kSlots - 1));
     const std::uint64_t ahead = position == kSlots - 1 ? 0 : occupied_[0] >> (position + 1);
     const std::uint64_t free_ticks =
@@ -113,13 +112,13 @@ void TimerWheel::advance(TimePoint now) {
 
 TimePoint TimerWheel::next_wake() const {
   if (count_ == 0) return TimePoint::max();
-  // The first occupied slot ahead in the lowest level that has one; for higher levels that is where its
-  // entries are filed anew, which is early enough.
+  // Finds the first occupied slot in the lowest nonempty level; for higher levels that is the time when its
+  // entries are filed again, which is early enough.
   for (unsigned level = 0; level < kLevels; ++level) {
     const unsigned shift = level * kSlotBits;
     const unsigned position = static_cast<unsigned>(now_ >> shift) & (kSlots - 1);
     const std::uint64_t base = now_ >> shift;
-    // Rotated so that bit 0 stands for the slot after `position`; the slot itself comes last.
+    // Rotated so that bit 0 is the slot after `position`, and the slot at `position` comes last.
     const std::uint64_t rotated = std::rotr(occupied_[level], static_cast<int>((position + 1) % kSlots));
     if (rotated == 0) continue;
     const std::uint64_t slot = base + 1 + static_cast<std::uint64_t>(std::countr_zero(rotated));

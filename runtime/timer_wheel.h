@@ -1,12 +1,12 @@
 #pragma once
-// Deadlines of one home: a hierarchical timer wheel with O(1) insert and remove.
+// The deadlines of one home: a hierarchical timer wheel with O(1) insert and remove.
 //
-// Ticks are milliseconds. A timer never fires early; it fires at the first advance() at or after its tick,
-// that is less than one tick plus the caller's delay late. Levels of 64 slots cover 64 ms, 4 s, 4.4 min, 4.7
-// h and 12 days; what lies beyond waits in the last level and is filed anew when its slot comes round.
+// Ticks are milliseconds. A timer never fires early; it fires at the first advance() at or after its tick, so
+// late by less than one tick plus the caller's delay. Levels of 64 slots cover 64 ms, 4 s, 4.4 min, 4.7 h and
+// 12 days; later deadlines wait in the last level and are filed again when their slot comes up.
 //
-// Invariant: an entry in level L, slot S fires within the span that S stands for; bit S of occupied_[L] is
-// set exactly when the slot's list is not empty. Threading: one thread (the home's).
+// Invariant: an entry in level L, slot S fires within the span that S covers; bit S of occupied_[L] is set
+// exactly when the slot's list is not empty. Threading: one thread (the home's).
 
 #include <array>
 #include <cstdint>
@@ -15,8 +15,7 @@
 
 namespace reprise::runtime {
 
-/// One deadline; embedded in what waits. Removing itself on destruction makes it safe to embed in a
-/// coroutine.
+/// One deadline, embedded in an object that waits. Removes itself on destruction, so a coroutine may hold it.
 class TimerEntry {
  public:
   using Fire = void (*)(TimerEntry&);
@@ -46,14 +45,14 @@ class TimerWheel {
 
   bool empty() const { return count_ == 0; }
 
-  /// The entry must not be armed. A deadline in the past fires at the next advance().
+  /// Requires: `entry` is not armed. A deadline in the past fires at the next advance().
   void arm(TimerEntry& entry, TimePoint deadline);
   void remove(TimerEntry& entry);
 
-  /// Fires everything due at `now`. A firing entry is no longer armed, and may arm or cancel any entry.
+  /// Fires all entries due at `now`. A firing entry is no longer armed, and may arm or cancel any entry.
   void advance(TimePoint now);
 
-  /// No entry is due before this time. TimePoint::max() when empty.
+  /// Returns a time before which no entry is due; TimePoint::max() when empty.
   TimePoint next_wake() const;
 
  private:
@@ -68,7 +67,7 @@ class TimerWheel {
   void refile_slot(unsigned level, unsigned index);
 
   TimePoint origin_;
-  std::uint64_t now_ = 0;  // every tick below or equal to it has fired
+  std::uint64_t now_ = 0;  // all ticks up to and including this one have fired
   std::uint64_t count_ = 0;
   std::array<std::uint64_t, kLevels> occupied_{};
   std::array<TimerEntry*, kLevels * kSlots> slots_{};

@@ -24,7 +24,7 @@ struct Suspension::WakeUp : Node, Pooled {
 
   static constexpr NodeOps kOps{NodeKind::kContinuation, "wake-up", nullptr, run_node, bounce_node};
 
-  Suspension* suspension;  // null once it was destroyed
+  Suspension* suspension;  // null once the Suspension is destroyed
 };
 
 Suspension::~Suspension() {

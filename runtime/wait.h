@@ -1,6 +1,6 @@
 #pragma once
-// Waits of a coroutine for something outside it: Suspension is their base, Wait has a deadline and a CancelToken, either of
-// which ends it, and sleep_for() is the simplest of them.
+// Waits of a coroutine for something outside it: Suspension, their base; Wait, with a deadline and a
+// CancelToken, either of which ends it; and sleep_for(), the simplest Wait.
 //
 // Threading: the actor's home only. The coroutine resumes there.
 
@@ -14,16 +14,13 @@
 
 namespace reprise::runtime {
 
-/// The base of awaitables that wait for something outside the coroutine: a reply, a stream, a timer, an Asio
-/// operation.
+/// Base of awaitables for an outside event: a reply, a stream, a timer, an Asio operation.
 ///
-/// A Suspension remembers which coroutine of which actor waits. What it waits for ends the wait on the actor's
-/// home, in one of two ways: resume() from within a node's run, which makes the rest of the coroutine part of
-/// that turn; or wake(), from anywhere on the home, which queues a turn of its own. Because both happen on the
-/// home, and the coroutine itself runs there, nothing can resume it while it is still suspending.
+/// Knows which coroutine of which actor waits. The event ends the wait on the actor's home: resume(), from
+/// within the run of a node, makes the rest of the coroutine part of that turn; wake() queues a turn of its
+/// own. As the coroutine runs on the same home, it cannot be resumed while it is still suspending.
 ///
-/// Destroying a waiting Suspension (its coroutine is being destroyed) withdraws a queued wake-up; the derived
-/// class withdraws from what it waited for.
+/// Destruction while waiting withdraws a queued wake-up; the derived class must withdraw from the event.
 class Suspension : public ActorAwaitable {
  public:
   Suspension() = default;
@@ -34,17 +31,17 @@ class Suspension : public ActorAwaitable {
  protected:
   bool waiting() const { return activation_ != nullptr; }
 
-  /// From await_suspend.
+  /// Called from await_suspend.
   template <class Promise>
   void wait_here(std::coroutine_handle<Promise> handle) {
     activation_ = &handle.promise().activation();
     handle_ = handle;
   }
 
-  /// Requires waiting(); from within a node's run on the waiting actor. `this` may be gone afterwards.
+  /// Requires waiting(), within the run of a node on the waiting actor. May destroy `this`.
   void resume();
 
-  /// Requires waiting(). More than one call before the coroutine runs is one wake-up.
+  /// Requires waiting(). Repeated calls before the coroutine runs are one wake-up.
   void wake();
 
   Cell& cell() const { return activation_->cell(); }
@@ -57,18 +54,18 @@ class Suspension : public ActorAwaitable {
   WakeUp* wake_up_ = nullptr;
 };
 
-/// A Suspension with limits. The coroutine resumes in a turn of its own.
+/// A Suspension with a deadline and a CancelToken. The coroutine resumes in a turn of its own.
 class Wait : public Suspension {
  protected:
   Wait() : timer_(this), cancellation_(this) {}
   virtual ~Wait() = default;
 
-  /// Arms what there is to arm. If a limit has been passed already, answers why, and arms nothing.
+  /// If a limit has already passed, returns its code and arms nothing.
   std::optional<ErrorCode> set_limits(TimePoint deadline, const CancelToken& cancel);
   void clear_limits();
 
-  /// A limit was reached, kDeadline or kCancelled; limits are cleared. Must withdraw from what is waited for,
-  /// and wake() if waiting(). Not called from within the coroutine.
+  /// A limit was reached (kDeadline, kCancelled), outside the coroutine; limits are cleared. Must withdraw
+  /// from the event, and wake() if waiting().
   virtual void give_up(ErrorCode why) = 0;
 
  private:
@@ -96,8 +93,9 @@ class Wait : public Suspension {
   Cancellation cancellation_;
 };
 
-/// `auto pause = sleep_for(10ms); Result<void> rested = co_await pause;`: kCancelled, or in good order after
-/// the time.
+/// Result: ok after the time, or kCancelled.
+///   auto pause = sleep_for(10ms);
+///   Result<void> rested = co_await pause;
 class [[nodiscard]] Sleep : public Wait {
  public:
   Sleep(TimePoint until, CancelToken cancel) : until_(until), cancel_(std::move(cancel)) {}

@@ -13,12 +13,12 @@ namespace {
 
 constexpr std::string_view kLine = "GPU";
 
-/// Never destroyed: CUPTI's thread may hand over what it has until the process ends.
+/// Never destroyed: CUPTI's thread may deliver records until the process ends.
 struct Timeline {
   std::mutex mutex;
   tracy::CUDACtx* context =
-      nullptr;  // under mutex; made once, for Tracy tells of it to every later connection
-  // Relaxed: whoever sees it late looks again under the mutex.
+      nullptr;  // guarded by mutex; created once, because Tracy announces it to later connections
+  // Relaxed: a thread that reads an old value checks again under the mutex.
   std::atomic<bool> watches{false};
 
   static Timeline& instance() {

@@ -1,18 +1,16 @@
 #pragma once
-// The GPU's own line in Tracy: kernels, copies and waits as the GPU itself has timed them (CUPTI), without a word from
-// whoever launches them.
+// A line in Tracy with the GPU's kernels, copies and waits, as timed by CUPTI; callers need no annotations.
+// One line has all GPUs and streams of the process.
 //
-// They are watched only while a profiler is connected, for watching costs something with every launch. CUPTI admits one user
-// in a process: a program under Nsight has no such line.
-//
-// Where cmake/RepriseTracy.cmake does not find all that it takes, this is empty. One line does for all GPUs and streams of
-// the process. Threading: any thread.
+// Active only while a profiler is connected, because CUPTI adds cost to each launch. CUPTI allows one user
+// per process, so under Nsight there is no such line. Compiled out unless cmake/RepriseTracy.cmake finds what
+// it needs. Threading: any thread.
 
 namespace reprise::traces {
 
 #if defined(REPRISE_TRACY_CUDA)
 
-/// To be called before work is launched: begins when somebody has connected, ends when they have gone.
+/// Starts when a profiler has connected, stops when it has disconnected. Call before launching work.
 void follow_gpu();
 
 #else

@@ -14,17 +14,17 @@ namespace {
 
 struct ThreadLog {
   std::mutex mutex;
-  std::uint32_t thread = 0;  // its number
+  std::uint32_t thread = 0;
   std::string name;
   std::vector<Event> events;
 };
 
-/// All logs. Never destroyed: threads may end after main().
+/// Never destroyed: threads may end after main().
 struct Logs {
   std::mutex mutex;
   std::vector<std::shared_ptr<ThreadLog>> all;
   std::uint32_t threads = 0;
-  // Events that are kept and not taken. Relaxed: a count, which orders nothing.
+  // Events kept and not taken. Relaxed: a count that orders nothing.
   std::atomic<std::size_t> held{0};
   std::atomic<std::size_t> most{Recorder::kMostEvents};
   std::atomic<std::uint64_t> dropped{0};
@@ -85,7 +85,6 @@ std::vector<Event> Recorder::take() {
     }
     std::move(events.begin(), events.end(), std::back_inserter(out));
   }
-  // Of a thread that has ended nobody else has the log.
   std::erase_if(logs.all, [](const auto& log) { return log.use_count() == 1; });
   logs.held.fetch_sub(out.size(), std::memory_order_relaxed);
   return out;

@@ -1,12 +1,12 @@
 #pragma once
-// The recorder behind traces/trace.h: while it runs, it keeps every event in memory until somebody takes it. Tests
-// take events to assert them; traces/session_file.h takes them to write a file.
+// The recorder behind traces/trace.h: while it runs, it keeps all events in memory until take(). Used by
+// tests and by traces/session_file.h.
 //
-// Each thread has a log of its own with a lock of its own, which only take() ever contends for. Order is by time;
-// take() gives the events of one thread in the order in which they ended, threads one after another.
+// Each thread has its own log and lock, which only take() contends for. take() returns the events of one
+// thread after another, each in the order in which they ended.
 //
-// Bound: `most_events` that nobody has taken yet; what comes beyond is counted in dropped(), not kept.
-// Threading: any thread. One user at a time: start() fails while it runs.
+// Bound: `most_events` not taken yet; further ones are counted in dropped() and lost. Threading: any thread.
+// One user at a time: start() fails while it runs.
 
 #include <atomic>
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace reprise::traces {
 
-/// Whether the recorder runs. Relaxed: a thread that sees it late records a little less, or in vain.
+/// Relaxed: a thread that sees a change late records a few events too few or too many.
 inline constinit std::atomic<bool> recorder_runs{false};
 
 inline bool recording() {
@@ -29,20 +29,19 @@ class Recorder {
  public:
   static constexpr std::size_t kMostEvents = 1'000'000;
 
-  /// Begins with nothing. False: it runs already, or tracing was compiled out.
+  /// Starts without events. Returns false if it runs already or tracing is compiled out.
   [[nodiscard]] static bool start(std::size_t most_events = kMostEvents);
-  /// What was recorded and not taken stays for take().
+  /// Stops recording; events not taken remain for take().
   static void stop();
 
-  /// Hands over what has been recorded.
   static std::vector<Event> take();
-  /// Since start().
+  /// Events lost since start().
   static std::uint64_t dropped();
 
-  /// Keeps an event, and puts this thread's number into it, and its present track where there is none.
+  /// Stores an event with this thread's number and, if it names none, the current track.
   static void add(Event event);
 
-  /// What threads are called, by number; a thread that never recorded anything has none.
+  /// Returns names by thread number, for threads that have recorded anything.
   static std::vector<std::pair<std::uint32_t, std::string>> thread_names();
   static void name_thread(std::string name);
 };

@@ -1,14 +1,12 @@
 #pragma once
-// The way of one request: marks with times, from the first byte that came in to the last that went out. A request
-// carries its trace along, and whoever does something for it marks that.
+// The timeline of one request: marks with times, from the first byte received to the last byte sent. Each
+// request carries its trace, and code that works on the request adds marks.
 //
-// Marks are kept with the request whether anybody traces or not, so that a client can be told its own timeline; while
-// somebody traces they are events of the trace, too, with the request's id.
+// Marks are kept even when tracing is off, so that a client can be given its timeline; while tracing is on
+// they are also events of the trace. A mark has a name and a few facts (a name with a number or a word),
+// which are cheap to make: names and words must be string literals or otherwise never freed.
 //
-// What a mark says besides its name are a few facts: a name with a number or a word, which cost nothing to make.
-// Names and words live for ever.
-//
-// Bound: kMostMarks a request; what comes beyond is counted. Threading: any thread; copies are of one request.
+// Bound: kMostMarks per request; further ones are counted. Threading: any thread; copies share one timeline.
 
 #include <array>
 #include <concepts>
@@ -29,7 +27,7 @@ struct Fact {
   Fact(const char* called, std::string_view value) : name(called), word(value) {}
 
   const char* name = "";
-  std::string_view word{};  // empty: a number
+  std::string_view word{};  // empty: the fact is `number`
   std::uint64_t number = 0;
 };
 
@@ -37,7 +35,7 @@ struct Mark {
   static constexpr std::size_t kMostFacts = 4;
 
   const char* event = "";
-  std::int64_t after_ns = 0;  // the request's begin
+  std::int64_t after_ns = 0;  // since the request began
   std::array<Fact, kMostFacts> facts{};
   std::size_t fact_count = 0;
 };
@@ -46,22 +44,21 @@ class RequestTrace {
  public:
   static constexpr std::size_t kMostMarks = 256;
 
-  /// Nobody's: marks go nowhere.
+  /// A trace without a request: ignores marks.
   RequestTrace() = default;
-  /// Begins with the mark `event`, at `begin_ns` of the steady clock; 0: now.
+  /// Starts with the mark `event` at `begin_ns` of the steady clock; 0: now.
   RequestTrace(std::string id, const char* event, std::int64_t begin_ns = 0);
 
   explicit operator bool() const { return way_ != nullptr; }
-  /// Empty: nobody's.
+  /// Empty if there is no request.
   std::string_view id() const;
 
-  /// At most Mark::kMostFacts facts.
+  /// Adds a mark with at most Mark::kMostFacts facts.
   void mark(const char* event, std::initializer_list<Fact> facts = {}) const;
-  /// The last mark.
   void end(const char* event, std::initializer_list<Fact> facts = {}) const;
 
   std::vector<Mark> marks() const;
-  /// That were too many.
+  /// Number of marks lost to the bound.
   std::size_t unkept() const;
 
  private:

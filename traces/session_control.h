@@ -1,8 +1,8 @@
 #pragma once
-// Sessions of one program, one after the other: started and stopped by whoever operates it, each in a file of its own.
-// The first is called as was said, the next ones "name.2.json", "name.3.json".
+// Starts and stops consecutive trace sessions of one program, each in its own file: `name.json`, then
+// `name.2.json`, `name.3.json`.
 //
-// Threading: any thread. Nothing here waits for a file to be written.
+// Threading: any thread. Only finish() and the destructor wait for a file to be written.
 
 #include <cstdint>
 #include <filesystem>
@@ -18,7 +18,7 @@ namespace reprise::traces {
 
 class SessionControl {
  public:
-  /// `tell` gets a line for people about each start and end, on whichever thread.
+  /// `tell` receives a line for the operator at each start and end, on any thread.
   SessionControl(std::filesystem::path path, std::uint64_t most_bytes,
                  std::function<void(const std::string& line)> tell);
   /// Ends the session and waits for its file.
@@ -28,17 +28,17 @@ class SessionControl {
 
   struct State {
     bool records = false;
-    std::string file{};  // of the session, or of the last one; empty: there was none
+    std::string file{};  // current or last session; empty: there was none
   };
   State state() const;
 
-  /// The state after it, or why it cannot be done.
+  /// The new state, or the reason for refusal.
   using Changed = Outcome<State, std::string>;
   Changed start();
   Changed stop();
-  /// Ends the session and waits for its file: before the program ends without destructors.
+  /// Ends the session and waits for its file, for programs that end without destructors.
   void finish();
-  /// Starts, or stops.
+  /// Stops a running session, otherwise starts one.
   void toggle();
 
  private:
@@ -49,8 +49,8 @@ class SessionControl {
   const std::function<void(const std::string&)> tell_;
 
   mutable std::mutex mutex_;
-  std::uint32_t sessions_ = 0;         // begun
-  std::unique_ptr<SessionFile> file_;  // of the last session
+  std::uint32_t sessions_ = 0;         // sessions started
+  std::unique_ptr<SessionFile> file_;  // current or last session
 };
 
 }  // namespace reprise::traces

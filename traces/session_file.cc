@@ -14,9 +14,9 @@ namespace reprise::traces {
 namespace {
 
 constexpr std::chrono::milliseconds kInterval{100};
-constexpr std::size_t kMostPending = 400'000;     // events between two writes, about 60 MB
-constexpr std::uint32_t kFirstTrack = 1'000'000;  // numbers of lines: threads below, tracks from here on
-constexpr std::size_t kRoomForTheEnd = 512;       // bytes that are left for the last event
+constexpr std::size_t kMostPending = 400'000;     // max events between two writes, about 60 MB
+constexpr std::uint32_t kFirstTrack = 1'000'000;  // line numbers: threads below, tracks from here on
+constexpr std::size_t kRoomForTheEnd = 512;       // bytes reserved for the last event
 
 void append_us(std::string& out, std::int64_t ns) {
   char text[32];
@@ -121,7 +121,7 @@ void SessionFile::put(const std::string& text) {
   summary_.bytes += text.size();
 }
 
-// Threads get their names when they begin, which may be after their first event.
+// A thread gets its name when it begins, which may be after its first event.
 void SessionFile::write_names() {
   for (auto& [thread, name] : Recorder::thread_names()) {
     std::string& known = named_[thread];
@@ -186,7 +186,7 @@ void SessionFile::append(const Event& event) {
     text_ += ",\"cat\":\"request\"";
     append_field(text_, "id", event.id);
   }
-  // Begin and end of a line must have one name.
+  // The format requires equal names at begin and end.
   const bool bounds = event.kind == Kind::kRequestBegin || event.kind == Kind::kRequestEnd;
   append_field(text_, "name",
                bounds                         ? "request " + event.id
@@ -209,7 +209,7 @@ void SessionFile::append(const Event& event) {
   if (event.kind == Kind::kZone && event.flow != 0) append_arrival(event, line);
 }
 
-// The arrow from where the message was sent ends at its turn.
+// Ends the flow arrow from the send at the turn.
 void SessionFile::append_arrival(const Event& turn, std::uint32_t line) {
   text_ +=
       ",\n{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"mail\",\"pid\":1,\"tid\":" + std::to_string(line) + ",\"ts\":";

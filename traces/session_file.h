@@ -1,17 +1,17 @@
 #pragma once
-// A recorded session as a file: while it is open, what the recorder keeps is written in the Trace Event format, which
-// Perfetto (ui.perfetto.dev) and chrome://tracing open. No profiler is needed.
+// Writes recorder events to a file in the Trace Event format, for Perfetto (ui.perfetto.dev) and
+// chrome://tracing.
 //
-//   tracks, threads   lines of one process; a turn's wait in the mailbox is its argument `wait_us`
+//   tracks, threads   lines of one process; the argument `wait_us` is a turn's wait in the mailbox
 //   plots             counters
-//   requests          asynchronous lines of the category "request", one for each id, with their marks
+//   requests          asynchronous lines of category "request", one per id, with their marks
 //
-// A thread writes every kInterval, so a program that is killed leaves all but the last moment; the closing bracket may
-// then be missing, which the format allows.
+// A thread writes every kInterval, so a killed program loses only the last interval; the closing bracket may
+// be missing, which the format allows.
 //
-// Bound: `most_bytes` of the file, after which recording ends by itself; what the recorder could not keep in between is
-// counted, and both are told by stop() and in the file's last event.
-// Threading: one thread opens and stops; events come from everywhere. One file at a time in a process.
+// Bound: `most_bytes` of the file, after which recording ends. That and the events lost in between are
+// reported by stop() and in the file's last event. Threading: one thread opens and stops; events come from
+// any thread. One file at a time per process.
 
 #include <atomic>
 #include <condition_variable>
@@ -37,13 +37,13 @@ class SessionFile {
   struct Summary {
     std::uint64_t events = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t dropped = 0;  // events that found no room
-    bool full = false;          // the file reached its bound
+    std::uint64_t dropped = 0;  // events lost
+    bool full = false;          // the file reached most_bytes
     std::string error{};        // of writing; empty: none
   };
 
-  /// Begins to record into `path`, which is replaced. The error says why it cannot. `ended` is called by the writer,
-  /// once, when the file is whole.
+  /// Starts recording into `path`, which is replaced, or returns why it cannot. The writer thread calls
+  /// `ended` once, when the file is complete.
   static Outcome<std::unique_ptr<SessionFile>, std::string> open(
       const std::filesystem::path& path, std::uint64_t most_bytes = kMostBytes,
       std::function<void(const Summary&)> ended = {});
@@ -51,11 +51,11 @@ class SessionFile {
   SessionFile(const SessionFile&) = delete;
   SessionFile& operator=(const SessionFile&) = delete;
 
-  /// Ends the recording; what is left is written by and by.
+  /// Ends the recording; the writer thread completes the file later.
   void stop_soon();
-  /// The file is whole.
+  /// Returns true if the file is complete.
   bool ended() const { return ended_.load(std::memory_order_acquire); }
-  /// Writes what is left and ends. Once.
+  /// Completes the file and returns its summary. Call once.
   Summary stop();
 
  private:
@@ -73,16 +73,16 @@ class SessionFile {
   const std::uint64_t most_bytes_;
   const std::function<void(const Summary&)> on_end_;
   const std::int64_t begin_ns_;
-  Summary summary_;                             // the writer's, until it has ended
-  std::string text_;                            // one event on its way
-  std::map<const char*, std::uint32_t> lines_;  // of tracks, by the pointers of their names
-  std::map<std::uint32_t, std::string> named_;  // threads' lines that have been named
+  Summary summary_;                             // used by the writer thread until ended_
+  std::string text_;                            // the event being formatted
+  std::map<const char*, std::uint32_t> lines_;  // line numbers of tracks, by pointer to the track's name
+  std::map<std::uint32_t, std::string> named_;  // names already written, by thread
 
   std::mutex mutex_;
   std::condition_variable stopped_;
-  bool stopping_ = false;           // under mutex_
-  std::atomic<bool> ended_{false};  // release and acquire: who sees it sees the summary
-  std::thread writer_;              // last: it uses all of the above
+  bool stopping_ = false;           // guarded by mutex_
+  std::atomic<bool> ended_{false};  // release/acquire: a thread that reads true sees summary_
+  std::thread writer_;              // declared last, because it uses the members above
 };
 
 }  // namespace reprise::traces

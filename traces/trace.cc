@@ -21,7 +21,7 @@ void message(std::string_view text) {
   }
 }
 
-// Tracy has nothing for it: there the turns tell the waits, and plots the depths.
+// Tracy has no flow arrows: there, turns show waits and plots show mailbox depths.
 void sent(const ZoneSite& turn, const char* to, std::uint64_t flow) {
   if (!recording()) return;
   Recorder::add({.kind = Event::Kind::kSent, .name = turn.name, .at_ns = now_ns(), .flow = flow, .text = to});

@@ -1,24 +1,24 @@
 #pragma once
-// The tracing façade: the one place through which the project speaks to a profiler, and the one header that knows
-// Tracy.
+// Tracing facade: all tracing of the project goes through this header, the only one that includes Tracy.
 //
-// Three backs:
-//   recorder  traces/recorder.h keeps events in memory while it runs; for tests, and for
-//   file      traces/session_file.h, which writes what is recorded in the Trace Event format (Perfetto, chrome://tracing)
-//   Tracy     where built with REPRISE_TRACY=ON: whoever connects sees the same
-// Nobody looks most of the time: then a call is one relaxed load and a branch. Built with REPRISE_TRACE=OFF
-// every call is empty and vanishes.
+// Backends:
+//   recorder  traces/recorder.h keeps events in memory while it runs; for tests and session files
+//   file      traces/session_file.h writes recorded events as a file for Perfetto and chrome://tracing
+//   Tracy     if built with REPRISE_TRACY=ON and a profiler is connected
+// While none is active, a call costs one relaxed load and a branch. With REPRISE_TRACE=OFF all calls compile
+// to nothing.
 //
-// Vocabulary
-//   track    the line of one actor (traces/track.h); code outside of actors is on its thread's line
-//   Zone     an interval on the current track, strictly nested. Rule: no zone stays open across a co_await, for the
-//            coroutine may go on elsewhere; what spans turns is told as marks of a request, messages or plots.
-//   mark     something that has happened to a request (traces/request_trace.h)
-//   message  a point in time with text, copied
-//   plot     a value over time; the name must live for ever
-//   frame    the end of one period of something that repeats; the name must live for ever
+// Terms:
+//   track    the line of one actor (traces/track.h); code outside actors is on its thread's line
+//   Zone     an interval on the current track, strictly nested. No zone may be open across a co_await,
+//            because the coroutine may resume elsewhere; use request marks, messages or plots for what spans
+//            turns.
+//   mark     an event in the life of a request (traces/request_trace.h)
+//   message  a point in time with a text, which is copied
+//   plot     a value over time; its name must never be freed
+//   frame    the end of one period of a repeating activity; its name must never be freed
 //
-// Text that costs something to make is made only if somebody looks:
+// Text that is expensive to make should be made only if tracing is on:
 //   static constexpr traces::ZoneSite kSite{"prefill slice"};
 //   traces::Zone zone(kSite);
 //   if (zone.on()) zone.text(std::to_string(tokens) + " tokens");
@@ -40,7 +40,7 @@
 
 namespace reprise::traces {
 
-/// Where zones begin: one constant for each place, which lives for ever.
+/// Source location and name of a zone; one constant per location, never freed.
 #if defined(REPRISE_HAS_TRACY)
 struct ZoneSite : tracy::SourceLocationData {
   constexpr ZoneSite(const char* called, const char* in_file = __builtin_FILE(),
@@ -54,7 +54,7 @@ struct ZoneSite {
 };
 #endif
 
-// -- Tracy, or nothing in its place
+// -- Tracy, or empty replacements
 
 namespace profiler {
 
@@ -64,7 +64,8 @@ inline bool connected() {
   return TracyIsConnected;
 }
 
-/// What an entered fiber was entered in: leaving it in another connection would be an error there.
+/// Identifies the connection in which a fiber was entered: leaving it in another one would be an error in
+/// Tracy.
 inline std::uint64_t connection() {
 #if defined(TRACY_ON_DEMAND)
   return tracy::GetProfiler().ConnectionId();
@@ -73,7 +74,8 @@ inline std::uint64_t connection() {
 #endif
 }
 
-/// Whether actors have tracks of their own there (cmake/RepriseTracy.cmake); if not, turns tell their actors' names.
+/// True if actors have tracks of their own (cmake/RepriseTracy.cmake); otherwise turns carry their actor's
+/// name.
 #if defined(REPRISE_TRACY_FIBERS)
 inline constexpr bool kHasTracks = true;
 inline void enter_fiber(const char* name) {
@@ -147,7 +149,7 @@ inline void freed(const char*, const void*) {}
 
 }  // namespace profiler
 
-// -- the façade
+// -- facade
 
 #if defined(REPRISE_TRACE_OFF)
 
@@ -158,7 +160,7 @@ constexpr bool on() {
 class Zone {
  public:
   explicit Zone(const ZoneSite&) {}
-  ~Zone() {}  // not trivial, so that an unused zone is no warning
+  ~Zone() {}  // not trivial, so that an unused Zone causes no warning
   Zone(const Zone&) = delete;
   Zone& operator=(const Zone&) = delete;
 
@@ -178,7 +180,7 @@ inline void freed(const char*, const void*) {}
 
 #else
 
-/// Whether anybody looks.
+/// Returns true if a backend is active.
 inline bool on() {
   return recording() || profiler::connected();
 }
@@ -201,7 +203,7 @@ class Zone {
     profiled_.text(text);
     if (begin_ns_ != 0) text_ = text;
   }
-  /// Of a turn: how long its message has waited in the mailbox, and which it is.
+  /// For a turn: the time its message waited in the mailbox, and the message's flow id.
   void waited(std::int64_t ns, std::uint64_t flow) {
     profiled_.value(static_cast<std::uint64_t>(ns));
     wait_ns_ = ns;
@@ -213,25 +215,24 @@ class Zone {
 
   const ZoneSite& site_;
   profiler::Zone profiled_;
-  std::int64_t begin_ns_ = 0;  // 0: the recorder did not run
+  std::int64_t begin_ns_ = 0;  // 0: the recorder is off
   std::int64_t wait_ns_ = -1;
   std::uint64_t flow_ = 0;
   std::string text_;
 };
 
 void message(std::string_view text);
-/// A message to an actor leaves; `flow` is told again by its turn.
+/// Records that a message was sent to an actor; its turn records the same `flow`.
 void sent(const ZoneSite& turn, const char* to, std::uint64_t flow);
-/// An interval of the steady clock on a line that is nobody's track, called `line`, which lives for ever: what another
-/// processor did. Tracy has its own eyes for that (CUPTI) and is not told.
+/// Records an interval on the named line, for work of another processor. `line` must never be freed. Not sent
+/// to Tracy, which has CUPTI for this.
 void span(const ZoneSite& site, const char* line, std::int64_t begin_ns, std::int64_t end_ns);
 void plot(const char* name, double value);
 void frame(const char* name);
-/// `name` is copied.
 void name_thread(const char* name);
 
-/// A block of a pool whose use is to be seen; `pool` lives for ever. Told to Tracy alone: plots say how much is in
-/// use.
+/// Reports a pool allocation to Tracy; `pool` must never be freed. Other backends use plots of the pool's
+/// size.
 inline void allocated(const char* pool, const void* block, std::size_t bytes) {
   profiler::allocated(pool, block, bytes);
 }
@@ -241,7 +242,7 @@ inline void freed(const char* pool, const void* block) {
 
 #endif
 
-/// A mutex whose waits are to be seen.
+/// A mutex whose waits are traced.
 #if defined(REPRISE_HAS_TRACY)
 class Mutex {
  public:

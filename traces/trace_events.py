@@ -14,11 +14,11 @@ import re
 import subprocess
 import tempfile
 
-LAST_BYTE = "sent"  # the mark of a request's last byte: for what is done afterwards, in idle time, nobody waits
-DEVICE_STEP = "step"  # what the zone of a device's step is called
-SEPARATOR = "\x1f"  # between the fields of a table: csvexport does not quote, and texts have commas
+LAST_BYTE = "sent"  # mark of a request's last byte; later work is done in idle time
+DEVICE_STEP = "step"  # zone name of a device step
+SEPARATOR = "\x1f"  # field separator: csvexport does not quote, and texts contain commas
 ZONE_FIELDS = 7  # name, file, line, begin, duration, thread, text; the last is missing before Tracy 0.12
-VALUE = re.compile(r"^(\d+) \[0x[0-9a-f]+\]$")  # how Tracy writes a zone's value among its texts
+VALUE = re.compile(r"^(\d+) \[0x[0-9a-f]+\]$")  # a zone's value in Tracy's texts
 MESSAGE = re.compile(rf"(.*?){SEPARATOR}(\d+)\n", re.DOTALL)
 REQUEST = re.compile(r"^request (\S+) (\S+)(?: (.*))?$")
 
@@ -30,9 +30,9 @@ class Zone:
     begin: int
     duration: int
     text: str = ""
-    wait: int | None = None  # of a turn: how long its message was in the mailbox
-    self_time: int = 0  # without the zones within it
-    in_step: bool = False  # within a step of the device
+    wait: int | None = None  # turns: time the message was in the mailbox
+    self_time: int = 0  # without nested zones
+    in_step: bool = False  # within a device step
 
     @property
     def end(self):
@@ -54,8 +54,8 @@ class Mark:
 @dataclasses.dataclass
 class Trace:
     zones: list = dataclasses.field(default_factory=list)
-    requests: dict = dataclasses.field(default_factory=dict)  # id: marks in the order of time
-    messages: list = dataclasses.field(default_factory=list)  # (at, text), those of requests aside
+    requests: dict = dataclasses.field(default_factory=dict)  # id: marks by time
+    messages: list = dataclasses.field(default_factory=list)  # (at, text), without those of requests
     plots: dict = dataclasses.field(default_factory=dict)  # name: [(at, value)]
     frames: dict = dataclasses.field(default_factory=dict)  # name: [at]
     mail: list = dataclasses.field(default_factory=list)  # (sender's track, actor, message type)
@@ -156,7 +156,7 @@ def export(session, folder, csvexport="tracy-csvexport"):
     for table, options in (("zones.csv", ["-u", "-p"]), ("messages.csv", ["-m"])):
         command = [csvexport, "-s", SEPARATOR, *options, str(session)]
         done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0 and "-p" in options:  # before 0.12 there are no plots to be had
+        if done.returncode != 0 and "-p" in options:  # no plots before 0.12
             command.remove("-p")
             done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
@@ -185,7 +185,7 @@ def read_tables(folder):
         if not thread:  # a plot
             trace.plots.setdefault(name, []).append((int(begin), float(text)))
             continue
-        if name == "track":  # tells what this one is called (traces/track.cc)
+        if name == "track":  # carries the track's name (traces/track.cc)
             names[thread] = text
             continue
         lines = text.splitlines()

@@ -34,7 +34,7 @@ class Server:
                 break
         else:
             raise RuntimeError("the server ended before it listened:\n" + "".join(said))
-        self.drain = concurrent.futures.ThreadPoolExecutor(1)  # a full pipe would stop the server
+        self.drain = concurrent.futures.ThreadPoolExecutor(1)  # a full pipe would block the server
         self.drain.submit(self.process.stderr.read)
 
     def __enter__(self):

@@ -11,14 +11,14 @@
 namespace reprise::traces {
 namespace {
 
-// Tables exported from a trace have numbers for tracks: a zone at a track's beginning tells what it is called.
+// Exported tables have numbers for tracks, so a zone at the beginning of each track carries its name.
 constexpr ZoneSite kIntroduction{"track"};
 
 thread_local const Track* current_track = nullptr;
 
 }  // namespace
 
-/// Never destroyed: names live for ever, and threads may end after main().
+/// Never destroyed: names are never freed, and threads may end after main().
 struct TrackTable {
   std::mutex mutex;
   std::unordered_map<std::string, std::vector<std::unique_ptr<Track>>> by_name;
@@ -73,7 +73,8 @@ TrackScope::TrackScope(Track* track) : outer_(std::exchange(current_track, track
   }
 }
 
-// Where one actor's turns run within another's (a home that helps while it waits), the outer one goes on.
+// If the scope is nested in another actor's turn (a home that helps while it waits), the outer track
+// continues.
 TrackScope::~TrackScope() {
   current_track = outer_;
   if (connection_ == 0 || connection_ != profiler::connection()) return;

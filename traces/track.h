@@ -1,11 +1,10 @@
 #pragma once
-// Tracks: the lines of a trace on which actors are drawn, one zone a turn. A profiler knows a track by the pointer
-// of its name and draws one thing at a time on it, so a track belongs to one actor at a time, and tracks are few:
-// of the actors of one name the first has the track "request", the next "request 1", and so on, each until it ends.
+// Tracks: trace lines of actors, one zone per turn. A profiler identifies a track by the pointer to its name
+// and shows one activity at a time, so each track belongs to one actor at a time, until it ends. Of actors
+// with the same name the first gets the track "request", the next "request 1", and so on.
 //
-// Bound: kMostOfAName tracks a name, kMostTracks in all; an actor that finds none free is drawn on its thread's
-// line. Names live for ever.
-// Threading: any thread. A track is entered by one thread at a time.
+// Bound: kMostOfAName tracks per name, kMostTracks in total; other actors use their thread's line. Names are
+// never freed. Threading: any thread; one thread at a time may be in a track.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,16 +18,16 @@ class Track {
   static constexpr std::size_t kMostOfAName = 64;
   static constexpr std::size_t kMostTracks = 4096;
 
-  /// The lowest free one of that name; null: none is left. `name` lives for ever.
+  /// Returns the lowest free track for `name`, which must never be freed; null if none is left.
   static Track* borrow(const char* name);
-  /// Null is allowed.
+  /// `track` may be null.
   static void give_back(Track* track);
 
   const char* name() const { return name_.c_str(); }
-  /// Of the plot of its actor's mailbox.
+  /// Name of the plot of the actor's mailbox.
   const char* mailbox() const { return mailbox_.c_str(); }
 
-  /// The track that this thread draws on; null: its own line.
+  /// Returns the track of this thread; null: the thread's own line.
   static const Track* current();
 
  private:
@@ -38,11 +37,11 @@ class Track {
 
   const std::string name_;
   const std::string mailbox_;
-  bool lent_ = false;             // under the table's lock
-  std::uint64_t introduced_ = 0;  // the profiler's connection that was told its name; of whoever is on it
+  bool lent_ = false;             // guarded by TrackTable::mutex
+  std::uint64_t introduced_ = 0;  // profiler connection that knows the name; used by the thread in the track
 };
 
-/// This thread draws on `track` (null: on its own line) until the scope ends.
+/// Makes `track` (null: the thread's own line) current on this thread for its lifetime.
 class TrackScope {
  public:
   explicit TrackScope(Track* track);
@@ -52,7 +51,7 @@ class TrackScope {
 
  private:
   const Track* outer_;
-  std::uint64_t connection_ = 0;  // in which a profiler was told of it; 0: none was
+  std::uint64_t connection_ = 0;  // profiler connection that was told of the scope; 0: none
 };
 
 }  // namespace reprise::traces

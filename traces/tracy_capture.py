@@ -22,7 +22,7 @@ class Capture:
 
     def __init__(self, program, session):
         self.port = traced_server.free_port()
-        # By lines, so that we hear when it is connected.
+        # Line-buffered, to see when it has connected.
         self.process = subprocess.Popen(["stdbuf", "-oL", program, "-f", "-o", str(session), "-a", "127.0.0.1", "-p", str(self.port)],
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         self.said = ""
@@ -53,7 +53,7 @@ class Capture:
 
     def end(self):
         """The session is written when this returns."""
-        time.sleep(0.5)  # what has happened is on its way
+        time.sleep(0.5)  # lets pending events arrive
         self.process.send_signal(signal.SIGINT)
         self.process.wait(120)
         if self.process.returncode != 0:

@@ -1,5 +1,5 @@
-// One actor asks several others at once. A deadline bounds the wait for each; a CancelSource ends those waits
-// that are no longer of interest.
+// One actor asks several others at once. A deadline bounds each wait; a CancelSource ends the waits that are
+// no longer needed.
 
 #include <chrono>
 #include <cstdio>
@@ -21,7 +21,7 @@ class Shop : public Actor {
  public:
   using Accepts = Messages<AskPrice>;
   explicit Shop(int price) : price_(price) {}
-  void on(AskPrice, ReplyTo<int> reply) {  // a handler that answers when it likes; without a price, never
+  void on(AskPrice, ReplyTo<int> reply) {  // answers later; without a price, never
     price_ != 0 ? reply.answer(price_) : unanswered_.push_back(std::move(reply));
   }
 
@@ -31,12 +31,12 @@ class Shop : public Actor {
 };
 
 struct Compare {
-  using Reply = std::vector<std::string>;  // of each shop the price, or why there is none, as they came
-  std::size_t enough;                      // after so many prices the other shops are not waited for
+  using Reply = std::vector<std::string>;  // per shop, in order of arrival: the price, or the error
+  std::size_t enough;  // number of prices after which the remaining questions are cancelled
   Duration limit;
 };
 
-/// Makes one comparison at a time.
+/// A serial actor: handles one Compare at a time.
 class Buyer : public Actor {
  public:
   using Accepts = Messages<Compare>;
@@ -82,8 +82,7 @@ int main() {
   for (const int price : {7, 0, 5}) shops.push_back(system.spawn<Shop>({}, price));
   const auto buyer = system.spawn<Buyer>({}, shops);
 
-  // Three prices are wanted, and one never comes. Then two are enough, and the third question is given up at
-  // once.
+  // First three prices are wanted and one never comes; then two suffice, and the third question is cancelled.
   if (!check(buyer.ask_blocking(Compare{.enough = 3, .limit = 1s}, 30s), "deadline passed")) return 1;
   if (!check(buyer.ask_blocking(Compare{.enough = 2, .limit = 1h}, 30s), "cancelled")) return 1;
   return 0;

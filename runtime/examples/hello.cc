@@ -11,10 +11,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct Greet {  // no Reply: it can be told only
+struct Greet {  // no Reply: can only be told
   std::string whom;
 };
-struct CountGreeted {  // names the type of its answer: it can be asked
+struct CountGreeted {  // has a Reply: can be asked
   using Reply = int;
 };
 
@@ -40,7 +40,7 @@ int main() {
 
   greeter.tell(Greet{"world"});
   greeter.tell(Greet{"reader"});
-  // Messages of one sender keep their order, so the answer counts both.
+  // Messages of one sender keep their order, so both greetings are counted.
   const Result<int> greeted = greeter.ask_blocking(CountGreeted{}, 10s);
   const StopReport report = system.stop();
 
@@ -53,7 +53,7 @@ int main() {
                  report.complete ? "complete" : "incomplete");
     return 1;
   }
-  // A reference outlives its actor; sending to it says so.
+  // A reference outlives its actor; sending to a stopped actor reports kStopped.
   const SendStatus late = greeter.tell(Greet{"nobody"});
   std::printf("greeted %d; after the stop: %s\n", *greeted, to_string(late));
   return late == SendStatus::kStopped ? 0 : 1;

@@ -1,5 +1,5 @@
-// A host program with an event loop of its own. Actors live on that loop, among the host's handlers, and
-// await Asio operations: an echo server and its client over loopback.
+// A host program with its own event loop. Actors run on that loop, beside the host's handlers, and await Asio
+// operations: an echo server and its client over loopback.
 
 #include <array>
 #include <boost/asio/io_context.hpp>
@@ -26,8 +26,8 @@ constexpr std::string_view kText = "hello, loop";
 
 struct Serve {};
 
-/// Sends back what one client writes. Its buffer may be a member: actor and socket share a loop of one
-/// thread.
+/// Echoes what one client writes. The buffer may be a member because actor and socket share a loop that one
+/// thread runs.
 class EchoServer : public Actor {
  public:
   using Accepts = Messages<Serve>;
@@ -39,7 +39,7 @@ class EchoServer : public Actor {
     while (socket) {
       auto reading = socket->async_read_some(buffer(bytes_), use_actor);
       const Result<std::size_t> count = co_await reading;
-      if (!count) co_return;  // kEnded: the client has closed
+      if (!count) co_return;  // kEnded: the client has closed the connection
       auto writing = boost::asio::async_write(*socket, buffer(bytes_, *count), use_actor);
       const Result<std::size_t> written = co_await writing;
     }
@@ -68,7 +68,7 @@ class Client : public Actor {
     auto writing = boost::asio::async_write(socket_, buffer(kText), use_actor);
     const Result<std::size_t> written = co_await writing;
     while (connected && waited && written) {
-      // A limit as for an ask: nothing comes after the echo, so it ends the wait and cancels the operation.
+      // No data follows the echo, so this deadline ends the wait and cancels the operation.
       const TimePoint limit = heard_.size() < kText.size() ? TimePoint::max() : Clock::now() + 20ms;
       auto reading = socket_.async_read_some(buffer(bytes_), use_actor.with(limit));
       const Result<std::size_t> count = co_await reading;
@@ -82,7 +82,7 @@ class Client : public Actor {
   tcp::socket socket_;
   boost::asio::steady_timer timer_;
   std::array<char, 64> bytes_{};
-  std::string& heard_;  // the host's; it looks at it when its loop has ended
+  std::string& heard_;  // owned by main(), which reads it after loop.run() has returned
 };
 
 }  // namespace
@@ -98,7 +98,7 @@ int main() {
   system.spawn<EchoServer>(here, std::move(acceptor)).tell(Serve{});
   system.spawn<Client>(here, loop, heard).tell(Talk{address});
 
-  loop.run();  // until no operation and no timer is left
+  loop.run();  // returns when no operation and no timer is left
   const StopReport report = system.stop();
   std::printf("heard '%s'; %s\n", heard.c_str(), report.complete ? "stopped" : "still running");
   return heard == kText && report.drained && report.complete ? 0 : 1;

@@ -1,6 +1,6 @@
-// What happens when messages come faster than an actor takes them: the three overload policies of a mailbox,
-// here with room for four. Sender and worker live in one place, where only one turn runs at a time: nothing
-// is taken while the sender's turn lasts.
+// The three overload policies of a mailbox with capacity four, when messages come faster than the actor takes
+// them. Sender and worker share a home, which runs one turn at a time, so no message is taken during the
+// sender's turn.
 
 #include <chrono>
 #include <cstdio>
@@ -33,7 +33,7 @@ class Worker : public Actor {
 };
 
 struct TellSix {
-  using Reply = Numbers;  // those that were refused
+  using Reply = Numbers;  // numbers of the refused jobs
 };
 struct SendSix {
   using Reply = Numbers;
@@ -57,8 +57,7 @@ class Sender : public Actor {
     Numbers refused;
     for (int number = 0; number < 6; ++number) {
       auto sending = worker_.send(Job{number}, Clock::now() + 20s);
-      const Result<void> sent =
-          co_await sending;  // suspended while there is no room, if the policy is kSuspend
+      const Result<void> sent = co_await sending;  // with kSuspend: suspended until there is space
       if (!sent) refused.push_back(number);
     }
     co_return refused;
@@ -80,7 +79,7 @@ bool run(const char* what, const Numbers& refused_expected, const Numbers& done_
   Numbers done;
   System system;
   const Result<Numbers> refused = system.spawn<Sender<kPolicy>>({}, done).ask_blocking(Question{}, 20s);
-  system.stop();  // works off what waits; then `done` is ours again
+  system.stop();  // completes the waiting jobs; afterwards main may read `done`
   if (!refused) return std::fprintf(stderr, "no answer: %s\n", refused.error().describe().c_str()), false;
   std::printf("%s: refused%s; done%s\n", what, list(*refused).c_str(), list(done).c_str());
   return *refused == refused_expected && done == done_expected;

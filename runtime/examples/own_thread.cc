@@ -1,4 +1,4 @@
-// An actor with a thread of its own may block, as one that drives a device does; the pool does not notice.
+// An actor with its own thread may block, e.g. to drive a device, without affecting the pool.
 
 #include <chrono>
 #include <cstdio>
@@ -17,7 +17,7 @@ struct Multiply {
   int left, right;
 };
 
-/// Blocks in its handler until the device is ready. On a worker of the pool that would hold up its other
+/// Blocks in its handler until the device is ready. On a pool worker that would stall the worker's other
 /// actors.
 class DeviceWorker : public Actor {
  public:
@@ -26,7 +26,7 @@ class DeviceWorker : public Actor {
   static constexpr MailboxSpec kMailbox{.capacity = 8, .overload = Overload::kSuspend};
   explicit DeviceWorker(std::shared_future<void> device_ready) : ready_(std::move(device_ready)) {}
 
-  void on_start() { thread_ = std::this_thread::get_id(); }  // the place to bind a device to its thread
+  void on_start() { thread_ = std::this_thread::get_id(); }  // a device could be bound to the thread here
   Result<int> on(Multiply task) {
     if (std::this_thread::get_id() != thread_) return Error{ErrorCode::kIo, "on another thread"};
     ready_.wait();
@@ -46,7 +46,7 @@ struct CountWaiting {
   using Reply = int;
 };
 
-/// Lives on the pool, and waits for the device without blocking.
+/// Runs on the pool and awaits the device without blocking.
 class Scheduler : public Actor {
  public:
   using Accepts = Messages<Square, CountWaiting>;
@@ -77,7 +77,7 @@ int main() {
   const auto scheduler = system.spawn<Scheduler>({}, worker);
 
   auto square = std::async(std::launch::async, [&] { return scheduler.ask_blocking(Square{6}, 20s); });
-  // The device's thread is blocked now, and the one worker of the pool answers all the same.
+  // The device's thread is blocked, but the pool's only worker still answers.
   Result<int> waiting = 0;
   const TimePoint limit = Clock::now() + 20s;
   while (waiting && *waiting == 0 && Clock::now() < limit) {

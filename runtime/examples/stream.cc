@@ -1,5 +1,5 @@
-// A stream of tokens between two actors. The writer may be ahead by the window and no more: a slow reader
-// pauses it. Either side may end the stream, and the other is told.
+// A stream of tokens between two actors. The writer may be ahead of the reader by at most the window, so a
+// slow reader pauses it. Either side may end the stream, and the other is told.
 
 #include <algorithm>
 #include <atomic>
@@ -16,9 +16,9 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr int kWindow = 4;
-std::atomic<int> written{0};  // for the check only: a stream needs nothing of the kind
+std::atomic<int> written{0};  // used only to check the result
 
-struct Generate {  // an end of a stream travels in a message, and belongs to the receiver from then on
+struct Generate {  // an end of a stream travels in a message and then belongs to the receiver
   StreamWriter<std::string> to;
   int count;
 };
@@ -33,17 +33,17 @@ class Generator : public Actor {
   Task<void> on(Generate job) {
     for (written = 0; written < job.count; ++written) {
       auto writing = job.to.write("token");
-      const Result<void> done = co_await writing;  // suspended while the reader is a window behind
-      if (!done) co_return;                        // kEnded: the reader has had enough
+      const Result<void> done = co_await writing;  // suspended while the reader is a full window behind
+      if (!done) co_return;                        // kEnded: the reader has cancelled
     }
     job.to.close();
   }
-  void on(AwaitEnd) {}  // waits until the handler above has ended: this is a serial actor
+  void on(AwaitEnd) {}  // this actor is serial, so this runs after the handler above has ended
 };
 
 struct Seen {
   int tokens = 0;
-  int most_ahead = 0;  // of the writer
+  int most_ahead = 0;  // max values the writer was ahead
 };
 struct Show {
   using Reply = Seen;
@@ -60,13 +60,13 @@ class Screen : public Actor {
     while (seen.tokens < job.enough) {
       auto reading = job.from.next();
       const Result<std::string> token = co_await reading;
-      if (!token) break;  // kEnded: the writer has closed
+      if (!token) break;  // kEnded: the writer has closed the stream
       ++seen.tokens;
       auto slowness = sleep_for(1ms);
       const Result<void> rested = co_await slowness;
       seen.most_ahead = std::max(seen.most_ahead, written - seen.tokens);
     }
-    job.from.cancel();  // the writer learns of it; letting go of the reader would do the same
+    job.from.cancel();  // tells the writer; destroying the reader would do the same
     co_return seen;
   }
 };

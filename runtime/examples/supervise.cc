@@ -1,5 +1,5 @@
-// What happens when an actor fails: it is restarted a limited number of times, then its failure escalates
-// to its parent. Whoever watches is sent one Down for each end.
+// An actor that fails is restarted a limited number of times; then its failure escalates to its parent. A
+// watcher gets one Down for each actor that ends.
 
 #include <atomic>
 #include <chrono>
@@ -34,7 +34,7 @@ class Worker : public Actor {
   int on(CountWork) { return done_; }
 
  private:
-  int done_ = 0;  // a restart makes a new object, which begins at 0 again
+  int done_ = 0;  // a restart creates a new object, so this is 0 again
 };
 
 struct GetWorker {
@@ -56,7 +56,7 @@ class Manager : public Actor {
 using Ends = std::set<StopReason>;
 struct Watch {
   using Reply = void;
-  Ref<> whom;  // a Ref of no messages: any actor
+  Ref<> whom;  // a Ref of no messages can refer to any actor
 };
 
 class Witness : public Actor {
@@ -93,7 +93,7 @@ int main() {
   worker.tell(Work{.fail = true});
   const int after = *worker.ask_blocking(CountWork{}, 20s);  // the same reference, a new object
   worker.tell(Work{.fail = true});
-  worker.tell(Work{.fail = true});  // one more than is allowed
+  worker.tell(Work{.fail = true});  // exceeds the allowed number of restarts
   if (two_ended.wait_for(20s) != std::future_status::ready) return std::fprintf(stderr, "no ends\n"), 1;
   system.stop();
 

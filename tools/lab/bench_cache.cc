@@ -21,14 +21,14 @@
 namespace reprise::tools {
 namespace {
 
-// -- stories of prompts that are bare tokens: nothing says where messages begin
+// -- stories of raw prompts: tokens without message borders
 
 struct RawWorld {
   std::uint32_t vocab = 0;
   std::uint32_t prompt = 0;  // tokens
   RestoreRules rules{};
 
-  /// The same for the same seed.
+  /// A function of `seed`.
   TokenList tokens(std::uint32_t count, std::uint32_t seed) const;
 };
 
@@ -44,7 +44,7 @@ TokenList joined(TokenList first, const TokenList& second) {
   return first;
 }
 
-constexpr std::uint32_t kNewTokens = 32;  // of a question, or of the next turn
+constexpr std::uint32_t kNewTokens = 32;  // of a question or a next turn
 constexpr std::uint32_t kTenfoldFrom = 1024;
 constexpr double kTenfold = 10;
 
@@ -52,7 +52,7 @@ std::uint32_t size_of(const TokenList& tokens) {
   return static_cast<std::uint32_t>(tokens.size());
 }
 
-// A conversation that is left for another one, and comes back.
+// A conversation that is interrupted by another one and resumed.
 void tell_turns(Story& story, const RawWorld& world) {
   const TokenList first = world.tokens(world.prompt, 1);
   const BenchAnswer one = story.tell(first);
@@ -61,7 +61,7 @@ void tell_turns(Story& story, const RawWorld& world) {
       story.measure("extend a turn", second, world.rules.turn(size_of(first), size_of(one.tokens)));
   const Hope whole = world.rules.all(size_of(second) - 1);
   story.measure("same prompt again", second, whole);
-  // Other seeds, other replies.
+  // Different seeds give different replies.
   story.measure("regenerate", second, whole, 1);
   story.measure("regenerate again", second, whole, 2);
   story.tell(world.tokens(world.prompt, 3));
@@ -125,11 +125,11 @@ std::vector<StoryPlan> raw_stories(const RawWorld& world) {
           plan("shared system prompt", tell_users), plan("one document", tell_document)};
 }
 
-/// First-token times over lengths: the last tokens of each prompt are new.
+/// Measures TTFT over lengths; the last tokens of each prompt are new.
 void tell_lengths(BenchClient& client, CacheBenchResult& result, const RawWorld& world,
                   std::vector<std::uint32_t> lengths, const TimeBudget& budget) {
   std::sort(lengths.begin(), lengths.end());
-  const double time = budget.left() / 2;  // the other half is for the rest
+  const double time = budget.left() / 2;  // the other half is for the remaining parts
   const double end = budget.left() - time;
   double seconds_per_token = 0;
   BenchProgress progress("length", lengths.size());
@@ -147,7 +147,7 @@ void tell_lengths(BenchClient& client, CacheBenchResult& result, const RawWorld&
       skip("longer than the model's context of " + std::to_string(client.card().context));
       continue;
     }
-    // One prompt goes before, and each repetition has a cold run.
+    // One initial prompt, and one cold run per repetition.
     const double estimate = seconds_per_token * length * (1 + result.repeat);
     if (budget.left() - end < estimate) {
       skip("would take about " + std::to_string(static_cast<int>(estimate)) +
@@ -155,8 +155,8 @@ void tell_lengths(BenchClient& client, CacheBenchResult& result, const RawWorld&
       continue;
     }
     progress.next(name);
-    // Each repetition is the next turn of the one before. Shorter lengths are beginnings of longer ones,
-    // which are sooner computed so.
+    // Each repetition is the next turn of the previous one. Shorter lengths are prefixes of longer ones,
+    // which saves computing time.
     TokenList prompt = world.tokens(length - kNewTokens - result.reply_tokens, 50);
     BenchAnswer answer = Story(client, result, "length", "lengths", 0).tell(prompt);
     for (unsigned telling = 0; telling < result.repeat; ++telling) {
@@ -169,7 +169,7 @@ void tell_lengths(BenchClient& client, CacheBenchResult& result, const RawWorld&
   }
 }
 
-// -- many requests at once, and what a miss costs
+// -- concurrent requests, and the cost of a miss
 
 constexpr std::uint32_t kQuestionTokens = 16;
 
@@ -177,8 +177,8 @@ double processor_seconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
 
-/// `options.requests` prompts of one instruction and a question each, `options.at_once` at a time. As many of
-/// them run cold as the time allows, at least `at_once`.
+/// Measures `options.requests` prompts of one instruction and a question each, `options.at_once` at a time.
+/// Runs as many of them cold as time allows, at least `at_once`.
 CrowdResult measure_crowd(BenchClient& client, CacheBenchResult& result, const BenchCacheOptions& options,
                           const RawWorld& world, const TimeBudget& budget) {
   BenchProgress progress("crowd", 2);
@@ -195,7 +195,7 @@ CrowdResult measure_crowd(BenchClient& client, CacheBenchResult& result, const B
   crowd.warm_seconds =
       seconds([&] { warm = ask_all(client, prompts, options.reply, crowd.at_once, "crowd", true); });
   client.rest();
-  // The first of them computes the instruction, and all the others restore it.
+  // The first one computes the instruction; all others restore it.
   crowd.asked_tokens = std::uint64_t{crowd.requests - 1} * world.rules.on_grid(world.prompt);
   for (const BenchAnswer& answer : warm) crowd.restored_tokens += answer.cache.restored_tokens;
 
@@ -215,7 +215,7 @@ CrowdResult measure_crowd(BenchClient& client, CacheBenchResult& result, const B
                                    std::to_string(crowd.cold_requests + i) + " is not the cold one");
     }
     crowd.cold_requests += count;
-    // Half of what is left is for the rest.
+    // Half of the remaining time is for the other parts.
     if (cold_seconds / crowd.cold_requests * crowd.at_once > budget.left() / 2) break;
   }
   crowd.cold_seconds = cold_seconds * crowd.requests / crowd.cold_requests;
@@ -234,8 +234,8 @@ MissCost cost_of(BenchClient& engine, const TokenList& prompt, const std::string
   return {answer.first_token_seconds, processor_seconds() - before};
 }
 
-/// An engine with a cache and one without, and which of them was made first: where their weights and states happen to lie
-/// in memory makes one a percent faster than the other, for as long as they live.
+/// An engine with a cache and one without, and the order of their creation: the placement of weights and
+/// states in memory makes one of them about 1 % faster for its lifetime.
 struct EnginePair {
   std::unique_ptr<BenchClient> with, without;
 
@@ -246,7 +246,7 @@ struct EnginePair {
   }
 };
 
-/// Three ways to compute the same new prompt; each round begins with another one.
+/// Computes the same new prompt in three ways; the order rotates by round.
 void measure_round(EnginePair& engines, const TokenList& prompt, unsigned round, MissResult& miss) {
   MissCost missed{}, refused{}, none{};
   for (unsigned turn = 0; turn < 3; ++turn) {
@@ -270,8 +270,8 @@ void measure_round(EnginePair& engines, const TokenList& prompt, unsigned round,
   miss.own_ratios.all.push_back(missed.wall / refused.wall);
 }
 
-/// New prompts on an engine with a cache, used and refused, and on an engine that has none, in turn; both are made anew
-/// after some rounds, in the other order.
+/// Measures new prompts on an engine with a cache, used and bypassed, and on one without, in turn; both are
+/// re-created in the opposite order after some rounds.
 MissResult measure_miss(const BenchCacheOptions& options, const RawWorld& world, const TimeBudget& budget) {
   MissResult miss{.prompt_tokens = world.prompt};
   const unsigned rounds = std::max(options.repeat, kLeastMissRounds);
@@ -279,17 +279,17 @@ MissResult measure_miss(const BenchCacheOptions& options, const RawWorld& world,
   std::unique_ptr<EnginePair> engines;
   for (unsigned i = 0; i < rounds && (i == 0 || budget.left() > 0); ++i) {
     progress.next("round " + std::to_string(i + 1) + " of " + std::to_string(rounds));
-    engines.reset();  // before the next two need the memory
+    engines.reset();  // frees the memory for the next two
     engines = std::make_unique<EnginePair>(options.engine, i % 2 == 0);
     for (BenchClient* engine : {engines->with.get(), engines->without.get()}) {
-      (void)cost_of(*engine, world.tokens(world.prompt, 70), "", false);  // brings its weights into memory
+      (void)cost_of(*engine, world.tokens(world.prompt, 70), "", false);  // faults its weights into memory
     }
     measure_round(*engines, world.tokens(world.prompt, 71 + i), i, miss);
   }
   return miss;
 }
 
-// -- all of it
+// -- the whole benchmark
 
 constexpr unsigned kSnapshotRepeats = 9;  // they are short
 
@@ -307,7 +307,6 @@ void check(const BenchCacheOptions& options) {
   }
 }
 
-/// What the model alone tells, without the engine.
 struct ModelFacts {
   RestoreRules rules;
   std::uint32_t vocab = 0;
@@ -361,7 +360,7 @@ CacheBenchResult measure(const BenchCacheOptions& options) {
   const TimeBudget budget(options.budget_seconds);
   CacheBenchResult result;
   ModelFacts facts = look_at(options.engine);
-  // The longest prompt of a story: a prompt, two replies and what is new in two turns.
+  // Longest prompt of a story: a prompt, two replies, and the new tokens of two turns.
   if (options.prompt + 2 * options.reply + 128 > facts.context) {
     throw UsageError("--prompt: with replies and new turns it is longer than the model's context of " +
                      std::to_string(facts.context));
@@ -376,7 +375,7 @@ CacheBenchResult measure(const BenchCacheOptions& options) {
   result.repeat = options.repeat;
   result.reply_tokens = options.reply;
   const RawWorld raw{.vocab = facts.vocab, .prompt = options.prompt, .rules = facts.rules};
-  client.ask(raw.tokens(32, 90), 1, "", false);  // brings the weights into memory
+  client.ask(raw.tokens(32, 90), 1, "", false);  // faults the weights into memory
   if (wanted("lengths")) tell_lengths(client, result, raw, options.lengths, budget);
   if (wanted("raw")) tell_stories(client, result, "raw", raw_stories(raw), budget);
   if (wanted("chat")) tell_chats(client, result, options, facts.rules, budget);

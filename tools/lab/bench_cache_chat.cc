@@ -101,14 +101,14 @@ Json message(const char* role, std::string content) {
   return Json{{"role", role}, {"content", std::move(content)}};
 }
 
-/// A conversation that grows, and what the cache has seen of it.
+/// A growing conversation, and the prompts that the cache has seen of it.
 struct Talk {
   const ChatWorld& world;
   Story& story;
   ChatPrompt chat{.messages = Json::array()};
   std::vector<TokenList> seen{};
 
-  /// Half of a prompt is the system's, an eighth each message.
+  /// The system message is half of a prompt, each other message an eighth.
   Talk(const ChatWorld& of, Story& in, std::uint32_t seed) : world(of), story(in) {
     chat.messages.push_back(message("system", world.words(world.prompt() / 2, seed)));
   }
@@ -117,11 +117,10 @@ struct Talk {
     chat.messages.push_back(message("user", world.words(world.prompt() / 8, seed)));
     return *this;
   }
-  /// Sends it as it stands, and puts the answer behind.
   void say() { keep(story.tell(chat)); }
   void say(const std::string& row) { keep(story.measure(row, chat, hope())); }
   Hope hope() const { return world.up_to_border(world.tokens_of(chat), seen); }
-  /// Sends another version of it, whose answer is not kept.
+  /// Sends another version, whose answer is not kept.
   void aside(const std::string& row, const ChatPrompt& other) {
     story.measure(row, other, world.up_to_border(world.tokens_of(other), seen));
     seen.push_back(world.tokens_of(other));
@@ -154,7 +153,7 @@ void tell_turns(Story& story, const ChatWorld& world) {
   other.user(6).say();
   talk.user(7).say("other conversation and back");
 
-  // A way that leaves at the second turn, when the third has been taken.
+  // A branch from the second turn, taken after the third.
   ChatPrompt old = talk.chat;
   old.messages.as_array().pop_back();
   old.messages.as_array()[3] = message("user", world.words(world.prompt() / 8, 8));
@@ -215,7 +214,8 @@ void tell_tools(Story& story, const ChatWorld& world) {
                                             {"properties", Json{{"word", Json{{"type", "string"}}}}}}}}}});
   talk.user(41);
   for (std::uint32_t step = 1; step <= 3; ++step) {
-    // What a random model says is no call, so the client's next message has one that it did not say.
+    // A random model's reply contains no tool call, so the client's next message has one that the model did
+    // not write.
     const TokenList sent = world.tokens_of(talk.chat);
     if (step == 1) {
       story.tell(talk.chat);

@@ -1,10 +1,8 @@
 #pragma once
-// Stories of conversations, on models that have a tokenizer and a chat template.
+// Chat scenarios ("stories") of bench --cache, for models with a tokenizer and a chat template.
 //
-// What is asked of them: all that stands before the last border of messages in what the cache has seen. A
-// border is the place just past the special token that opens a message.
-//
-// Threading: one thread.
+// Expected to be restored: the prompt up to the last message border in what the cache has seen. A message
+// border is the position just after the special token that opens a message.
 
 #include <cstdint>
 #include <memory>
@@ -20,7 +18,7 @@ namespace reprise::tools {
 
 class ChatWorld {
  public:
-  /// Null, with the reason in `why_not`, for a model that cannot chat. Throws models::LoadError.
+  /// Returns null, with the reason in `why_not`, if the model has no chat template. Throws models::LoadError.
   static std::unique_ptr<ChatWorld> load(const std::string& model, const protocol::ModelCard& card,
                                          std::uint32_t prompt, const RestoreRules& rules,
                                          std::string& why_not);
@@ -29,18 +27,18 @@ class ChatWorld {
   const RestoreRules& rules() const { return rules_; }
   bool thinks() const { return chat_->source().find("<think>") != std::string::npos; }
 
-  /// Words of about so many tokens; the same for the same seed.
+  /// Returns about `tokens` tokens of random words, a function of `seed`.
   std::string words(std::uint32_t tokens, std::uint32_t seed) const;
-  /// Throws std::runtime_error where the template refuses.
+  /// Throws std::runtime_error if the template fails.
   std::string text_of(const protocol::ChatPrompt& chat) const;
   TokenList tokens_of(const protocol::ChatPrompt& chat) const;
-  /// An answer as the message that a client keeps of it.
+  /// Converts an answer to the message that a client keeps.
   Json message_of(const protocol::ChatPrompt& chat, const BenchAnswer& answer) const;
-  /// Of a prompt, after others that were sent or prefilled.
+  /// Returns the restoration expected for `prompt` after the prompts `seen`.
   Hope up_to_border(const TokenList& prompt, const std::vector<TokenList>& seen) const;
-  /// Just past the last opener among the first `count` tokens; 0: there is none.
+  /// Returns the last message border within the first `count` tokens; 0: none.
   std::uint32_t last_border(const TokenList& tokens, std::size_t count) const;
-  /// What the engine prefills of a conversation in idle time, once it has answered.
+  /// Returns the tokens that the engine prefills in idle time after answering.
   TokenList history_of(const protocol::ChatPrompt& chat, const Json& reply) const;
 
  private:
@@ -54,9 +52,9 @@ class ChatWorld {
   const RestoreRules rules_;
 };
 
-/// `world` must outlive them.
+/// `world` must outlive the stories.
 std::vector<StoryPlan> chat_stories(const ChatWorld& world);
-/// The names of the stories that chat_stories() may have.
+/// Returns all names that chat_stories() may use.
 const std::vector<std::string>& chat_story_names();
 
 }  // namespace reprise::tools

@@ -1,5 +1,5 @@
 #pragma once
-// An engine in this process, and a client that waits for its answers.
+// An engine in this process, with a synchronous client.
 //
 // Threading: ask() from any thread, the rest from one.
 
@@ -15,12 +15,12 @@
 
 namespace reprise::tools {
 
-/// Instead of a seed: the best token each time.
+/// Special seed: greedy sampling.
 inline constexpr std::uint64_t kGreedy = 0;
 
 struct BenchAnswer {
   TokenList tokens{};
-  std::vector<double> logprobs{};  // of each token and the best beside it
+  std::vector<double> logprobs{};  // of each token and the best alternative
   std::string text{};
   std::string prompt_tail{};
   protocol::CacheReport cache{};
@@ -33,22 +33,19 @@ struct BenchAnswer {
 
 class BenchClient {
  public:
-  /// Loads the model. Throws std::runtime_error.
-  /// `cache_bytes`: what its snapshots may hold; 0: all of the state memory, which is `state_bytes`; 0: what suits the
-  /// machine. `evicts_ahead`: snapshots, of need.
+  /// Loads the model. `cache_bytes`: max size of snapshots, 0: all of the state memory; `state_bytes`: size
+  /// of the state memory, 0: chosen for the machine. Throws std::runtime_error.
   BenchClient(const EngineFlags& flags, bool cache, std::uint64_t cache_bytes = 0,
               std::uint64_t state_bytes = 0, bool evicts_ahead = true);
 
-  /// `cached` false: neither reads nor writes the cache. Throws std::runtime_error for a request that failed.
+  /// `cached` false: neither reads nor writes the cache. Throws std::runtime_error if the request fails.
   BenchAnswer ask(protocol::Prompt prompt, std::uint32_t reply_tokens, const std::string& name_space,
                   bool cached, std::uint64_t seed = kGreedy);
-  /// Until the engine has nothing more to do, idle work included. Throws std::runtime_error after ten
-  /// minutes.
+  /// Blocks until the engine is idle, including idle-time work. Throws std::runtime_error after ten minutes.
   void rest();
 
   const protocol::ModelCard& card() const { return card_; }
   std::vector<protocol::Figure> figures() const { return engine_->figures(); }
-  /// One of them, of all labels together.
   double figure(const std::string& name) const;
 
  private:
@@ -57,7 +54,7 @@ class BenchClient {
   protocol::ModelCard card_;
 };
 
-/// Asks all prompts, so many at a time, each once. Throws what the first that failed has thrown.
+/// Asks each prompt once, `at_once` at a time. Rethrows the first exception.
 std::vector<BenchAnswer> ask_all(BenchClient& client, const std::vector<TokenList>& prompts,
                                  std::uint32_t reply, std::uint32_t at_once, const std::string& name_space,
                                  bool cached);

@@ -11,7 +11,7 @@ namespace reprise::tools {
 namespace {
 
 constexpr double kMostMissCost = 1.01;
-constexpr double kMostControl = 0.003;  // off 1: a cost of 1 % cannot be told otherwise
+constexpr double kMostControl = 0.003;  // max deviation from 1 at which a cost of 1 % is measurable
 constexpr double kMostSnapshotCost = 1.5;
 constexpr double kLeastCrowdSpeedup = 5;
 

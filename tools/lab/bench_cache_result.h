@@ -1,7 +1,5 @@
 #pragma once
-// What `reprise bench --cache` measures, and how it is shown.
-//
-// Threading: plain values; pure functions.
+// Results of `reprise bench --cache`, and their output.
 
 #include <cstdint>
 #include <optional>
@@ -15,31 +13,31 @@ namespace reprise::tools {
 
 class BenchReport;
 
-/// One prompt, with the cache and without.
+/// Results of one prompt, with and without the cache.
 struct CacheRow {
   std::string name;
   std::string kind;  // "length", "raw" or "chat"
-  Times warm{};      // to the first token
+  Times warm{};      // TTFT
   Times cold{};
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t shared_tokens = 0;    // with what was sent before
-  std::uint32_t asked_tokens = 0;     // that the design promises to restore
-  std::uint32_t restored_tokens = 0;  // the least of all repetitions
-  std::string reason{};               // why it was not more, in the cache's words
-  double asked_speedup = 0;           // 0: none is promised
-  std::uint32_t differences = 0;      // repetitions in which warm and cold answered differently
-  std::string skipped{};              // why nothing was measured; else empty
+  std::uint32_t shared_tokens = 0;    // in common with earlier prompts
+  std::uint32_t asked_tokens = 0;     // expected to be restored
+  std::uint32_t restored_tokens = 0;  // minimum over the repetitions
+  std::string reason{};               // the cache's reason for restoring no more
+  double asked_speedup = 0;           // 0: no goal
+  std::uint32_t differences = 0;      // repetitions whose warm and cold answers differ
+  std::string skipped{};              // why the prompt was not measured; empty: it was
 
   double speedup() const { return cold.median() / warm.median(); }
   bool enough() const { return restored_tokens >= asked_tokens; }
 };
 
-/// Many requests with one instruction, several at a time.
+/// Results of many concurrent requests with one instruction.
 struct CrowdResult {
   std::uint32_t requests = 0;
   std::uint32_t at_once = 0;
   std::uint32_t instruction_tokens = 0;
-  std::uint32_t cold_requests = 0;  // that were really run cold; their time is scaled to all
+  std::uint32_t cold_requests = 0;  // actually run cold; their time is scaled to all requests
   double warm_seconds = 0;
   double cold_seconds = 0;  // scaled
   std::uint64_t asked_tokens = 0;
@@ -49,23 +47,23 @@ struct CrowdResult {
   double speedup() const { return cold_seconds / warm_seconds; }
 };
 
-/// Prompts that nobody has sent before: with the cache, and on an engine without one.
+/// Cost of a cache miss: new prompts with the cache, and on an engine without one.
 struct MissResult {
   std::uint32_t prompt_tokens = 0;
   Times with_cache{};
-  Times refused{};  // the same engine, told not to use its cache
+  Times refused{};  // same engine, requests that bypass the cache
   Times without{};
-  Times wall_ratios{};  // with_cache / without, of each round
-  Times cpu_ratios{};   // the same of the processor's time, which other programs disturb less
-  /// refused / without. Neither has anything to do with a cache: what is not 1 here comes from the two
-  /// engines or from the machine, and no smaller cost can be told.
+  Times wall_ratios{};  // with_cache / without, per round
+  Times cpu_ratios{};   // the same for CPU time, which other programs disturb less
+  /// refused / without, which involves no cache: its deviation from 1 is measurement error, so smaller costs
+  /// cannot be measured.
   Times control_ratios{};
-  Times own_ratios{};  // with_cache / refused: within one engine
+  Times own_ratios{};  // with_cache / refused, within one engine
 
   bool certain() const;
 };
 
-/// Rounds below which the cost of a miss is not judged.
+/// Min rounds for a verdict on the cost of a miss.
 inline constexpr unsigned kLeastMissRounds = 5;
 
 struct CacheBenchResult {
@@ -82,18 +80,17 @@ struct CacheBenchResult {
   std::vector<std::string> differences{};  // one line each
 };
 
-/// A promise and what was found.
 struct CacheGoal {
   std::string name;
   std::string asked;
   std::string found;
   bool reached = false;
-  bool certain = true;  // false: the measurement is too coarse to tell
+  bool certain = true;  // false: the measurement is too imprecise
 };
 
-/// Those that the result can tell something about.
+/// Returns the goals that the result has data for.
 std::vector<CacheGoal> cache_goals(const CacheBenchResult& result);
-/// What llama.cpp restores in like cases, for comparison.
+/// Returns notes on llama.cpp's behavior in similar cases.
 const std::vector<std::string>& cache_bench_remarks();
 
 std::string cache_bench_table(const CacheBenchResult& result);

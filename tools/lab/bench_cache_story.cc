@@ -3,7 +3,7 @@
 namespace reprise::tools {
 namespace {
 
-constexpr std::uint32_t kSpacedFrom = 256;  // prompts below it promise nothing at a second sighting
+constexpr std::uint32_t kSpacedFrom = 256;  // shorter prompts have no goal at their second use
 
 }  // namespace
 
@@ -13,7 +13,7 @@ Hope RestoreRules::most(std::uint32_t shared, std::uint32_t prompt) const {
 }
 
 Hope RestoreRules::turn(std::uint32_t prompt, std::uint32_t reply) const {
-  // The last token of a reply was sampled, not computed.
+  // The last token of a reply was sampled but not computed.
   return {prompt + reply, on_grid(keeps_turn_ends ? prompt + reply - 1 : prompt - 1)};
 }
 
@@ -37,7 +37,7 @@ BenchAnswer Story::measure(const std::string& name, const protocol::Prompt& prom
   to.warm.all.push_back(warm.first_token_seconds);
   to.cold.all.push_back(cold.first_token_seconds);
   to.asked_speedup = hope.speedup;
-  // The telling that restored least beside what it should have is the one to show.
+  // Show the telling that restored least relative to its goal.
   const auto surplus = [](std::uint32_t restored, std::uint32_t asked) {
     return static_cast<std::int64_t>(restored) - static_cast<std::int64_t>(asked);
   };

@@ -1,10 +1,8 @@
 #pragma once
-// A story: requests that one after the other meet one cache, some of them measured.
+// A story: a sequence of requests to one cache, some of which are measured.
 //
-// It is told several times, each time in a namespace of its own; rows collect what the tellings measure, by
-// name. Of a measured request and its cold twin every second telling takes the cold one first.
-//
-// Threading: one thread.
+// Each story is repeated ("told") several times, each time in a new namespace; rows collect the measurements
+// by name. Every second telling runs the cold twin of a measured request first.
 
 #include <chrono>
 #include <functional>
@@ -16,25 +14,25 @@
 
 namespace reprise::tools {
 
-/// What a request can hope for.
+/// Restoration that a request can expect.
 struct Hope {
-  std::uint32_t shared = 0;  // tokens at its beginning that the cache has seen
-  std::uint32_t asked = 0;   // of these, what the design promises
-  double speedup = 0;        // 0: none is promised
+  std::uint32_t shared = 0;  // leading tokens that the cache has seen
+  std::uint32_t asked = 0;   // expected to be restored
+  double speedup = 0;        // 0: no goal
 };
 
-/// Where states can be restored, and what is promised of raw prompts.
+/// Positions at which states can be restored, and expectations for raw prompts.
 struct RestoreRules {
   std::uint32_t grid = 1;
-  bool any_token = false;       // attention alone: states can be cut
-  bool keeps_turn_ends = true;  // decode leaves the state that a prefill would
+  bool any_token = false;       // attention-only model: states can be truncated anywhere
+  bool keeps_turn_ends = true;  // decode leaves the same state as prefill
 
   std::uint32_t on_grid(std::uint32_t tokens) const { return tokens / grid * grid; }
-  /// From the third sighting of a prefix, and at the second where its end was the end of a prompt.
+  /// All of the shared prefix: from its third use, or its second if it was the end of a prompt.
   Hope all(std::uint32_t shared) const { return {shared, on_grid(shared)}; }
-  /// At the second sighting of a prefix of a prompt of `prompt` tokens: three quarters.
+  /// Three quarters of the prefix: at its second use.
   Hope most(std::uint32_t shared, std::uint32_t prompt) const;
-  /// Of a prompt of `prompt` tokens with its reply, when both are sent again with more behind them.
+  /// A prompt and its reply, both sent again with more after them.
   Hope turn(std::uint32_t prompt, std::uint32_t reply) const;
 };
 
@@ -50,7 +48,7 @@ class TimeBudget {
 
 class Story {
  public:
-  /// `kind` is that of the rows; `telling` counts from 0.
+  /// `kind` is the rows' kind; `telling` counts from 0.
   Story(BenchClient& client, CacheBenchResult& result, std::string kind, std::string name_space,
         unsigned telling)
       : client_(client),
@@ -59,9 +57,9 @@ class Story {
         name_space_(std::move(name_space)),
         telling_(telling) {}
 
-  /// A request that only goes before others. Idle work is done when it returns.
+  /// Runs an unmeasured request and waits for idle-time work.
   BenchAnswer tell(protocol::Prompt prompt, std::uint64_t seed = kGreedy);
-  /// The same, for the row of that name.
+  /// Runs a request and its cold twin, and records both in `row`.
   BenchAnswer measure(const std::string& row, const protocol::Prompt& prompt, const Hope& hope,
                       std::uint64_t seed = kGreedy);
 
@@ -80,8 +78,7 @@ struct StoryPlan {
   std::function<void(Story&)> tell;
 };
 
-/// Tells all of them, then all again, `result.repeat` times or until the time is up; a row says so where not
-/// even one telling was begun.
+/// Tells all stories, `result.repeat` times or until the time is up. A row says so if it was never started.
 void tell_stories(BenchClient& client, CacheBenchResult& result, const std::string& kind,
                   const std::vector<StoryPlan>& plans, const TimeBudget& budget);
 

@@ -11,7 +11,7 @@
 namespace reprise::tools {
 namespace {
 
-constexpr std::uint32_t kOwnTokens = 64;    // of a conversation's prompt, behind what is shared
+constexpr std::uint32_t kOwnTokens = 64;    // per conversation, after the shared prefix
 constexpr std::uint32_t kReplyTokens = 16;  // long enough that all are admitted before the first ends
 constexpr std::uint32_t kApart = 10;        // conversations that the memory holds without sharing
 constexpr double kAskedTimes = 5;           // times as many with it
@@ -20,7 +20,7 @@ constexpr std::uint32_t kWaitTimes =
 constexpr std::uint32_t kWaitRequests = kWaitTimes * kApart * 5 / 4;
 constexpr std::uint32_t kWaitAtOnce = 3;
 
-/// What conversations take: so many tokens that all begin with, then some of each one's own.
+/// Memory of conversations with a common prefix, each followed by its own tokens.
 struct Prices {
   gpu::StateSizes sizes;
   std::uint32_t shared = 0;
@@ -28,12 +28,12 @@ struct Prices {
   std::uint32_t tokens() const { return shared + kOwnTokens + kReplyTokens; }
   std::uint64_t shared_pages() const { return shared / gpu::kPageTokens; }
   std::uint64_t pages() const { return (tokens() + gpu::kPageTokens - 1) / gpu::kPageTokens; }
-  /// By itself.
+  /// Bytes of one conversation by itself.
   std::uint64_t alone() const { return sizes.slot_bytes + pages() * sizes.page_bytes; }
-  /// One more behind what is shared: recurrent state is each one's own.
+  /// Bytes of a further conversation with the shared prefix; recurrent state is never shared.
   std::uint64_t one_more() const { return sizes.slot_bytes + (pages() - shared_pages()) * sizes.page_bytes; }
   std::uint64_t memory() const { return alone() * kApart; }
-  /// How many fit, where what is shared is there once and nothing else is.
+  /// Max conversations that fit if the prefix is stored once and nothing else is.
   std::uint64_t possible() const {
     return (memory() - shared_pages() * sizes.page_bytes) / std::max<std::uint64_t>(one_more(), 1);
   }
@@ -44,7 +44,7 @@ Prices prices_of(const EngineFlags& flags, std::uint32_t shared) {
   return {device->load(flags.model, compute_options(flags))->state().sizes(), shared};
 }
 
-/// The shortest beginning with which sharing can give what is asked; 0: none below a million tokens.
+/// Returns the shortest prefix with which the goal is possible; 0: none below 2^20 tokens.
 std::uint32_t shortest_beginning(Prices prices) {
   constexpr std::uint32_t kLongest = 1U << 20;
   for (prices.shared = gpu::kPageTokens; prices.shared <= kLongest; prices.shared += gpu::kPageTokens) {
@@ -120,7 +120,7 @@ class Concurrency {
       const TokenList own = some_tokens(kOwnTokens, 100 + i);
       prompts.back().insert(prompts.back().end(), own.begin(), own.end());
     }
-    // The third finds the place where the first two part.
+    // The third request finds the position where the first two diverge.
     for (int i = 0; i < 2 && shares; ++i, prompts.pop_back()) {
       client.ask(prompts.back(), kReplyTokens, "concurrency", true);
       client.rest();

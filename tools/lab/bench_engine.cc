@@ -21,7 +21,7 @@ using gpu::Sequence;
 using models::Model;
 using models::Slice;
 
-// On the CPU; and on a device with a grid.
+// Defaults for the CPU, and for devices with a grid.
 constexpr std::size_t kBatches[] = {1, 4, 16};
 constexpr std::size_t kGridBatches[] = {1, 16, 64};
 constexpr std::size_t kSlices[] = {16, 64, 256, 1024};
@@ -43,14 +43,13 @@ void check(const BenchEngineOptions& options) {
   if (options.repeat < 1 || options.repeat > 1000) throw UsageError("--repeat: takes 1 to 1000");
 }
 
-/// One line of the report. Rates are zero where they mean nothing.
+/// One line of the report. Rates that do not apply are zero.
 struct Line {
   std::string name;
-  std::size_t batch = 0;  // sequences that decode together; 0: something else is measured
+  std::size_t batch = 0;  // sequences decoded together; 0: not a decode measurement
   Times times = {};
-  double tokens = 0;  // a repetition
-  double read_bytes =
-      0;  // weights, each once a forward pass; decode: the state as well, what is written twice
+  double tokens = 0;       // per repetition
+  double read_bytes = 0;   // weights once per forward pass; decode: also the state, counted twice if written
   double operations = 0;   // floating-point operations
   double moved_bytes = 0;  // by a copy
 
@@ -59,18 +58,18 @@ struct Line {
   double gigaflops() const { return operations / times.median() / 1e9; }
 };
 
-/// What a forward pass costs at least.
+/// Min cost of a forward pass.
 struct Cost {
-  double layer_weights = 0;  // elements of the matrices in layers that a token is multiplied by
-  double layer_bytes = 0;    // of those that all tokens are
+  double layer_weights = 0;  // elements of the layers' matrices that one token is multiplied by
+  double layer_bytes = 0;    // of matrices that all tokens use
   double expert_bytes = 0;   // of all experts
-  double busy_experts = 1;   // the part of them that one token goes through
+  double busy_experts = 1;   // share of the experts that one token uses
   double head_weights = 0;
   double head_bytes = 0;
-  double recurrence = 0;          // operations a token, of gated delta nets
-  double attention_position = 0;  // operations a token and position attended to
-  double slot_bytes = 0;      // of a sequence's own state, read and written by every token that is decoded
-  double position_bytes = 0;  // of its pages, read by it
+  double recurrence = 0;          // operations per token of recurrent layers
+  double attention_position = 0;  // operations per token and attended position
+  double slot_bytes = 0;          // of a sequence's slot, read and written per decoded token
+  double position_bytes = 0;      // of its pages, read per decoded token and position
 
   explicit Cost(const Model& model)
       : slot_bytes(static_cast<double>(model.state().sizes().slot_bytes)),
@@ -104,22 +103,22 @@ struct Cost {
       recurrence += 5.0 * static_cast<double>(mamba->state_elements());
     }
     for (const auto* scan : models::parts_of<models::SelectiveScanSpec>(config.layers)) {
-      recurrence += 7.0 * static_cast<double>(scan->state_numbers());  // an exponential counted as one
+      recurrence += 7.0 * static_cast<double>(scan->state_numbers());  // counts an exponential as one
     }
     for (const auto* attention : models::parts_of<models::AttentionSpec>(config.layers)) {
       attention_position += 4.0 * static_cast<double>(attention->q_size());
     }
   }
 
-  /// Of `tokens` tokens of one sequence after `before` others, `logits` rows of logits, in `passes` forward
-  /// passes.
+  /// Adds the cost of `tokens` tokens of a sequence after `before` others, with `logits` rows of logits, in
+  /// `passes` forward passes.
   void add_to(Line& line, std::size_t before, std::size_t tokens, std::size_t logits,
               std::size_t passes) const {
     const auto count = static_cast<double>(tokens);
     const double positions = count * static_cast<double>(before) + count * (count + 1) / 2;
     line.tokens += count;
     const double turns = static_cast<double>(passes);
-    if (passes > 0) {  // as many experts as a pass may need at most
+    if (passes > 0) {  // the max number of experts that a pass may need
       const double busy = std::min(1.0, busy_experts * count / turns);
       line.read_bytes += turns * (layer_bytes + busy * expert_bytes);
     }
@@ -129,7 +128,7 @@ struct Cost {
                        2 * head_weights * static_cast<double>(logits);
   }
 
-  /// Of `tokens` tokens that a sequence decodes after `before`, one a pass, beside the weights.
+  /// Returns the state bytes moved to decode `tokens` tokens after `before`, one per pass.
   double state_bytes(std::size_t before, std::size_t tokens) const {
     const auto count = static_cast<double>(tokens);
     const double positions = count * static_cast<double>(before) + count * (count + 1) / 2;
@@ -158,7 +157,7 @@ class EngineBench {
 
   std::vector<Line> run() {
     Sequence first = open();
-    prefill(first, prompt_, slices().back());  // brings the weights into memory
+    prefill(first, prompt_, slices().back());  // faults the weights into memory
     BenchProgress progress("engine", slices().size() + batches().size() + 1);
     const auto begin = [&](const std::string& what, std::size_t size) {
       progress.next(what + " " + std::to_string(size));
@@ -193,7 +192,7 @@ class EngineBench {
     return kBatches;
   }
 
-  /// Those below the prompt's length, and the whole, unless it is more than the device takes at once.
+  /// Returns slices shorter than the prompt, and the whole prompt if the device can take it at once.
   std::vector<std::size_t> slices() const {
     if (!options_.slices.empty()) return options_.slices;
     std::vector<std::size_t> out;
@@ -241,7 +240,7 @@ class EngineBench {
     return first == nullptr ? 0 : first->token;
   }
 
-  /// `batch` sequences decode greedily after the prompt, which `first` has.
+  /// Measures `batch` sequences decoding greedily after the prompt in `first`.
   void measure_decode(Sequence& first, std::size_t batch) {
     Line line{.name = "decode " + std::to_string(options_.decode) + " of " + std::to_string(batch),
               .batch = batch};
@@ -252,8 +251,8 @@ class EngineBench {
       std::vector<Sequence> sequences;
       std::vector<TokenId> tokens(batch, next);
       for (std::size_t b = 0; b < batch; ++b) {
-        tokens[b] =
-            static_cast<TokenId>((static_cast<std::size_t>(next) + b) % vocab);  // they go their own ways
+        tokens[b] = static_cast<TokenId>((static_cast<std::size_t>(next) + b) %
+                                         vocab);  // makes the sequences diverge
         std::optional<Sequence> restored = store_.restore(*snapshot).sequence;
         if (!restored || !restored->reserve(options_.decode))
           throw std::runtime_error("the state does not fit the memory");
@@ -278,7 +277,7 @@ class EngineBench {
     lines_.push_back(std::move(line));
   }
 
-  /// Restored from a snapshot on the grid, a next turn of 64 tokens to its first token.
+  /// Measures TTFT of a next turn of 64 tokens after restoring a snapshot on the grid.
   void measure_second_turn() {
     constexpr std::size_t kTurn = 64;
     Line line{.name = "second turn, " + std::to_string(kTurn) + " new"};
@@ -308,7 +307,7 @@ class EngineBench {
     for (std::size_t i = lines_.size() - 3; i < lines_.size(); ++i) {
       lines_[i].moved_bytes = static_cast<double>(times.bytes);
     }
-    if (on_grid()) lines_.pop_back();  // the host's copy is no measure of a device's
+    if (on_grid()) lines_.pop_back();  // the line of a host memory copy does not apply to a device
   }
 
   const BenchEngineOptions& options_;

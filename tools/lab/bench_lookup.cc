@@ -15,7 +15,7 @@ namespace {
 
 using TokenSpan = std::span<const TokenId>;
 
-/// Hashes of the beginnings of prompts, every so many tokens.
+/// Hash table of prompt prefixes, one per block.
 class BlockIndex {
  public:
   explicit BlockIndex(std::uint32_t block) : block_(block) {}
@@ -36,7 +36,7 @@ class BlockIndex {
     }
     return at;
   }
-  /// A record has its hash, a link and the number of its state; a bucket is a link.
+  /// A record has a hash, a link and a state number; a bucket is a link.
   std::size_t bytes() const { return known_.size() * 24 + known_.bucket_count() * 8; }
 
  private:
@@ -60,7 +60,7 @@ class TreeIndex {
   std::uint64_t entries_ = 0;
 };
 
-// A text is known by a number; a hash, so that texts share nothing by chance.
+// Returns a token of text number `text`. Hashed, so that texts share nothing by chance.
 TokenId token_in(std::uint64_t text, std::size_t place) {
   std::uint64_t x = text * 0x9e3779b97f4a7c15 + place * 0xd1b54a32d192ed03;
   x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9;
@@ -98,7 +98,7 @@ void show_length(std::uint32_t length, const LookupOptions& options) {
     tree.add(prompt);
     small.add(prompt);
     large.add(prompt);
-    // It comes back with another end, a little before, at or behind its own.
+    // The prompt returns with a different end, which begins within its last eighth.
     const std::size_t same = length - length / 8 + i * 7 % (length / 8);
     for (std::size_t at = same; at < length; ++at) prompt[at] = token_in(2'000'000 + i, at);
     possible += same;

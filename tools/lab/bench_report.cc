@@ -37,11 +37,11 @@ std::string today() {
 }
 
 constexpr double kLeft = 90, kWidth = 600, kTop = 20, kHeight = 260;
-// Each mark says on hovering whose it is, so that nobody has to tell curves by their colour.
+// Each mark has a tooltip with its curve's name, so that color is not the only distinction.
 constexpr const char* kCurveColours[kMostCurves] = {"#8a97ab", "#1668c7", "#b5471b",
                                                     "#2b7a3d", "#7a3fa8", "#8a6d00"};
 
-/// The values that are drawn as lines across, from the lowest to the highest; the scale is theirs.
+/// Returns the values of the horizontal grid lines; the first and last bound the scale.
 std::vector<double> ticks_of(const ReportChart& chart, double least, double most) {
   std::vector<double> ticks;
   if (chart.by_powers) {

@@ -1,8 +1,6 @@
 #pragma once
-// A report of benchmarks: one HTML page with drawings of what those of one run have found. The page needs nothing but itself:
-// no script, and nothing that is loaded from elsewhere (it forbids both to the browser).
-//
-// Threading: one thread.
+// An HTML report with charts of a benchmark run. Self-contained: no scripts or external resources (its policy
+// forbids both).
 
 #include <optional>
 #include <string>
@@ -12,13 +10,13 @@ namespace reprise::tools {
 
 class BenchReport {
  public:
-  /// Will be written to `path`; empty: nowhere. Throws UsageError at once if it cannot be.
+  /// Writes to `path`; empty: no report. Throws UsageError if `path` cannot be written.
   explicit BenchReport(std::string path);
-  ~BenchReport();  // leaves nothing behind that is not whole
+  ~BenchReport();  // removes an incomplete file
   BenchReport(const BenchReport&) = delete;
   BenchReport& operator=(const BenchReport&) = delete;
 
-  /// HTML from a benchmark; `title` and `facts` are plain text.
+  /// Adds a section; `body` is HTML, `title` and `facts` are plain text.
   void add(const std::string& title, const std::string& facts, const std::string& body);
   /// Throws std::runtime_error.
   void write();
@@ -31,34 +29,32 @@ class BenchReport {
   bool written_ = false;
 };
 
-// -- curves, as SVG that is part of the page: places across, values up
+// -- line charts, as inline SVG: `places` on the x axis
 
 struct ReportCurve {
   std::string name;
-  std::vector<std::optional<double>> values;  // one for each place; nothing: not measured
+  std::vector<std::optional<double>> values;  // one per place; nullopt: not measured
 };
 
 struct ReportChart {
-  std::string title;                // for who cannot see it
-  std::string across;               // what the places are
+  std::string title;                // accessible title
+  std::string across;               // x axis label
   std::string unit;                 // of the values
-  bool by_powers = false;           // of ten, up; values are then above 0. Else from 0
-  std::optional<double> up_to{};    // the top, where it is known: 100 of percents
-  std::vector<std::string> places;  // in their order, at equal distances
+  bool by_powers = false;           // logarithmic y axis, values > 0; otherwise the axis starts at 0
+  std::optional<double> up_to{};    // top of the y axis, e.g. 100 for percentages; nullopt: from the values
+  std::vector<std::string> places;  // x axis categories, evenly spaced
   std::vector<ReportCurve> curves;  // at most kMostCurves
 };
 inline constexpr std::size_t kMostCurves = 6;
 
-/// With a legend. Nothing where nothing was measured.
+/// Returns the chart with a legend; empty if there are no values.
 std::string report_chart(const ReportChart& chart);
 
-/// For text between tags and in attributes.
 std::string html_text(const std::string& text);
-/// With as many digits as a reader wants.
 std::string short_number(double value);
-/// <text>, at a place of a drawing; `anchor`: "start", "middle" or "end".
+/// Returns a <text> element; `anchor`: "start", "middle" or "end".
 std::string svg_label(double x, double y, const char* anchor, const std::string& text);
-/// ` name="value"`.
+/// Returns ` name="value"`.
 std::string svg_at(const char* name, double value);
 
 }  // namespace reprise::tools

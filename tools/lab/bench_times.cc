@@ -14,7 +14,7 @@ SnapshotTimes measure_snapshots(gpu::StateStore& store, const gpu::Sequence& sou
   times.bytes = sizes.slot_bytes + tail;
   std::vector<std::byte> from(times.bytes, std::byte{1});
   std::vector<std::byte> to(times.bytes);
-  for (unsigned i = 0; i < repeat + 1; ++i) {  // the first brings the memory and does not count
+  for (unsigned i = 0; i < repeat + 1; ++i) {  // the first run only faults memory in
     std::optional<gpu::Snapshot> snapshot;
     std::optional<gpu::Sequence> restored;
     const double capture = seconds([&] { snapshot = store.capture(source); });
@@ -22,7 +22,7 @@ SnapshotTimes measure_snapshots(gpu::StateStore& store, const gpu::Sequence& sou
     const double restore = seconds([&] { restored = store.restore(*snapshot).sequence; });
     const double copy = seconds([&] {
       std::memcpy(to.data(), from.data(), times.bytes);
-      asm volatile("" : : "r"(to.data()) : "memory");  // the copy is wanted
+      asm volatile("" : : "r"(to.data()) : "memory");  // keeps the copy from being optimized away
     });
     if (i == 0) continue;
     times.capture.all.push_back(capture);

@@ -1,5 +1,5 @@
 #pragma once
-// What the benchmarks share: the times of their repetitions, those of snapshots, and how far a long one is.
+// Shared by the benchmarks: times of repetitions, snapshot times, and progress.
 //
 // Threading: one thread; snapshots on the thread that owns the store.
 
@@ -17,7 +17,7 @@
 
 namespace reprise::tools {
 
-/// Seconds of every repetition. median() and spread() need at least one.
+/// Seconds of all repetitions. median() and spread() require at least one.
 struct Times {
   std::vector<double> all{};
 
@@ -28,7 +28,7 @@ struct Times {
     const std::size_t half = sorted.size() / 2;
     return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
   }
-  /// Slowest minus fastest, as a share of the median.
+  /// Returns (max - min) / median.
   double spread() const {
     const auto [least, most] = std::minmax_element(all.begin(), all.end());
     return (*most - *least) / median();
@@ -41,18 +41,17 @@ inline double seconds(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// How far a long benchmark is: a bar where stderr is a terminal, a line for each step elsewhere.
+/// Progress of a benchmark: a bar if stderr is a terminal, otherwise a line per step.
 class BenchProgress {
  public:
   BenchProgress(std::string part, std::uint64_t steps)
       : part_(std::move(part)), steps_(steps), bar_(part_.c_str()) {}
 
-  /// The next step begins.
   void next(const std::string& step) {
     if (!bar_.is_shown()) std::fprintf(stderr, "reprise: %s: %s\n", part_.c_str(), step.c_str());
     advance();
   }
-  /// The same of many small steps, which have no lines.
+  /// Starts a small step, without a line.
   void advance() { bar_.show(done_++, steps_); }
 
  private:
@@ -62,18 +61,18 @@ class BenchProgress {
   ProgressBar bar_;
 };
 
-/// How long a snapshot of a sequence takes, its restoration, and a plain copy of as many bytes.
+/// Times to capture a snapshot, to restore it, and to copy as many bytes.
 struct SnapshotTimes {
-  std::size_t bytes = 0;  // that one of the three moves
+  std::size_t bytes = 0;  // per operation
   Times capture;
   Times restore;
   Times copy;
 
-  /// Snapshot and restoration together, beside two copies.
+  /// Returns the time of capture and restore relative to two copies.
   double beside_copies() const { return (capture.median() + restore.median()) / (2 * copy.median()); }
 };
 
-/// Of the sequence as it stands. Throws std::runtime_error when the state does not fit the memory.
+/// Measures snapshots of `source`. Throws std::runtime_error if the state does not fit in memory.
 SnapshotTimes measure_snapshots(gpu::StateStore& store, const gpu::Sequence& source, unsigned repeat);
 
 }  // namespace reprise::tools

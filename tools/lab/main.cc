@@ -1,4 +1,4 @@
-// reprise-lab: the commands of `reprise` that measure, which runs this program for them.
+// reprise-lab: the benchmark commands of `reprise`, which runs this program for them.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,7 +15,6 @@ using namespace reprise::tools;
 constexpr int kFailed = 1;
 constexpr int kWrongUsage = 2;
 
-/// `reprise bench` on the command line: what it measures, and with which settings.
 class BenchCommand {
  public:
   explicit BenchCommand(CLI::App& app);
@@ -32,10 +31,10 @@ class BenchCommand {
   bool engine_alone_ = false;
   bool cache_ = false;
   EngineFlags flags_;
-  std::uint32_t prompt_ = 0;  // 0: as the benchmark likes it
+  std::uint32_t prompt_ = 0;  // 0: the benchmark's default
   unsigned repeat_ = 3;
   bool json_ = false;
-  std::string report_;  // an HTML page to write; empty: none
+  std::string report_;  // path of an HTML report; empty: none
   BenchEngineOptions engine_options_;
   BenchCacheOptions cache_options_;
   WorkloadOptions workload_options_;
@@ -149,7 +148,7 @@ int BenchCommand::run() {
     }
     try {
       status = std::max(status, bench_workload(workload_options_, report));
-    } catch (const UsageError& error) {  // of a model that cannot chat the rest is worth a page
+    } catch (const UsageError& error) {  // the model has no chat template; still write the rest of the report
       if (!all) throw;
       std::fprintf(stderr, "reprise: left out: %s\n", error.what());
     }

@@ -37,9 +37,9 @@ struct ReplayResult {
   std::uint64_t input_tokens = 0;
   std::uint64_t peak_bytes = 0;
   std::uint64_t peak_entries = 0;
-  std::vector<std::uint64_t> restored_by_tier{};  // tokens; the device's first
-  std::uint64_t evicted_at_once = 0;              // entries that had to go as soon as they were made
-  double seconds = 0;                             // in the cache
+  std::vector<std::uint64_t> restored_by_tier{};  // tokens; index 0: the device
+  std::uint64_t evicted_at_once = 0;              // entries evicted as soon as they were created
+  double seconds = 0;                             // spent in the cache
   actors::PrefixCacheStats stats;
 
   double hit_rate() const {
@@ -52,23 +52,23 @@ struct ReplayResult {
 
 // -- rivals
 //
-// Eviction policies that were published, and one that knows the future, to measure that of the cache by. They choose
-// victims from outside, so that the server's cache has only what it uses.
+// Published eviction policies, and one that knows the future, for comparison with the cache's own. They
+// choose victims from outside, so that the server's cache contains only what it uses.
 //
-//   belady    the entry whose next use is farthest, from the trace itself: nobody evicts better where all entries cost
-//             the same; entries of other sizes, or that share pages, could be chosen a little better still
-//   lfu       the fewest uses, each counting half after ten minutes
-//   sieve     SIEVE (NSDI'24): in the order of making, those that were used since the hand passed are spared once
-//   s3fifo    S3-FIFO (SOSP'23): a tenth is on probation; what was used there moves to the main queue, and what was
-//             evicted from it lately goes there at once
-//   flops     Marconi's (MLSys'25): recency and computation saved for each byte, weighed alike
+//   belady    the entry whose next use is farthest, known from the trace: optimal if all entries cost the
+//             same, nearly so if sizes differ or pages are shared
+//   lfu       the fewest uses, with a half-life of ten minutes
+//   sieve     SIEVE (NSDI'24): in order of creation; entries used since the hand passed are spared once
+//   s3fifo    S3-FIFO (SOSP'23): a tenth is on probation; entries used there move to the main queue, where
+//             recently evicted ones are inserted directly
+//   flops     Marconi (MLSys'25): recency and saved computation per byte, equally weighted
 
 struct RivalEntry {
   std::uint64_t id = 0;
-  std::uint64_t place = 0;   // the same for all entries that are ever made there
-  std::uint32_t tokens = 0;  // from the beginning
-  std::uint32_t own = 0;     // of these, beyond the entry above
-  double bytes = 0;          // of its own
+  std::uint64_t place = 0;   // equal for all entries ever created at this prefix
+  std::uint32_t tokens = 0;  // length of the prefix
+  std::uint32_t own = 0;     // tokens beyond the parent entry
+  double bytes = 0;          // bytes not shared with other entries
   std::chrono::nanoseconds last_use{0};
   std::uint32_t uses = 0;
 };
@@ -79,11 +79,11 @@ class Rival {
   virtual ~Rival() = default;
   virtual void made(const RivalEntry& entry) = 0;
   virtual void used(std::uint64_t id, Time now) = 0;
-  /// Takes the one that should go next out of its own books. There must be one.
+  /// Returns the entry to evict and forgets it. Requires an entry.
   virtual std::uint64_t victim(Time now) = 0;
 };
 
-/// When places are used: by the number of the request that is replayed now, the number of the next that can use it;
+/// The future uses of prefixes: next_use() returns the number of the next request that can use one;
 /// UINT64_MAX: none.
 class Future {
  public:
@@ -93,7 +93,7 @@ class Future {
 
 using Id = std::uint64_t;
 
-/// Those that look at every entry and take the one that scores lowest.
+/// Policies that scan all entries and evict the one with the lowest score.
 class ScoringRival : public Rival {
  public:
   void made(const RivalEntry& entry) override { entries_[entry.id] = entry; }
@@ -164,7 +164,7 @@ class DecayingLfu : public ScoringRival {
 
 class FlopAware : public ScoringRival {
  private:
-  // Of a 7B: its weights once for each token, and attention to all tokens before it.
+  // For a 7B model: the weights once per token, and attention to all earlier tokens.
   static double efficiency(const RivalEntry& entry) {
     constexpr double kWeights = 14e9, kAttention = 2.6e5;
     const double from = entry.tokens - entry.own;
@@ -218,7 +218,7 @@ class Sieve : public Rival {
     Id id;
     bool visited;
   };
-  std::list<Seat> queue_;  // the newest first
+  std::list<Seat> queue_;  // newest first
   std::list<Seat>::iterator hand_ = queue_.end();
   std::unordered_map<Id, std::list<Seat>::iterator> where_;
 };
@@ -282,7 +282,7 @@ class S3Fifo : public Rival {
   std::deque<std::uint64_t> ghost_order_;
 };
 
-/// Null: there is none of this name. `future` must outlive it.
+/// Returns null for an unknown name. `future` must outlive the result.
 std::unique_ptr<Rival> make_rival(const std::string& name, const Future& future) {
   if (name == "belady") return std::make_unique<Belady>(future);
   if (name == "lfu") return std::make_unique<DecayingLfu>();
@@ -297,7 +297,7 @@ const std::vector<std::string>& rival_names() {
   return kNames;
 }
 
-/// The cache's own policies, then the rivals.
+/// Returns the cache's own policies, then the rivals.
 std::vector<std::string> replay_policy_names() {
   std::vector<std::string> names = cache_policy_names();
   names.insert(names.end(), rival_names().begin(), rival_names().end());
@@ -306,7 +306,6 @@ std::vector<std::string> replay_policy_names() {
 
 // -- the replay
 
-/// A string as JSON, with quotes.
 std::string json_text(std::string_view text) {
   return Json(text).dump();
 }
@@ -353,13 +352,14 @@ actors::PrefixCacheOptions cache_options(const ReplayOptions& options) {
   return cache;
 }
 
-/// What the cache itself has where a rival chooses, too.
+/// Returns the cache's internal policy: lru if a rival chooses the victims.
 std::unique_ptr<actors::EvictionPolicy> policy_of(const ReplayOptions& options) {
   auto own = make_cache_policy(options.policy);
   return own != nullptr ? std::move(own) : make_cache_policy("lru");
 }
 
-/// Which requests can use a place: known by the id of its last block, for equal ids have equal blocks before them.
+/// Future uses known from the trace. A prefix is identified by the id of its last block, because equal ids
+/// have equal blocks before them.
 class TraceFuture : public Future {
  public:
   void add(const TraceRequest& request, std::uint32_t block_tokens) {
@@ -414,7 +414,7 @@ class Replay {
                                               : goes_on           ? found.restore->conversation
                                                                   : result_.requests;
     std::map<std::uint32_t, Origin> places = plan(found, deepest.at);
-    if (deepest.tier > 0) places[deepest.at] = deepest.origin;  // it stands above again
+    if (deepest.tier > 0) places[deepest.at] = deepest.origin;  // inserted into the device's cache again
     std::uint32_t above = deepest.tier == 0 ? deepest.at : 0;
     for (const auto& [at, origin] : places) {
       const auto inserted =
@@ -452,7 +452,7 @@ class Replay {
     Origin origin = Origin::kPromptEnd;
   };
 
-  // What is restored, by whichever tier has most of it; among equals by the nearest.
+  // Returns the longest restorable prefix over all tiers; of equals, the nearest tier's.
   Deepest restore(const actors::Found& found, actors::CacheTime now) {
     Deepest deepest{.at = found.restore ? found.restore->at : 0};
     for (std::size_t i = 0; i < lower_.size(); ++i) {
@@ -465,7 +465,7 @@ class Replay {
     return deepest;
   }
 
-  // Where this request takes checkpoints, first to last.
+  // Returns the checkpoints of this request, by position.
   std::map<std::uint32_t, Origin> plan(const actors::Found& found, std::uint32_t restored) const {
     const auto on_grid = [this](double tokens) {
       return static_cast<std::uint32_t>(tokens) / options_.block_tokens * options_.block_tokens;
@@ -489,7 +489,7 @@ class Replay {
 
   std::optional<actors::EntryInfo> next_victim(actors::CacheTime now) {
     if (!rival_ || cache_.stats().entries == 0) return cache_.least_valuable(now, true);
-    for (;;) {  // what was superseded or has expired is still in a rival's books
+    for (;;) {  // the rival may still list superseded or expired entries
       if (const auto victim = cache_.find(rival_->victim(now))) return victim;
     }
   }
@@ -528,7 +528,7 @@ class Replay {
   Origins origins_;
   actors::PrefixCache cache_;
   TraceFuture& future_;
-  std::unique_ptr<Rival> rival_;  // null: the cache decides
+  std::unique_ptr<Rival> rival_;  // null: the cache's own policy decides
   std::vector<std::unique_ptr<actors::PrefixCache>> lower_;
   TokenList prompt_;
   std::uint64_t snapshot_ = 0;
@@ -602,9 +602,9 @@ ReplayResult replay_trace(const ReplayOptions& options) {
   return replay.result();
 }
 
-// -- all policies at several budgets: their token hit rates, and how far each is from the best possible
+// -- all policies at several budgets: token hit rates, and their distance from the best possible
 
-using Rates = std::vector<double>;  // one for each budget
+using Rates = std::vector<double>;  // one per budget
 
 std::string row_of(const std::string& name, const Rates& rates, const char* format) {
   std::string row = "| " + name + " |";
@@ -641,8 +641,8 @@ std::string head_of(const std::string& what, const std::vector<double>& budgets_
   return head + "\n" + rule + "\n";
 }
 
-// Whether the server's own is above both that it replaced, budget by budget, as the hit rates are printed. Where even the
-// better of these is as good as full knowledge, all that matters fits, and there is nothing to win.
+// Per budget: does the server's policy beat both that it replaced, at the printed precision? If the better of
+// these is as good as full knowledge, everything useful fits, and no policy can win.
 std::string verdicts_of(const Rates& ahead, const Rates& left_by_others) {
   constexpr double kPrinted = 0.005, kAllFits = 0.05;  // points
   std::string row = "| asked: above both |";
@@ -655,7 +655,7 @@ std::string verdicts_of(const Rates& ahead, const Rates& left_by_others) {
   return row + "\n";
 }
 
-/// The table of `compare_mb`, as Markdown or JSON.
+/// Prints the table of `compare_mb`, as Markdown or JSON.
 int compare_policies(const ReplayOptions& options) {
   std::map<std::string, Rates> rates;
   std::string table = head_of("policy", options.compare_mb), json;

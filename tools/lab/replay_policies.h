@@ -1,10 +1,10 @@
 #pragma once
-// Eviction policies that the cache's own was chosen among, in its place inside the cache.
+// Alternatives to the cache's own eviction policy, in its place inside the cache:
 //
-//   lru      all entries age alike.
-//   forks    a shared one ages four times slower; one that was hit, twice slower; both, eight times. What several prompts
-//            share comes back when a single conversation does not.
-//   returns  the one that ships (actors/cache/eviction.h)
+//   lru      all entries age at the same rate
+//   forks    shared entries age four times slower, entries with a hit twice slower, both eight times: shared
+//            prefixes are more likely to be used again than a single conversation
+//   returns  the policy used by the server (actors/cache/eviction.h)
 
 #include <memory>
 #include <string>
@@ -31,7 +31,7 @@ inline std::vector<std::string> cache_policy_names() {
   return {"lru", "forks", "returns"};
 }
 
-/// Null: there is none of this name.
+/// Returns null for an unknown name.
 inline std::unique_ptr<actors::EvictionPolicy> make_cache_policy(std::string_view name) {
   if (name == "lru") return std::make_unique<LruPolicy>();
   if (name == "forks") return std::make_unique<ForksPolicy>();

@@ -22,16 +22,16 @@
 namespace reprise::tools {
 namespace {
 
-// -- clients: each has a number of requests to send, and goes on from what it was answered
+// -- clients: each sends a number of requests, which continue from the previous answers
 
 using protocol::ChatPrompt;
 
-/// A request, and what it needs to be judged.
+/// A request with what is needed to judge its result.
 struct WorkloadRequest {
   protocol::ChatPrompt chat{};
   std::uint32_t reply_tokens = 16;
-  bool up_to_border = false;         // inputs that begin alike by chance are not what is asked for
-  std::uint32_t movable_tokens = 0;  // of documents that were sent before, wherever they stood
+  bool up_to_border = false;         // ignore prefixes shared by chance beyond the last message border
+  std::uint32_t movable_tokens = 0;  // of documents sent before, at any position
 };
 
 class WorkloadClient {
@@ -59,7 +59,7 @@ std::uint32_t scaled(std::uint32_t count, double scale, std::uint32_t least) {
   return std::max(least, static_cast<std::uint32_t>(std::lround(count * scale)));
 }
 
-/// Somebody who talks for some turns.
+/// A user who chats for some turns.
 class ChatUser : public WorkloadClient {
  public:
   ChatUser(const ChatWorld& world, const std::string& system, std::uint32_t turns, std::uint32_t seed)
@@ -84,7 +84,7 @@ class ChatUser : public WorkloadClient {
   std::uint32_t seed_;
 };
 
-/// Questions about documents: which of them, and in what order, is another each time.
+/// Asks questions about documents, in a different selection and order each time.
 class RagUser : public WorkloadClient {
  public:
   RagUser(const ChatWorld& world, std::uint32_t questions, std::uint32_t seed)
@@ -122,7 +122,6 @@ class RagUser : public WorkloadClient {
   std::set<std::uint32_t> seen_;
 };
 
-/// One instruction, many inputs.
 class BatchJob : public WorkloadClient {
  public:
   BatchJob(const ChatWorld& world, std::uint32_t instruction, std::uint32_t inputs, std::uint32_t seed)
@@ -157,8 +156,8 @@ Json some_tools() {
   return tools;
 }
 
-/// A task, and so many steps with a tool's result each; after every tenth step the last two are taken back, and the
-/// agent goes on from there with another result.
+/// A task with `steps` steps, each with a tool result; after every tenth step the last two are taken back and
+/// replaced.
 class AgentRun : public WorkloadClient {
  public:
   AgentRun(const ChatWorld& world, const std::string& system, std::uint32_t steps, std::uint32_t seed)
@@ -175,8 +174,7 @@ class AgentRun : public WorkloadClient {
     chat_.messages.push_back(world_.message_of(chat_, answer));
     if (taken_ % 10 == 0) {
       auto& messages = chat_.messages.as_array();
-      messages.resize(messages.size() -
-                      3);  // this reply, the result before it, and the step that asked for it
+      messages.resize(messages.size() - 3);  // this reply, the tool result before it, and the call
     }
     Json result = said("tool", world_.words(kResultTokens, seed_++));
     result["tool_call_id"] = "call_" + std::to_string(taken_);
@@ -218,7 +216,7 @@ void add_agent(WorkloadClients& clients, const ChatWorld& world, std::uint32_t s
   }
 }
 
-/// Of the workload of that name, which must be one; `scale` times as many as usual, but at least a few.
+/// Returns the clients of a workload; `scale` multiplies their number, at least a few. Requires a valid name.
 WorkloadClients workload_clients(const std::string& name, const ChatWorld& world, std::uint64_t seed,
                                  double scale) {
   WorkloadClients clients;
@@ -231,23 +229,22 @@ WorkloadClients workload_clients(const std::string& name, const ChatWorld& world
   return clients;
 }
 
-// -- what was found, as tables and as JSON, beside what is asked for
+// -- results: tables and JSON, with goals
 
-/// What one workload did in one memory.
+/// Result of one workload with one memory size.
 struct WorkloadResult {
   std::string name;
-  double memory_mb = 0;  // 0: no limit but the machine's
+  double memory_mb = 0;  // 0: all of the memory
   std::uint64_t requests = 0, exact = 0, partial = 0, missed = 0;
   std::uint64_t prompt_tokens = 0;
-  std::uint64_t possible_tokens =
-      0;  // that stand at the beginning of an earlier prompt: what a cache of prefixes can give
-  std::uint64_t movable_tokens = 0;  // that a cache could give which finds a document wherever it stands
+  std::uint64_t possible_tokens = 0;  // shared with an earlier prompt's prefix: the limit for a prefix cache
+  std::uint64_t movable_tokens = 0;   // the limit for a cache that finds documents at any position
   std::uint64_t restored_tokens = 0;
-  std::uint64_t possible_requests = 0;  // that share something with an earlier one,
-  std::uint64_t possible_hits = 0;      // and of these, that were restored in part or wholly
+  std::uint64_t possible_requests = 0;  // requests that share a prefix with an earlier one
+  std::uint64_t possible_hits = 0;      // of these, restored in part or completely
   std::uint64_t inserts = 0, evicted = 0, thrashed = 0, superseded = 0, capped = 0;
   std::uint64_t peak_bytes = 0, peak_entries = 0, index_bytes = 0;
-  Times cold{}, warm{};  // to the first token, of the same requests
+  Times cold{}, warm{};  // TTFT of the same requests
   std::uint64_t differences = 0;
 
   double token_rate() const { return share(restored_tokens, prompt_tokens); }
@@ -264,10 +261,10 @@ struct WorkloadResult {
 
 struct Asked {
   const char* workload;
-  double of_requests;  // that share something with an earlier one: hits
-  double of_tokens;    // that an earlier prompt begins with: restored
-  double evictions;    // of inserts, at most
-  double sooner;       // first token, cold over warm, medians; 0: not asked
+  double of_requests;  // min share of possible_hits among possible_requests
+  double of_tokens;    // min share of restored tokens among possible_tokens
+  double evictions;    // max evictions per insert
+  double sooner;       // min ratio of cold to warm median TTFT; 0: no goal
 };
 constexpr Asked kAsked[] = {{"chat", 0.98, 0.98, 1, 10},
                             {"rag", 0.90, 0.90, 1, 10},
@@ -293,13 +290,13 @@ std::string memory_of(const WorkloadResult& result) {
   return result.memory_mb == 0 ? "all" : line_of("%.4g MiB", result.memory_mb);
 }
 
-// Of runs with all the memory there is; the others draw curves.
+// Only for runs with all memory; the others are for the chart.
 std::vector<WorkloadGoal> goals_of(const WorkloadResult& result) {
   std::vector<WorkloadGoal> goals;
   if (result.memory_mb != 0) return goals;
   for (const Asked& asked : kAsked) {
     if (result.name != asked.workload) continue;
-    // A hundredth of a percent is not what is asked for: 100 means all.
+    // One decimal suffices: 99.99 % counts as 100 %.
     const auto percent = [](double share) { return line_of("%.1f %%", 100 * share); };
     goals.push_back({result.name + ": requests that hit, of those that could",
                      "at least " + percent(asked.of_requests), percent(result.of_possible_requests()),
@@ -363,7 +360,7 @@ std::string workload_table(const std::vector<WorkloadResult>& results) {
 /// What evicting ahead of need costs: each result beside that of the same run without it.
 std::string ahead_cost_table(const std::vector<WorkloadResult>& with_ahead,
                              const std::vector<WorkloadResult>& without) {
-  constexpr double kMostPoints = 1;  // of what could be restored, lost to room that is kept free
+  constexpr double kMostPoints = 1;  // max loss in percentage points of restorable tokens
   std::string out =
       "| workload | memory | of possible %, ahead | never | points lost | asked | evicted, ahead | never | "
       "thrashed, ahead | never | |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
@@ -379,7 +376,7 @@ std::string ahead_cost_table(const std::vector<WorkloadResult>& with_ahead,
   return out;
 }
 
-/// What share was restored in which memory.
+/// Adds the chart of restored share by memory to the report.
 void report_workloads(const WorkloadOptions& options, const std::vector<WorkloadResult>& results,
                       BenchReport& report) {
   ReportChart chart{.title = "share of prompt tokens restored by memory for snapshots",
@@ -390,7 +387,9 @@ void report_workloads(const WorkloadOptions& options, const std::vector<Workload
                     .curves = {}};
   std::vector<double> memories;
   for (const WorkloadResult& one : results) memories.push_back(one.memory_mb);
-  const auto order = [](double a, double b) { return a != 0 && (b == 0 || a < b); };  // all of it comes last
+  const auto order = [](double a, double b) {
+    return a != 0 && (b == 0 || a < b);
+  };  // all of the memory comes last
   std::sort(memories.begin(), memories.end(), order);
   memories.erase(std::unique(memories.begin(), memories.end()), memories.end());
   for (const double mb : memories) chart.places.push_back(mb == 0 ? "all" : line_of("%.4g MiB", mb));
@@ -462,7 +461,7 @@ std::string workload_json(const std::vector<WorkloadResult>& results) {
 
 // -- the measurement
 
-/// The engine's own counters, by name; those of several labels together.
+/// The engine's counters by name, summed over labels.
 class Counters {
  public:
   explicit Counters(const BenchClient& client) : figures_(client.figures()) {}
@@ -478,7 +477,7 @@ class Counters {
   std::vector<protocol::Figure> figures_;
 };
 
-// Fewer are no more than the words with which the template opens every prompt.
+// Shorter common prefixes are only the words with which the template begins every prompt.
 constexpr std::uint32_t kLeastShared = 32;
 
 class WorkloadRun {
@@ -516,7 +515,7 @@ class WorkloadRun {
     const BenchAnswer answer = client_.ask(request.chat, request.reply_tokens, "workload", true);
     client_.rest();
     count(request, answer.cache);
-    // The requests that are asked cold, too, lie ever further apart, so that few are enough for any number.
+    // The requests repeated cold are spaced ever further apart, so that few suffice for any number.
     if (result_.requests == next_cold_ && result_.cold.all.size() < options_.cold_runs) {
       next_cold_ += next_cold_ / 2 + 1;
       const BenchAnswer cold = client_.ask(request.chat, request.reply_tokens, "workload", false);
@@ -565,7 +564,7 @@ RestoreRules rules_of(const EngineFlags& flags) {
           .keeps_turn_ends = model->rules().decode_is_canonical};
 }
 
-/// "chat", "rag", ...
+/// Returns "chat", "rag", ...
 const std::vector<std::string>& workload_names() {
   static const std::vector<std::string> kNames = {"chat", "rag", "batch", "agent", "mixed"};
   return kNames;

@@ -1,18 +1,18 @@
-// The engine behind its HTTP server, made to obey: faults, crashes, scarce memory and reloads by command.
-// tools/chaos drives it; it is no part of what is installed.
+// The engine with its HTTP server, with faults, crashes, scarce memory and reloads on command. Driven by
+// tools/chaos; not installed.
 //
 //   chaos_server --model NAME=PATH [--model NAME=PATH] [--key "SECRET TENANT"]...
 //
-// Prints {"port": N} when all models are loaded. Then one command a line on stdin, one JSON object a line on
-// stdout in answer:
-//   fault step|oom|nan|damage | fault hang MS      the next step, or all snapshots (faults.h)
-//   crash texts|registries|device|supervisor       a turn of that actor throws
-//   scarce N                                       refuse one block of state memory in N; 0: none
+// Prints {"port": N} when all models are loaded. Then reads one command per line from stdin, and answers each
+// with a line of JSON on stdout:
+//   fault step|oom|nan|damage | fault hang MS      in the next step, or in all snapshots (protocol/job.h)
+//   crash texts|registries|device|supervisor       a handler of that actor throws
+//   scarce N                                       refuse one in N blocks of state memory; 0: none
 //   unload NAME | load NAME
-//   state                                          what is held
-// and the end of stdin ends it.
+//   state                                          print the resources held
+// Exits at the end of stdin.
 //
-// Threading: commands on the main thread, which is no actor's.
+// Threading: commands run on the main thread, which runs no actor.
 
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ using namespace std::chrono_literals;
 std::size_t open_descriptors() {
   std::size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
-  return count - 1;  // the iterator's own
+  return count - 1;  // without the iterator's own descriptor
 }
 
 std::size_t resident_bytes() {
@@ -121,7 +121,7 @@ class ChaosServer {
   }
 
   Json state() {
-    std::map<std::string, double> sums;  // over models
+    std::map<std::string, double> sums;  // summed over models
     for (const protocol::Figure& figure : engine_.figures()) sums[figure.name] += figure.value;
     Json figures;
     for (const auto& [name, value] : sums) figures[name] = value;
@@ -190,13 +190,13 @@ int run(int argc, char** argv) {
 
   protocol::HttpOptions http;
   http.port = 0;
-  http.write_timeout = 20s;  // a client that stalls for longer is let go
+  http.write_timeout = 20s;  // clients that stall longer are disconnected
   for (const std::string& key : keys) {
     if (const std::string problem = http.keys.add(key); !problem.empty()) {
       std::fprintf(stderr, "%s\n", problem.c_str());
       return 2;
     }
-    // All may look at the metrics.
+    // All tenants may read the metrics.
     const std::string tenant = key.substr(key.find(' ') + 1);
     static_cast<void>(http.keys.describe({.name = tenant, .is_operator = true}));
   }

@@ -1,9 +1,9 @@
-// `reprise chat`: a conversation in the terminal, with a model in the same process or, with --url, on a server.
+// `reprise chat`: a conversation in the terminal, with a model in this process or, with --url, on a server.
 //
-// Lines come from stdin, a pipe as well; replies go to stdout as they are made, everything else to stderr.
-// Reasoning is shown dimmed where stdout is a terminal, and left out elsewhere. Ctrl-C ends a reply that is
-// being made, which stays in the conversation as far as it came; at the prompt it throws the line away, or, in an empty
-// one, ends the program, as Ctrl-D does.
+// Reads lines from stdin, which may be a pipe; replies stream to stdout, everything else goes to stderr.
+// Reasoning is dimmed on a terminal and omitted elsewhere. Ctrl-C ends a running reply, whose text stays in
+// the conversation; at the prompt it discards the line or, if the line is empty, ends the program, as Ctrl-D
+// does.
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -34,11 +34,11 @@ namespace reprise::tools {
 
 namespace {
 
-/// The messages of a chat, and what its commands do to them. Invariant: behind an optional system message user and assistant
-/// take turns; a user message stands last only while its reply is being made.
+/// The messages of a chat. Invariant: after an optional system message, user and assistant alternate; the
+/// last message is the user's only while its reply is running.
 class ChatHistory {
  public:
-  /// Empty: none.
+  /// An empty text removes the system message.
   void set_system(std::string text) { system_ = std::move(text); }
   void ask(std::string text) { turns_.push_back(Json{{"role", "user"}, {"content", std::move(text)}}); }
   void answer(Json message) { turns_.push_back(std::move(message)); }
@@ -46,20 +46,20 @@ class ChatHistory {
 
   bool empty() const { return turns_.empty(); }
 
-  /// Takes the last reply back. False: there is none.
+  /// Removes the last reply. Returns false if there is none.
   bool drop_reply() {
     if (turns_.empty()) return false;
     turns_.pop_back();
     return true;
   }
-  /// Takes the last question back, and its reply if it has one. False: there is none.
+  /// Removes the last question and its reply, if any. Returns false if there is none.
   bool drop_turn() {
     if (turns_.size() % 2 == 0 && !drop_reply()) return false;
     turns_.pop_back();
     return true;
   }
 
-  /// Takes over a conversation as messages() gives it. Says what is wrong with it where it is none, and changes nothing.
+  /// Replaces the conversation by one from messages(). Returns the error, without changes, if it is invalid.
   std::string load(const Json& messages) {
     if (!messages.is_array()) return "'messages' is not an array";
     std::string system;
@@ -85,7 +85,6 @@ class ChatHistory {
     return {};
   }
 
-  /// As a template takes them.
   Json messages() const {
     Json all = Json::array();
     if (!system_.empty()) all.push_back(Json{{"role", "system"}, {"content", system_}});
@@ -98,15 +97,15 @@ class ChatHistory {
   Json::Array turns_;
 };
 
-/// Columns of the terminal behind a file descriptor; 0: it is none, or does not tell.
+/// Returns the width of the terminal at `file`; 0: no terminal, or unknown.
 std::size_t columns_of_terminal(int file) {
   winsize size{};
   if (isatty(file) != 1 || ioctl(file, TIOCGWINSZ, &size) != 0) return 0;
   return size.ws_col;
 }
 
-/// A reply on stdout as it is made. At a terminal lines end between words and reasoning is dimmed; elsewhere the text is
-/// printed as it comes, without the reasoning. It alone writes to stdout until end().
+/// Prints a reply as it streams: wrapped and with dimmed reasoning on a terminal, else unchanged and without
+/// reasoning. No other code may write to stdout until end().
 class ReplyPrinter {
  public:
   void print(const protocol::ReplyPieces& pieces) {
@@ -122,7 +121,6 @@ class ReplyPrinter {
     }
     std::fflush(stdout);
   }
-  /// Ends the line.
   void end() {
     write(wrap_.flush());
     dim(false);
@@ -175,10 +173,10 @@ class Chat {
   int run();
 
  private:
-  /// Waits for a message, or a command: `is_text` tells them apart where it begins with a slash.
+  /// Waits for a message or a command; `is_text`: the message is a marked block, never a command.
   ChatInput::Heard hear(std::string& message, bool& is_text);
-  bool obey(const std::string& command, const std::string& rest);  // false: the end
-  /// Answers the history's last message, which is the user's. Without an answer all is as before.
+  bool obey(const std::string& command, const std::string& rest);  // returns false to quit
+  /// Answers the last message of the history. On failure restores `before`.
   void reply(const ChatHistory& before);
   void show_stats() const;
   void save(const std::string& path);
@@ -305,7 +303,7 @@ bool Chat::obey(const std::string& command, const std::string& rest) {
 }
 
 void Chat::reply(const ChatHistory& before) {
-  static_cast<void>(input_.interrupted());  // what was pressed before does not count
+  static_cast<void>(input_.interrupted());  // discard earlier presses of Ctrl-C
   protocol::MessageBuilder message;
   ReplyPrinter printer;
   const ChatOutcome outcome =
@@ -376,11 +374,11 @@ void Chat::show_stats() const {
                static_cast<unsigned long long>(prefilled_tokens_), partner_.kept().c_str());
 }
 
-/// Returns the exit status: 1 if a reply failed, 2 where the model cannot chat.
+/// Returns the exit status: 1 if a reply failed, 2 if the model cannot chat.
 int chat(const ChatOptions& options) {
   if (options.url.empty()) {
     if (options.engine.model.empty()) throw UsageError("--model: is required");
-    check_device(options.engine.device);  // these throw before anything is started
+    check_device(options.engine.device);  // these throw before any thread is started
     check_cpu_experts(options.engine, {options.engine.device});
     static_cast<void>(compute_options(options.engine));
   }

@@ -24,9 +24,8 @@
 
 namespace reprise::tools {
 
-/// Lines that are typed at a terminal: arrows, Home and End, Ctrl-A and the like, and the lines before with the arrows up and
-/// down, which are kept in memory, kMostLines of them, and nowhere else. Libedit does it. One for each process, for it has the
-/// terminal.
+/// Line editing at a terminal with libedit, and a history of kMostLines lines in memory. One per process,
+/// because it controls the terminal.
 class LineEditor {
  public:
   enum class Read { kLine, kTooLong, kEnd, kCleared, kInterrupted };
@@ -38,10 +37,10 @@ class LineEditor {
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  /// Reads a line from stdin, as UTF-8 and without its newline, and shows it on stderr behind the prompt. Pasted text may
-  /// have newlines, and Alt-Enter types one. Of one that is
-  /// longer than `most_bytes` nothing is given. `wait_for_key` returns when there is something to read, or false where
-  /// the line is to be given up: kCleared if something had been typed.
+  /// Reads a line from stdin as UTF-8, without its newline, showing it on stderr after the prompt. Pasted
+  /// text may contain newlines, and Alt-Enter enters one. A line longer than `most_bytes` is discarded.
+  /// `wait_for_key` blocks until input is available, or returns false to abandon the line: kCleared if it was
+  /// not empty.
   Read read(const char* prompt, std::size_t most_bytes, const std::function<bool()>& wait_for_key,
             std::string& line);
 
@@ -56,7 +55,7 @@ struct LineEditor::Parts {
   HistEventW event{};
   const char* prompt = "";
   const std::function<bool()>* wait_for_key = nullptr;
-  std::size_t taken = 0;  // bytes of the line
+  std::size_t taken = 0;  // bytes of the line so far
   std::size_t most = 0;
   bool interrupted = false;
 
@@ -72,7 +71,7 @@ struct LineEditor::Parts {
   }
   static char* show_prompt(EditLine* editor) { return const_cast<char*>(of(editor).prompt); }
 
-  /// One byte; false at the end, or where the line is given up.
+  /// Reads one byte; returns false at the end of input or if the line is abandoned.
   bool next_byte(unsigned char& byte) {
     if (!(*wait_for_key)()) {
       interrupted = true;
@@ -81,7 +80,7 @@ struct LineEditor::Parts {
     return ::read(STDIN_FILENO, &byte, 1) == 1;
   }
 
-  /// One character, also of those beyond `most`; false at the end, or where the line is given up.
+  /// Reads one character, even beyond `most`; returns false at the end of input or if the line is abandoned.
   bool next_code_point(char32_t& code_point) {
     unsigned char bytes[4];
     if (interrupted || !next_byte(bytes[0])) return false;
@@ -94,23 +93,23 @@ struct LineEditor::Parts {
     return true;
   }
 
-  /// As libedit wants it: 1 and a character, or 0 at the end.
+  /// libedit's callback: returns 1 and a character, or 0 at the end.
   static int next_character(EditLine* editor, wchar_t* character) {
     Parts& parts = of(editor);
     char32_t code_point = 0;
     for (;;) {
       const bool begins = parts.taken == 0;
       if (!parts.next_code_point(code_point)) return 0;
-      // A Ctrl-D that was typed before the line is read leaves a zero behind in the terminal.
+      // Ctrl-D typed before the line is read appears as a zero.
       if (code_point == 0 && begins) return 0;
       const bool ends = code_point == '\n' || code_point == '\r';
-      if (parts.taken > parts.most && !ends) continue;  // it is not kept, for it will not be used
+      if (parts.taken > parts.most && !ends) continue;  // discarded: the line is too long anyway
       *character = static_cast<wchar_t>(code_point);
       return 1;
     }
   }
 
-  /// Text that the terminal says is pasted: newlines in it do not end the line, and no other key counts in it.
+  /// Bracketed paste: newlines do not end the line, and other control keys are ignored.
   static unsigned char take_paste(EditLine* editor, wint_t) {
     constexpr std::wstring_view kEnd = L"\x1b[201~";
     Parts& parts = of(editor);
@@ -120,7 +119,7 @@ struct LineEditor::Parts {
       if (parts.taken > parts.most) text.erase(0, text.size() - std::min(text.size(), kEnd.size()));
       text += static_cast<wchar_t>(code_point);
     }
-    if (!text.ends_with(kEnd)) return CC_REFRESH;  // given up: the next read ends the line
+    if (!text.ends_with(kEnd)) return CC_REFRESH;  // abandoned: the next read ends the line
     text.resize(text.size() - kEnd.size());
     std::wstring kept;
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -142,7 +141,7 @@ struct LineEditor::Parts {
 
 namespace {
 
-/// To the terminal: pasted text is to come between ESC [200~ and ESC [201~, or as if it were typed.
+/// Turns on bracketed paste: the terminal encloses pasted text in ESC [200~ and ESC [201~.
 constexpr const char* kPasteIsMarked = "\x1b[?2004h";
 constexpr const char* kPasteIsNotMarked = "\x1b[?2004l";
 
@@ -165,7 +164,7 @@ LineEditor::LineEditor() : parts_(std::make_unique<Parts>()) {
   history_w(parts_->history, &parts_->event, H_SETSIZE, kMostLines);
   history_w(parts_->history, &parts_->event, H_SETUNIQUE, 1);
   el_wset(parts_->editor, EL_HIST, history_w, parts_->history);
-  // Keys that terminals send in several ways, and those that people expect.
+  // Keys with several encodings, and common shortcuts.
   struct Key {
     const char* sent;
     const char* does;
@@ -207,7 +206,7 @@ LineEditor::Read LineEditor::read(const char* prompt, std::size_t most_bytes,
   return Read::kLine;
 }
 
-// -- what a chat hears
+// -- ChatInput
 
 namespace {
 

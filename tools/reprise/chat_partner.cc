@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 using protocol::ModelCard;
 
 constexpr int kInterrupted = 130;
-constexpr auto kLook = 20ms;  // between looks for Ctrl-C
+constexpr auto kLook = 20ms;  // interval of polling for Ctrl-C
 constexpr std::size_t kMostEventBytes = std::size_t{4} << 20;
 constexpr std::size_t kMostAnswerBytes = std::size_t{16} << 20;
 
@@ -39,7 +39,7 @@ actors::EngineOptions engine_options(const ChatOptions& options) {
   return engine;
 }
 
-/// For the server in this process: 128 bits in hex.
+/// Key of the server in this process: 128 bits in hex.
 std::string random_key() {
   std::random_device random;
   std::string key;
@@ -74,7 +74,7 @@ std::optional<double> number_in(const Json& object, const char* name) {
   return value != nullptr && value->is_number() ? std::optional(value->as_double()) : std::nullopt;
 }
 
-/// What an error's body says; the body itself where it is none that we know.
+/// Returns the message in an error body; the body itself if its form is unknown.
 std::string error_in(const std::string& body) {
   const auto parsed = Json::parse(body);
   const Json* error = parsed.ok() && parsed->is_object() ? parsed->find_object("error") : nullptr;
@@ -82,12 +82,11 @@ std::string error_in(const std::string& body) {
   return message.empty() ? body.substr(0, 400) : message;
 }
 
-/// Puts bytes together to the events of a stream, and those to an outcome.
 class StreamReading {
  public:
   StreamReading(ChatOutcome& outcome, const ChatPartner::Show& show) : outcome_(outcome), show_(show) {}
 
-  /// False: an event is too long.
+  /// Returns false if an event is too long.
   bool take(std::string_view bytes) {
     rest_ += bytes;
     std::size_t begin = 0;
@@ -115,7 +114,7 @@ class StreamReading {
       choice(choices->front());
     }
     if (const Json* timings =
-            parsed->find_object("timings")) {  // so far: what a reply that is stopped has taken
+            parsed->find_object("timings")) {  // updated per event, so that an interrupted reply has them
       outcome_.tokens = count_in(*timings, "predicted_n");
       outcome_.restored = count_in(*timings, "cache_n");
       outcome_.prefilled = count_in(*timings, "prompt_n");
@@ -159,13 +158,13 @@ class StreamReading {
 
   ChatOutcome& outcome_;
   const ChatPartner::Show& show_;
-  std::string rest_;  // of an event that is not whole yet
+  std::string rest_;  // of an incomplete event
   bool ended_ = false;
 };
 
 }  // namespace
 
-/// A server in this process, for the one who knows its key.
+/// A server in this process that requires a random key.
 class ChatPartner::OwnServer {
  public:
   explicit OwnServer(const ChatOptions& options)
@@ -176,14 +175,13 @@ class ChatPartner::OwnServer {
   const std::string& url() const { return server_.url(); }
   const std::string& key() const { return key_; }
 
-  /// Waits until the model is there or could not be loaded.
+  /// Waits until the model is loaded or has failed to load.
   ModelCard card(ChatInput& input) const {
     ModelCard card;
     ProgressBar bar("loading");
     while ((card = engine_.models().at(0)).state == ModelCard::State::kLoading) {
       bar.show(card.loaded_permille, 1000);
-      if (input.interrupted(kLook))
-        std::_Exit(kInterrupted);  // nothing was begun that would have to be ended
+      if (input.interrupted(kLook)) std::_Exit(kInterrupted);  // nothing needs cleanup yet
     }
     return card;
   }
@@ -203,7 +201,6 @@ class ChatPartner::OwnServer {
   protocol::HttpServer server_;
 };
 
-/// One request and its answer.
 class ChatPartner::Exchange {
  public:
   using Take = std::function<bool(std::string_view)>;
@@ -222,7 +219,7 @@ class ChatPartner::Exchange {
     curl_easy_setopt(handle_.get(), CURLOPT_POSTFIELDS, body_.c_str());
     curl_easy_setopt(handle_.get(), CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body_.size()));
   }
-  /// Until the answer's end or Ctrl-C; what went wrong, or nothing.
+  /// Runs until the end of the response or Ctrl-C. Returns the error; empty on success.
   std::string run(ChatInput& input, const Take& take) {
     take_ = &take;
     curl_easy_setopt(handle_.get(), CURLOPT_HTTPHEADER, headers_.get());
@@ -285,7 +282,7 @@ std::optional<std::string> ChatPartner::meet(ChatInput& input) {
   if (!own_) return find_model(input);
   const ModelCard card = own_->card(input);
   if (card.state == ModelCard::State::kFailed) {
-    // Clients of a server are not told where files lie; whoever named one is.
+    // Servers do not report file paths to clients, but the user of this command named one.
     throw std::runtime_error(options_.engine.model + ": " + own_->failure());
   }
   if (card.chat == nullptr) {
@@ -297,7 +294,7 @@ std::optional<std::string> ChatPartner::meet(ChatInput& input) {
   return card.id + ", " + std::to_string(card.context) + " tokens of context";
 }
 
-/// The one that was asked for, or the first; a line about it.
+/// Chooses the requested model, or the first one; returns a line that describes it.
 std::string ChatPartner::find_model(ChatInput& input) {
   Exchange exchange(*this, "/v1/models");
   std::string body;
@@ -328,7 +325,7 @@ std::string ChatPartner::find_model(ChatInput& input) {
 ChatOutcome ChatPartner::reply(const ChatWish& wish, ChatInput& input, const Show& show) {
   ChatOutcome outcome;
   StreamReading reading(outcome, show);
-  // The path beside /v1 tells how far a reply is, for one that is stopped.
+  // Unlike /v1, this path reports progress, for interrupted replies.
   Exchange exchange(*this, own_ ? "/chat/completions" : "/v1/chat/completions");
   exchange.post(body_of(wish));
   std::string refusal;

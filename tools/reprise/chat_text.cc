@@ -22,7 +22,7 @@ std::size_t width_of(char32_t character) {
   return static_cast<std::size_t>(std::max(::wcwidth(static_cast<wchar_t>(character)), 0));
 }
 
-/// A part of the line; those with the lowest worth go first where there is no room.
+/// A part of the status line; parts of lowest worth are dropped first.
 struct StatusPart {
   std::string text;
   int worth;
@@ -35,7 +35,7 @@ std::string rounded(double value, const char* format) {
 }
 
 std::vector<StatusPart> status_parts(const ChatOutcome& outcome) {
-  if (outcome.prompt_tokens == 0) {  // of a server that did not say, or had not yet
+  if (outcome.prompt_tokens == 0) {  // the server did not report it, or not yet
     return {{outcome.stopped ? "stopped" : "the server reported no usage", 9}};
   }
   std::vector<StatusPart> parts;
@@ -80,7 +80,7 @@ void TextWrap::place(std::string& out) {
   }
   out += word_;
   column_ += width_;
-  if (column_ > columns_) column_ %= columns_;  // the terminal has broken it
+  if (column_ > columns_) column_ %= columns_;  // the terminal has wrapped the line
   continues_ = false;
   word_.clear();
   width_ = 0;
@@ -104,17 +104,17 @@ std::string TextWrap::push(std::string_view text) {
     if (character.code_point == ' ' || character.code_point == '\t') {
       place(out);
       const std::size_t width = character.code_point == ' ' ? 1 : kTab - column_ % kTab;
-      if (!in_code_ && column_ + width > columns_) continue;  // the next word begins a line
+      if (!in_code_ && column_ + width > columns_) continue;  // the next word starts a new line instead
       out += bytes;
       column_ += width;
       continue;
     }
     const std::size_t width = width_of(character.code_point);
-    if (width == 2) place(out);  // ideographs: a line may end before any of them
+    if (width == 2) place(out);  // wide characters may be broken before and after each
     word_ += bytes;
     width_ += width;
     if (width == 2) place(out);
-    if (width_ >= columns_) {  // longer than a line: the terminal breaks it
+    if (width_ >= columns_) {  // longer than a line: left to the terminal to wrap
       place(out);
       continues_ = true;
     }

@@ -1,8 +1,5 @@
 #pragma once
-// What the terminal chat shows: streamed text, broken between words at the edge of a terminal, and the line under a reply: what
-// was restored and what was not, and how fast it came.
-//
-// Threading: one owner.
+// Terminal output of `reprise chat`: word wrapping of streamed text, and the status line after a reply.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,19 +9,19 @@
 
 namespace reprise::tools {
 
-/// Has the C library know the width of characters beyond ASCII, whatever the locale's encoding.
+/// Sets a UTF-8 locale, so that the C library knows the widths of non-ASCII characters.
 void use_utf8_locale();
 
-/// A word is held back until its end has come, so that it is never broken unless it is longer than a line. Lines of code
-/// between ``` are left as they are: a break would be copied with them.
+/// Wraps streamed text between words. Holds back the current word until it is complete, so only words longer
+/// than a line are broken. Lines of code between ``` are not wrapped, because the break would be copied with
+/// them.
 class TextWrap {
  public:
-  /// 0 columns: nothing is held back or broken.
+  /// `columns` 0: no wrapping.
   explicit TextWrap(std::size_t columns) : columns_(columns) {}
 
-  /// What is to be printed now. The text is whole characters of UTF-8.
+  /// Returns the text to print now. `text` must be whole UTF-8 characters.
   std::string push(std::string_view text);
-  /// The word that was held back.
   std::string flush();
 
  private:
@@ -32,33 +29,33 @@ class TextWrap {
   void note_fence(char32_t character);
 
   const std::size_t columns_;
-  std::size_t column_ = 0;   // where the next character is printed
-  std::string word_;         // held back
-  std::size_t width_ = 0;    // of it, in columns
-  std::size_t ticks_ = 0;    // ` at the beginning of this line
-  bool line_begins_ = true;  // it has nothing but them
+  std::size_t column_ = 0;   // column of the next character
+  std::string word_;         // word held back
+  std::size_t width_ = 0;    // its width in columns
+  std::size_t ticks_ = 0;    // backticks at the start of this line
+  bool line_begins_ = true;  // the line has only backticks so far
   bool in_code_ = false;
-  bool continues_ = false;  // `word_` is the rest of one whose beginning was printed
+  bool continues_ = false;  // the beginning of `word_` is already printed
 };
 
-/// What became of it. What the model said went to who shows it.
+/// The outcome of a reply. Its text goes to a callback.
 struct ChatOutcome {
-  std::optional<std::string> error{};  // nothing else counts
+  std::optional<std::string> error{};  // if set, all other fields are meaningless
   bool stopped = false;                // by Ctrl-C
-  bool at_limit = false;               // of tokens
-  std::uint32_t tokens = 0;            // of the reply
+  bool at_limit = false;               // the token limit was reached
+  std::uint32_t tokens = 0;            // tokens of the reply
   std::uint32_t prompt_tokens = 0;
   std::uint32_t restored = 0;
   std::uint32_t prefilled = 0;
   std::string restored_from{};  // "history"; empty: nothing was restored
-  std::string miss_reason{};    // empty: the partner does not tell
+  std::string miss_reason{};    // empty: not reported
   std::uint32_t miss_position = 0;
   std::optional<double> first_token_ms{};
   std::optional<double> tokens_per_second{};
 };
 
-/// "[12 tokens, 45.1 a second, first after 8 ms; prompt of 129, 120 from the cache (history), 9 computed (no checkpoint
-/// after 120)]". In fewer columns than it takes (0: any) what counts least is left out, so that it never wraps.
+/// Returns "[12 tokens, 45.1 a second, first after 8 ms; prompt of 129, 120 from the cache (history), 9
+/// computed (no checkpoint after 120)]". Drops the least important parts to fit `columns` (0: no limit).
 std::string status_line(const ChatOutcome& outcome, std::size_t columns);
 
 }  // namespace reprise::tools

@@ -1,8 +1,7 @@
 #pragma once
-// The commands of the program. Each is a source that has its options, its flags and what it does; main.cc lists them in the
-// order of --help.
+// The subcommands of the program, one source file each; main.cc lists them in the order of --help.
 //
-// Threading: the main thread, before any other was started.
+// Threading: the main thread, before other threads are started.
 
 #include <functional>
 
@@ -12,14 +11,13 @@ class App;
 
 namespace reprise::tools {
 
-/// A command on the command line. `run` returns the exit status of the program: 0 done, 1 failed, 2 asked for something that
-/// makes no sense. It throws UsageError, models::LoadError, or another std::exception that says what failed.
+/// A subcommand. `run` returns the exit status: 0 success, 1 failure, 2 invalid usage. It throws UsageError,
+/// models::LoadError, or another std::exception with the reason.
 struct Command {
   CLI::App* app = nullptr;
   std::function<int()> run{};
 };
 
-/// Exit status of a command line that makes no sense.
 inline constexpr int kWrongUsage = 2;
 
 Command add_serve(CLI::App& program);

@@ -1,7 +1,8 @@
 #pragma once
-// libcurl's handles, with their ends.
+// RAII wrappers of libcurl handles.
 //
-// Threading: one owner each. The first one readies libcurl: make it before other threads use it.
+// Threading: one owner each. Create the first one before other threads use libcurl: it initializes the
+// library.
 
 #include <curl/curl.h>
 
@@ -11,7 +12,7 @@
 
 namespace reprise::tools {
 
-/// Both kinds of handles are void to libcurl.
+/// CURL and CURLM are both void.
 struct CurlEnd {
   void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
 };
@@ -24,7 +25,6 @@ struct CurlListEnd {
 using CurlHandle = std::unique_ptr<CURL, CurlEnd>;
 using CurlMulti = std::unique_ptr<CURLM, CurlMultiEnd>;
 
-/// Header lines of a request.
 class CurlHeaders {
  public:
   void add(const std::string& line) {
@@ -39,7 +39,8 @@ class CurlHeaders {
   std::unique_ptr<curl_slist, CurlListEnd> list_;
 };
 
-/// http and https alone, also where a server sends it elsewhere, and no signals. Throws std::bad_alloc.
+/// Returns a handle that allows only http and https, also in redirects, and uses no signals. Throws
+/// std::bad_alloc.
 inline CurlHandle make_curl() {
   static const CURLcode kReady = curl_global_init(CURL_GLOBAL_DEFAULT);
   CurlHandle handle(kReady == CURLE_OK ? curl_easy_init() : nullptr);

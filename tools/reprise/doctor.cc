@@ -1,8 +1,7 @@
-// `reprise doctor`: what this machine has, what of it will be used, and what to do where something is missing; and
-// `reprise devices`, the GPUs alone.
+// `reprise doctor`: reports the machine's capabilities, what will be used, and how to fix problems; `reprise
+// devices` lists the GPUs.
 //
-// The doctor has one line for each thing that was looked at: "ok", "note" where it works but could be better, "BAD" where
-// it does not.
+// The doctor prints a line per check: "ok", "note" (works but could be better), or "BAD".
 
 #include <netdb.h>
 #include <sys/resource.h>
@@ -38,7 +37,7 @@ namespace reprise::tools {
 namespace {
 
 struct DoctorOptions {
-  std::string model{};  // empty: the built-in one
+  std::string model{};  // empty: the built-in model
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
 };
@@ -66,7 +65,7 @@ class Findings {
   bool any_bad_ = false;
 };
 
-/// The first line of a file that begins so, behind its colon; empty: none.
+/// Returns the text after the colon in the first line of `file` that starts with `begin`; empty: none.
 std::string line_of(const char* file, const std::string& begin) {
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);) {
@@ -231,7 +230,7 @@ int doctor(const DoctorOptions& options) {
   return findings.any_bad() ? 1 : 0;
 }
 
-// One line per GPU on stdout; nothing there when there is none.
+// Prints one line per GPU on stdout; none if there is no GPU.
 int list_devices() {
   const auto devices = gpu::list_devices();
   constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;

@@ -1,4 +1,4 @@
-// `reprise generate` and `reprise logits`: what one prompt gives, with no actors and no HTTP.
+// `reprise generate` and `reprise logits`: run one prompt without actors or HTTP.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -30,20 +30,19 @@ namespace reprise::tools {
 
 namespace {
 
-/// One sequence on one model, without actors: the smallest way through models and gpu.
+/// One sequence on one model, without actors: the shortest path through models/ and gpu/.
 class SingleSequence {
  public:
-  /// Reads all weights once, so that a broken one is found before it is computed with. Throws UsageError,
-  /// models::LoadError.
+  /// Reads all weights once, to find damage before computing. Throws UsageError, models::LoadError.
   explicit SingleSequence(const EngineFlags& flags);
 
   models::Model& model() { return *model_; }
 
-  /// Begins anew with room for `tokens`. Throws UsageError if the model was not made for so many.
+  /// Starts a new sequence of up to `tokens`. Throws UsageError if the model does not support that many.
   void begin(std::size_t tokens);
 
-  /// Appends tokens and calls `row(logits)` for the last, or with `all` for each, in order. The first call is
-  /// the prompt; behind it tokens are decoded, one a call. Throws UsageError for an id outside the
+  /// Appends tokens and calls `row(logits)` for the last, or with `all` for each, in order. The first call
+  /// prefills the prompt; later calls decode one token each. Throws UsageError for ids outside the
   /// vocabulary.
   template <class Row>
   void append(std::span<const TokenId> tokens, bool all, Row row) {
@@ -68,7 +67,7 @@ class SingleSequence {
   }
 
  private:
-  static constexpr std::size_t kSliceTokens = 256;  // bounds the activations; on every grid
+  static constexpr std::size_t kSliceTokens = 256;  // bounds the activations; a multiple of every grid
 
   void check(std::span<const TokenId> tokens) const;
 
@@ -77,10 +76,10 @@ class SingleSequence {
   std::unique_ptr<gpu::StateStore> store_;
   std::optional<gpu::Sequence> sequence_;
   bool begun_ = false;
-  models::AdapterKey adapter_ = 0;  // of the flags; 0: none
+  models::AdapterKey adapter_ = 0;  // 0: no adapter
 };
 
-/// "1 2 3", commas allowed. Throws UsageError naming --tokens.
+/// Parses "1 2 3", commas allowed. Throws UsageError naming --tokens.
 std::vector<TokenId> parse_token_ids(const std::string& text) {
   std::vector<TokenId> ids;
   const char* p = text.data();
@@ -142,10 +141,10 @@ void SingleSequence::check(std::span<const TokenId> tokens) const {
 
 struct GenerateOptions {
   EngineFlags engine;
-  std::optional<std::string> prompt;  // text; needs a tokenizer
-  std::optional<std::string> tokens;  // token ids, used as they are
-  bool chat = false;                  // the prompt is what a user says, in the model's chat template
-  std::string system{};               // of such a chat; empty: none
+  std::optional<std::string> prompt;  // needs a tokenizer
+  std::optional<std::string> tokens;  // token ids, used unchanged
+  bool chat = false;                  // format the prompt as a user message with the chat template
+  std::string system{};               // system message of that chat; empty: none
   std::size_t max_tokens = 128;
   SamplingParams sampling{};
   std::vector<std::string> stop{};
@@ -162,7 +161,7 @@ std::string json_array(std::span<const TokenId> ids) {
   return out + ']';
 }
 
-/// Nine significant digits, which bring a float back; null for what JSON cannot say.
+/// Formats with nine significant digits, which round-trip a float; NaN and infinities as null.
 std::string json_array(std::span<const float> values) {
   std::string out = "[";
   char number[32];
@@ -178,7 +177,7 @@ std::string json_array(std::span<const float> values) {
   return out + ']';
 }
 
-/// Whether the model comes with a vocabulary; without one, token ids work all the same.
+/// Returns the model's tokenizer, or nullopt; token ids work without one.
 std::optional<models::Tokenizer> find_tokenizer(const models::Checkpoint& checkpoint,
                                                 const std::string& path) {
   if (checkpoint.gguf() != nullptr) {
@@ -195,7 +194,7 @@ std::optional<models::Tokenizer> find_tokenizer(const models::Checkpoint& checkp
 
 using TokenizerPtr = std::shared_ptr<const models::Tokenizer>;
 
-/// The prompt as a user's message, in the template that came with the model.
+/// Returns the tokens of the prompt as a user message in the model's chat template.
 std::vector<TokenId> chat_prompt_tokens(const GenerateOptions& options, const std::string& source,
                                         const TokenizerPtr& tokenizer) {
   auto format = protocol::ChatFormat::make(source, actors::chat_tokens(tokenizer));
@@ -208,8 +207,7 @@ std::vector<TokenId> chat_prompt_tokens(const GenerateOptions& options, const st
   return std::move(shown->tokens);
 }
 
-/// Says on stderr how a text is given to a model that has a chat template: people who mean the one and get the other
-/// would not see why.
+/// Prints on stderr whether the prompt is used as plain text or as a chat, since users may expect the other.
 std::vector<TokenId> prompt_tokens(const GenerateOptions& options, const TokenizerPtr& tokenizer) {
   if (options.tokens.has_value() == options.prompt.has_value()) {
     throw UsageError("exactly one of --prompt and --tokens is needed");
@@ -237,7 +235,7 @@ std::vector<TokenId> prompt_tokens(const GenerateOptions& options, const Tokeniz
   return ids;
 }
 
-/// What came of it, and the text as far as it is certain.
+/// Result so far, with the text that can no longer change.
 struct Output {
   std::vector<TokenId> tokens;
   std::string text;
@@ -268,7 +266,7 @@ class Printer {
   bool as_text_;
 };
 
-/// Prints the text (or the ids, where there is no tokenizer) as it comes, or one JSON object.
+/// Prints the text (ids without a tokenizer) as it is generated, or one JSON object.
 int run_generate(const GenerateOptions& options) {
   SingleSequence sequence(options.engine);
   const models::ModelConfig& config = sequence.model().config();

@@ -52,7 +52,7 @@ bool is_gguf(const HubFile& file) {
   return file.path.ends_with(".gguf");
 }
 
-/// "a-00002-of-00003.gguf" is a part of "a"; what is no part is itself.
+/// Returns "a" for its part "a-00002-of-00003.gguf"; other paths unchanged.
 std::string whole_of(const std::string& path) {
   constexpr std::string_view kPart = "-00000-of-00000.gguf";
   if (path.size() <= kPart.size()) return path;
@@ -72,7 +72,7 @@ std::string list_of(const std::vector<HubFile>& files) {
   return files.size() > kMostListed ? text + " ..." : text;
 }
 
-/// What a folder of a checkpoint consists of.
+/// Returns whether a file belongs to a Hugging Face model folder.
 bool belongs_to_folder(const HubFile& file) {
   if (file.path.find('/') != std::string::npos) return false;
   for (const std::string_view end : {".json", ".safetensors", ".jinja", ".model", ".txt"}) {
@@ -123,7 +123,7 @@ bool is_safe_path(std::string_view path) {
 
 std::vector<HubFile> wanted_files(const std::vector<HubFile>& all, const HubName& name) {
   const std::string model = name.owner + "/" + name.model;
-  std::map<std::string, std::vector<HubFile>> ggufs;  // by what they are together
+  std::map<std::string, std::vector<HubFile>> ggufs;  // parts by the name of the whole
   std::vector<HubFile> folder;
   bool has_weights = false;
   for (const HubFile& file : all) {
@@ -159,7 +159,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{200};
 
-/// A file that is being written, which nobody else writes meanwhile.
+/// A file being written, locked against other processes.
 class PartFile {
  public:
   explicit PartFile(const fs::path& path)
@@ -187,7 +187,7 @@ class PartFile {
       bytes.remove_prefix(static_cast<std::size_t>(count));
     }
   }
-  /// As 64 hex digits.
+  /// Returns 64 hex digits.
   std::string sha256() const {
     const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> sum(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
     if (!sum || EVP_DigestInit_ex(sum.get(), EVP_sha256(), nullptr) != 1) throw std::bad_alloc();
@@ -217,7 +217,7 @@ class PartFile {
   const int file_;
 };
 
-/// A pause before the next try: 0.2 s, 0.4 s, ...
+/// Sleeps 0.2 s, 0.4 s, ... before a retry.
 void pause_before(unsigned next_try) {
   std::this_thread::sleep_for(kFirstPause * (1 << std::min(next_try, 8U)));
 }
@@ -226,24 +226,24 @@ bool may_pass(long status) {
   return status == 429 || status >= 500;
 }
 
-/// What is fetched from a hub, in one piece or into a file.
+/// Downloads from a hub, into a string or a file.
 class HubTransfer {
  public:
-  /// The settings must outlive it.
+  /// `settings` must outlive it.
   explicit HubTransfer(const HubSettings& settings) : settings_(settings) {}
 
-  /// The answer to a GET of this path. Throws std::runtime_error, which says what to do where a token may help.
+  /// Returns the response to GET `path`. Throws std::runtime_error, with advice if a token may help.
   std::string text(const std::string& path, std::size_t most_bytes);
-  /// The same into a file, unless it is there; `label` is what a bar of progress says. Throws std::runtime_error.
+  /// Downloads to `target` unless it exists; `label` is for the progress bar. Throws std::runtime_error.
   void file(const std::string& path, const HubFile& what, const std::filesystem::path& target,
             const std::string& label);
 
  private:
   struct Fetched {
     long status = 0;
-    std::string problem{};  // of the connection; empty: the answer came to its end
+    std::string problem{};  // connection error; empty: the response is complete
   };
-  /// One try. `take` gets the status and the bytes as they come; false: no more.
+  /// One attempt. `take` receives the status and the data; it returns false to stop.
   template <class Take>
   Fetched fetch(const std::string& path, std::uint64_t begin, Take take);
   std::string refusal(const std::string& path, long status) const;
@@ -338,8 +338,8 @@ void HubTransfer::file(const std::string& path, const HubFile& what, const fs::p
     bool begun = false;
     bool too_long = false;
     const Fetched fetched = fetch(path, begin, [&](long status, std::string_view bytes) {
-      if (status != 200 && status != 206) return true;  // what an error says is not kept
-      if (!begun && status == 200) part.cut(0);         // it gives all of it
+      if (status != 200 && status != 206) return true;  // discard the body of an error
+      if (!begun && status == 200) part.cut(0);         // the server sends the whole file
       begun = true;
       too_long = part.size() + bytes.size() > what.bytes;
       if (too_long) return false;
@@ -351,12 +351,12 @@ void HubTransfer::file(const std::string& path, const HubFile& what, const fs::p
       part.cut(0);
       throw std::runtime_error(what.path + ": is longer than the hub's list says");
     }
-    if (fetched.status == 416) part.cut(0);  // what is there is not a beginning of it
+    if (fetched.status == 416) part.cut(0);  // the partial file does not match
     const bool good = fetched.status == 200 || fetched.status == 206 || fetched.status == 416;
     if (fetched.problem.empty() && !good && !may_pass(fetched.status)) {
       throw std::runtime_error(refusal(path, fetched.status));
     }
-    if (part.size() > begin) tries = 0;  // it goes on
+    if (part.size() > begin) tries = 0;  // progress was made
     if (part.size() >= what.bytes) break;
     if (++tries >= settings_.tries) {
       throw std::runtime_error(what.path + ": the connection ended at " + std::to_string(part.size()) +
@@ -373,19 +373,19 @@ void HubTransfer::file(const std::string& path, const HubFile& what, const fs::p
   fs::rename(part_path, target);
 }
 
-// -- models in their folders
+// -- model folders
 
 std::string from_environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : value;
 }
 
-/// Where a pull has written what it came to, so that the next one need not ask.
+/// File that stores the result of a pull, so that later pulls need no request.
 fs::path note_of(const fs::path& folder, const HubName& name) {
   return folder / (".pulled-" + (name.file.empty() ? "all" : name.file.substr(name.file.rfind('/') + 1)));
 }
 
-/// What an earlier pull came to, if it is all still there.
+/// Returns the path of an earlier pull if all its files still exist; otherwise empty.
 fs::path pulled_before(const fs::path& folder, const HubName& name) {
   std::ifstream note(note_of(folder, name));
   std::string line;
@@ -415,7 +415,7 @@ std::uint64_t count_of(const Json& object, const char* name) {
              : 0;
 }
 
-/// Other revisions than the usual one lie beside it.
+/// Suffix of the folder of a revision other than main.
 std::string revision_mark(std::string revision) {
   if (revision == "main") return {};
   std::replace(revision.begin(), revision.end(), '/', '-');

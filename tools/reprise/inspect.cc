@@ -1,4 +1,4 @@
-// `reprise inspect`: what a model is and what it costs.
+// `reprise inspect`: describes a model and its memory needs.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -24,22 +24,22 @@ namespace {
 
 struct InspectOptions {
   EngineFlags engine;
-  double limit_gb = 0;                  // GiB of memory to plan for; 0: what the device has
-  std::vector<std::uint32_t> tokens{};  // of prompts whose state is told
-  KvBudget kv{};                        // that they are compacted to
+  double limit_gb = 0;                  // GiB to plan for; 0: the device's memory
+  std::vector<std::uint32_t> tokens{};  // prompt lengths whose state is shown
+  KvBudget kv{};                        // compression of those prompts
 };
 
 void print_size(const char* label, std::uint64_t bytes) {
   std::printf("%-22s %s\n", label, models::in_units(bytes).c_str());
 }
 
-/// Of state, which is small for some and is counted with.
+/// Prints exact bytes: state may be small and is used in calculations.
 void print_bytes(const char* label, std::uint64_t bytes) {
   std::printf("%-22s %llu bytes (%s)\n", label, static_cast<unsigned long long>(bytes),
               models::in_units(bytes).c_str());
 }
 
-/// What is stored in a format, and whether it can be computed with.
+/// Prints a weight format and whether it can be computed with.
 void print_format(const models::MemoryPlan::Format& format, const models::ComputeOptions& options) {
   const gpu::WeightFormat* known = gpu::format_named(format.name);
   const gpu::FormatKernels* row = known == nullptr ? nullptr : gpu::cpu_kernels(options.isa).find(*known);
@@ -73,7 +73,7 @@ void print_snapshots(const models::MemoryPlan& plan, const Fitting& fitting) {
   print("snapshot, same prompt", plan.next_snapshot());
 }
 
-/// What requests with prompts of these lengths hold.
+/// Prints the memory of requests with the given prompt lengths.
 template <class Fitting>
 void print_prompts(const InspectOptions& inspected, const models::MemoryPlan& plan, std::size_t query_element,
                    const Fitting& fitting) {
@@ -125,8 +125,7 @@ int inspect(const InspectOptions& inspected) {
   const EngineFlags& flags = inspected.engine;
   const auto limit = static_cast<std::uint64_t>(inspected.limit_gb * 0x1p30);
   const bool of_gpu = flags.device.starts_with("cuda");
-  if (!of_gpu || limit == 0)
-    check_device(flags.device);  // with a limit a GPU is planned for that need not be there
+  if (!of_gpu || limit == 0) check_device(flags.device);  // with --limit, the GPU need not exist
   check_cpu_experts(flags, {flags.device});
   if (const std::string why = refusal_of(inspected.kv); !why.empty()) throw UsageError("--kv-budget: " + why);
   const models::ComputeOptions options = compute_options(flags);

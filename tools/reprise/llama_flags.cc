@@ -11,7 +11,7 @@ struct SameFlag {
   std::string_view theirs;
   const char* ours;
 };
-// CLI11 reads -np as -n p; other single letters are names of our own options.
+// CLI11 parses -np as -n p; other single letters are our own options.
 constexpr SameFlag kSame[] = {
     {"-np", "--parallel"}, {"-ncmoe", "--cpu-experts"}, {"--n-cpu-moe", "--cpu-experts"}};
 

@@ -1,4 +1,4 @@
-// The reprise program: reads the command line and calls the subcommand.
+// The reprise program: parses the command line and runs the subcommand.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -54,7 +54,7 @@ Command add_pull(CLI::App& program) {
   return {pull, [given] { return pull_model(*given); }};
 }
 
-// What measures is a program of its own, which lies beside this one where it was built.
+// Benchmarks are in a separate program, in the same build folder.
 constexpr const char* kLabProgram = "reprise-lab";
 
 void add_lab_commands(CLI::App& app) {

@@ -1,6 +1,5 @@
-// `reprise manual` and `reprise completion`: what people and shells read of the command line, made from its own definition so
-// that it is never out of date: the manual page, and the completions of bash, zsh and fish. The build writes them into files,
-// which are installed.
+// `reprise manual` and `reprise completion`: generates the manual page and the completions of bash, zsh and
+// fish from the command-line definition. The build writes them to files for installation.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -19,7 +18,7 @@ std::vector<const CLI::App*> commands_in(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
-/// Those with a name and a group: what stands for itself has no name, what was removed no group.
+/// Returns the named options that have a group: positional ones have no name, removed ones no group.
 std::vector<const CLI::Option*> options_in(const CLI::App& app) {
   std::vector<const CLI::Option*> options;
   for (const CLI::Option* option : app.get_options()) {
@@ -75,7 +74,7 @@ void append_command(std::string& out, const CLI::App& command, const std::string
 
 // -- completions
 
-/// For a text between single quotes.
+/// Escapes text for single quotes.
 std::string for_shell(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -88,7 +87,7 @@ std::string for_shell(const std::string& text) {
   return out;
 }
 
-/// The same within _arguments, where brackets and colons have a meaning.
+/// Also escapes brackets and colons, which are special in _arguments.
 std::string for_zsh(const std::string& text) {
   std::string out;
   for (const char c : for_shell(text)) {
@@ -179,7 +178,6 @@ std::string for_fish(const CLI::App& app) {
   return out;
 }
 
-/// reprise(1) as troff.
 std::string manual_page(const CLI::App& app) {
   std::string out =
       ".TH REPRISE 1 \"\" \"reprise " REPRISE_VERSION
@@ -211,7 +209,7 @@ std::string manual_page(const CLI::App& app) {
   return out;
 }
 
-/// A script for "bash", "zsh" or "fish". Throws UsageError for another.
+/// Returns the script for "bash", "zsh" or "fish". Throws UsageError for other shells.
 std::string completion_script(const CLI::App& app, const std::string& shell) {
   if (shell == "bash") return for_bash(app);
   if (shell == "zsh") return for_zsh_shell(app);

@@ -1,7 +1,5 @@
 #pragma once
-// A bar on stderr while something takes long, where stderr is a terminal; nothing elsewhere.
-//
-// Threading: one thread.
+// A progress bar on stderr, if stderr is a terminal.
 
 #include <cstdint>
 
@@ -10,10 +8,10 @@ namespace reprise::tools {
 class ProgressBar {
  public:
   explicit ProgressBar(const char* label);
-  ~ProgressBar();  // takes the bar away
+  ~ProgressBar();  // erases the bar
 
   void show(std::uint64_t done, std::uint64_t total);
-  /// Whether there is somebody to see it.
+  /// Returns whether stderr is a terminal.
   bool is_shown() const { return terminal_; }
 
  private:

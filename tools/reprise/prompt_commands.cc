@@ -1,4 +1,5 @@
-// `reprise tokenize`, `render` and `explain`: what a prompt is: its tokens, its text, and where those of two requests part.
+// `reprise tokenize`, `render`, `explain`: show a prompt's tokens, its text, and where two requests' prompts
+// diverge.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -47,9 +48,9 @@ std::string to_json(const std::vector<TokenId>& ids) {
   return out += "]\n";
 }
 
-/// Reads one JSON string a line and writes its token ids as a JSON array, one a line: special tokens in the text count as
-/// such, no BOS is added. Returns 1, with the reason on `log`, when the tokenizer cannot be loaded or a line is no JSON string;
-/// the lines before that one have been answered. The model's weights need not be there.
+/// Reads one JSON string per line and writes its token ids as a JSON array per line; special tokens are
+/// recognized, no BOS is added. Weights are not needed. Returns 1, with the reason on `log`, if the tokenizer
+/// cannot be loaded or a line is not a JSON string; earlier lines have been answered.
 int tokenize(const std::string& model, std::istream& in, std::ostream& out, std::ostream& log) {
   try {
     const models::Tokenizer tokenizer = models::load_tokenizer(model);
@@ -93,9 +94,9 @@ std::chrono::system_clock::time_point parse_time(const std::string& text) {
   return chrono::sys_days(date) + chrono::hours(hour) + chrono::minutes(minute) + chrono::seconds(second);
 }
 
-/// Reads one JSON object, the variables of the template, and writes the rendered text as it is, no newline added. Returns 1,
-/// with the reason on `log`, when the template or the JSON cannot be read or the template fails. Throws UsageError for a time
-/// that is none.
+/// Reads a JSON object with the template's variables and writes the rendered text without a newline. Returns
+/// 1, with the reason on `log`, if template or JSON cannot be read or rendering fails. Throws UsageError for
+/// an invalid time.
 int render(const RenderOptions& options, std::istream& in, std::ostream& out, std::ostream& log) {
   protocol::jinja::RenderOptions settings;
   if (!options.now.empty()) settings.now = parse_time(options.now);
@@ -130,12 +131,12 @@ int render(const RenderOptions& options, std::istream& in, std::ostream& out, st
 // -- explain
 
 struct ExplainOptions {
-  std::string model;   // its tokenizer and chat template; weights are not read
-  std::string path{};  // of the API that the requests are for; empty: told from what they hold
+  std::string model;                    // for tokenizer and chat template; weights are not read
+  std::string path{};                   // API path of the requests; empty: detected from the bodies
   std::vector<std::string> requests{};  // two files with JSON bodies
 };
 
-/// Whether a message or a tool is written as Anthropic's Messages have it.
+/// Returns whether a message or tool has the form of Anthropic's Messages API.
 bool is_anthropics(const Json& body) {
   if (body.find("system") != nullptr) return true;
   const Json::Array* tools = body.find_array("tools");
@@ -160,7 +161,7 @@ std::string path_for(const Json& body) {
   return is_anthropics(body) ? "/v1/messages" : "/v1/chat/completions";
 }
 
-/// The prompt of the request in the file, as a server would read it.
+/// Returns the prompt of the request in `file`, built as a server would.
 protocol::Prompt read_prompt(const protocol::ApiTable& apis, const std::string& file, std::string path) {
   std::ifstream in(file, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(in), {});

@@ -1,4 +1,4 @@
-// `reprise serve`: the engine with the models of its configuration, and the HTTP server in front of it.
+// `reprise serve`: runs the engine with the configured models and the HTTP server.
 
 #include <pthread.h>
 #include <sys/resource.h>
@@ -48,7 +48,7 @@ using protocol::LogLevel;
 
 // -- the engine, from the settings
 
-/// What snapshots outside of the process are sealed with.
+/// Returns the key that seals snapshots stored outside of the process.
 protocol::snapshots::Key sealing_key(const CacheConfig& config) {
   namespace snapshots = protocol::snapshots;
   if (!config.remote.empty() && config.secret_file.empty()) {
@@ -81,8 +81,8 @@ std::string remote_password(const CacheConfig& config) {
   return password;
 }
 
-/// Makes the folder of snapshots where it is not there, and logs what it holds. One that cannot be written serves what it
-/// holds. Throws std::runtime_error where it can neither be made nor read.
+/// Creates the snapshot folder if needed and logs its contents. A read-only folder is still served. Throws
+/// std::runtime_error if it can be neither created nor read.
 void look_at_folder(const CacheConfig& config) {
   namespace snapshots = protocol::snapshots;
   const snapshots::SnapshotFolder folder(config.folder);
@@ -133,7 +133,7 @@ void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
   }
 }
 
-/// Of chat.template: what a name stands for, what a file holds, or the text as it is.
+/// Resolves chat.template: a built-in name, a file, or the template text itself.
 std::string template_text(const std::string& given) {
   if (given.empty()) return {};
   if (const auto named = protocol::named_template(given)) return *named;
@@ -184,12 +184,11 @@ std::vector<actors::ModelSpec> model_specs(const ServeConfig& config) {
   return specs;
 }
 
-/// Exit status of a server whose GPU is lost to it: a new process may use it. The systemd unit restarts on
-/// it.
+/// Exit status after the loss of a GPU, which a new process may recover; the systemd unit restarts on it.
 constexpr int kDeviceLostExit = 75;
 
-/// Starts the engine with the configured models. May return before they are loaded: Service::health() tells.
-/// Throws std::exception where a model cannot be served at all.
+/// Starts the engine with the configured models and may return before they are loaded; see Service::health().
+/// Throws std::exception if a model cannot be served.
 std::unique_ptr<protocol::Service> make_service(runtime::System& system, const ServeConfig& config) {
   actors::EngineOptions options = config.options;
   options.models = model_specs(config);
@@ -220,13 +219,13 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   return std::make_unique<actors::Engine>(system, std::move(options));
 }
 
-// -- the server in front of it
+// -- the HTTP server
 
-constexpr auto kDrainTime = 200ms;  // of the actors, when all connections have been closed
+constexpr auto kDrainTime = 200ms;  // for actors, after all connections are closed
 constexpr auto kStopTime = 500ms;
 
-/// Those that end the server. SIGHUP is not among them where it was ignored from the start, as nohup has it: a signal
-/// that is blocked is kept even if it is ignored.
+/// Signals that end the server. Excludes SIGHUP if it was ignored at startup (nohup): a blocked signal
+/// becomes pending even if it is ignored.
 sigset_t stop_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -238,19 +237,18 @@ sigset_t stop_signals() {
   return signals;
 }
 
-/// Those that end the server, and the one that stops and starts tracing.
+/// stop_signals() and SIGUSR2, which toggles tracing.
 sigset_t all_signals() {
   sigset_t signals = stop_signals();
   sigaddset(&signals, SIGUSR2);
   return signals;
 }
 
-/// Watches the models that come with the server.
 class ModelWatch {
  public:
   explicit ModelWatch(const protocol::Service& service) : service_(service) {}
 
-  /// Tells now and then how far those are that take long to load.
+  /// Logs the progress of slow loads now and then.
   void look() {
     std::size_t loading = 0;
     std::size_t failed = 0;
@@ -268,11 +266,11 @@ class ModelWatch {
     was_useful_ = was_useful_ || failed + loading < cards.size();
     useless_ = !was_useful_ && !cards.empty() && failed == cards.size();
   }
-  /// Until the first time that none is being loaded it is worth to look often.
+  /// Returns the polling interval: short until the initial loads have finished.
   timespec pause() const {
     return settled_ ? timespec{.tv_sec = 5, .tv_nsec = 0} : timespec{.tv_sec = 0, .tv_nsec = kLookNs};
   }
-  /// None of them could be loaded, ever: there is nothing to serve.
+  /// Returns whether all models have failed to load.
   bool useless() const { return useless_; }
 
  private:
@@ -285,7 +283,7 @@ class ModelWatch {
   bool useless_ = false;
 };
 
-/// Returns with one that ends the server, or with 0 where there is nothing to serve. `sessions` may be null.
+/// Returns the signal that ends the server, or 0 if no model can be served. `sessions` may be null.
 int wait_for_signal(const protocol::Service& service, traces::SessionControl* sessions) {
   const sigset_t signals = all_signals();
   ModelWatch watch(service);
@@ -317,13 +315,13 @@ std::unique_ptr<traces::SessionControl> trace_sessions(const TraceConfig& config
   return sessions;
 }
 
-/// From now on SIGINT or SIGTERM ends the program.
+/// After this call SIGINT or SIGTERM ends the program immediately.
 void end_at_next_signal() {
   const auto end = [](int) { _exit(1); };
   std::signal(SIGINT, end);
   std::signal(SIGTERM, end);
   const sigset_t signals = stop_signals();
-  std::signal(SIGHUP, SIG_IGN);  // a terminal that closes may send several
+  std::signal(SIGHUP, SIG_IGN);  // a closing terminal may send several
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
@@ -332,7 +330,7 @@ const char* meaning_of(int signal) {
   return signal == SIGHUP ? "hung up" : "terminated";
 }
 
-/// What the runtime would print to stderr, and wait there for its reader.
+/// Logs failures instead of the runtime's default, stderr, which blocks if its reader does.
 runtime::FailureHooks logged_failures() {
   const auto logs = [](const char* how) {
     return [how](runtime::ActorId who, const char* name, const std::string& why) {
@@ -346,7 +344,7 @@ bool is_loopback(const std::string& host) {
   return host.starts_with("127.") || host == "localhost" || host == "::1";
 }
 
-/// Each connection is a file descriptor, and shells often leave a program 1024.
+/// Raises the limit on file descriptors for the connections; many shells set 1024.
 void raise_descriptor_limit(const protocol::HttpOptions& http) {
   constexpr rlim_t kOthers = 256;  // files, pipes, devices
   const rlim_t wanted = rlim_t{http.connections} + http.reserved_connections + kOthers;
@@ -359,7 +357,7 @@ void raise_descriptor_limit(const protocol::HttpOptions& http) {
   }
 }
 
-/// A tenant sees its own prompts in the cache, an operator everybody's; without keys everybody is one.
+/// A tenant sees its own prompts in the cache, an operator all; without keys, every client sees all.
 protocol::admin::ScopeOf scopes_of(const protocol::KeyRing& keys) {
   return [&keys](std::string_view name) -> protocol::CacheScope {
     if (keys.empty()) return {.all = true};
@@ -376,17 +374,17 @@ void warn_about(const ServeConfig& config) {
   }
 }
 
-/// Serves until SIGINT, SIGTERM or SIGHUP and returns the exit status of the program: 0 after a signal, 1 when the
-/// address cannot be listened on. A second SIGINT or SIGTERM ends the program at once; SIGHUP does nothing where it
-/// was ignored before (nohup). SIGPIPE is ignored. Logs go to stderr, first "listening on http://HOST:PORT/" with the
-/// real port; the server goes on where nothing reads them.
+/// Serves until SIGINT, SIGTERM or SIGHUP. Returns the exit status: 0 after a signal, 1 if the address cannot
+/// be listened on. A second SIGINT or SIGTERM ends the program at once. SIGHUP is ignored if it was at
+/// startup (nohup), SIGPIPE always. Logs go to stderr, first "listening on http://HOST:PORT/" with the actual
+/// port; the server continues if they are not read.
 ///
-/// Runs on the calling thread, which must be the only one yet: it blocks these signals for all that it
-/// starts. Call it once per process.
+/// Call once per process, while the calling thread is the only one: it blocks these signals for all later
+/// threads.
 int serve(const ServeConfig& config) {
   const sigset_t signals = all_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // for all threads to come
-  std::signal(SIGPIPE, SIG_IGN);                  // a pipe without reader is an error of who writes to it
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // inherited by all later threads
+  std::signal(SIGPIPE, SIG_IGN);                  // writes to a pipe without reader return an error instead
   if (config.log_format == "json") protocol::set_log_json();
   protocol::set_log_level(protocol::log_level_named(config.log_level).value_or(LogLevel::kInfo));
 
@@ -427,7 +425,7 @@ int serve(const ServeConfig& config) {
   const bool closed = server->stop(config.shutdown);
   if (closed) service.reset();
   const runtime::StopReport report = system.stop(kDrainTime, kStopTime);
-  if (!closed || !report.complete) {  // a turn hangs, and what it uses must not be destroyed
+  if (!closed || !report.complete) {  // a turn hangs; objects that it uses must not be destroyed
     for (const runtime::ActorInfo& stuck : report.stuck) {
       log_line(LogLevel::kWarning, "did not stop in time: " + stuck.name);
     }
@@ -442,22 +440,21 @@ int serve(const ServeConfig& config) {
 
 // -- the command line
 
-/// The group of options that --help explains.
 constexpr const char* kCommonGroup = "Common options";
 
-/// --help explains what most users set and names the rest, --help-all explains everything.
+/// --help explains common options and names the others; --help-all explains all.
 class ServeFormatter : public CLI::Formatter {
  public:
   ServeFormatter() { column_width(34); }
 
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
-  /// " PORT [8080]": what the value is, and the default.
+  /// Returns " PORT [8080]": placeholder and default.
   std::string make_option_opts(const CLI::Option* option) const override;
 };
 
 constexpr std::size_t kColumns = 100;
 
-/// All names of the options, in lines of at most kColumns.
+/// Lists the options' names in lines of at most kColumns.
 std::string in_lines(const std::vector<const CLI::Option*>& options) {
   std::vector<std::string> names;
   for (const CLI::Option* option : options) {
@@ -497,7 +494,7 @@ std::string ServeFormatter::make_option_opts(const CLI::Option* option) const {
   return out;
 }
 
-/// `reprise serve` on the command line: its flags, and where else its settings come from.
+/// The command `reprise serve`: flags and other sources of settings.
 class ServeCommand {
  public:
   explicit ServeCommand(CLI::App& app);
@@ -509,14 +506,14 @@ class ServeCommand {
   int run();
 
  private:
-  /// Its flags do nothing but warn.
+  /// Adds flags that only warn.
   void add_removed(const RemovedSetting& removed);
   void resolve();
 
   CLI::App* command_;
   ServeConfig config_;
   const std::vector<Setting> settings_;
-  std::map<std::string, std::string> texts_;  // of the flags, by key
+  std::map<std::string, std::string> texts_;  // flag values by key
   std::string file_;
   std::string model_;
   std::string model_name_;
@@ -570,7 +567,7 @@ ServeCommand::ServeCommand(CLI::App& app)
   for (const RemovedSetting& removed : removed_settings()) add_removed(removed);
 }
 
-// Help and manual do not show options without a group, and nothing suggests them.
+// Options without a group are hidden from help, manual and suggestions.
 void ServeCommand::add_removed(const RemovedSetting& removed) {
   std::istringstream flags{std::string(removed.flags)};
   for (std::string flag; std::getline(flags, flag, ',');) {
@@ -602,7 +599,7 @@ void ServeCommand::resolve() {
     std::istringstream words(tags_);
     for (std::string word; std::getline(words, word, ',');) config_.models[0].tags.push_back(word);
   }
-  // Whoever lets larger bodies in wants longer prompts and more of them.
+  // Larger bodies imply longer prompts and more data in flight.
   config_.http.bodies_bytes = 8 * config_.http.body_bytes;
   config_.http.request.prompt_bytes = config_.http.body_bytes;
   if (config_.reasoning != "template" && config_.reasoning != "on" && config_.reasoning != "off" &&

@@ -16,12 +16,12 @@ namespace reprise::tools {
 
 namespace {
 
-/// Variables that are no settings of the file, and those of other commands and of tests.
+/// REPRISE_* variables that are not settings of the file, or belong to other commands and tests.
 constexpr std::string_view kOtherVariables[] = {
     "REPRISE_API_KEY", "REPRISE_API_KEYS", "REPRISE_BUILTIN_MODEL", "REPRISE_CHROMIUM",
     "REPRISE_CONFIG",  "REPRISE_MODEL",    "REPRISE_MODELS"};
 
-/// Whether Kubernetes made the variable of a service whose name begins with "reprise".
+/// Returns whether Kubernetes derived the variable from a service whose name begins with "reprise".
 bool is_of_kubernetes(const std::string& name, const std::string& value) {
   for (const char* protocol : {"tcp://", "udp://", "sctp://"}) {
     if (value.starts_with(protocol)) return true;
@@ -35,13 +35,13 @@ bool is_of_kubernetes(const std::string& name, const std::string& value) {
 }  // namespace
 
 ServeConfig::ServeConfig() {
-  options.worker.state_bytes = 0;  // what suits the device
+  options.worker.state_bytes = 0;  // 0: chosen for the device
   options.worker.max_waiting = 256;
   options.requests.assume_chat = true;
 }
 
 std::string toml_string(std::string_view text) {
-  std::string out;  // a JSON string is a TOML string
+  std::string out;  // JSON string syntax is valid TOML
   append_json_string(out, text);
   return out;
 }
@@ -135,7 +135,7 @@ void take_names(ModelTable& model, const std::string& names) {
   if (each.empty()) throw UsageError("models.name: '" + names + "' has no name");
   model.name = *each.begin();
   model.aliases.insert(model.aliases.end(), each.begin(),
-                       each.end());  // all of them: it is a list of its names
+                       each.end());  // replaces the whole list
 }
 
 std::string print_config(ServeConfig& config) {
@@ -173,14 +173,14 @@ std::string print_key_tables(const std::vector<KeyTable>& tables) {
   std::string out;
   for (const KeyTable& table : tables) {
     const protocol::Tenant& tenant = table.tenant;
-    if (tenant.name.empty()) {  // without its key it would say nothing
+    if (tenant.name.empty()) {  // a table without key must name a tenant
       out += "\n# [[keys]]: one without a tenant's name, which is not shown\n";
       continue;
     }
     out += "\n[[keys]]\n";
     if (!table.key.empty()) out += "# key: not shown\n";
     out += "tenant = ";
-    append_json_string(out, tenant.name);  // a JSON string is a TOML string
+    append_json_string(out, tenant.name);  // JSON string syntax is valid TOML
     out += "\n";
     if (!table.describes) continue;
     out += std::string("operator = ") + (tenant.is_operator ? "true" : "false") + "\n";
@@ -212,7 +212,7 @@ void load_keys(ServeConfig& config, const char* environment) {
   for (const KeyTable& table : config.keys) {
     if (!table.key.empty()) require(keys.add_key(table.key, table.tenant.name), table.place);
   }
-  for (const KeyTable& table : config.keys) {  // when all keys are there
+  for (const KeyTable& table : config.keys) {  // after all keys are known
     if (!table.describes) continue;
     protocol::Tenant tenant = table.tenant;
     if (tenant.name.empty()) tenant.name = keys.tenant_of(table.key)->name;

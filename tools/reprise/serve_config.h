@@ -1,12 +1,10 @@
 #pragma once
-// The configuration of `reprise serve`, from four places: defaults, then a TOML file, then the environment,
-// then flags; what comes later counts.
+// The configuration of `reprise serve`: defaults, overridden by a TOML file, then the environment, then
+// flags.
 //
-// Every setting is one row of a table (serve_settings.cc), so that all of them can be set everywhere and
-// --print-config shows what holds. It has one name: http.port in the file is REPRISE_HTTP_PORT, and its flag has the
-// last part of that name, with the section before it where that alone would not say enough: --port, --cache-dir.
-//
-// Threading: plain values.
+// Each setting is one row of a table (serve_settings.cc), so all of them can be set in each source and shown
+// by --print-config. The setting http.port is the variable REPRISE_HTTP_PORT and the flag --port; flags
+// include the section if the last part alone is ambiguous: --cache-dir.
 
 #include <chrono>
 #include <cstdint>
@@ -26,50 +24,50 @@ namespace reprise::tools {
 
 /// A [[models.adapters]] table.
 struct AdapterTable {
-  std::string name;  // as clients call it, behind the model's name and a colon
-  std::string path;  // a PEFT folder or a GGUF file
+  std::string name;  // clients use MODEL:NAME
+  std::string path;  // PEFT folder or GGUF file
 };
 
 /// A [[models]] table.
 struct ModelTable {
-  std::string name;                    // as clients call it
-  std::string path;                    // a Hugging Face folder or a GGUF file; empty: the built-in model
-  std::string device{};                // where it is computed; empty: engine.device
-  std::string chat_template{};         // as chat.template; empty: that
-  std::vector<std::string> aliases{};  // further names of it
+  std::string name;                    // the name that clients use
+  std::string path;                    // Hugging Face folder or GGUF file; empty: the built-in model
+  std::string device{};                // empty: engine.device
+  std::string chat_template{};         // empty: chat.template
+  std::vector<std::string> aliases{};  // further names
   std::vector<std::string> tags{};
-  std::optional<std::uint32_t> kv_budget{};  // as engine.kv_budget; none: that
+  std::optional<std::uint32_t> kv_budget{};  // nullopt: engine.kv_budget
   std::vector<AdapterTable> adapters{};
 };
 
-/// A [[keys]] table: a key, or what holds for the tenant of keys that come from elsewhere, or both.
+/// A [[keys]] table: an API key, limits for a tenant whose keys are defined elsewhere, or both.
 struct KeyTable {
   std::string key{};          // the secret; never shown
-  protocol::Tenant tenant{};  // its name may be empty where there is a key
-  bool describes = false;     // says more than whose key it is
+  protocol::Tenant tenant{};  // the name may be empty if `key` is set
+  bool describes = false;     // has settings beyond key and tenant name
   std::string place{};        // file and line, for messages
 };
 
-/// What the engine is not told in these words.
+/// Cache settings that are converted into engine options at startup.
 struct CacheConfig {
   std::uint64_t max_entries = 0;
   std::uint32_t verify_percent = 0;
-  std::string folder{};                   // of snapshots that outlast the process; empty: none
-  std::uint64_t disk_mb = 16384;          // of that folder
-  std::chrono::milliseconds disk_ttl{0};  // 0: for ever
+  std::string folder{};                   // persistent snapshots; empty: none
+  std::uint64_t disk_mb = 16384;          // max size of that folder, MiB
+  std::chrono::milliseconds disk_ttl{0};  // 0: unlimited
   bool even_if_slower = false;
-  std::string remote{};                                            // store that servers share; empty: none
-  std::chrono::milliseconds remote_ttl = std::chrono::hours(168);  // 0: for ever
+  std::string remote{};  // snapshot store shared by servers; empty: none
+  std::chrono::milliseconds remote_ttl = std::chrono::hours(168);  // 0: unlimited
   std::string remote_password_file{};
-  std::string secret_file{};  // where it is kept; empty: the usual place
+  std::string secret_file{};  // file of the sealing secret; empty: the default path
 };
 
 struct TraceConfig {
-  std::string file{};  // empty: no traces
-  bool later = false;  // begins when somebody says so, not with the server
+  std::string file{};  // empty: no tracing
+  bool later = false;  // tracing is started by a signal instead of at startup
 };
 
-/// Most settings are fields of what the server and the engine take; the others are made into such when it starts.
+/// All settings of `reprise serve`. Most are stored directly in the server's and engine's option types.
 struct ServeConfig {
   ServeConfig();
 
@@ -78,93 +76,91 @@ struct ServeConfig {
   std::string key_file{};
   bool share_tenant = false;
   std::vector<KeyTable> keys{};
-  std::vector<ModelTable> models{};  // empty: the built-in model alone
-  EngineFlags engine{};              // its `model` is not used here
-  KvBudget kv{};                     // of requests that do not say
-  std::uint64_t context = 0;         // tokens for all of `parallel` together; 0: what a model has, for each
-  std::uint32_t parallel = 0;        // sequences computed at once; 0: as many as there is memory for
+  std::vector<ModelTable> models{};  // empty: only the built-in model
+  EngineFlags engine{};              // its `model` is unused
+  KvBudget kv{};                     // default for requests that set none
+  std::uint64_t context = 0;   // tokens, shared by `parallel` sequences; 0: the model's maximum for each
+  std::uint32_t parallel = 0;  // max sequences computed at once; 0: as many as fit in memory
   std::vector<std::string> aliases{"gpt-*", "claude*", "codex*"};  // further names of the first model
-  std::string chat_template{};           // a name, a file, or itself; empty: what comes with a model
-  std::string reasoning = "template";    // of chats that do not say: on, off, or as the template has it
-  std::string system_in_place = "auto";  // of system messages that are not first: auto, user or template
-  bool slots = true;                     // GET /slots tells
-  bool verbose = false;                  // llama-server's replies show the prompt
-  std::string api_keys{};                // between commas; never shown
+  std::string chat_template{};           // name, file or template text; empty: the model's own
+  std::string reasoning = "template";    // default for chats: on, off, or template
+  std::string system_in_place = "auto";  // handling of non-leading system messages: auto, user or template
+  bool slots = true;                     // enable GET /slots
+  bool verbose = false;                  // llama-server replies include the prompt
+  std::string api_keys{};                // comma-separated; never shown
   CacheConfig cache{};
   std::string log_level = "info";
-  std::string log_format = "text";  // or json
+  std::string log_format = "text";  // text or json
   TraceConfig trace{};
-  std::chrono::milliseconds shutdown{8'000};  // how long answers may go on after a signal
-  std::vector<std::string> warnings{};        // what the log says of the settings when it is open
+  std::chrono::milliseconds shutdown{8'000};  // time that replies may continue after a signal
+  std::vector<std::string> warnings{};        // logged once the log is open
 };
 
-/// "http.port" is REPRISE_HTTP_PORT.
+/// Returns e.g. REPRISE_HTTP_PORT for "http.port".
 std::string variable_of(std::string_view key);
 
-/// One setting. `set` takes the text of a flag or variable and throws std::invalid_argument with what is
-/// wrong.
+/// One setting. `set` parses the text of a flag or variable; it throws std::invalid_argument with the reason.
 struct Setting {
   enum class Kind : std::uint8_t { kText, kNumber, kSwitch, kList };
   std::string key;              // "http.port"
   std::string flag;             // "--port"; a switch's flag takes no value
-  std::string further_flags{};  // ",--ctx-size,-c": the names that llama-server's users know it by
-  std::string flag_value{};     // of a switch: what its flag means
-  std::string value{};          // what the help calls the value: "PORT"
-  std::string help;             // what it means; understood alone
-  std::string range{};          // "integer, 0 to 65535"; empty: the help says it
-  std::string group{};          // of the help
-  bool common = false;          // the short help explains it
+  std::string further_flags{};  // ",--ctx-size,-c": llama-server's names
+  std::string flag_value{};     // for a switch: the value that its flag sets
+  std::string value{};          // placeholder in the help: "PORT"
+  std::string help;             // must be understood alone
+  std::string range{};          // "integer, 0 to 65535"; empty: stated in `help`
+  std::string group{};          // group in the help
+  bool common = false;          // explained in the short help
   Kind kind;
   std::function<void(const std::string& text)> set;
-  std::function<std::string()> show;  // as TOML
+  std::function<std::string()> show;  // value as TOML
 
-  /// Help and range.
   std::string description() const;
   std::string variable() const { return variable_of(key); }
 };
 
-/// All settings of `config`, which must outlive them.
+/// Returns all settings; they refer to `config`, which must outlive them.
 std::vector<Setting> serve_settings(ServeConfig& config);
 
-/// A setting of an earlier version. Its key, flags and variable have no effect but a warning.
+/// A setting of an earlier version; its key, flags and variable only cause a warning.
 struct RemovedSetting {
   std::string_view key;
-  std::string_view flags;      // names between commas; empty: it had none
-  bool has_value = true;       // false: its flags take none
-  std::string_view successor;  // what holds in its place, or what to use
+  std::string_view flags;      // comma-separated; empty: none
+  bool has_value = true;       // false: its flags take no value
+  std::string_view successor;  // replacement, or the value that is in effect
 
-  /// `name`: its key, flag or variable, as it was given.
+  /// `name`: the key, flag or variable that was used.
   std::string warning(const std::string& name) const;
 };
 std::span<const RemovedSetting> removed_settings();
 
-/// Text as TOML has it.
 std::string toml_string(std::string_view text);
 std::string toml_strings(const std::vector<std::string>& items);
 
-/// Adds a warning for each key that was removed. Throws UsageError, which names file and line.
+/// Sets values from a file; adds a warning for each removed key. Throws UsageError naming file and line.
 void load_config_file(ServeConfig& config, const std::string& path);
-/// Sets what variables of `environment` ("NAME=value") say, and adds a warning for each other REPRISE_* variable that
-/// was removed or is not known. Those that Kubernetes makes of services (REPRISE_PORT=tcp://..., REPRISE_SERVICE_HOST)
-/// are left alone, also where a setting has such a name. Throws UsageError, which names the variable.
+/// Sets values from `environment` ("NAME=value"); adds a warning for each removed or unknown REPRISE_*
+/// variable. Ignores variables that Kubernetes derives from services (REPRISE_PORT=tcp://...,
+/// REPRISE_SERVICE_HOST), even if they have a setting's name. Throws UsageError naming the variable.
 void load_config_environment(ServeConfig& config, const std::vector<std::string>& environment);
-/// ": did you mean 'x'?" where a setting's key is near to the given one; else empty.
+/// Returns ": did you mean 'x'?" if a setting's key is similar, else an empty string.
 std::string nearest_key(const std::vector<Setting>& settings, const std::string& key);
-/// A setting from a flag. Throws UsageError.
+/// Sets a value from a flag. Throws UsageError.
 void set_from_flag(const Setting& setting, const std::string& text);
 
-/// A model for --model PATH, called after its file or folder.
+/// Returns the model for --model PATH, named after its file or folder.
 ModelTable model_at(const std::string& path);
 
-/// Names between commas: the first by the alphabet is the model's, all others are aliases of it.
+/// Sets the names of a model from a comma-separated list: the alphabetically first is its name, the others
+/// aliases.
 void take_names(ModelTable& model, const std::string& names);
 
-/// What holds, as a file that load_config_file() takes. Keys are not shown.
+/// Returns the effective settings as a file for load_config_file(), without keys.
 std::string print_config(ServeConfig& config);
-/// The part of it that speaks of tenants.
+/// Returns the part of that file that describes tenants.
 std::string print_key_tables(const std::vector<KeyTable>& tables);
 
-/// Reads the key file, `environment` (REPRISE_API_KEYS, may be null) and the tables into config.http.keys.
+/// Fills config.http.keys from the key file, `environment` (REPRISE_API_KEYS; may be null) and the tables.
 /// Throws UsageError.
 void load_keys(ServeConfig& config, const char* environment);
 

@@ -1,4 +1,4 @@
-// The TOML side of tools/reprise/serve_config.h, and the only file that knows toml++.
+// Reads the TOML file of tools/reprise/serve_config.h; the only file that uses toml++.
 #include <toml++/toml.h>
 #include <cerrno>
 #include <cstring>
@@ -78,7 +78,7 @@ class FileReader {
     refuse(key.source(), "unknown key '" + full + "'" + nearest_key(settings_, full));
   }
 
-  /// Adds the warning, if there was a setting of this name.
+  /// If a removed setting has this name, adds its warning and returns true.
   bool warns_of_removed(const std::string& full, const toml::key& key) const {
     for (const RemovedSetting& removed : removed_settings()) {
       if (removed.key != full) continue;
@@ -235,7 +235,7 @@ class FileReader {
       return value.as_string()->get();
     };
     const auto number = [&](double least, double most, const std::string& what) {
-      const std::optional<double> found = value.value<double>();  // of a whole number, too
+      const std::optional<double> found = value.value<double>();  // also converts an integer
       if (!value.is_number() || !found || !(*found >= least && *found <= most)) bad(what);
       return *found;
     };

@@ -1,4 +1,4 @@
-// The table of settings of tools/reprise/serve_config.h: what each is called, what it means and what it may be.
+// The table of settings of tools/reprise/serve_config.h: names, meanings and ranges.
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -23,11 +23,10 @@ std::string range_of(std::uint64_t least, std::uint64_t most, const std::string&
   return unit + ", " + std::to_string(least) + " to " + std::to_string(most);
 }
 
-/// Makes rows of the table. `flags` are names between commas, the setting's own first; `value` is what its help calls the
-/// value.
+/// Builds the rows. `flags`: comma-separated names, the main one first; `value`: placeholder in the help.
 class Table {
  public:
-  /// The rows that follow belong to this group of the help.
+  /// Sets the help group of the following rows.
   void group(std::string name) { group_ = std::move(name); }
 
   void text(std::string key, std::string flags, std::string value, std::string& target, std::string help) {
@@ -40,13 +39,13 @@ class Table {
          .show = [&target] { return toml_string(target); }});
   }
 
-  /// Text that is never shown.
+  /// A text that is never shown.
   void hidden(std::string key, std::string flags, std::string& target, std::string help) {
     text(std::move(key), std::move(flags), "SECRET", target, std::move(help));
     rows_.back().show = [] { return toml_string({}); };
   }
 
-  /// `unit`: what one of it is of the target's.
+  /// `unit`: factor from the given value to the target's unit.
   template <class T>
   void number(std::string key, std::string flags, std::string value, T& target, std::uint64_t least,
               std::uint64_t most, std::string help, std::uint64_t unit = 1) {
@@ -72,7 +71,7 @@ class Table {
          .show = [&target, unit] { return std::to_string(target / unit); }});
   }
 
-  /// A number that may be left to the model or the request: -1, which is none.
+  /// A number that may be unset, given as -1: the model or request decides.
   template <class T>
   void optional(std::string key, std::string flags, std::string value, std::optional<T>& target, double most,
                 std::string help) {
@@ -162,7 +161,7 @@ class Table {
          .show = [&target] { return std::string(target ? "true" : "false"); }});
   }
 
-  /// Text items, between commas in a flag or variable.
+  /// A list of texts, comma-separated in a flag or variable.
   void list(std::string key, std::string flags, std::string value, std::vector<std::string>& target,
             std::string help) {
     add({.key = std::move(key),
@@ -181,7 +180,7 @@ class Table {
          .show = [&target] { return toml_strings(target); }});
   }
 
-  /// The last row is among those that the short help explains.
+  /// Marks the last row for the short help.
   void common() { rows_.back().common = true; }
 
   std::vector<Setting> take() { return std::move(rows_); }
@@ -385,7 +384,7 @@ void add_operation(Table& table, ServeConfig& config) {
                "Start the trace at SIGUSR2 or POST /admin/trace/start, not at startup");
 }
 
-// In the order of their keys.
+// Sorted by key.
 constexpr RemovedSetting kRemoved[] = {
     {"cache.choosy_percent", "--cache-choosy-percent", true,
      "fewer snapshots are taken from 70 % of the memory on"},

@@ -1,9 +1,8 @@
-// `reprise snapshot`: looks after a folder of snapshots (docs/formats/snapshot.md) while no server, or any number of them,
-// uses it.
+// `reprise snapshot`: maintains a snapshot folder (docs/formats/snapshot.md), also while servers use it.
 //
-//   ls       a line for each snapshot
-//   verify   opens every record and compares it with what its manifest says; --recompute: with what a model computes
-//   gc       removes what nothing refers to, and what a bound or a time to live leaves no room for
+//   ls       lists the snapshots
+//   verify   unseals every record and checks it against its manifest; --recompute: against recomputed states
+//   gc       removes unreferenced files, and snapshots beyond the size or age limit
 //   export   copies snapshots to another folder, sealed with another secret
 //   import   copies snapshots from another folder into a namespace of this one
 
@@ -30,16 +29,16 @@ namespace {
 
 struct SnapshotOptions {
   std::string folder{};
-  std::string secret_file{};        // empty: the usual place
-  std::string other_folder{};       // of export and import
-  std::string other_secret_file{};  // what that is sealed with
-  std::string tenant{};             // of import: into whose namespace; of export: whose, empty: all
+  std::string secret_file{};        // empty: the default path
+  std::string other_folder{};       // export, import
+  std::string other_secret_file{};  // secret of the other folder
+  std::string tenant{};             // import: target namespace; export: source namespace, empty: all
   std::string cache_salt{};
-  std::uint64_t disk_mb = 0;  // of gc; 0: no bound
-  double ttl = 0;             // of gc, seconds; 0: for ever
-  bool json = false;          // of ls
-  bool recompute = false;     // of verify and import
-  EngineFlags engine{};       // of --recompute
+  std::uint64_t disk_mb = 0;  // gc; 0: unlimited
+  double ttl = 0;             // gc, seconds; 0: unlimited
+  bool json = false;          // ls
+  bool recompute = false;     // verify, import
+  EngineFlags engine{};       // for --recompute
 };
 
 Key key_in(const std::string& file, const char* flag) {
@@ -88,7 +87,7 @@ int list(const SnapshotFolder& folder, const Key& master, bool json) {
   return 0;
 }
 
-/// Opened, and computed anew where that was asked for and can be: `unjudged` counts where it cannot.
+/// Verifies a snapshot, recomputing it if requested; `unjudged` counts those that cannot be recomputed.
 std::optional<Refused> verify_one(const SnapshotFolder& folder, const Key& master, const Manifest& manifest,
                                   SnapshotRecompute* recompute, std::size_t& unjudged) {
   if (recompute == nullptr) return verify_chunks(folder, master, manifest);
@@ -99,7 +98,7 @@ std::optional<Refused> verify_one(const SnapshotFolder& folder, const Key& maste
   return std::nullopt;
 }
 
-/// Nothing where it was not asked for.
+/// Returns nullopt unless --recompute was given.
 std::optional<SnapshotRecompute> recomputing(const SnapshotOptions& options) {
   if (!options.recompute) return std::nullopt;
   EngineFlags flags = options.engine;
@@ -140,7 +139,7 @@ int collect(const SnapshotFolder& folder, const SnapshotOptions& options) {
   return 0;
 }
 
-/// Why what a snapshot holds is not known to be right.
+/// Returns why a snapshot cannot be confirmed as right; nullopt if it is.
 std::optional<Refused> judge(const SnapshotFolder& folder, const Key& master, const Manifest& manifest,
                              SnapshotRecompute& recompute) {
   std::size_t unjudged = 0;
@@ -151,7 +150,8 @@ std::optional<Refused> judge(const SnapshotFolder& folder, const Key& master, co
       "the snapshot cannot be recomputed here: it belongs to another model, build, device or adapter"};
 }
 
-/// Snapshots of `from` that belong to `of`, into `to`; where there is a judge, those that it finds right.
+/// Copies the snapshots of owner `of` (nullopt: all) from `from` to `to`; with `recompute`, only those it
+/// confirms as right.
 int copy(const SnapshotFolder& from, const Key& from_master, const SnapshotFolder& to, const Key& to_master,
          const std::optional<std::string>& of, const std::optional<std::string>& into,
          SnapshotRecompute* recompute) {
@@ -177,7 +177,7 @@ class SnapshotCommand {
  public:
   explicit SnapshotCommand(CLI::App& app);
   CLI::App* app() const { return command_; }
-  /// Exit status: 1 where something is damaged or could not be done.
+  /// Returns the exit status: 1 if a snapshot is damaged or an operation failed.
   int run() const;
 
  private:
@@ -246,7 +246,7 @@ void SnapshotCommand::add_recompute(CLI::App& sub, const char* help) {
 
 int SnapshotCommand::run() const {
   const SnapshotFolder folder(options_.folder);
-  if (!import_->parsed()) {  // which makes it
+  if (!import_->parsed()) {  // import creates the folder
     if (const auto why = unreadable(options_.folder)) throw std::runtime_error("--cache-dir: " + *why);
   }
   if (collect_->parsed()) return collect(folder, options_);

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::uint64_t kMostManifest = 128ULL << 20;
 
-/// Opens a chunk; `contents` has what it holds.
 std::optional<Refused> read_chunk(const SnapshotFolder& folder, const NamespaceKeys& keys,
                                   const Manifest& manifest, std::size_t reference,
                                   std::vector<std::byte>& contents) {
@@ -129,7 +128,7 @@ std::optional<Refused> copy_snapshot(const SnapshotFolder& from, const Key& from
                          : chunk.kind == RecordKind::kTail ? names.tail(copy.stored)
                                                            : names.page(i);
     if (to.exists(to_keys.folder, FileKind::kChunk, copy.references[i])) {
-      // The same tokens, model and arithmetic give the same bits: if not, one of the two is wrong.
+      // Equal tokens, model and arithmetic give equal bits; otherwise one of the two snapshots is wrong.
       const Manifest& there = copy;
       std::vector<std::byte> other;
       if (!read_chunk(to, to_keys, there, i, other)) continue;

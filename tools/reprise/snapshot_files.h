@@ -1,7 +1,5 @@
 #pragma once
-// What `reprise snapshot` does with a folder, apart from its command line.
-//
-// Threading: one thread; they block.
+// Operations of `reprise snapshot` on a snapshot folder. Single-threaded, blocking.
 
 #include <cstdint>
 #include <functional>
@@ -14,25 +12,26 @@
 
 namespace reprise::tools {
 
-/// Why the folder at this path cannot be listed: "/a/b: No such file or directory"; nothing: it can.
+/// Returns why the folder cannot be listed ("/a/b: No such file or directory"); nullopt if it can.
 std::optional<std::string> unreadable(const std::string& path);
 
-/// A manifest of the folder, opened or not.
+/// One manifest file of a folder; `manifest` is set if it could be opened.
 struct ListedSnapshot {
   protocol::snapshots::FolderFile file{};
   std::optional<protocol::snapshots::Manifest> manifest{};
-  protocol::snapshots::Refused refused{};  // why it is not
+  protocol::snapshots::Refused refused{};  // reason if `manifest` is not set
 };
-/// By namespace, model and tokens.
+/// Returns the snapshots, sorted by namespace, model and tokens.
 std::vector<ListedSnapshot> list_snapshots(const protocol::snapshots::SnapshotFolder& folder,
                                            const protocol::snapshots::Key& master);
 
-/// Every chunk of a manifest: nothing, or the first that is not what it should be.
+/// Verifies all chunks of a manifest; returns the first error, or nullopt.
 std::optional<protocol::snapshots::Refused> verify_chunks(const protocol::snapshots::SnapshotFolder& folder,
                                                           const protocol::snapshots::Key& master,
                                                           const protocol::snapshots::Manifest& manifest);
 
-/// All of it: pages, the last of them maybe not full, then the slot. The error names the chunk that is not there.
+/// Returns the whole state: pages (the last may be partial), then the slot. The error names the missing
+/// chunk.
 Outcome<std::vector<std::byte>, protocol::snapshots::Refused> read_state(
     const protocol::snapshots::SnapshotFolder& folder, const protocol::snapshots::Key& master,
     const protocol::snapshots::Manifest& manifest);
@@ -41,20 +40,20 @@ struct Collected {
   std::size_t files = 0;
   std::uint64_t bytes_left = 0;
 };
-/// Nothing: somebody writes just now.
+/// Collects garbage; returns nullopt if another process is writing to the folder.
 std::optional<Collected> collect_snapshots(const protocol::snapshots::SnapshotFolder& folder,
                                            std::uint64_t most_bytes, std::int64_t ttl_seconds);
 
-/// A namespace names an adapter first, where states are of a model with one (actors/served/served_model.h). That part
-/// of it, which decides the bits, and the rest, which says whose they are.
+/// The two parts of a namespace: the adapter, if the states are of a model with one
+/// (actors/served/served_model.h), which affects the bits, and the owner.
 struct NamespaceParts {
   std::string adapter{};
   std::string owner{};
 };
 NamespaceParts parts_of(const std::string& name_space);
 
-/// Copies a snapshot, every record of it opened and sealed anew: for another secret, and for another owner where one
-/// is named. The error says what is wrong with which.
+/// Copies a snapshot, unsealing and resealing every record, for another secret or owner. Returns the error,
+/// which names the record; nullopt on success.
 std::optional<protocol::snapshots::Refused> copy_snapshot(const protocol::snapshots::SnapshotFolder& from,
                                                           const protocol::snapshots::Key& from_master,
                                                           const protocol::snapshots::Manifest& manifest,

@@ -11,7 +11,7 @@ using namespace protocol::snapshots;
 
 namespace {
 
-constexpr std::size_t kRecomputeSlice = 256;  // bounds the activations; on every grid
+constexpr std::size_t kRecomputeSlice = 256;  // tokens; bounds the activations; a multiple of every grid
 
 Refused differs(const std::string& what) {
   return {Refusal::kContents, what + " is not what this model computes from these tokens"};

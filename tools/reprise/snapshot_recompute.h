@@ -1,11 +1,9 @@
 #pragma once
-// Computes the states of snapshots anew, from their tokens, and compares: `reprise snapshot verify --recompute`. What a
-// seal cannot tell is whether the state in it was ever right; this does.
+// `reprise snapshot verify --recompute`: recomputes states from their tokens and compares. A seal proves only
+// that a state is unchanged, not that it was right.
 //
-// Full pages and the slot must have the same bytes. Of the last page, which has tokens in a part of it alone, the next
-// token's logits must have the same bits when they are computed with it.
-//
-// Threading: one thread.
+// Full pages and the slot must be equal byte for byte. A partial last page is compared by its effect: the
+// next token's logits, computed with it, must be bitwise identical.
 
 #include <cstdint>
 #include <memory>
@@ -20,18 +18,19 @@ namespace reprise::tools {
 
 class SnapshotRecompute {
  public:
-  /// Throws UsageError, models::LoadError.
+  /// Throws UsageError and models::LoadError.
   explicit SnapshotRecompute(const EngineFlags& flags);
 
-  /// Whether it is of this model, as this build computes it here, without an adapter: else it cannot be compared.
+  /// Returns whether the snapshot is of this model without adapter, as this build computes it on this
+  /// machine.
   bool can_judge(const protocol::snapshots::Manifest& manifest) const;
 
-  /// Nothing: it is what a cold run gives. `state`: as read_state() gives it.
+  /// Returns nullopt if `state` (from read_state()) equals that of a cold run, else the difference.
   std::optional<protocol::snapshots::Refused> compare(const protocol::snapshots::Manifest& manifest,
                                                       std::span<const std::byte> state);
 
  private:
-  /// Appends tokens; the logits of the last.
+  /// Appends tokens and returns the logits of the last one.
   std::vector<float> append(gpu::Sequence& sequence, std::span<const TokenId> tokens);
 
   std::unique_ptr<models::Device> device_;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kLongestName = 64;
 
-/// Letters to change, take, leave, or to swap with their neighbour.
+/// Edit distance: substitutions, deletions, insertions, and swaps of neighbors.
 std::size_t letters_apart(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> apart(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   std::iota(apart[0].begin(), apart[0].end(), std::size_t{0});
@@ -42,7 +42,7 @@ const CLI::App* command_named(const CLI::App& app, const std::string& name) {
 std::vector<std::string> options_of(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_group().empty()) continue;  // it was removed
+    if (option->get_group().empty()) continue;  // a removed option
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
@@ -60,7 +60,7 @@ std::string nearest_name(std::string_view given, const std::vector<std::string>&
   if (given.size() > kLongestName) return nearest;
   for (const std::string& name : names) {
     if (name.size() > kLongestName) continue;
-    // Whoever leaves out the end of a name means it; the nearer one counts all the same.
+    // A prefix of a name counts as distance 1.
     const bool begins = given.size() >= 3 && name.starts_with(given);
     const std::size_t apart = begins ? 1 : letters_apart(given, name);
     if (apart >= fewest) continue;

@@ -1,7 +1,5 @@
 #pragma once
-// What somebody meant who misspelt a command or an option.
-//
-// Threading: pure functions.
+// Suggestions for misspelled commands and options.
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -10,14 +8,14 @@
 
 namespace reprise::tools {
 
-/// The name with the fewest letters to change, take or leave, if these are few beside its length; empty: none is near.
+/// Returns the closest name by edit distance, if the distance is small for its length; else an empty string.
 std::string nearest_name(std::string_view given, const std::vector<std::string>& names);
 
-/// "There is no command `serv`." where a command should stand and none of the app's does; empty where that is not so.
+/// Returns "There is no command `serv`." if the first argument should be a command but is not; else an empty
+/// string.
 std::string unknown_command(const CLI::App& app, const std::vector<std::string>& arguments);
 
-/// "Did you mean `serve`?" for arguments that the app could not read; empty where nothing in them is near to what the
-/// app knows.
+/// Returns "Did you mean `serve`?" for arguments that the app could not parse; empty if no name is similar.
 std::string suggestion(const CLI::App& app, const std::vector<std::string>& arguments);
 
 }  // namespace reprise::tools

@@ -1,10 +1,9 @@
 #pragma once
-// Recorded requests: JSON lines with `timestamp` (milliseconds), `input_length` and `hash_ids`, one id for
-// each block of the prompt, the last of which may be partial. Equal ids mean equal blocks behind equal
+// Reads recorded requests: JSON lines with `timestamp` (milliseconds), `input_length` and `hash_ids`, one id
+// per block of the prompt, of which the last may be partial. Equal ids mean equal blocks after equal
 // prefixes. Other members are ignored.
 //
-// Bounds: a line of 16 MB, a prompt of 2^31 tokens.
-// Threading: one owner.
+// Bounds: 16 MB per line, 2^31 tokens per prompt.
 
 #include <chrono>
 #include <cstdint>
@@ -23,13 +22,13 @@ struct TraceRequest {
   std::uint32_t input_tokens = 0;
   std::vector<TokenId> blocks;
 
-  /// A prompt that shares with others what the blocks share: each block is one token, repeated.
+  /// Generates a prompt that shares prefixes with others as the blocks do: each block is one repeated token.
   void expand(std::uint32_t block_tokens, TokenList& prompt) const;
 };
 
 class TraceFile {
  public:
-  /// Throws models::LoadError, as does next(): it names file and line.
+  /// Throws models::LoadError naming file and line, as does next().
   TraceFile(const std::filesystem::path& path, std::uint32_t block_tokens);
   std::optional<TraceRequest> next();
 

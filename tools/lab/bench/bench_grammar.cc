@@ -1,10 +1,11 @@
-// bench_grammar: structured output against schemas with examples, as MaskBench has them, or the JSON Schema Test
-// Suite. Prints how many schemas are kept, refused, or wrong, and how long masks and compilations take.
+// bench_grammar: tests and times structured output on schemas with examples, from MaskBench or the JSON
+// Schema Test Suite. Prints how many schemas pass, are rejected, or fail, and the times of masks and
+// compilation.
 //
 //   bench_grammar --model PATH FOLDER          files {"schema": …, "tests": [{"data": …, "valid": …}]}
 //   bench_grammar --model PATH --suite FOLDER  files [{"schema": …, "tests": …}, …] of the test suite
 //
-// A schema passes if every valid example is accepted, as Python's json.dumps writes it, and every other is not.
+// A schema passes if exactly its valid examples, as written by Python's json.dumps, are accepted.
 
 #include <algorithm>
 #include <cstdio>
@@ -36,7 +37,7 @@ struct Tally {
   std::map<std::string, std::size_t> reasons;
 };
 
-// Time of this thread, so that what else the machine does is not counted.
+// CPU time of this thread, so that other load does not count.
 double now_us() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -1,6 +1,6 @@
-// What HTTP costs: our server in front of a null service, beside a bare Beast server that writes the same
-// bytes in as many writes. Each has one thread, the client another. Rounds of the two take turns, so that a
-// busy machine is unfair to both alike.
+// Cost of HTTP: our server with a null service, against a bare Beast server that writes the same bytes in as
+// many writes. One server thread and one client thread each. Rounds alternate, so that other load affects
+// both alike.
 //
 // bench_http [--seconds S] [--rounds N] [--connections C] [--events E]      one JSON object on stdout
 
@@ -54,8 +54,7 @@ using Clock = std::chrono::steady_clock;
 
 // ---- the null service
 
-/// A Service that answers every request at once with the same words: what is measured in front of it is HTTP
-/// alone.
+/// A Service that answers every request immediately with the same words, so that only HTTP is measured.
 class NullService : public protocol::Service {
  public:
   explicit NullService(std::uint32_t tokens) : tokens_(tokens) {}
@@ -70,7 +69,7 @@ class NullService : public protocol::Service {
   std::vector<protocol::Figure> figures() const override { return {}; }
 
  private:
-  const std::uint32_t tokens_;  // of a reply, unless the request wants fewer
+  const std::uint32_t tokens_;  // per reply, unless the request sets a lower limit
 };
 
 template <class T>
@@ -80,7 +79,7 @@ runtime::Ask<Answer<T>> answered(T value) {
 
 runtime::StreamReader<Event> NullService::generate(GenerateRequest request) {
   const std::uint32_t tokens = std::min(tokens_, request.max_tokens.value_or(tokens_));
-  // Wide enough for all events, so that no second thread is needed to write them.
+  // The window holds all events, so no second thread is needed to write them.
   auto [writer, reader] = runtime::make_stream<Event>(tokens + 4);
   const auto write = [&writer = writer](Event event) { writer.try_write(event); };
   write(Admitted{"null", 4});
@@ -108,17 +107,16 @@ std::vector<ModelCard> NullService::models() const {
 
 // ---- the bare server
 
-/// What is answered to a path.
 struct BareAnswer {
   std::string path;
   std::vector<std::pair<std::string, std::string>> headers;
-  std::string body{};                 // with Content-Length, or
-  std::vector<std::string> chunks{};  // each written by itself
+  std::string body{};                 // sent with Content-Length; or
+  std::vector<std::string> chunks{};  // sent one per write
 };
 
-/// The least that a Beast server does: reads a request, writes bytes that were prepared. The yardstick for
-/// ours, so it writes as ours does: a whole answer in one write, the head of a stream with its first chunk,
-/// the end of it with its last. It serves on a thread of its own.
+/// The minimal Beast server, as the baseline: reads a request and writes prepared bytes. Groups its writes
+/// like ours: a whole answer in one, the head of a stream with its first chunk, the end with its last. Runs
+/// on its own thread.
 class BareServer {
  public:
   explicit BareServer(std::vector<BareAnswer> answers);
@@ -133,7 +131,7 @@ class BareServer {
 
 struct Prepared {
   BareAnswer answer;
-  std::vector<http::field> fields{};  // of the answer's headers, so that none is looked up by its name
+  std::vector<http::field> fields{};  // header fields, resolved once instead of looked up by name
   std::string head{};                 // as text, for a stream
 };
 using Answers = std::vector<Prepared>;
@@ -255,7 +253,7 @@ struct Job {
   std::string request;
 };
 
-/// The headers of a response but those that say how long its body is.
+/// Returns a response's headers except those for the body's length.
 std::vector<std::pair<std::string, std::string>> headers_of(std::string_view head) {
   std::vector<std::pair<std::string, std::string>> headers;
   head.remove_prefix(head.find("\r\n") + 2);
@@ -279,7 +277,7 @@ BareAnswer whole_answer(std::uint16_t port, const Job& job) {
   return {.path = job.path, .headers = headers_of(answer.head), .body = answer.body};
 }
 
-/// The chunks of a stream as they came.
+/// Returns the chunks of a stream as received.
 std::vector<std::string> chunks_in(std::string_view rest) {
   std::vector<std::string> chunks;
   while (true) {
@@ -301,7 +299,7 @@ BareAnswer stream_answer(std::uint16_t port, const Job& job) {
       .path = job.path, .headers = headers_of(text.substr(0, body)), .chunks = chunks_in(text.substr(body))};
 }
 
-/// Requests answered in a second by C connections, each with one request under way.
+/// Returns answered requests per second with C connections, each with one request in flight.
 double rate(std::uint16_t port, const Job& job, std::size_t response_bytes, const Options& options) {
   std::vector<std::unique_ptr<HttpClient>> clients;
   std::vector<pollfd> waiting;
@@ -331,7 +329,7 @@ double rate(std::uint16_t port, const Job& job, std::size_t response_bytes, cons
   return static_cast<double>(answered) / std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// All bytes of one response, head included; every response to the job has as many.
+/// Returns the size of a response with its head, equal for every response to the job.
 std::size_t bytes_of(std::uint16_t port, const Job& job, bool stream) {
   HttpClient client(port);
   client.send(job.request);
@@ -372,7 +370,7 @@ int run(const Options& options) {
   NullService service(options.events);
   protocol::HttpOptions http;
   http.port = 0;
-  http.sse_batch_bytes = 0;  // one event a chunk, as when tokens come one by one
+  http.sse_batch_bytes = 0;  // one event per chunk, as when tokens arrive one by one
   protocol::HttpServer server(system, loop, service, http, protocol::all_apis());
 
   const std::string prompt = R"("prompt":[1,2,3,4],"max_tokens":)";

@@ -1,10 +1,11 @@
-// What the prefix cache costs: lookup, insert and evict with 10,000 entries over prompts of 100,000 tokens.
+// Cost of the prefix cache: lookup, insert and evict with 10,000 entries over prompts of 100,000 tokens.
 //
 //   bench_prefix_cache [--entries N] [--tokens N] [--seconds S]
 //
-// 10,000 prompts of 100,000 tokens that share nothing would be 4 GB. So the entries are ten for each of 1,000
+// 10,000 separate prompts of 100,000 tokens would take 4 GB. So there are ten entries for each of 1,000
 // conversations, spaced over a prompt whose first 92,000 tokens are shared by groups of conversations (50
-// groups), as a long document or an agent's instructions are, and whose last 8,000 are a conversation's own.
+// groups), as a long document or an agent's instructions are, and whose last 8,000 are the conversation's
+// own.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -33,7 +34,7 @@ struct Shape {
   std::size_t shared() const { return tokens / 100 * 92; }
 };
 
-// A token of a text that is known by a number: a hash, so that texts share nothing by chance.
+// Returns a token of text number `text`. Hashed, so that texts share nothing by chance.
 TokenId token_of(std::uint64_t text, std::size_t place) {
   std::uint64_t x = text * 0x9E3779B97F4A7C15ull + place * 0xD1B54A32D192ED03ull;
   x ^= x >> 29;
@@ -129,8 +130,8 @@ class Bench {
 
   CacheTime now() { return CacheTime(++now_); }
 
-  // Prompts are made before the clock runs, and are in the machine's caches no more than a request's would
-  // be: each is looked up once in turn.
+  // Prompts are created before timing starts. Each is looked up once per round, so it is no more cached by
+  // the CPU than a request's prompt would be.
   template <class Change>
   void look(const char* what, double seconds, double target, Change change) {
     constexpr std::size_t kPrompts = 64;

@@ -1,11 +1,12 @@
-// How fast the CPU multiplies by weights: every table of kernels that runs here, every format, by rows of x.
+// Speed of the CPU's weight GEMMs: each kernel table that runs here, each format, by rows of x.
 //
-//   bench_products [--table NAME] [--format NAME] [--rows 1,8,256] [--outputs N] [--columns K] [--threads T] [--exact]
-//                  [--seconds S] [--megabytes M]
+//   bench_products [--table NAME] [--format NAME] [--rows 1,8,256] [--outputs N] [--columns K] [--threads T]
+//                  [--exact] [--seconds S] [--megabytes M]
 //
-// Prints GFLOP/s (2 m n k) and GB/s (the weight's bytes as stored, read once a product). The weights are many copies,
-// together larger than caches, so with few rows it is the memory that is measured. Weights have random bits, but what
-// may be a float in them is between 2^-7 and 2; the figure is the best of the rounds that fit the seconds.
+// Prints GFLOP/s (2 m n k) and GB/s (bytes of the stored weight, read once per GEMM). Cycles through many
+// copies of the weights, together larger than the caches, so small m measures memory. Weights have random
+// bits, but possible floats in them are between 2^-7 and 2. Prints the best of the rounds that fit in the
+// time.
 
 #include <algorithm>
 #include <chrono>
@@ -89,7 +90,7 @@ Settings parse(int argc, char** argv) {
   return settings;
 }
 
-/// Copies of one weight with random bytes whose 16-bit words, read as halves or as bf16, are small numbers.
+/// Copies of one weight with random bytes whose 16-bit words, as f16 or bf16, are small values.
 class Weights {
  public:
   Weights(const Settings& settings, const WeightFormat& format) {
@@ -114,7 +115,6 @@ class Weights {
     }
   }
 
-  /// Another at every call.
   HostWeight& next() { return weights_[turn_++ % weights_.size()]; }
   std::size_t count() const { return weights_.size(); }
 
@@ -125,12 +125,12 @@ class Weights {
   std::size_t turn_ = 0;
 };
 
-/// Seconds of one product with m rows.
+/// Returns the seconds of one GEMM with m rows.
 double measure(const Settings& settings, const Kernels& kernels, Weights& weights, std::size_t m,
                Threads& threads) {
   const Compute compute = settings.exact ? Compute::kF32 : Compute::kAuto;
   std::mt19937 random(2);
-  struct alignas(64) Line {  // as a model's buffers begin at one
+  struct alignas(64) Line {  // aligned like a model's buffers
     float numbers[16];
   };
   const auto lines = [](std::size_t bytes) { return (bytes + sizeof(Line) - 1) / sizeof(Line); };
@@ -142,7 +142,7 @@ double measure(const Settings& settings, const Kernels& kernels, Weights& weight
   const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                                    std::chrono::duration<double>(settings.seconds));
   for (std::size_t round = 0; round < 3 || Clock::now() < end; ++round) {
-    // As many products as take about a millisecond, at least.
+    // At least about a millisecond of work.
     const std::size_t times = std::max<std::size_t>(1, 16 / m);
     Clock::duration spent{};
     for (std::size_t i = 0; i < times; ++i) {

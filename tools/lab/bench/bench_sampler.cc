@@ -1,9 +1,9 @@
-// How long the sampler takes for one token, by what a request asks for.
+// Time of the sampler per token, by the request's options.
 //
-//   bench_sampler [vocabulary]        microseconds of processor time per token, the best of several rounds
+//   bench_sampler [vocabulary]        microseconds of CPU time per token, best of several rounds
 //
-// The logits are drawn from a normal distribution with a few dozen tokens well above the rest, as a language
-// model's are; the `flat` row has all tokens alike, the worst case of a draw without filters.
+// The logits are normally distributed, with a few dozen tokens well above the rest, as in a language model;
+// in the `flat` row all tokens are alike, the worst case for sampling without filters.
 
 #include <algorithm>
 #include <cstdio>

@@ -1,9 +1,9 @@
-// How fast a tokenizer encodes, in megabytes a second: ordinary text, and text made to be slow.
+// Speed of a tokenizer in MB/s, on ordinary text and on text constructed to be slow.
 //
 //   bench_tokenizer --model PATH [--text FILE] [--seconds S]
 //
-// For the hostile texts it prints the time of 1 MB and of 4 MB; a ratio near 4 means that time grows with the
-// length alone.
+// For the hostile texts prints the time of 1 MB and of 4 MB; a ratio near 4 means that time is linear in the
+// length.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -32,7 +32,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// The best of as many runs as fit the time, at least four.
+// Returns the best time of the runs that fit in `seconds`, at least four.
 template <typename Function>
 double best_time(double seconds, Function function) {
   double best = 1e9;

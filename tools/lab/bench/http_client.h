@@ -1,7 +1,6 @@
 #pragma once
-// A small HTTP client over a plain socket, for tests that must see, and send, every byte.
-//
-// Reads give up after ten seconds. Threading: one thread.
+// A minimal HTTP client on a socket, for tests that check and send exact bytes. Reads time out after ten
+// seconds.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -17,7 +16,7 @@ namespace reprise::protocol {
 
 struct ClientResponse {
   int status = 0;
-  std::string head{};  // with the empty line
+  std::string head{};  // with the empty line after it
   std::string body{};  // chunks joined
   bool whole = false;
 
@@ -60,14 +59,14 @@ class HttpClient {
   }
   void shut_down_sending() { ::shutdown(socket_, SHUT_WR); }
 
-  /// Reads until `text` has come; false if the connection ends first.
+  /// Reads until `text` has arrived; returns false if the connection ends first.
   bool read_until(std::string_view text) {
     while (buffer_.find(text) == std::string::npos) {
       if (!read_more()) return false;
     }
     return true;
   }
-  /// All that comes until the server closes.
+  /// Reads until the server closes the connection.
   std::string read_all() {
     while (read_more()) {
     }

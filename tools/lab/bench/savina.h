@@ -1,8 +1,7 @@
-// The actor micro-benchmarks: what each one does, its parameters, and the command line and output that all
-// programs running them share. The definitions follow the Savina suite; a benchmark's comment says where it
-// departs from it.
+// Definitions of the actor micro-benchmarks, and the command line and output shared by all programs that run
+// them. They follow the Savina suite; comments state the differences.
 //
-// A program that runs them defines a class `Runtime` and hands it to bench_main():
+// A program defines a class `Runtime` and passes it to bench_main():
 //
 //   class Runtime {
 //    public:
@@ -12,26 +11,25 @@
 //     ...
 //   };
 //
-// Rules for every run():
-//  - All actors live on the runtime's pool of `threads` threads. The calling thread only starts the first
+// Rules for run():
+//  - All actors run on the runtime's pool of `threads` threads. The calling thread only starts the first
 //    actor ("main" below), then sleeps in Outcome::wait(). It drives `fjcreate` and `idle` itself.
-//  - `main` calls Outcome::start() in its first turn, before it creates the other actors. The actor that
-//    sees the end calls Outcome::stop() with the check. Only the time in between counts: neither the start
-//    of the pool, nor waking it from the calling thread, nor taking down the actors afterwards (except in
-//    `fjcreate`).
-//  - A message is one hand-over through a mailbox. Messages without fields may carry a tag where the runtime
-//    has no empty messages. References to actors in messages may travel as the runtime's implicit sender.
-//  - A sender does not wait for room in a mailbox, unless the runtime knows no other mailboxes.
-//  - run() returns after the actors of this repetition are gone.
+//  - `main` calls Outcome::start() in its first turn, before it creates other actors. The actor that
+//    detects the end calls Outcome::stop() with the check value. Only the time between counts: not the
+//    start of the pool, its wake-up, or the teardown of actors (except in `fjcreate`).
+//  - A message is one transfer through a mailbox. Messages without fields may carry a tag if the runtime
+//    has no empty messages. Actor references may travel as the runtime's implicit sender.
+//  - Senders do not wait for mailbox capacity, unless the runtime has only such mailboxes.
+//  - run() returns after the actors of this repetition have ended.
 //
-// Where the sides cannot be identical:
-//  - Placement is the runtime's own: which thread runs an actor, stealing, pinning, length of a turn.
-//  - CAF is the distribution's shared library, compiled by its packager; only its templates are compiled
-//    here, with this project's flags, as C++17.
-//  - Both allocate with the process's malloc, unless a runtime brings pools of its own.
-//  - CAF handles count references atomically; copying one is part of its cost.
+// Differences between the runtimes:
+//  - Placement is up to the runtime: threads, stealing, pinning, length of a turn.
+//  - CAF is the distribution's shared library; only its templates are compiled here, with this project's
+//    flags, as C++17.
+//  - Both use the process's malloc, unless a runtime has its own pools.
+//  - CAF handles count references atomically; copying them is part of its cost.
 //
-// This file must compile as C++17 and as C++20.
+// Must compile as C++17 and C++20.
 #pragma once
 
 #include <malloc.h>
@@ -57,7 +55,7 @@ namespace reprise::bench {
 
 // ---- Shared work ----
 
-/// Deterministic random numbers, one generator for each actor that needs them.
+/// Deterministic random numbers; one generator per actor.
 class XorShift {
  public:
   explicit XorShift(std::uint64_t index) : state_((index + 1) * 0x9E3779B97F4A7C15u) {}
@@ -73,13 +71,12 @@ class XorShift {
   std::uint64_t state_;
 };
 
-/// The angle in the n-th message of the fork-join benchmarks.
+/// Returns the angle in the n-th message of the fork-join benchmarks.
 inline double theta_of(std::uint64_t n) {
   return 37.2 + static_cast<double>(n & 1023u);
 }
 
-/// The tiny computation of the fork-join benchmarks: one sine, rounded to 0 ... 2000 so that sums are
-/// exact.
+/// The work of the fork-join benchmarks: a sine, rounded to 0 ... 2000 so that sums are exact.
 inline std::uint64_t tiny_work(double theta) {
   return static_cast<std::uint64_t>(1000.0 + 1000.0 * std::sin(theta));
 }
@@ -90,13 +87,12 @@ inline std::uint64_t scaled(double count, double scale) {
 
 // ---- The benchmarks ----
 //
-// Each has its name, its parameters at a given scale (which multiplies counts of messages, for `fjcreate` and
-// `idle` counts of actors, never the number of the other actors), the number of messages it sends and the
-// check that a right run ends with.
+// Each has a name, parameters at a given scale (which multiplies message counts, in `fjcreate` and `idle`
+// actor counts), its number of messages, and the expected check value.
 
-/// Two actors. `main` (ping) creates pong and sends it Ping{1}. Pong answers Ping{n} with Pong{n}. Ping
-/// adds n to a sum and sends Ping{n+1}, until n = round_trips. Check: the sum. Savina's ping sends itself
-/// one more message for each round trip; that is left out.
+/// Two actors. `main` (ping) creates pong and sends it Ping{1}. Pong answers Ping{n} with Pong{n}. Ping adds
+/// n to a sum and sends Ping{n+1}, until n = round_trips. Check: the sum. Difference: Savina's ping also
+/// sends itself a message per round trip.
 struct PingPong {
   static constexpr const char* kName = "pingpong";
   std::uint64_t round_trips;
@@ -106,8 +102,8 @@ struct PingPong {
   std::uint64_t expected_check() const { return round_trips * (round_trips + 1) / 2; }
 };
 
-/// Two actors. `main` (producer) creates the counter, sends it `increments` messages Increment{} in one
-/// turn, then Retrieve{}. The counter adds up and answers with Total{n}. Check: n.
+/// Two actors. `main` (producer) creates the counter and sends it `increments` Increment{} in one turn, then
+/// Retrieve{}. The counter answers with Total{n}. Check: n.
 struct Counting {
   static constexpr const char* kName = "counting";
   std::uint64_t increments;
@@ -117,10 +113,9 @@ struct Counting {
   std::uint64_t expected_check() const { return increments; }
 };
 
-/// kActors actors 0 ... kActors-1 in a ring, created by `main`, which sends Token{hops} to actor 0. An
-/// actor that gets Token{n} with n > 0 sends Token{n-1} to its successor; the one that gets Token{0} ends
-/// the run. Check: hops * 1000 + index of that last actor. (The exit message that then goes around the ring
-/// is not timed.)
+/// A ring of actors 0 ... kActors-1, created by `main`, which sends Token{hops} to actor 0. An actor that
+/// gets Token{n}, n > 0, sends Token{n-1} to its successor; Token{0} ends the run. Check: hops * 1000 + index
+/// of the last actor. (The exit message around the ring is not timed.)
 struct ThreadRing {
   static constexpr const char* kName = "threadring";
   static constexpr std::uint32_t kActors = 100;
@@ -133,18 +128,18 @@ struct ThreadRing {
 
 enum class Colour : std::uint32_t { kBlue, kRed, kYellow };
 
-/// The colour that a creature of colour `own` has after meeting one of colour `other`.
+/// Returns the color of a creature of color `own` after it meets one of color `other`.
 inline Colour complement(Colour own, Colour other) {
   if (own == other) return own;
   return static_cast<Colour>(3 - static_cast<std::uint32_t>(own) - static_cast<std::uint32_t>(other));
 }
 
-/// `main` is the mall and creates kCreatures chameneos, the i-th with colour i % 3; each begins by sending
-/// Meet{colour, self} to the mall. The mall keeps the first of two; at the second it forwards that Meet to
-/// the first and counts one meeting. The first takes the complement of the two colours, counts, sends
-/// Change{new colour} to the second and Meet to the mall. The second takes the colour from Change, counts
-/// and sends Meet to the mall. When `meetings` have been held the mall answers each Meet with Fade{}, and
-/// the creature replies Met{its count} and ends. Check: the sum of the counts, when the last has come.
+/// `main` is the mall and creates kCreatures chameneos, the i-th with color i % 3; each sends Meet{color,
+/// self} to the mall. The mall keeps the first of two; it forwards the second Meet to the first and counts a
+/// meeting. The first takes the complement of the two colors, counts, sends Change{new color} to the second
+/// and Meet to the mall. The second takes the color from Change, counts, and sends Meet to the mall. After
+/// `meetings` the mall answers each Meet with Fade{}; the creature replies Met{its count} and ends. Check:
+/// the sum of the counts.
 struct Chameneos {
   static constexpr const char* kName = "chameneos";
   static constexpr std::uint32_t kCreatures = 100;
@@ -155,20 +150,19 @@ struct Chameneos {
   std::uint64_t expected_check() const { return 2 * meetings; }
 };
 
-/// kActors actors and `main` as the sink, which creates them, sends Peers{list of all} to each, and then
-/// Start{} to each. A started actor sends Ping{own index} to a random other actor (see target()) and waits
-/// for its Pong{index of the answerer}; after `pings` pongs it sends Done{sum of (index + 1) over its
-/// pongs} to the sink. It answers pings of others at any time. Check: the sum of all Done. (Savina lets an
-/// actor ping itself.)
+/// kActors actors, and `main` as the sink, which creates them and sends each Peers{list of all}, then
+/// Start{}. A started actor sends Ping{own index} to a random other actor (see target()) and waits for
+/// Pong{index of the answerer}; after `pings` pongs it sends Done{sum of (index + 1) over its pongs} to the
+/// sink. It answers pings at any time. Check: the sum of all Done. (Savina lets an actor ping itself.)
 struct Big {
   static constexpr const char* kName = "big";
   static constexpr std::uint32_t kActors = 120;
-  std::uint64_t pings;  // of each actor
+  std::uint64_t pings;  // per actor
 
   explicit Big(double scale) : pings(scaled(10'000, scale)) {}
   std::uint64_t messages() const { return kActors * (2 * pings + 3); }
 
-  /// The actor that `self` pings next; `random` is XorShift(self).
+  /// Returns the actor that `self` pings next; `random` is XorShift(self).
   static std::uint32_t target(XorShift& random, std::uint32_t self) {
     auto other = static_cast<std::uint32_t>(random.next() % (kActors - 1));
     return other < self ? other : other + 1;
@@ -184,9 +178,9 @@ struct Big {
   }
 };
 
-/// `main` creates kWorkers workers and sends, in one turn, Work{theta_of(m)} to each worker for m = 0 ...
-/// per_worker-1, worker after worker within one m. A worker adds tiny_work(theta) to its sum and after
-/// per_worker messages sends Done{sum} to `main`. Check: the sum of all Done.
+/// `main` creates kWorkers workers and, in one turn, sends Work{theta_of(m)} to each worker for m = 0 ...
+/// per_worker-1, looping over workers within m. A worker adds tiny_work(theta) to its sum and sends Done{sum}
+/// after per_worker messages. Check: the sum of all Done.
 struct ForkJoinThroughput {
   static constexpr const char* kName = "fjthroughput";
   static constexpr std::uint32_t kWorkers = 60;
@@ -201,12 +195,12 @@ struct ForkJoinThroughput {
   }
 };
 
-/// The calling thread, outside the pool, creates `actors` actors one after another and sends the i-th
+/// The calling thread, outside the pool, creates `actors` actors one by one and sends the i-th
 /// Work{theta_of(i)} right after creating it; there is no `main`, and it calls Outcome::start() itself. An
-/// actor computes tiny_work(theta) and terminates. Its destructor hands the result to Join::leave(); the
-/// last one ends the run. Check: the sum of the results. (In CAF 0.17 a thread that steals walks the
-/// victim's whole queue: created by an actor of the pool, the actors wait in one queue and a run takes about
-/// 20 times as long. From outside they are dealt out to all threads.)
+/// actor computes tiny_work(theta) and ends. Its destructor passes the result to Join::leave(); the last one
+/// ends the run. Check: the sum of the results. (In CAF 0.17 a stealing thread walks the victim's whole
+/// queue: if a pool actor created them, they would wait in one queue and a run would take about 20 times as
+/// long. Created from outside, they are spread over all threads.)
 struct ForkJoinCreate {
   static constexpr const char* kName = "fjcreate";
   std::uint64_t actors;
@@ -220,20 +214,19 @@ struct ForkJoinCreate {
   }
 };
 
-/// `main` creates the dictionary actor, which holds a std::unordered_map with key -> value_of(key) for all
-/// kKeys keys (made by filled() before the run and moved in), and kWorkers workers. A worker sends one
-/// request, either Write{key, value_of(key)} or Read{key}, and its next one after the answer Value{value};
-/// the dictionary stores the value or looks it up, and answers with it. After `requests` answers a worker
-/// sends Done{sum of the answers} to `main`. Check: the sum of all Done. Departs from Savina in the size of
-/// the dictionary (there 524,287 keys: then the benchmark measures cache misses), the share of writes
-/// (there 10 %) and in what is written (here the value of a key never changes, which makes the answers
-/// independent of the order).
+/// `main` creates the dictionary actor, which holds a std::unordered_map with key -> value_of(key) for kKeys
+/// keys (made by filled() before the run), and kWorkers workers. A worker sends Write{key, value_of(key)} or
+/// Read{key}, and the next request after the answer Value{value}; the dictionary stores or looks up the value
+/// and answers with it. After `requests` answers a worker sends Done{sum of the answers} to `main`. Check:
+/// the sum of all Done. Differences from Savina: the size (there 524,287 keys, which measures cache misses),
+/// the share of writes (there 10 %), and that a key's value never changes, so answers do not depend on the
+/// order.
 struct ConcurrentDictionary {
   static constexpr const char* kName = "concdict";
   static constexpr std::uint32_t kWorkers = 20;
   static constexpr std::uint64_t kKeys = 65'536;
   static constexpr std::uint64_t kWritePercent = 20;
-  std::uint64_t requests;  // of each worker
+  std::uint64_t requests;  // per worker
 
   using Map = std::unordered_map<std::uint64_t, std::uint64_t>;
 
@@ -253,7 +246,7 @@ struct ConcurrentDictionary {
     return map;
   }
 
-  /// The next request of worker i; `random` is XorShift(i).
+  /// Returns the next request of worker i; `random` is XorShift(i).
   static Request next(XorShift& random) {
     std::uint64_t r = random.next();
     return {(r >> 32) % 100 < kWritePercent, r % kKeys};
@@ -269,10 +262,9 @@ struct ConcurrentDictionary {
   }
 };
 
-/// Two actors. `main` asks the other with Question{n}, n = 1 ... asks, and awaits the answer n + 1 by the
-/// runtime's request/response facility (no deadline) before it asks again. The time of each ask is taken in
-/// `main`, from before sending to having the answer in hand. Check: the sum of the answers. Metrics:
-/// p50_ns, p99_ns.
+/// Two actors. `main` asks Question{n}, n = 1 ... asks, and awaits the answer n + 1 by the runtime's
+/// request/response facility (no deadline) before the next. Each ask is timed in `main`, from before sending
+/// to receiving the answer. Check: the sum of the answers. Metrics: p50_ns, p99_ns.
 struct Ask {
   static constexpr const char* kName = "ask";
   std::uint64_t asks;
@@ -282,13 +274,12 @@ struct Ask {
   std::uint64_t expected_check() const { return asks * (asks + 1) / 2 + asks; }
 };
 
-/// Memory of idle actors. The calling thread makes room for the handles, takes resident_bytes(), creates
-/// `actors` actors in batches of kBatch and waits for each batch to have had its first turn; takes
-/// resident_bytes(); sends Poke{1} to each, again batch after batch, and waits for each to be handled;
-/// takes resident_bytes(). An actor has one std::uint64_t of state, to which it adds the number in Poke.
-/// Check: the number of pokes handled. Metrics: bytes_idle and bytes_after_message, each the increase over
-/// the first reading divided by `actors`. The actors must still be able to receive at the last reading.
-/// Runs in a fresh process for each repetition, without warm-up.
+/// Memory of idle actors. The calling thread allocates space for the handles, reads resident_bytes(), creates
+/// `actors` actors in batches of kBatch, waiting for the first turn of each batch; reads resident_bytes();
+/// sends Poke{1} to each, in batches, waiting for each to be handled; reads resident_bytes(). An actor's
+/// state is one std::uint64_t, to which it adds the number in Poke. Check: the number of pokes handled.
+/// Metrics: bytes_idle and bytes_after_message, the increase over the first reading per actor. Actors must be
+/// able to receive at the last reading. Each repetition runs in a fresh process, without warm-up.
 struct Idle {
   static constexpr const char* kName = "idle";
   static constexpr std::uint64_t kBatch = 1000;
@@ -299,7 +290,7 @@ struct Idle {
   std::uint64_t expected_check() const { return actors; }
 };
 
-// ---- Taking results ----
+// -- results
 
 struct Result {
   double seconds = 0;
@@ -307,7 +298,7 @@ struct Result {
   std::vector<std::pair<const char*, double>> metrics = {};
 };
 
-/// Takes the time of one run, and lets the calling thread wait for its end.
+/// Times one run, and lets the calling thread wait for its end.
 class Outcome {
  public:
   void start() { start_ = std::chrono::steady_clock::now(); }
@@ -335,12 +326,12 @@ class Outcome {
   bool stopped_ = false;
 };
 
-/// Counts actors that end and adds up their results, in one atomic word.
+/// Counts actors that end and sums their results, in one atomic word.
 class Join {
  public:
   explicit Join(std::uint64_t actors) : actors_(actors) {}
 
-  /// True for the last of the actors; then sum() is complete.
+  /// Returns true for the last actor; sum() is then complete.
   bool leave(std::uint64_t result) {
     std::uint64_t before = state_.fetch_add(kOne + result, std::memory_order_acq_rel);
     return before / kOne + 1 == actors_;
@@ -349,12 +340,12 @@ class Join {
   std::uint64_t sum() const { return state_.load(std::memory_order_acquire) % kOne; }
 
  private:
-  static constexpr std::uint64_t kOne = std::uint64_t{1} << 36;  // 2^28 actors, results up to 2^36 in sum
+  static constexpr std::uint64_t kOne = std::uint64_t{1} << 36;  // 2^28 actors, sum of results < 2^36
   std::uint64_t actors_;
   std::atomic<std::uint64_t> state_{0};
 };
 
-/// Lets the calling thread of `idle` wait until the actors have done something `n` times in all.
+/// Lets the calling thread of `idle` wait until `n` events have happened.
 class Tally {
  public:
   void add() { count_.fetch_add(1, std::memory_order_release); }
@@ -367,7 +358,7 @@ class Tally {
   std::atomic<std::uint64_t> count_{0};
 };
 
-/// Resident memory of the process, after malloc has given back what it can.
+/// Returns the resident memory of the process after malloc_trim().
 inline double resident_bytes() {
   malloc_trim(0);
   long size = 0, resident = 0;
@@ -377,14 +368,13 @@ inline double resident_bytes() {
   return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-/// The value below which the given share of `sorted` lies.
 inline double quantile(const std::vector<std::uint32_t>& sorted, double share) {
   if (sorted.empty()) return 0;
   auto index = static_cast<std::size_t>(share * static_cast<double>(sorted.size()));
   return sorted[std::min(index, sorted.size() - 1)];
 }
 
-/// Adds the metrics of `ask`, from the nanoseconds of each ask.
+/// Adds the metrics of `ask` from the nanoseconds of each ask.
 inline void add_latencies(Result& result, std::vector<std::uint32_t> nanoseconds) {
   std::sort(nanoseconds.begin(), nanoseconds.end());
   result.metrics.emplace_back("p50_ns", quantile(nanoseconds, 0.50));
@@ -423,7 +413,7 @@ inline Options parse_options(int argc, char** argv) {
   return options;
 }
 
-/// Prints one repetition as a JSON object on one line. False if the check is not the expected one.
+/// Prints one repetition as a line of JSON. Returns false if the check failed.
 template <class Bench>
 bool report(const char* runtime, const Options& options, const Bench& bench, const Result& result) {
   std::printf(
@@ -441,7 +431,7 @@ bool report(const char* runtime, const Options& options, const Bench& bench, con
   return false;
 }
 
-/// All repetitions of a timed benchmark: one pool for all of them, the first repetition not printed.
+/// Runs all repetitions of a timed benchmark on one pool; the first is a warm-up and not printed.
 template <class Runtime, class Bench>
 bool run_timed(const Options& options, const Bench& bench) {
   Runtime runtime(options.threads);
@@ -453,7 +443,7 @@ bool run_timed(const Options& options, const Bench& bench) {
   return right;
 }
 
-/// All repetitions of `idle`, each in a process of its own.
+/// Runs all repetitions of `idle`, each in its own process.
 template <class Runtime>
 bool run_idle(const Options& options, const Idle& bench) {
   bool right = true;
@@ -473,7 +463,7 @@ bool run_idle(const Options& options, const Idle& bench) {
   return right;
 }
 
-/// Runs `bench` if it is the one asked for. 0: right, 1: wrong check, -1: another one was asked for.
+/// Runs `bench` if it was requested. Returns 0: check passed, 1: check failed, -1: not requested.
 template <class Runtime, class Bench>
 int run_if_named(const Options& options) {
   if (options.bench != Bench::kName) return -1;

@@ -1,7 +1,7 @@
-// The benchmarks of savina.h on CAF 0.17. All actors are event-based and class-based: handlers are lambdas
-// that hold nothing but `this`, so a message costs the one allocation of its mailbox element. Messages
-// consist of CAF's built-in integer types, which it matches by number; each kind of message of an actor has
-// its own type, the frequent one first. They need no registration.
+// The benchmarks of savina.h on CAF 0.17. All actors are event-based and class-based; handlers capture only
+// `this`, so a message costs only the allocation of its mailbox element. Messages consist of CAF's built-in
+// integer types, which it matches by number and which need no registration; each kind of message has its own
+// type, the most frequent first.
 
 #include <caf/all.hpp>
 #include <chrono>
@@ -157,7 +157,7 @@ class RingMain : public event_based_actor {
       first = spawn<RingMember>(i, first, hops_, outcome_);
     send(last, first);
     send(first, hops_);
-    return {};  // no behaviour: the actor ends
+    return {};  // no behavior: the actor ends
   }
 
  private:
@@ -618,7 +618,7 @@ class CafRuntime {
     poked.wait_for(bench.actors);
     double after = resident_bytes();
     outcome.stop(poked.count());
-    actors.clear();  // an actor that nobody refers to ends
+    actors.clear();  // an unreferenced actor ends
     system_.await_all_actors_done();
 
     Result result = outcome.wait();
@@ -648,7 +648,7 @@ class CafRuntime {
     Join join(bench.actors);
     outcome.start();
     for (std::uint64_t i = 0; i < bench.actors; ++i) {
-      // Scheduled at its first message, and not counted among the running actors: the join counts it.
+      // Scheduled at its first message and hidden from the count of running actors; Join counts it.
       caf::anon_send(system_.spawn<ShortLived, caf::lazy_init + caf::hidden>(join, outcome), theta_of(i));
     }
     return outcome.wait();
@@ -660,7 +660,7 @@ class CafRuntime {
   }
 
  private:
-  // The scheduling policy is CAF's default, work stealing without a limit on messages per turn.
+  // Uses CAF's default scheduling: work stealing, no limit on messages per turn.
   struct Config : caf::actor_system_config {
     explicit Config(int threads) { set("scheduler.max-threads", static_cast<std::size_t>(threads)); }
   };

@@ -1,9 +1,8 @@
 // The benchmarks of savina.h on the Reprise runtime.
 //
-// Placement, which savina.h leaves to each runtime: actors that mostly wait for each other are kept near one
-// another, where a message needs no atomic operation; actors with work of their own are spread over the pool.
-// That is what runtime/actor.h tells users to do. `SAVINA_SPREAD=1` spreads all of them, to show the price of
-// crossing threads.
+// Placement, which savina.h leaves to the runtime: actors that mostly wait for each other are placed near one
+// another, where messages need no atomics; actors with work of their own are spread over the pool, as
+// runtime/actor.h advises. `SAVINA_SPREAD=1` spreads all of them, to show the cost of crossing threads.
 
 #include <thread>
 
@@ -24,7 +23,7 @@ using rt::Task;
 
 constexpr MailboxSpec kUnbounded{.capacity = MailboxSpec::kUnbounded};
 
-/// Where actors go that talk more than they work.
+/// Placement for actors that communicate more than they compute.
 rt::SpawnOptions talkers() {
   static const bool spread = std::getenv("SAVINA_SPREAD") != nullptr;
   return {.placement = spread ? Placement::pool() : Placement::near()};
@@ -367,7 +366,7 @@ class BigActor : public Actor {
   std::uint64_t sum_ = 0;
 };
 
-/// Adds up what `expected` others send when they are done.
+/// Sums the results of `expected` actors.
 class SumMain : public Actor {
  public:
   using Accepts = Messages<Done>;

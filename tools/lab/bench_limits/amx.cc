@@ -1,5 +1,5 @@
-// AMX: TDPBF16PS and TDPBSSD. Compiled with -mamx-tile -mamx-bf16 -mamx-int8. The process must have the system's
-// permission, which gpu::is_available() asks for.
+// AMX: TDPBF16PS and TDPBSSD. Compiled with -mamx-tile -mamx-bf16 -mamx-int8. The process needs the system's
+// permission, which gpu::is_available() requests.
 
 #include <immintrin.h>
 
@@ -11,9 +11,9 @@ namespace reprise::tools {
 namespace {
 
 constexpr double kAmxChains = 6;
-constexpr double kTileProducts = 16 * 16 * 16;  // of a tile, each of two bf16 or four int8
+constexpr double kTileProducts = 16 * 16 * 16;  // per tile instruction, each of two bf16 or four int8 pairs
 
-/// What LDTILECFG reads: all eight tiles have sixteen rows of 64 bytes.
+/// Operand of LDTILECFG: eight tiles of sixteen rows of 64 bytes.
 struct alignas(64) AllTiles {
   std::uint8_t palette = 1;
   std::uint8_t start_row = 0;
@@ -22,9 +22,9 @@ struct alignas(64) AllTiles {
   std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-constexpr AllTiles kAllTiles;  // no local one: GCC's intrinsic says that it reads eight bytes of it, not all
+constexpr AllTiles kAllTiles;  // not local: GCC's intrinsic declares only eight bytes of it as read
 
-/// `turn`, again and again: tiles 0 to 5 are sums, 6 and 7 what is multiplied, each row of theirs `row`.
+/// Repeats `turn`: tiles 0 to 5 are accumulators, 6 and 7 operands whose rows are all `row`.
 template <class Turn>
 inline float run_tiles(std::size_t turns, const void* row, Turn turn) {
   _tile_loadconfig(&kAllTiles);

@@ -1,4 +1,4 @@
-// VFMADD on AVX2's registers. Compiled with -mavx2 -mfma.
+// VFMADD on AVX2 registers. Compiled with -mavx2 -mfma.
 
 #include <immintrin.h>
 

@@ -1,4 +1,4 @@
-// VFMADD on AVX-512's registers. Compiled with -mavx512f.
+// VFMADD on AVX-512 registers. Compiled with -mavx512f.
 
 #include <immintrin.h>
 

@@ -1,4 +1,4 @@
-// VPDPBUSD on AVX-512's registers. Compiled with -mavx512f -mavx512vnni.
+// VPDPBUSD on AVX-512 registers. Compiled with -mavx512f -mavx512vnni.
 
 #include <immintrin.h>
 

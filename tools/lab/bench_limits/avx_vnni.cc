@@ -1,4 +1,4 @@
-// VPDPBUSD on AVX2's registers, of processors with AVX-VNNI. Compiled with -mavx2 -mavxvnni.
+// VPDPBUSD on AVX2 registers (AVX-VNNI). Compiled with -mavx2 -mavxvnni.
 
 #include <immintrin.h>
 

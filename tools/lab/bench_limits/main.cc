@@ -1,10 +1,10 @@
-// bench_limits: what this machine can do at most, for tools/bench_cpu to measure against.
+// bench_limits: the machine's peak rates, as a reference for tools/bench_cpu.
 //
 //   bench_limits [--threads T] [--seconds S] [--megabytes M] [--json]
 //
-// The products a second that the cores make in registers, for each instruction they have; and the bytes a second that
-// they read from a buffer of four times the last cache (or of M megabytes). Figures are the best of the rounds that
-// fit S seconds each; the others are what else the machine was doing.
+// Measures operations per second in registers for each supported instruction, and the bandwidth of reading a
+// buffer of four times the last-level cache (or M megabytes). Figures are the best of the rounds that fit in
+// S seconds each, to exclude other load.
 
 #include <sys/mman.h>
 
@@ -41,7 +41,7 @@ bool has_avx512_bf16() {
 }
 #endif
 
-/// Those that this processor has; several of one name are that many ways to reach it.
+/// Returns the peaks of supported instructions; several of one name are variants with different chain counts.
 std::vector<Peak> available_peaks() {
   std::vector<Peak> found;
   const auto add = [&](const std::vector<Peak>& more) {
@@ -65,7 +65,7 @@ std::vector<Peak> available_peaks() {
   return found;
 }
 
-/// "32768K", as Linux writes it.
+/// Parses e.g. "32768K", as Linux writes cache sizes.
 std::size_t bytes_of(const std::string& size) {
   std::size_t end = 0;
   std::size_t number = 0;
@@ -78,7 +78,7 @@ std::size_t bytes_of(const std::string& size) {
   return unit == 'K' ? number << 10 : unit == 'M' ? number << 20 : number;
 }
 
-/// Memory of large pages where the system gives them: looking up pages is not what is to be measured.
+/// Memory of huge pages if available, to exclude TLB misses.
 class Buffer {
  public:
   explicit Buffer(std::size_t bytes)
@@ -114,7 +114,7 @@ std::uint64_t sum_of(const std::uint64_t* words, std::size_t count) {
   return all;
 }
 
-/// Bytes of the largest cache that a core of this machine reads through; 0 where the system does not tell.
+/// Returns the size of the last-level cache in bytes; 0: unknown.
 std::size_t last_cache_bytes() {
   std::size_t largest = 0;
   std::error_code error;
@@ -126,16 +126,16 @@ std::size_t last_cache_bytes() {
   return largest;
 }
 
-/// Bytes a second at which `threads` read a buffer of `bytes`, each a part of it that it wrote first: the best of the
-/// rounds that fit `seconds`, three at least. Throws std::bad_alloc.
+/// Returns the bytes per second at which `threads` read a buffer of `bytes`, each parts that it wrote first;
+/// best of the rounds that fit in `seconds`, at least three. Throws std::bad_alloc.
 double read_bandwidth(gpu::Threads& threads, std::size_t bytes, double seconds) {
-  constexpr std::size_t kPartWords = std::size_t{1} << 17;  // 1 MiB: whoever is free takes the next
+  constexpr std::size_t kPartWords = std::size_t{1} << 17;  // 1 MiB per dynamically assigned part
   const std::size_t parts = std::max<std::size_t>(1, bytes / (kPartWords * sizeof(std::uint64_t)));
   Buffer buffer(parts * kPartWords * sizeof(std::uint64_t));
   std::uint64_t* words = buffer.words();
   threads.for_parts(parts,
                     [&](std::size_t part) { std::fill_n(words + part * kPartWords, kPartWords, part); });
-  std::atomic<std::uint64_t> seen{0};  // relaxed: it only keeps the sums from being left out
+  std::atomic<std::uint64_t> seen{0};  // relaxed: only prevents optimization
   double best = 0;
   const Clock::time_point end =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -156,11 +156,10 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Operations a second of all threads together.
 double rate_of(const Peak& peak, gpu::Threads& threads, double seconds) {
   std::size_t turns = 1000;
   const auto round = [&] {
-    std::atomic<float> sink{0};  // relaxed: it only keeps the work from being left out
+    std::atomic<float> sink{0};  // relaxed: only prevents optimization
     const Clock::time_point start = Clock::now();
     threads.for_parts(threads.count(),
                       [&](std::size_t) { sink.store(peak.run(turns), std::memory_order_relaxed); });

@@ -1,4 +1,4 @@
-// SDOT, of processors with FEAT_DotProd. Compiled with -march=armv8.2-a+dotprod.
+// SDOT (FEAT_DotProd). Compiled with -march=armv8.2-a+dotprod.
 
 #include <arm_neon.h>
 

@@ -1,4 +1,4 @@
-// FMLA on AArch64's vectors.
+// FMLA on AArch64 vectors.
 
 #include <arm_neon.h>
 

@@ -1,4 +1,4 @@
-// SMMLA and BFMMLA, of processors with FEAT_I8MM and FEAT_BF16. Compiled with -march=armv8.2-a+i8mm+bf16.
+// SMMLA and BFMMLA (FEAT_I8MM, FEAT_BF16). Compiled with -march=armv8.2-a+i8mm+bf16.
 
 #include <arm_neon.h>
 

@@ -1,9 +1,7 @@
 #pragma once
-// The most products a second that a core makes in registers: one endless chain of the same instruction in each of many, so
-// that only the instruction's own rate counts. One source for each instruction set, compiled for it; the chains have
-// internal linkage therefore.
-//
-// Threading: plain functions, each thread on its own registers.
+// Measures the peak rate of an instruction in registers: several independent dependency chains of it, without
+// memory accesses. One source file per instruction set, compiled for it; the templates have internal linkage
+// for that reason.
 
 #include <cstddef>
 #include <string_view>
@@ -20,13 +18,13 @@
 namespace reprise::tools {
 
 struct Peak {
-  std::string_view name;            // of the instruction
-  std::string_view numbers;         // what it multiplies: "f32", "bf16", "int8"
-  double operations;                // of one turn: every product and every sum counts one
-  float (*run)(std::size_t turns);  // what it returns means nothing; it keeps the work from being left out
+  std::string_view name;            // instruction
+  std::string_view numbers;         // input type: "f32", "bf16", "int8"
+  double operations;                // per iteration; a multiply-add counts as two
+  float (*run)(std::size_t turns);  // the result only prevents optimization
 };
 
-// What the sources have; to be asked for only where the processor has the instructions.
+// Defined per instruction set; call only if the processor supports it.
 #if defined(__aarch64__)
 std::vector<Peak> neon_fma_peaks();
 std::vector<Peak> neon_dot_peaks();
@@ -41,9 +39,9 @@ std::vector<Peak> amx_bf16_peaks();
 std::vector<Peak> amx_int8_peaks();
 #endif
 
-// -- for the sources of peaks
+// -- for the sources that define peaks
 
-// What is multiplied: numbers as a model has them. Some processors are faster with zeros, which is no help.
+// Operands with realistic values: some processors are faster with zeros.
 alignas(64) inline constexpr signed char kBytes[64] = {
     53,  -17, 96,  -120, 7,    31, -64, 88,   -3,  109, -45, 12,  -99, 61,   24,   -78,
     115, -28, 5,   70,   -110, 43, -8,  91,   -57, 19,  102, -36, 66,  -125, 10,   37,
@@ -59,7 +57,7 @@ alignas(64) inline constexpr unsigned short kBf16s[32] = {
 
 namespace {
 
-/// kCount registers by name, so that none is an element of an array in memory.
+/// kCount registers as separate variables, so that none is spilled to memory.
 template <std::size_t kCount, class Register>
 struct Chains {
   Register sum;
@@ -70,7 +68,7 @@ struct Chains {
   template <class Step>
   [[gnu::always_inline]] void turn(Step step) {
     sum = step(sum);
-    asm volatile("" : REPRISE_ANY_VECTOR(sum));  // the chains are alike: they must not become one
+    asm volatile("" : REPRISE_ANY_VECTOR(sum));  // keeps the compiler from merging identical chains
     others.turn(step);
   }
   template <class Add>
@@ -90,7 +88,7 @@ struct Chains<0, Register> {
   }
 };
 
-/// step(sum) -> sum, `turns` times on each of kCount sums that begin at `start`. Returns them added up with add().
+/// Applies step(sum) `turns` times to each of kCount sums starting at `start`; returns their total by add().
 template <std::size_t kCount, class Register, class Step, class Add>
 [[gnu::always_inline]] inline Register run_chains(std::size_t turns, Register start, Step step, Add add) {
   Chains<kCount, Register> chains(start);
@@ -98,8 +96,8 @@ template <std::size_t kCount, class Register, class Step, class Add>
   return chains.added(start, add);
 }
 
-/// One peak for each number of chains: which of them keeps a processor's pipes busy is its secret. run_of<n>() is the
-/// loop over n chains, `operations` what one instruction does.
+/// Returns a peak per chain count, because the count that saturates the pipes varies by processor.
+/// run_of<n>() is the loop over n chains, `operations` the operations of one instruction.
 template <std::size_t... kCounts, class RunOf>
 std::vector<Peak> peaks_of(std::string_view name, std::string_view numbers, double operations, RunOf run_of) {
   return {Peak{name, numbers, operations * kCounts, run_of.template operator()<kCounts>()}...};

@@ -38,7 +38,6 @@ int main(int argc, char** argv) {
   for (const auto& named : reprise::tools::named_shapes()) names.emplace_back(named.name);
   app.add_option("--shape", name, "A named shape")->check(CLI::IsMember(names))->capture_default_str();
 
-  // Flags that change a field of the shape.
   struct Field {
     const char* flag;
     std::size_t RandomShape::*member;

@@ -1,10 +1,8 @@
 #pragma once
-// A file that appears whole or not at all: written beside its place, moved there by finish(), and removed again
-// where that is never called.
+// A file that appears complete or not at all: written to a temporary path, renamed by finish(), and deleted
+// without it.
 //
-// Failure: std::runtime_error with the file's name, also for a file that is there already.
-//
-// Threading: one thread.
+// Throws std::runtime_error with the file's name, also if the file exists.
 
 #include <cerrno>
 #include <cstdint>
@@ -35,11 +33,11 @@ class NewFile {
   void write(const void* data, std::size_t size) {
     if (std::fwrite(data, 1, size, file_) != size) fail();
   }
-  /// Zeros, which take no room where the file system has holes.
+  /// Appends zeros, as a hole if the file system supports holes.
   void skip(std::uint64_t size) {
     if (size == 0) return;
     if (::fseeko(file_, static_cast<off_t>(size - 1), SEEK_CUR) != 0) fail();
-    write("", 1);  // so that the file is as long
+    write("", 1);  // extends the file to its length
   }
   void finish() {
     if (std::fflush(file_) != 0) fail();

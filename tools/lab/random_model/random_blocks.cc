@@ -22,7 +22,7 @@ float scale_for(const models::TensorSpec& spec, const models::ModelConfig& confi
   if (ends("embed_tokens.weight") || ends("lm_head.weight")) return 0.02F;
   const float scale = 1.0F / std::sqrt(static_cast<float>(spec.shape.back()));
   if (ends("o_proj.weight") || ends("out_proj.weight") || ends("down_proj.weight") || ends("down_proj")) {
-    return scale / std::sqrt(2.0F * static_cast<float>(config.layers.size()));  // adds to the residual stream
+    return scale / std::sqrt(2.0F * static_cast<float>(config.layers.size()));  // added to the residual
   }
   return scale;
 }
@@ -31,7 +31,7 @@ Draw draw_for(const models::TensorSpec& spec, const models::ModelConfig& config)
   const auto ends = [&](std::string_view end) { return spec.name.ends_with(end); };
   if (ends("A_log")) return [](Random& random) { return std::log(1.0F + 15.0F * random.uniform()); };
   if (ends("dt_bias")) {
-    // What softplus turns into steps from 0.001 to 0.1, evenly in their logarithm.
+    // Inverse softplus of steps from 0.001 to 0.1, log-uniform.
     return [](Random& random) {
       const float step = std::exp(std::log(0.001F) + random.uniform() * std::log(100.0F));
       return std::log(std::expm1(step));
@@ -59,7 +59,7 @@ void put_bits(Random& random, std::byte* to, std::size_t size) {
   }
 }
 
-/// Between 0.75 and 1.25: scales differ from block to block.
+/// Returns a value between 0.75 and 1.25, so that scales vary by block.
 float jitter(Random& random) {
   return 0.75F + 0.5F * random.uniform();
 }
@@ -68,14 +68,14 @@ float random_sign(Random& random) {
   return (random.next() & 1) != 0 ? 1.0F : -1.0F;
 }
 
-// The root of the mean square of uniform integers low ... high.
+// Returns the root mean square of uniform integers low ... high.
 float rms(int low, int high) {
   double sum = 0;
   for (int i = low; i <= high; ++i) sum += double(i) * i;
   return static_cast<float>(std::sqrt(sum / (high - low + 1)));
 }
 
-/// The eight 6-bit scales and minima of Q4_K and Q5_K, in 12 bytes.
+/// Packs the eight 6-bit scales and minima of Q4_K and Q5_K into 12 bytes.
 void put_scales_and_minima(std::byte* to, const std::array<int, 8>& scale,
                            const std::array<int, 8>& minimum) {
   std::array<int, 12> bytes{};
@@ -87,9 +87,9 @@ void put_scales_and_minima(std::byte* to, const std::array<int, 8>& scale,
   for (int j = 0; j < 12; ++j) to[j] = static_cast<std::byte>(bytes[j]);
 }
 
-// Q4_K and Q5_K: d * s * q - dmin * m, q from 0 to `most`. With m = s and dmin = d * most / 2 the mean is 0.
+// Q4_K and Q5_K: d * s * q - dmin * m, q in [0, most]. With m = s and dmin = d * most / 2 the mean is 0.
 void put_scaled_with_minima(std::byte* block, float deviation, int most, Random& random) {
-  const float typical = 47.5F * rms(0, most) / 2;  // of s times the spread of q
+  const float typical = 47.5F * rms(0, most) / 2;  // mean of s times about the standard deviation of q
   const float d = deviation / typical * jitter(random);
   put_f16(block, d);
   put_f16(block + 2, d * static_cast<float>(most) / 2);
@@ -115,7 +115,7 @@ void fix_scales(DType type, float deviation, Random& random, std::byte* block) {
       put_f16(block, d);
       return put_f16(block + 2, -d * static_cast<float>(most) / 2);
     }
-    case DType::kQ2_K: {  // d * s * q - dmin * m, each byte of the scales has s and m
+    case DType::kQ2_K: {  // d * s * q - dmin * m, with s and m in each scale byte
       for (int j = 0; j < 16; ++j) {
         const int s = 8 + static_cast<int>(random.next() & 7);
         block[j] = static_cast<std::byte>(s | s << 4);
@@ -133,7 +133,7 @@ void fix_scales(DType type, float deviation, Random& random, std::byte* block) {
     case DType::kQ6_K:
       return put_f16(block + 208, scale / (rms(-128, 127) * rms(-32, 31)));
     case DType::kIQ4_NL:
-      return put_f16(block, signed_scale(74.0F));  // 74: of the sixteen values of its table
+      return put_f16(block, signed_scale(74.0F));  // typical size of the type's sixteen values
     case DType::kIQ4_XS:
       return put_f16(block, scale / (rms(-32, 31) * 74.0F));
     case DType::kMXFP4: {  // a power of two times half of 0, 1, 2, 3, 4, 6, 8, 12
@@ -168,7 +168,7 @@ std::uint16_t to_f16(float value) {
   int exponent = 0;
   const float mantissa = std::frexp(size, &exponent);  // in [0.5, 1)
   const auto rounded = static_cast<std::uint32_t>(std::lround(mantissa * 2048));
-  // 2048 carries into the exponent, as it should.
+  // 2048 carries correctly into the exponent.
   return static_cast<std::uint16_t>(sign | ((static_cast<std::uint32_t>(exponent + 13) << 10) + rounded));
 }
 
@@ -211,12 +211,12 @@ void random_blocks(DType type, float deviation, Random& random, std::span<std::b
 
 std::uint8_t to_e4m3(float value) {
   constexpr float kMost = 448;
-  constexpr int kLeast = -6;  // exponent below which steps do not get smaller
+  constexpr int kLeast = -6;  // exponent below which steps do not shrink
   const std::uint8_t sign = std::signbit(value) ? 0x80 : 0;
   const float magnitude = std::min(std::abs(value), kMost);
   int exponent = magnitude > 0 ? std::max(std::ilogb(magnitude), kLeast) : kLeast;
   auto eighths =
-      static_cast<int>(std::nearbyint(std::ldexp(magnitude, 3 - exponent)));  // 8 ... 16, less if tiny
+      static_cast<int>(std::nearbyint(std::ldexp(magnitude, 3 - exponent)));  // 8 ... 16, less if subnormal
   if (eighths == 16) {
     eighths = 8;
     ++exponent;

@@ -1,12 +1,9 @@
 #pragma once
-// The random numbers that weights are made of: a function of the seed and the tensor's name alone. Their scales are
-// those of a model at the start of its training, so that activations stay near one through all layers and logits
-// are finite.
+// Random weights as a function of the seed and the tensor's name. Scales are those of a newly initialized
+// model, so that activations stay near one in all layers and logits are finite.
 //
-// Blocks of the types that GGUF files store weights in are bits drawn at random, which are valid elements; only the scales
-// among them are set, so that the weights have mean 0 and about the standard deviation asked for.
-//
-// Threading: plain values.
+// For GGUF block types all bits are random; only the scales are set, so that weights have mean 0 and about
+// the requested standard deviation.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +16,7 @@
 
 namespace reprise::tools {
 
-/// splitmix64
+/// The splitmix64 generator.
 class Random {
  public:
   Random(std::uint64_t seed, const std::string& name) : state_(seed) {
@@ -33,9 +30,9 @@ class Random {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
     return z ^ (z >> 31);
   }
-  /// In [0, 1).
+  /// Returns a value in [0, 1).
   float uniform() { return static_cast<float>(next() >> 40) * 0x1p-24F; }
-  /// Mean 0, variance 1, nearly normal: the sum of four uniform numbers.
+  /// Returns a nearly normal value with mean 0 and variance 1: the sum of four uniform ones.
   float normal() {
     const std::uint64_t bits = next();
     const auto sum =
@@ -49,22 +46,21 @@ class Random {
 
 using Draw = std::function<float(Random&)>;
 
-/// How the elements of a tensor are drawn.
+/// Returns the distribution of a tensor's elements.
 Draw draw_for(const models::TensorSpec& spec, const models::ModelConfig& config);
 
-/// The standard deviation of the elements of a matrix.
+/// Returns the standard deviation of a matrix's elements.
 float scale_for(const models::TensorSpec& spec, const models::ModelConfig& config);
 
-/// Whether random_blocks() knows the type.
 bool has_random_blocks(models::DType type);
 
-/// Fills `blocks`, which has whole blocks of the type.
+/// Fills `blocks`, whose size must be a multiple of the type's block size.
 void random_blocks(models::DType type, float deviation, Random& random, std::span<std::byte> blocks);
 
-/// The nearest number of 16 bits.
+/// Round to the nearest 16-bit value.
 std::uint16_t to_f16(float value);
 std::uint16_t to_bf16(float value);
-/// The nearest number of FP8 (four bits of exponent, three of fraction, no infinity), 448 at most.
+/// Rounds to the nearest FP8 E4M3 value (no infinity), at most 448.
 std::uint8_t to_e4m3(float value);
 
 }  // namespace reprise::tools

@@ -121,7 +121,7 @@ std::string config_json(const RandomShape& shape) {
     number("linear_key_head_dim", shape.key_head_dim);
     number("linear_value_head_dim", shape.value_head_dim);
     number("linear_conv_kernel_dim", shape.conv_kernel);
-    const std::vector<std::int32_t> sections = shape.rope_sections();  // a quarter of each head turns
+    const std::vector<std::int32_t> sections = shape.rope_sections();  // a quarter of each head is rotated
     out += "  \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 10000000.0, ";
     out += "\"partial_rotary_factor\": 0.25, \"mrope_interleaved\": true, \"mrope_section\": [";
     out += std::to_string(sections[0]) + ", " + std::to_string(sections[1]) + ", " +
@@ -145,7 +145,7 @@ std::uint64_t elements_of(const TensorSpec& spec) {
   return count;
 }
 
-/// The tensors of the folder: of several that it has as one, the one.
+/// Returns the tensors of the folder, with those stored as one merged.
 std::vector<TensorSpec> specs_in_folder(const ModelConfig& config) {
   std::vector<TensorSpec> out;
   std::set<std::string> seen;
@@ -162,20 +162,19 @@ std::string stored_name(const TensorSpec& spec) {
   return spec.name == "lm_head.weight" ? spec.name : "model." + spec.name;
 }
 
-constexpr std::uint64_t kTile = 128;  // rows and columns of FP8 that share a scale
+constexpr std::uint64_t kTile = 128;  // rows and columns of FP8 per scale
 
-/// Tiles of such a matrix.
 std::uint64_t tiles_of(const TensorSpec& spec) {
   return (spec.shape[0] + kTile - 1) / kTile * ((spec.shape[1] + kTile - 1) / kTile);
 }
-/// Which matrices a folder of FP8 has in it: those of layers, but small ones and routers.
+/// Returns whether an FP8 folder stores this matrix as FP8: matrices of layers, except small ones and
+/// routers.
 bool is_fp8(const TensorSpec& spec) {
   return spec.shape.size() == 2 && spec.shape[0] >= kTile && spec.shape[1] >= kTile &&
          spec.name.starts_with("layers.") && spec.name.ends_with(".weight") &&
          !spec.name.ends_with("mlp.gate.weight");
 }
 
-/// The header of a safetensors file, tensor by tensor.
 class Header {
  public:
   void add(const std::string& name, const char* type, const std::vector<std::uint64_t>& shape,
@@ -191,7 +190,7 @@ class Header {
   }
   std::string finish() {
     text_ += "}";
-    text_.resize((text_.size() + 7) / 8 * 8, ' ');  // the data begins aligned
+    text_.resize((text_.size() + 7) / 8 * 8, ' ');  // aligns the data
     return text_;
   }
   std::uint64_t bytes() const { return bytes_; }
@@ -213,7 +212,7 @@ void write_tensor(NewFile& file, const TensorSpec& spec, const ModelConfig& conf
   }
 }
 
-/// The matrix, and then the scales of its tiles, which are not all alike.
+/// Writes the matrix, then the varying scales of its tiles.
 void write_fp8(NewFile& file, const TensorSpec& spec, const ModelConfig& config, std::uint64_t seed) {
   Random random(seed, spec.name);
   const Draw draw = draw_for(spec, config);

@@ -1,11 +1,11 @@
 #pragma once
-// Models with random weights, as a Hugging Face folder (bf16, or FP8 in tiles of 128 x 128) or as a GGUF file of any types:
-// speed, exactness and loading can be measured on them without anybody's weights, what they say cannot.
+// Writes models with random weights, as a Hugging Face folder (bf16, or FP8 in 128 x 128 tiles) or as a GGUF
+// file of any type, to measure speed, exactness and loading without real weights.
 //
-// The bytes are a function of the shape, the types and the seed: a folder's numbers of the seed and the tensor's name alone.
-// Tensors are made and written a megabyte at a time, so a large file takes no memory.
+// The bytes depend only on the shape, the types and the seed; a folder's values only on the seed and the
+// tensor's name. Tensors are generated and written one MiB at a time.
 //
-// Threading: share nothing but the folder.
+// Threading: concurrent calls must use different folders.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,9 +19,9 @@
 
 namespace reprise::tools {
 
-/// The shape of a model: a named one, or any other by changing its fields.
+/// The shape of a model: a predefined one, possibly modified.
 struct RandomShape {
-  std::string type;  // Hugging Face's model_type: llama, qwen3, qwen3_5_text, qwen3_5_moe_text, qwen3_next
+  std::string type;  // model_type of Hugging Face: llama, qwen3, qwen3_5_text, qwen3_5_moe_text, qwen3_next
   std::size_t layers = 0;
   std::size_t hidden = 0;
   std::size_t intermediate = 0;
@@ -29,16 +29,16 @@ struct RandomShape {
   std::size_t kv_heads = 0;
   std::size_t head_dim = 0;
   std::size_t vocab = 0;
-  bool tied = false;  // the embedding is the head as well
+  bool tied = false;  // the embedding is also the LM head
 
-  // qwen3_5_moe_text and qwen3_next alone, which have no `intermediate`
+  // Only qwen3_5_moe_text and qwen3_next, which have no `intermediate`.
   std::size_t experts = 0;
   std::size_t experts_per_token = 0;
   std::size_t expert_intermediate = 0;
-  std::size_t shared_intermediate = 0;  // of the expert that all tokens share
+  std::size_t shared_intermediate = 0;  // of the shared expert
 
-  // All of these three
-  std::size_t attention_interval = 4;  // every so-manyth layer is attention
+  // Only hybrid models.
+  std::size_t attention_interval = 4;  // every n-th layer is attention
   std::size_t key_heads = 0;
   std::size_t value_heads = 0;
   std::size_t key_head_dim = 0;
@@ -47,11 +47,12 @@ struct RandomShape {
 
   std::size_t context = 262144;
 
-  /// Whether some layers are Gated DeltaNets.
+  /// Returns whether the model has Gated DeltaNet layers.
   bool is_hybrid() const {
     return type == "qwen3_5_text" || type == "qwen3_5_moe_text" || type == "qwen3_next";
   }
-  /// Of a hybrid, where a quarter of each head turns: the pairs that turn with time, height and width.
+  /// Returns the M-RoPE sections (time, height, width), in pairs, of a hybrid, which rotates a quarter of
+  /// each head.
   std::vector<std::int32_t> rope_sections() const {
     const auto pairs = static_cast<std::int32_t>(head_dim / 8);
     return {(pairs + 2) / 3, (pairs + 1) / 3, pairs / 3};
@@ -64,45 +65,46 @@ struct NamedShape {
 };
 
 const std::vector<NamedShape>& named_shapes();
-/// Null for a word that names none.
+/// Returns null for an unknown name.
 const RandomShape* shape_named(std::string_view name);
 
-/// The config.json of a Hugging Face folder. Whether it makes sense is for its reader to say.
+/// Returns the config.json of a Hugging Face folder. Does not validate the shape.
 std::string config_json(const RandomShape& shape);
 
-/// Of the matrices of layers; everything else is bf16.
+/// Type of the layers' matrices; all other tensors are bf16.
 enum class FolderType { kBf16, kFp8 };
 
-/// config.json and model.safetensors into the folder, which is made if need be. Returns the bytes of the
-/// weights. Throws models::LoadError for a shape that is no model, and std::runtime_error for a file that is
-/// there already or cannot be written; model.safetensors appears whole or not at all.
+/// Writes config.json and model.safetensors into the folder, creating it if needed. Returns the bytes of the
+/// weights. Throws models::LoadError for an invalid shape, std::runtime_error if a file exists or cannot be
+/// written; model.safetensors appears complete or not at all.
 std::uint64_t write_random_model(const RandomShape& shape, std::uint64_t seed,
                                  const std::filesystem::path& folder, FolderType type = FolderType::kBf16);
 
-/// Which type each tensor of a GGUF file has: the mixes that llama.cpp's quantizer makes, and exceptions from them.
+/// The type of each tensor of a GGUF file: the mixes of llama.cpp's quantizer, with exceptions.
 ///
-///   Q4_K_M                        a mix: Q4_K, and Q6_K where its authors found more bits to matter
-///   Q8_0                          one type for all matrices
-///   Q4_K_M,ffn_down=Q8_0,blk.0.=F16   the last that is part of the tensor's name counts
+///   Q4_K_M                            mix: Q4_K, and Q6_K where llama.cpp uses more bits
+///   Q8_0                              one type for all matrices
+///   Q4_K_M,ffn_down=Q8_0,blk.0.=F16   exceptions: the last whose left side occurs in the tensor's name
+///                                     applies
 ///
-/// Norms, vectors, convolutions and the routers of experts are F32 in all of them. A row that is not whole blocks of
-/// its type has a type of smaller blocks, as in llama.cpp.
+/// Norms, vectors, convolutions and MoE routers are always F32. If a row is not a multiple of the type's
+/// block size, a type with smaller blocks is used, as in llama.cpp.
 class GgufTypes {
  public:
-  /// Throws std::invalid_argument for a word that is neither mix nor type.
+  /// Throws std::invalid_argument for an unknown mix or type.
   explicit GgufTypes(const std::string& text);
 
   struct Place {
-    std::string name;  // in the file
+    std::string name;  // name in the file
     models::Shape shape;
     std::size_t layer = 0;
     std::size_t layers = 0;
-    bool is_head = false;          // what the last product is with
-    std::size_t heads_per_kv = 1;  // of the model's attention
+    bool is_head = false;          // weight of the LM head
+    std::size_t heads_per_kv = 1;  // query heads per KV head of the model
   };
   models::DType type_of(const Place& place) const;
 
-  /// general.file_type of the mix, a number of llama.cpp's.
+  /// Returns llama.cpp's general.file_type of the mix.
   std::uint32_t file_type() const;
 
  private:
@@ -113,10 +115,10 @@ class GgufTypes {
   std::vector<std::pair<std::string, models::DType>> exceptions_;
 };
 
-/// One file, or `parts` of them, "NAME-00001-of-0000N.gguf", for a path that ends in ".gguf". Returns the bytes of
-/// the weights. `hollow`: they are zeros that take no room on the disk, for callers that look at sizes alone. Throws
-/// models::LoadError for a shape that is no model, std::invalid_argument for one that GGUF files are not written of, and
-/// std::runtime_error for a file that is there already or cannot be written; files appear whole or not at all.
+/// Writes one GGUF file or, if `parts` > 1, "NAME-00001-of-0000N.gguf"; `path` ends in ".gguf". Returns the
+/// bytes of the weights. `hollow`: weights are zeros in file holes, for callers that need only sizes. Throws
+/// models::LoadError for an invalid shape, std::invalid_argument if GGUF does not support it, and
+/// std::runtime_error if a file exists or cannot be written; files appear complete or not at all.
 std::uint64_t write_random_gguf(const RandomShape& shape, const GgufTypes& types, std::uint64_t seed,
                                 const std::filesystem::path& path, std::size_t parts = 1,
                                 bool hollow = false);

@@ -35,7 +35,7 @@ DType type_named(const std::string& word) {
   throw std::invalid_argument("'" + word + "' is no type that GGUF weights can be written in");
 }
 
-/// What a row that is not whole blocks is stored as.
+/// Returns the type for rows that are not a multiple of `type`'s block size.
 DType with_smaller_blocks(DType type) {
   switch (type) {
     case DType::kQ2_K:
@@ -58,13 +58,13 @@ bool has(const std::string& name, std::string_view part) {
   return name.find(part) != std::string::npos;
 }
 
-/// Whether a tensor is left out of every mix.
+/// Returns whether a tensor is F32 in every mix.
 bool stays_f32(const GgufTypes::Place& place) {
   return place.shape.size() < 2 || !place.name.ends_with(".weight") || has(place.name, "_norm") ||
          has(place.name, "ffn_gate_inp") || has(place.name, "ssm_conv1d");
 }
 
-/// The first and the last eighth of the layers, and every third between.
+/// Returns true for the first and last eighth of the layers, and every third between.
 bool matters_more(std::size_t layer, std::size_t layers) {
   return layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
 }
@@ -163,11 +163,10 @@ std::uint32_t GgufTypes::file_type() const {
 
 namespace {
 
-/// What stands before the tensors of a GGUF file: keys and values of a model of a given shape, and the tensors'
-/// descriptions.
+/// The header of a GGUF file: key-value pairs of a model of a given shape, and tensor descriptions.
 class GgufHeader {
  public:
-  static constexpr std::uint64_t kAlignment = 32;  // of the tensors' data, in bytes
+  static constexpr std::uint64_t kAlignment = 32;  // bytes; of the tensors' data
 
   void text(std::string_view key, std::string_view value);
   void u32(std::string_view key, std::size_t value);
@@ -176,10 +175,10 @@ class GgufHeader {
   void f32(std::string_view key, float value);
   void i32s(std::string_view key, const std::vector<std::int32_t>& values);
 
-  /// `shape` outermost first. Its data come behind those of the tensor before, aligned.
+  /// Adds a tensor; `shape` outermost first. Its data follow those of the previous tensor, aligned.
   void tensor(std::string_view name, models::DType type, const models::Shape& shape, std::uint64_t bytes);
 
-  /// All of it, up to where the data begin.
+  /// Returns the header, padded up to the data.
   std::string bytes() const;
 
  private:
@@ -283,8 +282,8 @@ std::string GgufHeader::bytes() const {
   return out;
 }
 
-/// The keys of the shape's family, as llama.cpp and Reprise read them. The file has no vocabulary: prompts are
-/// token ids. Throws std::invalid_argument for a family that GGUF files are not written of.
+/// Adds the keys of the shape's family, as llama.cpp and Reprise read them. The file has no vocabulary:
+/// prompts are token ids. Throws std::invalid_argument for a family that GGUF does not support.
 void add_keys(GgufHeader& header, const RandomShape& shape, std::uint32_t file_type) {
   const std::string arch = architecture_of(shape.type);
   header.text("general.architecture", arch);
@@ -331,7 +330,7 @@ void add_keys(GgufHeader& header, const RandomShape& shape, std::uint32_t file_t
 
 constexpr std::size_t kAtOnce = 1 << 20;  // bytes
 
-/// A tensor as the file has it; `spec` is one that is, or is a piece of, it.
+/// A tensor of the file; `spec` is the same tensor or a piece of it.
 struct InFile {
   const TensorSpec* spec;
   std::string name;
@@ -344,7 +343,7 @@ std::size_t layer_of(const std::string& name) {
   return name.starts_with("blk.") ? std::stoul(name.substr(4)) : 0;
 }
 
-/// As GGUF files have it: without dimensions of 1.
+/// Returns the shape in the file: without dimensions of 1.
 models::Shape shape_in_file(const TensorSpec& spec) {
   models::Shape out;
   for (const std::uint64_t size : spec.gguf.piece ? spec.gguf.piece->of : spec.shape) {
@@ -359,7 +358,7 @@ std::vector<InFile> tensors_of(const ModelConfig& config, const RandomShape& sha
   std::set<std::string> seen;
   for (const TensorSpec& spec : config.tensors) {
     const std::string& name = spec.gguf.names.front();
-    if (!seen.insert(name).second) continue;  // another piece of it
+    if (!seen.insert(name).second) continue;  // another piece of the same tensor
     const models::Shape in_file = shape_in_file(spec);
     const DType type = types.type_of({.name = name,
                                       .shape = in_file,
@@ -372,7 +371,7 @@ std::vector<InFile> tensors_of(const ModelConfig& config, const RandomShape& sha
   return out;
 }
 
-/// As the file has what Hugging Face has as `value`.
+/// Converts a value from Hugging Face's convention to the file's.
 float in_file(GgufLayout::Values values, float value) {
   switch (values) {
     case GgufLayout::Values::kSame:
@@ -410,7 +409,6 @@ std::filesystem::path part_path(const std::filesystem::path& path, std::size_t p
   return path.parent_path() / (path.stem().string() + end);
 }
 
-/// Tensors of one part.
 void write_part(const std::filesystem::path& path, const GgufHeader& header, std::span<const InFile> tensors,
                 const ModelConfig& config, std::uint64_t seed, bool hollow) {
   NewFile file(path);
