@@ -27,7 +27,7 @@ namespace reprise::gpu {
 inline constexpr std::size_t kLanes = 8;
 inline constexpr std::size_t kPageTokens = 64;
 inline constexpr std::size_t kLargestAttentionHead = 512;  // elements
-inline constexpr std::size_t kAttentionRows = 4;           // maximum of AttentionRows::rows
+inline constexpr std::size_t kAttentionRows = 4;           // query rows that share one read of a page
 
 /// Causal attention of consecutive query rows of one sequence, for one key/value head. Computing several rows
 /// in one call reads their shared keys and values once and does not change any row's bits.

@@ -3,8 +3,8 @@
 //
 //   f32, bf16     the elements
 //   int8, int4    blocks of 32 elements: first the scales of all blocks (bf16), then the integers. int8: one
-//                 byte per element. int4: 16 bytes per block; byte i has element i in its low half and element
-//                 i + 16 in its high half, both with an offset of 8. The last block is padded with zeros.
+//                 byte per element. int4: 16 bytes per block; byte i has element i in its low half and
+//                 element i + 16 in its high half, both plus 8. The last block is padded with zeros.
 // An element's value is its integer times its block's scale.
 //
 // Each row is quantized by itself, bitwise identically on all devices, so the stored bytes depend neither on
