@@ -1,11 +1,9 @@
 #pragma once
-// Which parts of one range of bytes are taken. It knows offsets alone; the memory is somebody else's.
+// First-fit allocator over offsets [0, size); it never touches the memory itself.
 //
-// Small and lasting blocks are taken from the low end, large ones that come and go from the high end, so that
-// the free bytes stay together between the two. Neighbouring free parts are one part.
-//
-// Offsets and sizes are multiples of kAlignment: sizes are rounded up.
-// Threading: one thread.
+// Callers take small, long-lived blocks from the low end and large, short-lived ones from the high end, which
+// keeps the free bytes contiguous between them. Adjacent free ranges are merged. Offsets are multiples of
+// kAlignment; sizes are rounded up to it. Not thread-safe.
 
 #include <cstddef>
 #include <map>
@@ -17,20 +15,20 @@ class ArenaMap {
  public:
   static constexpr std::size_t kAlignment = 512;
 
-  /// Of `size` bytes, rounded down; all of them free.
+  /// Starts with `size` free bytes, rounded down to kAlignment.
   explicit ArenaMap(std::size_t size);
 
-  /// The lowest offset where so many bytes are free. Nothing if there is none, or for 0 bytes.
+  /// Allocates at the lowest offset where `bytes` fit. Returns nullopt if they fit nowhere or `bytes` is 0.
   std::optional<std::size_t> take_low(std::size_t bytes);
-  /// The highest.
+  /// As take_low(), at the highest offset.
   std::optional<std::size_t> take_high(std::size_t bytes);
-  /// All of what was taken there, in one piece.
+  /// Frees a whole allocation; `bytes` as it was taken.
   void give(std::size_t offset, std::size_t bytes);
 
   std::size_t size() const { return size_; }
   std::size_t used() const { return used_; }
   std::size_t largest_free() const;
-  /// Parts that the free bytes lie in.
+  /// The number of free ranges.
   std::size_t fragments() const { return free_.size(); }
 
  private:
@@ -38,7 +36,7 @@ class ArenaMap {
 
   const std::size_t size_;
   std::size_t used_ = 0;
-  std::map<std::size_t, std::size_t> free_;  // offset -> bytes; no two of them touch
+  std::map<std::size_t, std::size_t> free_;  // offset -> bytes; no two ranges are adjacent
 };
 
 }  // namespace reprise::gpu

@@ -11,10 +11,10 @@
 namespace reprise::gpu {
 namespace {
 
-// A copy that looks at what it copies, in one pass at nearly the speed of memcpy. The checksum is sums and sums of sums of
-// 64-bit words, in eight lanes.
+// A copy that computes a checksum and checks for finite values in the same pass, at nearly the speed of
+// memcpy. The checksum combines sums of 64-bit words and sums of these sums (as Fletcher's), in eight lanes.
 
-constexpr std::size_t kBlock = 64;  // bytes of one round
+constexpr std::size_t kBlock = 64;  // bytes per iteration
 constexpr std::uint32_t kExponent = 0x7f800000;
 
 using Words = std::uint64_t __attribute__((vector_size(16)));
@@ -22,8 +22,8 @@ using Halves = std::uint32_t __attribute__((vector_size(16)));
 
 struct Sums {
   std::array<Words, kBlock / 16> sum{};
-  std::array<Words, kBlock / 16> weighted{};  // sums of sums: a word in another place counts otherwise
-  Halves infinite{};                          // all ones where an exponent was
+  std::array<Words, kBlock / 16> weighted{};  // sums of sums: detect reordered words
+  Halves infinite{};                          // nonzero: a lane had the exponent of inf and NaN
 
   template <bool kCopy>
   void add(std::byte* to, const std::byte* from) {
@@ -52,7 +52,7 @@ struct Sums {
   }
 };
 
-/// `bytes` is a multiple of 4; `to` and `from` do not overlap. Without kCopy the bytes stay where they are.
+/// Requires: `bytes` is a multiple of 4; `to` and `from` do not overlap. If !kCopy, nothing is written.
 template <bool kCopy>
 CopyFigures look_and_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   Sums sums;

@@ -1,11 +1,10 @@
 #pragma once
-// Where the blocks of state stores live, and how they are touched: the host's memory or a GPU's.
+// Memory for the blocks of state stores, on the host or on a GPU.
 //
-// An address that take() gave may mean nothing to the processor: whoever is not a kernel of that device
-// touches a block through its memory alone. What a call has done is done when it returns, for every later
-// user of the block.
+// take() may return a device address. Only kernels of that device may dereference it; all other code goes
+// through the BlockMemory. Calls are synchronous: their effect is visible to every later user of the block.
 //
-// Threading: one thread at a time. Kernels may work meanwhile on blocks that no call names.
+// Threading: one thread at a time. Kernels may run meanwhile on blocks that no call names.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,13 +14,13 @@
 
 namespace reprise::gpu {
 
-/// What a copy that looks at what it copies found. The checksum tells damage, not malice.
+/// Results of a checked copy. The checksum detects corruption, not tampering.
 struct CopyFigures {
   std::uint64_t checksum = 0;
-  bool finite = true;  // read as f32; means nothing for other contents
+  bool finite = true;  // no inf or NaN when read as f32; meaningless for other contents
 };
 
-/// Memory of the host, until it is destroyed.
+/// A buffer in host memory with shared ownership.
 class HostBytes {
  public:
   HostBytes() = default;
@@ -31,13 +30,13 @@ class HostBytes {
   std::size_t size() const { return size_; }
 
  private:
-  std::shared_ptr<std::byte> data_;  // with what gives it back
+  std::shared_ptr<std::byte> data_;  // its deleter frees the memory
   std::size_t size_ = 0;
 };
 
 class BlockMemory {
  public:
-  static constexpr std::size_t kAlignment = 64;  // of every block; a device may have more
+  static constexpr std::size_t kAlignment = 64;  // minimum for every block
 
   struct Copy {
     std::byte* to;
@@ -47,39 +46,39 @@ class BlockMemory {
 
   virtual ~BlockMemory() = default;
 
-  /// Uninitialised unless gives_zeros(); null if there is no such block left. `bytes` is above 0.
+  /// Returns an uninitialized block (zeroed if gives_zeros()), or null if none is left. Requires: bytes > 0.
   virtual std::byte* take(std::size_t bytes) = 0;
-  /// Whether blocks of this size are zeros when they are taken.
+  /// True if blocks of this size are zeroed when taken.
   virtual bool gives_zeros(std::size_t /*bytes*/) const { return false; }
-  /// With the size it was taken with.
+  /// Frees a block; `bytes` as it was taken.
   virtual void give(std::byte* block, std::size_t bytes) = 0;
 
-  /// Host memory that copies from and to blocks are fast with, uninitialised. Ends before the BlockMemory
-  /// does. Throws std::bad_alloc.
+  /// Returns uninitialized host memory of the kind that this device copies fastest (pinned for a GPU). Must
+  /// not outlive the BlockMemory. Throws std::bad_alloc.
   virtual HostBytes take_host(std::size_t bytes) {
     return {std::shared_ptr<std::byte>(new std::byte[bytes], std::default_delete<std::byte[]>()), bytes};
   }
 
   virtual void fill(std::byte* to, int value, std::size_t bytes) = 0;
-  /// Several blocks of the same size at once.
+  /// Fills several blocks of the same size.
   virtual void fill_all(std::span<std::byte* const> blocks, int value, std::size_t bytes) {
     for (std::byte* const to : blocks) fill(to, value, bytes);
   }
 
-  /// All of them at once, between blocks that do not overlap, with the figures of what each copied (as many
-  /// as copies). Sizes are multiples of 4. Checksums may be compared with those of the same memory alone.
+  /// Copies between blocks that do not overlap, all copies at once, and writes one CopyFigures per copy.
+  /// Sizes are multiples of 4. Checksums are comparable only within one BlockMemory.
   virtual void copy(std::span<const Copy> copies, std::span<CopyFigures> figures) = 0;
-  /// The figures that a copy of it would have.
+  /// Returns the figures that copy() would report for these bytes.
   virtual CopyFigures look_at(const std::byte* bytes, std::size_t size) = 0;
-  /// The same of several blocks of the same size at once, with as many figures.
+  /// As look_at(), for several blocks of the same size; one CopyFigures per block.
   virtual void look_at_all(std::span<const std::byte* const> blocks, std::size_t size,
                            std::span<CopyFigures> figures) {
     for (std::size_t i = 0; i < blocks.size(); ++i) figures[i] = look_at(blocks[i], size);
   }
 
-  /// All at once, from blocks to the host.
+  /// Copies from blocks to the host, all copies at once.
   virtual void to_host(std::span<const Copy> copies) = 0;
-  /// All at once, from the host to blocks.
+  /// Copies from the host to blocks, all copies at once.
   virtual void from_host(std::span<const Copy> copies) = 0;
 
   void to_host(std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -92,13 +91,11 @@ class BlockMemory {
   }
 };
 
-/// Blocks in the memory of this process. Large blocks are mapped one by one, so that the system gives memory when they are
-/// first touched and has it back at give(); small ones come from the heap.
-///
-/// Threading: any thread.
+/// Blocks in host memory. Large blocks are separate mmap mappings, whose pages are allocated at first touch
+/// and returned to the system by give(); small ones come from the heap. Thread-safe.
 class HostMemory : public BlockMemory {
  public:
-  static constexpr std::size_t kMapped = 64 << 10;  // bytes from which a block is a mapping of its own
+  static constexpr std::size_t kMapped = 64 << 10;  // bytes; blocks of at least this size are mapped
 
   using BlockMemory::from_host;
   using BlockMemory::to_host;
@@ -113,7 +110,7 @@ class HostMemory : public BlockMemory {
   void from_host(std::span<const Copy> copies) override;
 };
 
-/// The process's, for stores that name no other.
+/// The process-wide HostMemory, the default of stores.
 BlockMemory& host_memory();
 
 }  // namespace reprise::gpu

@@ -1,15 +1,14 @@
 #pragma once
-// The bytes that all state stores of a device share.
+// The byte limit that all state stores of a device share.
 //
-// `used` counts blocks that somebody holds; a store takes bytes before it takes a block, so the limit is
-// never passed. `resident` counts memory that the stores have, free blocks included; before it would pass the
-// limit, the stores give free blocks back.
+// `used` counts blocks that are held. A store takes bytes here before it takes a block, so `used` never
+// exceeds the limit. `resident` counts all memory of the stores, including free blocks; before it would
+// exceed the limit, the stores release their free blocks.
 //
-// Fragments. The memory may be unable to give a block although there are bytes for it: what is free lies in
-// pieces that are too small. A store that met this says so, and until something is given the budget has no
-// room for blocks of that size.
+// Fragmentation: the memory may have enough free bytes but no block of the required size. A store reports
+// this with note_fragmented(); has_room() is then false for blocks of that size until something is freed.
 //
-// Threading: one thread, the device worker's.
+// Threading: the device worker's thread only.
 
 #include <algorithm>
 #include <cstddef>
@@ -22,7 +21,7 @@ namespace reprise::gpu {
 
 class ByteBudget {
  public:
-  using Trim = std::function<std::size_t()>;  // gives the memory of free blocks back; how many bytes
+  using Trim = std::function<std::size_t()>;  // frees the memory of unused blocks; returns how many bytes
 
   explicit ByteBudget(std::size_t limit) : limit_(limit) {}
   ByteBudget(const ByteBudget&) = delete;
@@ -31,9 +30,9 @@ class ByteBudget {
   std::size_t limit() const { return limit_; }
   std::size_t used() const { return used_; }
   std::size_t free() const { return used_ < limit_ ? limit_ - used_ : 0; }
-  /// What is used beyond a lower limit stays until it is given.
+  /// Lowering the limit below used() frees nothing: take() fails until enough is given back.
   void set_limit(std::size_t limit) { limit_ = limit; }
-  /// For so many bytes, in blocks none of which is larger than `block`.
+  /// True if `bytes` fit, in blocks of at most `block` bytes each.
   bool has_room(std::size_t bytes, std::size_t block) const {
     return bytes <= free() && block < smallest_refused_;
   }
@@ -48,10 +47,10 @@ class ByteBudget {
     smallest_refused_ = kNone;
   }
 
-  /// A block of so many bytes was not to be had, trim() or not.
+  /// Records that the memory had no block of this size, even after trim().
   void note_fragmented(std::size_t block) { smallest_refused_ = std::min(smallest_refused_, block); }
 
-  /// Memory that was not there before is about to be taken.
+  /// Call before allocating new memory; trims first if the limit would be exceeded.
   void grow_resident(std::size_t bytes) {
     if (resident_ + bytes > limit_) trim();
     resident_ += bytes;
@@ -59,7 +58,7 @@ class ByteBudget {
   void shrink_resident(std::size_t bytes) { resident_ -= bytes; }
   std::size_t resident() const { return resident_; }
 
-  /// All stores give the memory of their free blocks back.
+  /// Makes all stores free the memory of their unused blocks.
   void trim() {
     for (const auto& [owner, trim] : trims_) resident_ -= trim();
   }
@@ -74,7 +73,7 @@ class ByteBudget {
   std::size_t limit_;
   std::size_t used_ = 0;
   std::size_t resident_ = 0;
-  std::size_t smallest_refused_ = kNone;  // since something was given last
+  std::size_t smallest_refused_ = kNone;  // smallest block that failed since the last give()
   std::vector<std::pair<const void*, Trim>> trims_;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
-// How a model is computed: the settings that decide the bits of its logits.
+// The settings that decide the bits of a model's logits: arithmetic, KV type and instruction set.
 //
-// For one build, machine and value of these settings the logits of a prompt depend on its tokens alone.
-// Different settings differ from each other by rounding; kF32 gives the same bits on every instruction set.
+// For one build, machine and choice of settings the logits of a prompt depend on its tokens alone. Different
+// settings differ by rounding; kF32 is bitwise identical on every instruction set.
 
 #include <cstdint>
 #include <optional>
@@ -13,32 +13,33 @@
 namespace reprise::gpu {
 
 enum class Compute : std::uint8_t {
-  kF32,   // weights widened in registers, f32 arithmetic: the reference, on a CPU
-  kAuto,  // on a GPU kBf16, or kPrecise for small models (models/cuda/model.cc); on a CPU the fastest product
-  // that the processor has for a weight's format (gpu/products.h): products of bf16 where there are any, activations being
-  // sums of two of them; products of whole numbers for quantised weights, activations being rounded to eight bits; else
-  // f32 arithmetic, in an order of its own or kF32's
-  kPrecise,  // on a GPU activations are f32, multiplied as sums of two bf16; on a CPU as kF32
-  kBf16,     // on a GPU activations are bf16; on a CPU as kAuto
+  kF32,  // the reference, on a CPU: weights widened in registers, f32 arithmetic
+  // GPU: kBf16, or kPrecise for small models (models/cuda/precision.h). CPU: the fastest product that the
+  // processor has for the weight's format (gpu/products.h): for quantized weights, integer products of
+  // activations rounded to int8; for others bf16 instructions where there are any, with each activation split
+  // into two bf16; else f32 arithmetic, in kF32's order of additions or another.
+  kAuto,
+  kPrecise,  // GPU: f32 activations, multiplied as sums of two bf16. CPU: as kF32
+  kBf16,     // GPU: bf16 activations. CPU: as kAuto
 };
 
 std::string_view name_of(Compute compute);
-/// Nothing for a word that names none.
+/// Returns nullopt for an unknown name.
 std::optional<Compute> compute_named(std::string_view name);
 constexpr bool is_precise(Compute compute) {
   return compute == Compute::kF32 || compute == Compute::kPrecise;
 }
 
-/// How keys and values are kept (gpu/kv_rows.h).
+/// The element type of the KV cache; layouts are in gpu/kv_rows.h.
 enum class KvType : std::uint8_t { kF32, kBF16, kInt8, kInt4 };
 constexpr bool is_quantised(KvType kv) {
   return kv == KvType::kInt8 || kv == KvType::kInt4;
 }
 std::string_view name_of(KvType kv);
-/// Nothing for a word that names none.
+/// Returns nullopt for an unknown name.
 std::optional<KvType> kv_named(std::string_view name);
 
-/// A set of CPU kernels: for each instruction set one table. Of those of one processor a later one is faster.
+/// Instruction sets with a kernel table of their own, in ascending order of speed on one processor.
 enum class Isa : std::uint8_t {
   kPlain,        // portable loops: the specification
   kNeon,         // AArch64
@@ -48,15 +49,15 @@ enum class Isa : std::uint8_t {
   kAvx2Vnni,     // with AVX-VNNI
   kAvx512,       // with AVX-512 F, BW and VL
   kAvx512Vnni,   // with AVX512_VNNI
-  kAvx512Amx,    // with AMX's tiles, of bf16 and of int8
+  kAvx512Amx,    // with AMX-BF16 and AMX-INT8
 };
 
 std::string_view name_of(Isa isa);
-/// Nothing for a word that names none.
+/// Returns nullopt for an unknown name.
 std::optional<Isa> isa_named(std::string_view name);
-/// Compiled in, and supported by this processor.
+/// True if its table is compiled in and this processor supports it.
 bool is_available(Isa isa);
-/// All of them, the best one last.
+/// The available instruction sets, the best one last.
 std::vector<Isa> available_isas();
 Isa best_isa();
 

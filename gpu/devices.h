@@ -1,5 +1,5 @@
 #pragma once
-// The GPUs of this machine, as far as this build can use them, and the loss of one.
+// Lists the GPUs that this build can use, and defines the exception for a lost one.
 
 #include <cstdint>
 #include <stdexcept>
@@ -12,22 +12,23 @@ struct DeviceInfo {
   int index = 0;  // the N of "cuda:N"
   std::string name;
   std::uint64_t total_bytes = 0;
-  std::uint64_t free_bytes = 0;  // at the time of the call; other processes may take it at any moment
+  std::uint64_t free_bytes = 0;  // at the time of the call
   int compute_major = 0;         // compute capability, 9.0 for Hopper
   int compute_minor = 0;
-  int driver_version = 0;   // as CUDA counts: 13010 is 13.1
-  int runtime_version = 0;  // likewise
+  int driver_version = 0;   // CUDA's encoding: 13010 is 13.1
+  int runtime_version = 0;  // CUDA's encoding
 };
 
-/// The usable GPUs, by ascending index. Empty in a build without CUDA, and on a machine without a GPU or a
-/// working driver: neither is an error. A GPU that cannot be queried is left out, but one that is full is there.
+/// Returns the usable GPUs by ascending index. Empty in a build without CUDA and on a machine without a GPU
+/// or a working driver, which is no error. A GPU that cannot be queried is left out; one without free memory
+/// is included.
 ///
-/// Any thread may call it, several at once. Each call asks the driver, which can take a second at first use
-/// and leaves a CUDA context on every GPU it reports.
+/// Thread-safe. Each call asks the driver, which can take a second at first use and leaves a CUDA context on
+/// every GPU that it reports.
 std::vector<DeviceInfo> list_devices();
 
-/// A device that this process cannot use again: every later call would fail. What is on it is lost, and only a new process
-/// can open it.
+/// Thrown when a device becomes unusable for the rest of the process: every later call on it would fail, and
+/// its memory contents are lost. Only a new process can open it again.
 class DeviceLost : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,14 +1,14 @@
 #pragma once
-// The sizes up to which kernels on a GPU compute, for code that does not know the GPU, too.
+// Maximum sizes of the GPU kernels, in a header without CUDA so that device-independent code can check them.
 
 #include <cstddef>
 
 namespace reprise::gpu {
 
-inline constexpr int kMostScanNumbers = 256;           // of a channel's or column's state (gpu/cuda/scan.cuh)
-inline constexpr std::size_t kMostLatent = 512;        // elements of a latent of latent attention
-inline constexpr std::size_t kMostStored = 640;        // and with its rotated part
-inline constexpr std::size_t kMostRoutedOnGpu = 1024;  // experts that the router chooses from
-inline constexpr std::size_t kMostChosenOnGpu = 32;    // and chooses
+inline constexpr int kMostScanNumbers = 256;           // state elements per channel or column (cuda/scan.cuh)
+inline constexpr std::size_t kMostLatent = 512;        // elements of a latent (latent attention)
+inline constexpr std::size_t kMostStored = 640;        // elements of a latent and its rotated part together
+inline constexpr std::size_t kMostRoutedOnGpu = 1024;  // experts of a layer
+inline constexpr std::size_t kMostChosenOnGpu = 32;    // experts chosen per row
 
 }  // namespace reprise::gpu

@@ -10,11 +10,10 @@
 namespace reprise::gpu {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};  // of packed copies: a cache line, the widest vectors
-constexpr std::size_t kPlaced =
-    1 << 20;  // bytes from which a weight is worth placing: caches keep smaller ones
+constexpr std::align_val_t kAlignment{64};  // of packed copies: a cache line, and the widest vectors
+constexpr std::size_t kPlaced = 1 << 20;    // bytes; smaller weights stay in caches and are not copied
 
-/// A fourth of the machine's memory stays for states and for others.
+/// True if a quarter of the machine's memory stays available, for states and other processes.
 bool has_room_for(std::size_t bytes) {
   const MachineMemory memory = machine_memory();
   return memory.available >= bytes && memory.available - bytes >= memory.all / 4;
@@ -29,14 +28,14 @@ void HostWeight::Aligned::operator()(std::byte* data) const {
 void HostWeight::place(const Product& product, Threads& threads) {
   const std::size_t bytes = view_.bytes();
   if (is_placed_ || bytes < kPlaced || !has_room_for(bytes)) return;
-  std::byte* const copy = host_memory().take(bytes);  // mapped, and nobody's until it is written
+  std::byte* const copy = host_memory().take(bytes);  // a mapping: the first write decides each page's node
   if (copy == nullptr) return;
   threads.for_ranges(view_.rows, product.outputs_at_once, [&](std::size_t begin, std::size_t end) {
     const std::size_t row_bytes = view_.row_bytes();
     std::memcpy(copy + begin * row_bytes, view_.row(begin), (end - begin) * row_bytes);
   });
   view_.data = copy;
-  // The scales that lie apart stay where they are, and so does who owns them.
+  // Separate scales are not copied, so the previous owner is kept alive.
   owner_ = std::shared_ptr<const void>(
       copy, [bytes, owner = std::move(owner_)](std::byte* data) { host_memory().give(data, bytes); });
   is_placed_ = true;

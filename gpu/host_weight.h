@@ -1,12 +1,12 @@
 #pragma once
-// A weight in the host's memory, ready to be multiplied by: the view, who owns its bytes, and the packed copy
-// that the product asked for, if it asked for one.
+// A weight in host memory for GEMMs on the CPU: its view, the owner of its bytes, and the packed copy if the
+// product wants one.
 //
-// Where threads are spread over several memories, and there is room, the bytes are copied, each part by the thread that will
-// read it (Threads: the same share in every call), into the memory beside that thread. A file's own pages lie wherever they
-// were read in.
+// If the threads span several NUMA nodes and memory suffices, the weight is copied, each part by the thread
+// that will read it (Threads gives a thread the same share in every call), so that the part is allocated on
+// that thread's node. The pages of a mapped file are on whichever node read them.
 //
-// Threading: one thread at a time, as the model that it belongs to. Movable.
+// Threading: one thread at a time.
 
 #include <cstddef>
 #include <memory>
@@ -19,19 +19,19 @@ namespace reprise::gpu {
 class HostWeight {
  public:
   HostWeight() = default;
-  /// `owner` holds the view's bytes; null: somebody holds them who outlives the weight.
+  /// `owner` keeps the view's bytes alive; null: the caller guarantees that they outlive the weight.
   explicit HostWeight(const WeightView& view, std::shared_ptr<const void> owner = nullptr)
       : view_(view), owner_(std::move(owner)) {}
 
   const WeightView& view() const { return view_; }
 
-  /// The product in this setting. The first call for a table and a setting packs what the product wants packed,
-  /// which takes its time; a model may call it while it is loaded.
+  /// Returns the product to use with these kernels and this setting. The first call for a combination may
+  /// pack or copy the weight, which is slow; a model can make that call while it loads.
   const Product& prepare(const Kernels& kernels, Compute compute, Threads& threads);
 
-  /// Of the packed copy; 0: none.
+  /// Size of the packed copy; 0: none.
   std::size_t packed_bytes() const { return packed_bytes_; }
-  /// Whether its bytes were copied to where they are read.
+  /// True if the bytes were copied to the NUMA nodes of their readers.
   bool is_placed() const { return is_placed_; }
 
  private:
@@ -43,9 +43,9 @@ class HostWeight {
 
   WeightView view_;
   std::shared_ptr<const void> owner_;
-  const Product* product_ = nullptr;  // what prepare() found last
-  const Kernels* kernels_ = nullptr;  // and for which table
-  Compute compute_ = Compute::kF32;   // and setting
+  const Product* product_ = nullptr;  // result of the last prepare(), with these arguments:
+  const Kernels* kernels_ = nullptr;
+  Compute compute_ = Compute::kF32;
   std::unique_ptr<std::byte[], Aligned> packed_;
   std::size_t packed_bytes_ = 0;
   bool is_placed_ = false;

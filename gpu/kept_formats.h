@@ -1,8 +1,6 @@
 #pragma once
-// Which formats of weights a GPU keeps in the size that they have in files; the others lie there as bf16. Known without a
-// GPU, for plans of its memory; gpu/cuda/formats.h has the kernels.
-//
-// Threading: pure functions.
+// Weight formats that a GPU stores at their file size; all others are expanded to bf16. Usable without CUDA,
+// for memory planning; the kernels are in gpu/cuda/formats.h.
 
 #include <cstdint>
 
@@ -14,7 +12,7 @@ inline bool is_kept_on_gpu(const WeightFormat& format) {
   return format.kept_on_gpu;
 }
 
-/// What a matrix takes there: whole groups of eight rows, and of 256 columns where it is kept.
+/// Returns the GPU memory of a matrix: rows are padded to 8, and columns to 256 if the format is kept.
 inline std::uint64_t gpu_weight_bytes(const WeightFormat& format, std::uint64_t rows, std::uint64_t columns) {
   constexpr std::uint64_t kRows = 8;
   constexpr std::uint64_t kColumns = 256;

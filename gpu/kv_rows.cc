@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint16_t kNotANumber = 0x7fc0;  // bf16
 
-/// Away from zero, so that no number of the block is beyond the last.
+/// Rounds to bf16 away from zero, so that no quotient exceeds the largest integer.
 std::uint16_t scale_above(float value) {
   return static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(value) + 0xffffU) >> 16);
 }
@@ -22,7 +22,7 @@ std::uint16_t scale_nearest(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
 }
 
-/// The element that is farthest from zero, the first of several. Not finite where any is not.
+/// Returns the element of largest magnitude, the first of several, or a non-finite element if there is one.
 float farthest(const float* block, std::size_t count) {
   float found = 0.0F;
   for (std::size_t i = 0; i < count; ++i) {
@@ -32,7 +32,7 @@ float farthest(const float* block, std::size_t count) {
   return found;
 }
 
-/// Whole numbers from least to most; 0 where the scale is.
+/// Rounds value / scale to an integer in [least, most]; 0 if the scale is 0.
 int number_of(float value, float scale, int least, int most) {
   if (scale == 0.0F) return 0;
   return std::clamp(static_cast<int>(std::nearbyint(value / scale)), least, most);

@@ -1,16 +1,15 @@
 #pragma once
-// How a row of keys or of values, one head's of one token, lies in a page.
+// The layout of a KV row (K or V of one head and one token) in a page.
 //
-//   f32, bf16     its elements
-//   int8, int4    in blocks of 32 elements: the blocks' scales, bf16 each, then their elements. Of int8 a byte each; of
-//                 int4 sixteen bytes a block, whose byte i has element i in its low half and element i + 16 in its high
-//                 half, both with 8 added. The last block is filled with zeros
-// An element is its number times its block's scale.
+//   f32, bf16     the elements
+//   int8, int4    blocks of 32 elements: first the scales of all blocks (bf16), then the integers. int8: one
+//                 byte per element. int4: 16 bytes per block; byte i has element i in its low half and
+//                 element i + 16 in its high half, both plus 8. The last block is padded with zeros.
+// An element's value is its integer times its block's scale.
 //
-// A row is rounded by itself alone, and with the same bits everywhere: what is stored depends neither on slices nor on who
-// else is computed. A block in which something is not finite becomes NaN as a whole: what is wrong stays visible.
-//
-// Threading: pure functions.
+// Each row is quantized by itself, bitwise identically on all devices, so the stored bytes depend neither on
+// prefill slices nor on the batch. A block with a non-finite element becomes NaN as a whole, so that the
+// fault stays visible.
 
 #include <bit>
 #include <cstddef>
@@ -40,10 +39,10 @@ constexpr std::size_t kv_row_bytes(KvType kv, std::size_t elements) {
   return 0;
 }
 
-/// row[elements] -> to, of a type that is_quantised().
+/// Quantizes row[elements] into kv_row_bytes() bytes at `to`. Requires: is_quantised(kv).
 void store_quantised_row(KvType kv, const float* row, std::size_t elements, std::byte* to);
 
-/// What store_quantised_row() left of it.
+/// Dequantizes a row that store_quantised_row() wrote into row[elements].
 void load_quantised_row(KvType kv, const std::byte* from, std::size_t elements, float* row);
 
 }  // namespace reprise::gpu

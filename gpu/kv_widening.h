@@ -1,5 +1,6 @@
-// Rows of keys and values in blocks (gpu/kv_rows.h), widened. Loops that compilers turn into vectors: an element is one
-// product, so that all have the same bits. With internal linkage: each kernel source has them for its own instructions.
+// Dequantizes int8 and int4 KV rows (gpu/kv_rows.h) to f32, in loops that compilers vectorize. Each element
+// is one multiplication, so every instruction set gives the same bits. Internal linkage, so that each kernel
+// source compiles them for its own instruction set.
 
 #pragma once
 
@@ -17,7 +18,7 @@ inline float widened_scale(std::uint16_t scale) {
   return std::bit_cast<float>(std::uint32_t{scale} << 16);
 }
 
-/// widen(bytes, scale, to) for each whole block of a row; the last one, if it is not whole, by way of a place of its own.
+/// Calls widen(bytes, scale, to) for each block of a row. A partial last block is widened into a temporary.
 template <std::size_t kBytes, class Widen>
 inline void widen_blocks(const std::byte* from, std::size_t elements, float* to, Widen widen) {
   const std::size_t blocks = kv_blocks(elements);

@@ -14,10 +14,10 @@
 namespace reprise::gpu {
 namespace {
 
-constexpr int kMostProcessors = 1 << 16;  // a number above it is none
+constexpr int kMostProcessors = 1 << 16;  // processor numbers must be below it
 
 #if defined(__linux__)
-/// A set that has room for every processor, for as long as this lives.
+/// Owns a cpu_set_t of kMostProcessors bits; get() is null if the allocation failed.
 class ProcessorSet {
  public:
   ProcessorSet() : set_(CPU_ALLOC(kMostProcessors)) {
@@ -48,7 +48,7 @@ std::vector<int> allowed_of(std::vector<int> processors) {
   return processors;
 }
 
-/// 3 of "node3".
+/// Returns 3 for "node3", nullopt for other names.
 std::optional<int> node_number(const std::string& name) {
   constexpr std::string_view kPrefix = "node";
   if (!name.starts_with(kPrefix)) return std::nullopt;
@@ -82,7 +82,7 @@ std::vector<int> processors_in(std::string_view list) {
 }
 
 NumaNodes numa_nodes(const std::filesystem::path& folder) {
-  std::map<int, std::vector<int>> nodes;  // in the order of their numbers
+  std::map<int, std::vector<int>> nodes;  // by node number
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::optional<int> number = node_number(entry.path().filename().string());

@@ -1,7 +1,5 @@
 #pragma once
-// The memories of a machine with several (NUMA), and the processors that are close to each.
-//
-// Threading: values. numa_nodes() reads files of the system and may be called from any thread.
+// The NUMA nodes of the machine and their processors.
 
 #include <filesystem>
 #include <string_view>
@@ -9,21 +7,21 @@
 
 namespace reprise::gpu {
 
-/// For each node the numbers of its processors, ascending.
+/// The processor numbers of each node, ascending.
 struct NumaNodes {
   std::vector<std::vector<int>> processors;
 
   std::size_t count() const { return processors.size(); }
 };
 
-/// "0-3,8,10-11" as Linux writes it; what is no such list ends it.
+/// Parses a Linux CPU list such as "0-3,8,10-11", up to the first malformed entry.
 std::vector<int> processors_in(std::string_view list);
 
-/// The nodes that this process may compute on: of each the processors that it is allowed to use (taskset, numactl,
-/// a container's set), nodes without any left out. None where the system does not say.
+/// Returns the nodes with at least one processor that this process may use (taskset, numactl, cpuset), and
+/// only those processors. Empty if the system does not report nodes. Reads system files; thread-safe.
 NumaNodes numa_nodes(const std::filesystem::path& folder = "/sys/devices/system/node");
 
-/// From now on the calling thread runs on these processors alone. False: the system did not let it.
+/// Pins the calling thread to these processors. Returns false if the system refuses.
 bool stay_on(const std::vector<int>& processors);
 
 }  // namespace reprise::gpu

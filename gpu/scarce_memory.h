@@ -1,8 +1,6 @@
 #pragma once
-// Host memory that refuses blocks: beyond a limit, as memory in fragments does before any budget is spent, or
-// by chance. For tests, and for tools/chaos.
-//
-// Threading: any thread.
+// Host memory for tests and tools/chaos that refuses blocks at random or above a limit, as fragmented memory
+// does before the byte budget is spent. Thread-safe.
 
 #include <atomic>
 #include <cstdint>
@@ -29,7 +27,7 @@ class ScarceMemory : public HostMemory {
     HostMemory::give(block, bytes);
   }
 
-  /// Refuses one block in so many from now on; 0: none.
+  /// From this call on, refuses each block with probability 1/count; 0: never.
   void refuse_one_in(std::uint32_t count) { one_in_ = count; }
 
   std::size_t used() const { return used_; }
@@ -39,7 +37,7 @@ class ScarceMemory : public HostMemory {
   bool unlucky() {
     const std::uint32_t one_in = one_in_;
     if (one_in == 0) return false;
-    // Steps of an odd constant scatter over all values; the high half is as good as drawn.
+    // A Weyl sequence with a multiplicative hash: the high half is random enough.
     const std::uint64_t draw = draws_.fetch_add(0x9e3779b97f4a7c15ULL) * 0xbf58476d1ce4e5b9ULL;
     return (draw >> 32) % one_in == 0;
   }

@@ -136,7 +136,7 @@ bool Sequence::reserve(std::size_t count) {
 void Sequence::replace_pages(PageRun pages, std::size_t stored) {
   REPRISE_CHECK(pages.store_ == store_ && stored <= pages.size() * kPageTokens && stored <= stored_,
                 "the replacement pages do not hold the sequence's KV entries");
-  pages_.swap(pages.pages_);  // its own go with what it was given
+  pages_.swap(pages.pages_);  // the destructor of `pages` releases the old ones
   stored_ = stored;
 }
 
@@ -180,7 +180,7 @@ std::optional<BlockId> StateStore::take(BlockPool& pool) {
   if (pool.next_is_resident()) return pool.take();
   budget_->grow_resident(bytes);
   std::optional<BlockId> block = pool.take();
-  if (!block) {  // free blocks of others may be what is in the way
+  if (!block) {  // free blocks of other pools may occupy the memory
     budget_->trim();
     block = pool.take();
   }
@@ -193,7 +193,7 @@ std::optional<BlockId> StateStore::take(BlockPool& pool) {
   return block;
 }
 
-// Memory that the system has just given is touched first by whoever writes to it, on many threads.
+// Freshly mapped memory is already zero; not touching it here leaves its page faults to the compute threads.
 bool StateStore::next_is_clear(const BlockPool& pool) const {
   return pool.block_bytes() == 0 || (!pool.next_is_resident() && memory_.gives_zeros(pool.block_bytes()));
 }
@@ -341,7 +341,7 @@ Restoration StateStore::restore(const Snapshot& snapshot, std::size_t stored) {
   Sequence sequence(*this, *slot);
   const std::optional<Copied> copied = copy(snapshot, stored, sequence);
   if (!copied) return {};
-  // The page that a cut copied from is summed only if it is the snapshot's own tail.
+  // A shortened restore may copy its tail from a full page, which has no checksum.
   const bool own_tail = stored % kPageTokens != 0 && snapshot.stored_ % kPageTokens != 0 &&
                         stored / kPageTokens == snapshot.stored_ / kPageTokens;
   if (copied->slot.checksum != snapshot.slot_figures_.checksum ||
@@ -460,7 +460,7 @@ std::optional<Sequence> load_sequence(StateStore& store, std::span<const std::by
                                       std::size_t logical) {
   REPRISE_CHECK(bytes.size() == transfer_bytes(store.sizes(), stored),
                 "the loaded bytes are not the size of the state");
-  // The store reads it and nothing else; its own saved states are of memory that may be written.
+  // load() only reads the bytes; HostBytes has no const form.
   auto* data = const_cast<std::byte*>(bytes.data());
   const std::shared_ptr<std::byte> held(std::const_pointer_cast<void>(owner), data);
   return store.load({.bytes = HostBytes(held, bytes.size()), .stored = stored, .logical = logical});

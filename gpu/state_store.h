@@ -1,23 +1,22 @@
 #pragma once
-// The state of sequences, and snapshots of it.
+// Stores the state of sequences and snapshots of it, in blocks of a BlockMemory (host or device).
 //
-// A model declares how many bytes of state it has for each token and for each sequence; what they mean is the
-// layers' business. Per-token state lives in pages of kPageTokens tokens, reference counted, immutable once
-// full; per-sequence state in one slot. A snapshot is references to the full pages, a copy of the tail page
-// if there is one, and a copy of the slot; capture and restore copy both, for kernels update slots and tail
-// pages in place. Neither touches its source.
+// A model declares the bytes of state per token and per sequence; only its layers interpret them. Per-token
+// state is in pages of kPageTokens tokens, which are reference counted and immutable once full; per-sequence
+// state is in one slot. A snapshot references the full pages and has its own copies of the slot and of the
+// partial last page (the tail), because kernels update these two in place. Capture and restore copy slot and
+// tail, and do not change their source.
 //
-// Lengths: `stored` counts places in pages, `logical` positions for rope; equal until a prompt is compacted.
+// Lengths: `stored` counts KV entries in pages, `logical` counts positions for RoPE. They are equal until a
+// prompt is compacted.
 //
-// A snapshot knows the checksum of what was copied into it, slot and tail, and a restore that copies
-// something else says so. Where the state can be cut (a slot of no bytes), a snapshot may be restored in
-// part.
+// A snapshot records the checksums of its slot and tail; restore() verifies them. Without per-sequence state
+// (slot_bytes == 0) a prefix of a snapshot can be restored.
 //
-// Bounds: pages and slots are given at construction, and a budget of bytes that may be shared with other
-// stores; what does not fit is refused with nothing changed. Where the bytes are there but the memory has no
-// block for them, the budget is told.
-// Blocks live in a BlockMemory, the host's or a device's, and are touched through it alone.
-// Threading: one thread, the device worker's.
+// Bounds: numbers of pages and slots, and a byte budget that stores can share. An operation that does not fit
+// fails and changes nothing. If the budget has the bytes but the memory has no block, the store reports
+// fragmentation to the budget.
+// Threading: the device worker's thread only.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,35 +33,35 @@ namespace reprise::gpu {
 
 using BlockId = std::uint32_t;
 
-/// Equal blocks of memory by number: what pages and slots are made of.
+/// A pool of reference-counted blocks of one size; pages and slots are such blocks.
 ///
-/// A block has its memory from the first time it is taken. A free block keeps it for the next user, until
-/// give_back() returns it to where it came from.
+/// A block's memory is allocated when the block is first taken. Free blocks keep their memory for reuse until
+/// give_back().
 ///
-/// Threading: one thread (the device worker's). Addresses of live blocks may be read by others.
+/// Threading: the device worker's thread; other threads may read the addresses of live blocks.
 class BlockPool {
  public:
-  /// `block_bytes` may be 0: then blocks are mere numbers. `memory` must outlive the pool.
+  /// `block_bytes` may be 0: blocks then have ids but no memory. `memory` must outlive the pool.
   BlockPool(std::size_t block_bytes, std::size_t most_blocks, BlockMemory& memory);
   ~BlockPool();
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  /// With one reference; its bytes are left over from earlier use. Nothing if is_full(), or if there is no
-  /// memory for it.
+  /// Returns a block with one reference and unspecified contents, or nullopt if is_full() or memory is
+  /// exhausted.
   std::optional<BlockId> take();
-  /// All are taken.
+  /// True if all blocks are taken.
   bool is_full() const { return used() == most_; }
-  /// Whether the next block taken has its memory already.
+  /// True if the next take() needs no new memory.
   bool next_is_resident() const { return !free_.empty(); }
-  /// The memory of all free blocks; returns how many bytes that was.
+  /// Frees the memory of all free blocks; returns its size.
   std::size_t give_back();
   void add_ref(BlockId block) { ++references_[block]; }
-  /// Returns whether that was the last reference.
+  /// Returns true if that was the last reference.
   bool release(BlockId block);
   std::uint32_t references(BlockId block) const { return references_[block]; }
 
-  /// Null for blocks of no bytes.
+  /// The block's address; null if block_bytes() is 0.
   std::byte* data(BlockId block) const { return chunks_[block / kChunk][block % kChunk]; }
   std::size_t block_bytes() const { return block_bytes_; }
   std::size_t used() const { return references_.size() - free_.size() - cold_.size(); }
@@ -76,30 +75,30 @@ class BlockPool {
   const std::size_t block_bytes_;
   const std::size_t most_;
   BlockMemory& memory_;
-  // Of blocks that were ever taken.
-  std::vector<std::uint32_t> references_;
-  // Addresses by block. A chunk stays where it is, and so does their table.
+  std::vector<std::uint32_t> references_;  // by block id, for ids in use so far
+  // Addresses by block id, in chunks. Neither the chunks nor the vector reallocate, so other threads can
+  // read.
   static constexpr std::size_t kChunk = 1024;
   std::vector<std::unique_ptr<std::byte*[]>> chunks_;
-  std::vector<BlockId> free_;  // with their memory
-  std::vector<BlockId> cold_;  // without
+  std::vector<BlockId> free_;  // free blocks that have memory
+  std::vector<BlockId> cold_;  // free blocks without
 };
 
 struct StateSizes {
-  std::size_t page_bytes = 0;  // kPageTokens tokens of per-token state
+  std::size_t page_bytes = 0;  // per-token state of kPageTokens tokens
   std::size_t slot_bytes = 0;  // per-sequence state
 };
 
 struct StateBounds {
   std::size_t pages = 0;
-  std::size_t slots = 0;          // of sequences and snapshots together
-  ByteBudget* budget = nullptr;   // none: pages and slots are the only bounds. Must outlive the store.
-  BlockMemory* memory = nullptr;  // none: the host's. Must outlive the store.
+  std::size_t slots = 0;          // for sequences and snapshots together
+  ByteBudget* budget = nullptr;   // null: no byte limit. Must outlive the store.
+  BlockMemory* memory = nullptr;  // null: host_memory(). Must outlive the store.
 };
 
 class StateStore;
 
-/// What sequences and snapshots have in common: blocks that they hold. Releases them when destroyed.
+/// Base of Sequence and Snapshot: holds references to blocks and releases them on destruction.
 class HeldState {
  public:
   HeldState(HeldState&& other) noexcept;
@@ -125,11 +124,12 @@ class HeldState {
 
 class Snapshot : public HeldState {
  public:
-  /// Bytes that would come free if it were dropped now: its slot, and pages that nobody else holds.
+  /// Bytes that destroying this snapshot would free: its slot, and pages that only it references.
   std::size_t exclusive_bytes() const;
-  /// Of its slot.
+  /// True if the slot, read as f32, has no inf or NaN.
   bool finite() const { return slot_figures_.finite; }
-  /// For a pass to write, between begin_capture() and end_captures(). The page that is not full: null where there is none.
+  /// Addresses for a forward pass to write between begin_capture() and end_captures(). tail_data() is null if
+  /// there is no partial page.
   std::byte* slot_data() const;
   std::byte* tail_data() const;
 
@@ -141,7 +141,8 @@ class Snapshot : public HeldState {
   CopyFigures tail_figures_;
 };
 
-/// Pages of nobody's yet: for who writes a sequence's tokens anew, fewer of them. Releases what was not given away.
+/// Newly allocated pages that no sequence owns: the target of a compaction. Frees the pages on destruction
+/// unless they were passed to Sequence::replace_pages().
 class PageRun {
  public:
   PageRun(PageRun&& other) noexcept;
@@ -162,16 +163,16 @@ class PageRun {
 
 class Sequence : public HeldState {
  public:
-  /// Makes room for `count` more tokens; false, with nothing changed, if there are not enough pages.
+  /// Allocates pages for `count` more tokens. Returns false and changes nothing if there are not enough.
   [[nodiscard]] bool reserve(std::size_t count);
-  /// After `count` tokens were computed into the reserved places.
+  /// Records that the state of `count` reserved tokens has been computed.
   void advance(std::size_t count);
-  /// These hold `stored` tokens of it, and take the place of its own. Its logical length stays.
+  /// Replaces the pages by these, which hold `stored` KV entries. The logical length is unchanged.
   void replace_pages(PageRun pages, std::size_t stored);
 
-  /// Addresses in the store's memory.
+  /// Address in the store's memory.
   std::byte* page_data(std::size_t index) const;
-  /// Of its first pages, as many as `to` has places.
+  /// Writes the addresses of the first to.size() pages.
   void page_addresses(std::span<std::byte*> to) const;
   std::byte* slot_data() const;
 
@@ -181,11 +182,11 @@ class Sequence : public HeldState {
 };
 
 struct Restoration {
-  std::optional<Sequence> sequence{};  // nothing: no room, or
-  bool damaged = false;                // the snapshot is not what it was when it was taken
+  std::optional<Sequence> sequence{};  // nullopt: not enough memory, or damaged
+  bool damaged = false;                // true: slot or tail do not match their checksums
 };
 
-/// A sequence copied to the host, where it holds neither pages nor a slot.
+/// The state of a sequence copied to host memory (swapped out); it holds neither pages nor a slot.
 struct SavedSequence {
   HostBytes bytes;
   std::size_t stored = 0;
@@ -199,33 +200,38 @@ class StateStore {
   StateStore(const StateStore&) = delete;
   StateStore& operator=(const StateStore&) = delete;
 
-  /// An empty sequence, its slot all zeros. Nothing if there is no slot.
+  /// Returns an empty sequence with a zeroed slot, or nullopt if there is no slot.
   std::optional<Sequence> open();
-  /// For so many tokens, all zeros. Nothing, with nothing changed, if there are not enough pages.
+  /// Returns zeroed pages for `tokens` tokens, or nullopt, with nothing changed, if there are not enough
+  /// pages.
   std::optional<PageRun> take_pages(std::size_t tokens);
-  /// Nothing if there is no slot or no page for the tail.
+  /// Returns nullopt if there is no slot, or no page for the tail.
   std::optional<Snapshot> capture(const Sequence& sequence);
-  /// A snapshot of the first `stored` tokens that the sequence will have, of what it has reserved, none of it
-  /// compacted. Slot and tail are zeros until the pass that computes these tokens writes them; end_captures() follows. Nothing if
-  /// there is no slot or no page for the tail.
+  /// Starts a snapshot at position `stored`, ahead of the sequence, for the forward pass that computes up to
+  /// it and beyond. The pass writes slot and tail, which are zero until then; call end_captures() after it.
+  /// Requires: the pages up to `stored` are reserved and the sequence is not compacted. Returns nullopt if
+  /// there is no slot, or no page for the tail.
   std::optional<Snapshot> begin_capture(const Sequence& sequence, std::size_t stored);
-  /// Their slots and tails have been written.
+  /// Computes the checksums of snapshots from begin_capture(), whose slots and tails have been written.
   void end_captures(std::span<Snapshot* const> snapshots);
-  /// `stored`: fewer tokens than the snapshot has, where there is no slot to say otherwise.
+  /// Restores the whole snapshot.
   Restoration restore(const Snapshot& snapshot) { return restore(snapshot, snapshot.stored()); }
+  /// Restores the first `stored` KV entries. Requires: `stored` is the snapshot's own length, or shorter if
+  /// slot_bytes is 0.
   Restoration restore(const Snapshot& snapshot, std::size_t stored);
 
-  /// Into host memory of the store's kind. Throws std::bad_alloc.
+  /// Copies to host memory from BlockMemory::take_host(). Throws std::bad_alloc.
   SavedSequence save(const Sequence& sequence) const;
+  /// Returns nullopt if there are not enough pages or no slot.
   std::optional<Sequence> load(const SavedSequence& saved);
 
-  /// Checksum of a sequence's slot.
+  /// Checksum and finiteness of a sequence's slot.
   CopyFigures look_at_slot(const Sequence& sequence) const;
-  /// Breaks a snapshot, for tests of what follows.
+  /// For tests: flips a bit of the slot or tail, so that restore() reports damage.
   void damage(const Snapshot& snapshot);
-  /// Breaks it so that its checksum does not tell.
+  /// For tests: zeroes the slot and updates its checksum, so that restore() does not notice.
   void damage_unseen(Snapshot& snapshot);
-  /// Makes a sequence's slot and first page NaN, read as f32 or as bf16; for tests of what follows.
+  /// For tests: fills a sequence's slot and first page with NaN (as f32 or bf16).
   void poison(const Sequence& sequence);
 
   const StateSizes& sizes() const { return sizes_; }
@@ -240,8 +246,8 @@ class StateStore {
   friend class Sequence;
   friend class Snapshot;
 
-  // Tells the budget of a block that the memory did not have: last of all, because what the attempt gives
-  // back on its way out changes nothing.
+  // Reports a block that the memory did not have to the budget, at the end of the operation: blocks that the
+  // failed operation gives back must not reset the report.
   class Attempt {
    public:
     explicit Attempt(StateStore& store) : store_(store), before_(store.refusals_) {}
@@ -258,19 +264,21 @@ class StateStore {
 
   std::size_t saved_bytes(std::size_t stored) const;
   std::optional<BlockId> take(BlockPool& pool);
-  /// Whether what take() gives next is zeros, and so need not be filled with them.
+  /// True if the next block from take() is already zeroed.
   bool next_is_clear(const BlockPool& pool) const;
-  /// Until there are `wanted`; false, with nothing changed, if there are not enough. Zeros: what stands between and
-  /// behind the tokens of a page is nobody else's; or whatever they held, for who writes all of them.
+  /// Contents of added pages. kZeros: no data of earlier owners, in padding and unused entries either;
+  /// kAnything: the caller overwrites the whole pages.
   enum class Fresh : bool { kZeros, kAnything };
+  /// Adds pages until there are `wanted`. Returns false and changes nothing if there are not enough.
   bool add_pages(std::vector<BlockId>& pages, std::size_t wanted, Fresh fresh = Fresh::kZeros);
   void release(BlockPool& pool, BlockId block);
 
-  // Of `stored` tokens of `from`; nothing, with nothing changed, if there is no page for the tail.
   struct Copied {
     CopyFigures slot;
     CopyFigures tail;
   };
+  /// Copies the first `stored` KV entries and the slot. Returns nullopt, with nothing changed, if there is no
+  /// page for the tail.
   std::optional<Copied> copy(const HeldState& from, std::size_t stored, HeldState& to);
 
   const StateSizes sizes_;
@@ -279,12 +287,10 @@ class StateStore {
   BlockPool pages_;
   BlockPool slots_;
   std::uint64_t refusals_ = 0;     // blocks within the budget that the memory did not have
-  std::size_t refused_bytes_ = 0;  // of the last one
+  std::size_t refused_bytes_ = 0;  // size of the last refused block
 };
 
-/// How many bytes a group of snapshots holds together: pages that several of them share count once.
-///
-/// Threading: one thread, the device worker's. The snapshots of a group are all of one store.
+/// Counts the bytes that a group of snapshots of one store holds; shared pages count once.
 class SnapshotGroup {
  public:
   explicit SnapshotGroup(const StateSizes& sizes) : sizes_(sizes) {}
@@ -299,7 +305,7 @@ class SnapshotGroup {
     }
     bytes_ -= sizes_.slot_bytes;
   }
-  /// By how much bytes() would grow with this one.
+  /// Returns by how much add() would increase bytes().
   std::size_t growth(const Snapshot& snapshot) {
     std::size_t bytes = sizes_.slot_bytes;
     for (const BlockId page : snapshot.pages()) {
@@ -312,21 +318,21 @@ class SnapshotGroup {
 
  private:
   const StateSizes sizes_;
-  std::vector<std::uint32_t> holders_;  // of each page, among the group
+  std::vector<std::uint32_t> holders_;  // snapshots of the group that hold each page
   std::size_t bytes_ = 0;
 };
 
-// States between a store and the host's memory, as bytes: pages in their order, then the slot. What tiers below the
-// device keep.
+// The serialized form of a state, which the tiers below the device keep: the pages in order, then the slot.
 
-/// Bytes of a whole state of that many tokens.
+/// Returns the bytes of a serialized state with `stored` KV entries.
 std::size_t transfer_bytes(const StateSizes& sizes, std::size_t stored);
 
-/// Pages [first, first + count) of a snapshot, then its slot where that is wanted, into as many bytes.
+/// Copies pages [first, first + count) of a snapshot, and its slot if `slot`, into `to`, which must have
+/// exactly that size.
 void read_snapshot(const StateStore& store, const Snapshot& snapshot, std::size_t first, std::size_t count,
                    bool slot, std::span<std::byte> to);
 
-/// A sequence of transfer_bytes() bytes from elsewhere, which `owner` keeps. Nothing if there is no room.
+/// Loads a sequence from transfer_bytes() bytes that `owner` keeps alive. Returns nullopt if it does not fit.
 std::optional<Sequence> load_sequence(StateStore& store, std::span<const std::byte> bytes,
                                       const std::shared_ptr<const void>& owner, std::size_t stored,
                                       std::size_t logical);

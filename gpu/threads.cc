@@ -6,7 +6,7 @@ namespace reprise::gpu {
 
 namespace {
 
-constexpr int kPolls = 2000;  // some tens of microseconds: the time between two kernels of a forward pass
+constexpr int kPolls = 2000;  // some tens of microseconds, the time between two kernels of a forward pass
 
 void relax() {
 #if defined(__x86_64__)
@@ -41,7 +41,7 @@ Threads::~Threads() {
 void Threads::take_parts(std::size_t thread) {
   for (std::size_t i = 0; i < shares_.size(); ++i) {
     Share& share = shares_[(thread + i) % shares_.size()];
-    while (share.next.load(std::memory_order_relaxed) < share.end) {  // looks first: to take is dearer
+    while (share.next.load(std::memory_order_relaxed) < share.end) {  // a load is cheaper than the fetch_add
       const std::size_t part = share.next.fetch_add(1, std::memory_order_relaxed);
       if (part < share.end) (*work_)(part);
     }
@@ -60,14 +60,14 @@ void Threads::for_parts(std::size_t parts, const std::function<void(std::size_t)
   }
   helpers_done_.store(0, std::memory_order_relaxed);
   {
-    // Under the mutex, so that a helper that is about to sleep sees it.
+    // Under the mutex, so that a helper about to sleep does not miss the call.
     std::lock_guard lock(mutex_);
     call_.fetch_add(1, std::memory_order_release);
   }
   raised_.notify_all();
   take_parts(0);
-  // Every helper must have seen this call and left it before the next may overwrite it. A helper that takes
-  // long may be waiting for the very core that polls here.
+  // Every helper must have finished this call before the next one overwrites it. Yield after a while: a late
+  // helper may need the core that polls here.
   for (int i = 0; helpers_done_.load(std::memory_order_acquire) != helpers_.size(); ++i) {
     if (i < kPolls) {
       relax();
@@ -78,7 +78,7 @@ void Threads::for_parts(std::size_t parts, const std::function<void(std::size_t)
 }
 
 void Threads::help(std::size_t thread, const std::vector<int>& processors) {
-  if (!processors.empty()) stay_on(processors);  // where it may not, it is only slower
+  if (!processors.empty()) stay_on(processors);  // a failure costs only speed
   std::uint64_t seen = 0;
   while (true) {
     for (int i = 0; i < kPolls && call_.load(std::memory_order_acquire) == seen; ++i) relax();
@@ -102,8 +102,7 @@ void Threads::for_ranges(std::size_t size, std::size_t grain,
     const std::size_t end = std::min(size, grains * (part + 1) / parts * grain);
     if (begin < end) work(begin, end);
   };
-  for_parts(parts,
-            std::ref(range_of));  // by reference: a copy of it would be allocated, at each of a step's calls
+  for_parts(parts, std::ref(range_of));  // std::ref: std::function would allocate a copy of the lambda
 }
 
 }  // namespace reprise::gpu

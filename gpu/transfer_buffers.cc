@@ -24,14 +24,14 @@ HostBytes from_heap(std::size_t bytes) {
 }  // namespace
 
 struct TransferBuffers::Shelf {
-  std::mutex making;  // taken before the other one
+  std::mutex making;  // locked before `mutex`
   const Make make;
   const std::uint64_t most_bytes;
-  bool refused = false;  // there was no such memory: it is not asked for again. Under `making`.
+  bool refused = false;  // an allocation failed; none is tried again. Guarded by `making`
 
   mutable std::mutex mutex;
   std::uint64_t made = 0;
-  std::list<TransferBlock> blocks{};  // none goes while something of it is lent
+  std::list<TransferBlock> blocks{};  // a block is removed only while nothing of it is lent
 
   Shelf(Make function, std::uint64_t most) : make(std::move(function)), most_bytes(most) {}
 

@@ -1,11 +1,11 @@
 #pragma once
-// Memory of the host for states between a device and the tiers below it, of a kind that the device copies fast with:
-// pinned, for a GPU (models/device.h). Making such memory takes longer than a restore should, so it is made
-// ahead, by prepare() alone, and lent in parts.
+// A pool of host memory for states in transit between a device and the tiers below it, of the kind that the
+// device copies fastest: pinned for a GPU (models/device.h). Allocating such memory takes longer than a
+// restore should, so only prepare() allocates, ahead of use, and take() lends parts of it.
 //
-// Bound: `most_bytes`. What is not there when it is wanted is the heap's: slower, and bounded by whoever counts what is
-// on its way.
-// Threading: any thread; take() never waits for what is being made. A buffer may outlive it.
+// Bound: the pool has at most `most_bytes`. When it cannot serve a request, take() uses the heap, which is
+// slower to copy and not counted here; the caller bounds the bytes in transit.
+// Threading: thread-safe; take() never waits for an allocation by prepare(). Buffers may outlive the pool.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,20 +18,22 @@ namespace reprise::gpu {
 
 class TransferBuffers {
  public:
-  /// A block of that size with what gives it back; null: there is none. Called by one thread at a time.
+  /// Allocates a block whose deleter frees it; returns null on failure. Called by one thread at a time.
   using Make = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
-  static constexpr std::size_t kStep = 16 << 20;     // blocks are multiples of it, but for the bound
-  static constexpr std::size_t kFirst = 1ULL << 30;  // for states of most sizes, several at once
+  static constexpr std::size_t kStep = 16
+                                       << 20;  // block sizes are multiples of it, unless the bound cuts them
+  static constexpr std::size_t kFirst = 1ULL << 30;  // holds several states of most models
 
   TransferBuffers(Make make, std::uint64_t most_bytes);
 
-  /// Uninitialised. Throws std::bad_alloc.
+  /// Returns uninitialized memory, from the pool or the heap. Throws std::bad_alloc.
   HostBytes take(std::size_t bytes);
-  /// So that take() can lend so many bytes at once: makes a block unless one of that size is there. What is not lent
-  /// goes for it where the bound wants that.
+  /// Allocates a block from which take() can lend `bytes` at once, unless there is one of that size. Frees
+  /// unlent blocks if the bound requires it. Does nothing after an allocation has failed once, or if the lent
+  /// blocks leave no space.
   void prepare(std::size_t bytes = kFirst);
 
-  /// Made by `make`, lent or not.
+  /// The bytes allocated by `make`, lent or not.
   std::uint64_t made_bytes() const;
 
  private:
@@ -39,7 +41,7 @@ class TransferBuffers {
   const std::shared_ptr<Shelf> shelf_;
 };
 
-/// From `buffers`, or from the heap where there are none. Throws std::bad_alloc.
+/// Takes from `buffers`, or from the heap if it is null. Throws std::bad_alloc.
 HostBytes take_transfer(TransferBuffers* buffers, std::size_t bytes);
 
 }  // namespace reprise::gpu

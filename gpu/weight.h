@@ -1,15 +1,12 @@
 #pragma once
-// A weight as it is stored: a format, and a view of one tensor in it.
+// Storage formats of weights, and a view of one weight.
 //
-// A format says how the elements of a matrix lie in memory, and nothing of how they are computed with: each
-// device has a table of the formats that it can multiply by (gpu/kernels.h for the CPU, gpu/cuda/formats.h).
-// Two formats are the same if they are the same object. Formats are told apart per tensor: the tensors of a
-// model may have many.
+// A format describes the memory layout of a matrix, not how to compute with it: each device has a table of
+// the formats that it can multiply by (gpu/kernels.h for the CPU, gpu/cuda/formats.h). Formats are compared
+// by address. The tensors of one model may have different formats.
 //
-// A row (one output) is a whole number of blocks, one after another; rows follow each other without gaps. So a
-// stack of matrices with equal columns is one weight of all their rows, and part() is one of them.
-//
-// Threading: values. A view does not own its bytes.
+// A row (one output) is a whole number of blocks; blocks and rows are contiguous. So a stack of matrices with
+// equal columns is one weight with all their rows, and part() returns one of them.
 
 #include <bit>
 #include <cstddef>
@@ -20,44 +17,45 @@
 
 namespace reprise::gpu {
 
-/// Scales that lie apart from the elements: one for each tile of `rows` x `columns` elements, row-major, rounded
-/// up where the weight ends inside a tile.
+/// Scales stored separately from the elements: a row-major array with one scale per tile of `rows` x
+/// `columns` elements; partial tiles at the edges count.
 struct ScaleTiles {
-  std::size_t rows = 0;  // 0: the format has no scales apart
+  std::size_t rows = 0;  // 0: the format has no separate scales
   std::size_t columns = 0;
-  std::size_t bytes = 0;  // of one scale
+  std::size_t bytes = 0;  // size of a scale
 };
 
 inline constexpr std::uint32_t kNoGgmlId = UINT32_MAX;
 
 struct WeightFormat {
-  std::string_view name;    // as files call it: "BF16", "Q4_K"
-  std::size_t block_size;   // elements of a row that are stored together
-  std::size_t block_bytes;  // what they take
-  std::size_t alignment;    // of the first byte of a weight
+  std::string_view name;    // as in files: "BF16", "Q4_K"
+  std::size_t block_size;   // elements per block
+  std::size_t block_bytes;  // bytes per block
+  std::size_t alignment;    // alignment of a weight's first byte
   ScaleTiles scales = {};
-  std::uint32_t ggml_id = kNoGgmlId;       // of the type in GGUF files
-  std::string_view safetensors_name = {};  // of the type in safetensors files; empty: it is in none
-  bool kept_on_gpu = false;                // in this size; the others are bf16 there (gpu/cuda/formats.cc)
+  std::uint32_t ggml_id = kNoGgmlId;       // type number in GGUF files
+  std::string_view safetensors_name = {};  // type name in safetensors files; empty: not used there
+  bool kept_on_gpu = false;                // false: a GPU stores it as bf16 (gpu/cuda/formats.cc)
 };
 
-/// FP8 e4m3 of safetensors files: f32 scales for tiles, or for rows.
+/// Scales of FP8 e4m3 weights of safetensors files: one f32 per tile, or per row.
 inline constexpr ScaleTiles kF8Tiles{.rows = 128, .columns = 128, .bytes = 4};
 inline constexpr ScaleTiles kF8Rows{.rows = 1, .columns = std::size_t{1} << 40, .bytes = 4};
 
-/// 32 elements of 4 bits, two in a byte, the first in its lower half: (element - zero) * scale.
+/// 32 elements of 4 bits, two per byte, the first in the low half. Value: (element - zero) * scale.
 struct Int4Block {
   static constexpr std::uint32_t kZeroMask = 31;
 
-  std::uint32_t scale_and_zero;  // the bits of an f32 whose last five are the zero point, 0 to 16
+  std::uint32_t
+      scale_and_zero;  // bits of the f32 scale, with the low five replaced by the zero point, 0 to 16
   std::uint8_t elements[16];
 
   float scale() const { return std::bit_cast<float>(scale_and_zero & ~kZeroMask); }
   int zero() const { return static_cast<int>(scale_and_zero & kZeroMask); }
 };
 
-// The formats that are computed with. From Q8_0 to MXFP4 those of GGUF files that are integers of a few bits with scales
-// among them (gpu/cpu/quants.h).
+// The formats that kernels support. Q8_0 to MXFP4 are GGUF's quantized formats, with scales inside the blocks
+// (gpu/cpu/quants.h).
 // clang-format off
 //                                              name             block  bytes  alignment  scales         ggml  safetensors  kept on a GPU
 inline constexpr WeightFormat kF32Format        {"F32",             1,     4,         4,  {},              0,  "F32",       false};
@@ -82,7 +80,7 @@ inline constexpr WeightFormat kInt4Format       {"INT4",           32,    20,   
 // clang-format on
 static_assert(sizeof(Int4Block) == kInt4Format.block_bytes && alignof(Int4Block) == kInt4Format.alignment);
 
-/// All of them, in the order of every CPU's table (gpu/cpu/formats.h).
+/// All formats, in the order of every CPU table (gpu/cpu/formats.h).
 inline constexpr const WeightFormat* kWeightFormats[] = {
     &kF32Format,  &kF16Format,    &kBF16Format,   &kF8TileFormat, &kF8RowFormat, &kQ8_0Format, &kQ4_0Format,
     &kQ4_1Format, &kQ5_0Format,   &kQ5_1Format,   &kQ2_KFormat,   &kQ3_KFormat,  &kQ4_KFormat, &kQ5_KFormat,
@@ -91,10 +89,10 @@ inline constexpr const WeightFormat* kWeightFormats[] = {
 struct WeightView {
   const WeightFormat* format = &kF32Format;
   std::size_t rows = 0;     // outputs
-  std::size_t columns = 0;  // inputs: whole blocks
+  std::size_t columns = 0;  // inputs, a multiple of the block size
   const void* data = nullptr;
-  const void* scales = nullptr;  // null: the format has none apart
-  const void* packed = nullptr;  // the copy that a product asked for (Packing, gpu/products.h); null: none
+  const void* scales = nullptr;  // null: the format has no separate scales
+  const void* packed = nullptr;  // packed copy for a product (Packing, gpu/products.h); null: none
 
   std::size_t row_bytes() const { return columns / format->block_size * format->block_bytes; }
   std::size_t bytes() const { return rows * row_bytes(); }
@@ -102,18 +100,18 @@ struct WeightView {
     return static_cast<const std::byte*>(data) + index * row_bytes();
   }
 
-  /// Bytes of a row of scales; 0 where there are none apart.
+  /// Bytes of a row of scale tiles; 0 if the format has no separate scales.
   std::size_t scale_row_bytes() const {
     const ScaleTiles& tiles = format->scales;
     return tiles.rows == 0 ? 0 : (columns + tiles.columns - 1) / tiles.columns * tiles.bytes;
   }
-  /// The scales of a row's tiles. Only where the format has them.
+  /// The scales of the tiles that cover this row. Requires separate scales.
   const std::byte* scale_row(std::size_t index) const {
     return static_cast<const std::byte*>(scales) + index / format->scales.rows * scale_row_bytes();
   }
 
-  /// Rows [first, first + count) as a weight of its own, without the packed copy. `first` must be where tiles of
-  /// scales begin.
+  /// Returns rows [first, first + count) as a weight, without the packed copy. `first` must be the first row
+  /// of a scale tile.
   WeightView part(std::size_t first, std::size_t count) const {
     REPRISE_CHECK(first + count <= rows, "a part of a weight ends after the weight");
     WeightView out{.format = format, .rows = count, .columns = columns, .data = row(first)};

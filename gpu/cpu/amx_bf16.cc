@@ -1,16 +1,19 @@
-// The bf16 matrix product with AMX's TDPBF16PS, beside the products of AVX-512; compiled with -mamx-tile -mamx-bf16.
+// Computes y = x W^T for bf16 W and x as sums of two bf16, with AMX's TDPBF16PS. Compiled with -mamx-tile
+// -mamx-bf16.
 //
-// A tile of sixteen rows of x by sixteen outputs is summed over k in steps of 32, in each the high parts of x before
-// the low ones. An element's sum is carried from block to block of k through y, as f32, so it is one chain in the order
-// of k for every number of rows, every range and every place in a tile: rows of a tile do not meet.
-// TDPBF16PS rounds to nearest even, takes denormals for zeros and makes none, whatever MXCSR says.
+// Chosen when: at most 3 rows run without tiles, on AVX-512, because reading the weight bounds them; more
+// rows run on tiles.
 //
-// What the instruction does is documented: over its 32 elements of k, the even ones and the odd ones are summed apart
-// with fused multiply-adds from zero, both sums are added, and that to the tile. So the few rows of decoding, for which
-// the weight's way from memory counts, are computed that way without tiles, with the same bits.
+// Mapping: tiles of 16 rows of x by 16 outputs, two by two. For each group of outputs and each block of k,
+// the weight's tiles are transposed from its stored rows once and used for all rows of x; x's tiles are
+// copied to be contiguous.
 //
-// The weight's tiles are turned from the rows as they are stored, a block of k and a group of outputs at a time, and
-// used for all rows of x; x's tiles are copied together, for its rows stand far apart.
+// Bits: k advances in steps of 32, in each the high parts of x before the low parts. An element's accumulator
+// is carried across blocks of k through y as f32, so it is one chain in the order of k, independent of the
+// number of rows, of ranges and of tile positions. TDPBF16PS rounds to nearest even and flushes denormal
+// inputs and results to zero, whatever MXCSR says. By its documentation it sums the even and the odd of its
+// 32 elements separately, with fused multiply-adds from zero, and adds the total of both to the tile. The
+// path without tiles repeats exactly that.
 
 #include <immintrin.h>
 
@@ -25,16 +28,16 @@ namespace reprise::gpu {
 
 namespace {
 
-constexpr std::size_t kStepDepth = 32;   // elements of k that an instruction takes
-constexpr std::size_t kBlockSteps = 8;   // of a block of k
-constexpr std::size_t kGroupTiles = 16;  // outputs of a group: L2 keeps its block
+constexpr std::size_t kStepDepth = 32;   // elements of k per instruction
+constexpr std::size_t kBlockSteps = 8;   // steps per block of k
+constexpr std::size_t kGroupTiles = 16;  // tiles of outputs per group, whose block of k fits L2
 constexpr std::size_t kBlockDepth = kStepDepth * kBlockSteps;
 constexpr std::size_t kGroupOutputs = kTileSide * kGroupTiles;
 
 using OperandTile = std::uint32_t[kTileSide][kTileSide];  // of x: [row][pair of k], of w: [pair of k][output]
 using SumTile = float[kTileSide][kTileSide];
 
-struct XTiles {  // of two tiles of rows: 32 KiB
+struct XTiles {  // a block of k of two row tiles, 32 KiB
   OperandTile high[kBlockSteps][2];
   OperandTile low[kBlockSteps][2];
 };
@@ -42,13 +45,13 @@ using WTiles = OperandTile[kGroupTiles][kBlockSteps];  // 128 KiB
 
 constexpr TileConfig kTileConfig(64);
 
-/// Where a tile of sums lies in y, or in a place of its own where y has not all of it.
+/// The memory of an accumulator tile: in y, or a temporary if the tile extends beyond y.
 struct Sums {
   float* at;
   std::size_t stride;  // bytes
 };
 
-/// kRowTiles x 2 tiles of sums, over `steps` steps of k.
+/// Accumulates kRowTiles x 2 tiles over `steps` steps of k, onto the stored sums if `add`.
 template <int kRowTiles>
 inline void multiply_tiles(const XTiles& x, const OperandTile* w0, const OperandTile* w1, std::size_t steps,
                            bool add, const Sums (&sums)[2][2]) {
@@ -93,7 +96,8 @@ inline void multiply_tiles(const XTiles& x, const OperandTile* w0, const Operand
   }
 }
 
-/// Elements k ... k + 31 of sixteen rows, zeros where there are not so many left, and asks for those `ahead` bytes on.
+/// Loads elements k ... k + 31 of sixteen rows, with zeros past `left` elements, and prefetches `ahead` bytes
+/// on.
 inline void load_step(const std::uint16_t* const (&rows)[kWide], std::size_t k, std::size_t left,
                       std::size_t ahead, WideBits (&v)[kWide]) {
   const __mmask32 there = left >= kStepDepth ? ~0U : (1U << left) - 1;
@@ -103,7 +107,7 @@ inline void load_step(const std::uint16_t* const (&rows)[kWide], std::size_t k, 
   }
 }
 
-/// Columns [k, k + depth) of up to sixteen rows of w, as tiles; rows that do not exist repeat the last.
+/// Transposes `depth` columns of up to sixteen rows of w into tiles. Missing rows repeat the last.
 inline void fill_w(const std::uint16_t* w, std::size_t row_length, std::size_t outputs, std::size_t depth,
                    std::size_t ahead, OperandTile* to) {
   const std::uint16_t* rows[kWide];
@@ -116,8 +120,8 @@ inline void fill_w(const std::uint16_t* w, std::size_t row_length, std::size_t o
   }
 }
 
-/// Steps [step, step + steps) of `rows` <= 32 rows of x, as tiles. Rows that do not exist are left as they are: what
-/// comes of them is not looked at.
+/// Copies steps [step, step + steps) of `rows` <= 32 rows of x into tiles. Missing rows keep stale contents,
+/// whose results are not read.
 inline void fill_x(const TwoBf16<kStepDepth>& x, std::size_t rows, std::size_t step, std::size_t steps,
                    XTiles& to) {
   for (std::size_t i = 0; i < rows; ++i) {
@@ -129,7 +133,7 @@ inline void fill_x(const TwoBf16<kStepDepth>& x, std::size_t rows, std::size_t s
   }
 }
 
-/// `rows` x `outputs` elements of y between it and a tile of its own.
+/// Copies `rows` x `outputs` accumulators between y and a temporary tile.
 inline void copy_sums(const float* from, std::size_t from_stride, float* to, std::size_t to_stride,
                       std::size_t rows, std::size_t outputs) {
   for (std::size_t i = 0; i < rows; ++i) {
@@ -137,7 +141,7 @@ inline void copy_sums(const float* from, std::size_t from_stride, float* to, std
   }
 }
 
-/// One block of k of 32 outputs, of which `outputs` exist, for `rows` <= 32 rows.
+/// Multiplies one block of k, for `rows` <= 32 rows and 32 outputs of which `outputs` exist.
 inline void multiply_pair(const XTiles& x, std::size_t rows, const OperandTile* w0, const OperandTile* w1,
                           std::size_t outputs, std::size_t steps, bool add, float* y, std::size_t y_stride) {
   SumTile own[2][2];
@@ -161,7 +165,8 @@ inline void multiply_pair(const XTiles& x, std::size_t rows, const OperandTile* 
         std::memset(own_tile, 0, sizeof(SumTile));
         if (add) copy_sums(at, y_stride, own_tile, kTileSide, rows_there, outputs_there);
       });
-  std::atomic_signal_fence(std::memory_order_seq_cst);  // GCC's tile loads do not say that they read memory
+  std::atomic_signal_fence(
+      std::memory_order_seq_cst);  // GCC's tile loads do not declare that they read memory
   if (row_tiles == 2) {
     multiply_tiles<2>(x, w0, w1, steps, add, sums);
   } else {
@@ -174,9 +179,9 @@ inline void multiply_pair(const XTiles& x, std::size_t rows, const OperandTile* 
       });
 }
 
-constexpr std::size_t kFewTileRows = 3;  // at most so many are computed without tiles
+constexpr std::size_t kFewTileRows = 3;  // maximum rows that run without tiles
 
-/// Denormals are zeros, as for TDPBF16PS, for as long as this lives.
+/// Sets FTZ and DAZ while it exists, as TDPBF16PS behaves.
 struct ZeroDenormals {
   ZeroDenormals() { _mm_setcsr(before | 0x8040); }
   ~ZeroDenormals() { _mm_setcsr(before); }
@@ -186,7 +191,7 @@ struct ZeroDenormals {
   const unsigned before = _mm_getcsr();
 };
 
-/// `count` bf16, a multiple of sixteen.
+/// Widens `count` bf16 elements, a multiple of sixteen.
 inline void widen(const std::uint16_t* from, std::size_t count, float* to) {
   for (std::size_t i = 0; i < count; i += kWide) {
     const __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
@@ -194,19 +199,19 @@ inline void widen(const std::uint16_t* from, std::size_t count, float* to) {
   }
 }
 
-/// Sixteen outputs, of which `outputs` exist. Not inlined: nothing of it may move to where denormals are none.
+/// Computes sixteen outputs, of which `outputs` exist, without tiles. Not inlined, so that no arithmetic
+/// moves out of the scope of ZeroDenormals.
 template <int kRows>
 [[gnu::noinline]] void multiply_step_by_step(const TwoBf16<kStepDepth>& x, const std::uint16_t* w,
                                              std::size_t length, std::size_t outputs, float* y,
                                              std::size_t y_stride) {
   const std::size_t next =
-      kTileSide * length * sizeof(std::uint16_t);  // to the same place of the next outputs
+      kTileSide * length * sizeof(std::uint16_t);  // distance to the next sixteen outputs
   const std::uint16_t* rows[kWide];
   for (std::size_t r = 0; r < kWide; ++r) rows[r] = w + std::min(r, outputs - 1) * length;
   Wide sums[kRows];
   for (Wide& sum : sums) sum = Wide::set(0.0F);
-  float some[kRows]
-            [2 * kBlockDepth];  // a block of x, widened: of each step its high parts, then its low ones
+  float some[kRows][2 * kBlockDepth];  // a widened block of x: per step the high parts, then the low ones
   for (std::size_t k = 0; k < length; k += kStepDepth) {
     const std::size_t step = k % kBlockDepth;
     if (step == 0) {
@@ -216,7 +221,7 @@ template <int kRows>
     WideBits v[kWide];
     load_step(rows, k, length - k, next, v);
     transpose(v);
-    Wide even[kRows][2];  // of the high parts and of the low ones
+    Wide even[kRows][2];  // [row][high parts, low parts]
     Wide odd[kRows][2];
     for (std::size_t pair = 0; pair < kTileSide; ++pair) {
       const Wide even_w = as_floats(lower_halves_up(v[pair]));
@@ -264,7 +269,8 @@ void multiply_bf16_tiles(const void* activations, std::size_t m, const WeightVie
     return;
   }
   const TileRegisters registers(kTileConfig);
-  // With few rows the weight's way from memory counts: fewer outputs at once, so that its rows are read along.
+  // Reading the weight bounds few rows: fewer outputs at once, so that the weight's rows are read
+  // sequentially.
   const std::size_t most_outputs = m <= 2 * kTileSide ? 2 * kTileSide : kGroupOutputs;
   alignas(64) WTiles group;
   alignas(64) XTiles some = {};

@@ -1,8 +1,8 @@
-// The fast product of quantized formats with AMX's product of bytes, for more than a few rows of x, next to the products
-// of AVX-512, with the bits of its definition (int8_product.h); compiled with -mavx512vnni -mamx-tile -mamx-int8.
+// The fast GEMM of quantized formats on AMX's TDPBSSD, for more than eight rows, bitwise identical to the
+// definition in int8_product.h. Compiled with -mavx512vnni -mamx-tile -mamx-int8.
 //
-// The panels of a group of outputs stay in L2 while all rows pass, some pairs of tiles at a time. Rows and outputs of a
-// tile that do not exist are multiplied and not looked at.
+// The unpacked panels of a group of outputs stay in L2 while all rows pass, in pairs of row tiles. Missing
+// rows and outputs of a tile are multiplied, but their results are not read.
 
 #include <immintrin.h>
 
@@ -22,12 +22,12 @@
 namespace reprise::gpu {
 namespace {
 
-/// Up to 32 rows: where they lie if those of a tile stand equally far apart, else a copy.
+/// Up to two tiles of rows of x: read in place if the rows of a tile have a constant stride, else copied.
 class RowTiles {
  public:
   template <std::size_t kBlock>
   void fill(const Int8Rows<kBlock>& x, std::size_t rows) {
-    const std::size_t copied_stride = x.columns + 64;  // no two rows begin in one set of L1
+    const std::size_t copied_stride = x.columns + 64;  // rows start in different sets of L1
     for (std::size_t first = 0; first < rows; first += kTileSide) {
       const std::size_t count = std::min(kTileSide, rows - first);
       Tile& tile = tiles_[first / kTileSide];
@@ -53,10 +53,11 @@ class RowTiles {
     std::ptrdiff_t stride = 0;
   };
   Tile tiles_[2];
-  std::vector<std::int8_t> copy_;  // rows that do not exist are whatever it holds: nobody looks at their sums
+  std::vector<std::int8_t> copy_;  // missing rows have stale contents, whose sums are not read
 };
 
-/// Rows of x that meet a group of panels together: pairs of tiles, and what belongs to 256 elements of each pair's rows.
+/// Rows of x that are multiplied by a group of panels together, in pairs of tiles, with their scales and
+/// sums.
 template <class Numbers>
 struct RowPairs {
   const RowTiles* tiles;
@@ -77,14 +78,14 @@ struct PanelGroup {
   Panel& at(std::size_t k, std::size_t panel) const { return panels[k * count + panel]; }
 };
 
-constexpr std::size_t kTileDepth = 256;  // elements of k of a panel
+constexpr std::size_t kTileDepth = 256;  // elements of k per panel
 
-/// Weights in blocks of 32.
+/// Formats with blocks of 32.
 ///
-/// A tile of sums is one block of sixteen rows of x by sixteen outputs: whole numbers, made by one instruction. Then comes
-/// the float part, on vectors of sixteen outputs. The work goes in sets of two tiles of rows by two of outputs by four
-/// blocks: their tiles, which L1 keeps, then their float part. (Both at a time, one set's tiles among the float part of
-/// the set before it, took 1.4 times as long on a Xeon.)
+/// One instruction computes the integer sums of a block for sixteen rows by sixteen outputs; the float part
+/// follows on vectors of sixteen outputs. The work is in sets of two row tiles by two output tiles by four
+/// blocks: first the integer tiles, which stay in L1, then their float part. (Interleaving a set's tiles with
+/// the previous set's float part took 1.4 times as long on a Xeon.)
 template <class Quant>
 class SmallBlockTiles {
  public:
@@ -93,11 +94,11 @@ class SmallBlockTiles {
 
   /// 256 elements of k of sixteen outputs.
   struct Panel {
-    alignas(64) std::uint32_t q[kTileDepth / 4][kTileSide];  // four k of each output, signed bytes
+    alignas(64) std::uint32_t q[kTileDepth / 4][kTileSide];  // [k / 4][output]: four signed bytes
     alignas(64) float scales[kBlocks][kTileSide];
     alignas(64) float offsets[kBlocks][kTileSide];
   };
-  /// What belongs to 256 elements of the rows of x.
+  /// Scales and sums of 256 elements of the rows of x.
   struct Numbers {
     float scales[kPairRows][kBlocks];
     float sums[kPairRows][kBlocks];
@@ -135,7 +136,7 @@ class SmallBlockTiles {
 
   static constexpr std::size_t kPairsAtOnce = 1;
 
-  /// outputs_of(panel, pair) says where the sums of each panel and pair go. blocks: of k, in all.
+  /// outputs_of(panel, pair) returns where to store the results. blocks: total blocks of k.
   template <class OutputsOf>
   void multiply(const RowPairs<Numbers>& x, const PanelGroup<Panel>& panels, std::size_t blocks,
                 OutputsOf outputs_of) {
@@ -178,9 +179,9 @@ class SmallBlockTiles {
   struct Set {
     const Numbers* numbers;
     TwoPanels panels;
-    std::size_t block;  // the first, of the panels'
+    std::size_t block;  // index of the first one in the panels
     std::size_t blocks;
-    bool begin;  // of k
+    bool begin;  // the set starts at k = 0
   };
 
   void store_tiles(std::size_t block) {
@@ -191,8 +192,9 @@ class SmallBlockTiles {
     _tile_stored(3, to[3], 64);
   }
 
-  /// The four tiles of a block. A tile of the block in front is stored right before this one takes it: by then its sums
-  /// are there. (Of the first block what is stored is nothing, to where the fourth one's will be.)
+  /// Multiplies the four tiles of a block. Each accumulator tile of the previous block is stored just before
+  /// this one reuses it, when its result is ready. (The first block stores garbage, which the fourth
+  /// overwrites.)
   void multiply_block(const RowPairs<Numbers>& x, std::size_t block, const TwoPanels& panels) {
     const RowTiles& rows = x.tiles[0];
     const std::size_t word = 8 * (block % kBlocks);
@@ -216,7 +218,7 @@ class SmallBlockTiles {
     _tile_dpbssd(3, 5, 7);
   }
 
-  /// The float part of sixteen rows from `row` by the panel t.
+  /// The float part of a set, for sixteen rows from `row` and panel t.
   void add_up(const Set& set, std::size_t row, std::size_t t, float* to) const {
     const Panel& panel = *set.panels.of[t];
     __m512 totals[kTileSide];
@@ -243,33 +245,33 @@ class SmallBlockTiles {
     });
   }
 
-  // Of each block its tiles: rows 0 outputs 0, rows 0 outputs 1, rows 1 outputs 0, ...
+  // [block][row tile * 2 + output tile]
   alignas(64) WholeTile sums_[kSetBlocks][4];
   PairTotals totals_[2];
 };
 
-/// Weights in blocks of 256.
+/// Formats with blocks of 256.
 ///
-/// The scale of a group goes into its numbers, so that the tiles add up all groups of a block: scale * q is a whole number
-/// of at most 13 bits, two planes of bytes
+/// The group scales are multiplied into the weight's integers, so that a tile accumulates all groups of a
+/// block: scale * q is an integer of at most 13 bits, stored as two planes of bytes
 ///   scale * q = low + 128 high,   low from 0 to 127, high from -32 to 32
-/// and I = sum low x + 128 sum high x, exactly. The float part is once for 256 elements.
+/// and I = sum low x + 128 sum high x, exactly. The float part runs once per 256 elements.
 template <class Quant>
 class LargeBlockTiles {
  public:
   static constexpr TileConfig kConfig{64};
-  static constexpr std::size_t kSteps = kTileDepth / 64;  // of k, an instruction each
-  // What the offsets are multiplied by are sums of x over sixteen or 32 elements; two of them are a word.
+  static constexpr std::size_t kSteps = kTileDepth / 64;  // instructions per block
+  // Offsets are multiplied by sums of x over 16 or 32 elements, two int16 per word.
   static constexpr std::size_t kOffsetWords = Quant::kHasOffsets ? kTileDepth / Quant::kGroup / 2 : 0;
 
   /// A block of sixteen outputs.
   struct Panel {
-    alignas(64) std::uint32_t planes[2][kTileDepth / 4][kTileSide];  // low and high: four k of each output
+    alignas(64) std::uint32_t planes[2][kTileDepth / 4][kTileSide];  // [low, high][k / 4][output]: four bytes
     alignas(64) std::uint32_t group_offsets[kOffsetWords + 1][kTileSide];
     alignas(64) float scales[kTileSide];
     alignas(64) float offsets[kTileSide];
   };
-  /// What belongs to the same block of the rows of x.
+  /// Scales and sums of the same block of the rows of x.
   struct Numbers {
     std::int16_t sums[kPairRows][kOffsetWords == 0 ? 1 : 2 * kOffsetWords];
     float scales[kPairRows];
@@ -280,10 +282,10 @@ class LargeBlockTiles {
       to.scales[r] = rows[r].scale;
       to.offsets[r] = rows[r].offset;
     }
-    alignas(64) std::uint32_t words[2][kTileSide][kTileSide];  // of all rows: [word % 16][output]
+    alignas(64) std::uint32_t words[2][kTileSide][kTileSide];  // [word / 16][word % 16][output]
     turn_words([&](std::size_t r) { return rows[r].words; }, words[0]);
     if constexpr (Quant::kHasOffsets && Quant::kGroup == 32) {
-      // A word has one offset twice: two of them in one.
+      // Each word holds one offset twice; combine two offsets into one word.
       for (std::size_t p = 0; p < kOffsetWords; ++p) {
         const __m512i first = load_bits(words[0][8 + 2 * p]);
         const __m512i second = load_bits(words[0][8 + 2 * p + 1]);
@@ -294,10 +296,10 @@ class LargeBlockTiles {
       std::memcpy(to.group_offsets, words[1], kOffsetWords * sizeof(to.group_offsets[0]));
     }
     for (std::size_t word = 0; word < kTileDepth / 4; word += kTileSide) {
-      __m512i numbers[kTileSide];  // [word][output]: four k
+      __m512i numbers[kTileSide];  // [word][output]: four bytes of k
       for (std::size_t r = 0; r < kTileSide; ++r) numbers[r] = load_halves(rows[r].q + 4 * word);
       transpose(numbers);
-      constexpr std::size_t kLines = Quant::kGroup / 4;  // of a group
+      constexpr std::size_t kLines = Quant::kGroup / 4;  // vectors per group
       for_each_index<kTileSide / kLines>([&](auto group) __attribute__((always_inline)) {
         const GroupScales scales(load_bits(words[0][word / kLines + group]));
         for_each_index<kLines>([&](auto i) __attribute__((always_inline)) {
@@ -324,18 +326,18 @@ class LargeBlockTiles {
     }
   }
 
-  // L1 keeps 16 KB of rows, 8 of sums, two panels and their totals; with three pairs it would not.
+  // L1 then holds 16 KB of rows, 8 KB of sums, two panels and their totals; three pairs would not fit.
   static constexpr std::size_t kPairsAtOnce = 2;
 
-  /// As SmallBlockTiles'. A block of k of all rows stays in L1 while that of each panel passes.
+  /// As SmallBlockTiles::multiply(). A block of k of all rows stays in L1 while the panels pass.
   template <class OutputsOf>
   void multiply(const RowPairs<Numbers>& x, const PanelGroup<Panel>& panels, std::size_t blocks,
                 OutputsOf outputs_of) {
     const std::size_t pairs = x.pairs();
     totals_.resize(std::max(totals_.size(), panels.count * pairs));
     std::size_t turn = 0;
-    Unit stored{};    // whose sums are in memory
-    Unit in_tiles{};  // whose sums are in the tiles; at first nobody's
+    Unit stored{};    // its sums are in memory
+    Unit in_tiles{};  // its sums are in the tile registers; none at first
     in_tiles.sums = sums_ + kUnits - 1;
     for (std::size_t k = 0; k < blocks; ++k) {
       for (std::size_t p = 0; p < panels.count; ++p) {
@@ -371,22 +373,22 @@ class LargeBlockTiles {
 
  private:
   using Sums = std::int32_t[2][kPairRows][kTileSide];  // [plane][row][output]
-  static constexpr std::size_t kUnits = 2;             // whose sums are in memory, or on their way there
+  static constexpr std::size_t kUnits = 2;             // units whose sums are in memory or being stored
 
-  /// A block of a pair of tiles of rows by a panel.
+  /// One block of k of a pair of row tiles times a panel.
   struct Unit {
     const Numbers* numbers;
-    std::size_t rows;  // 0: there is none
+    std::size_t rows;  // 0: no unit
     const Panel* panel;
     Sums* sums;
-    const float* totals;  // of the blocks before
-    __mmask16 continued;  // none at the begin of k
-    PairOutputs outputs;  // the totals, with this block; of the last one y
+    const float* totals;  // accumulated over the previous blocks
+    __mmask16 continued;  // 0 for the first block: do not read totals
+    PairOutputs outputs;  // where to store the new totals; for the last block y
   };
 
   static constexpr __mmask32 kOddHalves = 0xaaaaaaaaU;
 
-  /// Of a group of sixteen outputs, each twice: the scale, and what it makes of the number that stands for zero.
+  /// A group's scales for sixteen outputs, each duplicated in two 16-bit lanes, and scale * kZero.
   struct GroupScales {
     __m512i scales, zeros;
 
@@ -398,23 +400,25 @@ class LargeBlockTiles {
     __m512i low, high;
   };
 
-  /// Four numbers of each of sixteen outputs. The high plane is bits 7 to 14 of scale * q, sign and all: it has 13 bits.
+  /// Splits scale * q of four elements of each of sixteen outputs. The high plane is bits 7 to 14 of the
+  /// product, which includes the sign, as it has 13 bits.
   static Planes split(__m512i numbers, const GroupScales& by) {
     const __m512i even_bytes = _mm512_set1_epi16(0xff);
     const __m512i even =
         _mm512_sub_epi16(_mm512_mullo_epi16(_mm512_and_si512(numbers, even_bytes), by.scales), by.zeros);
     const __m512i odd =
         _mm512_sub_epi16(_mm512_mullo_epi16(_mm512_srli_epi16(numbers, 8), by.scales), by.zeros);
-    constexpr int kChoose = 0xca;  // by the bits of the first: those of the second, or of the third
+    constexpr int kChoose = 0xca;  // bitwise select: first ? second : third
     const __m512i low = _mm512_ternarylogic_epi32(even_bytes, even, _mm512_slli_epi16(odd, 8), kChoose);
     const __m512i high =
         _mm512_ternarylogic_epi32(even_bytes, _mm512_srli_epi16(even, 7), _mm512_slli_epi16(odd, 1), kChoose);
     return {.low = _mm512_and_si512(low, _mm512_set1_epi8(127)), .high = high};
   }
 
-  /// Both planes by both tiles of rows, or by the first alone, from element k on. A tile of the unit in front is stored
-  /// right before this one takes it: by then its sums are there. The float part of the one in front of that stands among
-  /// the tiles' instructions, because they fill the window within which the processor finds what it can do meanwhile.
+  /// Multiplies both planes by both row tiles (or the first only), from element k on, as a software pipeline.
+  /// Each accumulator tile of the previous unit is stored just before this one reuses it, when its result is
+  /// ready. The float part of the unit before that is interleaved, because the tile instructions alone fill
+  /// the reorder window, and the processor would find no other work.
   template <bool kSecond>
   static void multiply_block(const RowTiles& x, std::size_t k, const Unit& unit, const Unit& in_tiles,
                              const Unit& stored) {
@@ -458,7 +462,7 @@ class LargeBlockTiles {
     }
   }
 
-  /// The float part of a fourth of a unit's rows.
+  /// The float part of a quarter of a unit's rows.
   [[gnu::always_inline]] static void add_up(const Unit& unit, std::size_t part) {
     constexpr std::size_t kRows = kPairRows / kSteps;
     const std::size_t begin = kRows * part;
@@ -468,7 +472,7 @@ class LargeBlockTiles {
     const auto& [low, high] = *unit.sums;
     const __m512 scales = _mm512_load_ps(panel.scales);
     [[maybe_unused]] const __m512 offset_scales = _mm512_load_ps(panel.offsets);
-    [[maybe_unused]] __m512i group_offsets[kOffsetWords + 1];  // not read again for every row
+    [[maybe_unused]] __m512i group_offsets[kOffsetWords + 1];  // kept in registers for all rows
     for_each_index<kOffsetWords>([&](auto p) __attribute__((always_inline)) {
       group_offsets[p] = _mm512_load_si512(panel.group_offsets[p]);
     });
@@ -501,7 +505,7 @@ template <class Quant>
 using TilesOf =
     std::conditional_t<Quant::kFormat.block_size == 256, LargeBlockTiles<Quant>, SmallBlockTiles<Quant>>;
 
-/// Room of a thread, kept from call to call.
+/// A thread's scratch buffers, reused across calls.
 template <class Quant>
 struct TileRoom {
   using Tiles = TilesOf<Quant>;
@@ -509,8 +513,8 @@ struct TileRoom {
   Tiles tiles;
   BytesOfRow unpacked[kTileSide];
   RowTiles rows[Tiles::kPairsAtOnce];
-  std::vector<typename Tiles::Panel> panels;     // as PanelGroup has them
-  std::vector<typename Tiles::Numbers> numbers;  // as RowPairs has them
+  std::vector<typename Tiles::Panel> panels;     // layout of PanelGroup
+  std::vector<typename Tiles::Numbers> numbers;  // layout of RowPairs
 
   static TileRoom& of_thread() {
     thread_local const auto room = std::make_unique<TileRoom>();
@@ -518,7 +522,7 @@ struct TileRoom {
   }
 };
 
-constexpr std::size_t kGroupBytes = std::size_t{640} << 10;  // of panels, which L2 keeps
+constexpr std::size_t kGroupBytes = std::size_t{640} << 10;  // maximum bytes of a panel group, to fit L2
 
 template <class Quant>
 class TileProduct {
@@ -548,7 +552,7 @@ class TileProduct {
 
   std::size_t blocks_at(std::size_t k) const { return std::min(kTileDepth, w_.columns - k) / kElements; }
 
-  /// Panel `panel` of the group: outputs [n, n + count), those that do not exist repeat the last.
+  /// Unpacks outputs [n, n + count) into a panel of the group. Missing outputs repeat the last.
   void fill_panel(std::size_t n, std::size_t count, const PanelGroup<Panel>& group, std::size_t panel) {
     using Block = typename Quant::Block;
     const std::size_t next = kTileSide * w_.row_bytes();
@@ -573,8 +577,8 @@ class TileProduct {
     }
     for (std::size_t row = 0; row < m_; row += kRowsAtOnce) {
       const RowPairs<Numbers> rows = prepare(row, std::min(kRowsAtOnce, m_ - row));
-      std::atomic_signal_fence(
-          std::memory_order_seq_cst);  // GCC's tile loads do not say that they read memory
+      // GCC's tile loads do not declare that they read memory.
+      std::atomic_signal_fence(std::memory_order_seq_cst);
       room_.tiles.multiply(rows, group, w_.columns / kElements, [&](std::size_t panel, std::size_t pair) {
         const std::size_t first = panel * kTileSide;
         return PairOutputs{.y = y_ + (row + pair * kPairRows) * y_stride_ + n + first,
@@ -602,7 +606,7 @@ class TileProduct {
   const WeightView& w_;
   float* y_;
   const std::size_t y_stride_;
-  const std::size_t depth_;  // of a panel, in 256 elements of k
+  const std::size_t depth_;  // of a panel, in units of 256 elements of k
   TileRoom<Quant>& room_;
 };
 

@@ -1,4 +1,4 @@
-// AMX's tiles, for the sources that are compiled for them.
+// Configuration and layouts of AMX tiles, shared by amx_bf16.cc and amx_bytes.cc.
 
 #pragma once
 
@@ -12,12 +12,13 @@
 namespace reprise::gpu {
 namespace {
 
-inline constexpr std::size_t kTileSide = 16;  // rows of x, or outputs, of a tile
+inline constexpr std::size_t kTileSide = 16;  // rows of x or outputs per tile
 inline constexpr std::size_t kPairRows = 2 * kTileSide;
 
 using WholeTile = std::int32_t[kTileSide][kTileSide];  // [row of x][output]
 
-/// What LDTILECFG reads: four tiles of sums, two of x and two of the weight, `depth` bytes of k each.
+/// The operand of LDTILECFG: four accumulator tiles, two of x and two of the weight, the latter four `depth`
+/// bytes deep in k.
 struct alignas(64) TileConfig {
   std::uint8_t palette = 1;
   std::uint8_t start_row = 0;
@@ -32,8 +33,9 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-/// The tiles' registers of this thread, for as long as this lives: 0 to 3 are sums, 4 and 5 of x, 6 and 7 of w.
-/// The configuration must be a constant: GCC's intrinsic does not say that it reads all of it.
+/// Configures this thread's tile registers and releases them on destruction: 0 to 3 accumulators, 4 and 5 x,
+/// 6 and 7 the weight. The configuration must be constant: GCC's intrinsic does not declare that it reads all
+/// of it.
 struct TileRegisters {
   explicit TileRegisters(const TileConfig& config) { _tile_loadconfig(&config); }
   ~TileRegisters() { _tile_release(); }
@@ -41,16 +43,16 @@ struct TileRegisters {
   TileRegisters& operator=(const TileRegisters&) = delete;
 };
 
-/// Sums of 32 rows of x by sixteen outputs, as floats, while k passes.
+/// f32 accumulators of 32 rows of x by 16 outputs.
 struct alignas(64) PairTotals {
   float of[kPairRows][kTileSide];
 };
 
-/// Where those sums go: y from the first row and output on.
+/// The part of y that a PairTotals is stored to.
 struct PairOutputs {
   float* y;
   std::size_t stride;
-  __mmask16 there;  // which of the outputs exist
+  __mmask16 there;  // mask of existing outputs
 
   static __mmask16 first(std::size_t outputs) {
     return static_cast<__mmask16>(outputs >= kTileSide ? 0xffffU : (1U << outputs) - 1);

@@ -1,10 +1,13 @@
-// Attention of rows over the pages of their sequence, in their order, so that the bits depend neither on slices nor on
-// who else is computed.
+// Attention with online softmax over the pages of a sequence (AttentionRows in gpu/kernels.h).
 //
-// The heads that share keys and values go together: a key is brought from memory and widened once for all of them. Rows that
-// follow each other look at a page one after the other, while it is in the caches. An element of a score is one chain over
-// its eight lanes of the head's elements; keys stand side by side where registers are wide. Sums are indexed by constants
-// alone: g++ 12 stores them at every step otherwise.
+// Mapping: the query heads that share a key/value head run together, so that a key is read and widened once
+// for all of them; consecutive rows process a page one after the other while it is in the caches. Where
+// registers hold sixteen lanes, two keys are side by side.
+//
+// Bits: pages run in ascending order, and a score is eight lanes of chains over the head's elements, so the
+// bits depend neither on prefill slices nor on the batch.
+//
+// Arrays of accumulators are indexed by constants only; g++ 12 spills them at every step otherwise.
 
 #pragma once
 
@@ -43,7 +46,7 @@ struct KvBF16 {
   }
 };
 
-/// In blocks of whole numbers: a page is widened before it is looked at.
+/// Quantized types: a page's rows are widened to f32 first.
 struct KvInt8 : KvF32 {
   static constexpr KvType kType = KvType::kInt8;
   static void widen(const std::byte* row, std::size_t elements, float* to) { widen_row8(row, elements, to); }
@@ -53,16 +56,16 @@ struct KvInt4 : KvF32 {
   static void widen(const std::byte* row, std::size_t elements, float* to) { widen_row4(row, elements, to); }
 };
 
-/// The softmax of one head so far: online, over the pages in order, one page a step.
+/// The online softmax of one head, one page per step.
 struct HeadInProgress {
   alignas(64) float total[kLargestAttentionHead] = {};
-  alignas(64) float score[kPageTokens] = {};  // of a page's keys, then their shares
+  alignas(64) float score[kPageTokens] = {};  // a page's scores, then exp(score - highest)
   float highest = -std::numeric_limits<float>::infinity();
-  float faded = 0;  // what the page leaves of the pages before it
+  float faded = 0;  // factor that rescales the sums of the previous pages
   Lanes weight = Lanes::set(0.0F);
 };
 
-/// Where a page's keys and values of the group's head begin, and how many of them the row sees.
+/// The keys and values of one page for one key/value head, and how many of them the row attends to.
 template <class Kv>
 struct PageOfHead {
   using Element = typename Kv::Element;
@@ -84,7 +87,7 @@ struct PageOfHead {
   }
 
  private:
-  /// `count` rows behind those skipped.
+  /// Widens the `count` rows after the skipped ones into `room`.
   const float* widen(const AttentionRows& row, const std::byte* rows, std::size_t skipped,
                      std::vector<float>& room) const {
     if (room.size() < kPageTokens * row.head_dim) room.resize(kPageTokens * row.head_dim);
@@ -96,8 +99,8 @@ struct PageOfHead {
   }
 };
 
-/// Scores of kVectors * kBeside keys from `key` on. The last of them may be one that does not exist: the one before it
-/// is taken in its place.
+/// Computes the scores of kVectors * kBeside keys from `key` on. A missing last key repeats the one before
+/// it.
 template <class Kv, int kHeads, int kVectors>
 inline void score_keys(const AttentionRows& row, const float* q, const PageOfHead<Kv>& page, std::size_t key,
                        HeadInProgress* heads) {
@@ -143,7 +146,8 @@ inline void score_keys(const AttentionRows& row, const float* q, const PageOfHea
   });
 }
 
-/// The scores of a page become shares, in proportion to the highest so far.
+/// Online-softmax step: replaces a page's scores by exp(score - highest), and updates highest, faded and
+/// weight.
 inline void share_scores(std::size_t page, std::size_t count, HeadInProgress& head) {
   float highest = head.highest;
   std::size_t j = 0;
@@ -169,8 +173,8 @@ inline void share_scores(std::size_t page, std::size_t count, HeadInProgress& he
   }
 }
 
-/// total = faded total + sum over the page of share[j] value[j], for kVectors vectors of elements from element i.
-/// load(p): a vector of elements.
+/// total = faded total + sum over the page of score[j] value[j], for kVectors vectors of elements from
+/// element i. load(p) returns a vector of elements.
 template <class Vector, std::size_t kWidth, int kHeads, int kVectors, class Element, class Load>
 inline void add_values(const Element* values, std::size_t size, std::size_t count, std::size_t i, Load load,
                        HeadInProgress* heads) {
@@ -198,14 +202,14 @@ inline std::size_t value_dim_of(const AttentionRows& row) {
 }
 
 #if defined(__AVX512F__)
-inline constexpr int kKeyVectors = 4;    // sums of so many keys, and of four heads, fit the registers
-inline constexpr int kValueVectors = 4;  // likewise
+inline constexpr int kKeyVectors = 4;  // accumulators of this many vectors for four heads fit the registers
+inline constexpr int kValueVectors = 4;
 #else
 inline constexpr int kKeyVectors = 2;
 inline constexpr int kValueVectors = 2;
 #endif
 
-/// The shares that a page's keys have for one row.
+/// Computes a page's scores and the online-softmax step for one row.
 template <class Kv, int kHeads>
 inline void share_page(const AttentionRows& row, const float* q, std::size_t index,
                        const PageOfHead<Kv>& page, HeadInProgress* heads) {
@@ -217,7 +221,7 @@ inline void share_page(const AttentionRows& row, const float* q, std::size_t ind
   for (int h = 0; h < kHeads; ++h) share_scores(index, page.count, heads[h]);
 }
 
-/// And what its values come to.
+/// Accumulates a page's values for one row, weighted by the scores of share_page().
 template <class Kv, int kHeads>
 inline void add_page(const AttentionRows& row, const PageOfHead<Kv>& page, HeadInProgress* heads) {
   using Element = typename Kv::Element;
@@ -238,7 +242,7 @@ inline void add_page(const AttentionRows& row, const PageOfHead<Kv>& page, HeadI
   }
 }
 
-/// Heads first ... first + kHeads - 1 of the group, page by page: at most kAttentionRows rows.
+/// Computes heads [first, first + kHeads) of the group for at most kAttentionRows rows.
 template <class Kv, int kHeads>
 void attend_heads(const AttentionRows& all, std::size_t first) {
   const std::size_t value_dim = value_dim_of(all);
@@ -251,7 +255,7 @@ void attend_heads(const AttentionRows& all, std::size_t first) {
     rows[i].length += i;
   }
   for (std::size_t page = 0; page * kPageTokens < rows[all.rows - 1].length; ++page) {
-    const auto for_each_row = [&](auto work) {  // of those that see the page
+    const auto for_each_row = [&](auto work) {  // rows that attend to this page
       for (std::size_t i = 0; i < all.rows; ++i) {
         if (page * kPageTokens < rows[i].length) work(rows[i], heads[i]);
       }

@@ -1,4 +1,4 @@
-// The kernels on AVX2 with FMA and F16C; compiled with those flags.
+// The kernel table for AVX2 with FMA and F16C; compiled with those flags.
 
 #include "gpu/cpu/int8_panels.h"
 #include "gpu/cpu/panel_product.h"
@@ -9,7 +9,7 @@ namespace reprise::gpu {
 
 namespace {
 
-#ifdef REPRISE_ONLY_A_BASE  // of a set with faster products of bytes, the only one in this build that is asked for
+#ifdef REPRISE_ONLY_A_BASE  // the build uses this table only as the base of one with faster int8 products
 constexpr auto kAvx2Formats = with_panels(kFormats);
 #else
 constexpr auto kAvx2Formats = with_products(with_panels(kFormats), products_by_bytes());

@@ -1,5 +1,5 @@
-// The products of bytes that most processors with AVX-512 have (AVX512_VNNI), and the same for many rows with AMX
-// (amx_bf16.cc, amx_bytes.cc); compiled with -mavx512vnni.
+// The int8 GEMMs for AVX512_VNNI, and the products that use AMX for many rows (amx_bf16.cc, amx_bytes.cc).
+// Compiled with -mavx512vnni.
 
 #include <algorithm>
 #include <iterator>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto kVnniProducts = products_by_bytes();
 #ifndef REPRISE_WITHOUT_AVX512_AMX
-/// amx_bytes.cc's product of a format.
+/// Calls the GEMM of amx_bytes.cc for a format.
 template <class Quant>
 void multiply_by_tiles(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
                        std::size_t n_begin, std::size_t n_end) {

@@ -1,4 +1,4 @@
-// The products of bytes that some processors with AVX2 have (AVX-VNNI); compiled with -mavxvnni.
+// The int8 GEMMs for AVX-VNNI; compiled with -mavxvnni.
 
 #include "gpu/cpu/int8_panels.h"
 #include "gpu/cpu/tables.h"

@@ -1,4 +1,4 @@
-// gpu/devices.h for builds without CUDA.
+// Implements gpu/devices.h for builds without CUDA.
 #include "gpu/devices.h"
 
 namespace reprise::gpu {

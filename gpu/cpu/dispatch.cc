@@ -1,5 +1,5 @@
-// Which kernels this processor can run, of those that were compiled: REPRISE_WITHOUT_... names an instruction set whose
-// kernels were left out (gpu/CMakeLists.txt).
+// Detects which of the compiled kernel tables this processor can run, and combines the tables.
+// REPRISE_WITHOUT_... marks an instruction set that is not compiled (gpu/CMakeLists.txt).
 
 #include <algorithm>
 #include <array>
@@ -58,29 +58,27 @@ constexpr NamedIsa kIsas[] = {{Isa::kPlain, "plain"},
 #endif
 }
 #elif defined(__x86_64__)
-/// AVX2 with fused products and conversions of half precision. The last is asked of the processor, because clang 16 has
-/// no __builtin_cpu_supports("f16c"); that the system saves the registers they use is part of what the builtin tells of
-/// AVX2.
+/// Requires AVX2, FMA and F16C. F16C is read from CPUID because clang 16 has no
+/// __builtin_cpu_supports("f16c"); the builtin for AVX2 already checks that the system saves the registers.
 [[maybe_unused]] bool has_avx2() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
          __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
-/// Products of bytes on AVX2's registers.
 [[maybe_unused]] bool has_avx_vnni() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned kAvxVnni = 1U << 4;
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kAvxVnni) != 0;
 }
 
-/// AMX with products of bf16 and of int8. Its registers are large, so Linux gives them to a process only when asked; the answer
-/// holds for all threads, those that run already included.
+/// Requires AMX-BF16 and AMX-INT8. Linux grants a process the tile registers only on request; the grant
+/// covers all threads, including running ones.
 [[maybe_unused]] bool has_tiles() {
 #if defined(__linux__)
   static const bool has = [] {
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-    constexpr unsigned kTiles = 1U << 22 | 1U << 24 | 1U << 25;  // of bf16, tiles at all, of int8
+    constexpr unsigned kTiles = 1U << 22 | 1U << 24 | 1U << 25;  // AMX-BF16, AMX-TILE, AMX-INT8
     if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
     if ((edx & kTiles) != kTiles) return false;
     constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
@@ -93,7 +91,7 @@ constexpr NamedIsa kIsas[] = {{Isa::kPlain, "plain"},
 }
 #endif
 
-/// The kernels of an instruction set that has faster products than another, and is as that one otherwise.
+/// A copy of another table in which some formats have a faster product.
 class ExtendedKernels {
  public:
   ExtendedKernels(Isa isa, const Kernels& other, std::span<const FastProduct> products) : kernels_(other) {

@@ -1,16 +1,14 @@
-// The formats of weights that every instruction set computes with: a Reader for each, the exact product that has f32
-// arithmetic on weights widened in registers, and the list of them all, which an instruction set may put faster products
-// into.
+// For every weight format: a Reader, the exact GEMM (weights widened in registers, f32 arithmetic), and
+// kFormats, the rows of the kernel table, into which an instruction set can insert faster products.
 //
 // A Reader has
-//   Row                      where a row of the weight is: pointers
+//   Row                      pointers to a row of the weight
 //   row(w, n)                row n of the weight
 //   load(row, k)             elements k ... k + kLanes - 1, k a multiple of kLanes
-//   load_some(row, k, count) the first count < kLanes of them, then zeros; absent where rows are whole lanes
+//   load_some(row, k, count) the first count < kLanes of them, then zeros; absent if rows are whole lanes
 //
-// Tiles of up to kTileRows rows by kTileOutputs outputs (lanes.h) share loads; each element of the result has
-// one vector of partial sums of its own in every tile shape, so its bits do not depend on the shape it fell
-// into.
+// Tiles of up to kTileRows rows by kTileOutputs outputs (lanes.h) share loads. In every tile shape an output
+// element has a vector of partial sums of its own, so its bits do not depend on the shape.
 
 #pragma once
 
@@ -48,10 +46,10 @@ using F32Reader = FloatReader<float, Lanes::load>;
 using F16Reader = FloatReader<std::uint16_t, Lanes::load_f16>;
 using BF16Reader = FloatReader<std::uint16_t, Lanes::load_bf16>;
 
-/// FP8 e4m3 with f32 scales apart: one scale for each tile of 128 x 128 elements, or for each row.
+/// FP8 e4m3 with separate f32 scales, per tile of 128 x 128 elements or per row.
 ///
-/// e4m3 has a sign, four bits of exponent and three of mantissa. Shifted to where an f16 has them the same bits are a
-/// value 2^8 smaller, subnormal ones too: so an element is widened without a table, and exactly.
+/// Shifted to the positions of an f16's fields, the bits of an e4m3 (4 exponent, 3 mantissa) are the value
+/// times 2^-8, subnormals included, so widening is exact and needs no table.
 template <std::size_t kTileColumns>
 struct F8Reader {
   struct Row {
@@ -123,7 +121,7 @@ inline void widened_tile(const float* x, const typename Reader::Row (&w)[kOutput
   for_each_sum([&](auto i, auto j) __attribute__((always_inline)) { y[i * y_stride + j] = sum(sums[i][j]); });
 }
 
-/// Outputs n_begin ... n_end - 1 of kRows rows: kOutputs at once, then one by one.
+/// Computes outputs [n_begin, n_end) of kRows rows: kOutputs at once, then one by one.
 template <class Reader, int kRows, int kOutputs>
 inline void widened_outputs(const float* x, const WeightView& w, std::size_t n_begin, std::size_t n_end,
                             float* y, std::size_t y_stride) {
@@ -138,7 +136,7 @@ inline void widened_outputs(const float* x, const WeightView& w, std::size_t n_b
   }
 }
 
-/// All m rows in tiles of kRows, those left over in a smaller one.
+/// Computes all m rows in tiles of kRows, and the remainder in a smaller tile.
 template <class Reader, int kRows, int kOutputs>
 inline void widened_rows(const float* x, std::size_t m, const WeightView& w, std::size_t n_begin,
                          std::size_t n_end, float* y, std::size_t y_stride) {
@@ -155,14 +153,14 @@ inline void widened_rows(const float* x, std::size_t m, const WeightView& w, std
   }
 }
 
-/// Outputs whose weights stay in the second cache while the rows pass by, a tile of which stays in the first.
+/// Outputs per group: their weights stay in L2 while all rows pass; a tile of rows stays in L1.
 inline constexpr std::size_t kWidenedGroup = 32;
 
 template <class Reader>
 void widened_multiply(const void* activations, std::size_t m, const WeightView& w, float* y,
                       std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
   const auto* x = static_cast<const float*>(activations);
-  if (m <= 2) {  // more outputs at once, for the weights' way from memory counts
+  if (m <= 2) {  // bound by reading the weights: more outputs at once
     return widened_rows<Reader, 2, 4>(x, m, w, n_begin, n_end, y, y_stride);
   }
   for (std::size_t n = n_begin; n < n_end; n += kWidenedGroup) {
@@ -181,14 +179,14 @@ void widen_row(const WeightView& w, std::size_t index, float* y) {
   }
 }
 
-/// A format's row of a table, with nothing faster than the exact product.
+/// A format's table row with the exact product as `fast`.
 template <class Reader>
 constexpr FormatKernels widened_format(const WeightFormat& format) {
   const Product product{.activations = &kAsF32, .multiply = widened_multiply<Reader>};
   return {.format = &format, .widen_row = widen_row<Reader>, .exact = product, .fast = product};
 }
 
-/// A quantised format's row, with the portable product of whole numbers as the fast one.
+/// A quantized format's table row, with the portable int8 product as `fast`.
 template <class Quant>
 constexpr FormatKernels quant_format() {
   FormatKernels row = widened_format<QuantReader<Quant>>(Quant::kFormat);
@@ -207,7 +205,7 @@ static_assert(std::equal(kFormats.begin(), kFormats.end(), std::begin(kWeightFor
                            return row.format == format;
                          }));
 
-/// `formats` with another product for one of them where speed counts.
+/// Returns `formats` with `fast` replaced for one format.
 template <std::size_t kCount>
 constexpr std::array<FormatKernels, kCount> with_fast(std::array<FormatKernels, kCount> formats,
                                                       const WeightFormat& format, const Product& fast) {
@@ -217,7 +215,7 @@ constexpr std::array<FormatKernels, kCount> with_fast(std::array<FormatKernels, 
   return formats;
 }
 
-/// A product for each quantized format of GGUF files: product.operator()<Quant>().
+/// Returns product.operator()<Quant>() for each quantized GGUF format.
 template <class MakeProduct>
 constexpr auto products_of_quants(MakeProduct product) {
   return with_gguf_quants([&]<class... Quant>() constexpr {
@@ -225,7 +223,7 @@ constexpr auto products_of_quants(MakeProduct product) {
   });
 }
 
-/// `products`, and `more` of them.
+/// Returns `products` with `more` appended.
 template <std::size_t kCount, class... More>
 constexpr std::array<FastProduct, kCount + sizeof...(More)> with_more(
     const std::array<FastProduct, kCount>& products, const More&... more) {
@@ -236,7 +234,7 @@ constexpr std::array<FastProduct, kCount + sizeof...(More)> with_more(
   return all;
 }
 
-/// `formats` with those products.
+/// Returns `formats` with all `products` inserted.
 template <std::size_t kCount, std::size_t kProducts>
 constexpr std::array<FormatKernels, kCount> with_products(
     std::array<FormatKernels, kCount> formats, const std::array<FastProduct, kProducts>& products) {

@@ -1,12 +1,12 @@
-// The numbers of quantised formats as bytes, 256 elements of a row at a time, on AVX2: what panels of whole numbers
-// (int8_panels.h) are made of.
+// Unpacks quantized formats to bytes with AVX2, 256 elements of a row at a time, for the panels of
+// int8_panels.h.
 //
-// Bytes<Quant> says of a format:
-//   kZero       what was added to the numbers so that none is negative
-//   kLargest    no byte is larger
-//   unpack()    the bytes and scales of one block, or of a block of 32 its 32 bytes
-// Formats whose numbers take all eight bits are kept signed where the processor cannot multiply unsigned bytes without
-// saturation (kSigned).
+// Bytes<Quant> describes a format:
+//   kZero       added to the integers to make them unsigned
+//   kLargest    upper bound of the bytes
+//   kSigned     true: bytes stay signed, because the integers need all eight bits and the processor has no
+//               unsigned multiplication without saturation
+//   unpack()    unpacks a block: of 256, to bytes and scales; of 32, returns its 32 bytes
 
 #pragma once
 
@@ -21,20 +21,20 @@ namespace reprise::gpu {
 namespace {
 
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
-inline constexpr bool kHasDotOfBytes = true;  // VPDPBUSD: u8 x s8 into int32, nothing saturates
+inline constexpr bool kHasDotOfBytes = true;  // VPDPBUSD: u8 x s8 into int32 without saturation
 #else
 inline constexpr bool kHasDotOfBytes = false;
 #endif
 
-/// What unpack() makes of 256 elements of a row. Words are whole numbers of 32 bits, or floats.
+/// 256 unpacked elements of a row. Words are int32 or f32.
 struct BytesOfRow {
   alignas(64) std::uint8_t q[256];
-  // Blocks of 256: the groups' scales, then pairs of int16, a pair for each 32 elements: what the sums of its two
-  // sixteens of x are multiplied by for the offset.
-  // Blocks of 32: the scales of eight blocks, then their offsets.
+  // Blocks of 256: the group scales, then for each 32 elements a pair of int16 group offsets, which multiply
+  // the sums of x over its two groups of 16. Blocks of 32: the f32 scales of eight blocks, then their
+  // offsets.
   alignas(64) std::uint32_t words[32];
-  float scale;   // of a block of 256
-  float offset;  // likewise
+  float scale;   // blocks of 256 only
+  float offset;  // blocks of 256 only
 };
 
 inline float f32_of_half(std::uint16_t half) {
@@ -44,23 +44,23 @@ inline void set_float(std::uint32_t& word, float value) {
   std::memcpy(&word, &value, sizeof(value));
 }
 
-/// Bits [kShift, kShift + width of mask) of each byte.
+/// Returns bits [kShift, kShift + width of mask) of each byte.
 template <int kShift>
 inline __m256i bits_of_bytes(__m256i v, int mask) {
   return _mm256_and_si256(_mm256_srli_epi16(v, kShift), _mm256_set1_epi8(static_cast<char>(mask)));
 }
-/// Bit `bit` of each byte as 0 or `value`.
+/// Returns `value` in each byte whose bit `bit` is set, else 0.
 inline __m256i bit_as(__m256i v, int bit, int value) {
   const __m256i mask = _mm256_set1_epi8(static_cast<char>(1 << bit));
   const __m256i is_set = _mm256_cmpeq_epi8(_mm256_and_si256(v, mask), mask);
   return _mm256_and_si256(is_set, _mm256_set1_epi8(static_cast<char>(value)));
 }
-/// 32 elements whose first half is the low halves of sixteen bytes, the second the high ones.
+/// Returns 32 elements: the low nibbles of sixteen bytes, then the high nibbles.
 inline __m256i nibbles_of_16(const std::uint8_t* qs) {
   const __m128i raw = load_16(qs);
   return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(raw, 4), raw), _mm256_set1_epi8(15));
 }
-/// Bytes for bits: bit k of a word as 0 or `value` in byte k.
+/// Expands bit k of a word to 0 or `value` in byte k.
 inline __m256i bits_as_bytes(const std::uint8_t (&bits)[4], int value) {
   std::int32_t word;
   std::memcpy(&word, bits, sizeof(word));
@@ -69,7 +69,7 @@ inline __m256i bits_as_bytes(const std::uint8_t (&bits)[4], int value) {
   const __m256i spread = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(word), byte_of), bit_of);
   return _mm256_and_si256(_mm256_cmpeq_epi8(spread, bit_of), _mm256_set1_epi8(static_cast<char>(value)));
 }
-/// The numbers that 32 indices choose, `zero` more than they are.
+/// Looks up 32 indices and adds `zero`.
 inline __m256i look_up(const std::int8_t (&numbers)[16], __m256i index, int zero) {
   const __m256i table = _mm256_broadcastsi128_si256(load_16(numbers));
   return _mm256_add_epi8(_mm256_shuffle_epi8(table, index), _mm256_set1_epi8(static_cast<char>(zero)));
@@ -78,7 +78,7 @@ inline __m256i look_up(const std::int8_t (&numbers)[16], __m256i index, int zero
 template <class Quant>
 struct Bytes;
 
-/// Numbers of eight bits: unsigned where that can be multiplied.
+/// Formats whose integers need eight bits: unsigned if the processor can multiply such bytes.
 struct WholeBytes {
   static constexpr bool kSigned = !kHasDotOfBytes;
   static constexpr int kZero = kSigned ? 0 : 128;
@@ -180,7 +180,8 @@ struct Bytes<Q3_K> : SmallBytes<4, 7> {
       put(bits_of_bytes<4>(raw, 3), 2);
       put(bits_of_bytes<6>(raw, 3), 3);
     }
-    // Sixteen scales: four bits in the halves of eight bytes, two in four more.
+    // Sixteen scales of six bits: the low four in the nibbles of eight bytes, the high two in four more
+    // bytes.
     std::int32_t last;
     std::memcpy(&last, block.scales + 8, sizeof(last));
     const __m128i upper =
@@ -257,7 +258,7 @@ struct Bytes<IQ4_XS> : WholeBytes {
     for (std::size_t g = 0; g < 8; ++g) {
       store_32(look_up(IQ4_XS::kNumbers, nibbles_of_16(block.qs + 16 * g), kZero), to.q + 32 * g);
     }
-    // Eight scales: four bits of each in one word, two in another.
+    // Eight scales of six bits: the low four in one word, the high two in another.
     std::int32_t low;
     std::memcpy(&low, block.scales_l, sizeof(low));
     const __m256i eight = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -272,7 +273,7 @@ struct Bytes<IQ4_XS> : WholeBytes {
   }
 };
 
-/// The scales of eight blocks of 32, and their offsets where the format has them.
+/// The scales of eight blocks of 32, and their offsets if the format has them.
 template <class Quant>
 struct ScalesOfEight {
   using Block = typename Quant::Block;
@@ -296,7 +297,7 @@ struct ScalesOfEight {
     return _mm256_cvtph_ps(
         _mm_setr_epi16(half(0), half(1), half(2), half(3), half(4), half(5), half(6), half(7)));
   }
-  /// MXFP4::scale() of each.
+  /// MXFP4::scale() of eight blocks.
   static __m256 powers(const Block* blocks) {
     const __m256i e = _mm256_setr_epi32(blocks[0].e, blocks[1].e, blocks[2].e, blocks[3].e, blocks[4].e,
                                         blocks[5].e, blocks[6].e, blocks[7].e);
@@ -307,7 +308,7 @@ struct ScalesOfEight {
   }
 };
 
-/// The same as words, of `count` <= 8 blocks: scales, then offsets.
+/// Stores the scales of `count` <= 8 blocks, and from to[8] on their offsets.
 template <class Quant>
 inline void store_scales(const typename Quant::Block* blocks, std::size_t count, std::uint32_t (&to)[32]) {
   if (count == 8) {
@@ -322,7 +323,7 @@ inline void store_scales(const typename Quant::Block* blocks, std::size_t count,
   }
 }
 
-/// Up to 256 elements of a row: one block of 256, or `blocks` <= 8 of 32.
+/// Unpacks up to 256 elements of a row: one block of 256, or `blocks` <= 8 of 32.
 template <class Quant>
 inline void unpack_bytes(const typename Quant::Block* from, std::size_t blocks, BytesOfRow& to) {
   if constexpr (Quant::kFormat.block_size == 256) {

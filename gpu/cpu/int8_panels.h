@@ -1,6 +1,6 @@
-// The fast product of quantized formats on x86-64, with the bits of its definition (int8_product.h): the weight's bytes
-// are turned into panels whose lanes are outputs, 256 elements of k at a time, and multiplied by four elements of a row
-// of x at once.
+// The fast product of quantized formats on x86-64, with the bits of its definition (int8_product.h): the
+// weight's bytes are turned into panels whose lanes are outputs, 256 elements of k at a time, and multiplied
+// by four elements of a row of x at once.
 //
 // What multiplies bytes, by what the source is compiled for:
 //   VNNI        VPDPBUSD: unsigned x signed into int32, which does not saturate
@@ -9,8 +9,8 @@
 //               (kRun). Numbers of eight bits: |w| <= 128 times x with w's sign, at most 2 * 128 * 127 < 2^15.
 // Bytes have kZero added; a sum of products begins at -kZero times the sum of those x.
 //
-// The panels of a group of outputs stay in L2 while all rows pass; nothing is kept between calls.
-// Few rows are not worth panels: the weight's way from memory and out of its bits counts, so each row of the weight is
+// The panels of a group of outputs stay in L2 while all rows pass; nothing is kept between calls. Few rows
+// are not worth panels: the weight's way from memory and out of its bits counts, so each row of the weight is
 // unpacked once and multiplied along k, on AVX2's registers; eight outputs meet for the float part.
 
 #pragma once
@@ -30,9 +30,9 @@ namespace reprise::gpu {
 namespace {
 
 inline constexpr std::size_t kByteLanes = 8;  // outputs at once
-inline constexpr int kFewByteRows = 8;        // at most so many are few
+inline constexpr int kFewByteRows = 8;        // maximum rows that are computed without panels
 
-/// sum + pairs of products of int16.
+/// Adds pairs of int16 products to sum.
 inline __m256i add_pairs_of_16(__m256i sum, __m256i a, __m256i b) {
 #if defined(__AVX512VNNI__)
   return _mm256_dpwssd_epi32(sum, a, b);
@@ -43,7 +43,7 @@ inline __m256i add_pairs_of_16(__m256i sum, __m256i a, __m256i b) {
 #endif
 }
 
-/// Sums of four products each of 32 bytes of w and 32 numbers of x: eight whole numbers.
+/// Multiplies 32 bytes of w and x and adds them in fours: eight int32.
 template <class Quant>
 inline __m256i dots_of_32(__m256i w, __m256i x) {
 #if defined(__AVX512VNNI__)
@@ -58,7 +58,7 @@ inline __m256i dots_of_32(__m256i w, __m256i x) {
 #endif
 }
 
-/// The sums of the elements of each of eight vectors.
+/// Returns the horizontal sums of eight vectors.
 inline __m256i sums_of_eight(const __m256i (&v)[kByteLanes]) {
   const __m256i first = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
   const __m256i second = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[5]), _mm256_hadd_epi32(v[6], v[7]));
@@ -66,7 +66,7 @@ inline __m256i sums_of_eight(const __m256i (&v)[kByteLanes]) {
                           _mm256_permute2x128_si256(first, second, 0x31));
 }
 
-/// The groups' scales of a block of 256 as int16: one for each sixteen elements.
+/// Returns the group scales of a block of 256 as int16, one for each sixteen elements.
 template <class Quant>
 inline __m256i scales_of_sixteens(const BytesOfRow& w) {
   const __m256i low = load_32(w.words);
@@ -77,21 +77,23 @@ inline __m256i scales_of_sixteens(const BytesOfRow& w) {
   }
 }
 
-/// Sixteen int16, the even ones first.
+/// Permutes sixteen int16: the even ones first, then the odd ones.
 inline __m256i halves_of_scales(__m256i v) {
   const __m256i even_first = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,  //
                                               0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
   return _mm256_permute4x64_epi64(_mm256_shuffle_epi8(v, even_first), 0xd8);
 }
 
-/// One block of 256 of one output for kRows rows of x: whole numbers that add up to I and, where there are offsets, S.
+/// One block of 256 of one output for kRows rows of x: whole numbers that add up to I and, where there are
+/// offsets, S.
 template <class Quant, int kRows>
 inline void add_large_block(const ActivationsOf<Quant>& x, std::size_t k, const BytesOfRow& w,
                             __m256i (&products)[kRows], [[maybe_unused]] __m256i (&offsets)[kRows]) {
-  // Sums of two products fit int16 if bytes are small, or signed: no number of a weight in blocks of 256 is -128.
+  // Sums of two products fit int16 if bytes are small, or signed: no number of a weight in blocks of 256 is
+  // -128.
   constexpr bool kAsSigned = Bytes<Quant>::kSigned || Bytes<Quant>::kLargest > 63;
   const __m256i by_sixteen = scales_of_sixteens<Quant>(w);
-  // The scales of even sixteens in the low half, those of odd ones in the high half.
+  // Low half: scales of even groups of sixteen; high half: of odd ones.
   const __m256i by_half = halves_of_scales(by_sixteen);
   for (int i = 0; i < kRows; ++i) {
     const __m256i sums = load_32(x.sums(static_cast<std::size_t>(i)) + k / 16);
@@ -122,7 +124,7 @@ inline void add_large_block(const ActivationsOf<Quant>& x, std::size_t k, const 
   }
 }
 
-/// 256 elements of k of eight outputs, blocks of 256.
+/// Adds one block of 256 of eight outputs.
 template <class Quant, int kRows>
 inline void add_large_blocks(const ActivationsOf<Quant>& x, std::size_t k, const BytesOfRow (&w)[kByteLanes],
                              __m256 (&totals)[kRows]) {
@@ -150,7 +152,7 @@ inline void add_large_blocks(const ActivationsOf<Quant>& x, std::size_t k, const
   }
 }
 
-/// Eight blocks of 32 of a row of the weight, as bytes.
+/// Eight unpacked blocks of 32 of a row of the weight.
 template <class Quant>
 struct EightBlocks {
   using Block = typename Quant::Block;
@@ -161,7 +163,7 @@ struct EightBlocks {
     for (int p = 0; p < 4; ++p) {
       const Block& first = blocks[2 * p];
       const Block& second = blocks[2 * p + 1];
-      if constexpr (std::is_same_v<Quant, Q8_0>) {  // as they are stored: both are moved at once
+      if constexpr (std::is_same_v<Quant, Q8_0>) {  // already bytes: add kZero to both blocks at once
         const __m512i both =
             _mm512_inserti64x4(_mm512_castsi256_si512(load_32(first.qs)), load_32(second.qs), 1);
         pairs[p] = _mm512_xor_si512(both, _mm512_set1_epi8(static_cast<char>(Bytes<Quant>::kZero)));
@@ -172,7 +174,7 @@ struct EightBlocks {
     }
   }
 
-  /// The sums of products of each block with 32 of the 256 numbers of x.
+  /// Returns the dot products of the eight blocks with 256 elements of x.
   __m256i times(const std::int8_t* x) const {
     __m512i d[4];
     for (int p = 0; p < 4; ++p) {
@@ -185,7 +187,7 @@ struct EightBlocks {
     const __m512i second = fold(d[2], d[3]);
     const __m512i quarters =
         _mm512_add_epi32(_mm512_unpacklo_epi64(first, second), _mm512_unpackhi_epi64(first, second));
-    // Quarters 0 and 1 have the halves of blocks 0, 2, 4, 6, quarters 2 and 3 those of 1, 3, 5, 7.
+    // Quarters 0 and 1 hold the half sums of blocks 0, 2, 4, 6, quarters 2 and 3 those of 1, 3, 5, 7.
     const __m512i whole = _mm512_add_epi32(quarters, _mm512_shuffle_i32x4(quarters, quarters, 0xb1));
     const __m512i in_order = _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 0, 8, 1, 9, 2, 10, 3, 11);
     return _mm512_castsi512_si256(_mm512_permutexvar_epi32(in_order, whole));
@@ -205,10 +207,10 @@ struct EightBlocks {
 #endif
 };
 
-/// What the row of x adds to products of eight blocks of 32, whatever the weight.
+/// The terms of eight blocks of 32 that depend on the row of x only.
 template <class Quant>
 struct SumsOfEight {
-  __m256i start{};  // for the bytes being larger than the numbers by kZero
+  __m256i start{};  // -kZero * sum of x per block
   __m256 sums{};
 
   SumsOfEight() = default;
@@ -219,11 +221,12 @@ struct SumsOfEight {
   }
 };
 
-/// Eight blocks of 32 of each of eight outputs: w[n] has output n's. In vectors along a row: its blocks.
+/// Adds eight blocks of 32 of eight outputs; w[n] points to those of output n. Vector lanes are blocks of a
+/// row, then outputs.
 template <class Quant, int kRows>
 inline void add_eight_blocks(const ActivationsOf<Quant>& x, std::size_t k,
                              const typename Quant::Block* const (&w)[kByteLanes], __m256 (&totals)[kRows]) {
-  __m256i products[kRows][kByteLanes];  // of an output, its blocks; then of a block, its outputs
+  __m256i products[kRows][kByteLanes];  // [output] with lanes = blocks; after the transpose [block], outputs
   SumsOfEight<Quant> sums[kRows];
   for (int i = 0; i < kRows; ++i) {
     sums[i] = SumsOfEight<Quant>(x.sums(static_cast<std::size_t>(i)) + k / 32);
@@ -250,7 +253,7 @@ inline void add_eight_blocks(const ActivationsOf<Quant>& x, std::size_t k,
   }
 }
 
-/// The rest of a row, fewer than eight blocks of 32, of eight outputs: one block after another.
+/// Adds the last `blocks` < 8 blocks of 32 of eight outputs, one by one.
 template <class Quant, int kRows>
 inline void add_last_blocks(const ActivationsOf<Quant>& x, std::size_t k, std::size_t blocks,
                             const typename Quant::Block* const (&w)[kByteLanes], __m256 (&totals)[kRows]) {
@@ -287,7 +290,7 @@ void multiply_few_by_bytes(const ActivationsOf<Quant>& x, const WeightView& w, f
                            std::size_t n_begin, std::size_t n_end) {
   using Block = typename Quant::Block;
   constexpr std::size_t kElements = Quant::kFormat.block_size;
-  const std::size_t next = kByteLanes * w.row_bytes();  // to the same place of the outputs that come next
+  const std::size_t next = kByteLanes * w.row_bytes();  // distance to the next eight outputs
   for (std::size_t n = n_begin; n < n_end; n += kByteLanes) {
     const std::size_t outputs = std::min(kByteLanes, n_end - n);
     __m256 totals[kRows];
@@ -324,16 +327,16 @@ void multiply_few_by_bytes(const ActivationsOf<Quant>& x, const WeightView& w, f
 }
 
 #if defined(__AVX512F__)
-inline constexpr int kByteRows = kHasDotOfBytes ? 6 : 4;  // of a tile: sums and operands fit the registers
+inline constexpr int kByteRows = kHasDotOfBytes ? 6 : 4;  // rows per tile, so that it fits the registers
 inline constexpr int kByteVectors = 2;
 #else
 inline constexpr int kByteRows = 4;
 inline constexpr int kByteVectors = 1;
 #endif
-inline constexpr std::size_t kBytePanels = 16;  // of a group
+inline constexpr std::size_t kBytePanels = 16;  // panels per group
 inline constexpr std::size_t kByteDepth = 256;
 
-/// What a tile's code depends on, of a format.
+/// The properties of a format that the code of a tile depends on.
 template <class Quant>
 struct ByteShapeOf {
   static constexpr std::size_t kBlock = Quant::kFormat.block_size;
@@ -352,7 +355,7 @@ struct ByteShape {
   static constexpr std::size_t kGroup = kGroupOf;
   static constexpr bool kHasOffsets = kHasOffsetsOf;
   static constexpr bool kSigned = kSignedOf;
-  static constexpr int kRun = kRunOf;  // products of four that are added in int16
+  static constexpr int kRun = kRunOf;  // steps of four elements that are added in int16
 };
 template <class Quant>
 using ShapeOf =
@@ -361,8 +364,8 @@ using ShapeOf =
 
 /// 256 elements of k of kWide outputs.
 struct BytePanel {
-  alignas(64) std::uint32_t q[kByteDepth / 4][kWide];  // four k of each output
-  alignas(64) std::uint32_t words[32][kWide];          // as BytesOfRow's
+  alignas(64) std::uint32_t q[kByteDepth / 4][kWide];  // [k / 4][output]: four bytes
+  alignas(64) std::uint32_t words[32][kWide];          // BytesOfRow::words per output
   alignas(64) float scale[kWide];
   alignas(64) float offset[kWide];
 };
@@ -370,13 +373,13 @@ struct BytePanel {
 /// 256 elements of k of a row of x.
 struct ByteRow {
   alignas(64) std::int8_t q[kByteDepth];
-  std::int32_t start[16];  // of a group: what its sum begins at
-  std::int16_t sums[16];   // of sixteen elements
-  float scales[8];         // of blocks; of a block of 256 the first
-  float float_sums[8];     // of blocks of 32
+  std::int32_t start[16];  // initial value of each group's sum
+  std::int16_t sums[16];   // per sixteen elements
+  float scales[8];         // per block; [0] for a block of 256
+  float float_sums[8];     // per block of 32
 };
 
-/// sums[i][v] += the products of kWords words, four bytes each, from word `first`.
+/// Adds the products of a group, whose first word of four bytes is `first`, to the sums.
 template <class Shape, int kRows, int kVectors>
 inline void add_group(const ByteRow* x, const BytePanel* w, std::size_t first,
                       WideBits (&sums)[kRows][kVectors]) {
@@ -410,7 +413,7 @@ inline void add_group(const ByteRow* x, const BytePanel* w, std::size_t first,
   }
 }
 
-/// One block of 256: y[kRows, kVectors * kWide].
+/// Computes or adds one block of 256 for y[kRows, kVectors * kWide].
 template <class Shape, int kRows, int kVectors>
 inline void large_block_tile(const ByteRow* x, const BytePanel* w, bool add, float* y, std::size_t y_stride) {
   constexpr std::size_t kGroups = 256 / Shape::kGroup;
@@ -447,7 +450,7 @@ inline void large_block_tile(const ByteRow* x, const BytePanel* w, bool add, flo
   }
 }
 
-/// `blocks` blocks of 32: y[kRows, kVectors * kWide].
+/// Computes or adds `blocks` blocks of 32 for y[kRows, kVectors * kWide].
 template <class Shape, int kRows, int kVectors>
 inline void small_blocks_tile(const ByteRow* x, const BytePanel* w, std::size_t blocks, bool add, float* y,
                               std::size_t y_stride) {
@@ -492,18 +495,18 @@ void byte_tile(const ByteRow* x, const BytePanel* w, std::size_t blocks, bool ad
   }
 }
 
-/// The tiles of 1, 2, ... rows.
+/// byte_tile for 1, 2, ... rows.
 template <class Shape, int kVectors>
 constexpr auto kByteTiles = []<int... kRows>(std::integer_sequence<int, kRows...>) {
   return std::array{byte_tile<Shape, kRows + 1, kVectors>...};
 }
 (std::make_integer_sequence<int, kByteRows>());
 
-/// Elements [k, k + 256) of kWide rows of the weight, of which `outputs` exist; the others repeat the last.
+/// Unpacks 256 elements of kWide rows of the weight, of which `outputs` exist; the others repeat the last.
 template <class Quant>
 inline void fill_bytes(const std::byte* first, std::size_t row_bytes, std::size_t outputs, std::size_t blocks,
                        BytesOfRow (&rows)[kWide], BytePanel& to) {
-  const std::size_t next = kWide * row_bytes;  // to the same place of the outputs that come next
+  const std::size_t next = kWide * row_bytes;  // distance to the next kWide outputs
   for (std::size_t r = 0; r < kWide; ++r) {
     const std::byte* row = first + std::min(r, outputs - 1) * row_bytes;
     for (std::size_t line = 0; line < blocks * sizeof(typename Quant::Block); line += 64) {
@@ -524,7 +527,7 @@ inline void fill_bytes(const std::byte* first, std::size_t row_bytes, std::size_
   }
 }
 
-/// Elements [k, k + depth) of a row of x.
+/// Copies elements [k, k + depth) of a row of x.
 template <class Quant>
 inline void fill_row(const ActivationsOf<Quant>& x, std::size_t row, std::size_t k, std::size_t depth,
                      ByteRow& to) {
@@ -552,7 +555,7 @@ inline void fill_row(const ActivationsOf<Quant>& x, std::size_t row, std::size_t
   }
 }
 
-/// Rows of x by the panels of a group, of which `outputs` outputs exist.
+/// Multiplies rows of x by the panels of a group, of which `outputs` outputs exist.
 template <class Shape>
 inline void multiply_panels_of_bytes(const ByteRow* x, std::size_t rows, const BytePanel* panels,
                                      std::size_t outputs, std::size_t blocks, bool add, float* y,
@@ -576,7 +579,7 @@ inline void multiply_panels_of_bytes(const ByteRow* x, std::size_t rows, const B
   for (std::size_t i = 0; i < rows; ++i) std::memcpy(y + i * y_stride + n, whole[i], bytes);
 }
 
-/// More than kFewByteRows rows.
+/// The MultiplyRows for more than kFewByteRows rows.
 template <class Quant>
 void multiply_many_by_bytes(RowList listed, std::size_t m, const WeightView& w, float* y,
                             std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
@@ -607,7 +610,7 @@ void multiply_many_by_bytes(RowList listed, std::size_t m, const WeightView& w, 
   }
 }
 
-/// Few rows by multiply_few_by_bytes(), more of them by kMany.
+/// Uses multiply_few_by_bytes() for at most kFewByteRows rows, else kMany.
 template <class Quant, MultiplyRows kMany>
 void multiply_by_bytes(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
                        std::size_t n_begin, std::size_t n_end) {
@@ -620,7 +623,7 @@ void multiply_by_bytes(RowList listed, std::size_t m, const WeightView& w, float
   kFew[m - 1]({listed, w.columns}, w, y, y_stride, n_begin, n_end);
 }
 
-/// These products, of all formats that are quantised.
+/// Returns these products for all quantized GGUF formats.
 constexpr auto products_by_bytes() {
   return products_of_quants([]<class Quant>() {
     return product_of_whole_numbers<Quant, multiply_by_bytes<Quant, multiply_many_by_bytes<Quant>>>(2 *

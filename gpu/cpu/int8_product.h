@@ -1,27 +1,27 @@
-// The fast product of quantized formats: integers inside a block, one float expression for each block. This is its
-// definition, the form that it wants of activations, and the portable version; every instruction set's own has the same
-// bits.
+// The fast GEMM of quantized formats: exact integer arithmetic inside a block, one float expression per
+// block. This file has the definition, the layout of activations, and the portable version; all versions for
+// instruction sets are bitwise identical to it.
 //
-// y[m, n] is a sum over blocks in ascending order, begun at zero. A block (quants.h) of the weight and the same
-// elements of x, rounded to int8 with one scale (Int8Rows), give
-//   I = sum_g group_scale(g) * sum_{k in g} w.q[k] * x.q[k]          whole numbers, int32
-//   S = sum_g group_offset(g) * sum_{k in g} x.q[k]                  whole numbers, int32; where there are offsets
+// y[m, n] is a sum over blocks in ascending order, starting at zero. A block (quants.h) of the weight and the
+// same elements of x, rounded to int8 with one scale (Int8Rows), give
+//   I = sum_g group_scale(g) * sum_{k in g} w.q[k] * x.q[k]          int32
+//   S = sum_g group_offset(g) * sum_{k in g} x.q[k]                  int32; if the format has offsets
 //   t = w.scale * float(I);  t = fma(w.offset, float(S), t);         float() rounds to nearest even
 //   y = fma(x.scale, t, y)
-// I and S are exact, so the order of their additions is free, and so is how the weight's numbers come to the
-// multiplier: from the file's blocks, or unpacked. Nothing of this depends on m, on ranges, or on the path that a
-// product takes for some m. (Where a result is NaN, its sign and payload are open.) A row of x that is rounded too
-// coarsely by this is two rows (RowsWithResiduals).
+// I and S are exact, so the order of their additions is free, and so is the path of the weight's integers to
+// the multiplier. Nothing depends on m, on ranges, or on the path chosen for some m. (The sign and payload of
+// a NaN are unspecified.) A row of x for which int8 is too coarse is multiplied as two rows
+// (RowsWithResiduals).
 //
-// |I| stays below 2^31, whatever the bytes of a file are: the largest is
+// |I| stays below 2^31 for any bytes of a file. The maxima are
 //   Q8_0   32 * 128 * 127              < 2^19       Q2_K   256 *   3 * 127 * 15     < 2^21
 //   Q4_*   32 *  15 * 127              < 2^16       Q3_K   256 *   4 * 127 * 32     < 2^22
 //   Q5_*   32 *  31 * 127              < 2^17       Q4_K   256 *  15 * 127 * 63     < 2^25
 //   IQ4_NL 32 * 127 * 127              < 2^19       Q5_K   256 *  31 * 127 * 63     < 2^26
 //   MXFP4  32 *  12 * 127              < 2^16       Q6_K   256 *  32 * 127 * 128    < 2^27
 //   |S|   256 * 127 * 63               < 2^21       IQ4_XS 256 * 127 * 127 * 32     < 2^27
-// and a sum of any part of the products is not larger. (An unsigned weight, q + 128 of Q8_0 or q + 32 of Q6_K, times
-// int8 fits as well: 256 * 63 * 127 * 128 < 2^28. Pairs of products of two int8 do not fit int16.)
+// and no partial sum is larger. (Unsigned weights, q + 128 of Q8_0 or q + 32 of Q6_K, fit as well: 256 * 63 *
+// 127 * 128 < 2^28. The sum of two products of int8 does not fit int16.)
 
 #pragma once
 
@@ -42,23 +42,23 @@
 namespace reprise::gpu {
 namespace {
 
-// Activations rounded to eight bits: the code is portable and gives the same bits everywhere.
+// Activations quantized to int8, by portable code that is bitwise identical everywhere.
 //
-// A row is rounded in blocks, each by its own largest magnitude and by nothing else:
+// A row is quantized in blocks, each by its own largest magnitude alone:
 //   scale = largest / 127,  q = x * (127 / largest) rounded to nearest even, from -127 to 127
-// A block whose largest is below 2^-100 is zeros. A block with a NaN or an infinity has scale NaN and zeros, which
-// makes every output of the row NaN: what is broken stays visible.
+// A block with largest < 2^-100 is all zeros. A block with a NaN or an infinity gets scale NaN and zeros, so
+// that every output of the row is NaN and the fault stays visible.
 //
-// A prepared row of Int8Rows<kBlock> is, one after another, filled up to 64 bytes, a line of the cache:
+// A prepared row of Int8Rows<kBlock> is the concatenation of these, padded to 64 bytes:
 //   int8  q[columns]
 //   f32   scales[columns / kBlock]
-//   int16 sums[columns / kSumOf]     of q, for offsets of weights, and for instructions that want unsigned weights
+//   int16 sums[columns / kSumOf]     of q, for weights with offsets and instructions with unsigned weights
 // columns is a multiple of kBlock.
 
-/// Prepared rows, each wherever it lies: a product may be asked for some of them, or for what a row is made of.
+/// Pointers to prepared rows, which need not be contiguous: callers select rows and residuals.
 using RowList = const std::byte* const*;
 
-/// kBlock: 32 for weights in blocks of 32, 256 for those of 256.
+/// kBlock: 32 or 256, the block size of the weight's format.
 template <std::size_t kBlock>
 struct Int8Rows {
   static constexpr std::size_t kSumOf = kBlock == 32 ? 32 : 16;
@@ -81,10 +81,11 @@ struct Int8Rows {
   Int8Rows from(std::size_t row) const { return {rows + row, columns}; }
 };
 
-/// q[kBlock]; returns the scale.
+/// Quantizes a block into q[kBlock]; returns its scale.
 template <std::size_t kBlock>
 inline float round_to_int8(const float* x, std::int8_t* q) {
-  std::uint32_t largest_bits = 0;  // magnitudes are ordered as their bits are, infinity and NaN above all
+  std::uint32_t largest_bits =
+      0;  // magnitudes compare as their bits do; infinity and NaN are above all others
   for (std::size_t i = 0; i < kBlock; ++i) {
     const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffU;
     largest_bits = largest_bits > magnitude ? largest_bits : magnitude;
@@ -97,19 +98,20 @@ inline float round_to_int8(const float* x, std::int8_t* q) {
   }
   const float inverse = 127.0F / largest;
   for (std::size_t i = 0; i < kBlock; ++i) {
-    // Beside 1.5 * 2^23 the last bits of a float are whole numbers.
+    // After adding 1.5 * 2^23, the low bits of the float are the rounded integer.
     const float shifted = x[i] * inverse + 0x1.8p23F;
     q[i] = static_cast<std::int8_t>(std::bit_cast<std::uint32_t>(shifted) & 0xffU);
   }
   return largest / 127.0F;
 }
 
-/// The sum of 16 or 32 numbers, eight of them in a word at a time, 128 more than each is so that none is negative.
+/// Returns the sum of kCount (16 or 32) integers; adds eight at a time in a word, each biased by 128 to be
+/// unsigned.
 template <std::size_t kCount>
 inline std::int16_t sum_of(const std::int8_t* q) {
   constexpr std::uint64_t kOnes = 0x0101010101010101ULL;
   constexpr std::uint64_t kEven = 0x00ff00ff00ff00ffULL;
-  std::uint64_t sums = 0;  // four, at most 32 / 4 * 255
+  std::uint64_t sums = 0;  // four partial sums of 16 bits, each at most 32 / 4 * 255
   for (std::size_t i = 0; i < kCount; i += 8) {
     std::uint64_t eight;
     std::memcpy(&eight, q + i, sizeof(eight));
@@ -133,7 +135,7 @@ void rows_to_int8(const float* x, std::size_t rows, std::size_t columns, std::by
     for (std::size_t k = 0; k < columns; k += kBlock) {
       scales[k / kBlock] = round_to_int8<kBlock>(x + k, q + k);
     }
-    // Afterwards: what was just written is slow to read.
+    // In a loop of its own, because loads of just-written bytes stall.
     for (std::size_t k = 0; k < columns; k += kSumOf) sums[k / kSumOf] = sum_of<kSumOf>(q + k);
   }
 }
@@ -142,17 +144,19 @@ template <std::size_t kBlock>
 constexpr ActivationForm kInt8Rows{
     .row_bytes = Int8Rows<kBlock>::stride_of, .prepare = rows_to_int8<kBlock>, .int8_block = kBlock};
 
-// Rows of x that eight bits hold badly, multiplied twice: as they were rounded, and what the rounding left. For every
-// product of integers with blocks of 256.
+// Activations for blocks of 256, where a row that int8 represents badly is multiplied twice: as quantized,
+// and its quantization error (residual).
 //
-// One scale for 256 elements is coarse where a few of them are much larger than the others, as behind the gated norm of
-// a linear attention. Whether a row is such a one is decided by that row alone, from its numbers: by the mean of q^2,
-// each block weighted with the square of its scale, being under 400 (the largest element is then more than six times
-// the root mean square, and rounding costs more than 1.4 % of it). Such a row is two rows to the product below,
-//   x = q * scale + r,   r rounded as x was
-// and its outputs are the sums of theirs. So the bits are a row's own, and the same on every table, as before.
+// One scale for 256 elements is coarse if a few of them are much larger than the rest, as after the gated
+// norm of linear attention. A row counts as coarse if its mean of q^2, with each block weighted by its
+// squared scale, is below 400: its largest element is then more than six times the root mean square, and
+// rounding costs more than
+// 1.4 % of that. A coarse row is two rows of the GEMM,
+//   x = q * scale + r,   r quantized as x was
+// whose outputs are added. The decision depends on the row alone, so its bits do too, and all tables agree.
 //
-// A prepared row is Int8Rows<256>'s, then that of r, then a word that says whether r is there, and 60 bytes of nothing.
+// A prepared row is Int8Rows<256> of x, Int8Rows<256> of r, a uint32 that is 1 if r is present, and 60 bytes
+// of padding.
 
 struct RowsWithResiduals {
   using Row = Int8Rows<256>;
@@ -160,7 +164,7 @@ struct RowsWithResiduals {
 
   static constexpr std::size_t stride_of(std::size_t columns) { return 2 * Row::stride_of(columns) + 64; }
 
-  /// Whether the rounded row is one that eight bits hold badly. Not for a row that is not finite.
+  /// True if the quantized row is coarse; false for a non-finite row.
   static bool is_coarse(const Row& row) {
     double squares = 0;
     double scales = 0;
@@ -202,11 +206,11 @@ struct RowsWithResiduals {
 constexpr ActivationForm kInt8RowsWithResiduals{
     .row_bytes = RowsWithResiduals::stride_of, .prepare = RowsWithResiduals::prepare, .int8_block = 256};
 
-/// A product of whole numbers: as Product::multiply, of listed rows.
+/// As Product::multiply, with x as a list of prepared rows.
 using MultiplyRows = void (*)(RowList x, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
                               std::size_t n_begin, std::size_t n_end);
 
-/// Rows that stand one after another.
+/// Product::multiply of contiguous rows by kMultiply.
 template <MultiplyRows kMultiply, std::size_t kBlock>
 void multiply_rows(const void* activations, std::size_t m, const WeightView& w, float* y,
                    std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
@@ -217,13 +221,13 @@ void multiply_rows(const void* activations, std::size_t m, const WeightView& w, 
   kMultiply(rows.data(), m, w, y, y_stride, n_begin, n_end);
 }
 
-/// Rows with residuals. kMultiply: a product that takes Int8Rows<256>.
+/// Product::multiply of RowsWithResiduals by kMultiply, which takes Int8Rows<256>.
 template <MultiplyRows kMultiply>
 void multiply_with_residuals(const void* activations, std::size_t m, const WeightView& w, float* y,
                              std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
-  thread_local std::vector<const std::byte*> rows;  // then the residuals
+  thread_local std::vector<const std::byte*> rows;  // all rows, then the residuals
   thread_local std::vector<float> outputs;
-  thread_local std::vector<std::size_t> coarse;  // rows with residuals
+  thread_local std::vector<std::size_t> coarse;  // indices of rows with residuals
   const std::size_t stride = Int8Rows<256>::stride_of(w.columns);
   rows.resize(m);
   coarse.clear();
@@ -254,7 +258,7 @@ void multiply_with_residuals(const void* activations, std::size_t m, const Weigh
   }
 }
 
-/// The fast product of a Quant from one that takes rows in blocks as the weight's.
+/// Makes the fast Product of a Quant from a MultiplyRows that takes ActivationsOf<Quant>.
 template <class Quant, MultiplyRows kMultiply>
 constexpr Product product_of_whole_numbers(std::size_t outputs_at_once = 8) {
   if constexpr (Quant::kFormat.block_size == 256) {
@@ -268,7 +272,7 @@ constexpr Product product_of_whole_numbers(std::size_t outputs_at_once = 8) {
   }
 }
 
-/// A block of a weight as whole numbers.
+/// A block of a weight, unpacked to integers.
 template <class Quant>
 struct UnpackedBlock {
   static constexpr std::size_t kElements = Quant::kFormat.block_size;
@@ -276,9 +280,9 @@ struct UnpackedBlock {
 
   std::int8_t q[kElements];
   std::int16_t group_scales[kGroups];
-  std::int16_t group_offsets[kGroups];  // zeros where there are none
+  std::int16_t group_offsets[kGroups];  // zeros if the format has no offsets
   float scale;
-  float offset;  // 0 where there are none
+  float offset;  // 0 if the format has no offsets
 };
 
 template <class Quant>
@@ -296,11 +300,11 @@ inline void unpack(const typename Quant::Block& from, UnpackedBlock<Quant>& to) 
   }
 }
 
-/// The form that a Quant's product wants x in: blocks as the weight's.
+/// The activations of a Quant's GEMM: int8 in blocks of the weight's size.
 template <class Quant>
 using ActivationsOf = Int8Rows<Quant::kFormat.block_size>;
 
-/// What a block adds, from its whole numbers: the float part of the definition.
+/// Adds a block to an output: the float part of the definition, from I and S.
 template <class Quant>
 inline float add_block(float sum, float x_scale, float scale, float offset, std::int32_t products,
                        std::int32_t offsets) {
@@ -314,7 +318,7 @@ void int8_multiply(RowList listed, std::size_t m, const WeightView& w, float* y,
                    std::size_t n_begin, std::size_t n_end) {
   using Unpacked = UnpackedBlock<Quant>;
   using X = ActivationsOf<Quant>;
-  constexpr std::size_t kRowsAtOnce = 64;  // whose sums stand on the stack
+  constexpr std::size_t kRowsAtOnce = 64;  // rows whose accumulators are on the stack
   const std::size_t blocks = w.columns / Unpacked::kElements;
   const X all(listed, w.columns);
   for (std::size_t n = n_begin; n < n_end; ++n) {

@@ -1,10 +1,10 @@
-// Vectors of floats: the only code of the CPU kernels that knows an instruction set, but for the products that are
-// written for one. Lanes are eight floats, whose number fixes the bits of sums. WideLanes are as many as a register holds,
-// for arithmetic in which lanes never meet, so that their number does not matter to the bits: sixteen with AVX-512, else
-// eight. Two Lanes that are computed alike may be side by side in it.
+// Vectors of floats: the only code of the CPU kernels that knows an instruction set, but for the products
+// that are written for one. Lanes are eight floats, whose number fixes the bits of sums. WideLanes are as
+// many as a register holds, for arithmetic in which lanes never meet, so that their number does not matter to
+// the bits: sixteen with AVX-512, else eight. Two Lanes that are computed alike may be side by side in it.
 //
-// Everything here has internal linkage, so that code compiled for one instruction set is never linked into another.
-// REPRISE_LANES_PLAIN chooses the portable version.
+// Everything here has internal linkage, so that code compiled for one instruction set is never linked into
+// another. REPRISE_LANES_PLAIN chooses the portable version.
 
 #pragma once
 
@@ -35,7 +35,7 @@ inline std::uint16_t f32_to_bf16(float value) {
   std::uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
   if ((bits & 0x7fffffffU) > 0x7f800000U)
-    return static_cast<std::uint16_t>((bits >> 16) | 0x40U);  // NaN stays NaN
+    return static_cast<std::uint16_t>((bits >> 16) | 0x40U);  // keep NaN a NaN
   return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
@@ -66,7 +66,7 @@ inline float f16_to_f32(std::uint16_t value) {
 
 #if defined(__aarch64__) && !defined(REPRISE_LANES_PLAIN)
 
-// The tile of a product whose sums and operands fit the registers.
+// The largest GEMM tile whose accumulators and operands fit the registers.
 inline constexpr int kTileRows = 4;
 inline constexpr int kTileOutputs = 2;
 
@@ -77,7 +77,8 @@ struct Lanes {
   static Lanes load(const float* p) { return {vld1q_f32(p), vld1q_f32(p + 4)}; }
   static Lanes load_bf16(const std::uint16_t* p) {
     const uint16x8_t raw = vld1q_u16(p);
-    const uint16x8_t zero = vdupq_n_u16(0);  // interleaved: shifts have half as many pipes on a Neoverse N1
+    const uint16x8_t zero =
+        vdupq_n_u16(0);  // zip, not shift: a Neoverse N1 has half as many pipes for shifts
     return {vreinterpretq_f32_u16(vzip1q_u16(zero, raw)), vreinterpretq_f32_u16(vzip2q_u16(zero, raw))};
   }
   static Lanes load_f16(const std::uint16_t* p) {
@@ -285,7 +286,7 @@ inline float largest(Lanes a) {
 
 #endif
 
-/// The first `count` < 8 elements, then zeros.
+/// Loads the first `count` < 8 elements, then zeros.
 inline Lanes load_some(const float* p, std::size_t count) {
   float padded[8] = {};
   std::memcpy(padded, p, count * sizeof(float));
@@ -300,7 +301,7 @@ inline void store_some(Lanes a, float* p, std::size_t count) {
 #if defined(__AVX512F__) && !defined(REPRISE_LANES_PLAIN)
 
 inline constexpr std::size_t kWideLanes = 16;
-inline constexpr int kBeside = 2;  // Lanes that stand in it
+inline constexpr int kBeside = 2;  // number of Lanes in a WideLanes
 
 struct WideLanes {
   __m512 all;
@@ -312,7 +313,7 @@ struct WideLanes {
   }
   void store(float* p) const { _mm512_storeu_ps(p, all); }
 
-  /// The same eight numbers on both sides.
+  /// Loads eight floats into both halves.
   static WideLanes both(const float* p) {
     const __m256d eight = _mm256_castps_pd(_mm256_loadu_ps(p));
     return {_mm512_castpd_ps(_mm512_broadcast_f64x4(eight))};
@@ -359,10 +360,10 @@ inline WideLanes scale_by_power(WideLanes x, WideLanes shifted) {
   return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x.all), exponent))};
 }
 
-/// to[j] = sum() of the Lanes j, of which v has kBeside each.
+/// to[j] = sum() of Lanes j; each element of v has kBeside of them.
 template <int kCount>
 inline void store_sums(const WideLanes (&v)[kCount], float* to) {
-  if constexpr (kCount == 4) {  // eight of them at once, each added up as sum() does
+  if constexpr (kCount == 4) {  // eight sums at once, each in the order of sum()
     __m512 fours[2];
     for (int i = 0; i < 2; ++i) {
       const __m512 a = v[2 * i].all;
@@ -408,8 +409,8 @@ inline void store_sums(const WideLanes (&v)[kCount], float* to) {
 
 #endif
 
-/// function(std::integral_constant<std::size_t, i>) for i from 0 to kCount - 1, as straight code: for arrays of vectors
-/// that are to stay in registers.
+/// function(std::integral_constant<std::size_t, i>) for i from 0 to kCount - 1, as straight code: for arrays
+/// of vectors that are to stay in registers.
 template <std::size_t kCount, class Function>
 [[gnu::always_inline]] inline void for_each_index(Function function) {
   [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) __attribute__((always_inline)) {

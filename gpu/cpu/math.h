@@ -1,5 +1,4 @@
-// Exponentials on lanes: own code, so that they have the same bits on every instruction set and in every
-// place of a vector.
+// Exponentials on vectors, bitwise identical on every instruction set and in every lane.
 
 #pragma once
 
@@ -44,7 +43,7 @@ inline Vector silu(Vector x) {
 
 /// Within 3 ulp. (e^2x - 1) / (e^2x + 1), with e^2x - 1 = 2^n (e^r - 1) + (2^n - 1): nothing cancels near 0.
 inline Lanes tanh(Lanes x) {
-  x = min(max(x, Lanes::set(-10.0F)), Lanes::set(10.0F));  // it is 1 from 9.02 on
+  x = min(max(x, Lanes::set(-10.0F)), Lanes::set(10.0F));  // tanh rounds to 1 from 9.02 on
   const Lanes twice = x + x;
   const Lanes shift = Lanes::set(12582912.0F);
   const Lanes shifted = fma(twice, Lanes::set(1.44269504F), shift);
@@ -63,7 +62,7 @@ inline Lanes tanh(Lanes x) {
   return difference / (difference + Lanes::set(2.0F));
 }
 
-/// In its tanh form: x/2 (1 + tanh(u)) is x sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3).
+/// The tanh approximation: x/2 (1 + tanh(u)) = x sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3).
 inline Lanes gelu(Lanes x) {
   const Lanes cubed = fma(x * x, Lanes::set(0.0713548163F), Lanes::set(1.59576912F));
   return x * sigmoid(x * cubed);
@@ -75,7 +74,7 @@ inline Lanes softplus(Lanes x) {
   const Lanes u = exp(Lanes::set(0.0F) - magnitude);
   const Lanes s = u / (u + Lanes::set(2.0F));  // at most 1/3
   const Lanes square = s * s;
-  Lanes p = Lanes::set(6.66666667e-2F);  // 1/15 ... 1/3: what follows is less than 2e-9 of the whole
+  Lanes p = Lanes::set(6.66666667e-2F);  // 1/15 ... 1/3; the remaining terms are less than 2e-9 of the sum
   p = fma(p, square, Lanes::set(7.69230769e-2F));
   p = fma(p, square, Lanes::set(9.09090909e-2F));
   p = fma(p, square, Lanes::set(1.11111111e-1F));
@@ -83,19 +82,19 @@ inline Lanes softplus(Lanes x) {
   p = fma(p, square, Lanes::set(2.0e-1F));
   p = fma(p, square, Lanes::set(3.33333333e-1F));
   p = fma(p, square, Lanes::set(1.0F));
-  // Half of x + |x| is max(x, 0), and NaN where x is.
+  // (x + |x|) / 2 is max(x, 0), and propagates NaN.
   return fma(Lanes::set(0.5F), x + magnitude, (s + s) * p);
 }
 
-/// The first lane of a vector function.
+/// Scalar exp, with the bits of the vector function.
 inline float exp_of(float x) {
   float values[8];
   exp(Lanes::set(x)).store(values);
   return values[0];
 }
 
-/// Applies function(lanes of x...) to arrays; the tail is padded with zeros and computed by the same code. Two at a time:
-/// functions of here are long chains of instructions, which wait for each other.
+/// Applies function(lanes of x...) to arrays; the tail is padded with zeros and computed by the same code.
+/// Two at a time: functions of here are long chains of instructions, which wait for each other.
 template <class Function>
 inline void map(const float* x, float* y, std::size_t count, Function function) {
   std::size_t i = 0;

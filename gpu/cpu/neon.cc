@@ -1,4 +1,4 @@
-// The kernels on AArch64's vectors.
+// The kernel table for AArch64 NEON.
 
 #include "gpu/cpu/table.h"
 #include "gpu/cpu/tables.h"

@@ -1,5 +1,5 @@
-// The fast product of quantised formats (int8_product.h) with SDOT, from the file's blocks: the weight is read once
-// for up to four rows of x and never unpacked into memory, which is what few rows want.
+// The fast product of quantised formats (int8_product.h) with SDOT, from the file's blocks: the weight is
+// read once for up to four rows of x and never unpacked into memory, which is what few rows want.
 //
 // Four outputs are computed together, so that their float part is one vector.
 
@@ -13,7 +13,8 @@
 namespace reprise::gpu {
 namespace {
 
-/// Four partial sums of sum_g weights(g) * (sum of x in g), for blocks of 256. sums: x's, of sixteen elements each.
+/// Four partial sums of sum_g weights(g) * (sum of x in g), for blocks of 256. sums: x's, of sixteen elements
+/// each.
 template <class Quant>
 [[gnu::always_inline]] inline int32x4_t weighted_sums(const int16x8x2_t& weights, const std::int16_t* sums) {
   const int16x8_t low = vld1q_s16(sums);
@@ -32,8 +33,8 @@ template <class Quant>
   return vpaddq_s32(vpaddq_s32(a[0], a[1]), vpaddq_s32(a[2], a[3]));
 }
 
-/// Zeros in a register of their own, made anew for what the arguments say. They cost nothing, where a copy of another
-/// zero, which the compiler would take, is one more instruction for the pipes that multiply.
+/// Zeros in a register of their own, made anew for what the arguments say. They cost nothing, where a copy of
+/// another zero, which the compiler would take, is one more instruction for the pipes that multiply.
 template <std::size_t kPart = 0>
 [[gnu::always_inline]] inline int32x4_t zeros_for(const void* block, const void* row) {
   int32x4_t zeros;
@@ -124,9 +125,9 @@ template <class Quant, std::size_t kRows>
   });
 }
 
-/// Asks for block b of tiles of four outputs that come. blocks: of an output. The first distances are those that a Neoverse
-/// V1, which has matrix products, was measured with: what is large comes into the second cache first, and from there into
-/// the first. The other is faster on a Neoverse N1.
+/// Asks for block b of tiles of four outputs that come. blocks: of an output. The first distances are those
+/// that a Neoverse V1, which has matrix products, was measured with: what is large comes into the second
+/// cache first, and from there into the first. The other is faster on a Neoverse N1.
 template <class Quant>
 [[gnu::always_inline]] inline void ask_for_tiles(const typename Quant::Block* w, std::size_t blocks,
                                                  std::size_t b) {

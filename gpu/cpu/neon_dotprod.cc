@@ -1,4 +1,5 @@
-// The fast product of quantized formats (int8_product.h) with SDOT, for processors with FEAT_DotProd. Compiled with
+// The fast product of quantized formats (int8_product.h) with SDOT, for processors with FEAT_DotProd.
+// Compiled with
 // -march=armv8.2-a+dotprod. One row of x, or few, are multiplied from the file's blocks (neon_dot_product.h).
 
 #include <arm_neon.h>
@@ -19,9 +20,9 @@
 namespace reprise::gpu {
 namespace {
 
-// S of a block (int8_product.h) for four outputs at a time: the groups' offsets times the sums of x over these groups. A sum
-// of x has more than eight bits, so it is split, s = 64 h + l with 0 <= l < 64: two products of bytes for four groups
-// instead of four of words, which have one pipe alone.
+// S of a block (int8_product.h) for four outputs at a time: the groups' offsets times the sums of x over
+// these groups. A sum of x has more than eight bits, so it is split, s = 64 h + l with 0 <= l < 64: two
+// products of bytes for four groups instead of four of words, which have one pipe alone.
 
 /// Of a row of x, over a block of 256: |s| <= 32 * 127.
 template <std::size_t kGroups>
@@ -90,9 +91,10 @@ template <class Quant, class Block = typename Quant::Block>
       {Neon::offsets(a), Neon::offsets(b), Neon::offsets(c), Neon::offsets(d)});
 }
 
-// A few rows of x by a format whose blocks have several groups. As in panels the lanes of a sum are outputs, four of them,
-// so that what a group has of its own is one vector. A panel would be used too few times: instead the packed bytes of four
-// blocks are interleaved, fewer than their numbers are, and unpacked on their way to the products.
+// A few rows of x by a format whose blocks have several groups. As in panels the lanes of a sum are outputs,
+// four of them, so that what a group has of its own is one vector. A panel would be used too few times:
+// instead the packed bytes of four blocks are interleaved, fewer than their numbers are, and unpacked on
+// their way to the products.
 
 /// kRows rows by four outputs.
 template <class Quant, std::size_t kRows>
@@ -217,11 +219,12 @@ void dot_few_multiply(RowList listed, std::size_t m, const WeightView& w, float*
 
 // Several rows of x: weights are unpacked once, a panel of outputs at a time, and multiplied by all rows.
 //
-// The lanes of a sum are outputs: SDOT by one lane of x multiplies four elements of a row by the same elements of four
-// outputs. So nothing is folded when a block ends, and what a block has of its own is one vector for four outputs.
+// The lanes of a sum are outputs: SDOT by one lane of x multiplies four elements of a row by the same
+// elements of four outputs. So nothing is folded when a block ends, and what a block has of its own is one
+// vector for four outputs.
 //
-// The panels of a group of outputs, 256 elements of k deep, stay in the first cache while all rows pass; the rows' sums
-// wait in y for the next 256.
+// The panels of a group of outputs, 256 elements of k deep, stay in the first cache while all rows pass; the
+// rows' sums wait in y for the next 256.
 
 constexpr std::size_t kDotRows = 4;                   // of a tile
 constexpr std::size_t kDotVectors = 2;                // of four outputs each
@@ -260,7 +263,8 @@ struct DotPanel {
   store(vtrn2q_s64(pairs(0, true), pairs(2, true)), 3);
 }
 
-/// What a block with several groups has of its own for each of them, and its numbers: of four outputs from `first` on.
+/// What a block with several groups has of its own for each of them, and its numbers: of four outputs from
+/// `first` on.
 template <class Quant>
 inline void store_groups(const typename Quant::Block* const (&four)[4], DotPanel<Quant>& to,
                          std::size_t first) {
@@ -354,7 +358,8 @@ struct DotPanelTile {
     });
   }
 
-  /// `blocks` blocks, from element k of the rows on. sums: of the rows, where there are groups with offsets. add: y has sums already.
+  /// `blocks` blocks, from element k of the rows on. sums: of the rows, where there are groups with offsets.
+  /// add: y has sums already.
   [[gnu::noinline]] static void run(const X& x, std::size_t k, const RowSums* sums, const Panel& w,
                                     std::size_t blocks, bool add, float* y, std::size_t y_stride) {
     Sums totals;
@@ -420,7 +425,8 @@ struct DotPanelTile {
   }
 };
 
-/// `blocks` blocks of outputs n ... n + 7 of a weight, from element k on; outputs from n_end on repeat the last one.
+/// `blocks` blocks of outputs n ... n + 7 of a weight, from element k on; outputs from n_end on repeat the
+/// last one.
 template <class Quant>
 void fill_dot_panel(const WeightView& w, std::size_t n, std::size_t n_end, std::size_t k, std::size_t blocks,
                     DotPanel<Quant>& to) {

@@ -1,5 +1,6 @@
 // The matrix products of ARMv8.6, for processors with FEAT_I8MM and FEAT_BF16: quantized weights with SMMLA
-// (neon_smmla.h), or SDOT for a row of x; bf16 and FP8 with BFMMLA. Compiled with -march=armv8.2-a+dotprod+i8mm+bf16.
+// (neon_smmla.h), or SDOT for a row of x; bf16 and FP8 with BFMMLA. Compiled with
+// -march=armv8.2-a+dotprod+i8mm+bf16.
 
 #include <arm_neon.h>
 
@@ -119,8 +120,8 @@ inline void outputs_tile(const Activations& x, std::size_t m, const std::uint16_
   }
 }
 
-// The same for many rows of x: the same instruction in the same order, so the same bits, from operands that are paired
-// beforehand (neon_panels.h).
+// The same for many rows of x: the same instruction in the same order, so the same bits, from operands that
+// are paired beforehand (neon_panels.h).
 
 /// What neon_panels.h asks for.
 class Bf16Kernel {
@@ -214,9 +215,9 @@ void multiply_bf16(const void* activations, std::size_t m, const WeightView& w, 
 
 // The product of FP8 with BFMMLA.
 //
-// An element of e4m3 is a bf16 number, so a stretch of columns with one scale is widened to bf16 on its way and
-// multiplied as such; the scale is multiplied with its sum. y is the sum over stretches of 128
-// columns in ascending order, begun at zero: y = fma(scale, sum of the stretch, y). Nothing of it depends on the number
+// An element of e4m3 is a bf16 number, so a stretch of columns with one scale is widened to bf16 on its way
+// and multiplied as such; the scale is multiplied with its sum. y is the sum over stretches of 128 columns in
+// ascending order, begun at zero: y = fma(scale, sum of the stretch, y). Nothing of it depends on the number
 // of rows or on ranges of outputs.
 
 constexpr std::size_t kF8Stretch = 128;  // columns
@@ -299,7 +300,8 @@ constexpr Product f8_product() {
 template <class Quant>
 MultiplyRows multiply_for(std::size_t m) {
   if (m == 1) return dot_multiply<Quant>;
-  // From nine rows on panels pay where a block has one group, and where groups of 16 have twice the scales to apply.
+  // From nine rows on panels pay where a block has one group, and where groups of 16 have twice the scales to
+  // apply.
   constexpr std::size_t kFew = kHasGroupScales<Quant> && Quant::kGroup == 32 ? 16 : 8;
   return m <= kFew ? few_rows_multiply<Quant> : matrix_multiply<Quant>;
 }

@@ -1,8 +1,8 @@
 // Single instructions of NEON that stay in the order in which the source has them.
 //
-// Processors with several pipes for products look a few dozen instructions ahead. Chains of products that each wait for
-// the last one keep these pipes busy only if other work stands between their links, which a compiler, that schedules for
-// another processor or by the length of a chain, does not leave there.
+// Processors with several pipes for products look a few dozen instructions ahead. Chains of products that
+// each wait for the last one keep these pipes busy only if other work stands between their links, which a
+// compiler, that schedules for another processor or by the length of a chain, does not leave there.
 
 #pragma once
 
@@ -22,8 +22,8 @@ template <class Register>
   asm volatile("ldr %q0, %1" : "=w"(to) : "m"(*static_cast<const SixteenBytes*>(from)));
 }
 
-/// A register of zeros of its own. Made by this instruction it costs nothing, where a copy of another zero would be one
-/// more for the pipes that multiply.
+/// A register of zeros of its own. Made by this instruction it costs nothing, where a copy of another zero
+/// would be one more for the pipes that multiply.
 [[gnu::always_inline]] inline void zero_here(int32x4_t& to) {
   asm volatile("movi %0.4s, #0" : "=w"(to));
 }
@@ -60,8 +60,9 @@ template <std::size_t kLane>
   asm volatile("mul %0.4s, %1.4s, %2.4s" : "=w"(to) : "w"(a), "w"(b));
 }
 
-/// sum = product(), where it stands. A compiler that moves products among those of other sums makes the processor wait
-/// for its own results: each sum's next product should come as long after the last one as all others do.
+/// sum = product(), where it stands. A compiler that moves products among those of other sums makes the
+/// processor wait for its own results: each sum's next product should come as long after the last one as all
+/// others do.
 template <class Register, class MakeProduct>
 [[gnu::always_inline]] inline void in_order(MakeProduct product, Register& sum) {
   sum = product();

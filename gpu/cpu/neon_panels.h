@@ -1,9 +1,10 @@
-// Products with the instructions that multiply two rows of x by two of w into a 2x2 tile of sums: what is unpacked when,
-// and what waits in which cache. The instruction itself, and how its operands lie, is a Kernel's.
+// Products with the instructions that multiply two rows of x by two of w into a 2x2 tile of sums: what is
+// unpacked when, and what waits in which cache. The instruction itself, and how its operands lie, is a
+// Kernel's.
 //
-// Weights are unpacked once, a panel of outputs at a time, in pairs of outputs, and x is interleaved in pairs of rows,
-// both in the order of the tiles that are multiplied. Tiles of weights pass from the second cache through the first,
-// where rows of x stay.
+// Weights are unpacked once, a panel of outputs at a time, in pairs of outputs, and x is interleaved in pairs
+// of rows, both in the order of the tiles that are multiplied. Tiles of weights pass from the second cache
+// through the first, where rows of x stay.
 //
 // A Kernel knows x and w, and has
 //   kRowPairs, kOutputPairs                      of a tile, whose sums stay in registers
@@ -15,7 +16,8 @@
 //   unpack(n, other, first, blocks, Outputs*, pair)      the same of two outputs
 //   multiply<kPairs>(x, w, blocks, TileOutputs)  adds blocks of k, one at least, to the tile's sums
 //
-// Exactness: a sum is one chain over ascending k, in y between the parts of it; rows and outputs of a tile do not meet.
+// Exactness: a sum is one chain over ascending k, in y between the parts of it; rows and outputs of a tile do
+// not meet.
 
 #pragma once
 
@@ -68,14 +70,14 @@ class PanelProduct {
   using Outputs = typename Kernel::Outputs;
   static constexpr std::size_t kRowPairs = Kernel::kRowPairs;
   static constexpr std::size_t kOutputPairs = Kernel::kOutputPairs;
-  // What is unpacked stays in the second cache while rows pass, or in the first if few do; rows stay in the first while
-  // what is unpacked passes.
+  // What is unpacked stays in the second cache while rows pass, or in the first if few do; rows stay in the
+  // first while what is unpacked passes.
   static constexpr std::size_t kFirstCache = std::size_t{32} << 10;
   static constexpr std::size_t kSecondCache = std::size_t{640} << 10;
   static constexpr std::size_t kTileRows = 2 * kRowPairs;
   static constexpr std::size_t kTileOutputs = 2 * kOutputPairs;
-  // Outputs that fill a line of the cache in a row of y, all of which are computed before it is left: rows of y are far
-  // apart, and meet in few places of the first cache.
+  // Outputs that fill a line of the cache in a row of y, all of which are computed before it is left: rows of
+  // y are far apart, and meet in few places of the first cache.
   static constexpr std::size_t kLineOutputs = 64 / sizeof(float);
 
   /// The blocks from first_ on, added to y.

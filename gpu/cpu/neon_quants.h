@@ -225,7 +225,8 @@ struct NeonQuant<Q5_K> {
   static int8x16_t sixteen(const Q5_K::Block& block) {
     const uint8x16_t low = vld1q_u8(block.qs + kIndex / 4 * 32 + kIndex % 2 * 16);
     const uint8x16_t high = vld1q_u8(block.qh + kIndex % 2 * 16);
-    // As Q6_K's below: even bits of high come to bit 0 and over the lower half, odd ones to bit 4 and over the upper.
+    // As Q6_K's below: even bits of high come to bit 0 and over the lower half, odd ones to bit 4 and over
+    // the upper.
     constexpr int kBit = static_cast<int>(kIndex / 2);
     constexpr int kTo = kBit % 2 == 0 ? 0 : 4;
     const uint8x16_t there = moved<kBit, kTo>(high);
@@ -243,8 +244,8 @@ struct NeonQuant<Q6_K> {
   static int8x16_t sixteen(const Q6_K::Block& block) {
     const uint8x16_t low = vld1q_u8(block.ql + kIndex / 8 * 64 + kIndex % 4 * 16);
     const uint8x16_t high = vld1q_u8(block.qh + kIndex / 8 * 32 + kIndex % 2 * 16);
-    // Put together by inserting: bits 0 ... 3 are a half of low's byte, the others come from high. Which two of high's bits
-    // come to bits 4 and 5 depends on the place; what is above those is cut off.
+    // Put together by inserting: bits 0 ... 3 are a half of low's byte, the others come from high. Which two
+    // of high's bits come to bits 4 and 5 depends on the place; what is above those is cut off.
     constexpr std::size_t kPlace = kIndex % 8 / 2;
     const uint8x16_t there = kPlace % 2 == 0 ? high : vshrq_n_u8(high, 2);
     const uint8x16_t both = kPlace < 2 ? vsliq_n_u8(low, there, 4) : vsriq_n_u8(there, low, 4);
@@ -320,8 +321,8 @@ template <class Quant>
   }
 }
 
-/// Asks for `bytes` bytes that will be read soon. Rows of weights are short, so the memory's own foresight begins anew
-/// with each. What is large waits in the second cache.
+/// Asks for `bytes` bytes that will be read soon. Rows of weights are short, so the memory's own foresight
+/// begins anew with each. What is large waits in the second cache.
 template <std::size_t kBytes, bool kLarge>
 [[gnu::always_inline]] inline void ask_ahead(const void* from) {
   const auto* next = static_cast<const char*>(from);
@@ -353,8 +354,8 @@ inline constexpr bool kHasGroupScales = requires(const typename Quant::Block& bl
   NeonQuant<Quant>::scales(block);
 };
 
-// Blocks of several outputs, one of each, as products want them that take several at once: interleaved while they are
-// packed, which are fewer bytes than their numbers. For formats whose blocks have several groups.
+// Blocks of several outputs, one of each, as products want them that take several at once: interleaved while
+// they are packed, which are fewer bytes than their numbers. For formats whose blocks have several groups.
 
 /// What SDOT takes: words 0 of four vectors, words 1, ...
 [[gnu::always_inline]] inline void turn_words(const uint8x16_t (&from)[4], uint8x16_t (&to)[4]) {
@@ -380,8 +381,9 @@ template <std::size_t kCount>
   });
 }
 
-/// Blocks of several outputs whose bytes are turned: where a block has sixteen bytes of its numbers, stands in parts[i].block
-/// what kTurn makes its i-th of those sixteen of each. Unpacked, they are what a product takes.
+/// Blocks of several outputs whose bytes are turned: where a block has sixteen bytes of its numbers, stands
+/// in parts[i].block what kTurn makes its i-th of those sixteen of each. Unpacked, they are what a product
+/// takes.
 template <class Quant, std::size_t kCount,
           void (*kTurn)(const uint8x16_t (&)[kCount], uint8x16_t (&)[kCount])>
 struct TurnedBlocks {

@@ -1,6 +1,6 @@
-// The fast product of quantized formats (int8_product.h) with SMMLA, for processors with FEAT_I8MM: for several rows of x
-// from panels of weights that are unpacked once and multiplied by all rows (neon_panels.h), for few rows from the file's
-// blocks.
+// The fast product of quantized formats (int8_product.h) with SMMLA, for processors with FEAT_I8MM: for
+// several rows of x from panels of weights that are unpacked once and multiplied by all rows (neon_panels.h),
+// for few rows from the file's blocks.
 //
 // SMMLA multiplies two rows of x by two rows of w over eight k and adds to a 2x2 tile of int32 sums:
 //   {x0 w0, x0 w1, x1 w0, x1 w1}
@@ -16,9 +16,9 @@
 namespace reprise::gpu {
 namespace {
 
-// How weights and rows of x are laid out: blocks of pairs of outputs and of pairs of rows, in the order in which a tile is
-// multiplied. Offsets: S (int8_product.h) is a product of offsets, which fit int8, and sums of x, which do not:
-// sum = 64 h + l with h from -64 to 63 and l from 0 to 63 makes it two SMMLA.
+// How weights and rows of x are laid out: blocks of pairs of outputs and of pairs of rows, in the order in
+// which a tile is multiplied. Offsets: S (int8_product.h) is a product of offsets, which fit int8, and sums
+// of x, which do not: sum = 64 h + l with h from -64 to 63 and l from 0 to 63 makes it two SMMLA.
 
 /// Two vectors' eights: {a0, b0} and {a1, b1}.
 struct EightPairs {
@@ -164,9 +164,10 @@ inline void interleave_rows(const ActivationsOf<Quant>& x, std::size_t row, std:
 
 // Several rows of x: a tile of pairs of rows by pairs of outputs, over blocks of k.
 //
-// A group of k (a block, where a block is one group) begins and ends chains of products: eight chains of four at most.
-// What ends a group is done among the products of the next one: the scale of a group, or the float part of a block of 32.
-// So there are two sets of sums in registers, of the group that is multiplied and of the one before it.
+// A group of k (a block, where a block is one group) begins and ends chains of products: eight chains of four
+// at most. What ends a group is done among the products of the next one: the scale of a group, or the float
+// part of a block of 32. So there are two sets of sums in registers, of the group that is multiplied and of
+// the one before it.
 
 /// kPairs pairs of rows by kOutputPairs pairs of outputs: so many 2x2 tiles.
 template <class Quant, std::size_t kPairs>
@@ -187,7 +188,8 @@ struct MatrixTile {
     });
   }
 
-  /// The products of a group, whose first eight k are `eight`, from zero; between them, evenly, the steps of an End.
+  /// The products of a group, whose first eight k are `eight`, from zero; between them, evenly, the steps of
+  /// an End.
   template <class End>
   [[gnu::always_inline]] static void multiply(const Rows& x, const Outputs& w, std::size_t eight,
                                               Products& dots, End end) {
@@ -351,8 +353,8 @@ struct MatrixTile {
     }
   }
 
-  /// Adds `blocks` blocks, one at least, to the sums. A function of its own: inlined into a larger one, its arrays leave
-  /// the registers.
+  /// Adds `blocks` blocks, one at least, to the sums. A function of its own: inlined into a larger one, its
+  /// arrays leave the registers.
   [[gnu::noinline]] static void run(const Rows* x, const Outputs* w, std::size_t blocks, TileOutputs to) {
     Sums sums;
     for_each([&](auto i, auto j) __attribute__((always_inline)) { sums[i][j] = to.load(i, j); });
@@ -409,13 +411,14 @@ void matrix_multiply(RowList listed, std::size_t m, const WeightView& w, float* 
   PanelProduct<MatrixKernel<Quant>>(kernel, m, w.columns, y, y_stride).multiply(n_begin, n_end);
 }
 
-// Few rows of x: weights come from the file's blocks and are paired on their way, where a panel in memory would be used too
-// few times.
+// Few rows of x: weights come from the file's blocks and are paired on their way, where a panel in memory
+// would be used too few times.
 //
 // A Tile of kPairs pairs of rows has kOutputs, and
 //   run(x, w, blocks, TileOutputs)   x: blocks of its rows, w: the blocks of each of its outputs
 
-/// Formats in blocks of one group: kPairs pairs of rows, by pairs of outputs: so many that there are enough chains of products.
+/// Formats in blocks of one group: kPairs pairs of rows, by pairs of outputs: so many that there are enough
+/// chains of products.
 template <class Quant, std::size_t kPairs>
 struct FewBlocksTile {
   static constexpr std::size_t kWeightPairs = kPairs <= 2 ? 4 : 2;
@@ -494,8 +497,9 @@ struct FewBlocksTile {
   }
 };
 
-/// Formats whose blocks have several groups: the packed bytes of four blocks are interleaved, fewer than their numbers are,
-/// and unpacked on their way to the products. kPairs pairs of rows by two pairs of outputs.
+/// Formats whose blocks have several groups: the packed bytes of four blocks are interleaved, fewer than
+/// their numbers are, and unpacked on their way to the products. kPairs pairs of rows by two pairs of
+/// outputs.
 template <class Quant, std::size_t kPairs>
 struct FewGroupsTile {
   using Block = typename Quant::Block;
@@ -640,7 +644,8 @@ template <class Quant, std::size_t kPairs>
 using FewRowsTile =
     std::conditional_t<kHasGroupScales<Quant>, FewGroupsTile<Quant, kPairs>, FewBlocksTile<Quant, kPairs>>;
 
-/// Tiles of at most 2 * kRowPairs rows, about as many in each, that share what is read of weights in the caches alone.
+/// Tiles of at most 2 * kRowPairs rows, about as many in each, that share what is read of weights in the
+/// caches alone.
 template <class Quant>
 void few_rows_multiply(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
                        std::size_t n_begin, std::size_t n_end) {

@@ -1,14 +1,14 @@
-// The fast product of F32, F16 and BF16 on x86-64: weights widened once into panels whose lanes are outputs, then f32
-// arithmetic for all rows of x.
+// The fast product of F32, F16 and BF16 on x86-64: weights widened once into panels whose lanes are outputs,
+// then f32 arithmetic for all rows of x.
 //
-// Order: y[m, n] is a sum over blocks of kPanelDepth elements of k, in their order; each block's sum starts at zero and
-// adds x[m, k] w[n, k] for its k upwards with fused multiply-adds. No lane ever meets another, so these are the bits
-// for every number of rows, every range and both widths of vectors.
+// Order: y[m, n] is a sum over blocks of kPanelDepth elements of k, in their order; each block's sum starts
+// at zero and adds x[m, k] w[n, k] for its k upwards with fused multiply-adds. No lane ever meets another, so
+// these are the bits for every number of rows, every range and both widths of vectors.
 //
-// Many rows: the panels of one group of outputs and one block of k (256 KiB with AVX-512) lie in L2, filled from the
-// weight as it is stored and used by all rows; the rows of a tile, at that block of k, in L1. Few rows: the weight's way
-// from memory counts, so rows of the weight are read along, some at a time, and multiplied as they are turned. Nothing
-// is kept between calls.
+// Many rows: the panels of one group of outputs and one block of k (256 KiB with AVX-512) lie in L2, filled
+// from the weight as it is stored and used by all rows; the rows of a tile, at that block of k, in L1. Few
+// rows: the weight's way from memory counts, so rows of the weight are read along, some at a time, and
+// multiplied as they are turned. Nothing is kept between calls.
 
 #pragma once
 
@@ -23,8 +23,8 @@
 namespace reprise::gpu {
 namespace {
 
-/// How a format's rows become columns: turn() reads kStep elements of kWide rows and gives them to take(k, column),
-/// k being 0 to kStep - 1 upwards and column the widened element k of each row.
+/// How a format's rows become columns: turn() reads kStep elements of kWide rows and gives them to take(k,
+/// column), k being 0 to kStep - 1 upwards and column the widened element k of each row.
 struct F32Columns {
   using Element = float;
   static constexpr std::size_t kStep = kWide;
@@ -51,7 +51,7 @@ struct F16Columns {
   }
 };
 
-/// Two elements are turned as one number, and widened afterwards.
+/// Transposes pairs of elements as 32-bit words, and widens afterwards.
 struct BF16Columns {
   using Element = std::uint16_t;
   static constexpr std::size_t kStep = 2 * kWide;
@@ -68,20 +68,20 @@ struct BF16Columns {
   }
 };
 
-inline constexpr std::size_t kPanelDepth = 256;           // elements of k whose sum starts at zero
-inline constexpr std::size_t kPanelOutputs = 2 * kWide;   // of a panel
-inline constexpr std::size_t kPanels = 8;                 // of a group
-inline constexpr std::size_t kPanelTile = 3 * kWide / 4;  // rows whose sums of one panel fit the registers
-inline constexpr std::size_t kPanelRow =
-    kPanelDepth + 16;                               // of x, copied: no two rows begin in one set of L1
-inline constexpr std::size_t kFewRows = kWide / 2;  // at most so many are few
-inline constexpr std::size_t kAlong = 1024;  // bytes of a weight's row from what is read to what is asked for
+inline constexpr std::size_t kPanelDepth = 256;          // elements of k per block; fixes the bits
+inline constexpr std::size_t kPanelOutputs = 2 * kWide;  // outputs per panel
+inline constexpr std::size_t kPanels = 8;                // panels per group
+inline constexpr std::size_t kPanelTile =
+    3 * kWide / 4;  // rows per tile, whose accumulators fit the registers
+inline constexpr std::size_t kPanelRow = kPanelDepth + 16;  // stride: rows start in different sets of L1
+inline constexpr std::size_t kFewRows = kWide / 2;          // maximum rows that are computed without panels
+inline constexpr std::size_t kAlong = 1024;                 // prefetch distance in a weight's row, in bytes
 
 using Panel = float[kPanelDepth][kPanelOutputs];
 using PanelGroup = Panel[kPanels];
 using PanelRows = float[kPanelTile][kPanelRow];
 
-/// The kWide rows of a weight from `first`; those that do not exist repeat the last.
+/// Pointers to kWide rows of a weight from `first`; missing rows repeat the last.
 template <class Element>
 struct RowsOfWeight {
   const Element* rows[kWide];
@@ -91,8 +91,8 @@ struct RowsOfWeight {
   }
 };
 
-/// Gives the next `depth` elements of rows to take(k, column), k from 0 upwards, and moves on. `ahead`: elements from
-/// what is read to what is asked for.
+/// Gives the next `depth` elements of rows to take(k, column), k from 0 upwards, and moves on. `ahead`:
+/// elements from what is read to what is asked for.
 template <class Columns, class Take>
 inline void turn_rows(RowsOfWeight<typename Columns::Element>& w, std::size_t depth, std::size_t ahead,
                       Take take) {
@@ -117,7 +117,7 @@ inline void turn_rows(RowsOfWeight<typename Columns::Element>& w, std::size_t de
   });
 }
 
-/// y[kRows, kWide outputs, of which `outputs` exist], for few rows of x.
+/// Computes y[kRows, kWide], of which `outputs` outputs exist, without panels.
 template <class Columns, int kRows>
 inline void few_rows_tile(const float* x, const typename Columns::Element* w, std::size_t length,
                           std::size_t outputs, float* y, std::size_t y_stride) {
@@ -127,7 +127,7 @@ inline void few_rows_tile(const float* x, const typename Columns::Element* w, st
   for (std::size_t k = 0; k < length; k += kPanelDepth, x += kPanelDepth) {
     Wide sums[kRows];
     for (Wide& s : sums) s = Wide::set(0.0F);
-    // What would be beyond a row's end is at the beginning of the next tile's.
+    // Past the end of a row, prefetch the start of the next tile's row.
     constexpr std::size_t kAhead = kAlong / sizeof(typename Columns::Element);
     const std::size_t ahead = k + kAhead < length ? kAhead : kAhead + (kWide - 1) * length;
     turn_rows<Columns>(rows, std::min(kPanelDepth, length - k), ahead, [&](std::size_t inside, Wide column) {
@@ -155,7 +155,7 @@ void multiply_few_rows(const float* x, const WeightView& w, float* y, std::size_
   }
 }
 
-/// y[kRows, a panel's outputs] = or += x w, over one block of k.
+/// Computes (or, if `add`, accumulates) y[kRows, kPanelOutputs] over one block of k.
 template <int kRows>
 void panel_tile(const PanelRows& x, const Panel& panel, std::size_t depth, bool add, float* y,
                 std::size_t y_stride) {
@@ -180,13 +180,13 @@ void panel_tile(const PanelRows& x, const Panel& panel, std::size_t depth, bool 
   }
 }
 
-/// The tiles of 1, 2, ... rows.
+/// panel_tile for 1, 2, ... rows.
 constexpr auto kPanelTiles = []<int... kRows>(std::integer_sequence<int, kRows...>) {
   return std::array{panel_tile<kRows + 1>...};
 }
 (std::make_integer_sequence<int, kPanelTile>());
 
-/// One block of k of `outputs` outputs for `rows` rows, at most kPanelTile of them.
+/// Multiplies one block of k for `outputs` outputs and `rows` <= kPanelTile rows.
 inline void multiply_group(const PanelRows& x, std::size_t rows, const PanelGroup& group, std::size_t outputs,
                            std::size_t depth, bool add, float* y, std::size_t y_stride) {
   const auto tile = kPanelTiles[rows - 1];
@@ -194,7 +194,7 @@ inline void multiply_group(const PanelRows& x, std::size_t rows, const PanelGrou
   const Panel* panel = group;
   for (; n + kPanelOutputs <= outputs; n += kPanelOutputs) tile(x, *panel++, depth, add, y + n, y_stride);
   if (n == outputs) return;
-  // A panel of which some outputs do not exist: by way of a tile of its own.
+  // A partial panel goes through a temporary tile.
   float whole[kPanelTile][kPanelOutputs] = {};
   const std::size_t bytes = (outputs - n) * sizeof(float);
   if (add) {
@@ -216,7 +216,7 @@ void multiply_many_rows(const float* x, std::size_t m, const WeightView& w, floa
     const std::size_t outputs = std::min(kPanels * kPanelOutputs, n_end - n);
     for (std::size_t k = 0; k < length; k += kPanelDepth) {
       const std::size_t depth = std::min(kPanelDepth, length - k);
-      // Next is the block after this one, after a row's last the first of the next group.
+      // Prefetch the next block of k; at the end of a row, the first block of the next group.
       const std::size_t ahead = k + kPanelDepth < length ? kPanelDepth : kPanels * kPanelOutputs * length - k;
       for (std::size_t lanes = 0; lanes < outputs || lanes % kPanelOutputs != 0; lanes += kWide) {
         const std::size_t first = std::min(lanes, outputs - 1);
@@ -258,7 +258,7 @@ template <class Columns>
 constexpr Product kByPanels{
     .activations = &kAsF32, .multiply = multiply_by_panels<Columns>, .outputs_at_once = kPanelOutputs};
 
-/// `formats` with these products for those that have them.
+/// Returns `formats` with these products for F32, F16 and BF16.
 template <std::size_t kCount>
 constexpr std::array<FormatKernels, kCount> with_panels(std::array<FormatKernels, kCount> formats) {
   formats = with_fast(formats, kF32Format, kByPanels<F32Columns>);

@@ -1,4 +1,4 @@
-// The kernels as portable loops: the specification that the others are tested against.
+// The kernel table of portable loops: the specification that tests compare the other tables with.
 
 #define REPRISE_LANES_PLAIN 1
 #include "gpu/cpu/tables.h"

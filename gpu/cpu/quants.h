@@ -1,9 +1,11 @@
-// The quantized formats: integers with scales. Those of GGUF files are blocks of 32 (Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL,
-// MXFP4) or of 256 elements (Q2_K ... Q6_K, IQ4_XS); INT4 is that of safetensors files.
+// The quantized formats: integers with scales. Those of GGUF files are blocks of 32 (Q8_0, Q4_0, Q4_1, Q5_0,
+// Q5_1, IQ4_NL, MXFP4) or of 256 elements (Q2_K ... Q6_K, IQ4_XS); INT4 is that of safetensors files.
 //
-// A row is blocks; the elements of a block are in groups. An element k of a block, in group g = k / kGroup, is
+// A row is blocks; the elements of a block are in groups. An element k of a block, in group g = k / kGroup,
+// is
 //   w = (scale * group_scale(g)) * q + offset * group_offset(g)
-// in f32, each operation rounded, where q, group_scale and group_offset are integers. A Quant describes one format:
+// in f32, each operation rounded, where q, group_scale and group_offset are integers. A Quant describes one
+// format:
 //   Block                       the bytes, as files have them
 //   kFormat                     its WeightFormat
 //   kGroup                      elements of a group: 16 or 32. kFormat.block_size of them are one group if the format
@@ -15,8 +17,8 @@
 //   group_offset(block, g)      from 0 to 63; 1 where there are none
 //   eight(block, k, q)          q of elements k ... k + 7 as int8; k a multiple of 8
 //
-// QuantReader is the Reader (formats.h) that every Quant has from that; the products of integers (int8_product.h) use the
-// same numbers.
+// QuantReader is the Reader (formats.h) that every Quant has from that; the products of integers
+// (int8_product.h) use the same numbers.
 
 #pragma once
 
@@ -29,7 +31,7 @@
 namespace reprise::gpu {
 namespace {
 
-/// Whether a Quant's blocks are what its format says.
+/// True if a Quant's Block matches its WeightFormat.
 template <class Quant>
 inline constexpr bool kIsQuant =
     sizeof(typename Quant::Block) == Quant::kFormat.block_bytes &&
@@ -63,14 +65,14 @@ struct QuantReader {
   }
 };
 
-/// Four bits of each of eight bytes: the low ones, or the high ones.
+/// Extracts the low or the high nibbles of eight bytes.
 inline void eight_nibbles(const std::uint8_t* from, bool high, std::uint8_t* to) {
   const int shift = high ? 4 : 0;
   for (int i = 0; i < 8; ++i) to[i] = static_cast<std::uint8_t>((from[i] >> shift) & 15);
 }
 
-// Blocks of 32 with one scale, some with an offset. Where an element takes four bits, byte j has element j in its low half
-// and element j + 16 in its high one. A fifth bit is bit k of a word of 32.
+// Blocks of 32 with one scale, some with an offset. Where an element takes four bits, byte j has element j in
+// its low half and element j + 16 in its high one. A fifth bit is bit k of a word of 32.
 
 /// A scale for a whole block of 32.
 struct OneGroup {
@@ -103,7 +105,7 @@ struct Q8_0 : OneGroup {
   static void eight(const Block& block, std::size_t k, std::int8_t* q) { std::memcpy(q, block.qs + k, 8); }
 };
 
-/// Four bits and perhaps a fifth, less kZero.
+/// Extracts elements of four bits, or five if the block has qh, and subtracts kZero.
 template <int kZero, class Block>
 inline void eight_of_32(const Block& block, std::size_t k, std::int8_t* q) {
   std::uint8_t low[8];
@@ -161,8 +163,8 @@ struct Q5_1 : OneGroup {
 
 // Blocks of 256 with scales of 4 to 8 bits for groups of 16 or 32, and one f16 for all of those.
 
-/// Elements lie in two halves of 128. In each, 32 bytes have two bits of four elements: byte l those of l, l + 32,
-/// l + 64 and l + 96, from the lowest up.
+/// Elements lie in two halves of 128. In each, 32 bytes have two bits of four elements: byte l those of l, l
+/// + 32, l + 64 and l + 96, from the lowest up.
 inline void eight_pairs_of_bits(const std::uint8_t (&qs)[64], std::size_t k, std::uint8_t* to) {
   const std::uint8_t* from = qs + k / 128 * 32 + k % 32;
   const auto shift = 2 * (k % 128 / 32);
@@ -171,10 +173,10 @@ inline void eight_pairs_of_bits(const std::uint8_t (&qs)[64], std::size_t k, std
 
 struct Q2_K {
   struct Block {
-    std::uint8_t scales[16];  // of a group: its scale in the low half, its offset in the high one
+    std::uint8_t scales[16];  // per group: scale in the low half, offset in the high half
     std::uint8_t qs[64];
-    std::uint16_t d;     // f16: of the scales
-    std::uint16_t dmin;  // f16: of the offsets, which are subtracted
+    std::uint16_t d;     // f16: multiplies the scales
+    std::uint16_t dmin;  // f16: multiplies the offsets, which are subtracted
   };
   static constexpr const WeightFormat& kFormat = kQ2_KFormat;
   static constexpr std::size_t kGroup = 16;
@@ -194,14 +196,14 @@ struct Q3_K {
   struct Block {
     std::uint8_t hmask[32];  // byte l, bit b: the third bit of element 32 b + l
     std::uint8_t qs[64];
-    std::uint8_t scales[12];  // of six bits
+    std::uint8_t scales[12];  // sixteen scales of six bits
     std::uint16_t d;
   };
   static constexpr const WeightFormat& kFormat = kQ3_KFormat;
   static constexpr std::size_t kGroup = 16;
   static constexpr bool kHasOffsets = false;
   static float scale(const Block& block) { return f16_to_f32(block.d); }
-  /// Four bits in the halves of the first eight bytes, two in the last four.
+  /// The low four bits are nibbles of the first eight bytes, the high two are in the last four bytes.
   static int group_scale(const Block& block, std::size_t group) {
     const int low = (block.scales[group % 8] >> (group >= 8 ? 4 : 0)) & 15;
     const int high = (block.scales[8 + group % 4] >> (2 * (group / 4))) & 3;
@@ -288,9 +290,9 @@ struct Q5_K {
 
 struct Q6_K {
   struct Block {
-    std::uint8_t
-        ql[128];  // for a half of 128: 64 bytes, the low halves elements 0 ... 63, the high ones 64 ... 127
-    std::uint8_t qh[64];  // the upper two bits, as Q2_K's
+    // Per 128 elements 64 bytes: low halves are elements 0 ... 63, high halves 64 ... 127.
+    std::uint8_t ql[128];
+    std::uint8_t qh[64];  // the upper two bits, in the layout of Q2_K
     std::int8_t scales[16];
     std::uint16_t d;
   };
@@ -308,12 +310,12 @@ struct Q6_K {
   }
 };
 
-// Four bits that choose one of sixteen integers.
+// Four-bit indices into a table of sixteen integers.
 
-/// IQ4_NL's and IQ4_XS's numbers, which lie closer where weights are frequent.
+/// The values of IQ4_NL and IQ4_XS, denser where weights are frequent.
 alignas(16) constexpr std::int8_t kNonLinear4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                      1,    13,   25,  38,  53,  69,  89,  113};
-/// The floats of four bits (E2M1), doubled.
+/// The E2M1 floats, doubled.
 alignas(16) constexpr std::int8_t kFloat4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 inline void look_up_eight(const std::int8_t (&table)[16], const std::uint8_t* from, bool high,
@@ -326,7 +328,7 @@ inline void look_up_eight(const std::int8_t (&table)[16], const std::uint8_t* fr
 struct IQ4_NL : OneGroup {
   struct Block {
     std::uint16_t d;
-    std::uint8_t qs[16];  // as Q4_0's
+    std::uint8_t qs[16];  // layout of Q4_0
   };
   static constexpr const WeightFormat& kFormat = kIQ4_NLFormat;
   static constexpr bool kHasOffsets = false;
@@ -344,7 +346,7 @@ struct MXFP4 : OneGroup {
   static constexpr const WeightFormat& kFormat = kMXFP4Format;
   static constexpr bool kHasOffsets = false;
   static constexpr const std::int8_t (&kNumbers)[16] = kFloat4;
-  /// Half of it, for the numbers are doubled: 2^(e - 128), which is subnormal for e < 2.
+  /// Half the scale, because kNumbers is doubled: 2^(e - 128), subnormal for e < 2.
   static float scale(const Block& block) {
     const std::uint32_t bits =
         block.e < 2 ? 0x00200000U << block.e : static_cast<std::uint32_t>(block.e - 1) << 23;
@@ -359,8 +361,8 @@ struct IQ4_XS {
   struct Block {
     std::uint16_t d;
     std::uint16_t scales_h;    // the upper two bits of eight scales
-    std::uint8_t scales_l[4];  // the lower four
-    std::uint8_t qs[128];      // of each 32 elements 16 bytes, as Q4_0's
+    std::uint8_t scales_l[4];  // the lower four bits
+    std::uint8_t qs[128];      // 16 bytes per 32 elements, in the layout of Q4_0
   };
   static constexpr const WeightFormat& kFormat = kIQ4_XSFormat;
   static constexpr std::size_t kGroup = 32;
@@ -377,7 +379,7 @@ struct IQ4_XS {
   }
 };
 
-/// INT4 of AWQ, GPTQ and compressed-tensors: a scale and a zero point for each block of 32.
+/// INT4 of AWQ, GPTQ and compressed-tensors: a scale and a zero point per block of 32.
 struct Int4 : OneGroup {
   using Block = Int4Block;
   static constexpr const WeightFormat& kFormat = kInt4Format;
@@ -392,7 +394,7 @@ struct Int4 : OneGroup {
   }
 };
 
-/// function.operator()<Quant...>() with those of GGUF files, in the order of kWeightFormats.
+/// Calls function.operator()<Quant...>() with all GGUF formats, in the order of kWeightFormats.
 template <class Function>
 constexpr auto with_gguf_quants(Function function) {
   return function.template

@@ -1,5 +1,5 @@
-// Recurrences and the convolution along a sequence, on lanes (gpu/kernels.h): token by token, so that a prompt gives the
-// same bits however it is sliced, and a decoded token the same as a prefilled one.
+// Recurrences and the convolution along a sequence, on lanes (gpu/kernels.h): token by token, so that a
+// prompt gives the same bits however it is sliced, and a decoded token the same as a prefilled one.
 
 #pragma once
 
@@ -17,7 +17,8 @@ namespace {
 
 // The convolution along a sequence.
 
-/// Channels [begin, end) of one token; `input` points to the rows of its taps, oldest first. kTaps: how many, 0: conv's.
+/// Channels [begin, end) of one token; `input` points to the rows of its taps, oldest first. kTaps: how many,
+/// 0: conv's.
 template <std::size_t kTaps, class Rows>
 inline void convolve_token(const CausalConv& conv, const Rows& input, std::size_t begin, std::size_t end,
                            float* y) {
@@ -30,7 +31,7 @@ inline void convolve_token(const CausalConv& conv, const Rows& input, std::size_
     return total;
   };
   std::size_t c = begin;
-  for (; c + 2 * kWideLanes <= end; c += 2 * kWideLanes) {  // two at a time, as map does
+  for (; c + 2 * kWideLanes <= end; c += 2 * kWideLanes) {  // two vectors at a time, as map()
     const auto load = [](const float* p) { return WideLanes::load(p); };
     WideLanes first = sum_of.template operator()<WideLanes>(c, load);
     WideLanes second = sum_of.template operator()<WideLanes>(c + kWideLanes, load);
@@ -53,7 +54,7 @@ template <std::size_t kTaps>
 inline void convolve(const CausalConv& conv, std::size_t begin, std::size_t end) {
   const std::size_t past = conv.taps - 1;
   const std::size_t x_stride = conv.x_stride != 0 ? conv.x_stride : conv.channels;
-  // The inputs t - past of all channels: those before the first token lie in the state.
+  // The input row of token t - past; rows before the first token are in the state.
   const auto input_row = [&](std::size_t t) {
     return t >= past ? conv.x + (t - past) * x_stride : conv.state + t * conv.channels;
   };
@@ -69,7 +70,7 @@ inline void convolve(const CausalConv& conv, std::size_t begin, std::size_t end)
           conv, [&](std::size_t j) { return input_row(t + j); }, begin, end, y);
     }
   }
-  for (std::size_t j = 0; j < past; ++j) {  // upwards: what is read stands above what is written
+  for (std::size_t j = 0; j < past; ++j) {  // ascending: rows are read before they are overwritten
     const float* from = input_row(conv.tokens + j);
     float* to = conv.state + j * conv.channels;
     if (from != to) std::copy(from + begin, from + end, to + begin);
@@ -81,9 +82,10 @@ void causal_conv(const CausalConv& conv, std::size_t begin, std::size_t end) {
   convolve<0>(conv, begin, end);
 }
 
-// The gated delta rule. Columns of the state do not meet, so as many of them as the first cache holds pass through all
-// tokens. What the next token's key finds is summed up while this token's change is written: the state is walked through
-// once a token. Sums are indexed by constants alone: g++ 12 stores them at every step otherwise.
+// The gated delta rule. Columns of the state do not meet, so as many of them as the first cache holds pass
+// through all tokens. What the next token's key finds is summed up while this token's change is written: the
+// state is walked through once a token. Sums are indexed by constants alone: g++ 12 stores them at every step
+// otherwise.
 
 /// recalled = k^T S: rows of the state in their order.
 template <class Vector, std::size_t kWidth, int kVectors>
@@ -101,7 +103,7 @@ inline void recall(const DeltaRule& rule, const float* k, const float* columns,
   for_each_index<kVectors>([&](auto j) __attribute__((always_inline)) { recalled[j] = sums[j]; });
 }
 
-/// One token. recalled: k^T S before the decay, afterwards that of the next token, if there is one (kMore).
+/// Computes one token. recalled: k^T S before the decay; on return, that of the next token if kMore.
 template <bool kMore, class Vector, std::size_t kWidth, int kVectors>
 inline void delta_token(const DeltaRule& rule, std::size_t t, std::size_t first,
                         Vector (&recalled)[kVectors]) {
@@ -118,7 +120,7 @@ inline void delta_token(const DeltaRule& rule, std::size_t t, std::size_t first,
     change[j] = beta * (Vector::load(v + j * kWidth) - recalled[j] * decay);
     out[j] = next[j] = Vector::set(0.0F);
   });
-  // Copies: for all that a compiler knows, what is stored into the state may be the rule itself.
+  // Local copies, because stores to the state may alias the rule.
   const std::size_t key_dim = rule.key_dim;
   const std::size_t value_dim = rule.value_dim;
   float* row = rule.state + first;
@@ -141,7 +143,7 @@ inline void delta_token(const DeltaRule& rule, std::size_t t, std::size_t first,
   });
 }
 
-/// kVectors * kWidth columns of the state, from column `first`, over all tokens.
+/// Runs kVectors * kWidth columns of the state, from column `first`, through all tokens.
 template <class Vector, std::size_t kWidth, int kVectors>
 inline void delta_rule_columns(const DeltaRule& rule, std::size_t first) {
   if (rule.tokens == 0) return;
@@ -156,8 +158,8 @@ inline void delta_rule_columns(const DeltaRule& rule, std::size_t first) {
 inline constexpr std::size_t kCopiedKeys = 128;  // rows of the state at most that are copied
 inline constexpr std::size_t kCopiedTokens = 4;  // at least so many are worth it
 
-/// The same on a copy of the columns. Where they lie, rows of them stand a power of two apart, and so in few sets of the
-/// first cache, which then does not keep them.
+/// The same on a copy of the columns. Where they lie, rows of them stand a power of two apart, and so in few
+/// sets of the first cache, which then does not keep them.
 template <class Vector, std::size_t kWidth, int kVectors>
 inline void delta_rule_of_copy(const DeltaRule& rule, std::size_t first) {
   constexpr std::size_t kColumns = kWidth * kVectors;
@@ -190,7 +192,7 @@ void delta_rule(const DeltaRule& rule) {
   for (; column < rule.value_dim; column += kLanes) delta_rule_columns<Lanes, kLanes, 1>(rule, column);
 }
 
-// The delta rule with a decay for every channel of the keys.
+// The delta rule with one decay per key channel (Kimi Delta Attention).
 
 void channel_gates(const ChannelGates& gates) {
   for (std::size_t head = 0; head < gates.heads; ++head) {
@@ -201,7 +203,7 @@ void channel_gates(const ChannelGates& gates) {
   map(gates.beta, gates.beta, gates.heads, [](Lanes b, Lanes) { return sigmoid(b); });
 }
 
-/// kVectors * kLanes columns of the state, from column `first`, over all tokens.
+/// Runs kVectors * kLanes columns of the state, from column `first`, through all tokens.
 template <int kVectors>
 inline void channel_delta_columns(const ChannelDeltaRule& rule, std::size_t first) {
   for (std::size_t t = 0; t < rule.tokens; ++t) {
@@ -210,7 +212,7 @@ inline void channel_delta_columns(const ChannelDeltaRule& rule, std::size_t firs
     const float* v = rule.v + t * rule.stride + first;
     const float* decay = rule.decay + t * rule.stride;
     const Lanes beta = Lanes::set(rule.beta[t * rule.beta_stride]);
-    Lanes recalled[kVectors];  // k^T S behind the decay
+    Lanes recalled[kVectors];  // k^T S after the decay
     Lanes out[kVectors];
     for (int j = 0; j < kVectors; ++j) recalled[j] = out[j] = Lanes::set(0.0F);
     for (std::size_t i = 0; i < rule.key_dim; ++i) {
@@ -222,7 +224,7 @@ inline void channel_delta_columns(const ChannelDeltaRule& rule, std::size_t firs
     }
     Lanes change[kVectors];
     for (int j = 0; j < kVectors; ++j) change[j] = beta * (Lanes::load(v + j * kLanes) - recalled[j]);
-    // Copies: for all that a compiler knows, what is stored into the state may be the rule itself.
+    // Local copies, because stores to the state may alias the rule.
     const std::size_t key_dim = rule.key_dim;
     const std::size_t value_dim = rule.value_dim;
     float* row = rule.state + first;
@@ -246,9 +248,9 @@ void channel_delta_rule(const ChannelDeltaRule& rule) {
   for (; column < rule.value_dim; column += kLanes) channel_delta_columns<1>(rule, column);
 }
 
-// The selective scan of Mamba-1: the channels of a group are lanes.
+// The selective scan of Mamba-1: lanes are the channels of a group.
 
-/// The group of channels from channel c on, of which there are `count`; count <= kLanes.
+/// Runs `count` <= kLanes channels, from channel c, through all tokens.
 inline void scan_group(const SelectiveScan& scan, std::size_t c, std::size_t count) {
   const auto read = [&](const float* p) { return count == kLanes ? Lanes::load(p) : load_some(p, count); };
   float* state = scan.state + c * scan.state_size;
@@ -282,16 +284,16 @@ void selective_scan(const SelectiveScan& scan, std::size_t begin, std::size_t en
   for (std::size_t c = begin; c < end; c += kLanes) scan_group(scan, c, std::min(kLanes, scan.channels - c));
 }
 
-// The recurrence of Mamba-2: columns of the state are lanes.
+// The recurrence of Mamba-2: lanes are columns of the state.
 
-/// dt of one token.
+/// Returns dt of one token.
 inline float ssd_step(const Ssd& ssd, std::size_t token) {
   const double x = static_cast<double>(ssd.dt_scale * ssd.step[token * ssd.step_stride] + ssd.dt_bias);
   const double softplus = x > 20.0 ? x : std::log1p(std::exp(x));
   return std::min(std::max(static_cast<float>(softplus), ssd.dt_min), ssd.dt_max);
 }
 
-/// The steps of some tokens from token `first` on, for all columns.
+/// dt and decay of up to kMost tokens, shared by all columns.
 struct SsdSteps {
   static constexpr std::size_t kMost = 64;
   std::size_t first;
@@ -300,7 +302,7 @@ struct SsdSteps {
   float decay[kMost];
 };
 
-/// kVectors * kLanes columns of the state from column `first`; a single vector has `count` of them.
+/// Runs kVectors * kLanes columns of the state, from column `first`; if kVectors is 1, `count` columns.
 template <int kVectors>
 inline void ssd_columns(const Ssd& ssd, const SsdSteps& steps, std::size_t first, std::size_t count) {
   const auto read = [&](const float* p) {
@@ -357,10 +359,10 @@ void ssd(const Ssd& ssd) {
   }
 }
 
-// RG-LRU, and its product with a matrix for each block.
+// RG-LRU and its block-diagonal GEMM.
 
-/// `count` <= kLanes outputs from output n of kRows rows, which stand `stride` apart. Rows together, for each
-/// weight is read once for all of them; each has its own sum.
+/// Computes `count` <= kLanes outputs from output n of kRows rows, `stride` apart. Rows share the reads of
+/// the weight; each has its own sum.
 template <int kRows>
 inline void block_outputs(const float* x, std::size_t stride, const float* weight, std::size_t size,
                           std::size_t n, std::size_t count, Lanes bias, float* y) {
@@ -400,7 +402,7 @@ void block_diagonal(const BlockDiagonal& product, std::size_t begin, std::size_t
   }
 }
 
-/// Channels c ... c + count - 1 of all tokens; count <= kLanes.
+/// Runs `count` <= kLanes channels, from channel c, through all tokens.
 inline void rg_lru_channels(const RgLru& unit, std::size_t c, std::size_t count) {
   const auto read = [&](const float* p) { return count == kLanes ? Lanes::load(p) : load_some(p, count); };
   const Lanes rate = read(unit.rate + c);
@@ -447,7 +449,7 @@ void token_shift(const TokenShift& shift, std::size_t begin, std::size_t end) {
   }
 }
 
-/// kVectors * kLanes columns of the state, from column `first`, over all tokens.
+/// Runs kVectors * kLanes columns of the state, from column `first`, through all tokens.
 template <int kVectors>
 inline void wkv_columns(const WkvRule& rule, std::size_t first) {
   for (std::size_t t = 0; t < rule.tokens; ++t) {
@@ -512,7 +514,7 @@ void wkv_gates(const WkvGates& gates) {
       store_some(mixed, gates.v + at, count);
     }
   }
-  // A key of no length stays so.
+  // The epsilon keeps a zero key zero.
   l2_norm(gates.key, 1e-24F, 1.0F, gates.key, gates.rows * gates.heads, gates.head_dim, gates.head_dim);
 }
 

@@ -1,5 +1,3 @@
-// Memory for what products unpack or put in order.
-
 #pragma once
 
 #include <cstddef>
@@ -8,7 +6,8 @@
 namespace reprise::gpu {
 namespace {
 
-/// Kept from call to call by each thread, as large as the largest that was asked for.
+/// Grow-only scratch buffer for GEMMs; users declare it thread_local. of(n) returns at least n elements with
+/// unspecified contents.
 template <class Block>
 class Room {
  public:

@@ -1,4 +1,4 @@
-// Operations on rows: conversions, norms, gates, rope, and the router of a mixture of experts.
+// Row operations of the kernel table (gpu/kernels.h): conversions, norms, gates, RoPE, and the expert router.
 
 #pragma once
 
@@ -88,13 +88,13 @@ void scale(float factor, float* x, std::size_t count) {
 void soft_cap(float cap, float* x, std::size_t count) {
   const Lanes all = Lanes::set(cap);
   const Lanes zero = Lanes::set(0.0F);
-  // x * 0 is 0, or NaN where x is not finite.
+  // Adding x * 0 gives NaN for a non-finite x.
   map(x, x, count, [&](Lanes value, Lanes) { return fma(value, zero, all * tanh(value / all)); });
 }
 
 void relu_squared(float* x, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
-    const float positive = x[i] < 0.0F ? 0.0F : x[i];  // NaN stays
+    const float positive = x[i] < 0.0F ? 0.0F : x[i];  // propagates NaN
     x[i] = positive * positive;
   }
 }
@@ -102,7 +102,7 @@ void relu_squared(float* x, std::size_t count) {
 void swiglu(const float* gate, const float* up, float* y, std::size_t count) {
   std::size_t i = 0;
   const auto at = [&](std::size_t k) { return silu(Lanes::load(gate + k)) * Lanes::load(up + k); };
-  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {  // as map does
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {  // two vectors at a time, as map()
     const Lanes first = at(i);
     const Lanes second = at(i + kLanes);
     first.store(y + i);
@@ -155,9 +155,10 @@ void delta_gates(const float* a, const float* b, const float* decay, const float
 
 // The router of a mixture of experts.
 
-/// The `chosen` largest values, of equal ones those of lower index, in ascending order of index. best [chosen]
+/// The `chosen` largest values, of equal ones those of lower index, in ascending order of index. best
+/// [chosen]
 inline void choose_largest(const float* values, std::size_t count, std::size_t chosen, std::uint32_t* best) {
-  std::size_t found = 0;  // while they are found: from the largest value down
+  std::size_t found = 0;  // best is sorted by descending value until all are found
   for (std::size_t i = 0; i < count; ++i) {
     const float value = values[i];
     if (found == chosen && !(value > values[best[found - 1]])) continue;
@@ -173,7 +174,7 @@ inline void choose_largest(const float* values, std::size_t count, std::size_t c
   }
 }
 
-/// What a softmax divides by, and the largest logit, which it subtracts first.
+/// The maximum and the denominator of a softmax.
 struct SoftmaxOfAll {
   float top;
   float sum;
@@ -193,7 +194,7 @@ inline SoftmaxOfAll softmax_of_all(const float* logits, std::size_t count) {
   return {top, sum_of_all};
 }
 
-/// Takes the experts of all but the best groups out of the choice. group_scores [groups]
+/// Sets the ranks of experts outside the best groups to -infinity. group_scores[groups] is scratch.
 inline void keep_best_groups(const ExpertRouting& routing, float* ranks, float* group_scores) {
   const std::size_t size = routing.experts / routing.groups;
   for (std::size_t g = 0; g < routing.groups; ++g) {
@@ -218,7 +219,7 @@ inline void keep_best_groups(const ExpertRouting& routing, float* ranks, float* 
   }
 }
 
-/// The scores of all experts, and the choice by them.
+/// Routes by ranks, for routings that need scratch.
 inline void route_by_ranks(const ExpertRouting& routing) {
   const std::size_t experts = routing.experts;
   float* scores = routing.scratch;

@@ -1,4 +1,4 @@
-// The table of kernels that a kernel source exports. Included last by each of them.
+// make_table(): assembles the kernel table that a source exports, compiled for that source's instruction set.
 
 #pragma once
 

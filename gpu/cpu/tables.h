@@ -1,6 +1,6 @@
 #pragma once
-// What the kernel sources export, those that this build has: whole tables, and the products that an instruction set has
-// beside those of another, whose other kernels it shares. Use gpu/kernels.h's cpu_kernels(), which puts them together.
+// The exports of the kernel sources: whole tables, and the faster products by which one instruction set
+// extends the table of another. cpu_kernels() (gpu/kernels.h) combines them.
 
 #include <span>
 
@@ -8,7 +8,7 @@
 
 namespace reprise::gpu {
 
-/// A faster product of a format than the table has that it is put into.
+/// Replaces `fast` of a format in the table that it extends.
 struct FastProduct {
   const WeightFormat* format;
   Product product;
@@ -17,15 +17,15 @@ struct FastProduct {
 extern const Kernels kPlainKernels;
 #if defined(__aarch64__)
 extern const Kernels kNeonKernels;
-// Beside kNeonKernels:
-extern const std::span<const FastProduct> kNeonDotprodProducts;  // for processors with FEAT_DotProd
-extern const std::span<const FastProduct> kNeonI8mmProducts;     // with FEAT_I8MM and FEAT_BF16 as well
+// Both extend kNeonKernels.
+extern const std::span<const FastProduct> kNeonDotprodProducts;  // FEAT_DotProd
+extern const std::span<const FastProduct> kNeonI8mmProducts;     // FEAT_DotProd, FEAT_I8MM and FEAT_BF16
 #elif defined(__x86_64__)
 extern const Kernels kAvx2Kernels;
-extern const std::span<const FastProduct> kAvx2VnniProducts;  // beside those, for processors with AVX-VNNI
+extern const std::span<const FastProduct> kAvx2VnniProducts;  // extends kAvx2Kernels: AVX-VNNI
 extern const Kernels kAvx512Kernels;
-extern const std::span<const FastProduct> kAvx512VnniProducts;  // beside those, with AVX512_VNNI
-extern const std::span<const FastProduct> kAvx512AmxProducts;   // beside those and these, where there is AMX
+extern const std::span<const FastProduct> kAvx512VnniProducts;  // extends kAvx512Kernels: AVX512_VNNI
+extern const std::span<const FastProduct> kAvx512AmxProducts;   // extends the AVX512_VNNI table: AMX
 #endif
 
 }  // namespace reprise::gpu

@@ -1,7 +1,8 @@
-// Activations as sums of two bf16, which keeps 16 bits of each, for products of bf16 with f32 sums.
+// Activations as sums of two bf16, which keep 16 bits of mantissa, for bf16 instructions with f32
+// accumulators.
 //
-// A prepared row is groups of kGroup elements, as many as an instruction takes: their high parts, then their low
-// ones. The last group is filled up with zeros. So a product reads each row as one stream.
+// A prepared row is a sequence of groups of kGroup elements (the depth of an instruction), each the high
+// parts and then the low parts. The last group is padded with zeros.
 
 #pragma once
 
@@ -13,7 +14,7 @@
 namespace reprise::gpu {
 namespace {
 
-/// high = bf16(x), low = bf16(x - high); rounded to nearest even.
+/// high = bf16(x), low = bf16(x - high), rounded to nearest even.
 template <std::size_t kGroup>
 inline void split_group(const float* x, std::uint16_t* to) {
   for (std::size_t i = 0; i < kGroup; ++i) {
@@ -36,11 +37,10 @@ void split_rows(const float* x, std::size_t rows, std::size_t columns, std::byte
   }
 }
 
-/// Rows of activations in this form.
 template <std::size_t kGroup>
 struct TwoBf16 {
   const std::uint16_t* rows;
-  std::size_t stride;  // elements, both parts counted, from row to row
+  std::size_t stride;  // bf16 elements between rows, counting both parts
 
   static constexpr std::size_t stride_of(std::size_t columns) {
     return 2 * ((columns + kGroup - 1) / kGroup * kGroup);

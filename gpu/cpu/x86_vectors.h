@@ -1,5 +1,6 @@
-// The widest vectors that an x86-64 source is compiled for, of floats and of integers of 32 bits: sixteen with AVX-512, else
-// eight. For products whose lanes are outputs, not elements of k (panel_product.h, int8_panels.h).
+// The widest vectors that an x86-64 source is compiled for, of floats and of integers of 32 bits: sixteen
+// with AVX-512, else eight. For products whose lanes are outputs, not elements of k (panel_product.h,
+// int8_panels.h).
 
 #pragma once
 
@@ -22,7 +23,7 @@ inline void store_32(__m256i v, void* p) {
   _mm256_storeu_si256(static_cast<__m256i*>(p), v);
 }
 
-/// Rows become columns: afterwards v[j] has number j, of 32 bits, of every row.
+/// Transposes an 8 x 8 matrix of 32-bit elements.
 inline void transpose_8(__m256i (&v)[8]) {
   __m256i t[8];
   for (int i = 0; i < 8; i += 2) {
@@ -35,7 +36,7 @@ inline void transpose_8(__m256i (&v)[8]) {
     v[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
     v[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
   }
-  // Now half p of v[4 g + c] has column 4 p + c of rows 4 g ... 4 g + 3.
+  // Half p of v[4 g + c] holds column 4 p + c of rows 4 g ... 4 g + 3.
   for (int c = 0; c < 4; ++c) {
     t[c] = _mm256_permute2x128_si256(v[c], v[c + 4], 0x20);
     t[c + 4] = _mm256_permute2x128_si256(v[c], v[c + 4], 0x31);
@@ -70,7 +71,7 @@ inline void store_bits(WideBits bits, void* p) {
   _mm512_storeu_si512(p, bits);
 }
 
-/// As transpose_8.
+/// Transposes a 16 x 16 matrix of 32-bit elements.
 inline void transpose(WideBits (&v)[kWide]) {
   WideBits t[kWide];
   for (int i = 0; i < 16; i += 2) {
@@ -83,7 +84,7 @@ inline void transpose(WideBits (&v)[kWide]) {
     v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
     v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
   }
-  // Now part p of v[4 g + c] has column 4 p + c of rows 4 g ... 4 g + 3.
+  // Quarter p of v[4 g + c] holds column 4 p + c of rows 4 g ... 4 g + 3.
   for (int c = 0; c < 4; ++c) {
     const WideBits even_low = _mm512_shuffle_i32x4(v[c], v[c + 4], 0x88);
     const WideBits odd_low = _mm512_shuffle_i32x4(v[c], v[c + 4], 0xdd);
@@ -156,13 +157,13 @@ inline WideBits widen_f16(const std::uint16_t* p) {
 
 #endif
 
-/// Asks for a line that is needed a block later, `ahead` bytes from here; at a weight's end there is none, which is
-/// no harm. Inlined: g++ leaves out calls of functions that do nothing but ask.
+/// Asks for a line that is needed a block later, `ahead` bytes from here; at a weight's end there is none,
+/// which is no harm. Inlined: g++ leaves out calls of functions that do nothing but ask.
 [[gnu::always_inline]] inline void ask_for(const void* here, std::size_t ahead) {
   _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(here) + ahead), _MM_HINT_T1);
 }
 
-/// The four bytes at p in every lane.
+/// Broadcasts the four bytes at p.
 inline WideBits word_of(const void* p) {
   std::int32_t word;
   std::memcpy(&word, p, sizeof(word));
@@ -173,7 +174,8 @@ inline WideBits word_of(const void* p) {
 #endif
 }
 
-/// What was stored in halves of 256 bits a moment ago: whole, it would have to wait until both are in the cache.
+/// What was stored in halves of 256 bits a moment ago: whole, it would have to wait until both are in the
+/// cache.
 inline WideBits load_halves(const void* p) {
 #if defined(__AVX512F__)
   return _mm512_inserti64x4(_mm512_castsi256_si512(load_32(p)),
@@ -183,7 +185,8 @@ inline WideBits load_halves(const void* p) {
 #endif
 }
 
-/// Sixteen words, or eight, of each of kWide rows: part(r) points to row r's. lines[w] has word w of every row.
+/// Sixteen words, or eight, of each of kWide rows: part(r) points to row r's. lines[w] has word w of every
+/// row.
 template <class Part>
 inline void turn_words(Part part, std::uint32_t (*lines)[kWide]) {
   WideBits v[kWide];
