@@ -52,8 +52,8 @@ class Misuse(unittest.TestCase):
         for compiler in COMPILERS:
             with self.subTest(compiler):
                 said = compiled(compiler, "-DREPRISE_MISUSE").stderr
-                self.assertIn("struct ActorDoesNotTake;  // this reference sends", said)
-                self.assertIn("struct ActorHasNoHandlerFor;  // the class lists the message", said)
+                self.assertIn("struct ActorDoesNotTake;  // the Ref does not send Message", said)
+                self.assertIn("struct ActorHasNoHandlerFor;  // Accepts lists the message", said)
 
 
 if __name__ == "__main__":
