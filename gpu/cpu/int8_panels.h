@@ -1,17 +1,17 @@
-// The fast product of quantized formats on x86-64, with the bits of its definition (int8_product.h): the
-// weight's bytes are turned into panels whose lanes are outputs, 256 elements of k at a time, and multiplied
-// by four elements of a row of x at once.
+// The fast GEMM of quantized formats on x86-64, bitwise identical to the definition in int8_product.h.
 //
-// What multiplies bytes, by what the source is compiled for:
-//   VNNI        VPDPBUSD: unsigned x signed into int32, which does not saturate
-//   without     VPMADDUBSW adds pairs of unsigned x signed in int16, which saturates. |x| <= 127 by the form of x, so a
-//               pair of small bytes is at most 2 * 63 * 127 < 2^15, and as many pairs are added as stay below that
-//               (kRun). Numbers of eight bits: |w| <= 128 times x with w's sign, at most 2 * 128 * 127 < 2^15.
-// Bytes have kZero added; a sum of products begins at -kZero times the sum of those x.
+// More than 8 rows: the weight is unpacked into panels whose lanes are outputs, 256 elements of k at a time,
+// and multiplied by four elements of a row of x at once. The panels of a group of outputs stay in L2 while
+// all rows pass. Up to 8 rows: reading and unpacking the weight dominates, so each row of the weight is
+// unpacked once and multiplied along k in AVX2 registers; the float part combines eight outputs. Nothing is
+// kept between calls.
 //
-// The panels of a group of outputs stay in L2 while all rows pass; nothing is kept between calls. Few rows
-// are not worth panels: the weight's way from memory and out of its bits counts, so each row of the weight is
-// unpacked once and multiplied along k, on AVX2's registers; eight outputs meet for the float part.
+// The byte multiplication depends on the instruction set of the source:
+//   VNNI    VPDPBUSD: unsigned x signed into int32, without saturation
+//   else    VPMADDUBSW adds pairs of unsigned x signed in int16, with saturation. |x| <= 127, so a pair with
+//           w <= 63 is at most 2 * 63 * 127 < 2^15, and kRun pairs are added that stay below it. Eight-bit
+//           integers: |w| <= 128 times x with w's sign, at most 2 * 128 * 127 < 2^15.
+// Bytes have kZero added; sums start at -kZero times the sum of x to compensate.
 
 #pragma once
 
@@ -84,13 +84,11 @@ inline __m256i halves_of_scales(__m256i v) {
   return _mm256_permute4x64_epi64(_mm256_shuffle_epi8(v, even_first), 0xd8);
 }
 
-/// One block of 256 of one output for kRows rows of x: whole numbers that add up to I and, where there are
-/// offsets, S.
+/// One block of 256 of one output for kRows rows of x: partial sums whose totals are I and, with offsets, S.
 template <class Quant, int kRows>
 inline void add_large_block(const ActivationsOf<Quant>& x, std::size_t k, const BytesOfRow& w,
                             __m256i (&products)[kRows], [[maybe_unused]] __m256i (&offsets)[kRows]) {
-  // Sums of two products fit int16 if bytes are small, or signed: no number of a weight in blocks of 256 is
-  // -128.
+  // Sums of two products fit int16 if the bytes are small, or signed: no weight in blocks of 256 is -128.
   constexpr bool kAsSigned = Bytes<Quant>::kSigned || Bytes<Quant>::kLargest > 63;
   const __m256i by_sixteen = scales_of_sixteens<Quant>(w);
   // Low half: scales of even groups of sixteen; high half: of odd ones.

@@ -84,8 +84,7 @@ struct Int8Rows {
 /// Quantizes a block into q[kBlock]; returns its scale.
 template <std::size_t kBlock>
 inline float round_to_int8(const float* x, std::int8_t* q) {
-  std::uint32_t largest_bits =
-      0;  // magnitudes compare as their bits do; infinity and NaN are above all others
+  std::uint32_t largest_bits = 0;  // magnitudes compare as their bits; infinity and NaN are largest
   for (std::size_t i = 0; i < kBlock; ++i) {
     const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffU;
     largest_bits = largest_bits > magnitude ? largest_bits : magnitude;

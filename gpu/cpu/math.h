@@ -93,8 +93,8 @@ inline float exp_of(float x) {
   return values[0];
 }
 
-/// Applies function(lanes of x...) to arrays; the tail is padded with zeros and computed by the same code.
-/// Two at a time: functions of here are long chains of instructions, which wait for each other.
+/// y = function(x, y) elementwise; the tail is padded with zeros and computed by the same code. Two vectors
+/// at a time, because the functions of this file are long dependency chains.
 template <class Function>
 inline void map(const float* x, float* y, std::size_t count, Function function) {
   std::size_t i = 0;

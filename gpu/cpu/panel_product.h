@@ -1,14 +1,14 @@
-// The fast product of F32, F16 and BF16 on x86-64: weights widened once into panels whose lanes are outputs,
-// then f32 arithmetic for all rows of x.
+// The fast GEMM of F32, F16 and BF16 on x86-64: weights are widened into panels whose lanes are outputs, then
+// multiplied in f32.
 //
-// Order: y[m, n] is a sum over blocks of kPanelDepth elements of k, in their order; each block's sum starts
-// at zero and adds x[m, k] w[n, k] for its k upwards with fused multiply-adds. No lane ever meets another, so
-// these are the bits for every number of rows, every range and both widths of vectors.
+// Bits: y[m, n] is a sum over blocks of kPanelDepth elements of k in ascending order; each block's sum starts
+// at zero and adds x[m, k] w[n, k] in ascending k with fused multiply-adds. There are no horizontal
+// operations, so the bits are the same for every number of rows, every range and both vector widths.
 //
-// Many rows: the panels of one group of outputs and one block of k (256 KiB with AVX-512) lie in L2, filled
-// from the weight as it is stored and used by all rows; the rows of a tile, at that block of k, in L1. Few
-// rows: the weight's way from memory counts, so rows of the weight are read along, some at a time, and
-// multiplied as they are turned. Nothing is kept between calls.
+// More than kFewRows rows: the panels of a group of outputs and a block of k (256 KiB with AVX-512) stay in
+// L2 and serve all rows; the rows of a tile, for that block of k, stay in L1. Fewer rows: reading the weight
+// dominates, so its rows are read sequentially, several at a time, and multiplied as they are transposed.
+// Nothing is kept between calls.
 
 #pragma once
 
@@ -23,8 +23,8 @@
 namespace reprise::gpu {
 namespace {
 
-/// How a format's rows become columns: turn() reads kStep elements of kWide rows and gives them to take(k,
-/// column), k being 0 to kStep - 1 upwards and column the widened element k of each row.
+/// Transposes a format's rows: turn() reads kStep elements of kWide rows and calls take(k, column) for
+/// ascending k in [0, kStep), where column has the widened element k of each row.
 struct F32Columns {
   using Element = float;
   static constexpr std::size_t kStep = kWide;
@@ -91,8 +91,8 @@ struct RowsOfWeight {
   }
 };
 
-/// Gives the next `depth` elements of rows to take(k, column), k from 0 upwards, and moves on. `ahead`:
-/// elements from what is read to what is asked for.
+/// Calls take(k, column) for the next `depth` elements of the rows and advances them. `ahead`: prefetch
+/// distance in elements.
 template <class Columns, class Take>
 inline void turn_rows(RowsOfWeight<typename Columns::Element>& w, std::size_t depth, std::size_t ahead,
                       Take take) {
