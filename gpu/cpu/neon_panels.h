@@ -52,7 +52,7 @@ class PanelProduct {
   PanelProduct(const Kernel& kernel, std::size_t m, std::size_t columns, float* y, std::size_t y_stride)
       : kernel_(kernel), m_(m), columns_(columns), y_(y), y_stride_(y_stride) {}
 
-  /// Outputs [begin, end).
+  /// Computes outputs [begin, end) of all rows.
   void multiply(std::size_t begin, std::size_t end) {
     const std::size_t all = (columns_ + Kernel::kElements - 1) / Kernel::kElements;
     const std::size_t parts = m_ <= kTileRows ? 1 : (columns_ + Kernel::kDepth - 1) / Kernel::kDepth;
