@@ -2,8 +2,8 @@
 //
 // NeonQuant<Quant> has
 //   sixteen<kIndex>(block)   q + kZero of elements 16 kIndex ... 16 kIndex + 15, as int8
-//   kZero                    bias of sixteen(); absent: 0. It is cheaper to subtract kZero * sum of x from the dot
-//                            products, as Int8Rows has these sums
+//   kZero                    bias of sixteen(); absent: 0. Int8Rows has the sums of x, so it is cheaper to
+//                            subtract kZero * sum from the dot products
 //   scales(block)            the group scales, int16; the second vector is zero for eight groups
 //   offsets(block)           the group offsets, int16. Both are absent for formats without them
 // If a caller unpacks all of a block, the compiler shares loads and masks.
