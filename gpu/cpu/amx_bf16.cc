@@ -133,7 +133,6 @@ inline void fill_x(const TwoBf16<kStepDepth>& x, std::size_t rows, std::size_t s
   }
 }
 
-/// Copies `rows` x `outputs` accumulators between y and a temporary tile.
 inline void copy_sums(const float* from, std::size_t from_stride, float* to, std::size_t to_stride,
                       std::size_t rows, std::size_t outputs) {
   for (std::size_t i = 0; i < rows; ++i) {
@@ -191,7 +190,6 @@ struct ZeroDenormals {
   const unsigned before = _mm_getcsr();
 };
 
-/// Widens `count` bf16 elements, a multiple of sixteen.
 inline void widen(const std::uint16_t* from, std::size_t count, float* to) {
   for (std::size_t i = 0; i < count; i += kWide) {
     const __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));

@@ -32,7 +32,6 @@ namespace {
 inline constexpr std::size_t kByteLanes = 8;  // outputs at once
 inline constexpr int kFewByteRows = 8;        // maximum rows that are computed without panels
 
-/// Adds pairs of int16 products to sum.
 inline __m256i add_pairs_of_16(__m256i sum, __m256i a, __m256i b) {
 #if defined(__AVX512VNNI__)
   return _mm256_dpwssd_epi32(sum, a, b);
@@ -58,7 +57,6 @@ inline __m256i dots_of_32(__m256i w, __m256i x) {
 #endif
 }
 
-/// Returns the horizontal sums of eight vectors.
 inline __m256i sums_of_eight(const __m256i (&v)[kByteLanes]) {
   const __m256i first = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
   const __m256i second = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[5]), _mm256_hadd_epi32(v[6], v[7]));
@@ -525,7 +523,6 @@ inline void fill_bytes(const std::byte* first, std::size_t row_bytes, std::size_
   }
 }
 
-/// Copies elements [k, k + depth) of a row of x.
 template <class Quant>
 inline void fill_row(const ActivationsOf<Quant>& x, std::size_t row, std::size_t k, std::size_t depth,
                      ByteRow& to) {
@@ -577,7 +574,6 @@ inline void multiply_panels_of_bytes(const ByteRow* x, std::size_t rows, const B
   for (std::size_t i = 0; i < rows; ++i) std::memcpy(y + i * y_stride + n, whole[i], bytes);
 }
 
-/// The MultiplyRows for more than kFewByteRows rows.
 template <class Quant>
 void multiply_many_by_bytes(RowList listed, std::size_t m, const WeightView& w, float* y,
                             std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
@@ -608,7 +604,6 @@ void multiply_many_by_bytes(RowList listed, std::size_t m, const WeightView& w, 
   }
 }
 
-/// Uses multiply_few_by_bytes() for at most kFewByteRows rows, else kMany.
 template <class Quant, MultiplyRows kMany>
 void multiply_by_bytes(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
                        std::size_t n_begin, std::size_t n_end) {
@@ -621,7 +616,6 @@ void multiply_by_bytes(RowList listed, std::size_t m, const WeightView& w, float
   kFew[m - 1]({listed, w.columns}, w, y, y_stride, n_begin, n_end);
 }
 
-/// Returns these products for all quantized GGUF formats.
 constexpr auto products_by_bytes() {
   return products_of_quants([]<class Quant>() {
     return product_of_whole_numbers<Quant, multiply_by_bytes<Quant, multiply_many_by_bytes<Quant>>>(2 *

@@ -271,7 +271,6 @@ constexpr Product product_of_whole_numbers(std::size_t outputs_at_once = 8) {
   }
 }
 
-/// A block of a weight, unpacked to integers.
 template <class Quant>
 struct UnpackedBlock {
   static constexpr std::size_t kElements = Quant::kFormat.block_size;
@@ -351,7 +350,6 @@ void int8_multiply(RowList listed, std::size_t m, const WeightView& w, float* y,
   }
 }
 
-/// The portable fast product.
 template <class Quant>
 constexpr Product int8_product() {
   return product_of_whole_numbers<Quant, int8_multiply<Quant>>();

@@ -145,7 +145,6 @@ template <class Quant>
 #endif
 }
 
-/// Stores the first `count` of four floats.
 [[gnu::always_inline]] inline void store_some(float32x4_t four, std::size_t count, float* to) {
   if (count == 4) return vst1q_f32(to, four);
   float values[4];
@@ -213,7 +212,6 @@ inline void dot_tile(const ActivationsOf<Quant>& x, const typename Quant::Block*
   for (std::size_t i = 0; i < kRows; ++i) store_some(sums[i], outputs, y + i * y_stride);
 }
 
-/// dot_tile() for `rows` <= kRows rows.
 template <class Quant, std::size_t kRows>
 inline void dot_rows(const ActivationsOf<Quant>& x, std::size_t rows,
                      const typename Quant::Block* const (&w)[4], std::size_t outputs, float* y,

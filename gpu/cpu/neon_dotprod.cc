@@ -83,7 +83,6 @@ struct OffsetBytes {
   }
 };
 
-/// Returns the OffsetBytes of four blocks.
 template <class Quant, class Block = typename Quant::Block>
 [[gnu::always_inline]] inline auto offset_bytes(const Block& a, const Block& b, const Block& c,
                                                 const Block& d) {
@@ -96,7 +95,6 @@ template <class Quant, class Block = typename Quant::Block>
 // so that the scales of a group are one vector. A panel would be used too few times, so the packed bytes of
 // four blocks are interleaved instead (fewer than the unpacked ones) and unpacked in registers.
 
-/// Computes kRows rows by four outputs.
 template <class Quant, std::size_t kRows>
 struct DotFewTile {
   using X = ActivationsOf<Quant>;
@@ -175,7 +173,6 @@ struct DotFewTile {
     for (std::size_t i = 0; i < kRows; ++i) store_some(sums[i], outputs, y + i * y_stride);
   }
 
-  /// run() for `rows` <= kRows rows.
   static void run_some(const X& x, const SplitSums<kGroups>* row_sums, std::size_t rows,
                        const Block* const (&w)[4], std::size_t outputs, float* y, std::size_t y_stride) {
     if (rows == kRows) return run(x, row_sums, w, outputs, y, y_stride);
@@ -286,7 +283,6 @@ inline void store_groups(const typename Quant::Block* const (&four)[4], DotPanel
   }
 }
 
-/// Unpacks `blocks` blocks of each output.
 template <class Quant>
 void fill_dot_panel(const typename Quant::Block* const (&w)[kDotOutputs], std::size_t blocks,
                     DotPanel<Quant>& to) {
@@ -312,7 +308,6 @@ void fill_dot_panel(const typename Quant::Block* const (&w)[kDotOutputs], std::s
   }
 }
 
-/// Multiplies kRows rows of x by a panel.
 template <class Quant, std::size_t kRows>
 struct DotPanelTile {
   using X = ActivationsOf<Quant>;
@@ -409,7 +404,6 @@ struct DotPanelTile {
                  __attribute__((always_inline)) { vst1q_f32(y + i * y_stride + 4 * v, totals[i][v]); });
   }
 
-  /// run() for `rows` <= kRows rows and `outputs` <= kDotOutputs outputs.
   static void run_some(const X& x, std::size_t rows, std::size_t k, const RowSums* sums, const Panel& w,
                        std::size_t blocks, std::size_t outputs, bool add, float* y, std::size_t y_stride) {
     if constexpr (kRows > 1) {

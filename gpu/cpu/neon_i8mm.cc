@@ -233,7 +233,6 @@ inline uint16x8_t f8_to_bf16(uint8x8_t elements) {
   return vuzp2q_u16(vreinterpretq_u16_f32(low), vreinterpretq_u16_f32(high));
 }
 
-/// Converts `count` e4m3 elements to bf16.
 inline void widen_f8(const std::uint8_t* from, std::size_t count, std::uint16_t* to) {
   std::size_t k = 0;
   for (; k + 8 <= count; k += 8) vst1q_u16(to + k, f8_to_bf16(vld1_u8(from + k)));
@@ -245,7 +244,6 @@ inline void widen_f8(const std::uint8_t* from, std::size_t count, std::uint16_t*
   std::memcpy(to + k, last, (count - k) * sizeof(*to));
 }
 
-/// Computes kOutputPairs pairs of outputs from n, of which `outputs` exist.
 template <int kOutputPairs, std::size_t kTileColumns>
 inline void f8_outputs(const Activations& x, std::size_t m, const WeightView& w, std::size_t n,
                        std::size_t outputs, float* y, std::size_t y_stride) {

@@ -77,7 +77,6 @@ class PanelProduct {
   // compete for few sets of L1.
   static constexpr std::size_t kLineOutputs = 64 / sizeof(float);
 
-  /// Adds blocks [first_, first_ + blocks_) to y.
   void multiply_blocks(std::size_t begin, std::size_t end) {
     thread_local Room<Outputs> panel_room;
     thread_local Room<Rows> row_room;
@@ -136,7 +135,6 @@ class PanelProduct {
     }
   }
 
-  /// Computes a tile: `rows` rows from `row`, `outputs` outputs from n.
   template <std::size_t kPairs>
   void tile(const Rows* x, std::size_t row, std::size_t rows, const Outputs* w, std::size_t n,
             std::size_t outputs) {
@@ -147,7 +145,6 @@ class PanelProduct {
     if (rows == 2 * kPairs && outputs == kTileOutputs) {
       return Kernel::template multiply<kPairs>(x, w, blocks_, to);
     }
-    // A partial tile goes through a temporary.
     float apart[2 * kPairs][kTileOutputs] = {};
     if (first_ > 0) {
       for (std::size_t i = 0; i < rows; ++i) std::copy_n(to.y + i * to.stride, outputs, apart[i]);

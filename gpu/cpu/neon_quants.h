@@ -41,7 +41,6 @@ template <int kShift>
   }
 }
 
-/// Shifts each byte so that bit kBit moves to bit kTo.
 template <int kBit, int kTo>
 [[gnu::always_inline]] inline uint8x16_t moved(uint8x16_t bytes) {
   if constexpr (kBit < kTo) {
@@ -193,7 +192,6 @@ struct NeonQuant<Q3_K> {
   }
 };
 
-/// The scales and offsets of Q4_K and Q5_K.
 struct NeonSixBitScales {
   static int16x8x2_t eight(std::uint32_t low, std::uint32_t high) {
     return {vreinterpretq_s16_u16(vmovl_u8(two_words(low, high))), vdupq_n_s16(0)};
@@ -273,7 +271,6 @@ struct NeonQuant<IQ4_XS> {
   }
 };
 
-/// Loads four f16 and widens them.
 [[gnu::always_inline]] inline float32x4_t four_halves(const std::uint16_t* a, const std::uint16_t* b,
                                                       const std::uint16_t* c, const std::uint16_t* d) {
   uint16x4_t all = vld1_dup_u16(a);
@@ -283,7 +280,6 @@ struct NeonQuant<IQ4_XS> {
   return vcvt_f32_f16(vreinterpret_f16_u16(all));
 }
 
-/// Quant::scale() of four blocks.
 template <class Quant>
 [[gnu::always_inline]] inline float32x4_t scales_of_four(const typename Quant::Block& a,
                                                          const typename Quant::Block& b,
@@ -308,7 +304,6 @@ template <class Quant>
   }
 }
 
-/// Quant::offset() of four blocks.
 template <class Quant>
 [[gnu::always_inline]] inline float32x4_t offsets_of_four(const typename Quant::Block& a,
                                                           const typename Quant::Block& b,
@@ -394,7 +389,6 @@ struct TurnedBlocks {
   Aligned parts[kCount];
 
   [[gnu::always_inline]] void turn(const Block* const (&from)[kCount]) {
-    // The arrays of packed elements of Q2_K ... IQ4_XS.
     if constexpr (requires(Block b) { b.qs; }) turn_array<&Block::qs>(from);
     if constexpr (requires(Block b) { b.ql; }) turn_array<&Block::ql>(from);
     if constexpr (requires(Block b) { b.qh; }) turn_array<&Block::qh>(from);

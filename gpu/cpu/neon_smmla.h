@@ -52,7 +52,6 @@ struct PanelShape {
 inline constexpr std::size_t kRowPairs = 4;
 inline constexpr std::size_t kOutputPairs = 2;
 
-/// A block of kOutputPairs pairs of outputs, unpacked.
 template <class Quant>
 struct alignas(16) OutputsBlock {
   using Shape = PanelShape<Quant>;
@@ -63,7 +62,6 @@ struct alignas(16) OutputsBlock {
   float offset[Quant::kHasOffsets ? kOutputPairs : 0][4];
 };
 
-/// A block of kRowPairs pairs of rows of x, interleaved.
 template <class Quant>
 struct alignas(16) RowsBlock {
   using Shape = PanelShape<Quant>;
@@ -169,7 +167,6 @@ inline void interleave_rows(const ActivationsOf<Quant>& x, std::size_t row, std:
 // The epilogue of a group (its scale, or the float part of a block of 32) is interleaved with the SMMLA of
 // the next group, so two sets of accumulators are in registers: of the current group and of the previous one.
 
-/// A tile of kPairs row pairs by kOutputPairs output pairs.
 template <class Quant, std::size_t kPairs>
 struct MatrixTile {
   using Shape = PanelShape<Quant>;
@@ -331,7 +328,6 @@ struct MatrixTile {
     }
   }
 
-  /// Adds blocks of one group.
   [[gnu::always_inline]] static void add_small_blocks(const Rows* x, const Outputs* w, std::size_t blocks,
                                                       Sums& sums) {
     Products even;
@@ -571,7 +567,6 @@ struct FewGroupsTile {
         }
       }
     }
-    /// Returns t + float(S) * scale.
     [[gnu::always_inline]] float32x4_t add_to(float32x4_t t, const Rows& x, std::size_t i,
                                               std::size_t pair) const {
       int32x4_t sum = vdupq_n_s32(0);

@@ -194,7 +194,6 @@ inline void multiply_group(const PanelRows& x, std::size_t rows, const PanelGrou
   const Panel* panel = group;
   for (; n + kPanelOutputs <= outputs; n += kPanelOutputs) tile(x, *panel++, depth, add, y + n, y_stride);
   if (n == outputs) return;
-  // A partial panel goes through a temporary tile.
   float whole[kPanelTile][kPanelOutputs] = {};
   const std::size_t bytes = (outputs - n) * sizeof(float);
   if (add) {
@@ -258,7 +257,6 @@ template <class Columns>
 constexpr Product kByPanels{
     .activations = &kAsF32, .multiply = multiply_by_panels<Columns>, .outputs_at_once = kPanelOutputs};
 
-/// Returns `formats` with these products for F32, F16 and BF16.
 template <std::size_t kCount>
 constexpr std::array<FormatKernels, kCount> with_panels(std::array<FormatKernels, kCount> formats) {
   formats = with_fast(formats, kF32Format, kByPanels<F32Columns>);

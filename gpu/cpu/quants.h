@@ -30,7 +30,6 @@
 namespace reprise::gpu {
 namespace {
 
-/// True if a Quant's Block matches its WeightFormat.
 template <class Quant>
 inline constexpr bool kIsQuant =
     sizeof(typename Quant::Block) == Quant::kFormat.block_bytes &&
@@ -64,7 +63,6 @@ struct QuantReader {
   }
 };
 
-/// Extracts the low or the high nibbles of eight bytes.
 inline void eight_nibbles(const std::uint8_t* from, bool high, std::uint8_t* to) {
   const int shift = high ? 4 : 0;
   for (int i = 0; i < 8; ++i) to[i] = static_cast<std::uint8_t>((from[i] >> shift) & 15);
@@ -73,7 +71,6 @@ inline void eight_nibbles(const std::uint8_t* from, bool high, std::uint8_t* to)
 // Blocks of 32 with one scale, some with an offset. Four-bit elements: byte j has element j in its low half
 // and element j + 16 in its high half. Fifth bits: bit k of a 32-bit word.
 
-/// Base of formats with one f16 scale per block of 32.
 struct OneGroup {
   static constexpr std::size_t kGroup = 32;
   template <class Block>

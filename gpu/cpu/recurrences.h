@@ -286,7 +286,6 @@ void selective_scan(const SelectiveScan& scan, std::size_t begin, std::size_t en
 
 // The recurrence of Mamba-2: lanes are columns of the state.
 
-/// Returns dt of one token.
 inline float ssd_step(const Ssd& ssd, std::size_t token) {
   const double x = static_cast<double>(ssd.dt_scale * ssd.step[token * ssd.step_stride] + ssd.dt_bias);
   const double softplus = x > 20.0 ? x : std::log1p(std::exp(x));

@@ -218,7 +218,6 @@ inline void keep_best_groups(const ExpertRouting& routing, float* ranks, float* 
   }
 }
 
-/// Routes by ranks, for routings that need scratch.
 inline void route_by_ranks(const ExpertRouting& routing) {
   const std::size_t experts = routing.experts;
   float* scores = routing.scratch;

@@ -163,7 +163,6 @@ inline WideBits widen_f16(const std::uint16_t* p) {
   _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(here) + ahead), _MM_HINT_T1);
 }
 
-/// Broadcasts the four bytes at p.
 inline WideBits word_of(const void* p) {
   std::int32_t word;
   std::memcpy(&word, p, sizeof(word));

@@ -15,7 +15,6 @@
 
 namespace reprise::models {
 
-/// Opens one .safetensors file.
 TensorSource open_safetensors(const std::filesystem::path& path);
 
 /// Opens all shards that a model.safetensors.index.json names.

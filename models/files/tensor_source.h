@@ -29,7 +29,6 @@ struct StoredTensor {
 
 class TensorSource {
  public:
-  /// Adds a file and returns its index.
   std::size_t add_file(MappedFile file);
 
   /// Adds a tensor at `offset` of its file. Throws LoadError if the name exists, the last dimension is not
@@ -44,7 +43,6 @@ class TensorSource {
 
   const StoredTensor* find(std::string_view name) const;  // null: no such tensor
 
-  /// Returns the path of the tensor's file.
   const std::string& path_of(const StoredTensor& tensor) const { return files_[tensor.file].path(); }
 
  private:

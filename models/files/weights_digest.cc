@@ -23,7 +23,6 @@ std::size_t chunks_of(std::span<const std::byte> bytes) {
   return (bytes.size() + kDigestChunk - 1) / kDigestChunk;
 }
 
-/// Returns the digests of all chunks of all tensors, in order; uses several threads.
 std::vector<std::uint64_t> digest_chunks(const std::vector<StoredTensor>& tensors) {
   std::vector<std::span<const std::byte>> chunks;
   for (const StoredTensor& tensor : tensors) {

@@ -14,7 +14,6 @@ bool before(const RankedToken& a, const RankedToken& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
 }
 
-/// True if any of kBlock logits is in (low, high].
 bool any_between(const float* block, float low, float high) {
   unsigned any = 0;
   for (std::size_t i = 0; i < kBlock; ++i) any |= unsigned{block[i] > low} & unsigned{block[i] <= high};
