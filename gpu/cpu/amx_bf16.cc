@@ -164,8 +164,8 @@ inline void multiply_pair(const XTiles& x, std::size_t rows, const OperandTile* 
         std::memset(own_tile, 0, sizeof(SumTile));
         if (add) copy_sums(at, y_stride, own_tile, kTileSide, rows_there, outputs_there);
       });
-  std::atomic_signal_fence(
-      std::memory_order_seq_cst);  // GCC's tile loads do not declare that they read memory
+  // GCC's tile loads do not declare that they read memory.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   if (row_tiles == 2) {
     multiply_tiles<2>(x, w0, w1, steps, add, sums);
   } else {

@@ -79,8 +79,7 @@ struct Lanes {
   static Lanes load(const float* p) { return {vld1q_f32(p), vld1q_f32(p + 4)}; }
   static Lanes load_bf16(const std::uint16_t* p) {
     const uint16x8_t raw = vld1q_u16(p);
-    const uint16x8_t zero =
-        vdupq_n_u16(0);  // zip, not shift: a Neoverse N1 has half as many pipes for shifts
+    const uint16x8_t zero = vdupq_n_u16(0);  // zip: a Neoverse N1 has half as many pipes for shifts
     return {vreinterpretq_f32_u16(vzip1q_u16(zero, raw)), vreinterpretq_f32_u16(vzip2q_u16(zero, raw))};
   }
   static Lanes load_f16(const std::uint16_t* p) {

@@ -13,8 +13,7 @@ namespace {
 template <class Vector>
 inline Vector exp(Vector x) {
   x = min(max(x, Vector::set(-87.0F)), Vector::set(88.0F));
-  const Vector shift =
-      Vector::set(12582912.0F);  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  const Vector shift = Vector::set(12582912.0F);  // 1.5 * 2^23: leaves the rounded integer in the low bits
   const Vector shifted = fma(x, Vector::set(1.44269504F), shift);
   const Vector n = shifted - shift;
   // x - n ln 2, with ln 2 in two parts

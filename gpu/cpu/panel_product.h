@@ -68,11 +68,10 @@ struct BF16Columns {
   }
 };
 
-inline constexpr std::size_t kPanelDepth = 256;          // elements of k per block; fixes the bits
-inline constexpr std::size_t kPanelOutputs = 2 * kWide;  // outputs per panel
-inline constexpr std::size_t kPanels = 8;                // panels per group
-inline constexpr std::size_t kPanelTile =
-    3 * kWide / 4;  // rows per tile, whose accumulators fit the registers
+inline constexpr std::size_t kPanelDepth = 256;             // elements of k per block; fixes the bits
+inline constexpr std::size_t kPanelOutputs = 2 * kWide;     // outputs per panel
+inline constexpr std::size_t kPanels = 8;                   // panels per group
+inline constexpr std::size_t kPanelTile = 3 * kWide / 4;    // rows per tile, to fit the registers
 inline constexpr std::size_t kPanelRow = kPanelDepth + 16;  // stride: rows start in different sets of L1
 inline constexpr std::size_t kFewRows = kWide / 2;          // maximum rows that are computed without panels
 inline constexpr std::size_t kAlong = 1024;                 // prefetch distance in a weight's row, in bytes
