@@ -241,7 +241,7 @@ template <class Quant>
 void dot_multiply(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
                   std::size_t n_begin, std::size_t n_end) {
   const ActivationsOf<Quant> all(listed, w.columns);
-  // As many rows of x at a time as stay in L2 while all outputs pass.
+  // Chunks of rows of x that stay in L2 while all outputs pass.
   const std::size_t chunk =
       std::max<std::size_t>(4, (std::size_t{256} << 10) / ActivationsOf<Quant>::stride_of(w.columns) / 4 * 4);
   for (std::size_t first = 0; first < m; first += chunk) {
