@@ -393,7 +393,7 @@ inline constexpr int kBeside = 1;
 
 struct WideLanes : Lanes {
   WideLanes() = default;
-  WideLanes(Lanes lanes) : Lanes(lanes) {}  // NOLINT(google-explicit-constructor): they are the same
+  WideLanes(Lanes lanes) : Lanes(lanes) {}  // NOLINT(google-explicit-constructor): the same type
 
   static WideLanes set(float value) { return Lanes::set(value); }
   static WideLanes load(const float* p) { return Lanes::load(p); }

@@ -62,7 +62,7 @@ inline Wide fma(Wide a, Wide b, Wide c) {
   return {_mm512_fmadd_ps(a.all, b.all, c.all)};
 }
 
-using WideBits = __m512i;  // kWide numbers of 32 bits
+using WideBits = __m512i;  // kWide 32-bit elements
 
 inline WideBits load_bits(const void* p) {
   return _mm512_loadu_si512(p);
@@ -129,7 +129,7 @@ inline Wide fma(Wide a, Wide b, Wide c) {
   return {_mm256_fmadd_ps(a.all, b.all, c.all)};
 }
 
-using WideBits = __m256i;  // kWide numbers of 32 bits
+using WideBits = __m256i;  // kWide 32-bit elements
 
 inline WideBits load_bits(const void* p) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(p));
@@ -222,7 +222,7 @@ inline Wide to_floats(WideBits a) {
 inline Wide operator*(Wide a, Wide b) {
   return {_mm512_mul_ps(a.all, b.all)};
 }
-/// sum + the four products in each lane; only where kHasDotOfBytes.
+/// Adds the four byte products of each lane to sum. Requires kHasDotOfBytes.
 inline WideBits dot_of_bytes([[maybe_unused]] WideBits sum, [[maybe_unused]] WideBits w,
                              [[maybe_unused]] WideBits x) {
 #if defined(__AVX512VNNI__)
@@ -259,7 +259,7 @@ inline Wide to_floats(WideBits a) {
 inline Wide operator*(Wide a, Wide b) {
   return {_mm256_mul_ps(a.all, b.all)};
 }
-/// sum + the four products in each lane; only where kHasDotOfBytes.
+/// Adds the four byte products of each lane to sum. Requires kHasDotOfBytes.
 inline WideBits dot_of_bytes([[maybe_unused]] WideBits sum, [[maybe_unused]] WideBits w,
                              [[maybe_unused]] WideBits x) {
 #if defined(__AVXVNNI__)

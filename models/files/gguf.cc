@@ -78,8 +78,6 @@ std::optional<std::vector<std::int64_t>> as_integers(const GgufValue& value) {
   return out;
 }
 
-// -- reading a file
-
 static_assert(std::endian::native == std::endian::little, "checkpoints are read in place");
 
 constexpr std::uint64_t kLongestName = 65535;  // bytes of a key or tensor name

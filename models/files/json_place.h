@@ -45,7 +45,7 @@ class JsonPlace {
   const std::string& text() const;
 
   // Arrays.
-  std::size_t size() const;  // of an array or object
+  std::size_t size() const;  // array or object
   JsonPlace at(std::size_t i) const;
   std::vector<std::int64_t> integers() const;
   std::vector<std::string> texts() const;

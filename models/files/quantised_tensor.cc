@@ -14,7 +14,7 @@ namespace reprise::models {
 namespace {
 
 constexpr std::string_view kWeight = ".weight";
-constexpr std::size_t kInWord = 8;  // elements of 4 bits in an i32
+constexpr std::size_t kInWord = 8;  // 4-bit elements per i32
 constexpr std::size_t kBlockColumns = 32;
 constexpr std::size_t kTile = 128;  // rows and columns per FP8 scale
 
@@ -180,7 +180,7 @@ QuantisedTensor find_packed(const Finder& finder, const StoredTensor& words) {
   return out;
 }
 
-// -- bytes: elements of 4 bits as rows of blocks, scales as f32
+// Conversion: 4-bit elements to rows of blocks, scales to f32.
 
 using gpu::Int4Block;
 

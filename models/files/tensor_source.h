@@ -52,7 +52,7 @@ class TensorSource {
 
   std::vector<MappedFile> files_;
   std::vector<StoredTensor> tensors_;
-  std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> index_;  // name -> place in tensors_
+  std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> index_;  // name -> index in tensors_
 };
 
 }  // namespace reprise::models
