@@ -171,7 +171,7 @@ SampleResult Sampler::sample(std::span<const float> logits, SamplerScratch& scra
   Sampled sampled;
   if (params_.temperature == 0) {
     sampled.token = static_cast<TokenId>(std::find(wanted.begin(), wanted.end(), best) - wanted.begin());
-    if (tells_of_draw(params_)) {  // at least one candidate is left
+    if (tells_of_draw(params_)) {  // the greedy draw has one candidate
       sampled.logprob = 0;
       if (*params_.logprobs > 0) sampled.top.push_back({sampled.token, 0});
     }
