@@ -28,7 +28,6 @@ class ArenaMap {
   std::size_t size() const { return size_; }
   std::size_t used() const { return used_; }
   std::size_t largest_free() const;
-  /// The number of free ranges.
   std::size_t fragments() const { return free_.size(); }
 
  private:

@@ -60,7 +60,6 @@ class BlockMemory {
   }
 
   virtual void fill(std::byte* to, int value, std::size_t bytes) = 0;
-  /// Fills several blocks of the same size.
   virtual void fill_all(std::span<std::byte* const> blocks, int value, std::size_t bytes) {
     for (std::byte* const to : blocks) fill(to, value, bytes);
   }

@@ -24,7 +24,6 @@ enum class Compute : std::uint8_t {
 };
 
 std::string_view name_of(Compute compute);
-/// Returns nullopt for an unknown name.
 std::optional<Compute> compute_named(std::string_view name);
 constexpr bool is_precise(Compute compute) {
   return compute == Compute::kF32 || compute == Compute::kPrecise;
@@ -36,7 +35,6 @@ constexpr bool is_quantised(KvType kv) {
   return kv == KvType::kInt8 || kv == KvType::kInt4;
 }
 std::string_view name_of(KvType kv);
-/// Returns nullopt for an unknown name.
 std::optional<KvType> kv_named(std::string_view name);
 
 /// Instruction sets with a kernel table of their own, in ascending order of speed on one processor.
@@ -53,7 +51,6 @@ enum class Isa : std::uint8_t {
 };
 
 std::string_view name_of(Isa isa);
-/// Returns nullopt for an unknown name.
 std::optional<Isa> isa_named(std::string_view name);
 /// True if its table is compiled in and this processor supports it.
 bool is_available(Isa isa);

@@ -263,7 +263,6 @@ struct CausalConv {
 struct Kernels {
   Isa isa;
 
-  /// One entry per supported weight format.
   std::span<const FormatKernels> formats;
 
   /// Returns null if the format is not supported.

@@ -1,5 +1,4 @@
 #pragma once
-// The NUMA nodes of the machine and their processors.
 
 #include <filesystem>
 #include <string_view>
@@ -7,7 +6,7 @@
 
 namespace reprise::gpu {
 
-/// The processor numbers of each node, ascending.
+/// Processor numbers by NUMA node, ascending.
 struct NumaNodes {
   std::vector<std::vector<int>> processors;
 

@@ -61,7 +61,6 @@ struct FormatKernels {
   Product fast;   // the fastest of this instruction set; may be `exact`
 
   const Product& product(Compute compute) const { return is_precise(compute) ? exact : fast; }
-  /// True if `fast` is not `exact`.
   bool has_fast() const { return fast.multiply != exact.multiply; }
 };
 

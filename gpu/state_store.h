@@ -50,7 +50,6 @@ class BlockPool {
   /// Returns a block with one reference and unspecified contents, or nullopt if is_full() or memory is
   /// exhausted.
   std::optional<BlockId> take();
-  /// True if all blocks are taken.
   bool is_full() const { return used() == most_; }
   /// True if the next take() needs no new memory.
   bool next_is_resident() const { return !free_.empty(); }
@@ -214,7 +213,6 @@ class StateStore {
   std::optional<Snapshot> begin_capture(const Sequence& sequence, std::size_t stored);
   /// Computes the checksums of snapshots from begin_capture(), whose slots and tails have been written.
   void end_captures(std::span<Snapshot* const> snapshots);
-  /// Restores the whole snapshot.
   Restoration restore(const Snapshot& snapshot) { return restore(snapshot, snapshot.stored()); }
   /// Restores the first `stored` KV entries. Requires: `stored` is the snapshot's own length, or shorter if
   /// slot_bytes is 0.

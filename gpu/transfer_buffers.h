@@ -20,8 +20,7 @@ class TransferBuffers {
  public:
   /// Allocates a block whose deleter frees it; returns null on failure. Called by one thread at a time.
   using Make = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
-  static constexpr std::size_t kStep = 16
-                                       << 20;  // block sizes are multiples of it, unless the bound cuts them
+  static constexpr std::size_t kStep = 16 << 20;     // granularity of block sizes
   static constexpr std::size_t kFirst = 1ULL << 30;  // holds several states of most models
 
   TransferBuffers(Make make, std::uint64_t most_bytes);

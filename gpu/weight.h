@@ -46,8 +46,7 @@ inline constexpr ScaleTiles kF8Rows{.rows = 1, .columns = std::size_t{1} << 40, 
 struct Int4Block {
   static constexpr std::uint32_t kZeroMask = 31;
 
-  std::uint32_t
-      scale_and_zero;  // bits of the f32 scale, with the low five replaced by the zero point, 0 to 16
+  std::uint32_t scale_and_zero;  // f32 scale whose low five bits are the zero point, 0 to 16
   std::uint8_t elements[16];
 
   float scale() const { return std::bit_cast<float>(scale_and_zero & ~kZeroMask); }

@@ -133,7 +133,6 @@ inline void fill_x(const TwoBf16<kStepDepth>& x, std::size_t rows, std::size_t s
   }
 }
 
-/// Copies `rows` x `outputs` accumulators between y and a temporary tile.
 inline void copy_sums(const float* from, std::size_t from_stride, float* to, std::size_t to_stride,
                       std::size_t rows, std::size_t outputs) {
   for (std::size_t i = 0; i < rows; ++i) {
@@ -165,8 +164,8 @@ inline void multiply_pair(const XTiles& x, std::size_t rows, const OperandTile* 
         std::memset(own_tile, 0, sizeof(SumTile));
         if (add) copy_sums(at, y_stride, own_tile, kTileSide, rows_there, outputs_there);
       });
-  std::atomic_signal_fence(
-      std::memory_order_seq_cst);  // GCC's tile loads do not declare that they read memory
+  // GCC's tile loads do not declare that they read memory.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   if (row_tiles == 2) {
     multiply_tiles<2>(x, w0, w1, steps, add, sums);
   } else {
@@ -191,7 +190,6 @@ struct ZeroDenormals {
   const unsigned before = _mm_getcsr();
 };
 
-/// Widens `count` bf16 elements, a multiple of sixteen.
 inline void widen(const std::uint16_t* from, std::size_t count, float* to) {
   for (std::size_t i = 0; i < count; i += kWide) {
     const __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));

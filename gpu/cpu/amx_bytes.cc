@@ -264,14 +264,12 @@ class LargeBlockTiles {
   // Offsets are multiplied by sums of x over 16 or 32 elements, two int16 per word.
   static constexpr std::size_t kOffsetWords = Quant::kHasOffsets ? kTileDepth / Quant::kGroup / 2 : 0;
 
-  /// A block of sixteen outputs.
   struct Panel {
     alignas(64) std::uint32_t planes[2][kTileDepth / 4][kTileSide];  // [low, high][k / 4][output]: four bytes
     alignas(64) std::uint32_t group_offsets[kOffsetWords + 1][kTileSide];
     alignas(64) float scales[kTileSide];
     alignas(64) float offsets[kTileSide];
   };
-  /// Scales and sums of the same block of the rows of x.
   struct Numbers {
     std::int16_t sums[kPairRows][kOffsetWords == 0 ? 1 : 2 * kOffsetWords];
     float scales[kPairRows];

@@ -87,7 +87,6 @@ struct PageOfHead {
   }
 
  private:
-  /// Widens the `count` rows after the skipped ones into `room`.
   const float* widen(const AttentionRows& row, const std::byte* rows, std::size_t skipped,
                      std::vector<float>& room) const {
     if (room.size() < kPageTokens * row.head_dim) room.resize(kPageTokens * row.head_dim);

@@ -16,7 +16,6 @@ namespace {
 
 constexpr auto kVnniProducts = products_by_bytes();
 #ifndef REPRISE_WITHOUT_AVX512_AMX
-/// Calls the GEMM of amx_bytes.cc for a format.
 template <class Quant>
 void multiply_by_tiles(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
                        std::size_t n_begin, std::size_t n_end) {

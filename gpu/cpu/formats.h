@@ -205,7 +205,6 @@ static_assert(std::equal(kFormats.begin(), kFormats.end(), std::begin(kWeightFor
                            return row.format == format;
                          }));
 
-/// Returns `formats` with `fast` replaced for one format.
 template <std::size_t kCount>
 constexpr std::array<FormatKernels, kCount> with_fast(std::array<FormatKernels, kCount> formats,
                                                       const WeightFormat& format, const Product& fast) {
@@ -215,7 +214,6 @@ constexpr std::array<FormatKernels, kCount> with_fast(std::array<FormatKernels, 
   return formats;
 }
 
-/// Returns product.operator()<Quant>() for each quantized GGUF format.
 template <class MakeProduct>
 constexpr auto products_of_quants(MakeProduct product) {
   return with_gguf_quants([&]<class... Quant>() constexpr {
@@ -223,7 +221,6 @@ constexpr auto products_of_quants(MakeProduct product) {
   });
 }
 
-/// Returns `products` with `more` appended.
 template <std::size_t kCount, class... More>
 constexpr std::array<FastProduct, kCount + sizeof...(More)> with_more(
     const std::array<FastProduct, kCount>& products, const More&... more) {
@@ -234,7 +231,6 @@ constexpr std::array<FastProduct, kCount + sizeof...(More)> with_more(
   return all;
 }
 
-/// Returns `formats` with all `products` inserted.
 template <std::size_t kCount, std::size_t kProducts>
 constexpr std::array<FormatKernels, kCount> with_products(
     std::array<FormatKernels, kCount> formats, const std::array<FastProduct, kProducts>& products) {

@@ -130,7 +130,6 @@ struct Bytes<MXFP4> : SmallBytes<12, 24> {
   }
 };
 
-/// Eight scales and eight offsets of six bits (SixBitScales).
 inline void unpack_six_bits(const std::uint8_t (&from)[12], std::uint32_t* words) {
   std::uint32_t s[3];
   std::memcpy(s, from, sizeof(s));
@@ -297,7 +296,6 @@ struct ScalesOfEight {
     return _mm256_cvtph_ps(
         _mm_setr_epi16(half(0), half(1), half(2), half(3), half(4), half(5), half(6), half(7)));
   }
-  /// MXFP4::scale() of eight blocks.
   static __m256 powers(const Block* blocks) {
     const __m256i e = _mm256_setr_epi32(blocks[0].e, blocks[1].e, blocks[2].e, blocks[3].e, blocks[4].e,
                                         blocks[5].e, blocks[6].e, blocks[7].e);

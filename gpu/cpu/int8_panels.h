@@ -1,17 +1,17 @@
-// The fast product of quantized formats on x86-64, with the bits of its definition (int8_product.h): the
-// weight's bytes are turned into panels whose lanes are outputs, 256 elements of k at a time, and multiplied
-// by four elements of a row of x at once.
+// The fast GEMM of quantized formats on x86-64, bitwise identical to the definition in int8_product.h.
 //
-// What multiplies bytes, by what the source is compiled for:
-//   VNNI        VPDPBUSD: unsigned x signed into int32, which does not saturate
-//   without     VPMADDUBSW adds pairs of unsigned x signed in int16, which saturates. |x| <= 127 by the form of x, so a
-//               pair of small bytes is at most 2 * 63 * 127 < 2^15, and as many pairs are added as stay below that
-//               (kRun). Numbers of eight bits: |w| <= 128 times x with w's sign, at most 2 * 128 * 127 < 2^15.
-// Bytes have kZero added; a sum of products begins at -kZero times the sum of those x.
+// More than 8 rows: the weight is unpacked into panels whose lanes are outputs, 256 elements of k at a time,
+// and multiplied by four elements of a row of x at once. The panels of a group of outputs stay in L2 while
+// all rows pass. Up to 8 rows: reading and unpacking the weight dominates, so each row of the weight is
+// unpacked once and multiplied along k in AVX2 registers; the float part combines eight outputs. Nothing is
+// kept between calls.
 //
-// The panels of a group of outputs stay in L2 while all rows pass; nothing is kept between calls. Few rows
-// are not worth panels: the weight's way from memory and out of its bits counts, so each row of the weight is
-// unpacked once and multiplied along k, on AVX2's registers; eight outputs meet for the float part.
+// The byte multiplication depends on the instruction set of the source:
+//   VNNI    VPDPBUSD: unsigned x signed into int32, without saturation
+//   else    VPMADDUBSW adds pairs of unsigned x signed in int16, with saturation. |x| <= 127, so a pair with
+//           w <= 63 is at most 2 * 63 * 127 < 2^15, and kRun pairs are added that stay below it. Eight-bit
+//           integers: |w| <= 128 times x with w's sign, at most 2 * 128 * 127 < 2^15.
+// Bytes have kZero added; sums start at -kZero times the sum of x to compensate.
 
 #pragma once
 
@@ -32,7 +32,6 @@ namespace {
 inline constexpr std::size_t kByteLanes = 8;  // outputs at once
 inline constexpr int kFewByteRows = 8;        // maximum rows that are computed without panels
 
-/// Adds pairs of int16 products to sum.
 inline __m256i add_pairs_of_16(__m256i sum, __m256i a, __m256i b) {
 #if defined(__AVX512VNNI__)
   return _mm256_dpwssd_epi32(sum, a, b);
@@ -58,7 +57,6 @@ inline __m256i dots_of_32(__m256i w, __m256i x) {
 #endif
 }
 
-/// Returns the horizontal sums of eight vectors.
 inline __m256i sums_of_eight(const __m256i (&v)[kByteLanes]) {
   const __m256i first = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
   const __m256i second = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[5]), _mm256_hadd_epi32(v[6], v[7]));
@@ -84,13 +82,11 @@ inline __m256i halves_of_scales(__m256i v) {
   return _mm256_permute4x64_epi64(_mm256_shuffle_epi8(v, even_first), 0xd8);
 }
 
-/// One block of 256 of one output for kRows rows of x: whole numbers that add up to I and, where there are
-/// offsets, S.
+/// One block of 256 of one output for kRows rows of x: partial sums whose totals are I and, with offsets, S.
 template <class Quant, int kRows>
 inline void add_large_block(const ActivationsOf<Quant>& x, std::size_t k, const BytesOfRow& w,
                             __m256i (&products)[kRows], [[maybe_unused]] __m256i (&offsets)[kRows]) {
-  // Sums of two products fit int16 if bytes are small, or signed: no number of a weight in blocks of 256 is
-  // -128.
+  // Sums of two products fit int16 if the bytes are small, or signed: no weight in blocks of 256 is -128.
   constexpr bool kAsSigned = Bytes<Quant>::kSigned || Bytes<Quant>::kLargest > 63;
   const __m256i by_sixteen = scales_of_sixteens<Quant>(w);
   // Low half: scales of even groups of sixteen; high half: of odd ones.
@@ -527,7 +523,6 @@ inline void fill_bytes(const std::byte* first, std::size_t row_bytes, std::size_
   }
 }
 
-/// Copies elements [k, k + depth) of a row of x.
 template <class Quant>
 inline void fill_row(const ActivationsOf<Quant>& x, std::size_t row, std::size_t k, std::size_t depth,
                      ByteRow& to) {
@@ -579,7 +574,6 @@ inline void multiply_panels_of_bytes(const ByteRow* x, std::size_t rows, const B
   for (std::size_t i = 0; i < rows; ++i) std::memcpy(y + i * y_stride + n, whole[i], bytes);
 }
 
-/// The MultiplyRows for more than kFewByteRows rows.
 template <class Quant>
 void multiply_many_by_bytes(RowList listed, std::size_t m, const WeightView& w, float* y,
                             std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
@@ -610,7 +604,6 @@ void multiply_many_by_bytes(RowList listed, std::size_t m, const WeightView& w, 
   }
 }
 
-/// Uses multiply_few_by_bytes() for at most kFewByteRows rows, else kMany.
 template <class Quant, MultiplyRows kMany>
 void multiply_by_bytes(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
                        std::size_t n_begin, std::size_t n_end) {
@@ -623,7 +616,6 @@ void multiply_by_bytes(RowList listed, std::size_t m, const WeightView& w, float
   kFew[m - 1]({listed, w.columns}, w, y, y_stride, n_begin, n_end);
 }
 
-/// Returns these products for all quantized GGUF formats.
 constexpr auto products_by_bytes() {
   return products_of_quants([]<class Quant>() {
     return product_of_whole_numbers<Quant, multiply_by_bytes<Quant, multiply_many_by_bytes<Quant>>>(2 *

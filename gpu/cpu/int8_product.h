@@ -84,8 +84,7 @@ struct Int8Rows {
 /// Quantizes a block into q[kBlock]; returns its scale.
 template <std::size_t kBlock>
 inline float round_to_int8(const float* x, std::int8_t* q) {
-  std::uint32_t largest_bits =
-      0;  // magnitudes compare as their bits do; infinity and NaN are above all others
+  std::uint32_t largest_bits = 0;  // magnitudes compare as their bits; infinity and NaN are largest
   for (std::size_t i = 0; i < kBlock; ++i) {
     const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffU;
     largest_bits = largest_bits > magnitude ? largest_bits : magnitude;
@@ -272,7 +271,6 @@ constexpr Product product_of_whole_numbers(std::size_t outputs_at_once = 8) {
   }
 }
 
-/// A block of a weight, unpacked to integers.
 template <class Quant>
 struct UnpackedBlock {
   static constexpr std::size_t kElements = Quant::kFormat.block_size;
@@ -352,7 +350,6 @@ void int8_multiply(RowList listed, std::size_t m, const WeightView& w, float* y,
   }
 }
 
-/// The portable fast product.
 template <class Quant>
 constexpr Product int8_product() {
   return product_of_whole_numbers<Quant, int8_multiply<Quant>>();

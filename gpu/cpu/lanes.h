@@ -1,10 +1,12 @@
-// Vectors of floats: the only code of the CPU kernels that knows an instruction set, but for the products
-// that are written for one. Lanes are eight floats, whose number fixes the bits of sums. WideLanes are as
-// many as a register holds, for arithmetic in which lanes never meet, so that their number does not matter to
-// the bits: sixteen with AVX-512, else eight. Two Lanes that are computed alike may be side by side in it.
+// Vectors of floats: apart from the GEMMs for specific instruction sets, the only code of the CPU kernels
+// that depends on the instruction set.
+//
+// Lanes has eight floats on every instruction set, which fixes the bits of horizontal sums. WideLanes fills a
+// register (16 floats with AVX-512, else 8) and is for arithmetic without horizontal operations, where the
+// width does not affect the bits; it can also hold two Lanes side by side.
 //
 // Everything here has internal linkage, so that code compiled for one instruction set is never linked into
-// another. REPRISE_LANES_PLAIN chooses the portable version.
+// another. REPRISE_LANES_PLAIN selects the portable version.
 
 #pragma once
 
@@ -77,8 +79,7 @@ struct Lanes {
   static Lanes load(const float* p) { return {vld1q_f32(p), vld1q_f32(p + 4)}; }
   static Lanes load_bf16(const std::uint16_t* p) {
     const uint16x8_t raw = vld1q_u16(p);
-    const uint16x8_t zero =
-        vdupq_n_u16(0);  // zip, not shift: a Neoverse N1 has half as many pipes for shifts
+    const uint16x8_t zero = vdupq_n_u16(0);  // zip: a Neoverse N1 has half as many pipes for shifts
     return {vreinterpretq_f32_u16(vzip1q_u16(zero, raw)), vreinterpretq_f32_u16(vzip2q_u16(zero, raw))};
   }
   static Lanes load_f16(const std::uint16_t* p) {
@@ -392,7 +393,7 @@ inline constexpr int kBeside = 1;
 
 struct WideLanes : Lanes {
   WideLanes() = default;
-  WideLanes(Lanes lanes) : Lanes(lanes) {}  // NOLINT(google-explicit-constructor): they are the same
+  WideLanes(Lanes lanes) : Lanes(lanes) {}  // NOLINT(google-explicit-constructor): the same type
 
   static WideLanes set(float value) { return Lanes::set(value); }
   static WideLanes load(const float* p) { return Lanes::load(p); }
@@ -409,8 +410,8 @@ inline void store_sums(const WideLanes (&v)[kCount], float* to) {
 
 #endif
 
-/// function(std::integral_constant<std::size_t, i>) for i from 0 to kCount - 1, as straight code: for arrays
-/// of vectors that are to stay in registers.
+/// Calls function(std::integral_constant<std::size_t, i>) for i in [0, kCount), fully unrolled, so that
+/// arrays of vectors indexed by i stay in registers.
 template <std::size_t kCount, class Function>
 [[gnu::always_inline]] inline void for_each_index(Function function) {
   [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) __attribute__((always_inline)) {

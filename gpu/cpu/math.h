@@ -13,8 +13,7 @@ namespace {
 template <class Vector>
 inline Vector exp(Vector x) {
   x = min(max(x, Vector::set(-87.0F)), Vector::set(88.0F));
-  const Vector shift =
-      Vector::set(12582912.0F);  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  const Vector shift = Vector::set(12582912.0F);  // 1.5 * 2^23: leaves the rounded integer in the low bits
   const Vector shifted = fma(x, Vector::set(1.44269504F), shift);
   const Vector n = shifted - shift;
   // x - n ln 2, with ln 2 in two parts
@@ -93,8 +92,8 @@ inline float exp_of(float x) {
   return values[0];
 }
 
-/// Applies function(lanes of x...) to arrays; the tail is padded with zeros and computed by the same code.
-/// Two at a time: functions of here are long chains of instructions, which wait for each other.
+/// y = function(x, y) elementwise; the tail is padded with zeros and computed by the same code. Two vectors
+/// at a time, because the functions of this file are long dependency chains.
 template <class Function>
 inline void map(const float* x, float* y, std::size_t count, Function function) {
   std::size_t i = 0;

@@ -1,7 +1,6 @@
-// The fast product of quantised formats (int8_product.h) with SDOT, from the file's blocks: the weight is
-// read once for up to four rows of x and never unpacked into memory, which is what few rows want.
-//
-// Four outputs are computed together, so that their float part is one vector.
+// The fast GEMM of quantized formats (int8_product.h) for few rows, with SDOT from the stored blocks: the
+// weight is read once for up to four rows of x and unpacked only into registers. Four outputs run together,
+// so that their float part is one vector.
 
 #pragma once
 
@@ -13,8 +12,8 @@
 namespace reprise::gpu {
 namespace {
 
-/// Four partial sums of sum_g weights(g) * (sum of x in g), for blocks of 256. sums: x's, of sixteen elements
-/// each.
+/// Returns four partial sums of sum_g weights(g) * (sum of x in g), for blocks of 256. sums: of x, per 16
+/// elements.
 template <class Quant>
 [[gnu::always_inline]] inline int32x4_t weighted_sums(const int16x8x2_t& weights, const std::int16_t* sums) {
   const int16x8_t low = vld1q_s16(sums);
@@ -33,8 +32,8 @@ template <class Quant>
   return vpaddq_s32(vpaddq_s32(a[0], a[1]), vpaddq_s32(a[2], a[3]));
 }
 
-/// Zeros in a register of their own, made anew for what the arguments say. They cost nothing, where a copy of
-/// another zero, which the compiler would take, is one more instruction for the pipes that multiply.
+/// Returns a freshly zeroed register, distinct for each combination of arguments. MOVI of zero is free; the
+/// compiler would copy another zero register, which occupies a pipe that multiplies.
 template <std::size_t kPart = 0>
 [[gnu::always_inline]] inline int32x4_t zeros_for(const void* block, const void* row) {
   int32x4_t zeros;
@@ -42,18 +41,19 @@ template <std::size_t kPart = 0>
   return zeros;
 }
 
-/// Four partial sums of a block's I. q, sums: the block's elements in each row of x, and their sums.
+/// Computes four partial sums of a block's I per row. q, sums: the block's elements in each row of x, and
+/// their sums.
 template <class Quant, std::size_t kRows>
 [[gnu::always_inline]] inline void scaled_dots(const typename Quant::Block& block,
                                                const std::int8_t* const (&q)[kRows],
                                                const std::int16_t* const (&sums)[kRows],
                                                int32x4_t (&to)[kRows]) {
-  constexpr std::size_t kEach = Quant::kGroup / 16;  // sixteens of a group
+  constexpr std::size_t kEach = Quant::kGroup / 16;  // vectors per group
   const int16x8x2_t scales = NeonQuant<Quant>::scales(block);
   const int32x4_t wide[4] = {vmovl_s16(vget_low_s16(scales.val[0])), vmovl_high_s16(scales.val[0]),
                              vmovl_s16(vget_low_s16(scales.val[1])), vmovl_high_s16(scales.val[1])};
   for (int32x4_t& sum : to) sum = vdupq_n_s32(0);
-  // Sums of four groups become one vector before their scales come: products of int32 are slow.
+  // Fold four groups into one vector before scaling, because int32 multiplications are slow.
   for_each_index<16 / kEach / 4>([&](auto four) __attribute__((always_inline)) {
     int32x4_t dots[kRows][4];
     for_each_index<4>([&](auto group) __attribute__((always_inline)) {
@@ -76,12 +76,12 @@ template <class Quant, std::size_t kRows>
   }
 }
 
-/// The same of one row and the blocks of four outputs, which share what is loaded of x.
+/// scaled_dots() for one row and the blocks of four outputs, which share the loads of x.
 template <class Quant>
 [[gnu::always_inline]] inline void scaled_dots_of_four(const typename Quant::Block* const (&blocks)[4],
                                                        const std::int8_t* q, const std::int16_t* sums,
                                                        int32x4_t (&to)[4]) {
-  constexpr std::size_t kEach = Quant::kGroup / 16;  // sixteens of a group
+  constexpr std::size_t kEach = Quant::kGroup / 16;  // vectors per group
   int16x8x2_t scales[4];
   for (std::size_t j = 0; j < 4; ++j) {
     scales[j] = NeonQuant<Quant>::scales(*blocks[j]);
@@ -113,7 +113,7 @@ template <class Quant>
   }
 }
 
-/// The same of a block with one group, but for kZero.
+/// scaled_dots() for a block with one group, without the correction for kZero.
 template <class Quant, std::size_t kRows>
 [[gnu::always_inline]] inline void plain_dots(const typename Quant::Block& block,
                                               const std::int8_t* const (&q)[kRows], int32x4_t (&to)[kRows]) {
@@ -125,9 +125,9 @@ template <class Quant, std::size_t kRows>
   });
 }
 
-/// Asks for block b of tiles of four outputs that come. blocks: of an output. The first distances are those
-/// that a Neoverse V1, which has matrix products, was measured with: what is large comes into the second
-/// cache first, and from there into the first. The other is faster on a Neoverse N1.
+/// Prefetches block b of the next tiles of four outputs. blocks: per output. The distances with FEAT_I8MM
+/// were tuned on a Neoverse V1: large formats go to L2 first and then to L1. The other was tuned on a
+/// Neoverse N1.
 template <class Quant>
 [[gnu::always_inline]] inline void ask_for_tiles(const typename Quant::Block* w, std::size_t blocks,
                                                  std::size_t b) {
@@ -145,7 +145,6 @@ template <class Quant>
 #endif
 }
 
-/// The first `count` of four.
 [[gnu::always_inline]] inline void store_some(float32x4_t four, std::size_t count, float* to) {
   if (count == 4) return vst1q_f32(to, four);
   float values[4];
@@ -153,7 +152,7 @@ template <class Quant>
   std::copy_n(values, count, to);
 }
 
-/// kRows rows by four outputs, of which `outputs` exist.
+/// Computes kRows rows by four outputs, of which `outputs` exist.
 template <class Quant, std::size_t kRows>
 inline void dot_tile(const ActivationsOf<Quant>& x, const typename Quant::Block* const (&w)[4],
                      std::size_t outputs, float* y, std::size_t y_stride) {
@@ -213,7 +212,6 @@ inline void dot_tile(const ActivationsOf<Quant>& x, const typename Quant::Block*
   for (std::size_t i = 0; i < kRows; ++i) store_some(sums[i], outputs, y + i * y_stride);
 }
 
-/// Up to kRows rows.
 template <class Quant, std::size_t kRows>
 inline void dot_rows(const ActivationsOf<Quant>& x, std::size_t rows,
                      const typename Quant::Block* const (&w)[4], std::size_t outputs, float* y,
@@ -225,7 +223,7 @@ inline void dot_rows(const ActivationsOf<Quant>& x, std::size_t rows,
   }
 }
 
-/// Blocks of outputs n ... n + 3; those that do not exist repeat the last one.
+/// Pointers to the blocks of outputs n ... n + 3; missing outputs repeat the last.
 template <class Quant>
 struct FourOutputs {
   const typename Quant::Block* rows[4];
@@ -243,7 +241,7 @@ template <class Quant>
 void dot_multiply(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
                   std::size_t n_begin, std::size_t n_end) {
   const ActivationsOf<Quant> all(listed, w.columns);
-  // So many rows of x at a time that they stay in the second cache while the outputs pass.
+  // Chunks of rows of x that stay in L2 while all outputs pass.
   const std::size_t chunk =
       std::max<std::size_t>(4, (std::size_t{256} << 10) / ActivationsOf<Quant>::stride_of(w.columns) / 4 * 4);
   for (std::size_t first = 0; first < m; first += chunk) {

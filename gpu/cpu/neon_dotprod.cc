@@ -1,6 +1,7 @@
-// The fast product of quantized formats (int8_product.h) with SDOT, for processors with FEAT_DotProd.
-// Compiled with
-// -march=armv8.2-a+dotprod. One row of x, or few, are multiplied from the file's blocks (neon_dot_product.h).
+// The fast GEMM of quantized formats (int8_product.h) with SDOT, for processors with FEAT_DotProd. Compiled
+// with
+// -march=armv8.2-a+dotprod. multiply_by_dots() chooses by the number of rows between the stored blocks
+// (neon_dot_product.h), DotFewTile and DotPanelTile.
 
 #include <arm_neon.h>
 
@@ -20,18 +21,18 @@
 namespace reprise::gpu {
 namespace {
 
-// S of a block (int8_product.h) for four outputs at a time: the groups' offsets times the sums of x over
-// these groups. A sum of x has more than eight bits, so it is split, s = 64 h + l with 0 <= l < 64: two
-// products of bytes for four groups instead of four of words, which have one pipe alone.
+// S of a block (int8_product.h) for four outputs at a time: the group offsets times the sums of x over the
+// groups. A sum of x exceeds eight bits, so it is split into s = 64 h + l with 0 <= l < 64: two SDOT for four
+// groups instead of four int16 multiplications, which have only one pipe.
 
-/// Of a row of x, over a block of 256: |s| <= 32 * 127.
+/// The split sums of a row of x over a block of 256; |s| <= 32 * 127.
 template <std::size_t kGroups>
 struct SplitSums {
   static_assert(kGroups == 8 || kGroups == 16);
   static constexpr std::size_t kFours = kGroups / 4;
   int8x16_t bytes[kGroups / 8];  // h of all groups, then l
 
-  /// sums: of sixteen elements each.
+  /// sums: per sixteen elements.
   static SplitSums of(const std::int16_t* sums) {
     const int16x8_t low = vld1q_s16(sums);
     const int16x8_t high = vld1q_s16(sums + 8);
@@ -48,13 +49,13 @@ struct SplitSums {
   static int8x8_t lower(int16x8_t sums) { return vmovn_s16(vandq_s16(sums, vdupq_n_s16(63))); }
 };
 
-/// Of four outputs: four groups of each to a vector.
+/// The group offsets of four outputs; a vector has four groups of each.
 template <std::size_t kGroups>
 struct OffsetBytes {
   static constexpr std::size_t kFours = kGroups / 4;
   int8x16_t of[kFours];
 
-  /// numbers: of each output, as many int16 as there are groups, all of 0 ... 127.
+  /// numbers: per output, one int16 per group, from 0 to 127.
   static OffsetBytes turned(const int16x8x2_t (&numbers)[4]) {
     OffsetBytes bytes;
     for (std::size_t eight = 0; eight < kGroups / 8; ++eight) {
@@ -82,7 +83,6 @@ struct OffsetBytes {
   }
 };
 
-/// Those of four blocks.
 template <class Quant, class Block = typename Quant::Block>
 [[gnu::always_inline]] inline auto offset_bytes(const Block& a, const Block& b, const Block& c,
                                                 const Block& d) {
@@ -91,28 +91,26 @@ template <class Quant, class Block = typename Quant::Block>
       {Neon::offsets(a), Neon::offsets(b), Neon::offsets(c), Neon::offsets(d)});
 }
 
-// A few rows of x by a format whose blocks have several groups. As in panels the lanes of a sum are outputs,
-// four of them, so that what a group has of its own is one vector. A panel would be used too few times:
-// instead the packed bytes of four blocks are interleaved, fewer than their numbers are, and unpacked on
-// their way to the products.
+// Few rows of x by formats with several groups per block. Accumulator lanes are four outputs, as in panels,
+// so that the scales of a group are one vector. A panel would be used too few times, so the packed bytes of
+// four blocks are interleaved instead (fewer than the unpacked ones) and unpacked in registers.
 
-/// kRows rows by four outputs.
 template <class Quant, std::size_t kRows>
 struct DotFewTile {
   using X = ActivationsOf<Quant>;
   using Block = typename Quant::Block;
   static constexpr std::size_t kElements = Quant::kFormat.block_size;
   static constexpr std::size_t kGroups = kElements / Quant::kGroup;
-  static constexpr std::size_t kEach = Quant::kGroup / 16;  // sixteens of a group
+  static constexpr std::size_t kEach = Quant::kGroup / 16;  // vectors per group
   using Groups = GroupScales<Quant>;
   using Turned = TurnedBlocks<Quant, 4, turn_words>;
 
-  /// I of a block.
+  /// Computes I of a block per row. The scaling of a group is interleaved with the next group's SDOTs.
   [[gnu::always_inline]] static void multiply(const Turned& w, const Groups& scales,
                                               const std::int8_t* const (&q)[kRows],
                                               int32x4_t (&whole)[kRows]) {
     for (std::size_t i = 0; i < kRows; ++i) zero_here(whole[i]);
-    int32x4_t dots[2][kRows];  // of a group, and of the one before
+    int32x4_t dots[2][kRows];  // sums of the current and the previous group, alternating
     for_each_index<kGroups>([&](auto group) __attribute__((always_inline)) {
       int32x4_t(&own)[kRows] = dots[group % 2];
       const int32x4_t(&before)[kRows] = dots[1 - group % 2];
@@ -139,7 +137,7 @@ struct DotFewTile {
     for (std::size_t i = 0; i < kRows; ++i) add_product_here(whole[i], dots[(kGroups - 1) % 2][i], scale);
   }
 
-  /// row_sums: of all blocks of a row, then of the next row, where there are offsets.
+  /// row_sums: [row][block], if the format has offsets.
   [[gnu::noinline]] static void run(const X& x, const SplitSums<kGroups>* row_sums,
                                     const Block* const (&w)[4], std::size_t outputs, float* y,
                                     std::size_t y_stride) {
@@ -175,7 +173,6 @@ struct DotFewTile {
     for (std::size_t i = 0; i < kRows; ++i) store_some(sums[i], outputs, y + i * y_stride);
   }
 
-  /// `rows` rows, at most kRows.
   static void run_some(const X& x, const SplitSums<kGroups>* row_sums, std::size_t rows,
                        const Block* const (&w)[4], std::size_t outputs, float* y, std::size_t y_stride) {
     if (rows == kRows) return run(x, row_sums, w, outputs, y, y_stride);
@@ -185,9 +182,9 @@ struct DotFewTile {
   }
 };
 
-constexpr std::size_t kDotFewRows = 8;  // of a tile
+constexpr std::size_t kDotFewRows = 8;  // maximum rows per tile
 
-/// A few rows: tiles of them share what is unpacked of weights in the caches alone.
+/// MultiplyRows with DotFewTile. Every tile of rows unpacks the weights again, from the caches.
 template <class Quant>
 void dot_few_multiply(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
                       std::size_t n_begin, std::size_t n_end) {
@@ -217,36 +214,36 @@ void dot_few_multiply(RowList listed, std::size_t m, const WeightView& w, float*
   }
 }
 
-// Several rows of x: weights are unpacked once, a panel of outputs at a time, and multiplied by all rows.
+// Many rows of x: weights are unpacked once, a panel of outputs at a time, and multiplied by all rows.
 //
-// The lanes of a sum are outputs: SDOT by one lane of x multiplies four elements of a row by the same
-// elements of four outputs. So nothing is folded when a block ends, and what a block has of its own is one
-// vector for four outputs.
+// Accumulator lanes are outputs: SDOT by a lane of x multiplies four elements of a row by the same elements
+// of four outputs. So a block needs no horizontal sum at its end, and its scales are one vector for four
+// outputs.
 //
-// The panels of a group of outputs, 256 elements of k deep, stay in the first cache while all rows pass; the
-// rows' sums wait in y for the next 256.
+// The panels of a group of outputs, 256 elements of k deep, stay in L1 while all rows pass; y carries the
+// sums to the next 256.
 
-constexpr std::size_t kDotRows = 4;                   // of a tile
-constexpr std::size_t kDotVectors = 2;                // of four outputs each
-constexpr std::size_t kDotOutputs = 4 * kDotVectors;  // of a tile and of a panel
-constexpr std::size_t kDotDepth = 256;                // elements of k that a panel has
-constexpr std::size_t kDotPanels = 64 / kDotOutputs;  // of a group
+constexpr std::size_t kDotRows = 4;                   // rows per tile
+constexpr std::size_t kDotVectors = 2;                // vectors of four outputs per tile
+constexpr std::size_t kDotOutputs = 4 * kDotVectors;  // outputs per tile and panel
+constexpr std::size_t kDotDepth = 256;                // elements of k per panel
+constexpr std::size_t kDotPanels = 64 / kDotOutputs;  // panels per group
 
 /// 256 elements of k of eight outputs.
 template <class Quant>
 struct DotPanel {
   static constexpr std::size_t kElements = Quant::kFormat.block_size;
-  static constexpr std::size_t kGroups = kElements / Quant::kGroup;  // of a block
+  static constexpr std::size_t kGroups = kElements / Quant::kGroup;  // groups per block
 
   alignas(64) std::int8_t q[kDotDepth / 4][kDotOutputs][4];
   float scale[kDotDepth / kElements][kDotOutputs];
-  float offset[kDotDepth / kElements][kDotOutputs];  // where the format has them
-  // Of blocks with several groups, which are one to a panel.
+  float offset[kDotDepth / kElements][kDotOutputs];  // if the format has offsets
+  // Formats with several groups per block, of which a panel has one block.
   std::int32_t group_scale[kGroups][kDotOutputs];
   std::int8_t group_offset[kGroups / 4 + (kGroups < 4)][kDotOutputs][4];
 };
 
-/// Words of four outputs become outputs of four words.
+/// Transposes four words of four outputs and stores them.
 [[gnu::always_inline]] inline void store_words(const int8x16_t (&outputs)[4],
                                                std::int8_t (*words)[kDotOutputs][4], std::size_t first) {
   const auto pairs = [&](std::size_t i, bool odd) __attribute__((always_inline)) {
@@ -263,8 +260,8 @@ struct DotPanel {
   store(vtrn2q_s64(pairs(0, true), pairs(2, true)), 3);
 }
 
-/// What a block with several groups has of its own for each of them, and its numbers: of four outputs from
-/// `first` on.
+/// Unpacks blocks with several groups, of four outputs from `first`: integers, group scales and group
+/// offsets.
 template <class Quant>
 inline void store_groups(const typename Quant::Block* const (&four)[4], DotPanel<Quant>& to,
                          std::size_t first) {
@@ -286,7 +283,6 @@ inline void store_groups(const typename Quant::Block* const (&four)[4], DotPanel
   }
 }
 
-/// `blocks` blocks of each output.
 template <class Quant>
 void fill_dot_panel(const typename Quant::Block* const (&w)[kDotOutputs], std::size_t blocks,
                     DotPanel<Quant>& to) {
@@ -312,7 +308,6 @@ void fill_dot_panel(const typename Quant::Block* const (&w)[kDotOutputs], std::s
   }
 }
 
-/// kRows rows of x by a panel.
 template <class Quant, std::size_t kRows>
 struct DotPanelTile {
   using X = ActivationsOf<Quant>;
@@ -328,7 +323,8 @@ struct DotPanelTile {
     });
   }
 
-  /// dots of kSixteens times sixteen elements from `at` on. q: of the rows, where the panel begins.
+  /// Computes the dot products of 16 * kSixteens elements from `at`. q: the rows at the panel's first
+  /// element.
   template <std::size_t kSixteens>
   [[gnu::always_inline]] static void multiply(const std::int8_t* const (&q)[kRows], const Panel& w,
                                               std::size_t at, Products& dots) {
@@ -347,9 +343,9 @@ struct DotPanelTile {
     });
   }
 
-  using RowSums = SplitSums < Panel::kGroups<8 ? 8 : Panel::kGroups>;  // of blocks with several groups
+  using RowSums = SplitSums < Panel::kGroups<8 ? 8 : Panel::kGroups>;  // for blocks with several groups
 
-  /// The block's S.
+  /// Computes the block's S.
   [[gnu::always_inline]] static void weigh_sums(const RowSums* sums, const Panel& w, Products& to) {
     for_each_index<kDotVectors>([&](auto v) __attribute__((always_inline)) {
       OffsetBytes<Panel::kGroups> offsets;
@@ -358,8 +354,8 @@ struct DotPanelTile {
     });
   }
 
-  /// `blocks` blocks, from element k of the rows on. sums: of the rows, where there are groups with offsets.
-  /// add: y has sums already.
+  /// Multiplies `blocks` blocks, from element k of the rows. sums: of the rows, if groups have offsets. add:
+  /// adds to y.
   [[gnu::noinline]] static void run(const X& x, std::size_t k, const RowSums* sums, const Panel& w,
                                     std::size_t blocks, bool add, float* y, std::size_t y_stride) {
     Sums totals;
@@ -408,7 +404,6 @@ struct DotPanelTile {
                  __attribute__((always_inline)) { vst1q_f32(y + i * y_stride + 4 * v, totals[i][v]); });
   }
 
-  /// The same of `rows` <= kRows rows and `outputs` <= kDotOutputs outputs.
   static void run_some(const X& x, std::size_t rows, std::size_t k, const RowSums* sums, const Panel& w,
                        std::size_t blocks, std::size_t outputs, bool add, float* y, std::size_t y_stride) {
     if constexpr (kRows > 1) {
@@ -425,8 +420,7 @@ struct DotPanelTile {
   }
 };
 
-/// `blocks` blocks of outputs n ... n + 7 of a weight, from element k on; outputs from n_end on repeat the
-/// last one.
+/// Unpacks `blocks` blocks of outputs n ... n + 7, from element k; outputs from n_end on repeat the last.
 template <class Quant>
 void fill_dot_panel(const WeightView& w, std::size_t n, std::size_t n_end, std::size_t k, std::size_t blocks,
                     DotPanel<Quant>& to) {
@@ -473,18 +467,18 @@ void dot_panels_multiply(RowList listed, std::size_t m, const WeightView& w, flo
   }
 }
 
-/// What is fastest for m rows, as measured on a Neoverse N1. The bits are the same.
+/// MultiplyRows that chooses the fastest version for m rows, tuned on a Neoverse N1. All have the same bits.
 template <class Quant>
 void multiply_by_dots(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
                       std::size_t n_begin, std::size_t n_end) {
   if constexpr (kHasGroupScales<Quant>) {
-    // Panels with twice the scales take longer to fill.
+    // Panels of formats with groups of 16 have twice the scales and take longer to fill.
     constexpr std::size_t kMost = Quant::kGroup == 16 ? 12 : 8;
     if (m > 1 && m <= kMost) {
       return dot_few_multiply<Quant>(listed, m, w, y, y_stride, n_begin, n_end);
     }
   }
-  constexpr std::size_t kFew = kIsLarge<Quant> ? 8 : 4;  // what is not smaller in a file needs no unpacking
+  constexpr std::size_t kFew = kIsLarge<Quant> ? 8 : 4;  // large formats are bytes already: no unpacking
   const MultiplyRows multiply = m <= kFew ? dot_multiply<Quant> : dot_panels_multiply<Quant>;
   multiply(listed, m, w, y, y_stride, n_begin, n_end);
 }

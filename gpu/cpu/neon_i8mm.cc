@@ -1,6 +1,5 @@
-// The matrix products of ARMv8.6, for processors with FEAT_I8MM and FEAT_BF16: quantized weights with SMMLA
-// (neon_smmla.h), or SDOT for a row of x; bf16 and FP8 with BFMMLA. Compiled with
-// -march=armv8.2-a+dotprod+i8mm+bf16.
+// The fast GEMMs for FEAT_I8MM and FEAT_BF16: quantized weights with SMMLA (neon_smmla.h), or SDOT for one
+// row of x; bf16 and FP8 with BFMMLA. Compiled with -march=armv8.2-a+dotprod+i8mm+bf16.
 
 #include <arm_neon.h>
 
@@ -16,19 +15,19 @@
 namespace reprise::gpu {
 namespace {
 
-// The product of bf16 with BFMMLA.
+// The bf16 GEMM with BFMMLA.
 //
-// BFMMLA multiplies two rows of x by two rows of w over four k and adds to a 2x2 tile of f32 sums. Each
-// element of the result is summed over k = 0, 8, 16, ..., the high part of x before the low one, in one such
-// lane whatever the number of rows.
+// BFMMLA multiplies two rows of x by two rows of w over four k and adds to a 2x2 accumulator of f32. Bits:
+// each output is one lane that accumulates eight k at a time, the high parts of x before the low ones, for
+// any number of rows.
 
-/// Rows p and p + 1 (of `depth`, where the second exists) at k ... k + 7, as two operands of four k each.
+/// Eight elements of two rows, as two operands of four elements each.
 struct RowPair {
   bfloat16x8_t first;
   bfloat16x8_t second;
 };
 
-/// The first `count` < 8 elements, then zeros.
+/// Loads the first `count` < 8 elements, then zeros.
 inline uint16x8_t load_some(const std::uint16_t* p, std::size_t count) {
   std::uint16_t padded[8] = {};
   std::memcpy(padded, p, count * sizeof(*p));
@@ -43,11 +42,11 @@ inline RowPair pair_rows(uint16x8_t a, uint16x8_t b) {
 
 using Activations = TwoBf16<8>;
 
-/// 2 * kPairs rows by 2 * kOutputPairs outputs, of which `rows` and `outputs` exist.
+/// Computes 2 * kPairs rows by 2 * kOutputPairs outputs, of which `rows` and `outputs` exist.
 template <int kPairs, int kOutputPairs>
 inline void tile(const Activations& x, std::size_t rows, const std::uint16_t* w, std::size_t outputs,
                  std::size_t depth, float* y, std::size_t y_stride) {
-  // Rows that do not exist repeat the last one; their results are not stored.
+  // Missing rows and outputs repeat the last; their results are not stored.
   const std::uint16_t* parts[2 * kPairs];
   const std::uint16_t* weights[2 * kOutputPairs];
   for (std::size_t i = 0; i < 2 * kPairs; ++i) parts[i] = x.row(std::min(i, rows - 1));
@@ -120,10 +119,9 @@ inline void outputs_tile(const Activations& x, std::size_t m, const std::uint16_
   }
 }
 
-// The same for many rows of x: the same instruction in the same order, so the same bits, from operands that
-// are paired beforehand (neon_panels.h).
+// Many rows of x: the same instructions in the same order, so the same bits, on operands paired in advance.
 
-/// What neon_panels.h asks for.
+/// The Kernel (neon_panels.h) for bf16.
 class Bf16Kernel {
  public:
   static constexpr std::size_t kRowPairs = 4;
@@ -131,11 +129,11 @@ class Bf16Kernel {
   static constexpr std::size_t kElements = 8;
   static constexpr std::size_t kDepth = 1024;
   struct alignas(16) Rows {
-    std::uint16_t parts[4][kRowPairs]
-                       [8];  // four k of the high parts of two rows, the next four, then the low parts
+    // High parts of k 0 ... 3 of two rows, of k 4 ... 7, then the low parts.
+    std::uint16_t parts[4][kRowPairs][8];
   };
   struct alignas(16) Outputs {
-    std::uint16_t parts[2][kOutputPairs][8];  // four k of two outputs, the next four
+    std::uint16_t parts[2][kOutputPairs][8];  // k 0 ... 3 of two outputs, then k 4 ... 7
   };
 
   Bf16Kernel(const void* activations, const WeightView& w)
@@ -203,7 +201,7 @@ class Bf16Kernel {
   const std::size_t columns_;
 };
 
-/// Up to so many rows the weight is better multiplied as it comes. The bits are the same.
+/// Maximum rows for which panels do not pay.
 constexpr std::size_t kFewBf16Rows = 8;
 
 void multiply_bf16(const void* activations, std::size_t m, const WeightView& w, float* y,
@@ -213,18 +211,18 @@ void multiply_bf16(const void* activations, std::size_t m, const WeightView& w, 
   PanelProduct<Bf16Kernel>(kernel, m, w.columns, y, y_stride).multiply(n_begin, n_end);
 }
 
-// The product of FP8 with BFMMLA.
+// The FP8 GEMM with BFMMLA.
 //
-// An element of e4m3 is a bf16 number, so a stretch of columns with one scale is widened to bf16 on its way
-// and multiplied as such; the scale is multiplied with its sum. y is the sum over stretches of 128 columns in
-// ascending order, begun at zero: y = fma(scale, sum of the stretch, y). Nothing of it depends on the number
-// of rows or on ranges of outputs.
+// bf16 represents e4m3 exactly, so stretches of 128 columns with one scale are widened to bf16 and multiplied
+// as such. Bits: y starts at zero and adds the stretches in ascending order, y = fma(scale, sum of the
+// stretch, y), independent of the number of rows and of ranges.
 
 constexpr std::size_t kF8Stretch = 128;  // columns
 constexpr std::size_t kF8Outputs = 8;
-constexpr std::size_t kF8Rows = 48;  // of x, whose sums stand on the stack
+constexpr std::size_t kF8Rows = 48;  // rows of x whose accumulators are on the stack
 
-/// Eight elements as bf16. Shifted into the places of an f16 they stand for values 2^8 smaller.
+/// Converts eight e4m3 elements to bf16. Shifted to the positions of an f16's fields, they are 2^-8 times the
+/// value.
 inline uint16x8_t f8_to_bf16(uint8x8_t elements) {
   const uint16x8_t wide = vmovl_u8(elements);
   const uint16x8_t sign = vshlq_n_u16(vandq_u16(wide, vdupq_n_u16(0x80)), 8);
@@ -235,7 +233,6 @@ inline uint16x8_t f8_to_bf16(uint8x8_t elements) {
   return vuzp2q_u16(vreinterpretq_u16_f32(low), vreinterpretq_u16_f32(high));
 }
 
-/// `count` elements from `from`.
 inline void widen_f8(const std::uint8_t* from, std::size_t count, std::uint16_t* to) {
   std::size_t k = 0;
   for (; k + 8 <= count; k += 8) vst1q_u16(to + k, f8_to_bf16(vld1_u8(from + k)));
@@ -247,7 +244,6 @@ inline void widen_f8(const std::uint8_t* from, std::size_t count, std::uint16_t*
   std::memcpy(to + k, last, (count - k) * sizeof(*to));
 }
 
-/// kOutputPairs pairs of outputs from n, of which `outputs` exist.
 template <int kOutputPairs, std::size_t kTileColumns>
 inline void f8_outputs(const Activations& x, std::size_t m, const WeightView& w, std::size_t n,
                        std::size_t outputs, float* y, std::size_t y_stride) {
@@ -263,7 +259,7 @@ inline void f8_outputs(const Activations& x, std::size_t m, const WeightView& w,
       scales[j] = row.scales[k / kTileColumns];
     }
     Activations stretch = x;
-    stretch.rows += 2 * k;  // both parts of each element
+    stretch.rows += 2 * k;  // two bf16 per element
     for (std::size_t first = 0; first < m; first += kF8Rows) {
       const std::size_t rows = std::min(kF8Rows, m - first);
       outputs_tile<kOutputPairs>(stretch.from(first), rows, panel, outputs, columns, sums, kF8Outputs);
@@ -290,18 +286,17 @@ void multiply_f8(const void* activations, std::size_t m, const WeightView& w, fl
   }
 }
 
-/// The product of a format of FP8.
 template <const WeightFormat& kFormat>
 constexpr Product f8_product() {
   return {.activations = &kTwoBf16<8>, .multiply = multiply_f8<kFormat.scales.columns>};
 }
 
-/// The product that is fastest for m rows, as measured on a Neoverse V1. The bits are the same.
+/// Returns the fastest version for m rows, tuned on a Neoverse V1. All have the same bits.
 template <class Quant>
 MultiplyRows multiply_for(std::size_t m) {
   if (m == 1) return dot_multiply<Quant>;
-  // From nine rows on panels pay where a block has one group, and where groups of 16 have twice the scales to
-  // apply.
+  // Panels pay from nine rows on for blocks of one group, and for groups of 16, which have twice the scales
+  // to apply.
   constexpr std::size_t kFew = kHasGroupScales<Quant> && Quant::kGroup == 32 ? 16 : 8;
   return m <= kFew ? few_rows_multiply<Quant> : matrix_multiply<Quant>;
 }

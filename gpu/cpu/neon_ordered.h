@@ -1,8 +1,8 @@
-// Single instructions of NEON that stay in the order in which the source has them.
+// NEON instructions as volatile asm, which the compiler cannot reorder.
 //
-// Processors with several pipes for products look a few dozen instructions ahead. Chains of products that
-// each wait for the last one keep these pipes busy only if other work stands between their links, which a
-// compiler, that schedules for another processor or by the length of a chain, does not leave there.
+// Processors look only a few dozen instructions ahead. Dependent chains of multiplications keep several pipes
+// busy only if independent instructions are interleaved with them; the compiler's scheduling undoes that
+// interleaving.
 
 #pragma once
 
@@ -13,7 +13,6 @@
 namespace reprise::gpu {
 namespace {
 
-/// Sixteen bytes of anything.
 using SixteenBytes [[gnu::may_alias]] = int8x16_t;
 
 template <class Register>
@@ -22,8 +21,8 @@ template <class Register>
   asm volatile("ldr %q0, %1" : "=w"(to) : "m"(*static_cast<const SixteenBytes*>(from)));
 }
 
-/// A register of zeros of its own. Made by this instruction it costs nothing, where a copy of another zero
-/// would be one more for the pipes that multiply.
+/// Zeroes a register. MOVI of zero is free; a copy of another zero register would occupy a pipe that
+/// multiplies.
 [[gnu::always_inline]] inline void zero_here(int32x4_t& to) {
   asm volatile("movi %0.4s, #0" : "=w"(to));
 }
@@ -32,7 +31,7 @@ template <class Register>
   asm volatile("smmla %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(a), "w"(b));
 }
 
-/// sum += the four elements of each of w's outputs, times the four of x's lane.
+/// sum[j] += dot product of the four bytes of output j in w and the four bytes of lane kLane of x.
 template <std::size_t kLane>
 [[gnu::always_inline]] inline void dot_here(int32x4_t& sum, int8x16_t w, int8x16_t x) {
   asm volatile("sdot %0.4s, %1.16b, %2.4b[%3]" : "+w"(sum) : "w"(w), "w"(x), "i"(kLane));
@@ -60,9 +59,8 @@ template <std::size_t kLane>
   asm volatile("mul %0.4s, %1.4s, %2.4s" : "=w"(to) : "w"(a), "w"(b));
 }
 
-/// sum = product(), where it stands. A compiler that moves products among those of other sums makes the
-/// processor wait for its own results: each sum's next product should come as long after the last one as all
-/// others do.
+/// sum = product(), not reordered against other in_order() calls, so that the next operation on each sum
+/// comes as late as possible after the last one.
 template <class Register, class MakeProduct>
 [[gnu::always_inline]] inline void in_order(MakeProduct product, Register& sum) {
   sum = product();

@@ -1,23 +1,21 @@
-// Products with the instructions that multiply two rows of x by two of w into a 2x2 tile of sums: what is
-// unpacked when, and what waits in which cache. The instruction itself, and how its operands lie, is a
-// Kernel's.
+// The blocking of GEMMs with instructions that multiply two rows of x by two of w into a 2x2 accumulator
+// (SMMLA, BFMMLA). The instruction and the operand layouts belong to a Kernel.
 //
-// Weights are unpacked once, a panel of outputs at a time, in pairs of outputs, and x is interleaved in pairs
-// of rows, both in the order of the tiles that are multiplied. Tiles of weights pass from the second cache
-// through the first, where rows of x stay.
+// Weights are unpacked once, a panel of outputs at a time, in pairs of outputs; x is interleaved in pairs of
+// rows. Both are in the order of the tiles. Panels of weights stay in L2 and stream through L1, where the
+// rows of x stay.
 //
-// A Kernel knows x and w, and has
-//   kRowPairs, kOutputPairs                      of a tile, whose sums stay in registers
-//   kElements                                    of k that a block has
-//   kDepth                                       of k that many rows are multiplied over before the next, their sums
-//                                                waiting in y
-//   Rows, Outputs                                a block of a tile's pairs of rows, and of its pairs of outputs
-//   interleave(row, other, first, blocks, Rows*, pair)   blocks of two rows of x, from block `first` on
-//   unpack(n, other, first, blocks, Outputs*, pair)      the same of two outputs
-//   multiply<kPairs>(x, w, blocks, TileOutputs)  adds blocks of k, one at least, to the tile's sums
+// A Kernel refers to x and w, and has
+//   kRowPairs, kOutputPairs    tile size; its accumulators stay in registers
+//   kElements                  elements of k per block
+//   kDepth                     elements of k per pass over many rows; between passes y holds the sums
+//   Rows, Outputs              one block of a tile's row pairs, and of its output pairs
+//   interleave(row, other, first, blocks, Rows*, pair)   lays out two rows of x, from block `first` on
+//   unpack(n, other, first, blocks, Outputs*, pair)      lays out two outputs, from block `first` on
+//   multiply<kPairs>(x, w, blocks, TileOutputs)          adds blocks >= 1 blocks of k to the tile
 //
-// Exactness: a sum is one chain over ascending k, in y between the parts of it; rows and outputs of a tile do
-// not meet.
+// Bits: an output is one chain over ascending k, carried through y between passes; rows and outputs of a tile
+// do not interact.
 
 #pragma once
 
@@ -31,11 +29,11 @@
 namespace reprise::gpu {
 namespace {
 
-/// Where a tile's sums go. Pair i of rows and pair j of outputs make one register.
+/// The destination of a tile. Row pair i and output pair j share one register.
 struct TileOutputs {
   float* y;
   std::size_t stride;
-  bool is_begun;  // y has sums already
+  bool is_begun;  // y holds the sums of the previous blocks
 
   [[gnu::always_inline]] float32x4_t load(std::size_t i, std::size_t j) const {
     if (!is_begun) return vdupq_n_f32(0.0F);
@@ -50,11 +48,11 @@ struct TileOutputs {
 template <class Kernel>
 class PanelProduct {
  public:
-  /// The kernel must outlive it.
+  /// `kernel` must outlive this object.
   PanelProduct(const Kernel& kernel, std::size_t m, std::size_t columns, float* y, std::size_t y_stride)
       : kernel_(kernel), m_(m), columns_(columns), y_(y), y_stride_(y_stride) {}
 
-  /// Outputs [begin, end).
+  /// Computes outputs [begin, end) of all rows.
   void multiply(std::size_t begin, std::size_t end) {
     const std::size_t all = (columns_ + Kernel::kElements - 1) / Kernel::kElements;
     const std::size_t parts = m_ <= kTileRows ? 1 : (columns_ + Kernel::kDepth - 1) / Kernel::kDepth;
@@ -70,17 +68,15 @@ class PanelProduct {
   using Outputs = typename Kernel::Outputs;
   static constexpr std::size_t kRowPairs = Kernel::kRowPairs;
   static constexpr std::size_t kOutputPairs = Kernel::kOutputPairs;
-  // What is unpacked stays in the second cache while rows pass, or in the first if few do; rows stay in the
-  // first while what is unpacked passes.
+  // Panels stay in L2 while rows pass (in L1 if one tile has all rows); rows stay in L1 while panels pass.
   static constexpr std::size_t kFirstCache = std::size_t{32} << 10;
   static constexpr std::size_t kSecondCache = std::size_t{640} << 10;
   static constexpr std::size_t kTileRows = 2 * kRowPairs;
   static constexpr std::size_t kTileOutputs = 2 * kOutputPairs;
-  // Outputs that fill a line of the cache in a row of y, all of which are computed before it is left: rows of
-  // y are far apart, and meet in few places of the first cache.
+  // Outputs per cache line of y. A line is finished before the next, because rows of y are far apart and
+  // compete for few sets of L1.
   static constexpr std::size_t kLineOutputs = 64 / sizeof(float);
 
-  /// The blocks from first_ on, added to y.
   void multiply_blocks(std::size_t begin, std::size_t end) {
     thread_local Room<Outputs> panel_room;
     thread_local Room<Rows> row_room;
@@ -113,12 +109,12 @@ class PanelProduct {
   }
 
   static std::size_t tiles_of(std::size_t count, std::size_t each) { return (count + each - 1) / each; }
-  /// Tiles of blocks of a size that `bytes` have room for, one at least.
+  /// The number of tiles, at least one, that fit `bytes`; `block`: bytes per block.
   std::size_t tiles_in(std::size_t bytes, std::size_t block) const {
     return std::max<std::size_t>(1, bytes / (block * blocks_));
   }
 
-  /// Outputs [begin, end); whole tiles, those that do not exist repeat the last one.
+  /// Unpacks outputs [begin, end) as whole tiles; missing outputs repeat the last.
   void unpack_panel(std::size_t begin, std::size_t end, Outputs* to) const {
     for (std::size_t n = begin; n < end; n += kTileOutputs, to += blocks_) {
       for (std::size_t pair = 0; pair < kOutputPairs; ++pair) {
@@ -129,7 +125,7 @@ class PanelProduct {
     }
   }
 
-  /// Rows [begin, end) of x; a second row of the last pair that does not exist repeats the first.
+  /// Interleaves rows [begin, end) of x; an unpaired last row is paired with itself.
   void interleave(std::size_t begin, std::size_t end, Rows* to) const {
     for (std::size_t row = begin; row < end; row += kTileRows, to += blocks_) {
       for (std::size_t pair = 0; pair < kRowPairs && row + 2 * pair < end; ++pair) {
@@ -139,7 +135,6 @@ class PanelProduct {
     }
   }
 
-  /// `rows` rows from `row`, `outputs` outputs from n.
   template <std::size_t kPairs>
   void tile(const Rows* x, std::size_t row, std::size_t rows, const Outputs* w, std::size_t n,
             std::size_t outputs) {
@@ -150,7 +145,6 @@ class PanelProduct {
     if (rows == 2 * kPairs && outputs == kTileOutputs) {
       return Kernel::template multiply<kPairs>(x, w, blocks_, to);
     }
-    // A tile that is not whole has a place of its own.
     float apart[2 * kPairs][kTileOutputs] = {};
     if (first_ > 0) {
       for (std::size_t i = 0; i < rows; ++i) std::copy_n(to.y + i * to.stride, outputs, apart[i]);
@@ -164,8 +158,8 @@ class PanelProduct {
   const std::size_t columns_;
   float* y_;
   const std::size_t y_stride_;
-  std::size_t first_ = 0;   // of the blocks that are multiplied now
-  std::size_t blocks_ = 0;  // and how many
+  std::size_t first_ = 0;   // first block of k of the current pass
+  std::size_t blocks_ = 0;  // number of blocks of the current pass
 };
 
 }  // namespace

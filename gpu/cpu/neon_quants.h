@@ -1,12 +1,12 @@
-// The integers of quantized formats (quants.h) in NEON registers.
+// Unpacks quantized formats (quants.h) into NEON registers.
 //
 // NeonQuant<Quant> has
-//   sixteen<kIndex>(block)     q + kZero of elements 16 kIndex ... 16 kIndex + 15, as int8
-//   kZero                      what must be subtracted of it; 0 where it is absent. The sums of x that go with it are
-//                              there (Int8Rows), so it is cheaper to subtract it from products.
-//   scales(block)              the groups' scales: as many int16 as there are groups, in int16x8x2; absent for formats
-//   offsets(block)             without them. A second vector of eight groups is zeros.
-// Whoever asks for all sixteens of a block gets shared loads and masks from the compiler.
+//   sixteen<kIndex>(block)   q + kZero of elements 16 kIndex ... 16 kIndex + 15, as int8
+//   kZero                    bias of sixteen(); absent: 0. Int8Rows has the sums of x, so it is cheaper to
+//                            subtract kZero * sum from the dot products
+//   scales(block)            the group scales, int16; the second vector is zero for eight groups
+//   offsets(block)           the group offsets, int16. Both are absent for formats without them
+// If a caller unpacks all of a block, the compiler shares loads and masks.
 
 #pragma once
 
@@ -31,7 +31,7 @@ template <bool kHigh>
   }
 }
 
-/// (bytes >> kShift) & mask, as the `mask` at its place: kShift may be 0.
+/// Returns (bytes >> kShift) & mask; kShift may be 0, which the intrinsic does not allow.
 template <int kShift>
 [[gnu::always_inline]] inline uint8x16_t shifted(uint8x16_t bytes, std::uint8_t mask) {
   if constexpr (kShift == 0) {
@@ -41,7 +41,6 @@ template <int kShift>
   }
 }
 
-/// Each byte shifted so that bit kBit comes to bit kTo.
 template <int kBit, int kTo>
 [[gnu::always_inline]] inline uint8x16_t moved(uint8x16_t bytes) {
   if constexpr (kBit < kTo) {
@@ -53,13 +52,13 @@ template <int kBit, int kTo>
   }
 }
 
-/// Bit kBit of each byte alone, at bit kTo.
+/// Returns bit kBit of each byte at bit kTo, and zeros elsewhere.
 template <int kBit, int kTo>
 [[gnu::always_inline]] inline uint8x16_t bit_moved(uint8x16_t bytes) {
   return moved<kBit, kTo>(vandq_u8(bytes, vdupq_n_u8(1U << kBit)));
 }
 
-/// Two bits of each element from 64 bytes, as Q2_K has them (quants.h).
+/// Extracts two-bit elements in the layout of Q2_K (quants.h).
 template <std::size_t kIndex>
 [[gnu::always_inline]] inline uint8x16_t pairs_of_bits(const std::uint8_t (&qs)[64]) {
   constexpr std::size_t kAt = kIndex / 8 * 32 + kIndex % 2 * 16;
@@ -116,7 +115,7 @@ struct NeonQuant<Q4_1> {
   }
 };
 
-/// 16 where bit i of two bytes is set, for element i; 0 elsewhere.
+/// Returns 16 in element i if bit i of the two bytes is set, else 0.
 inline uint8x16_t fifth_bits(const std::uint8_t* two_bytes) {
   const uint8x16_t spread = vcombine_u8(vdup_n_u8(two_bytes[0]), vdup_n_u8(two_bytes[1]));
   const uint8x8_t bit = vcreate_u8(0x8040201008040201ULL);
@@ -193,7 +192,6 @@ struct NeonQuant<Q3_K> {
   }
 };
 
-/// Q4_K's and Q5_K's.
 struct NeonSixBitScales {
   static int16x8x2_t eight(std::uint32_t low, std::uint32_t high) {
     return {vreinterpretq_s16_u16(vmovl_u8(two_words(low, high))), vdupq_n_s16(0)};
@@ -225,8 +223,8 @@ struct NeonQuant<Q5_K> {
   static int8x16_t sixteen(const Q5_K::Block& block) {
     const uint8x16_t low = vld1q_u8(block.qs + kIndex / 4 * 32 + kIndex % 2 * 16);
     const uint8x16_t high = vld1q_u8(block.qh + kIndex % 2 * 16);
-    // As Q6_K's below: even bits of high come to bit 0 and over the lower half, odd ones to bit 4 and over
-    // the upper.
+    // As in Q6_K below: even bits of high move to bit 0 and join the low nibble, odd ones to bit 4 and the
+    // high nibble.
     constexpr int kBit = static_cast<int>(kIndex / 2);
     constexpr int kTo = kBit % 2 == 0 ? 0 : 4;
     const uint8x16_t there = moved<kBit, kTo>(high);
@@ -244,8 +242,8 @@ struct NeonQuant<Q6_K> {
   static int8x16_t sixteen(const Q6_K::Block& block) {
     const uint8x16_t low = vld1q_u8(block.ql + kIndex / 8 * 64 + kIndex % 4 * 16);
     const uint8x16_t high = vld1q_u8(block.qh + kIndex / 8 * 32 + kIndex % 2 * 16);
-    // Put together by inserting: bits 0 ... 3 are a half of low's byte, the others come from high. Which two
-    // of high's bits come to bits 4 and 5 depends on the place; what is above those is cut off.
+    // A shift-and-insert combines a nibble of low (bits 0 ... 3) with two bits of high (bits 4 and 5). Which
+    // two depends on kPlace; the bits above are masked off.
     constexpr std::size_t kPlace = kIndex % 8 / 2;
     const uint8x16_t there = kPlace % 2 == 0 ? high : vshrq_n_u8(high, 2);
     const uint8x16_t both = kPlace < 2 ? vsliq_n_u8(low, there, 4) : vsriq_n_u8(there, low, 4);
@@ -273,7 +271,6 @@ struct NeonQuant<IQ4_XS> {
   }
 };
 
-/// Four f16, widened.
 [[gnu::always_inline]] inline float32x4_t four_halves(const std::uint16_t* a, const std::uint16_t* b,
                                                       const std::uint16_t* c, const std::uint16_t* d) {
   uint16x4_t all = vld1_dup_u16(a);
@@ -283,7 +280,6 @@ struct NeonQuant<IQ4_XS> {
   return vcvt_f32_f16(vreinterpret_f16_u16(all));
 }
 
-/// Quant::scale() of four blocks.
 template <class Quant>
 [[gnu::always_inline]] inline float32x4_t scales_of_four(const typename Quant::Block& a,
                                                          const typename Quant::Block& b,
@@ -308,7 +304,6 @@ template <class Quant>
   }
 }
 
-/// Quant::offset() of four blocks.
 template <class Quant>
 [[gnu::always_inline]] inline float32x4_t offsets_of_four(const typename Quant::Block& a,
                                                           const typename Quant::Block& b,
@@ -321,8 +316,8 @@ template <class Quant>
   }
 }
 
-/// Asks for `bytes` bytes that will be read soon. Rows of weights are short, so the memory's own foresight
-/// begins anew with each. What is large waits in the second cache.
+/// Prefetches kBytes bytes, into L2 if kLarge, else into L1. Rows of weights are short, and the hardware
+/// prefetcher restarts with each.
 template <std::size_t kBytes, bool kLarge>
 [[gnu::always_inline]] inline void ask_ahead(const void* from) {
   const auto* next = static_cast<const char*>(from);
@@ -341,7 +336,7 @@ inline constexpr int kZeroOf = [] {
   }
 }();
 
-/// q itself of elements 16 kIndex ... 16 kIndex + 15.
+/// Returns q, without kZero, of elements 16 kIndex ... 16 kIndex + 15.
 template <class Quant, std::size_t kIndex>
 [[gnu::always_inline]] inline int8x16_t sixteen_numbers(const typename Quant::Block& block) {
   const int8x16_t above = NeonQuant<Quant>::template sixteen<kIndex>(block);
@@ -354,10 +349,10 @@ inline constexpr bool kHasGroupScales = requires(const typename Quant::Block& bl
   NeonQuant<Quant>::scales(block);
 };
 
-// Blocks of several outputs, one of each, as products want them that take several at once: interleaved while
-// they are packed, which are fewer bytes than their numbers. For formats whose blocks have several groups.
+// Blocks of several outputs interleaved for instructions that take several outputs at once. They are
+// interleaved while packed, which moves fewer bytes. For formats with several groups per block.
 
-/// What SDOT takes: words 0 of four vectors, words 1, ...
+/// The order for SDOT: words 0 of four vectors, words 1, ...
 [[gnu::always_inline]] inline void turn_words(const uint8x16_t (&from)[4], uint8x16_t (&to)[4]) {
   const auto pairs = [&](std::size_t i, bool odd) __attribute__((always_inline)) {
     const uint32x4_t a = vreinterpretq_u32_u8(from[i]);
@@ -370,7 +365,7 @@ inline constexpr bool kHasGroupScales = requires(const typename Quant::Block& bl
   to[3] = vreinterpretq_u8_u64(vtrn2q_u64(pairs(0, true), pairs(2, true)));
 }
 
-/// What SMMLA takes: first halves of two vectors, second halves, and the same of the next two.
+/// The order for SMMLA: first halves of two vectors, their second halves, then the next two vectors.
 template <std::size_t kCount>
 [[gnu::always_inline]] inline void turn_halves(const uint8x16_t (&from)[kCount], uint8x16_t (&to)[kCount]) {
   for_each_index<kCount / 2>([&](auto pair) __attribute__((always_inline)) {
@@ -381,9 +376,9 @@ template <std::size_t kCount>
   });
 }
 
-/// Blocks of several outputs whose bytes are turned: where a block has sixteen bytes of its numbers, stands
-/// in parts[i].block what kTurn makes its i-th of those sixteen of each. Unpacked, they are what a product
-/// takes.
+/// Interleaves the blocks of kCount outputs: kTurn permutes each group of sixteen packed bytes across the
+/// outputs, and parts[i].block gets vector i of the result. Unpacking parts[i] then gives the operands of the
+/// instruction.
 template <class Quant, std::size_t kCount,
           void (*kTurn)(const uint8x16_t (&)[kCount], uint8x16_t (&)[kCount])>
 struct TurnedBlocks {
@@ -394,7 +389,6 @@ struct TurnedBlocks {
   Aligned parts[kCount];
 
   [[gnu::always_inline]] void turn(const Block* const (&from)[kCount]) {
-    // What Q2_K ... IQ4_XS keep their numbers in.
     if constexpr (requires(Block b) { b.qs; }) turn_array<&Block::qs>(from);
     if constexpr (requires(Block b) { b.ql; }) turn_array<&Block::ql>(from);
     if constexpr (requires(Block b) { b.qh; }) turn_array<&Block::qh>(from);
@@ -416,7 +410,7 @@ struct TurnedBlocks {
   }
 };
 
-/// Scales of groups of four outputs: of each group one vector, two groups to a register.
+/// The group scales of four outputs: one int16 vector of four per group, two groups per register.
 template <class Quant>
 struct GroupScales {
   using Block = typename Quant::Block;

@@ -1,8 +1,8 @@
-// The fast product of quantized formats (int8_product.h) with SMMLA, for processors with FEAT_I8MM: for
-// several rows of x from panels of weights that are unpacked once and multiplied by all rows (neon_panels.h),
-// for few rows from the file's blocks.
+// The fast GEMM of quantized formats (int8_product.h) with SMMLA, for processors with FEAT_I8MM. Many rows of
+// x use panels of weights that are unpacked once (matrix_multiply(), neon_panels.h); few rows use the stored
+// blocks (few_rows_multiply()).
 //
-// SMMLA multiplies two rows of x by two rows of w over eight k and adds to a 2x2 tile of int32 sums:
+// SMMLA multiplies two rows of x by two rows of w over eight k and adds to a 2x2 accumulator of int32:
 //   {x0 w0, x0 w1, x1 w0, x1 w1}
 
 #pragma once
@@ -16,11 +16,12 @@
 namespace reprise::gpu {
 namespace {
 
-// How weights and rows of x are laid out: blocks of pairs of outputs and of pairs of rows, in the order in
-// which a tile is multiplied. Offsets: S (int8_product.h) is a product of offsets, which fit int8, and sums
-// of x, which do not: sum = 64 h + l with h from -64 to 63 and l from 0 to 63 makes it two SMMLA.
+// Layouts: blocks of output pairs and of row pairs, in the order in which a tile is multiplied. Offsets: S
+// (int8_product.h) multiplies group offsets, which fit int8, by sums of x, which do not. With sum = 64 h + l,
+// h from
+// -64 to 63 and l from 0 to 63, it takes two SMMLA.
 
-/// Two vectors' eights: {a0, b0} and {a1, b1}.
+/// The halves of two vectors, paired: {a0, b0} and {a1, b1}.
 struct EightPairs {
   int8x16_t first;
   int8x16_t second;
@@ -31,7 +32,7 @@ struct EightPairs {
   return {vreinterpretq_s8_s64(vzip1q_s64(x, y)), vreinterpretq_s8_s64(vzip2q_s64(x, y))};
 }
 
-/// What four outputs have, for two pairs of them: {a, b, a, b} and {c, d, c, d}.
+/// Spreads the values of four outputs to two pairs: {a, b, a, b} and {c, d, c, d}.
 [[gnu::always_inline]] inline void spread(float32x4_t four, float32x4_t& first, float32x4_t& second) {
   first = vcombine_f32(vget_low_f32(four), vget_low_f32(four));
   second = vcombine_f32(vget_high_f32(four), vget_high_f32(four));
@@ -44,25 +45,23 @@ struct PanelShape {
   static constexpr std::size_t kGroups = kElements / Quant::kGroup;
   static constexpr bool kScaled = kHasGroupScales<Quant>;
   static constexpr std::size_t kScales = kScaled ? kGroups : 0;
-  // Eights of offsets, in blocks whose groups have them.
+  // Vectors of eight group offsets; 0 if groups have none.
   static constexpr std::size_t kOffsetEights = kScaled && Quant::kHasOffsets ? kGroups / 8 : 0;
 };
 
 inline constexpr std::size_t kRowPairs = 4;
 inline constexpr std::size_t kOutputPairs = 2;
 
-/// A block of kOutputPairs pairs of outputs, unpacked.
 template <class Quant>
 struct alignas(16) OutputsBlock {
   using Shape = PanelShape<Quant>;
   std::int8_t q[Shape::kEights][kOutputPairs][16];
-  std::int32_t scales[Shape::kScales][kOutputPairs][4];               // of a group: {s0, s1, s0, s1}
+  std::int32_t scales[Shape::kScales][kOutputPairs][4];               // per group {s0, s1, s0, s1}
   std::int8_t group_offsets[Shape::kOffsetEights][kOutputPairs][16];  // eight groups of each output
   float scale[kOutputPairs][4];                                       // {d0, d1, d0, d1}
   float offset[Quant::kHasOffsets ? kOutputPairs : 0][4];
 };
 
-/// A block of kRowPairs pairs of rows of x.
 template <class Quant>
 struct alignas(16) RowsBlock {
   using Shape = PanelShape<Quant>;
@@ -125,7 +124,7 @@ inline void unpack_pair(const typename Quant::Block& a, const typename Quant::Bl
   }
 }
 
-/// Rows `row` and `other` of x, `blocks` blocks from block `first` on.
+/// Interleaves rows `row` and `other` of x, `blocks` blocks from block `first`.
 template <class Quant>
 inline void interleave_rows(const ActivationsOf<Quant>& x, std::size_t row, std::size_t other,
                             std::size_t first, std::size_t blocks, RowsBlock<Quant>* to, std::size_t pair) {
@@ -162,14 +161,12 @@ inline void interleave_rows(const ActivationsOf<Quant>& x, std::size_t row, std:
   }
 }
 
-// Several rows of x: a tile of pairs of rows by pairs of outputs, over blocks of k.
+// Many rows of x: a tile of row pairs by output pairs, over blocks of k.
 //
-// A group of k (a block, where a block is one group) begins and ends chains of products: eight chains of four
-// at most. What ends a group is done among the products of the next one: the scale of a group, or the float
-// part of a block of 32. So there are two sets of sums in registers, of the group that is multiplied and of
-// the one before it.
+// Pipeline: a group of k (a whole block, if it has one group) is up to eight chains of at most four SMMLA.
+// The epilogue of a group (its scale, or the float part of a block of 32) is interleaved with the SMMLA of
+// the next group, so two sets of accumulators are in registers: of the current group and of the previous one.
 
-/// kPairs pairs of rows by kOutputPairs pairs of outputs: so many 2x2 tiles.
 template <class Quant, std::size_t kPairs>
 struct MatrixTile {
   using Shape = PanelShape<Quant>;
@@ -180,7 +177,7 @@ struct MatrixTile {
   static constexpr std::size_t kTiles = kPairs * kOutputPairs;
   static constexpr std::size_t kGroupEights = Quant::kGroup / 8;
 
-  /// work(i, j) with constants: arrays that are indexed by nothing else stay in registers.
+  /// Calls work(i, j) with constants, so that arrays indexed by them stay in registers.
   template <class Work>
   [[gnu::always_inline]] static void for_each(Work work) {
     for_each_index<kOutputPairs>([&](auto j) __attribute__((always_inline)) {
@@ -188,8 +185,8 @@ struct MatrixTile {
     });
   }
 
-  /// The products of a group, whose first eight k are `eight`, from zero; between them, evenly, the steps of
-  /// an End.
+  /// Computes the dot products of a group, whose first vector of eight k is `eight`, with the steps of `end`,
+  /// the previous group's epilogue, interleaved evenly.
   template <class End>
   [[gnu::always_inline]] static void multiply(const Rows& x, const Outputs& w, std::size_t eight,
                                               Products& dots, End end) {
@@ -214,7 +211,7 @@ struct MatrixTile {
     });
   }
 
-  /// Nothing to end.
+  /// The empty epilogue, for the first group.
   struct NoEnd {
     static constexpr std::size_t kSteps = 0;
     template <std::size_t kStep>
@@ -226,7 +223,7 @@ struct MatrixTile {
     for_each_index<End::kSteps>([&](auto step) __attribute__((always_inline)) { end.template step<step>(); });
   }
 
-  /// Ends a group of several: to (+)= its scales * its products.
+  /// The epilogue of one group of several: to = (kIsFirst) or += scales * dots.
   template <bool kIsFirst>
   struct GroupEnd {
     static constexpr std::size_t kSteps = kTiles;
@@ -249,7 +246,7 @@ struct MatrixTile {
     }
   };
 
-  /// Ends a block of one group: its float part.
+  /// The epilogue of a block of one group: its float part.
   struct BlockEnd {
     static constexpr std::size_t kStages = Quant::kHasOffsets ? 4 : 3;
     static constexpr std::size_t kSteps = kTiles * kStages;
@@ -287,7 +284,7 @@ struct MatrixTile {
     }
   };
 
-  /// I of a block of several groups.
+  /// Computes I of a block of several groups.
   [[gnu::always_inline]] static void products(const Rows& x, const Outputs& w, Products& to) {
     static_assert(Shape::kGroups % 2 == 0);
     Products even;
@@ -301,7 +298,7 @@ struct MatrixTile {
     all_steps(GroupEnd<false>{w, Shape::kGroups - 1, odd, to});
   }
 
-  /// float(S) of a block whose groups have offsets.
+  /// Returns float(S) of a block whose groups have offsets.
   [[gnu::always_inline]] static float32x4_t offsets(const Rows& x, const Outputs& w, std::size_t i,
                                                     std::size_t j) {
     int32x4_t high = vdupq_n_s32(0);
@@ -315,7 +312,7 @@ struct MatrixTile {
     return vcvtq_f32_s32(all);
   }
 
-  /// Blocks of several groups. Their float parts are few: no need to hide them.
+  /// Adds blocks of several groups. Their float parts are rare and so not interleaved.
   [[gnu::always_inline]] static void add_large_blocks(const Rows* x, const Outputs* w, std::size_t blocks,
                                                       Sums& sums) {
     for (std::size_t b = 0; b < blocks; ++b, ++x, ++w) {
@@ -331,7 +328,6 @@ struct MatrixTile {
     }
   }
 
-  /// Blocks of one group.
   [[gnu::always_inline]] static void add_small_blocks(const Rows* x, const Outputs* w, std::size_t blocks,
                                                       Sums& sums) {
     Products even;
@@ -353,8 +349,7 @@ struct MatrixTile {
     }
   }
 
-  /// Adds `blocks` blocks, one at least, to the sums. A function of its own: inlined into a larger one, its
-  /// arrays leave the registers.
+  /// Adds `blocks` >= 1 blocks to the tile. Not inlined, or its arrays would be spilled.
   [[gnu::noinline]] static void run(const Rows* x, const Outputs* w, std::size_t blocks, TileOutputs to) {
     Sums sums;
     for_each([&](auto i, auto j) __attribute__((always_inline)) { sums[i][j] = to.load(i, j); });
@@ -367,7 +362,7 @@ struct MatrixTile {
   }
 };
 
-/// What neon_panels.h asks for.
+/// The Kernel (neon_panels.h) for quantized formats.
 template <class Quant>
 class MatrixKernel {
  public:
@@ -411,14 +406,14 @@ void matrix_multiply(RowList listed, std::size_t m, const WeightView& w, float* 
   PanelProduct<MatrixKernel<Quant>>(kernel, m, w.columns, y, y_stride).multiply(n_begin, n_end);
 }
 
-// Few rows of x: weights come from the file's blocks and are paired on their way, where a panel in memory
-// would be used too few times.
+// Few rows of x: a panel would be used too few times, so weights are read from the stored blocks and paired
+// in registers.
 //
-// A Tile of kPairs pairs of rows has kOutputs, and
-//   run(x, w, blocks, TileOutputs)   x: blocks of its rows, w: the blocks of each of its outputs
+// A Tile of kPairs row pairs has kOutputs, and
+//   run(x, w, blocks, TileOutputs)   x: interleaved blocks of its rows, w: the blocks of each of its outputs
 
-/// Formats in blocks of one group: kPairs pairs of rows, by pairs of outputs: so many that there are enough
-/// chains of products.
+/// The tile for blocks of one group: kPairs row pairs by as many output pairs as give enough independent
+/// chains.
 template <class Quant, std::size_t kPairs>
 struct FewBlocksTile {
   static constexpr std::size_t kWeightPairs = kPairs <= 2 ? 4 : 2;
@@ -437,7 +432,7 @@ struct FewBlocksTile {
     });
   }
 
-  /// I of a block.
+  /// Computes I of a block.
   [[gnu::always_inline]] static void multiply(const Rows& x, const Block* const (&w)[kOutputs], std::size_t b,
                                               Products& dots) {
     for_each([&](auto i, auto j) __attribute__((always_inline)) { zero_here(dots[i][j]); });
@@ -465,7 +460,7 @@ struct FewBlocksTile {
     Sums sums;
     for_each([&](auto i, auto j) __attribute__((always_inline)) { sums[i][j] = vdupq_n_f32(0.0F); });
     for (std::size_t b = 0; b < blocks; ++b) {
-      const Block* next = w[0] + kOutputs * (blocks + b);  // of the next tile
+      const Block* next = w[0] + kOutputs * (blocks + b);  // in the next tile
       if constexpr (kIsLarge<Quant>) {
         ask_ahead<kOutputs * sizeof(Block), false>(next);
         if constexpr (kPairs <= 2) ask_ahead<kOutputs * sizeof(Block), true>(next + kOutputs * blocks);
@@ -497,9 +492,8 @@ struct FewBlocksTile {
   }
 };
 
-/// Formats whose blocks have several groups: the packed bytes of four blocks are interleaved, fewer than
-/// their numbers are, and unpacked on their way to the products. kPairs pairs of rows by two pairs of
-/// outputs.
+/// The tile for blocks of several groups: kPairs row pairs by two output pairs. The packed bytes of four
+/// blocks are interleaved (fewer than the unpacked ones) and unpacked in registers.
 template <class Quant, std::size_t kPairs>
 struct FewGroupsTile {
   using Block = typename Quant::Block;
@@ -518,7 +512,7 @@ struct FewGroupsTile {
     for_each_index<kPairs>([&](auto i) __attribute__((always_inline)) { work(i); });
   }
 
-  /// Ends a group: to += its scales * dots, for pair kPair of outputs.
+  /// The epilogue of a group, for output pair kPair: to += scales * dots.
   template <std::size_t kGroup, std::size_t kPair>
   [[gnu::always_inline]] static void end_group(const Groups& scales, const Products& dots, Products& to) {
     const int32x4_t four = scales.template wide<kGroup>();
@@ -529,7 +523,8 @@ struct FewGroupsTile {
     });
   }
 
-  /// I of a block. A group ends where the next one begins: its sums' registers are named anew there.
+  /// Computes I of a block. A group's epilogue runs just before the next group zeroes the accumulators, where
+  /// register renaming avoids a stall.
   [[gnu::always_inline]] static void multiply(const Rows& x, const Turned& w, const Groups& scales,
                                               Products& to) {
     Products dots;
@@ -557,7 +552,7 @@ struct FewGroupsTile {
     end_group<Shape::kGroups - 1, 1>(scales, dots, to);
   }
 
-  /// Offsets of a block's groups, as SMMLA takes them.
+  /// The group offsets of a block, as operands of SMMLA.
   struct Offsets {
     int8x16_t bytes[2][Shape::kOffsetEights];
     float32x4_t scale[2];
@@ -572,7 +567,6 @@ struct FewGroupsTile {
         }
       }
     }
-    /// t + float(S) * scale.
     [[gnu::always_inline]] float32x4_t add_to(float32x4_t t, const Rows& x, std::size_t i,
                                               std::size_t pair) const {
       int32x4_t sum = vdupq_n_s32(0);
@@ -622,13 +616,13 @@ struct FewGroupsTile {
   }
 };
 
-/// Outputs [n, n + Tile::kOutputs), of which `outputs` exist, of `rows` rows.
+/// Computes outputs [n, n + Tile::kOutputs), of which `outputs` exist, of `rows` rows.
 template <class Tile, class Quant>
 inline void few_rows_tile(const RowsBlock<Quant>* x, std::size_t rows, const WeightView& w, std::size_t n,
                           std::size_t outputs, float* y, std::size_t y_stride) {
   constexpr std::size_t kOutputs = Tile::kOutputs;
   const std::size_t blocks = w.columns / Quant::kFormat.block_size;
-  const typename Quant::Block* weights[kOutputs];  // those that do not exist repeat the last one
+  const typename Quant::Block* weights[kOutputs];  // missing outputs repeat the last
   for (std::size_t j = 0; j < kOutputs; ++j) {
     weights[j] = reinterpret_cast<const typename Quant::Block*>(w.row(n + std::min(j, outputs - 1)));
   }
@@ -644,8 +638,8 @@ template <class Quant, std::size_t kPairs>
 using FewRowsTile =
     std::conditional_t<kHasGroupScales<Quant>, FewGroupsTile<Quant, kPairs>, FewBlocksTile<Quant, kPairs>>;
 
-/// Tiles of at most 2 * kRowPairs rows, about as many in each, that share what is read of weights in the
-/// caches alone.
+/// The MultiplyRows for few rows: balanced tiles of at most 2 * kRowPairs rows. Every tile reads the weights
+/// again, from the caches.
 template <class Quant>
 void few_rows_multiply(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
                        std::size_t n_begin, std::size_t n_end) {
@@ -654,7 +648,7 @@ void few_rows_multiply(RowList listed, std::size_t m, const WeightView& w, float
   const std::size_t blocks = w.columns / Quant::kFormat.block_size;
   const std::size_t pairs = (m + 1) / 2;
   const std::size_t tiles = (pairs + kRowPairs - 1) / kRowPairs;
-  const std::size_t most = (pairs + tiles - 1) / tiles;  // pairs of a tile
+  const std::size_t most = (pairs + tiles - 1) / tiles;  // row pairs per tile
   RowsBlock<Quant>* x = room.of(tiles * blocks);
   for (std::size_t pair = 0; pair < pairs; ++pair) {
     interleave_rows<Quant>(all, 2 * pair, std::min(2 * pair + 1, m - 1), 0, blocks, x + pair / most * blocks,

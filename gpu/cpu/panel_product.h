@@ -1,14 +1,14 @@
-// The fast product of F32, F16 and BF16 on x86-64: weights widened once into panels whose lanes are outputs,
-// then f32 arithmetic for all rows of x.
+// The fast GEMM of F32, F16 and BF16 on x86-64: weights are widened into panels whose lanes are outputs, then
+// multiplied in f32.
 //
-// Order: y[m, n] is a sum over blocks of kPanelDepth elements of k, in their order; each block's sum starts
-// at zero and adds x[m, k] w[n, k] for its k upwards with fused multiply-adds. No lane ever meets another, so
-// these are the bits for every number of rows, every range and both widths of vectors.
+// Bits: y[m, n] is a sum over blocks of kPanelDepth elements of k in ascending order; each block's sum starts
+// at zero and adds x[m, k] w[n, k] in ascending k with fused multiply-adds. There are no horizontal
+// operations, so the bits are the same for every number of rows, every range and both vector widths.
 //
-// Many rows: the panels of one group of outputs and one block of k (256 KiB with AVX-512) lie in L2, filled
-// from the weight as it is stored and used by all rows; the rows of a tile, at that block of k, in L1. Few
-// rows: the weight's way from memory counts, so rows of the weight are read along, some at a time, and
-// multiplied as they are turned. Nothing is kept between calls.
+// More than kFewRows rows: the panels of a group of outputs and a block of k (256 KiB with AVX-512) stay in
+// L2 and serve all rows; the rows of a tile, for that block of k, stay in L1. Fewer rows: reading the weight
+// dominates, so its rows are read sequentially, several at a time, and multiplied as they are transposed.
+// Nothing is kept between calls.
 
 #pragma once
 
@@ -23,8 +23,8 @@
 namespace reprise::gpu {
 namespace {
 
-/// How a format's rows become columns: turn() reads kStep elements of kWide rows and gives them to take(k,
-/// column), k being 0 to kStep - 1 upwards and column the widened element k of each row.
+/// Transposes a format's rows: turn() reads kStep elements of kWide rows and calls take(k, column) for
+/// ascending k in [0, kStep), where column has the widened element k of each row.
 struct F32Columns {
   using Element = float;
   static constexpr std::size_t kStep = kWide;
@@ -68,11 +68,10 @@ struct BF16Columns {
   }
 };
 
-inline constexpr std::size_t kPanelDepth = 256;          // elements of k per block; fixes the bits
-inline constexpr std::size_t kPanelOutputs = 2 * kWide;  // outputs per panel
-inline constexpr std::size_t kPanels = 8;                // panels per group
-inline constexpr std::size_t kPanelTile =
-    3 * kWide / 4;  // rows per tile, whose accumulators fit the registers
+inline constexpr std::size_t kPanelDepth = 256;             // elements of k per block; fixes the bits
+inline constexpr std::size_t kPanelOutputs = 2 * kWide;     // outputs per panel
+inline constexpr std::size_t kPanels = 8;                   // panels per group
+inline constexpr std::size_t kPanelTile = 3 * kWide / 4;    // rows per tile, to fit the registers
 inline constexpr std::size_t kPanelRow = kPanelDepth + 16;  // stride: rows start in different sets of L1
 inline constexpr std::size_t kFewRows = kWide / 2;          // maximum rows that are computed without panels
 inline constexpr std::size_t kAlong = 1024;                 // prefetch distance in a weight's row, in bytes
@@ -91,8 +90,8 @@ struct RowsOfWeight {
   }
 };
 
-/// Gives the next `depth` elements of rows to take(k, column), k from 0 upwards, and moves on. `ahead`:
-/// elements from what is read to what is asked for.
+/// Calls take(k, column) for the next `depth` elements of the rows and advances them. `ahead`: prefetch
+/// distance in elements.
 template <class Columns, class Take>
 inline void turn_rows(RowsOfWeight<typename Columns::Element>& w, std::size_t depth, std::size_t ahead,
                       Take take) {
@@ -194,7 +193,6 @@ inline void multiply_group(const PanelRows& x, std::size_t rows, const PanelGrou
   const Panel* panel = group;
   for (; n + kPanelOutputs <= outputs; n += kPanelOutputs) tile(x, *panel++, depth, add, y + n, y_stride);
   if (n == outputs) return;
-  // A partial panel goes through a temporary tile.
   float whole[kPanelTile][kPanelOutputs] = {};
   const std::size_t bytes = (outputs - n) * sizeof(float);
   if (add) {
@@ -258,7 +256,6 @@ template <class Columns>
 constexpr Product kByPanels{
     .activations = &kAsF32, .multiply = multiply_by_panels<Columns>, .outputs_at_once = kPanelOutputs};
 
-/// Returns `formats` with these products for F32, F16 and BF16.
 template <std::size_t kCount>
 constexpr std::array<FormatKernels, kCount> with_panels(std::array<FormatKernels, kCount> formats) {
   formats = with_fast(formats, kF32Format, kByPanels<F32Columns>);

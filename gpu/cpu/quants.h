@@ -1,24 +1,23 @@
-// The quantized formats: integers with scales. Those of GGUF files are blocks of 32 (Q8_0, Q4_0, Q4_1, Q5_0,
-// Q5_1, IQ4_NL, MXFP4) or of 256 elements (Q2_K ... Q6_K, IQ4_XS); INT4 is that of safetensors files.
+// The quantized formats: integers with scales. GGUF formats have blocks of 32 (Q8_0, Q4_0, Q4_1, Q5_0, Q5_1,
+// IQ4_NL, MXFP4) or 256 elements (Q2_K ... Q6_K, IQ4_XS); INT4 is for safetensors files.
 //
-// A row is blocks; the elements of a block are in groups. An element k of a block, in group g = k / kGroup,
-// is
+// A row is a sequence of blocks; the elements of a block are in groups. Element k of a block, in group
+// g = k / kGroup, is
 //   w = (scale * group_scale(g)) * q + offset * group_offset(g)
 // in f32, each operation rounded, where q, group_scale and group_offset are integers. A Quant describes one
 // format:
-//   Block                       the bytes, as files have them
+//   Block                       the bytes, as in files
 //   kFormat                     its WeightFormat
-//   kGroup                      elements of a group: 16 or 32. kFormat.block_size of them are one group if the format
-//                               has no scales of groups
-//   kHasOffsets                 false: offset and group_offset are absent, and their term
+//   kGroup                      elements per group: 16 or 32; a whole block if there are no group scales
+//   kHasOffsets                 false: no offset, no group_offset, and no second term
 //   scale(block)                f32
 //   offset(block)               f32
-//   group_scale(block, g)       from -128 to 127; 1 where there are none
-//   group_offset(block, g)      from 0 to 63; 1 where there are none
+//   group_scale(block, g)       from -128 to 127; 1 if the format has none
+//   group_offset(block, g)      from 0 to 63; 1 if the format has none
 //   eight(block, k, q)          q of elements k ... k + 7 as int8; k a multiple of 8
 //
-// QuantReader is the Reader (formats.h) that every Quant has from that; the products of integers
-// (int8_product.h) use the same numbers.
+// QuantReader makes a Reader (formats.h) of any Quant; the integer GEMMs (int8_product.h) use the same q and
+// scales.
 
 #pragma once
 
@@ -31,7 +30,6 @@
 namespace reprise::gpu {
 namespace {
 
-/// True if a Quant's Block matches its WeightFormat.
 template <class Quant>
 inline constexpr bool kIsQuant =
     sizeof(typename Quant::Block) == Quant::kFormat.block_bytes &&
@@ -65,16 +63,14 @@ struct QuantReader {
   }
 };
 
-/// Extracts the low or the high nibbles of eight bytes.
 inline void eight_nibbles(const std::uint8_t* from, bool high, std::uint8_t* to) {
   const int shift = high ? 4 : 0;
   for (int i = 0; i < 8; ++i) to[i] = static_cast<std::uint8_t>((from[i] >> shift) & 15);
 }
 
-// Blocks of 32 with one scale, some with an offset. Where an element takes four bits, byte j has element j in
-// its low half and element j + 16 in its high one. A fifth bit is bit k of a word of 32.
+// Blocks of 32 with one scale, some with an offset. Four-bit elements: byte j has element j in its low half
+// and element j + 16 in its high half. Fifth bits: bit k of a 32-bit word.
 
-/// A scale for a whole block of 32.
 struct OneGroup {
   static constexpr std::size_t kGroup = 32;
   template <class Block>
@@ -161,10 +157,10 @@ struct Q5_1 : OneGroup {
   static void eight(const Block& block, std::size_t k, std::int8_t* q) { eight_of_32<0>(block, k, q); }
 };
 
-// Blocks of 256 with scales of 4 to 8 bits for groups of 16 or 32, and one f16 for all of those.
+// Blocks of 256 with a scale of 4 to 8 bits per group of 16 or 32, and one f16 that multiplies these scales.
 
-/// Elements lie in two halves of 128. In each, 32 bytes have two bits of four elements: byte l those of l, l
-/// + 32, l + 64 and l + 96, from the lowest up.
+/// Extracts two-bit elements. Each half of 128 elements is 32 bytes; byte l has elements l, l + 32, l + 64
+/// and l + 96, from the lowest bits up.
 inline void eight_pairs_of_bits(const std::uint8_t (&qs)[64], std::size_t k, std::uint8_t* to) {
   const std::uint8_t* from = qs + k / 128 * 32 + k % 32;
   const auto shift = 2 * (k % 128 / 32);

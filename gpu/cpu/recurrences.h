@@ -1,5 +1,5 @@
-// Recurrences and the convolution along a sequence, on lanes (gpu/kernels.h): token by token, so that a
-// prompt gives the same bits however it is sliced, and a decoded token the same as a prefilled one.
+// Recurrences and the causal convolution (gpu/kernels.h). They run token by token, so that the bits depend
+// neither on prefill slices nor on whether a token is prefilled or decoded.
 
 #pragma once
 
@@ -15,10 +15,10 @@
 namespace reprise::gpu {
 namespace {
 
-// The convolution along a sequence.
+// Causal convolution.
 
-/// Channels [begin, end) of one token; `input` points to the rows of its taps, oldest first. kTaps: how many,
-/// 0: conv's.
+/// Convolves channels [begin, end) of one token; input(j) returns the input row of tap j, oldest first.
+/// kTaps: number of taps; 0: conv.taps.
 template <std::size_t kTaps, class Rows>
 inline void convolve_token(const CausalConv& conv, const Rows& input, std::size_t begin, std::size_t end,
                            float* y) {
@@ -82,12 +82,12 @@ void causal_conv(const CausalConv& conv, std::size_t begin, std::size_t end) {
   convolve<0>(conv, begin, end);
 }
 
-// The gated delta rule. Columns of the state do not meet, so as many of them as the first cache holds pass
-// through all tokens. What the next token's key finds is summed up while this token's change is written: the
-// state is walked through once a token. Sums are indexed by constants alone: g++ 12 stores them at every step
-// otherwise.
+// The gated delta rule. Columns of the state are independent, so as many columns as fit L1 run through all
+// tokens. While a token's update is written, k^T S of the next token is accumulated, so the state is
+// traversed once per token. Arrays of accumulators are indexed by constants only; g++ 12 spills them at every
+// step otherwise.
 
-/// recalled = k^T S: rows of the state in their order.
+/// recalled = k^T S, over the rows of the state in ascending order.
 template <class Vector, std::size_t kWidth, int kVectors>
 inline void recall(const DeltaRule& rule, const float* k, const float* columns,
                    Vector (&recalled)[kVectors]) {
@@ -155,11 +155,11 @@ inline void delta_rule_columns(const DeltaRule& rule, std::size_t first) {
   delta_token<false, Vector, kWidth>(rule, rule.tokens - 1, first, recalled);
 }
 
-inline constexpr std::size_t kCopiedKeys = 128;  // rows of the state at most that are copied
-inline constexpr std::size_t kCopiedTokens = 4;  // at least so many are worth it
+inline constexpr std::size_t kCopiedKeys = 128;  // maximum rows of the state that are copied
+inline constexpr std::size_t kCopiedTokens = 4;  // minimum tokens for which copying pays
 
-/// The same on a copy of the columns. Where they lie, rows of them stand a power of two apart, and so in few
-/// sets of the first cache, which then does not keep them.
+/// delta_rule_columns() on a contiguous copy of the columns. In place, the rows are a power of two apart and
+/// so compete for few sets of L1.
 template <class Vector, std::size_t kWidth, int kVectors>
 inline void delta_rule_of_copy(const DeltaRule& rule, std::size_t first) {
   constexpr std::size_t kColumns = kWidth * kVectors;
@@ -286,7 +286,6 @@ void selective_scan(const SelectiveScan& scan, std::size_t begin, std::size_t en
 
 // The recurrence of Mamba-2: lanes are columns of the state.
 
-/// Returns dt of one token.
 inline float ssd_step(const Ssd& ssd, std::size_t token) {
   const double x = static_cast<double>(ssd.dt_scale * ssd.step[token * ssd.step_stride] + ssd.dt_bias);
   const double softplus = x > 20.0 ? x : std::log1p(std::exp(x));

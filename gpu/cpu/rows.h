@@ -155,8 +155,7 @@ void delta_gates(const float* a, const float* b, const float* decay, const float
 
 // The router of a mixture of experts.
 
-/// The `chosen` largest values, of equal ones those of lower index, in ascending order of index. best
-/// [chosen]
+/// Writes the indices of the `chosen` largest values to best[chosen], ascending. Ties go to the lower index.
 inline void choose_largest(const float* values, std::size_t count, std::size_t chosen, std::uint32_t* best) {
   std::size_t found = 0;  // best is sorted by descending value until all are found
   for (std::size_t i = 0; i < count; ++i) {
@@ -219,7 +218,6 @@ inline void keep_best_groups(const ExpertRouting& routing, float* ranks, float* 
   }
 }
 
-/// Routes by ranks, for routings that need scratch.
 inline void route_by_ranks(const ExpertRouting& routing) {
   const std::size_t experts = routing.experts;
   float* scores = routing.scratch;

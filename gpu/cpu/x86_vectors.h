@@ -1,5 +1,5 @@
-// The widest vectors that an x86-64 source is compiled for, of floats and of integers of 32 bits: sixteen
-// with AVX-512, else eight. For products whose lanes are outputs, not elements of k (panel_product.h,
+// The widest vectors of the instruction set that an x86-64 source is compiled for, of f32 and int32: kWide is
+// 16 with AVX-512, else 8. For GEMMs whose lanes are outputs, not elements of k (panel_product.h,
 // int8_panels.h).
 
 #pragma once
@@ -62,7 +62,7 @@ inline Wide fma(Wide a, Wide b, Wide c) {
   return {_mm512_fmadd_ps(a.all, b.all, c.all)};
 }
 
-using WideBits = __m512i;  // kWide numbers of 32 bits
+using WideBits = __m512i;  // kWide 32-bit elements
 
 inline WideBits load_bits(const void* p) {
   return _mm512_loadu_si512(p);
@@ -129,7 +129,7 @@ inline Wide fma(Wide a, Wide b, Wide c) {
   return {_mm256_fmadd_ps(a.all, b.all, c.all)};
 }
 
-using WideBits = __m256i;  // kWide numbers of 32 bits
+using WideBits = __m256i;  // kWide 32-bit elements
 
 inline WideBits load_bits(const void* p) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(p));
@@ -157,13 +157,12 @@ inline WideBits widen_f16(const std::uint16_t* p) {
 
 #endif
 
-/// Asks for a line that is needed a block later, `ahead` bytes from here; at a weight's end there is none,
-/// which is no harm. Inlined: g++ leaves out calls of functions that do nothing but ask.
+/// Prefetches the cache line `ahead` bytes from here, which may be past the end of the weight. Always
+/// inlined: g++ drops calls of functions that only prefetch.
 [[gnu::always_inline]] inline void ask_for(const void* here, std::size_t ahead) {
   _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(here) + ahead), _MM_HINT_T1);
 }
 
-/// Broadcasts the four bytes at p.
 inline WideBits word_of(const void* p) {
   std::int32_t word;
   std::memcpy(&word, p, sizeof(word));
@@ -174,8 +173,8 @@ inline WideBits word_of(const void* p) {
 #endif
 }
 
-/// What was stored in halves of 256 bits a moment ago: whole, it would have to wait until both are in the
-/// cache.
+/// Loads data that was just stored in 256-bit halves; one wide load would stall, as store forwarding cannot
+/// serve it.
 inline WideBits load_halves(const void* p) {
 #if defined(__AVX512F__)
   return _mm512_inserti64x4(_mm512_castsi256_si512(load_32(p)),
@@ -185,8 +184,7 @@ inline WideBits load_halves(const void* p) {
 #endif
 }
 
-/// Sixteen words, or eight, of each of kWide rows: part(r) points to row r's. lines[w] has word w of every
-/// row.
+/// Transposes kWide words of kWide rows: part(r) points to those of row r; lines[w] gets word w of every row.
 template <class Part>
 inline void turn_words(Part part, std::uint32_t (*lines)[kWide]) {
   WideBits v[kWide];
@@ -224,7 +222,7 @@ inline Wide to_floats(WideBits a) {
 inline Wide operator*(Wide a, Wide b) {
   return {_mm512_mul_ps(a.all, b.all)};
 }
-/// sum + the four products in each lane; only where kHasDotOfBytes.
+/// Adds the four byte products of each lane to sum. Requires kHasDotOfBytes.
 inline WideBits dot_of_bytes([[maybe_unused]] WideBits sum, [[maybe_unused]] WideBits w,
                              [[maybe_unused]] WideBits x) {
 #if defined(__AVX512VNNI__)
@@ -261,7 +259,7 @@ inline Wide to_floats(WideBits a) {
 inline Wide operator*(Wide a, Wide b) {
   return {_mm256_mul_ps(a.all, b.all)};
 }
-/// sum + the four products in each lane; only where kHasDotOfBytes.
+/// Adds the four byte products of each lane to sum. Requires kHasDotOfBytes.
 inline WideBits dot_of_bytes([[maybe_unused]] WideBits sum, [[maybe_unused]] WideBits w,
                              [[maybe_unused]] WideBits x) {
 #if defined(__AVXVNNI__)

@@ -26,7 +26,7 @@ struct Row {
             format.ggml_id, format.safetensors_name) {}
 };
 
-// In the order of DType: what is computed with has its format (gpu/weight.h). Block layouts are those of ggml-common.h.
+// In the order of DType. Block layouts are those of ggml-common.h.
 constexpr std::array<Row, static_cast<std::size_t>(DType::kCount)> kTypes = {{
     {DType::kF32, gpu::kF32Format},
     {DType::kF16, gpu::kF16Format},
@@ -93,7 +93,7 @@ bool multiply(std::uint64_t& product, std::uint64_t factor) {
   return !__builtin_mul_overflow(product, factor, &product) && product <= kMost;
 }
 
-// Whether any number is infinite or not a number: all bits of its exponent are set.
+// Returns true if any element has all bits of its exponent set, i.e. is infinite or NaN.
 template <class Word>
 bool has_nonfinite(std::span<const std::byte> bytes, Word exponent) {
   Word found = 0;
@@ -174,7 +174,7 @@ bool has_nonfinite(DType type, std::span<const std::byte> bytes) {
       return has_nonfinite<std::uint16_t>(bytes, 0x7f80u);
     case DType::kF16:
       return has_nonfinite<std::uint16_t>(bytes, 0x7c00u);
-    case DType::kF8E4M3: {  // it has no infinities
+    case DType::kF8E4M3: {  // has NaN but no infinities
       bool found = false;
       for (const std::byte element : bytes) found |= (element & std::byte{0x7f}) == std::byte{0x7f};
       return found;
@@ -182,7 +182,7 @@ bool has_nonfinite(DType type, std::span<const std::byte> bytes) {
     default:
       break;
   }
-  // Read all the same, so that the file is in memory afterwards.
+  // Read every page anyway, to load the file into memory.
   volatile std::byte sink{};
   for (std::size_t i = 0; i < bytes.size(); i += 4096) sink = bytes[i];
   static_cast<void>(sink);

@@ -1,11 +1,7 @@
 #pragma once
-// The element types that checkpoints store, with the size of each.
-//
-// A type comes in blocks: `block_size` elements of a row take `block_bytes` bytes. Plain types have blocks of
-// one. Those that a device's table of formats has (gpu/weight.h) can be computed with; the others are known so
-// that sizes can be checked and errors can name them.
-//
-// Threading: pure functions.
+// The element types of tensors in model files. `block_size` elements of a row take `block_bytes` bytes; plain
+// types have blocks of one. Types with a WeightFormat (gpu/weight.h) can be computed with; the others exist
+// to check sizes and to be named in errors.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +24,7 @@ enum class DType : std::uint8_t {
   kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kQ8_K,
   kIQ1_S, kIQ1_M, kIQ2_XXS, kIQ2_XS, kIQ2_S, kIQ3_XXS, kIQ3_S, kIQ4_NL, kIQ4_XS,
   kTQ1_0, kTQ2_0, kMXFP4, kNVFP4, kQ1_0, kQ2_0,
-  kF8E4M3Rows, kInt4,  // in no file: what quantised tensors are kept as (models/files/quantised_tensor.h)
+  kF8E4M3Rows, kInt4,  // in memory only, for quantized tensors (models/files/quantised_tensor.h)
   kCount
 };
 // clang-format on
@@ -41,33 +37,34 @@ struct DTypeInfo {
 
 const DTypeInfo& info(DType type);
 
-/// The format of weights of this type: the one of the same name. Null: the type cannot be computed with.
+/// Returns the WeightFormat of this type, or null if the type cannot be computed with.
 const gpu::WeightFormat* format_of(DType type);
 
-/// The type with this id in a GGUF file; nothing for an unknown or withdrawn id.
+/// Returns the type of a GGUF type id; nullopt if the id is unknown or withdrawn.
 std::optional<DType> dtype_of_ggml(std::uint32_t id);
 
-/// The other way; nothing for a type that GGUF files do not have.
+/// Returns the GGUF type id; nullopt if GGUF does not have the type.
 std::optional<std::uint32_t> ggml_id(DType type);
 
-/// The type with this name in a safetensors header ("BF16"); nothing for an unknown name.
+/// Returns the type of a name in a safetensors header ("BF16"); nullopt if unknown.
 std::optional<DType> dtype_of_safetensors(std::string_view name);
 
-/// Outermost dimension first, as Hugging Face writes it: a linear layer is [out, in], rows of `in`
-/// contiguous.
+/// Dimensions, outermost first, as in Hugging Face files: a linear layer is [out, in], with contiguous rows
+/// of `in`.
 using Shape = std::vector<std::uint64_t>;
 
 /// "[64, 128]"
 std::string to_string(const Shape& shape);
 
-/// Number of elements; nothing if it does not fit 63 bits.
+/// Returns the number of elements; nullopt if it does not fit 63 bits.
 std::optional<std::uint64_t> element_count(const Shape& shape);
 
-/// Bytes of a row-major tensor; nothing if the last dimension is not whole blocks or the size does not fit 63
-/// bits.
+/// Returns the bytes of a row-major tensor; nullopt if the last dimension is not a multiple of the block size
+/// or the result does not fit 63 bits.
 std::optional<std::uint64_t> byte_size(DType type, const Shape& shape);
 
-/// Whether an element is infinite or not a number. Reads every page; of block types it judges nothing.
+/// Returns true if an element of an F32, F16, BF16 or F8_E4M3 tensor is infinite or NaN; false for other
+/// types. Reads every page in any case.
 bool has_nonfinite(DType type, std::span<const std::byte> bytes);
 
 }  // namespace reprise::models

@@ -19,7 +19,7 @@ T element(std::span<const std::byte> bytes, std::size_t i) {
   return value;
 }
 
-// Calls use(i, element) for each; false for a type that is not a number (bools are read as u8).
+// Calls use(i, element) for each element; returns false if the type is not numeric (bools are read as u8).
 template <class Use>
 bool for_each_number(GgufType type, std::span<const std::byte> bytes, std::uint64_t count, Use use) {
   const auto all = [&]<class T>(T) {
@@ -63,7 +63,7 @@ GgufType element_type(const GgufValue& value) {
   return value.is_array() ? value.element : value.type;
 }
 
-// Nothing: a type that is not an integer, or a value outside int64.
+// Returns nullopt for a type that is not an integer, or a value outside int64.
 std::optional<std::vector<std::int64_t>> as_integers(const GgufValue& value) {
   const GgufType type = element_type(value);
   if (is_float(type)) return std::nullopt;
@@ -78,8 +78,6 @@ std::optional<std::vector<std::int64_t>> as_integers(const GgufValue& value) {
   return out;
 }
 
-// -- reading a file
-
 static_assert(std::endian::native == std::endian::little, "checkpoints are read in place");
 
 constexpr std::uint64_t kLongestName = 65535;  // bytes of a key or tensor name
@@ -90,7 +88,7 @@ constexpr std::uint64_t kMostSplits = 99999;        // five digits in the file n
 constexpr std::uint64_t kDefaultAlignment = 32;
 constexpr std::uint64_t kLargestAlignment = 1u << 20;
 
-// Bytes that the shortest of each takes in the file: what bounds the counts.
+// Minimum bytes of each in the file, to bound the counts.
 constexpr std::uint64_t kSmallestString = 8;
 constexpr std::uint64_t kSmallestKeyValue = kSmallestString + 4 + 1;
 constexpr std::uint64_t kSmallestTensorInfo = kSmallestString + 4 + 4 + 8;
@@ -153,7 +151,7 @@ class Parser {
       out.metadata.add(key, value(read_type()));
     }
     parse_alignment(out.metadata);
-    // The keys are read: what is left bounds the tensors once more, before memory is taken for them.
+    // The bytes left after the keys bound the tensors again, before memory is allocated for them.
     item_ = "header";
     check_count(tensor_count_, kSmallestTensorInfo, "tensors");
     out.tensors.reserve(tensor_count_);
@@ -225,7 +223,7 @@ class Parser {
     return out;
   }
 
-  // Reads out.count elements of `type`. The caller has bounded the count by what is left of the file.
+  // Reads out.count elements of `type`. Requires: the count fits the rest of the file.
   void fill(GgufValue& out, GgufType type, int depth) {
     if (type == GgufType::kString) {
       out.strings.reserve(out.count);
@@ -325,7 +323,7 @@ std::uint64_t split_value(const GgufMetadata& metadata, std::string_view key, st
   return static_cast<std::uint64_t>(value);
 }
 
-/// The path of a part without what names the part; which part it is, its metadata say.
+/// Returns the path without the suffix of the part; `number` and `count` come from the metadata.
 std::string stem_of_split(const std::string& path, std::uint64_t number, std::uint64_t count) {
   const std::string suffix = split_suffix(number + 1, count);
   if (!path.ends_with(suffix)) {

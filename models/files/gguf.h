@@ -1,20 +1,19 @@
 #pragma once
-// A GGUF file (version 2 or 3, little endian), or all files of a split one: metadata and tensors.
+// Reads a GGUF model (version 2 or 3, little endian), in one or several files: metadata and tensors.
 //
-//   "GGUF" | u32 version | u64 tensors | u64 keys | keys and values | tensor descriptions | padding | tensor
-//   data
+//   "GGUF" | u32 version | u64 tensors | u64 keys | keys and values | tensor descriptions | padding | data
 //
-// open() checks everything the file says about itself before it believes it: a count is never larger than the
-// bytes that are left could hold, every tensor lies in the file on the file's alignment, none overlap, no key
-// or name is there twice. What is wrong ends in a LoadError naming file, key or tensor, and reason.
+// open() validates everything before it is used: counts fit the remaining bytes, tensors are aligned, inside
+// the file and do not overlap, keys and names are unique. Violations throw a LoadError with file, key or
+// tensor, and reason.
 //
-// A split model (`NAME-00001-of-0000N.gguf`) is opened by any of its files; the metadata is the first one's, the
-// tensors those of all N.
+// A split model (`NAME-00001-of-0000N.gguf`) can be opened by any of its files; metadata come from the first,
+// tensors from all N.
 //
-// Tensor names and values are as in the file, i.e. in llama.cpp's conventions; shapes are in Hugging Face's
-// order.
+// Tensor names and values follow llama.cpp's conventions, as in the file; shapes are outermost dimension
+// first.
 //
-// Threading: const access from any thread. Movable; views into it stay valid when it moves.
+// Threading: const access is thread-safe. Views stay valid when the object is moved.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,12 +36,12 @@ enum class GgufType : std::uint32_t {
 };
 // clang-format on
 
-/// "u8", "array", … ; "?" for a number that is no type.
+/// Returns "u8", "array", ...; "?" for an invalid type.
 std::string_view name_of(GgufType type);
 
 struct GgufValue {
   GgufType type = GgufType::kU8;
-  GgufType element = GgufType::kU8;       // of an array
+  GgufType element = GgufType::kU8;       // element type of an array
   std::uint64_t count = 1;                // elements of an array; 1 for a scalar
   std::span<const std::byte> bytes;       // numbers and bools: `count` of them, little endian, unaligned
   std::vector<std::string_view> strings;  // kString: one; an array of kString: `count`
@@ -51,14 +50,11 @@ struct GgufValue {
   bool is_array() const { return type == GgufType::kArray; }
 };
 
-/// The key-value part of a GGUF file.
+/// The key-value part of a GGUF file. Strings are views into the mapping; arrays of numbers are converted by
+/// the getters. Views are valid as long as the Gguf.
 ///
-/// Nothing is copied out of the file but the places of strings: text is a view into the mapping, arrays of
-/// numbers stay where they are until a getter converts them. Views are valid as long as the Gguf they came
-/// from.
-///
-/// Getters throw LoadError naming file and key when the key is absent or has another type. They are generous
-/// about widths: integer() takes any integer type whose value fits, number() any integer or float.
+/// Getters throw a LoadError with file and key if the key is absent or has another type. integer() accepts
+/// any integer type whose value fits, number() any integer or float.
 class GgufMetadata {
  public:
   struct Entry {
@@ -68,7 +64,7 @@ class GgufMetadata {
 
   explicit GgufMetadata(std::string file = "") : file_(std::move(file)) {}
 
-  /// LoadError for a key that is already there.
+  /// Throws LoadError if the key exists.
   void add(std::string_view key, GgufValue value);
 
   const std::string& file() const { return file_; }
@@ -82,13 +78,13 @@ class GgufMetadata {
   double number(std::string_view key) const;
   bool boolean(std::string_view key) const;
 
-  /// The same, or `fallback` where the key is absent. A key of the wrong type is still an error.
+  /// As above, but return `fallback` if the key is absent. A wrong type is still an error.
   std::string_view text_or(std::string_view key, std::string_view fallback) const;
   std::int64_t integer_or(std::string_view key, std::int64_t fallback) const;
   double number_or(std::string_view key, double fallback) const;
   bool boolean_or(std::string_view key, bool fallback) const;
 
-  /// Arrays. strings() is a reference into this object, the others are converted at each call.
+  /// Array getters. strings() returns a reference into this object; the others convert at each call.
   const std::vector<std::string_view>& strings(std::string_view key) const;
   std::vector<std::int64_t> integers(std::string_view key) const;
   std::vector<float> numbers(std::string_view key) const;
@@ -112,14 +108,15 @@ class Gguf {
   std::uint32_t version() const { return version_; }
   const GgufMetadata& metadata() const { return metadata_; }
   const TensorSource& tensors() const { return tensors_; }
-  /// With the mappings that the metadata look into: nothing else of it may be used afterwards.
+  /// Moves out the tensors and the mappings. The metadata refer to these mappings; do not use this object
+  /// afterwards.
   TensorSource take_tensors() && { return std::move(tensors_); }
 
  private:
   Gguf() = default;
 
   std::uint32_t version_ = 0;
-  TensorSource tensors_;  // owns the mappings that metadata_ looks into
+  TensorSource tensors_;  // owns the mappings that metadata_ refers to
   GgufMetadata metadata_;
 };
 

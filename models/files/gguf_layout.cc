@@ -14,7 +14,7 @@
 namespace reprise::models {
 namespace {
 
-// Within two units in the last place: what one exponential may differ from another.
+// True if within 2 ulp, by which implementations of exp may differ.
 bool nearly_equal(float a, float b) {
   if (a == b) return true;
   if (!std::isfinite(a) || !std::isfinite(b)) return false;
@@ -25,7 +25,7 @@ bool nearly_equal(float a, float b) {
   return std::abs(order(a) - order(b)) <= 2;
 }
 
-// Rounded to the nearest number with `bits` bits of mantissa (the leading one included).
+// Rounds to `bits` bits of mantissa, including the leading one.
 float round_to_bits(double value, int bits) {
   int exponent = 0;
   const double mantissa = std::frexp(value, &exponent);
@@ -67,7 +67,7 @@ void undo_moves(const GgufLayout& layout, DType type, const Shape& shape, std::s
   if (layout.skip + layout.batch * layout.outer * layout.inner * layout.unit != along) {
     throw std::invalid_argument("the heads do not fill the tensor");
   }
-  // A line is what the axis runs along: the whole tensor in rows, or each row in blocks.
+  // A line is one run along the axis: the whole tensor for rows, each row for columns.
   const DTypeInfo& block = info(type);
   const std::size_t line = rows ? bytes.size() : along / block.block_size * block.block_bytes;
   if (!can_move(layout, type)) {

@@ -1,15 +1,10 @@
 #pragma once
-// What llama.cpp's converter does to a tensor, and how to undo it.
+// Describes and undoes the changes that llama.cpp's converter makes to a tensor: it permutes rows or columns
+// for its kernels, and stores some vectors as the kernels use them (norms plus 1, the decay as -exp(A_log)).
 //
-// It moves rows or columns about so that its kernels find them where they like, and stores some vectors as
-// the kernel uses them: norms with the 1 added, the decay as -exp(A_log).
-//
-// Undoing the moves is exact. Undoing the +1 is exact for all but tiny weights (under 2^-16, whose low bits
-// the converter lost), and adding the 1 again always gives the stored value. A_log is found as the 16-bit
-// number whose exponential is the stored value, if there is one (checkpoints are published in bf16);
-// otherwise as the nearest float.
-//
-// Threading: pure functions.
+// Undoing a permutation is exact. Undoing the +1 is exact except for weights under 2^-16, whose low bits the
+// converter lost; adding the 1 again always gives the stored value. A_log becomes the 16-bit float whose
+// exponential is the stored value, if there is one (models are published in bf16), else the nearest f32.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,8 +22,8 @@ struct GgufLayout {
 
   Values values = Values::kSame;
 
-  // Along `axis`, behind the first `skip`, the file has [batch][outer][inner][unit] where Hugging Face has
-  // [batch][inner][outer][unit].
+  // Along `axis`, after the first `skip` elements, the file has [batch][outer][inner][unit] where Hugging
+  // Face has [batch][inner][outer][unit].
   Axis axis = Axis::kNone;
   std::size_t skip = 0;
   std::size_t batch = 1;
@@ -36,7 +31,7 @@ struct GgufLayout {
   std::size_t inner = 1;
   std::size_t unit = 1;
 
-  /// The file's bytes are Hugging Face's.
+  /// True if the file has the bytes of the Hugging Face tensor.
   bool is_identity() const { return values == Values::kSame && axis == Axis::kNone; }
 };
 
@@ -46,18 +41,17 @@ struct UndoneTensor {
   std::shared_ptr<const std::byte[]> data;  // aligned for every type
 };
 
-/// The tensor as Hugging Face has it. `shape` is Hugging Face's; the axis "rows" is its first, "columns" its
-/// last. Moving keeps the type, also a block type if whole blocks move; changed values become F32. Throws
-/// std::invalid_argument with the reason for what cannot be undone.
+/// Returns the tensor in Hugging Face's layout. `shape` is Hugging Face's; the axis kRows is its first
+/// dimension, kColumns its last. A permutation keeps the type, including block types if whole blocks move;
+/// changed values become F32. Throws std::invalid_argument with the reason if the layout cannot be undone.
 UndoneTensor undo(const GgufLayout& layout, DType type, const Shape& shape, std::span<const std::byte> bytes);
 
-/// Whether whole blocks of the type move. Where they do not, columns can only be left where the file has them.
+/// Returns true if the layout moves whole blocks of the type. If not, columns stay in the file's order.
 bool can_move(const GgufLayout& layout, DType type);
 
-/// For a layout of columns: which of the model's stands at each place of a row of the file.
+/// For a layout of columns: returns, for each column of the file, the index of the model's column.
 std::vector<std::uint32_t> file_columns(const GgufLayout& layout, std::size_t columns);
 
-/// The F32 value of an F16 or BF16 number.
 float widen_f16(std::uint16_t bits);
 float widen_bf16(std::uint16_t bits);
 

@@ -1,17 +1,16 @@
 #pragma once
-// A JSON document and places in it.
+// A JSON value with its file and path, so that errors name both:
+// "config.json: text_config.hidden_size: expected an integer, found a string".
 //
-// A JsonPlace is a value together with the file it came from and the path that leads to it, so that every
-// complaint names both: "config.json: text_config.hidden_size: expected an integer, found a string". It keeps
-// the document alive and is cheap to copy. The value tree is owned: nothing points into the parsed text.
+// A JsonPlace shares ownership of the document and is cheap to copy. Nothing refers to the parsed text.
 //
-// Beyond the standard it reads what Python's json module writes: NaN, Infinity, -Infinity, and integers of
-// any length (those past 64 bits become numbers). Duplicate keys are refused; so are texts over the limits.
+// The parser also accepts what Python's json module writes: NaN, Infinity, -Infinity, and integers of any
+// length (those past 64 bits become floats). It rejects duplicate keys and texts over the limits.
 //
-// A getter throws LoadError when the value has another type. A member that is null counts as absent, as in
-// the configs of Hugging Face.
+// Getters throw LoadError if the value has another type. A null member counts as absent, as in Hugging Face
+// configs.
 //
-// Threading: const access from any thread.
+// Threading: const access is thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +25,7 @@
 
 namespace reprise::models {
 
-/// What a file may hold; a vocabulary is a large object.
+/// Limits for files, large enough for a vocabulary.
 inline constexpr JsonLimits kFileJson{
     .bytes = 64u << 20, .depth = 64, .values = 32u << 20, .members = 16u << 20};
 
@@ -41,24 +40,24 @@ class JsonPlace {
   bool is(Kind kind) const { return this->kind() == kind; }
 
   std::int64_t integer() const;
-  double number() const;  // takes an integer too; may be infinite or NaN
+  double number() const;  // also accepts an integer; may be infinite or NaN
   bool boolean() const;
   const std::string& text() const;
 
   // Arrays.
-  std::size_t size() const;  // of an array or object
+  std::size_t size() const;  // array or object
   JsonPlace at(std::size_t i) const;
   std::vector<std::int64_t> integers() const;
   std::vector<std::string> texts() const;
 
   // Objects.
   bool has(std::string_view key) const { return find(key).has_value(); }
-  std::optional<JsonPlace> find(std::string_view key) const;  // nothing: absent or null
-  JsonPlace at(std::string_view key) const;                   // LoadError: absent or null
-  const std::string& key_at(std::size_t i) const;             // keys in the file's order
+  std::optional<JsonPlace> find(std::string_view key) const;  // nullopt: absent or null
+  JsonPlace at(std::string_view key) const;                   // throws LoadError: absent or null
+  const std::string& key_at(std::size_t i) const;             // in file order
   JsonPlace value_at(std::size_t i) const;
 
-  // Members, with a value for when they are absent.
+  // Members, or `fallback` if absent.
   std::int64_t integer_or(std::string_view key, std::int64_t fallback) const;
   double number_or(std::string_view key, double fallback) const;
   bool boolean_or(std::string_view key, bool fallback) const;
@@ -67,7 +66,7 @@ class JsonPlace {
   const std::string& file() const;
   const std::string& path() const { return path_; }  // empty for the root
 
-  /// Throws a LoadError that names this place.
+  /// Throws a LoadError with this file and path.
   [[noreturn]] void fail(std::string_view reason) const;
 
  private:

@@ -1,12 +1,8 @@
 #pragma once
-// LoadError: a checkpoint cannot be used. It names the file, the thing in it (a tensor, a key, a JSON path;
-// may be empty) and the reason. A bad file ends the load, so it is an exception; nobody is meant to go on
-// after it.
+// LoadError: model files cannot be used. It has the file, the item in it (tensor, key or JSON path; may be
+// empty) and the reason, and ends the load.
 //
-// What files say about themselves is not trusted: control characters are replaced and long names cut, so that
-// the message is safe to print.
-//
-// Threading: a value; any thread.
+// The message is safe to print: control characters from the file are replaced and long names are cut.
 
 #include <stdexcept>
 #include <string>

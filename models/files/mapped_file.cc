@@ -16,7 +16,7 @@ namespace reprise::models {
 
 MappedFile MappedFile::open(const std::filesystem::path& path) {
   const std::string name = path.string();
-  // O_NONBLOCK: a pipe by that name must be refused below, not waited for.
+  // O_NONBLOCK: opening a pipe must not block; it is rejected below.
   const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) throw LoadError(name, "", std::string("cannot be opened: ") + std::strerror(errno));
 

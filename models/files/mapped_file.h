@@ -1,14 +1,13 @@
 #pragma once
-// A file mapped read-only into memory, whole.
+// A whole file mapped read-only.
 //
-// Invariants: bytes() stays at the same address until the object is destroyed, also when the object is moved;
-// its length is the file's length when it was opened.
+// bytes() keeps its address when the object is moved; its length is the file's length at open().
 //
-// A file that another process truncates while it is mapped cannot be read safely: touching a page past the
-// new end kills the process (SIGBUS). check_not_shrunk() turns that into a LoadError when it is called before
-// the bytes are touched; the checkpoint does so before it reads a file's tensors.
+// If another process truncates the file, reading past the new end kills this process (SIGBUS).
+// check_not_shrunk(), called before the bytes are read, throws a LoadError instead; the loader does so before
+// it reads a file's tensors.
 //
-// Threading: const access from any thread.
+// Threading: const access is thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +19,7 @@ namespace reprise::models {
 
 class MappedFile {
  public:
-  /// Maps the regular file at `path`; an empty file gives no bytes. LoadError when it cannot be opened.
+  /// Maps a regular file, which may be empty. Throws LoadError if it cannot be opened.
   static MappedFile open(const std::filesystem::path& path);
 
   MappedFile(MappedFile&& other) noexcept;
@@ -33,10 +32,10 @@ class MappedFile {
   std::uint64_t size() const { return size_; }
   std::span<const std::byte> bytes() const { return {data_, static_cast<std::size_t>(size_)}; }
 
-  /// The bytes [offset, offset + length); LoadError naming `item` when they are not all in the file.
+  /// Returns bytes [offset, offset + length). Throws a LoadError with `item` if they are not all in the file.
   std::span<const std::byte> bytes(std::uint64_t offset, std::uint64_t length, std::string_view item) const;
 
-  /// LoadError when the file is now shorter than the mapping.
+  /// Throws LoadError if the file has become shorter than the mapping.
   void check_not_shrunk() const;
 
  private:

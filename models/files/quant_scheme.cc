@@ -53,7 +53,7 @@ void read_packed(const JsonPlace& quant, QuantScheme& out) {
   const std::string format = quant.text_or("format", "?");
   out.name = "compressed-tensors in the format " + format;
   constexpr std::string_view kRead[] = {"pack-quantized", "float-quantized", "naive-quantized",
-                                        "mixed-precision"};  // the tensors say which of them is whose
+                                        "mixed-precision"};  // each tensor's names tell its format
   if (std::find(std::begin(kRead), std::end(kRead), format) == std::end(kRead)) {
     quant.fail(out.name + " is not read; pack-quantized and float-quantized are");
   }

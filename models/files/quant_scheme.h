@@ -1,8 +1,6 @@
 #pragma once
-// What `quantization_config` of a Hugging Face checkpoint says: how its quantised tensors are to be read. Which
-// tensors are quantised it does not decide: that, the names in the files do (models/files/quantised_tensor.h).
-//
-// Threading: a plain value.
+// The `quantization_config` of a Hugging Face model: how to read its quantized tensors. Which tensors are
+// quantized follows from the names in the files (models/files/quantised_tensor.h).
 
 #include <cstddef>
 #include <cstdint>
@@ -15,20 +13,20 @@ class JsonPlace;
 
 struct QuantScheme {
   enum class Method : std::uint8_t {
-    kFp8,     // e4m3, scales for tiles, rows or the whole
-    kAwq,     // 4 bits, rows of inputs
-    kGptq,    // 4 bits, rows of inputs
-    kPacked,  // compressed-tensors: 4 bits in rows of outputs, or e4m3
+    kFp8,     // e4m3; scales per tile, row or tensor
+    kAwq,     // 4 bits; a row per input
+    kGptq,    // 4 bits; a row per input
+    kPacked,  // compressed-tensors: 4 bits with a row per output, or e4m3
   };
 
   Method method = Method::kFp8;
-  std::string name;           // method and format as the file calls them, for errors
-  std::size_t tile_rows = 0;  // of FP8 scales; 0: rows or the whole
+  std::string name;           // method and format as in the file, for errors
+  std::size_t tile_rows = 0;  // tile of FP8 scales; 0: scales per row or tensor
   std::size_t tile_columns = 0;
-  bool zeros_less_one = false;  // zero points are stored less 1 (GPTQ's first version)
+  bool zeros_less_one = false;  // stored zero points are too small by 1 (GPTQ's first version)
 
-  /// Of config.json, where it has one at its top or in `text_config`; nothing: weights are plain. LoadError for a
-  /// method, format or number of bits that is not read, by its name.
+  /// Reads the scheme from the top level or `text_config` of config.json; nullopt: weights are not quantized.
+  /// Throws a LoadError that names an unsupported method, format or number of bits.
   static std::optional<QuantScheme> read(const JsonPlace& config);
 };
 

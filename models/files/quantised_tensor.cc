@@ -14,9 +14,9 @@ namespace reprise::models {
 namespace {
 
 constexpr std::string_view kWeight = ".weight";
-constexpr std::size_t kInWord = 8;  // elements of 4 bits in an i32
+constexpr std::size_t kInWord = 8;  // 4-bit elements per i32
 constexpr std::size_t kBlockColumns = 32;
-constexpr std::size_t kTile = 128;  // rows and columns of an FP8 scale
+constexpr std::size_t kTile = 128;  // rows and columns per FP8 scale
 
 using Layout = QuantisedTensor::Layout;
 
@@ -35,7 +35,7 @@ class Finder {
   [[noreturn]] void fail(const StoredTensor& tensor, const std::string& reason) const {
     throw LoadError(source_.path_of(tensor), tensor.name, reason);
   }
-  /// The scheme's name with it.
+  /// Throws a LoadError that includes the scheme's name.
   [[noreturn]] void refuse(const StoredTensor& tensor, const std::string& what) const {
     fail(tensor, what + " (" + scheme_.name + ") is not read");
   }
@@ -56,7 +56,7 @@ class Finder {
     }
   }
 
-  /// Of the elements' columns, by the scales that a row of outputs has.
+  /// Returns the number of columns per scale, from the number of scales per output.
   std::size_t group_columns(const StoredTensor& scales, std::uint64_t columns, std::uint64_t groups) const {
     if (columns % kBlockColumns != 0) {
       fail(scales,
@@ -108,7 +108,7 @@ QuantisedTensor find_fp8(const Finder& finder, const StoredTensor& weight) {
   return out;
 }
 
-/// AWQ and GPTQ: rows of inputs.
+/// AWQ and GPTQ, which store a row per input.
 QuantisedTensor find_by_inputs(const Finder& finder, const StoredTensor& words) {
   finder.expect_words(words);
   const bool awq = finder.scheme().method == QuantScheme::Method::kAwq;
@@ -140,7 +140,7 @@ QuantisedTensor find_by_inputs(const Finder& finder, const StoredTensor& words) 
   return out;
 }
 
-/// compressed-tensors: rows of outputs.
+/// compressed-tensors, which store a row per output.
 QuantisedTensor find_packed(const Finder& finder, const StoredTensor& words) {
   if (words.type == DType::kU8) finder.refuse(words, "NVFP4 or MXFP4");
   if (finder.find(".meta") != nullptr) finder.refuse(words, "2:4 sparsity");
@@ -180,14 +180,14 @@ QuantisedTensor find_packed(const Finder& finder, const StoredTensor& words) {
   return out;
 }
 
-// -- bytes: elements of 4 bits as rows of blocks, scales as f32
+// Conversion: 4-bit elements to rows of blocks, scales to f32.
 
 using gpu::Int4Block;
 
-constexpr std::size_t kBlockWords = 4;  // of a block
+constexpr std::size_t kBlockWords = 4;
 static_assert(kBlockColumns == kBlockWords * kInWord);
-constexpr std::size_t kRowsOfPart = 64;  // of a part: whole words of AWQ, whole cache lines
-constexpr std::uint32_t kAwqPlace[kInWord] = {0, 4, 1, 5, 2, 6, 3, 7};  // of column j in its word
+constexpr std::size_t kRowsOfPart = 64;  // rows per thread part: whole AWQ words and cache lines
+constexpr std::uint32_t kAwqPlace[kInWord] = {0, 4, 1, 5, 2, 6, 3, 7};  // index in the word of column j
 
 float scale_at(const StoredTensor& scales, std::size_t index) {
   if (scales.type == DType::kF32) {
@@ -236,7 +236,7 @@ class Repacker {
   }
 
  private:
-  // The zero point stands in the lowest bits of the scale, which a 16-bit number has not.
+  // Int4Block has the zero point in the low bits of the f32 scale, so the scale must be a 16-bit float.
   void check_scales() const {
     if (tensor_.scales->type != DType::kF32) return;
     const std::size_t count = tensor_.scales->bytes.size() / sizeof(float);
@@ -247,7 +247,7 @@ class Repacker {
     }
   }
 
-  // Columns of a group brought together, each in the order it had.
+  // Makes the columns of each group contiguous, in their original order.
   void find_order() {
     if (tensor_.groups == nullptr) return;
     std::vector<std::uint32_t> group(columns_);
@@ -299,7 +299,7 @@ class Repacker {
     return stored + (tensor_.zeros_less_one ? 1 : 0);
   }
 
-  /// Elements [column, column + 8) of a row, the first in the lowest bits.
+  /// Returns elements [column, column + 8) of a row, the first in the lowest bits.
   std::uint32_t word_of(std::size_t row, std::size_t column) const {
     if (order_.empty() && tensor_.layout == Layout::kGptq) {
       return word_at(*tensor_.elements, column / kInWord * rows_ + row);
@@ -336,7 +336,7 @@ class Repacker {
   const std::size_t columns_;
   const std::size_t groups_;
   const std::string& path_;
-  std::vector<std::uint32_t> order_;  // empty: as they are
+  std::vector<std::uint32_t> order_;  // column order; empty: unchanged
 };
 
 }  // namespace

@@ -107,7 +107,7 @@ TensorSource open_safetensors_index(const std::filesystem::path& index) {
 }
 
 TensorSource open_safetensors_folder(const std::filesystem::path& folder) {
-  std::error_code ignored;  // a file that cannot be looked at is reported when it is opened
+  std::error_code ignored;  // an inaccessible file is reported when it is opened
   const std::filesystem::path single = folder / "model.safetensors";
   if (std::filesystem::exists(single, ignored)) return open_safetensors(single);
   const std::filesystem::path index = folder / "model.safetensors.index.json";

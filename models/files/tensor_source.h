@@ -1,12 +1,11 @@
 #pragma once
-// What a checkpoint offers, whatever its format: named tensors as views into mapped files, plus the files
-// themselves. The loaders of safetensors and GGUF fill one; names and values are as the file has them.
+// The tensors of a model in any file format: named views into mapped files, and the files. The safetensors
+// and GGUF readers fill it; names and values are as in the files.
 //
-// Invariants: names are unique; every view lies in one of the files and has exactly the bytes that its type
-// and shape ask for; shapes are outermost dimension first for both formats. Views stay valid, also when the
-// source is moved, until it is destroyed.
+// Invariants: names are unique; a view is inside one file and has exactly the bytes of its type and shape;
+// shapes are outermost dimension first. Views are valid until the source is destroyed, also after a move.
 //
-// Threading: const access from any thread.
+// Threading: const access is thread-safe.
 
 #include <cstddef>
 #include <span>
@@ -30,14 +29,13 @@ struct StoredTensor {
 
 class TensorSource {
  public:
-  /// Takes the file in and returns its index.
   std::size_t add_file(MappedFile file);
 
-  /// Places a tensor at `offset` of its file. LoadError for a name that is already there, a size that does
-  /// not fit the type's blocks, or bytes that are not in the file.
+  /// Adds a tensor at `offset` of its file. Throws LoadError if the name exists, the last dimension is not
+  /// whole blocks, or the bytes are not in the file.
   void add_tensor(std::string name, DType type, Shape shape, std::size_t file, std::uint64_t offset);
 
-  /// LoadError when two tensors of a file share a byte.
+  /// Throws LoadError if two tensors of a file overlap.
   void check_no_overlap() const;
 
   const std::vector<MappedFile>& files() const { return files_; }
@@ -45,7 +43,6 @@ class TensorSource {
 
   const StoredTensor* find(std::string_view name) const;  // null: no such tensor
 
-  /// Path of the file that holds the tensor.
   const std::string& path_of(const StoredTensor& tensor) const { return files_[tensor.file].path(); }
 
  private:
@@ -55,7 +52,7 @@ class TensorSource {
 
   std::vector<MappedFile> files_;
   std::vector<StoredTensor> tensors_;
-  std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> index_;  // name -> place in tensors_
+  std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> index_;  // name -> index in tensors_
 };
 
 }  // namespace reprise::models

@@ -1,13 +1,11 @@
 #pragma once
-// A tensor that a model consists of, and where the two formats keep it.
+// Describes a tensor of a model, and how GGUF and Hugging Face files store it.
 //
 // Canonical names and layouts are Hugging Face's, without the prefix of the text model:
-// "embed_tokens.weight", "layers.3.linear_attn.in_proj_qkv.weight", "norm.weight", "lm_head.weight". One
-// canonical tensor is one matrix or vector. A file may have it one to one, changed (a GgufLayout, which is
-// undone), or as a piece of a larger tensor: one of several that were fused, in one run or row block by row
-// block, or one of many that were stacked, such as an expert of a layer.
-//
-// Threading: plain values, pure functions.
+// "embed_tokens.weight", "layers.3.linear_attn.in_proj_qkv.weight", "norm.weight", "lm_head.weight". A
+// canonical tensor is one matrix or vector. A file may have it unchanged, changed (a GgufLayout, which is
+// undone), or as a piece of a larger tensor: fused with others, contiguous or in row blocks, or stacked, such
+// as an expert of a layer.
 
 #include <cstddef>
 #include <optional>
@@ -20,7 +18,7 @@
 
 namespace reprise::models {
 
-/// Rows that stand apart at equal distances: `times` blocks of `rows`, each `stride` behind the one before.
+/// `times` blocks of `rows` rows from first_row, with a distance of `stride` rows.
 struct RowBlocks {
   std::size_t first_row = 0;
   std::size_t rows = 0;
@@ -28,37 +26,37 @@ struct RowBlocks {
   std::size_t times = 1;
 };
 
-/// Rows of a stored tensor, counted over all its dimensions but the last: expert e of [experts, rows, columns]
+/// Rows of a stored tensor, counted over all dimensions but the last: expert e of [experts, rows, columns]
 /// begins at row e * rows.
 struct TensorPiece {
-  Shape of;  // what is stored
+  Shape of;  // shape of the stored tensor
   std::size_t first_row = 0;
-  std::vector<RowBlocks> blocks{};  // one behind the other; none: consecutive rows from first_row
+  std::vector<RowBlocks> blocks{};  // concatenated; empty: consecutive rows from first_row
 };
 
-/// All dimensions but the last.
+/// Returns the product of all dimensions but the last.
 std::size_t rows_of(const Shape& shape);
 
-/// The bytes of a piece of `rows` rows, as they follow each other in it. `stored`: of all rows of what is stored.
+/// Returns the bytes of a piece of `rows` rows, in order. `stored`: the bytes of the whole stored tensor.
 std::vector<std::span<const std::byte>> bytes_of(const TensorPiece& piece, std::size_t rows,
                                                  std::span<const std::byte> stored);
 
 struct StoredAs {
-  std::vector<std::string> names{};    // the first that is there counts
-  std::optional<TensorPiece> piece{};  // none: the whole of what is stored
-  GgufLayout layout{};                 // what was done to it on the way
-  Shape shape{};                       // the same elements in another shape; empty: the tensor's own
+  std::vector<std::string> names{};    // alternatives; the first that exists is used
+  std::optional<TensorPiece> piece{};  // nullopt: the whole stored tensor
+  GgufLayout layout{};                 // the converter's changes
+  Shape shape{};                       // stored shape of the same elements; empty: the tensor's own
 };
 
 struct TensorSpec {
   std::string name;
   Shape shape;
   StoredAs gguf{};
-  StoredAs hf{};  // names behind the prefix of the text model; none: its own
-  // Other layouts that files have: the first of them that is there counts, where the above is not.
+  StoredAs hf{};  // names without the prefix of the text model; empty: `name`
+  // Alternative layouts, if the above is absent; the first that exists is used.
   std::vector<StoredAs> gguf_else{};
   std::vector<StoredAs> hf_else{};
-  bool may_be_missing = false;  // a bias that only some writers of such files have
+  bool may_be_missing = false;  // e.g. a bias that only some converters write
 };
 
 }  // namespace reprise::models

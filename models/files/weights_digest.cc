@@ -12,7 +12,7 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::size_t kDigestChunk = 4u << 20;  // bytes; part of what the digest is
+constexpr std::size_t kDigestChunk = 4u << 20;  // bytes; changing it changes the digests
 constexpr std::string_view kTitle = "reprise weights 1";
 
 std::span<const std::byte> chunk_of(std::span<const std::byte> bytes, std::size_t i) {
@@ -23,7 +23,6 @@ std::size_t chunks_of(std::span<const std::byte> bytes) {
   return (bytes.size() + kDigestChunk - 1) / kDigestChunk;
 }
 
-/// The digests of all chunks of all tensors, in order, made by several threads.
 std::vector<std::uint64_t> digest_chunks(const std::vector<StoredTensor>& tensors) {
   std::vector<std::span<const std::byte>> chunks;
   for (const StoredTensor& tensor : tensors) {
@@ -46,7 +45,7 @@ std::uint64_t read_all(const TensorSource& source) {
   return digest.value();
 }
 
-/// What the files are, as far as it can be told without reading them: a line each.
+/// Identifies the files without reading them: one line each.
 std::string files_now(const TensorSource& source) {
   std::ostringstream out;
   for (const MappedFile& file : source.files()) {
@@ -73,7 +72,7 @@ std::optional<std::uint64_t> kept_digest(const std::filesystem::path& path, cons
   return value;
 }
 
-/// Written beside it and moved, so that nobody reads half of it.
+/// Writes a temporary file and renames it, so that readers never see a partial one.
 void keep_digest(const std::filesystem::path& path, const std::string& files, std::uint64_t digest) {
   const std::filesystem::path draft = path.string() + ".new";
   std::error_code error;

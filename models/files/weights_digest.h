@@ -1,11 +1,9 @@
 #pragma once
-// The digest of all weights of a checkpoint: names, types, shapes and every byte, as the files hold them.
+// The digest of a model's weights: names, types, shapes and every byte, as in the files.
 //
-// Reading every byte of a large checkpoint takes seconds, so its digest is kept in a file beside it, with the
-// sizes and times of change of the files that it was made from, and made anew when one of them is another. Where
-// that file cannot be written nothing is kept.
-//
-// Threading: any thread.
+// Reading every byte of a large model takes seconds, so the digest is cached in a file next to it, with the
+// sizes and modification times of the model files, and recomputed if one of these changes. If that file
+// cannot be written, the digest is not cached. Thread-safe.
 
 #include <cstdint>
 #include <filesystem>
@@ -14,14 +12,15 @@
 
 namespace reprise::models {
 
-/// Checkpoints below this are read each time.
+/// Models smaller than this are digested each time.
 inline constexpr std::uint64_t kDigestKeptFrom = 2ULL << 30;  // bytes
 
-/// `checkpoint` is the folder or file that the source was opened from. Throws LoadError where a file is gone.
+/// Returns the digest. `checkpoint`: the folder or file that the source was opened from. Throws LoadError if
+/// a file is gone.
 std::uint64_t weights_digest(const TensorSource& source, const std::filesystem::path& checkpoint,
                              std::uint64_t kept_from = kDigestKeptFrom);
 
-/// Where it is kept: "model.gguf.digest", or "weights.digest" in a folder.
+/// Returns the path of the cached digest: "model.gguf.digest", or "weights.digest" in a folder.
 std::filesystem::path digest_file(const std::filesystem::path& checkpoint);
 
 }  // namespace reprise::models

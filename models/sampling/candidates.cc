@@ -64,15 +64,16 @@ float sigma_cut(std::span<const float> logits, float best, double sigmas) {
   return static_cast<float>(static_cast<double>(best) - sigmas * std::sqrt(variance));
 }
 
-// For each place before the end: how many tokens up to it are the same as those up to the end, by the Z-function of the
-// history read backwards. The token behind such a place would go on with the repetition.
+// For each earlier index of the history: the length of the longest common suffix of the history up to there
+// and the whole history (the Z-function of the reversed history). The token after such an index would
+// continue the repetition.
 std::vector<std::pair<TokenId, float>> dry_penalties(std::span<const TokenId> history,
                                                      const DryRules& rules) {
   const auto breaks = [&](TokenId token) {
     return std::binary_search(rules.breakers.begin(), rules.breakers.end(), token);
   };
   const std::size_t n = history.size();
-  std::size_t longest = 0;  // that a repetition can be: up to the last breaker
+  std::size_t longest = 0;  // maximum length of a repetition: tokens since the last breaker
   while (longest < n && !breaks(history[n - 1 - longest])) ++longest;
   if (longest == 0 || n < 2) return {};
   const auto at = [&](std::size_t i) { return history[n - 1 - i]; };
@@ -92,7 +93,7 @@ std::vector<std::pair<TokenId, float>> dry_penalties(std::span<const TokenId> hi
     std::size_t& known = lengths[at(i - 1)];
     known = std::max(known, length);
   }
-  constexpr double kMostPenalty = 1e6;  // powers grow fast, and logits are floats
+  constexpr double kMostPenalty = 1e6;  // bounds the power, because logits are floats
   std::vector<std::pair<TokenId, float>> penalties;
   for (const auto& [token, length] : lengths) {
     if (breaks(token)) continue;

@@ -7,14 +7,13 @@ namespace reprise::models {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr std::size_t kGrowth = 8;  // of the parts of the order: few scans, little sorting in vain
-constexpr std::size_t kBlock = 32;  // logits that are passed over in one go
+constexpr std::size_t kGrowth = 8;  // each part is this many times larger than the last
+constexpr std::size_t kBlock = 32;  // logits that are tested, and mostly skipped, together
 
 bool before(const RankedToken& a, const RankedToken& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
 }
 
-/// Whether any of kBlock logits is in (low, high].
 bool any_between(const float* block, float low, float high) {
   unsigned any = 0;
   for (std::size_t i = 0; i < kBlock; ++i) any |= unsigned{block[i] > low} & unsigned{block[i] <= high};
@@ -33,9 +32,9 @@ void Ranking::extend() {
   const std::size_t wanted = std::min(part_, logits_.size() - known);
   const RankedToken last = known == 0 ? RankedToken{kInfinity, -1} : known_.back();
 
-  // Tokens that may be among the wanted gather behind the known ones. Whenever there are twice as many as
-  // wanted, the worse half goes, and from then on a token must beat the worst that stayed. Equals come by
-  // ascending id, so a later one never beats it.
+  // Candidates for the next part are appended to the known tokens. Whenever there are twice as many as
+  // needed, the worse half is dropped, and from then on a token must beat the worst that remained. Tokens are
+  // scanned by ascending id, so a later equal never beats it.
   float to_beat = -kInfinity;
   const std::size_t full = known + 2 * wanted;
   const auto keep_best = [&] {

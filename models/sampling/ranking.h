@@ -1,13 +1,10 @@
 #pragma once
-// Logits in rank order: higher logits first, equal ones by ascending token id. The order is found only as far
-// as somebody looks, because of a vocabulary of 250,000 tokens a sampler mostly wants the first few dozen.
+// Logits in rank order: descending, equal ones by ascending token id; NaN and -infinity are left out.
 //
-// What is no number has no rank: NaN and -infinity are left out.
+// Sorts lazily, because a sampler mostly needs the first few dozen of 250,000 tokens: an access past the
+// known part scans all logits once for the next, larger part and sorts that part alone.
 //
-// Each look past the known end scans all logits once for the next, larger part of the order and sorts that
-// part alone.
-//
-// Threading: one thread. The logits must outlive the ranking and stay as they are.
+// Not thread-safe. The logits must outlive the ranking, unchanged.
 
 #include <cstddef>
 #include <span>
@@ -24,11 +21,11 @@ struct RankedToken {
 
 class Ranking {
  public:
-  /// `storage` holds the known part and is overwritten; keep it for the next ranking, to save allocating.
-  /// The first look finds the best `first` tokens; name the number if it is known.
+  /// `storage` is overwritten with the known part; reuse it across rankings to avoid allocations. The first
+  /// access finds the best `first` tokens.
   Ranking(std::span<const float> logits, std::vector<RankedToken>& storage, std::size_t first = 64);
 
-  /// The token of this rank, from 0; null past the last. Valid until the next call.
+  /// Returns the token of this rank, from 0, or null past the last. The pointer is valid until the next call.
   const RankedToken* at(std::size_t rank) {
     while (rank >= known_.size()) {
       if (complete_) return nullptr;

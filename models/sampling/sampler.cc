@@ -111,7 +111,7 @@ std::span<const float> Sampler::adjusted(std::span<const float> logits, std::vec
   return copy;
 }
 
-// What a token's past does to its logit.
+// Returns the penalties of a token, given its occurrences so far.
 Sampler::Penalty Sampler::penalty_of(const SamplerState::Seen& seen) const {
   const std::uint64_t window = params_.repetition_last_n > 0
                                    ? static_cast<std::uint64_t>(params_.repetition_last_n)
@@ -136,7 +136,7 @@ std::optional<DrawPlan> Sampler::plan(std::size_t most_adjustments) const {
                 .top_p = params_.top_p,
                 .min_p = params_.min_p,
                 .noise = uniform(params_.seed, choice_, state_.step)};
-  std::unordered_map<TokenId, DrawPlan::Adjustment> changes;  // a token may be biased twice and penalised too
+  std::unordered_map<TokenId, DrawPlan::Adjustment> changes;  // a token may have several biases and a penalty
   for (const LogitBias& entry : params_.logit_bias) changes[entry.token].bias += entry.bias;
   for (const auto& [token, seen] : state_.seen) {
     const Penalty penalty = penalty_of(seen);
@@ -171,7 +171,7 @@ SampleResult Sampler::sample(std::span<const float> logits, SamplerScratch& scra
   Sampled sampled;
   if (params_.temperature == 0) {
     sampled.token = static_cast<TokenId>(std::find(wanted.begin(), wanted.end(), best) - wanted.begin());
-    if (tells_of_draw(params_)) {  // there is one to choose from
+    if (tells_of_draw(params_)) {  // the greedy draw has one candidate
       sampled.logprob = 0;
       if (*params_.logprobs > 0) sampled.top.push_back({sampled.token, 0});
     }
@@ -185,8 +185,8 @@ SampleResult Sampler::sample(std::span<const float> logits, SamplerScratch& scra
   return sampled;
 }
 
-// Every filter keeps a beginning of the rank order, so what they leave together is a beginning as well:
-// `kept` tokens that weigh `mass`. The order is looked at no further than the answer needs.
+// Every filter keeps a prefix of the rank order, so together they keep a prefix: `kept` tokens with total
+// weight `mass`. The order is computed only as far as needed.
 TokenId Sampler::draw(std::span<const float> logits, float best, std::vector<RankedToken>& storage) const {
   const Softmax softmax(best, params_.temperature);
   const bool has_top_k = params_.top_k > 0 && static_cast<std::uint64_t>(params_.top_k) < logits.size();
@@ -195,7 +195,7 @@ TokenId Sampler::draw(std::span<const float> logits, float best, std::vector<Ran
 
   std::size_t kept = has_top_k ? static_cast<std::size_t>(params_.top_k) : logits.size();
   Ranking ranking = has_top_k ? Ranking(logits, storage, kept) : Ranking(logits, storage);
-  double mass = 0;  // of all that top_k leaves
+  double mass = 0;  // total weight of the tokens that top_k keeps
   if (has_top_k) {
     for (std::size_t i = 0; i < kept && ranking.at(i); ++i) mass += softmax.weight(ranking.at(i)->logit);
   } else if (has_top_p || !has_min_p) {
@@ -223,7 +223,7 @@ TokenId Sampler::draw(std::span<const float> logits, float best, std::vector<Ran
     sum += weight;
     if (sum > target) break;
   }
-  return token;  // rounding may leave the sum a hair short of the target: the last token then
+  return token;  // the last one, if rounding left the sum below the target
 }
 
 void Sampler::draw_of_all(std::span<const float> logits, float best, std::vector<RankedToken>& storage,

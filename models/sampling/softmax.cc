@@ -13,25 +13,25 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// The loops below are written so that compilers turn them into vector code: blocks of fixed size, element i
-// of a block going to lane i % kLanes.
+// The loops below are written for auto-vectorization: blocks of fixed size, with element i of a block in lane
+// i % kLanes.
 constexpr std::size_t kBlock = 256;
 constexpr std::size_t kLanes = 16;
 
-/// e^x for x <= 0; 0 below -87, where floats are about to lose digits, and for NaN.
+/// Returns e^x for x <= 0; 0 for NaN and below -87, near the subnormal range.
 inline float exp_of_negative(float x) {
   constexpr float kLowest = -87;
-  constexpr float kNothing = -88;  // has n = -127, and a power of two whose bits are all 0
+  constexpr float kNothing = -88;  // gives n = -127, for which the bits of 2^n are all 0
   constexpr float kLog2E = 0x1.715476p0f;
-  constexpr float kLn2High = 0x1.62e4p-1f;  // so short that n * kLn2High is exact
+  constexpr float kLn2High = 0x1.62e4p-1f;  // few enough bits that n * kLn2High is exact
   constexpr float kLn2Low = 0x1.7f7d1cp-20f;
-  constexpr float kRound = 0x1.8p23f;  // adding it rounds to an integer, which then stands in the low bits
+  constexpr float kRound = 0x1.8p23f;  // adding it leaves the rounded integer in the low bits
 
   x = x >= kLowest ? x : kNothing;
   const float shifted = x * kLog2E + kRound;
   const float n = shifted - kRound;
   const float r = x - n * kLn2High - n * kLn2Low;  // |r| <= ln(2) / 2
-  // The first eight terms of the series, in pairs that do not wait for each other.
+  // The first eight terms of the series, in independent pairs.
   const float r2 = r * r;
   const float p =
       (1.0f + r) + r2 * ((1.0f / 2 + r * (1.0f / 6)) +
@@ -40,7 +40,7 @@ inline float exp_of_negative(float x) {
   return p * std::bit_cast<float>(power);
 }
 
-/// Infinity less infinity is no number, hence the comparison.
+/// Compares first, because infinity - infinity is NaN.
 inline float weight_of(float logit, float best, float scale) {
   return exp_of_negative(logit == best ? 0.0f : (logit - best) * scale);
 }
