@@ -152,7 +152,7 @@ class Home {
 
   virtual ~Home();
 
-  /// Called by the sender that ended an announced sleep.
+  /// Makes the home run again. Called by the thread that ended an announced sleep.
   virtual void wake() = 0;
 
   /// Makes this home current() for its lifetime.

@@ -54,7 +54,6 @@ class ChatWorld {
 
 /// `world` must outlive the stories.
 std::vector<StoryPlan> chat_stories(const ChatWorld& world);
-/// Returns all names that chat_stories() may use.
 const std::vector<std::string>& chat_story_names();
 
 }  // namespace reprise::tools

@@ -88,7 +88,6 @@ struct CacheGoal {
   bool certain = true;  // false: the measurement is too imprecise
 };
 
-/// Returns the goals that the result has data for.
 std::vector<CacheGoal> cache_goals(const CacheBenchResult& result);
 /// Returns notes on llama.cpp's behavior in similar cases.
 const std::vector<std::string>& cache_bench_remarks();

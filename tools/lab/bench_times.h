@@ -28,7 +28,6 @@ struct Times {
     const std::size_t half = sorted.size() / 2;
     return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
   }
-  /// Returns (max - min) / median.
   double spread() const {
     const auto [least, most] = std::minmax_element(all.begin(), all.end());
     return (*most - *least) / median();

@@ -175,7 +175,6 @@ class ChatPartner::OwnServer {
   const std::string& url() const { return server_.url(); }
   const std::string& key() const { return key_; }
 
-  /// Waits until the model is loaded or has failed to load.
   ModelCard card(ChatInput& input) const {
     ModelCard card;
     ProgressBar bar("loading");

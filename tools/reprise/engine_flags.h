@@ -1,7 +1,7 @@
 #pragma once
 // Flags shared by all commands that use a model: the model, and how it is computed.
 //
-// Threading: main thread only.
+// Threading: add_..._flags() and model_or_builtin() on the main thread, the rest on any.
 
 #include <cstdint>
 #include <memory>

@@ -194,7 +194,6 @@ std::optional<models::Tokenizer> find_tokenizer(const models::Checkpoint& checkp
 
 using TokenizerPtr = std::shared_ptr<const models::Tokenizer>;
 
-/// Returns the tokens of the prompt as a user message in the model's chat template.
 std::vector<TokenId> chat_prompt_tokens(const GenerateOptions& options, const std::string& source,
                                         const TokenizerPtr& tokenizer) {
   auto format = protocol::ChatFormat::make(source, actors::chat_tokens(tokenizer));
@@ -235,7 +234,6 @@ std::vector<TokenId> prompt_tokens(const GenerateOptions& options, const Tokeniz
   return ids;
 }
 
-/// Result so far, with the text that can no longer change.
 struct Output {
   std::vector<TokenId> tokens;
   std::string text;

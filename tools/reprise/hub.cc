@@ -72,7 +72,6 @@ std::string list_of(const std::vector<HubFile>& files) {
   return files.size() > kMostListed ? text + " ..." : text;
 }
 
-/// Returns whether a file belongs to a Hugging Face model folder.
 bool belongs_to_folder(const HubFile& file) {
   if (file.path.find('/') != std::string::npos) return false;
   for (const std::string_view end : {".json", ".safetensors", ".jinja", ".model", ".txt"}) {
@@ -187,7 +186,6 @@ class PartFile {
       bytes.remove_prefix(static_cast<std::size_t>(count));
     }
   }
-  /// Returns 64 hex digits.
   std::string sha256() const {
     const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> sum(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
     if (!sum || EVP_DigestInit_ex(sum.get(), EVP_sha256(), nullptr) != 1) throw std::bad_alloc();
@@ -217,7 +215,6 @@ class PartFile {
   const int file_;
 };
 
-/// Sleeps 0.2 s, 0.4 s, ... before a retry.
 void pause_before(unsigned next_try) {
   std::this_thread::sleep_for(kFirstPause * (1 << std::min(next_try, 8U)));
 }
@@ -226,7 +223,6 @@ bool may_pass(long status) {
   return status == 429 || status >= 500;
 }
 
-/// Downloads from a hub, into a string or a file.
 class HubTransfer {
  public:
   /// `settings` must outlive it.

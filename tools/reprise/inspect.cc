@@ -39,7 +39,6 @@ void print_bytes(const char* label, std::uint64_t bytes) {
               models::in_units(bytes).c_str());
 }
 
-/// Prints a weight format and whether it can be computed with.
 void print_format(const models::MemoryPlan::Format& format, const models::ComputeOptions& options) {
   const gpu::WeightFormat* known = gpu::format_named(format.name);
   const gpu::FormatKernels* row = known == nullptr ? nullptr : gpu::cpu_kernels(options.isa).find(*known);

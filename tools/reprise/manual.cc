@@ -74,7 +74,6 @@ void append_command(std::string& out, const CLI::App& command, const std::string
 
 // -- completions
 
-/// Escapes text for single quotes.
 std::string for_shell(const std::string& text) {
   std::string out;
   for (const char c : text) {

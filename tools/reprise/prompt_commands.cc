@@ -136,7 +136,6 @@ struct ExplainOptions {
   std::vector<std::string> requests{};  // two files with JSON bodies
 };
 
-/// Returns whether a message or tool has the form of Anthropic's Messages API.
 bool is_anthropics(const Json& body) {
   if (body.find("system") != nullptr) return true;
   const Json::Array* tools = body.find_array("tools");

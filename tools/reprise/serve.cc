@@ -270,7 +270,6 @@ class ModelWatch {
   timespec pause() const {
     return settled_ ? timespec{.tv_sec = 5, .tv_nsec = 0} : timespec{.tv_sec = 0, .tv_nsec = kLookNs};
   }
-  /// Returns whether all models have failed to load.
   bool useless() const { return useless_; }
 
  private:
@@ -454,7 +453,6 @@ class ServeFormatter : public CLI::Formatter {
 
 constexpr std::size_t kColumns = 100;
 
-/// Lists the options' names in lines of at most kColumns.
 std::string in_lines(const std::vector<const CLI::Option*>& options) {
   std::vector<std::string> names;
   for (const CLI::Option* option : options) {
@@ -494,7 +492,6 @@ std::string ServeFormatter::make_option_opts(const CLI::Option* option) const {
   return out;
 }
 
-/// The command `reprise serve`: flags and other sources of settings.
 class ServeCommand {
  public:
   explicit ServeCommand(CLI::App& app);

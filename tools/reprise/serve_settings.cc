@@ -26,7 +26,6 @@ std::string range_of(std::uint64_t least, std::uint64_t most, const std::string&
 /// Builds the rows. `flags`: comma-separated names, the main one first; `value`: placeholder in the help.
 class Table {
  public:
-  /// Sets the help group of the following rows.
   void group(std::string name) { group_ = std::move(name); }
 
   void text(std::string key, std::string flags, std::string value, std::string& target, std::string help) {
@@ -39,7 +38,6 @@ class Table {
          .show = [&target] { return toml_string(target); }});
   }
 
-  /// A text that is never shown.
   void hidden(std::string key, std::string flags, std::string& target, std::string help) {
     text(std::move(key), std::move(flags), "SECRET", target, std::move(help));
     rows_.back().show = [] { return toml_string({}); };
@@ -180,7 +178,6 @@ class Table {
          .show = [&target] { return toml_strings(target); }});
   }
 
-  /// Marks the last row for the short help.
   void common() { rows_.back().common = true; }
 
   std::vector<Setting> take() { return std::move(rows_); }

@@ -277,7 +277,6 @@ BareAnswer whole_answer(std::uint16_t port, const Job& job) {
   return {.path = job.path, .headers = headers_of(answer.head), .body = answer.body};
 }
 
-/// Returns the chunks of a stream as received.
 std::vector<std::string> chunks_in(std::string_view rest) {
   std::vector<std::string> chunks;
   while (true) {

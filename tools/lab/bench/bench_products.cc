@@ -125,7 +125,6 @@ class Weights {
   std::size_t turn_ = 0;
 };
 
-/// Returns the seconds of one GEMM with m rows.
 double measure(const Settings& settings, const Kernels& kernels, Weights& weights, std::size_t m,
                Threads& threads) {
   const Compute compute = settings.exact ? Compute::kF32 : Compute::kAuto;

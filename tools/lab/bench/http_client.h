@@ -66,7 +66,6 @@ class HttpClient {
     }
     return true;
   }
-  /// Reads until the server closes the connection.
   std::string read_all() {
     while (read_more()) {
     }

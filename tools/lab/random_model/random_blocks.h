@@ -46,7 +46,6 @@ class Random {
 
 using Draw = std::function<float(Random&)>;
 
-/// Returns the distribution of a tensor's elements.
 Draw draw_for(const models::TensorSpec& spec, const models::ModelConfig& config);
 
 /// Returns the standard deviation of a matrix's elements.

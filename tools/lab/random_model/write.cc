@@ -212,7 +212,6 @@ void write_tensor(NewFile& file, const TensorSpec& spec, const ModelConfig& conf
   }
 }
 
-/// Writes the matrix, then the varying scales of its tiles.
 void write_fp8(NewFile& file, const TensorSpec& spec, const ModelConfig& config, std::uint64_t seed) {
   Random random(seed, spec.name);
   const Draw draw = draw_for(spec, config);
