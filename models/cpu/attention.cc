@@ -215,8 +215,7 @@ void Attention::attend_ring(Step& step, const float* q, const float* k, const fl
       step.threads.for_parts(rows * spec_.kv_heads * parts_of_head, [&](std::size_t part) {
         const std::size_t i = part / parts_of_head / spec_.kv_heads;
         const std::size_t head = part / parts_of_head % spec_.kv_heads;
-        const std::size_t query =
-            part % parts_of_head * kHeadsOfPart;  // first of the query heads that share this KV head
+        const std::size_t query = part % parts_of_head * kHeadsOfPart;  // within the group of the KV head
         const std::size_t at = (row + i) * spec_.q_size() + (head * spec_.group() + query) * size;
         const std::size_t begin = first_seen(position + i);
         const std::size_t page = begin / kPage;

@@ -1,5 +1,3 @@
-// Gated DeltaNet on the CPU (models/parts/gated_delta_net.h).
-
 #include <cmath>
 
 #include "models/checkpoint.h"
@@ -39,7 +37,7 @@ class GatedDeltaNet : public Part {
   Linear a_;
   Linear out_;
   GatedDeltaNetVectors vectors_;
-  RmsNorm norm_;  // norm of value_head_dim elements
+  RmsNorm norm_;  // [value_head_dim]
   GatedDeltaNetPlaces places_;
 };
 

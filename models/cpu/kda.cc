@@ -1,5 +1,3 @@
-// Kimi Delta Attention on the CPU (models/parts/kda.h).
-
 #include <cmath>
 
 #include "models/checkpoint.h"
@@ -50,7 +48,7 @@ class Kda : public Part {
   Linear out_;
   std::vector<float> rate_;     // [heads]: exp(A_log)
   std::vector<float> dt_bias_;  // [size]
-  RmsNorm norm_;                // norm of head_dim elements
+  RmsNorm norm_;                // [head_dim]
   KdaPlaces places_;
 };
 
@@ -99,8 +97,7 @@ void Kda::convolve(Step& step, std::size_t branch, const float* inputs, float* o
 }
 
 void Kda::through(Step& step, LinearInput& x, const Linear& narrow, const Linear& wide, float* y) const {
-  float* inner =
-      step.scratch.floats(x.rows() * spec_.head_dim);  // not released: x may cache a form allocated after it
+  float* inner = step.scratch.floats(x.rows() * spec_.head_dim);  // kept: x may cache forms after it
   narrow.apply(step, x, inner);
   wide.apply(step, inner, x.rows(), y);
 }

@@ -2,11 +2,11 @@
 // Selects and copies the KV entries that one attention layer keeps when a prompt is compacted
 // (base/kv_budget.h), on the CPU.
 //
-//   1. add_weights()   for each of the last `window` queries: adds its softmax over the entries visible to it
-//   (causal) to the sums of its query head
-//   2. add_pooled()    pools each query head's sums, over the entries before the window, with their neighbors
-//   and adds them to the scores of its KV head. Pooling precedes the sum over heads because maxima and sums
-//   do not commute.
+//   1. add_weights()   adds the softmax of each of the last `window` queries, over the entries visible to it
+//                      (causal), to the sums of its query head
+//   2. add_pooled()    pools each query head's sums, of the entries before the window, over neighbors and
+//                      adds them to the scores of its KV head; pooling comes first, since maxima and sums
+//                      do not commute
 //   3. kept_places()   selects the first `sinks` entries, the highest scores after them, and the window
 //
 // Sums are f32 and run in a fixed order, so the selection depends only on the prompt's keys and last queries,

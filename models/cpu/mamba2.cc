@@ -1,5 +1,3 @@
-// Mamba-2 on the CPU (models/parts/mamba2.h).
-
 #include "models/parts/mamba2.h"
 #include "models/checkpoint.h"
 #include "models/cpu/linear.h"

@@ -1,10 +1,10 @@
-// Multi-head latent attention on the CPU (models/parts/mla.h), over latents in pages, with absorbed
-// projections.
+// Multi-head latent attention on the CPU (models/parts/mla.h), with absorbed projections: keys and values are
+// never materialized.
 //
-// Keys and values are never materialized. A query is multiplied by its head's key matrix once, q^T (W_k l) =
-// (W_k^T q)^T l, and scored against the latents; their weighted sum is multiplied by the head's value matrix.
-// So all heads share one row of the page, as in attention with one KV head, and one form serves prefill and
-// decode. The two GEMMs with kv_b_proj are in f32 whatever the step's compute setting.
+// A query is multiplied by its head's key matrix once, q^T (W_k l) = (W_k^T q)^T l, and scored against the
+// latents; their weighted sum is multiplied by the head's value matrix. So all heads share one row of the
+// page, as with one KV head, and prefill and decode use one form. Both GEMMs with kv_b_proj are f32 whatever
+// the step's compute setting.
 
 #include <algorithm>
 #include <cstring>
@@ -137,8 +137,7 @@ void Mla::project_queries(Step& step, LinearInput& x, float* queries) const {
   if (spec_.q_rank == 0) {
     q_.apply(step, x, queries);
   } else {
-    float* latent =
-        step.scratch.floats(rows * spec_.q_rank);  // not released: x may cache a form allocated after it
+    float* latent = step.scratch.floats(rows * spec_.q_rank);  // kept: x may cache forms after it
     q_a_.apply(step, x, latent);
     q_norm_->apply(step, latent, rows, latent);
     q_.apply(step, latent, rows, queries);

@@ -108,7 +108,6 @@ const std::byte* GatheredInput::gathered(const gpu::ActivationForm& form, const 
   return to;
 }
 
-/// The matrices of an expert.
 struct Expert {
   Expert(const Checkpoint& checkpoint, const std::string& name, bool has_gate);
   void prepare(const Preparation& how) const;
@@ -126,7 +125,6 @@ class Experts {
   /// outgrow the model.
   static constexpr std::size_t kMostRowsAtOnce = 1024;
 
-  /// What a router decided for some rows.
   struct Choice {
     std::span<const std::uint32_t> experts;  // [rows, spec.chosen]: ascending in a row
     std::span<const float> weights;          // [rows, spec.chosen]
@@ -147,7 +145,6 @@ class Experts {
   void sum(Step& step, LinearInput& x, const Choice& choice, const Beside* beside, float* y) const;
 
  private:
-  /// An expert and its rows.
   struct Run;
 
   std::vector<Run> make_runs(Step& step, LinearInput& x, const ExpertRows& rows, const Beside* beside,
@@ -339,8 +336,7 @@ void Experts::compute_outputs(Step& step, const std::vector<Run>& runs) {
 void Experts::sum(Step& step, LinearInput& x, const Choice& choice, const Beside* beside, float* y) const {
   const std::size_t width = spec_.width();
   const ExpertRows placed(choice.experts, spec_.chosen, spec_.routed());
-  float* outputs =
-      step.scratch.floats(placed.places() * width);  // those of zero experts stay unset and unused
+  float* outputs = step.scratch.floats(placed.places() * width);  // zero experts: unused
   const std::vector<Run> runs = make_runs(step, x, placed, beside, outputs);
   compute_inner(step, runs);
   compute_outputs(step, runs);
@@ -370,7 +366,6 @@ class Moe : public Part {
   }
 
  private:
-  /// What the router decided for some rows.
   struct Routes {
     std::vector<std::uint32_t> chosen;  // [rows, spec.chosen]: experts, ascending
     std::vector<float> weights;         // [rows, spec.chosen]
@@ -417,7 +412,7 @@ Moe::Routes Moe::route(Step& step, LinearInput& x) const {
   routes.chosen.resize(rows * spec_.chosen);
   routes.weights.resize(rows * spec_.chosen);
   const std::size_t routed = spec_.routed();
-  float* logits = step.scratch.floats(rows * routed);  // not released: x may cache a form allocated after it
+  float* logits = step.scratch.floats(rows * routed);  // kept: x may cache forms after it
   router_.apply_exactly(step, x, logits);
   const std::size_t own = 2 * routed + spec_.groups;
   float* scratch = step.scratch.floats(rows * own);

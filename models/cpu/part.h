@@ -1,7 +1,6 @@
 #pragma once
 // Layers on the CPU: parts, which compute on the rows of a step, and the steps that add their outputs to the
-// residual. The arrangement comes from the model's description (models/parts/layer_spec.h); only make_part()
-// knows which class computes a kind of part.
+// residual, built from the model's description (models/parts/layer_spec.h).
 //
 // A stateful part declares its state when it is built (StateLayout), finds it in the step's slices by the
 // returned offsets, and advances the state of each slice by exactly the slice's rows. Nothing else in the
@@ -53,8 +52,7 @@ struct BuildContext {
   RopeTables& ropes;
 };
 
-// Each is defined in the source file of its kind. Referents of `context` must outlive the part. Throws
-// LoadError.
+// What `context` refers to must outlive the part. Throws LoadError.
 std::unique_ptr<Part> make_part(const AttentionSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const SwiGluSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const MlpSpec& spec, BuildContext& context);

@@ -1,5 +1,3 @@
-// The parts of RWKV-7 on the CPU (models/parts/rwkv.h).
-
 #include <cstring>
 #include <optional>
 #include <string>

@@ -1,5 +1,3 @@
-// The mixer of Mamba-1 on the CPU (models/parts/selective_scan.h).
-
 #include <algorithm>
 #include <cstring>
 

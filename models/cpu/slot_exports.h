@@ -2,8 +2,6 @@
 // Saving states at positions inside a slice (Slice::exports). Recurrent kernels stop at each such position
 // and the part's bytes of the slot are copied; GEMMs are not split. If the position is inside a page, the
 // page's rows before it are copied too.
-//
-// Threading: as Step.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,3 @@
-// Grouped-query attention on the GPU (models/parts/attention.h).
-
 #include <optional>
 
 #include "base/check.h"

@@ -1,5 +1,3 @@
-// Feed-forward parts on the GPU (models/parts/feed_forward.h).
-
 #include <optional>
 #include <vector>
 

@@ -1,5 +1,3 @@
-// Kimi Delta Attention on the GPU (models/parts/kda.h).
-
 #include <vector>
 
 #include "gpu/cuda/causal_conv.h"

@@ -1,5 +1,3 @@
-// Mamba-2 on the GPU (models/parts/mamba2.h).
-
 #include "gpu/cuda/mamba2.h"
 #include "gpu/cuda/causal_conv.h"
 #include "models/cuda/part.h"

@@ -67,7 +67,7 @@ class BatchUpload {
   /// Returns whether a recorded graph can include the copy, whose size must be that of the largest batch it
   /// serves.
   static bool fits_recording(const Made& made) { return made.most_bytes <= kMostRecorded; }
-  /// A counter that increases when the GPU memory is reallocated.
+  /// Increases when the GPU memory is reallocated.
   std::uint64_t moves() const { return moves_; }
 
  private:
@@ -163,8 +163,7 @@ struct Head {
   void multiply(const CudaStep& step, const float* x, int rows, float* logits) const;
 };
 
-/// Samples tokens on the GPU: uploads the sampling plans and returns tokens, without copying logits to the
-/// host.
+/// Samples tokens on the GPU: uploads sampling plans and returns tokens; logits are not copied to the host.
 ///
 /// Parameters and results are in pinned memory that the kernel accesses. results() is valid between a wait
 /// for the stream and the next launch.
@@ -180,9 +179,8 @@ class DeviceDraw {
     prepare(plans, vocab);
     launch(logits, stride, stream);
   }
-  /// The rows of the next launch.
   int rows() const { return rows_; }
-  /// A counter that increases when memory used by a launch is reallocated.
+  /// Increases when memory that a launch uses is reallocated.
   std::uint64_t moves() const { return moves_; }
   /// Returns one result per plan; nullopt if there was none.
   std::vector<std::optional<DecodePass::Drawn>> results(std::span<const std::optional<DrawPlan>> plans) const;
@@ -234,8 +232,7 @@ class CudaModel : public Model {
   void decode(DecodePass& pass) override;
   /// Runs both passes concurrently, each on its own lane.
   std::span<const float> prefill_beside(std::span<const Slice> prefills, DecodePass& decodes) override;
-  /// Returns whether tokens are sampled on the GPU; vocabularies above the kernel's limit are sampled on the
-  /// host.
+  /// Returns whether tokens are sampled on the GPU, which limits the vocabulary.
   bool draws() const override;
   void bind_thread() override;
 
@@ -258,7 +255,6 @@ class CudaModel : public Model {
     gc::UnscaledRows unscaled{};    // [padded rows, hidden]; x null: no deferred norms
   };
 
-  /// The adapters of a step.
   struct Chosen {
     std::vector<AdapterRows> rows;
     std::vector<AdapterRows> picked;  // indexed by picked row
@@ -272,7 +268,6 @@ class CudaModel : public Model {
   /// Writes the embeddings of the step's tokens to x and computes the RoPE tables.
   void embed(const CudaStep& step, float* x) const;
 
-  // A prepared pass.
   struct Pass {
     Lane& lane;
     BatchUpload::Made made;
@@ -313,8 +308,7 @@ class CudaModel : public Model {
   DeviceLinear embedding_;
   Head head_;
   std::optional<DeviceNorm> embedding_norm_;
-  std::optional<NormAhead>
-      first_norm_;  // norm of the first step, if the embedding writes its deferred-norm input
+  std::optional<NormAhead> first_norm_;  // the first step's, if the embedding defers it
   RopeTables ropes_;
   std::unique_ptr<HostExperts> host_experts_;  // null: all experts are on the GPU
   std::vector<ResidualStep> steps_;            // of all layers

@@ -65,8 +65,7 @@ class Part {
   /// Returns whether it writes its part of the slots in CudaStep::exports, if it has any. If one part does
   /// not, slices must end at the positions whose states are wanted.
   virtual bool exports_states() const { return true; }
-  /// Returns the GEMMs of a gated feed-forward part, so that a mixture of experts can treat it as one of its
-  /// experts.
+  /// Returns the GEMMs of a gated feed-forward part, which a mixture can then treat as an expert.
   virtual std::optional<GatedProducts> gated_products() const { return std::nullopt; }
   /// Returns the linears that use CudaStep::multiply(), which adapters can therefore change.
   virtual std::vector<const DeviceLinear*> adaptable() const { return {}; }
@@ -110,7 +109,6 @@ class Mixer : public Part {
   virtual std::size_t mixing_workspace(const StepSize& size) const = 0;
   /// Computes mixed [padded rows, out().weight.columns] from projected [padded rows, in().weight.rows].
   virtual void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const = 0;
-  /// As above, in a precise step.
   virtual void mix(const CudaStep& step, const float* projected, float* mixed) const = 0;
 
   /// A GEMM inside mix(), and its output type.
@@ -199,7 +197,6 @@ struct ResidualStep {
   void apply(const CudaStep& step, float* x, std::size_t hidden) const;
   void admit(const Admission& admission) const;
 
-  /// Returns the bytes that compact() takes of its workspace.
   std::size_t compaction_workspace(std::size_t tokens, const KvBudget& budget) const;
   void compact(const CudaCompaction& prompt) const;
 
@@ -233,8 +230,7 @@ struct BuildContext {
   HostExperts* experts = nullptr;   // computes them; null: none
 };
 
-// Each is defined in the source file of its kind. Referents of `context` must outlive the part. Throws
-// LoadError, std::bad_alloc.
+// What `context` refers to must outlive the part. Throws LoadError, std::bad_alloc.
 std::unique_ptr<Part> make_part(const AttentionSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const SwiGluSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const MlpSpec& spec, BuildContext& context);

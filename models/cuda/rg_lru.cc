@@ -1,5 +1,3 @@
-// Griffin's recurrent block on the GPU (models/parts/rg_lru.h).
-
 #include "gpu/cuda/rg_lru.h"
 #include "gpu/cuda/causal_conv.h"
 #include "gpu/cuda/small_products.h"

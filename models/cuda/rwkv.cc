@@ -1,5 +1,3 @@
-// The two parts of an RWKV-7 layer on the GPU (models/parts/rwkv.h).
-
 #include <algorithm>
 #include <optional>
 #include <string>

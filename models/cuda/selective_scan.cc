@@ -1,5 +1,3 @@
-// The mixer of Mamba-1 on the GPU (models/parts/selective_scan.h).
-
 #include <vector>
 
 #include "gpu/cuda/causal_conv.h"

@@ -39,7 +39,7 @@ class Workspace {
     memory_ = gc::DeviceBytes(bytes);
     ++moves_;
   }
-  /// A counter that increases when the memory is reallocated.
+  /// Increases when the memory is reallocated.
   std::uint64_t moves() const { return moves_; }
 
   std::byte* bytes(std::size_t count);
@@ -162,7 +162,6 @@ struct CudaStep {
   void multiply(const float* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
   /// As above, for a part's input. A raw input requires takes_raw(linear).
   void multiply(const PartInput& x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
-  /// As above, for a part's last GEMM.
   void multiply(const gc::Bf16* x, const DeviceLinear& linear, const PartOutput& to) const;
   void multiply(const float* x, const DeviceLinear& linear, const PartOutput& to) const;
   /// Returns x with its columns in the linear's order: x itself or a permuted copy.

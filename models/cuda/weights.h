@@ -28,9 +28,8 @@ struct DeviceLinear {
   /// The concatenated weight; rows are rounded up to a multiple of 8 with zeros. Has no format and data if
   /// `parts` differ in format.
   gc::DeviceWeight weight;
-  std::vector<gc::DeviceWeight>
-      parts;                    // at least one, each a run of layers in one format; outputs are concatenated
-  const float* bias = nullptr;  // [weight.rows]; null: none
+  std::vector<gc::DeviceWeight> parts;  // at least one: runs of layers in one format
+  const float* bias = nullptr;          // [weight.rows]; null: none
   /// [weight.columns]: the input index of each column of the weight; null: the identity.
   const std::int32_t* column_order = nullptr;
 

@@ -22,7 +22,7 @@
 namespace reprise::models {
 
 struct AttentionSpec {
-  std::string name{};  // prefix of the tensor names
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t heads = 0;
   std::size_t kv_heads = 0;  // divides heads
@@ -47,12 +47,10 @@ struct AttentionSpec {
   bool operator==(const AttentionSpec& other) const;
 };
 
-/// Layout of the tensors in a GGUF file.
 struct AttentionInGguf {
   bool interleaved_heads = false;  // the two halves of each head of q and k are interleaved
 };
 
-/// `block` is the prefix of the layer's GGUF names: "blk.3".
 void add_tensors(TensorList& tensors, const AttentionSpec& attention, const std::string& block,
                  const AttentionInGguf& gguf = {});
 

@@ -21,7 +21,7 @@ enum class Activation : std::uint8_t {
 };
 
 struct SwiGluSpec {
-  std::string name{};  // prefix of the tensor names
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t intermediate = 0;
   bool bias = false;  // on all three matrices
@@ -31,7 +31,6 @@ struct SwiGluSpec {
   bool operator==(const SwiGluSpec&) const = default;
 };
 
-/// `block` is what llama.cpp puts before the names of the layer: "blk.3".
 void add_tensors(TensorList& tensors, const SwiGluSpec& part, const std::string& block);
 
 /// Alternative name of the part in Hugging Face files: "block_sparse_moe".
@@ -43,7 +42,7 @@ void add_tensors(TensorList& tensors, const SwiGluSpec& part, const std::string&
                  const SwiGluAlias& alias);
 
 struct MlpSpec {
-  std::string name{};  // prefix of the tensor names
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t intermediate = 0;
   bool bias = false;  // on both matrices
@@ -51,10 +50,8 @@ struct MlpSpec {
   bool operator==(const MlpSpec&) const = default;
 };
 
-/// `block` is what llama.cpp puts before the names of the layer: "blk.3".
 void add_tensors(TensorList& tensors, const MlpSpec& part, const std::string& block);
 
-/// Always nullopt: a GPU supports every such part.
 inline std::optional<std::string> gpu_refusal(const SwiGluSpec&) {
   return std::nullopt;
 }

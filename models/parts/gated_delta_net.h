@@ -18,7 +18,7 @@ namespace reprise::models {
 class Checkpoint;
 
 struct GatedDeltaNetSpec {
-  std::string name{};  // prefix of the tensor names
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t key_heads = 0;
   std::size_t value_heads = 0;  // a multiple of key_heads
@@ -37,7 +37,6 @@ struct GatedDeltaNetSpec {
   bool operator==(const GatedDeltaNetSpec&) const = default;
 };
 
-/// Layout of the tensors in a GGUF file.
 struct GatedDeltaNetInGguf {
   /// Value heads are ordered with the key head as the fastest index (llama.cpp), so those of one key head are
   /// not adjacent; false: they are adjacent (Hugging Face).
@@ -49,13 +48,11 @@ struct GatedDeltaNetInGguf {
 /// heads, a of its value heads]. llama.cpp's converter splits the first.
 struct GatedDeltaNetByKeyHead {};
 
-/// `block` is the prefix of the layer's GGUF names: "blk.3".
 void add_tensors(TensorList& tensors, const GatedDeltaNetSpec& net, const std::string& block,
                  const GatedDeltaNetInGguf& gguf = {});
 void add_tensors(TensorList& tensors, const GatedDeltaNetSpec& net, const std::string& block,
                  const GatedDeltaNetByKeyHead& files);
 
-/// Offsets in a slot.
 struct GatedDeltaNetPlaces {
   std::size_t conv;
   std::size_t matrices;
@@ -63,7 +60,6 @@ struct GatedDeltaNetPlaces {
 
 GatedDeltaNetPlaces declare_state(const GatedDeltaNetSpec& net, StateLayout& state);
 
-/// Small tensors in the form that kernels use.
 struct GatedDeltaNetVectors {
   std::vector<float> conv;     // [taps, channels]
   std::vector<float> decay;    // [value_heads]: exp(A_log)
@@ -76,7 +72,6 @@ GatedDeltaNetVectors load_gated_delta_net_vectors(const Checkpoint& checkpoint,
                                                   const GatedDeltaNetSpec& spec);
 
 PartSizes describe(const GatedDeltaNetSpec& net);
-/// Always nullopt: a GPU supports every such part.
 inline std::optional<std::string> gpu_refusal(const GatedDeltaNetSpec&) {
   return std::nullopt;
 }

@@ -23,7 +23,7 @@ namespace reprise::models {
 class Checkpoint;
 
 struct KdaSpec {
-  std::string name{};  // prefix of the tensor names
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t heads = 0;
   std::size_t head_dim = 0;  // of keys and values; also the rank of the gates' projections
@@ -32,17 +32,13 @@ struct KdaSpec {
 
   std::size_t size() const { return heads * head_dim; }
   std::size_t state_size() const { return heads * head_dim * head_dim; }
-  std::size_t conv_state_size() const {
-    return size() * (conv_kernel - 1);
-  }  // of one of the three convolutions
+  std::size_t conv_state_size() const { return size() * (conv_kernel - 1); }  // per convolution
 
   bool operator==(const KdaSpec&) const = default;
 };
 
-/// `block` is the prefix of the layer's GGUF names: "blk.3".
 void add_tensors(TensorList& tensors, const KdaSpec& kda, const std::string& block);
 
-/// Offsets in a slot.
 struct KdaPlaces {
   std::size_t conv;  // q, k and v, one after another
   std::size_t matrices;

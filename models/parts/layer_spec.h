@@ -1,12 +1,11 @@
 #pragma once
 // Device-independent description of a layer: a list of steps that each add to the residual. A step normalizes
-// the residual, passes it to one or more parts and adds the sum of their outputs. The usual mixer followed by
-// an MLP is two steps of one part each; parallel mixers are one step with two parts. The output of late parts
-// bypasses the following steps: it is added after the last step of the layer (a shortcut connection).
+// the residual, passes it to one or more parts and adds their outputs. A mixer followed by an MLP is two
+// steps of one part each; parallel mixers are one step of two parts. Outputs of late parts are added after
+// the last step of the layer (a shortcut around the steps between).
 //
-// Parts carry their own sizes and tensor names, so layers of one model may differ. A new kind of part needs
-// an alternative of PartSpec, a header in models/parts (see part.h) and a make_part() for each device
-// (models/cpu/part.h, models/cuda/part.h).
+// A new kind of part needs a header (models/parts/part.h), an alternative of PartSpec, and a make_part() for
+// each device (models/cpu/part.h, models/cuda/part.h).
 
 #include <algorithm>
 #include <optional>
@@ -55,7 +54,7 @@ struct ResidualSpec {
   std::optional<NormSpec> norm{};   // none: the parts read x itself
   std::vector<PartSpec> parts{};    // at least one
   std::vector<PartScale> scales{};  // one per part; empty: all are 1
-  /// Parts with the same input whose outputs are added, unscaled and without norm_after, after the last step
+  /// Parts with the same input; their outputs are added, unscaled and without norm_after, after the last step
   /// of the layer.
   std::vector<PartSpec> late_parts{};
   std::optional<NormSpec> norm_after{};

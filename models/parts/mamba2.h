@@ -44,7 +44,7 @@ struct Mamba2Spec {
     bool operator==(const Multipliers&) const = default;
   };
 
-  std::string name{};  // prefix of the tensor names
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t heads = 0;
   std::size_t head_dim = 0;
@@ -72,10 +72,8 @@ struct Mamba2Spec {
   bool operator==(const Mamba2Spec&) const = default;
 };
 
-/// `block` is the prefix of the layer's GGUF names: "blk.3".
 void add_tensors(TensorList& tensors, const Mamba2Spec& mamba, const std::string& block);
 
-/// Offsets in a slot.
 struct Mamba2Places {
   std::size_t conv;
   std::size_t matrices;
@@ -83,10 +81,8 @@ struct Mamba2Places {
 
 Mamba2Places declare_state(const Mamba2Spec& mamba, StateLayout& state);
 
-/// Small tensors in the form that kernels use.
 struct Mamba2Vectors {
-  std::vector<float>
-      conv;  // [taps, channels], times the multipliers of x, B and C, in which the convolution is linear
+  std::vector<float> conv;  // [taps, channels], times the multipliers of x, B and C (it is linear in them)
   std::vector<float> conv_bias;  // [channels]; empty: none
   std::vector<float> dt_bias;    // [heads]
   std::vector<float> decay;      // [heads]: exp(A_log)

@@ -4,7 +4,7 @@
 //
 //   q = q_proj(x), or q_b_proj(norm(q_a_proj(x)));  per head: [plain, rotated]
 //   latent, rotated = kv_a_proj_with_mqa(x);  latent = norm(latent) * latent_scale
-//   k of a head = [its key rows of kv_b_proj times latent, rotated];  v of a head = its value rows times
+//   k of a head = [kv_b_proj (its key rows) latent, rotated];  v of a head = kv_b_proj (its value rows)
 //   latent
 //   y = o_proj(softmax(q k^T score_scale) v)
 //
@@ -28,7 +28,7 @@
 namespace reprise::models {
 
 struct MlaSpec {
-  std::string name{};  // prefix of the tensor names
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t heads = 0;
   std::size_t plain_dim = 0;   // elements of a key or query without RoPE
@@ -50,7 +50,6 @@ struct MlaSpec {
   bool operator==(const MlaSpec& other) const;
 };
 
-/// `block` is the prefix of the layer's GGUF names: "blk.3".
 void add_tensors(TensorList& tensors, const MlaSpec& mla, const std::string& block);
 
 /// Returns the offset in a page of the cached rows.

@@ -34,7 +34,7 @@ namespace reprise::models {
 struct MoeSpec {
   enum class Form : std::uint8_t { kSwiGlu, kReluSquared };
 
-  std::string name{};  // prefix of the tensor names
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t experts = 0;
   std::size_t chosen = 0;               // experts per token: 1 to routed()
@@ -66,7 +66,6 @@ struct MoeSpec {
   bool operator==(const MoeSpec&) const = default;
 };
 
-/// `block` is the prefix of the layer's GGUF names: "blk.3".
 void add_tensors(TensorList& tensors, const MoeSpec& moe, const std::string& block);
 
 std::optional<std::string> gpu_refusal(const MoeSpec& moe);

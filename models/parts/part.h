@@ -1,13 +1,14 @@
 #pragma once
-// Shared building blocks for the descriptions of layer parts (attention, MLP, Mamba-2, ...). Each kind has a
-// header in models/parts, e.g. attention.h, with
-//   - its spec: sizes and options, independent of any device;
-//   - add_tensors(tensors, spec, block): appends its tensors in the order of use;
-//   - declare_state(spec, state): reserves its state per token and per sequence, and returns the offsets;
+// Building blocks for the descriptions of layer parts (attention, MLP, Mamba-2, ...). Each kind has a header
+// in models/parts with
+//   - its spec: sizes and options, independent of any device; `name` is the prefix of its tensor names;
+//   - add_tensors(tensors, spec, block): appends its tensors in the order of use; `block` is the prefix of
+//     the layer's GGUF names ("blk.3");
+//   - declare_state(spec, state): reserves its state and returns the offsets in a page or slot;
 //   - gpu_refusal(spec): why a GPU cannot compute it, or nullopt if it can;
 //   - describe(spec): its sizes as `reprise inspect` prints them;
-// and, if kernels need small tensors in another form, a loader for them that all devices share. make_part()
-// in models/cpu/part.h and models/cuda/part.h builds the computation from the spec.
+// and, if kernels need small tensors in another form, their loader. make_part() in models/cpu/part.h and
+// models/cuda/part.h builds the computation.
 
 #include <compare>
 #include <cstddef>
@@ -67,7 +68,6 @@ class TensorList {
   /// Adds an alternative GGUF name for the last tensor.
   void also_called(std::string gguf) { specs_.back().gguf.names.push_back(std::move(gguf)); }
 
-  /// Returns the tensor added last.
   TensorSpec& last() { return specs_.back(); }
 
   std::vector<TensorSpec> take() { return std::move(specs_); }
@@ -76,11 +76,11 @@ class TensorList {
   std::vector<TensorSpec> specs_;
 };
 
-/// Assigns each part the offsets of its state within a KV page (per token) and within a sequence's slot (per
+/// Assigns each part the offsets of its state within a KV page (per token) and a sequence's slot (per
 /// sequence). Snapshots, pages and slots only know the totals.
 ///
-/// The tail rows of a prompt, kept until it is compacted (models/compaction.h), are not part of the state:
-/// snapshots do not contain them, and a sequence restored from a snapshot has them only for tokens that it
+/// The tail, rows of a prompt's last tokens kept until it is compacted (models/compaction.h), is not part of
+/// the state: snapshots do not contain it, and a sequence restored from one has it only for tokens that it
 /// computes itself.
 class StateLayout {
  public:
@@ -90,19 +90,17 @@ class StateLayout {
     std::size_t offset;  // in the slot, or in the page, where it has kPageTokens * bytes
   };
 
-  /// Reserves kPageTokens * bytes in each page; the part chooses the order inside. Returns the offset in the
-  /// page.
+  /// Reserves kPageTokens * bytes in each page; returns the offset. The part chooses the order inside.
   std::size_t add_per_token(std::string name, std::size_t bytes) {
     return add(per_token_, page_bytes_, std::move(name), bytes, bytes * gpu::kPageTokens);
   }
 
-  /// Reserves `bytes` of the slot, which are zero when a sequence begins. Returns the offset in the slot.
+  /// Reserves `bytes` of the slot, zero when a sequence begins; returns the offset.
   std::size_t add_per_sequence(std::string name, std::size_t bytes) {
     return add(per_sequence_, slot_bytes_, std::move(name), bytes, bytes);
   }
 
-  /// Reserves `bytes` of the row kept for each of a prompt's last tokens until compaction. Returns the offset
-  /// in the row.
+  /// Reserves `bytes` of a row of the tail; returns the offset.
   std::size_t add_to_tail(std::string name, std::size_t bytes) {
     return add(tail_, tail_bytes_, std::move(name), bytes, bytes);
   }
@@ -113,8 +111,7 @@ class StateLayout {
   const std::vector<Field>& per_token() const { return per_token_; }
   const std::vector<Field>& per_sequence() const { return per_sequence_; }
 
-  /// Returns whether no layer has per-sequence state, so that a sequence can be restored at any of its
-  /// tokens.
+  /// Returns whether no layer has per-sequence state; then any token is a checkpoint position.
   bool attention_only() const { return slot_bytes_ == 0; }
 
  private:
@@ -144,8 +141,7 @@ struct PartSizes {
   auto operator<=>(const PartSizes&) const = default;
 };
 
-/// Returns why a GPU cannot compute a scan with `size` state values per channel or column, or nullopt if it
-/// can.
+/// Returns why a GPU cannot compute a scan with `size` state values per channel or column; nullopt: it can.
 inline std::optional<std::string> gpu_refusal_of_scan(const std::string& name, std::size_t size) {
   constexpr std::size_t kMost = gpu::kMostScanNumbers;
   if (size <= kMost) return std::nullopt;

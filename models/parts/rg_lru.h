@@ -4,8 +4,8 @@
 //
 //   y = gelu(linear_y(x));  u = conv(linear_x(x)), with a bias and no activation
 //   i = sigmoid(u input_gate + bias);  r = sigmoid(u recurrent_gate + bias), each head with its own matrix
-//   log_a = -8 r softplus(recurrent_param);  h = exp(log_a) h + u i sqrt(1 - exp(2 log_a)), at position 0 h =
-//   u i
+//   log_a = -8 r softplus(recurrent_param)
+//   h = exp(log_a) h + u i sqrt(1 - exp(2 log_a)), at position 0 h = u i
 //   out = linear_out(h y)
 //
 // Tensors: `name`.linear_x and linear_y [width, hidden], linear_out [hidden, width], all with biases; conv_1d
@@ -25,7 +25,7 @@ namespace reprise::models {
 class Checkpoint;
 
 struct RgLruSpec {
-  std::string name{};  // prefix of the tensor names
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t width = 0;
   std::size_t heads = 0;  // divides width
@@ -40,7 +40,6 @@ struct RgLruSpec {
 /// `block` is the prefix that the layer's GGUF names would have; llama.cpp has no such part.
 void add_tensors(TensorList& tensors, const RgLruSpec& part, const std::string& block);
 
-/// Offsets in a slot.
 struct RgLruPlaces {
   std::size_t conv;
   std::size_t h;
@@ -52,7 +51,6 @@ RgLruPlaces declare_state(const RgLruSpec& part, StateLayout& state);
 std::vector<float> load_rg_lru_rates(const Checkpoint& checkpoint, const RgLruSpec& spec);
 
 PartSizes describe(const RgLruSpec& part);
-/// Always nullopt: a GPU supports every such part.
 inline std::optional<std::string> gpu_refusal(const RgLruSpec&) {
   return std::nullopt;
 }

@@ -26,7 +26,7 @@ namespace reprise::models {
 inline constexpr float kTimeMixNormEps = 64e-5F;
 
 struct TimeMixSpec {
-  std::string name{};  // prefix of the tensor names
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t head_dim = 0;  // divides hidden
   std::size_t decay_rank = 0;
@@ -41,18 +41,16 @@ struct TimeMixSpec {
 };
 
 struct ChannelMixSpec {
-  std::string name{};  // prefix of the tensor names
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t intermediate = 0;
 
   bool operator==(const ChannelMixSpec&) const = default;
 };
 
-/// `block` is the prefix of the layer's GGUF names: "blk.3".
 void add_tensors(TensorList& tensors, const TimeMixSpec& part, const std::string& block);
 void add_tensors(TensorList& tensors, const ChannelMixSpec& part, const std::string& block);
 
-/// Offsets in a slot.
 struct TimeMixPlaces {
   std::size_t row;
   std::size_t matrices;
@@ -65,7 +63,6 @@ std::size_t declare_state(const ChannelMixSpec& part, StateLayout& state);
 std::optional<std::string> gpu_refusal(const TimeMixSpec& part);
 PartSizes describe(const TimeMixSpec& part);
 
-/// Always nullopt: a GPU supports every such part.
 inline std::optional<std::string> gpu_refusal(const ChannelMixSpec&) {
   return std::nullopt;
 }

@@ -29,7 +29,7 @@ class Checkpoint;
 enum class ScanNorms : std::uint8_t { kNone, kWeightless, kWeighted };
 
 struct SelectiveScanSpec {
-  std::string name{};  // prefix of the tensor names
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t inner = 0;  // channels
   std::size_t state_size = 0;
@@ -51,10 +51,8 @@ struct SelectiveScanSpec {
   bool operator==(const SelectiveScanSpec&) const = default;
 };
 
-/// `block` is the prefix of the layer's GGUF names: "blk.3".
 void add_tensors(TensorList& tensors, const SelectiveScanSpec& scan, const std::string& block);
 
-/// Offsets in a slot.
 struct SelectiveScanPlaces {
   std::size_t conv;
   std::size_t state;
@@ -62,7 +60,6 @@ struct SelectiveScanPlaces {
 
 SelectiveScanPlaces declare_state(const SelectiveScanSpec& scan, StateLayout& state);
 
-/// Small tensors in the form that kernels use.
 struct SelectiveScanVectors {
   std::vector<float> conv;       // [taps, inner]
   std::vector<float> conv_bias;  // [inner]; empty: none
