@@ -54,6 +54,7 @@ class CpuDevice : public Device {
   std::atomic<std::uint64_t> in_place_{0};
 };
 
+/// Prefills and decodes with two models of different arithmetic, under a GPU's rules.
 class GridModel : public Model {
  public:
   static constexpr std::uint32_t kGrid = 64;

@@ -32,7 +32,7 @@ class HostAdapter {
   /// Shares the adapter's matrices without copying them.
   explicit HostAdapter(const Adapter& adapter);
 
-  /// Returns the change to the matrix of this name, or null if the adapter does not change it.
+  /// Returns the change to a matrix, or null if there is none.
   Change* find(const std::string& name) const {
     const auto found = changes_.find(name);
     return found == changes_.end() ? nullptr : &found->second;

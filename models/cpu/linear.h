@@ -29,7 +29,6 @@ class LinearInput {
   std::size_t rows() const { return rows_; }
   const float* data() const { return x_; }
   const StepRows& which() const { return which_; }
-  /// Returns the rows in this form, allocated from the step's scratch memory.
   const void* as(const gpu::ActivationForm& form, Step& step, std::size_t columns);
 
  private:
@@ -60,9 +59,8 @@ class Linear {
   /// Bytes of the packed copy of the weight; 0: none, or not packed yet.
   std::size_t packed_bytes() const { return weight_.packed_bytes(); }
 
-  /// Computes y [rows, outputs] from x [rows, inputs].
+  /// x [rows, inputs] -> y [rows, outputs]
   void apply(Step& step, const float* x, std::size_t rows, float* y) const;
-  /// As above, for an input shared with other layers.
   void apply(Step& step, LinearInput& x, float* y) const;
 
   /// As apply(), but with the exact f32 GEMM whatever the step's compute setting.

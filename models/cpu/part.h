@@ -40,11 +40,11 @@ class Part {
   virtual void prepare(const Preparation&) const {}
   /// Selects and copies this layer's KV entries; does nothing if it has none in pages.
   virtual void compact(const CompactionStep&) const {}
-  /// The name under which a profiler shows its work.
+  /// Its name in profiles.
   virtual const traces::ZoneSite& site() const = 0;
 };
 
-/// Arguments of make_part(): parts declare their state and RoPE tables in it while a model is loaded.
+/// Arguments of make_part(); parts add their state and RoPE tables.
 struct BuildContext {
   const Checkpoint& checkpoint;
   const ComputeOptions& options;

@@ -28,9 +28,8 @@
 
 namespace reprise::models::cpu {
 
-/// Scratch buffers of a forward pass, reused by the next one. Each is aligned to a cache line, and large ones
-/// to 2 MiB with a request for transparent huge pages, since a pass touches tens of megabytes. Used by one
-/// thread.
+/// Scratch buffers of a forward pass, reused by the next one: aligned to cache lines, large ones to 2 MiB
+/// with transparent huge pages requested, since a pass touches tens of megabytes. Used by one thread.
 class Scratch {
  public:
   /// Returns uninitialized memory, valid until reset() to an earlier mark.
@@ -116,14 +115,14 @@ struct Step {
   std::vector<AdapterRows> adapters{};  // ascending; other rows have no adapter
 };
 
-/// Cosine and sine tables of a step: one for each RopeConfig, which layers share. Layers add theirs while a
-/// model is loaded; the thread that runs the model calls make().
+/// Cosine and sine tables of a step, one per RopeConfig. Parts add theirs while a model is loaded; the thread
+/// that runs the model calls make().
 class RopeTables {
  public:
   /// Returns the index of the table in Step::ropes.
   std::size_t add(const std::shared_ptr<const RopeConfig>& rope);
 
-  /// Computes the tables for `positions`, one per row of the step, in the step's scratch memory.
+  /// `positions` [step.rows]. The tables are in the step's scratch memory.
   void make(Step& step, std::span<const std::size_t> positions) const;
 
  private:

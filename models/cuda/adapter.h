@@ -24,7 +24,7 @@ class DeviceAdapter {
   DeviceAdapter(const DeviceAdapter&) = delete;
   DeviceAdapter& operator=(const DeviceAdapter&) = delete;
 
-  /// Returns the change to the matrix of this name, or null if the adapter does not change it.
+  /// Returns the change to a matrix, or null if there is none.
   const gpu::cuda::LowRank* find(const std::string& name) const {
     const auto found = changes_.find(name);
     return found == changes_.end() ? nullptr : &found->second;

@@ -36,7 +36,6 @@
 
 namespace reprise::models::cuda {
 
-/// Returns the tail as the kernels' argument.
 gc::QueryRing ring_of(const PromptTail& tail);
 
 /// Builds the batch description of a step (gpu/cuda/batch.h) from slices, and copies it to the GPU in one
@@ -78,9 +77,9 @@ class BatchUpload {
   std::uint64_t moves_ = 0;
 };
 
-/// The resources of one pass: a stream, the batch description, memory for activations and logits, and
-/// recorded CUDA graphs. There is one lane per phase, so that a prefill and a decode of different sequences
-/// run at the same time. A lane has at most one pass in flight.
+/// Resources of one pass: stream, batch description, memory for activations and logits, recorded CUDA graphs.
+/// There is one lane per phase, so that a prefill and a decode of different sequences run concurrently. A
+/// lane has at most one pass in flight.
 struct Lane {
   explicit Lane(gc::Stream::Priority priority) : stream(priority) {}
 
@@ -284,9 +283,9 @@ class CudaModel : public Model {
   Lane& lane_of(Phase phase) { return phase == Phase::kPrefill ? prefill_ : decode_; }
   std::span<const float> fetch(const Logits& logits, std::span<const int> rows, Phase phase);
   std::span<const float> fetch_all(const Logits& logits, Phase phase);
-  /// Returns whether a decode batch has rows with and without adapters that would be computed differently: an
-  /// adapter needs the inputs and outputs of the GEMMs, so its rows cannot use deferred norms. The two groups
-  /// are then computed in separate passes, so that a row's bits do not depend on its batch.
+  /// Returns whether a decode batch has rows with and without adapters that must be computed in separate
+  /// passes: an adapter needs the inputs and outputs of GEMMs, so its rows cannot use deferred norms, and a
+  /// row's bits must not depend on its batch.
   bool mixes(std::span<const Slice> slices) const;
   std::span<const float> forward_apart(std::span<const Slice> slices);
   void decode_apart(DecodePass& pass);

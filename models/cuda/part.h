@@ -82,8 +82,8 @@ class PartOfRows : public Part {
   }
 };
 
-/// Base of parts of the form y = out(mix(in(x))), where mix() combines rows with the state of their
-/// sequences. It has the two projections and their buffers; a derived class implements mix().
+/// Base of parts of the form y = out(mix(in(x))): two projections, and a mix() that combines rows with the
+/// state of their sequences.
 class Mixer : public Part {
  public:
   std::size_t workspace(const StepSize& size) const final;
@@ -219,7 +219,7 @@ struct ResidualStep {
   std::vector<PartInput> read(const CudaStep& step, const float* x, std::size_t hidden) const;
 };
 
-/// Arguments of make_part(): parts declare their state and RoPE tables in it while a model is loaded.
+/// Arguments of make_part(); parts add their state and RoPE tables.
 struct BuildContext {
   const Checkpoint& checkpoint;
   gpu::KvType kv;  // type of KV entries

@@ -24,8 +24,7 @@ struct RopeRows;
 
 namespace reprise::models::cuda {
 
-/// Stack allocator for activations in GPU memory. The memory is reserved before a step and allocated in
-/// order.
+/// Stack allocator for activations in GPU memory, reserved before a step.
 class Workspace {
  public:
   static constexpr std::size_t kAlignment = 256;
@@ -182,8 +181,7 @@ struct CudaStep {
   void add_bias(const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
 };
 
-/// Cosine and sine tables of a step: one for each RopeConfig, which layers share. Layers add theirs while a
-/// model is loaded.
+/// Cosine and sine tables of a step, one per RopeConfig. Parts add theirs while a model is loaded.
 class RopeTables {
  public:
   /// Returns the index of the table in CudaStep::ropes.

@@ -143,7 +143,6 @@ class WeightStore {
   const float* vector(const std::vector<float>& values);
   /// Returns the max columns of the linears whose inputs must be permuted; 0: none.
   int most_ordered() const { return most_ordered_; }
-  /// Returns the max columns of all linears.
   int most_columns() const { return most_columns_; }
   /// Blocks until all uploads are complete.
   void finish() {
