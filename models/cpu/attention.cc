@@ -1,5 +1,5 @@
-// Grouped-query attention on the CPU (models/parts/attention.h), over keys and values in pages, or in a ring of
-// pages in the slot.
+// Grouped-query attention on the CPU (models/parts/attention.h), with K and V in pages or, with a window, in
+// a ring of pages in the slot.
 
 #include <algorithm>
 #include <cmath>
@@ -41,7 +41,7 @@ class Attention : public Part {
   void attend_ring(Step& step, const float* q, const float* k, const float* v, float* mixed) const;
 
   const AttentionSpec spec_;
-  const std::size_t rope_;  // its table; without meaning where the spec has no rope
+  const std::size_t rope_;  // index of its table; unused if the spec has no RoPE
   const gpu::KvType kv_;
   const float scale_;
   Linear q_;
@@ -102,7 +102,7 @@ void Attention::norm_and_rotate(Step& step, const std::optional<RmsNorm>& norm, 
   });
 }
 
-/// values [rows, kv_heads, head_dim] -> their places in a page, from position on; page: K, or V, of all heads
+/// Stores values [rows, kv_heads, head_dim] in a page, from `position` on. `page`: K, or V, of all heads.
 void Attention::store(Step& step, const float* values, std::size_t rows, std::size_t position,
                       std::byte* page) const {
   const std::size_t size = spec_.head_dim;
@@ -122,7 +122,8 @@ void Attention::store(Step& step, const float* values, std::size_t rows, std::si
   }
 }
 
-/// q [rows, heads, head_dim]: of prompts that will be compacted, those of their last tokens so far.
+/// Copies q [rows, heads, head_dim] of the last tokens of each slice to the prompt's tail, for prompts that
+/// will be compacted.
 void Attention::remember_queries(Step& step, const float* q) const {
   for (const StepSlice& slice : step.slices) {
     if (slice.tail == nullptr) continue;
@@ -135,7 +136,7 @@ void Attention::remember_queries(Step& step, const float* q) const {
 }
 
 void Attention::compact(const CompactionStep& step) const {
-  if (spec_.window != 0) return;  // it keeps its window, in the slot
+  if (spec_.window != 0) return;  // a window stays in the slot, uncompacted
   const KvLayer layer{.heads = spec_.heads,
                       .kv_heads = spec_.kv_heads,
                       .head_dim = spec_.head_dim,
@@ -166,8 +167,8 @@ void Attention::attend_pages(Step& step, const float* q, const float* k, const f
     const std::size_t blocks = (slice.rows + gpu::kAttentionRows - 1) / gpu::kAttentionRows;
     step.threads.for_parts(blocks * spec_.kv_heads, [&](std::size_t part) {
       const std::size_t i = part % blocks * gpu::kAttentionRows;
-      const std::size_t head =
-          part / blocks;  // one head's blocks follow each other: they look at the same pages
+      // Blocks of one head are adjacent because they read the same pages.
+      const std::size_t head = part / blocks;
       const std::size_t first = (slice.first_row + i) * spec_.q_size() + head * spec_.group() * size;
       step.kernels.attention({.q = q + first,
                               .out = mixed + first,
@@ -186,8 +187,8 @@ void Attention::attend_pages(Step& step, const float* q, const float* k, const f
   }
 }
 
-/// The same with a window. A slice goes page by page: what a page of the ring held before is not looked at by the
-/// tokens that take its place, but may be by those before them.
+/// As attend_pages(), with a window. Processes a slice page by page: a ring page that is overwritten is no
+/// longer visible to the tokens stored in it, but may be to earlier ones.
 void Attention::attend_ring(Step& step, const float* q, const float* k, const float* v, float* mixed) const {
   constexpr std::size_t kPage = gpu::kPageTokens;
   constexpr std::size_t kHeadsOfPart = 4;
@@ -214,7 +215,7 @@ void Attention::attend_ring(Step& step, const float* q, const float* k, const fl
       step.threads.for_parts(rows * spec_.kv_heads * parts_of_head, [&](std::size_t part) {
         const std::size_t i = part / parts_of_head / spec_.kv_heads;
         const std::size_t head = part / parts_of_head % spec_.kv_heads;
-        const std::size_t query = part % parts_of_head * kHeadsOfPart;  // of the heads that share k and v
+        const std::size_t query = part % parts_of_head * kHeadsOfPart;  // within the group of the KV head
         const std::size_t at = (row + i) * spec_.q_size() + (head * spec_.group() + query) * size;
         const std::size_t begin = first_seen(position + i);
         const std::size_t page = begin / kPage;

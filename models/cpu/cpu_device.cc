@@ -1,4 +1,4 @@
-// The CPU as a device, and the test device that is a CPU under a GPU's rules.
+// The CPU as a device, and the test device cpu-grid: a CPU under a GPU's rules (grid, other bits in decode).
 
 #include <algorithm>
 #include <atomic>
@@ -13,7 +13,8 @@
 namespace reprise::models {
 namespace {
 
-/// The system counts pages of weights that are used in place as memory that may be had.
+/// Half of the available memory, at least 256 MiB. The OS counts mapped weights as available; `in_place` is
+/// their size in bytes.
 std::uint64_t half_of_free_memory(std::uint64_t in_place) {
   constexpr std::uint64_t kLeast = 256ULL << 20;
   const std::uint64_t available = available_memory();
@@ -27,7 +28,7 @@ class CpuDevice : public Device {
   std::string name() const override { return "cpu"; }
   std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options,
                               const LoadProgress& progress) override {
-    gpu::Threads packers(threads_.count());  // not its own: a model's step may be using them
+    gpu::Threads packers(threads_.count());  // separate: a model's step may be using threads_
     std::unique_ptr<Model> model = load_on_cpu(path, options, threads_, &packers, progress);
     in_place_.fetch_add(plan_memory(model->checkpoint(), options).in_place, std::memory_order_relaxed);
     return model;
@@ -35,7 +36,7 @@ class CpuDevice : public Device {
   bool loads_aside() const override { return true; }
   gpu::BlockMemory& memory() override { return gpu::host_memory(); }
 
-  /// What was asked for; else half of the memory that the system had left when it was asked first.
+  /// Returns `wanted` or, if 0, half of the memory that was available at the first such call.
   std::uint64_t state_bytes(std::uint64_t wanted) override {
     if (wanted != 0) return wanted;
     if (half_of_free_ == 0) half_of_free_ = half_of_free_memory(in_place_.load(std::memory_order_relaxed));
@@ -47,12 +48,13 @@ class CpuDevice : public Device {
   static constexpr std::uint32_t kPrefillRows = 256;  // measured: more is slower
 
   gpu::Threads threads_;
-  std::uint64_t half_of_free_ = 0;  // 0: not asked yet
-  /// Bytes of files that loaded models compute with. relaxed: a figure, complete for models whose loading the asker
-  /// knows to be over.
+  std::uint64_t half_of_free_ = 0;  // 0: not determined yet
+  /// Bytes of mapped files that loaded models compute with. relaxed: a statistic; the caller has already
+  /// synchronized with the loads that it must include.
   std::atomic<std::uint64_t> in_place_{0};
 };
 
+/// Prefills and decodes with two models of different arithmetic, under a GPU's rules.
 class GridModel : public Model {
  public:
   static constexpr std::uint32_t kGrid = 64;
@@ -105,7 +107,7 @@ class GridModel : public Model {
   }
 
  private:
-  /// The slice up to the last place where its state is wanted, in parts that end at these places.
+  /// Computes the slice up to its last export, in parts that end at the exports.
   void compute_exports(const Slice& slice) {
     std::uint32_t at = 0;
     for (const SlotExport& one : slice.exports) {

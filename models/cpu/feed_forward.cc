@@ -1,5 +1,3 @@
-// Feed-forward parts on the CPU (models/parts/feed_forward.h).
-
 #include "models/parts/feed_forward.h"
 #include "models/cpu/linear.h"
 #include "models/cpu/part.h"

@@ -1,5 +1,3 @@
-// Gated DeltaNet on the CPU (models/parts/gated_delta_net.h).
-
 #include <cmath>
 
 #include "models/checkpoint.h"
@@ -39,7 +37,7 @@ class GatedDeltaNet : public Part {
   Linear a_;
   Linear out_;
   GatedDeltaNetVectors vectors_;
-  RmsNorm norm_;  // over value_head_dim
+  RmsNorm norm_;  // [value_head_dim]
   GatedDeltaNetPlaces places_;
 };
 
@@ -75,7 +73,8 @@ void GatedDeltaNet::convolve(Step& step, const float* inputs, float* outputs) co
   }
 }
 
-/// qkv [rows, channels]: q and k of each head to unit length, q scaled besides.
+/// Normalizes q and k of each head in qkv [rows, channels] to unit length, and scales q by 1 /
+/// sqrt(key_head_dim).
 void GatedDeltaNet::normalise_heads(Step& step, float* qkv) const {
   const float scale = 1.0F / std::sqrt(static_cast<float>(spec_.key_head_dim));
   step.threads.for_ranges(step.rows, 1, [&](std::size_t begin, std::size_t end) {

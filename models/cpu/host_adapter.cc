@@ -8,15 +8,15 @@
 namespace reprise::models::cpu {
 namespace {
 
-constexpr std::size_t kRowsAtOnce = 16;  // of a product with A, on one thread
+constexpr std::size_t kRowsAtOnce = 16;  // per work item of the GEMM with A
 
-/// Consecutive rows of the input that have the same change.
+/// Consecutive input rows with the same change.
 struct ChangedRun {
   HostAdapter::Change* change;
   std::size_t first;
   std::size_t rows;
-  const gpu::Product* down;  // by A
-  const gpu::Product* up;    // by B
+  const gpu::Product* down;  // GEMM with A
+  const gpu::Product* up;    // GEMM with B
   float* inner;              // [rows, rank]
 };
 
@@ -69,13 +69,13 @@ void add_changes(Step& step, const std::string& matrix, const ChangedInput& inpu
   const std::size_t inputs = runs.front().change->a.view().columns;
   const std::size_t outputs = runs.front().change->b.view().rows;
 
-  struct Share {  // of the rows of one run
+  struct Share {  // some rows of a run
     const ChangedRun* run;
     std::size_t begin;
     std::size_t end;
   };
   std::vector<Share> shares;
-  std::size_t widest = 0;  // rows of a run
+  std::size_t widest = 0;  // max rows of a run
   std::size_t grain = 1;
   for (ChangedRun& run : runs) {
     run.down = &run.change->a.prepare(step.kernels, gpu::Compute::kF32, step.threads);

@@ -1,10 +1,11 @@
 #pragma once
-// An adapter (models/adapters/adapter.h) on the CPU, and what it adds to the products of a step.
+// A LoRA adapter (models/adapters/adapter.h) on the CPU, and its contribution to the GEMMs of a step.
 //
-//   y = y + scale * (x A^T) B^T     for the rows of sequences that chose it
+//   y = y + scale * (x A^T) B^T     for the rows of sequences with the adapter
 //
-// Exactness: by the exact products, in f32 arithmetic whatever the step's setting is, and one fused multiply-add for
-// each output. So a row depends on its own x and adapter alone, and rows without an adapter are not touched.
+// Exactness: the two GEMMs use the exact f32 kernels, whatever the step's compute setting, and one fused
+// multiply-add per output. So a row depends only on its own x and adapter, and rows without an adapter are
+// unchanged.
 //
 // Threading: as Step.
 
@@ -28,25 +29,25 @@ class HostAdapter {
     float scale;
   };
 
-  /// It shares the matrices, which are not copied.
+  /// Shares the adapter's matrices without copying them.
   explicit HostAdapter(const Adapter& adapter);
 
-  /// By the name of the matrix; null: it does not change that.
+  /// Returns the change to a matrix, or null if there is none.
   Change* find(const std::string& name) const {
     const auto found = changes_.find(name);
     return found == changes_.end() ? nullptr : &found->second;
   }
 
  private:
-  mutable std::unordered_map<std::string, Change> changes_;  // the first product prepares a weight
+  mutable std::unordered_map<std::string, Change> changes_;  // mutable: the first GEMM packs a weight
 };
 
-/// Which rows of a step some rows are: all of them, some that stand together, or any, ascending.
+/// Maps rows of an input to rows of the step: all, a consecutive range, or an ascending list.
 struct StepRows {
   enum class Kind : std::uint8_t { kAll, kTogether, kListed };
 
   static StepRows together(std::size_t first) { return {.kind = Kind::kTogether, .first = first}; }
-  /// The list must live as long as this.
+  /// `rows` must outlive the result.
   static StepRows listed(std::span<const std::size_t> rows) { return {.kind = Kind::kListed, .list = rows}; }
 
   Kind kind = Kind::kAll;
@@ -60,7 +61,8 @@ struct ChangedInput {
   StepRows which;
 };
 
-/// Adds to y [rows, outputs] what the step's adapters change in the product with the matrix of this name.
+/// Adds to y [rows, outputs] the changes that the step's adapters make to the GEMM with the matrix of this
+/// name.
 void add_changes(Step& step, const std::string& matrix, const ChangedInput& input, float* y);
 
 }  // namespace reprise::models::cpu

@@ -33,7 +33,7 @@ HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::
   const std::vector<const AttentionSpec*> attention = parts_of<AttentionSpec>(config().layers);
   exports_slots_ = std::none_of(attention.begin(), attention.end(),
                                 [](const AttentionSpec* spec) { return spec->window != 0; });
-  head_.call(kHeadInAdapters);  // also where it is the embedding
+  head_.call(kHeadInAdapters);  // even if it is tied to the embedding
   head_.prepare(how);
 }
 
@@ -99,7 +99,7 @@ void HostModel::give_hidden(Step& step, std::span<const Slice> slices, const flo
 
 std::span<const float> HostModel::make_logits(Step& step, std::span<const Slice> slices, const float* x) {
   const std::size_t hidden = config().hidden;
-  std::vector<std::size_t> wanted;  // rows
+  std::vector<std::size_t> wanted;  // rows of the step with logits
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const StepSlice& placed = step.slices[i];
     if (slices[i].logits == Slice::Logits::kNone) continue;

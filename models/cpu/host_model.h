@@ -1,7 +1,8 @@
 #pragma once
-// A model on the CPU. Decoding is prefilling: a row's bits do not depend on the phase.
+// A model instance on the CPU. Decode uses the kernels of prefill, so a row's bits do not depend on the
+// phase.
 //
-// Threading: one thread at a time; inside, kernels run on the team of threads that was given.
+// Threading: used by one thread at a time; its kernels run on the given thread pool.
 
 #include <optional>
 #include <set>
@@ -19,8 +20,8 @@ namespace reprise::models::cpu {
 
 class HostModel : public Model {
  public:
-  /// Throws LoadError.
-  /// `packers` work on the weights now, `threads` on the steps to come; they may be the same.
+  /// Packs the weights on `packers` now and runs later steps on `threads`; both may be the same pool, and
+  /// `threads` must outlive the model. Throws LoadError.
   HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads,
             gpu::Threads& packers, const LoadProgress& progress = {});
   HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads)
@@ -48,8 +49,8 @@ class HostModel : public Model {
   std::vector<Layer> layers_;
   Norm final_norm_;
   Linear head_;
-  std::set<std::string> adaptable_;  // matrices that adapters can change
-  bool exports_slots_ = false;       // all layers leave their states inside slices
+  std::set<std::string> adaptable_;  // names of matrices that adapters can change
+  bool exports_slots_ = false;       // all layers support Slice::exports
   std::unordered_map<AdapterKey, HostAdapter> adapters_;
   Scratch scratch_;
   std::vector<float> logits_;

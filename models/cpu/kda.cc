@@ -1,5 +1,3 @@
-// Kimi Delta Attention on the CPU (models/parts/kda.h).
-
 #include <cmath>
 
 #include "models/checkpoint.h"
@@ -26,7 +24,7 @@ class Kda : public Part {
   }
 
  private:
-  /// What q, k and v have each.
+  /// Projection and convolution of q, k or v.
   struct Branch {
     Branch(const Checkpoint& checkpoint, const std::string& name);
 
@@ -35,7 +33,7 @@ class Kda : public Part {
   };
 
   void convolve(Step& step, std::size_t branch, const float* inputs, float* outputs) const;
-  /// A low-rank product of x -> y [rows, size].
+  /// Computes y [rows, size] = wide(narrow(x)).
   void through(Step& step, LinearInput& x, const Linear& narrow, const Linear& wide, float* y) const;
   void recur(Step& step, const float* const (&qkv)[3], const float* decay, const float* beta,
              float* out) const;
@@ -50,7 +48,7 @@ class Kda : public Part {
   Linear out_;
   std::vector<float> rate_;     // [heads]: exp(A_log)
   std::vector<float> dt_bias_;  // [size]
-  RmsNorm norm_;                // over head_dim
+  RmsNorm norm_;                // [head_dim]
   KdaPlaces places_;
 };
 
@@ -99,7 +97,7 @@ void Kda::convolve(Step& step, std::size_t branch, const float* inputs, float* o
 }
 
 void Kda::through(Step& step, LinearInput& x, const Linear& narrow, const Linear& wide, float* y) const {
-  float* inner = step.scratch.floats(x.rows() * spec_.head_dim);  // stays: x may have been prepared behind it
+  float* inner = step.scratch.floats(x.rows() * spec_.head_dim);  // kept: x may cache forms after it
   narrow.apply(step, x, inner);
   wide.apply(step, inner, x.rows(), y);
 }

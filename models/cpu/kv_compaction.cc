@@ -91,7 +91,8 @@ void widen_stored_row(gpu::KvType kv, const std::byte* from, std::size_t size, f
   }
 }
 
-/// What the last queries of one head look at, summed over them: sums[tokens - window].
+/// Sums the softmax probabilities of the last `window` queries of one query head: sums[tokens - window], one
+/// per entry before the window.
 void sum_weights(const KvLayer& layer, const PromptPages& pages, const PromptTail& tail, std::size_t head,
                  std::span<float> sums) {
   const std::size_t size = layer.head_dim;

@@ -80,7 +80,8 @@ void Linear::multiply(Step& step, gpu::Compute compute, LinearInput& x, float* y
       for (std::size_t n = begin; n < end; ++n) y[row * outputs() + n] += bias_[n];
     }
   };
-  // With few rows a range costs the time of its weights alone; with many also that of bringing x to each of them.
+  // With few rows a range costs only the time to read its weights; with many, each range reads x too, so
+  // larger ones pay.
   constexpr std::size_t kFewRows = 8;
   step.threads.for_ranges(outputs(), product.outputs_at_once, multiply_range, x.rows() <= kFewRows ? 12 : 4);
 }

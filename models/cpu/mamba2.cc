@@ -1,5 +1,3 @@
-// Mamba-2 on the CPU (models/parts/mamba2.h).
-
 #include "models/parts/mamba2.h"
 #include "models/checkpoint.h"
 #include "models/cpu/linear.h"
@@ -94,7 +92,7 @@ void Mamba2::recur(Step& step, const float* projected, const float* mixed, float
   });
 }
 
-/// One row [inner_size], group by group.
+/// Normalizes one row [inner_size], each group separately.
 void Mamba2::normalise(const gpu::Kernels& kernels, float* row) const {
   const std::size_t size = spec_.group_size();
   for (std::size_t group = 0; group < spec_.groups; ++group) {
@@ -104,7 +102,7 @@ void Mamba2::normalise(const gpu::Kernels& kernels, float* row) const {
   }
 }
 
-/// projected [rows, in_proj_rows] with z in front, y [rows, inner_size]
+/// projected [rows, in_proj_rows] begins with z; y [rows, inner_size]
 void Mamba2::gate(Step& step, float* projected, float* y) const {
   const std::size_t inner = spec_.inner_size();
   step.threads.for_ranges(step.rows, 1, [&](std::size_t begin, std::size_t end) {

@@ -1,9 +1,10 @@
-// Multi-head latent attention on the CPU (models/parts/mla.h), over paged latents.
+// Multi-head latent attention on the CPU (models/parts/mla.h), with absorbed projections: keys and values are
+// never materialized.
 //
-// Keys and values are never made. A query goes through its head's keys once, q^T (W_k l) = (W_k^T q)^T l, and is then
-// compared with the latents themselves; of those the weighted sum is taken, and goes through the head's values. So
-// all heads share one row of the page, as in attention with one key/value head, and one form serves prefill and decode.
-// The two products with kv_b_proj are in f32 whatever the step's setting is.
+// A query is multiplied by its head's key matrix once, q^T (W_k l) = (W_k^T q)^T l, and scored against the
+// latents; their weighted sum is multiplied by the head's value matrix. So all heads share one row of the
+// page, as with one KV head, and prefill and decode use one form. Both GEMMs with kv_b_proj are f32 whatever
+// the step's compute setting.
 
 #include <algorithm>
 #include <cstring>
@@ -20,7 +21,7 @@
 namespace reprise::models::cpu {
 namespace {
 
-/// Heads that are computed together: a page is read once for all of them.
+/// Heads per work item; a page is read once for all of them.
 constexpr std::size_t kHeadsOfPart = 4;
 
 std::vector<float> scaled(std::vector<float> values, float factor) {
@@ -28,7 +29,7 @@ std::vector<float> scaled(std::vector<float> values, float factor) {
   return values;
 }
 
-/// A matrix [rows, columns] of floats that the weight owns.
+/// Returns a weight that owns the f32 matrix `values` [rows, columns].
 gpu::HostWeight owned_matrix(std::vector<float> values, std::size_t rows, std::size_t columns) {
   auto owner = std::make_shared<const std::vector<float>>(std::move(values));
   const gpu::WeightView view{
@@ -48,28 +49,29 @@ class Mla : public Part {
   }
 
  private:
-  /// queries [rows, heads, key_dim]
+  /// Computes queries [rows, heads, key_dim].
   void project_queries(Step& step, LinearInput& x, float* queries) const;
   void store(Step& step, LinearInput& x) const;
-  /// [turned_dim] of a row, in place.
+  /// Applies the row's RoPE to turned [turned_dim] in place.
   void rotate(const Step& step, std::size_t row, float* turned) const;
-  /// inputs [rows, heads, in_stride], of which the first elements count -> outputs [rows, heads, out_stride]
+  /// Multiplies each head by its own matrix: inputs [rows, heads, in_stride], with the matrix's columns as
+  /// the leading elements, -> outputs [rows, heads, out_stride].
   void through_heads(Step& step, const std::vector<gpu::HostWeight>& weights, const float* inputs,
                      std::size_t in_stride, float* outputs, std::size_t out_stride) const;
 
   const MlaSpec spec_;
-  const std::size_t rope_;  // its table; without meaning where the spec has no rope
+  const std::size_t rope_;  // index of its table; unused if the spec has no RoPE
   const gpu::KvType kv_;
-  Linear q_;    // from x, or from its latent
-  Linear q_a_;  // of no use without q_rank
+  Linear q_;    // input: x, or the query latent
+  Linear q_a_;  // empty if q_rank is 0
   std::optional<RmsNorm> q_norm_;
   Linear kv_a_;
-  RmsNorm norm_;  // with the latent's scale
+  RmsNorm norm_;  // includes latent_scale
   Linear o_;
-  // Of each head, f32.
+  // f32, one per head
   std::vector<gpu::HostWeight> keys_;    // [rank, plain_dim]: W_k transposed
   std::vector<gpu::HostWeight> values_;  // [value_dim, rank]
-  std::size_t place_;                    // in a page
+  std::size_t place_;                    // offset in a page
 };
 
 Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, const ComputeOptions& options, StateLayout& state,
@@ -135,7 +137,7 @@ void Mla::project_queries(Step& step, LinearInput& x, float* queries) const {
   if (spec_.q_rank == 0) {
     q_.apply(step, x, queries);
   } else {
-    float* latent = step.scratch.floats(rows * spec_.q_rank);  // stays: x may have been prepared behind it
+    float* latent = step.scratch.floats(rows * spec_.q_rank);  // kept: x may cache forms after it
     q_a_.apply(step, x, latent);
     q_norm_->apply(step, latent, rows, latent);
     q_.apply(step, latent, rows, queries);
@@ -199,7 +201,7 @@ void Mla::apply(Step& step, const float* x, float* y) const {
   const std::size_t heads = spec_.heads;
   const std::size_t stored = spec_.stored_dim();
   float* queries = step.scratch.floats(rows * heads * spec_.key_dim());
-  float* compared = step.scratch.floats(rows * heads * stored);  // queries, as latents are compared with them
+  float* compared = step.scratch.floats(rows * heads * stored);  // queries in latent space
   LinearInput input(x, rows);
   project_queries(step, input, queries);
   store(step, input);
@@ -209,7 +211,7 @@ void Mla::apply(Step& step, const float* x, float* y) const {
                 spec_.turned_dim * sizeof(float));
   }
   const std::size_t shares = (heads + kHeadsOfPart - 1) / kHeadsOfPart;
-  float* sums = step.scratch.floats(rows * heads * spec_.rank);  // of latents
+  float* sums = step.scratch.floats(rows * heads * spec_.rank);  // weighted sums of latents
   for (const StepSlice& slice : step.slices) {
     const std::size_t blocks = (slice.rows + gpu::kAttentionRows - 1) / gpu::kAttentionRows;
     step.threads.for_parts(blocks * shares, [&](std::size_t part) {

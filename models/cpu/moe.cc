@@ -1,10 +1,11 @@
-// Mixtures of experts on the CPU (models/parts/moe.h): the router, the experts that it chooses and what all rows go through;
-// and the experts alone, for a model whose other parts are on a GPU (models/host_experts.h). The weights of experts that no
-// row chose are not read.
+// Mixtures of experts on the CPU (models/parts/moe.h): router, routed experts and shared expert; also the
+// routed experts alone, for a model whose other parts are on a GPU (models/host_experts.h). Weights of
+// experts that no row selected are not read.
 //
-// Exactness: a row's experts and their weights follow from that row alone, in f32 arithmetic whatever the step's setting is.
-// Each expert's products are row by row, whoever else is there; what they give is added in ascending order of the experts,
-// the shared one's last. So the bits of a row depend on neither the batch nor the threads.
+// Exactness: a row's experts and their weights depend only on that row, in f32 whatever the step's compute
+// setting. Each expert's GEMMs are independent of the other rows, and their outputs are added in ascending
+// order of the experts, the shared one last. So the bits of a row depend neither on the batch nor on the
+// threads.
 
 #include <algorithm>
 #include <bit>
@@ -30,7 +31,7 @@ namespace reprise::models::cpu {
 
 ExpertRows::ExpertRows(std::span<const std::uint32_t> chosen, std::size_t per_row, std::size_t experts)
     : per_row_(per_row), row_at_(chosen.size()), place_of_(chosen.size()) {
-  std::vector<std::uint32_t> next(experts, 0);  // counts, then the next place of each expert
+  std::vector<std::uint32_t> next(experts, 0);  // counts, then the next routed row of each expert
   for (const std::uint32_t expert : chosen) ++next[expert];
   std::uint32_t first = 0;
   for (std::size_t expert = 0; expert < experts; ++expert) {
@@ -48,25 +49,25 @@ ExpertRows::ExpertRows(std::span<const std::uint32_t> chosen, std::size_t per_ro
 
 namespace {
 
-/// Parts of work for each thread: so many that the last ones end at about the same time.
+/// Work items per thread, enough for the threads to finish at about the same time.
 constexpr std::size_t kPartsOfThread = 8;
-/// Reading an expert's weights takes as long as multiplying so many rows by them.
+/// Cost of reading an expert's weights, in rows multiplied by them.
 constexpr std::size_t kRowsOfReading = 4;
 
-/// Some outputs of one run.
+/// Outputs [begin, end) of one run.
 struct Share {
   std::size_t run;
   std::size_t begin;
   std::size_t end;
 };
 
-/// Of one row in a form, from the beginning of one to that of the next.
+/// Returns the row stride of an activation form, in bytes.
 std::size_t row_bytes_of(const gpu::ActivationForm& form, std::size_t columns) {
   return form.row_bytes == nullptr ? columns * sizeof(float) : form.row_bytes(columns);
 }
 
-/// The rows of an input as its experts want them: of a run one behind the other, in the form of a product. From the
-/// step's scratch, as LinearInput.
+/// Input rows gathered by expert, those of a run consecutive, in the activation form of a GEMM. Allocated
+/// from the step's scratch memory, as in LinearInput.
 class GatheredInput {
  public:
   GatheredInput(LinearInput& input, const ExpertRows& rows, std::size_t columns)
@@ -82,7 +83,7 @@ class GatheredInput {
   LinearInput& input_;
   const ExpertRows& rows_;
   std::size_t columns_;
-  std::vector<std::pair<const gpu::ActivationForm*, const std::byte*>> gathered_;  // [places] rows each
+  std::vector<std::pair<const gpu::ActivationForm*, const std::byte*>> gathered_;  // [routed rows] each
 };
 
 const void* GatheredInput::of(const ExpertRows::Run& run, const gpu::ActivationForm& form, Step& step) {
@@ -107,30 +108,29 @@ const std::byte* GatheredInput::gathered(const gpu::ActivationForm& form, const 
   return to;
 }
 
-/// One expert's matrices.
 struct Expert {
   Expert(const Checkpoint& checkpoint, const std::string& name, bool has_gate);
   void prepare(const Preparation& how) const;
 
-  Linear gate;  // of no use where experts have none
+  Linear gate;  // empty if experts have no gate
   Linear up;
   Linear down;
 };
 
-/// The experts that a router chooses from: for rows whose experts are known, the sum of what those make of them. Adapters
-/// change none of them.
+/// The routed experts: computes their weighted sum for rows whose routing is known. Adapters do not change
+/// them.
 class Experts {
  public:
-  /// More rows are computed in turns: what is kept for every row and expert would outgrow the model.
+  /// Max rows per call of sum(); callers split larger steps, since scratch memory per row and expert would
+  /// outgrow the model.
   static constexpr std::size_t kMostRowsAtOnce = 1024;
 
-  /// What a router decided for some rows.
   struct Choice {
     std::span<const std::uint32_t> experts;  // [rows, spec.chosen]: ascending in a row
     std::span<const float> weights;          // [rows, spec.chosen]
   };
 
-  /// An expert that all rows go through, computed at the same time.
+  /// A shared expert, computed together with the routed ones.
   struct Beside {
     const Expert* expert;
     LinearInput* x;  // [rows, hidden]
@@ -140,12 +140,11 @@ class Experts {
   Experts(const MoeSpec& spec, const Checkpoint& checkpoint);
   void prepare(const Preparation& how) const;
 
-  /// x [rows, width] -> y [rows, width], at most kMostRowsAtOnce of them. `beside`: null: there is none. What it takes of
-  /// the step's scratch is the caller's to give back.
+  /// x [rows, width] -> y [rows, width], at most kMostRowsAtOnce rows. `beside` null: no shared expert. The
+  /// caller releases the scratch memory that it takes.
   void sum(Step& step, LinearInput& x, const Choice& choice, const Beside* beside, float* y) const;
 
  private:
-  /// An expert at work: its rows, from the input to the output.
   struct Run;
 
   std::vector<Run> make_runs(Step& step, LinearInput& x, const ExpertRows& rows, const Beside* beside,
@@ -165,18 +164,18 @@ struct Experts::Run {
   const gpu::Product* gate;  // null: the expert has none
   const gpu::Product* up;
   const gpu::Product* down;
-  const void* gate_input;  // [count], as `gate` wants it
-  const void* up_input;    // [count], as `up` wants it
+  const void* gate_input;  // [count] rows in the form of `gate`
+  const void* up_input;    // [count] rows in the form of `up`
   float* inner;  // [count, intermediate]: gate(x), then silu(gate(x)) * up(x); without a gate relu(up(x))^2
-  float* inner_up;      // [count, intermediate], where there is a gate
-  std::byte* prepared;  // [count]: `inner`, as `down` wants it
+  float* inner_up;      // [count, intermediate] if there is a gate
+  std::byte* prepared;  // [count] rows of `inner` in the form of `down`
 
   std::size_t intermediate() const { return expert->up.outputs(); }
   std::size_t prepared_row_bytes() const { return row_bytes_of(*down->activations, intermediate()); }
 };
 
-/// Cuts `outputs` of all runs into shares of about the same work, enough for all threads. Shares begin at
-/// multiples of the grain of their run.
+/// Splits `outputs` of all runs into shares of about equal work, several per thread. Shares begin at
+/// multiples of the run's grain.
 template <class Run, class Outputs, class Grain>
 std::vector<Share> shares_of(const std::vector<Run>& runs, unsigned threads, const Outputs& outputs,
                              const Grain& grain) {
@@ -252,7 +251,7 @@ std::vector<Experts::Run> Experts::make_runs(Step& step, LinearInput& x, const E
   return runs;
 }
 
-/// For what is between the matrices of all experts.
+/// Allocates the buffers between the matrices of all runs.
 void Experts::take_memory(Step& step, std::vector<Run>& runs) const {
   std::size_t inner = 0;
   std::size_t prepared = 0;
@@ -312,7 +311,7 @@ void Experts::compute_inner(Step& step, const std::vector<Run>& runs) const {
 
 void Experts::compute_outputs(Step& step, const std::vector<Run>& runs) {
   const unsigned threads = step.threads.count();
-  // As the last products want it, row by row.
+  // Converts `inner`, row by row, to the form of `down`.
   const std::vector<Share> row_shares = shares_of(
       runs, threads, [](const Run& run) { return run.count; }, [](const Run&) { return std::size_t{1}; });
   step.threads.for_parts(row_shares.size(), [&](std::size_t i) {
@@ -337,7 +336,7 @@ void Experts::compute_outputs(Step& step, const std::vector<Run>& runs) {
 void Experts::sum(Step& step, LinearInput& x, const Choice& choice, const Beside* beside, float* y) const {
   const std::size_t width = spec_.width();
   const ExpertRows placed(choice.experts, spec_.chosen, spec_.routed());
-  float* outputs = step.scratch.floats(placed.places() * width);  // zero experts leave theirs
+  float* outputs = step.scratch.floats(placed.places() * width);  // zero experts: unused
   const std::vector<Run> runs = make_runs(step, x, placed, beside, outputs);
   compute_inner(step, runs);
   compute_outputs(step, runs);
@@ -367,25 +366,24 @@ class Moe : public Part {
   }
 
  private:
-  /// What the router decided for some rows.
   struct Routes {
     std::vector<std::uint32_t> chosen;  // [rows, spec.chosen]: experts, ascending
     std::vector<float> weights;         // [rows, spec.chosen]
-    std::vector<float> shared_weights;  // [rows], or none
+    std::vector<float> shared_weights;  // [rows]; empty: no shared expert
   };
 
-  /// Some rows of the step, from `first_row` on: x [rows, hidden] -> y [rows, hidden]
+  /// Computes y from x, both [rows, hidden]: rows of the step from `first_row` on.
   void apply_rows(Step& step, std::size_t first_row, const float* x, std::size_t rows, float* y) const;
   Routes route(Step& step, LinearInput& x) const;
 
   const MoeSpec spec_;
   Linear router_;
-  std::vector<float> bias_;  // [experts + zero experts], or none
-  Linear latent_in_;         // of no use without a latent size; and so latent_out_
+  std::vector<float> bias_;  // [experts + zero experts]; empty: none
+  Linear latent_in_;         // both empty if there is no latent size
   Linear latent_out_;
   Experts experts_;
-  Linear shared_gate_;          // of no use without a shared expert that has one
-  std::vector<Expert> shared_;  // one, or none
+  Linear shared_gate_;          // empty if there is no gated shared expert
+  std::vector<Expert> shared_;  // 0 or 1
 };
 
 Moe::Moe(const MoeSpec& spec, const Checkpoint& checkpoint)
@@ -414,7 +412,7 @@ Moe::Routes Moe::route(Step& step, LinearInput& x) const {
   routes.chosen.resize(rows * spec_.chosen);
   routes.weights.resize(rows * spec_.chosen);
   const std::size_t routed = spec_.routed();
-  float* logits = step.scratch.floats(rows * routed);  // stays: x may have been prepared behind it
+  float* logits = step.scratch.floats(rows * routed);  // kept: x may cache forms after it
   router_.apply_exactly(step, x, logits);
   const std::size_t own = 2 * routed + spec_.groups;
   float* scratch = step.scratch.floats(rows * own);
@@ -448,7 +446,7 @@ Moe::Routes Moe::route(Step& step, LinearInput& x) const {
 void Moe::apply_rows(Step& step, std::size_t first_row, const float* x, std::size_t rows, float* y) const {
   const std::size_t mark = step.scratch.mark();
   const std::size_t width = spec_.width();
-  const float* narrow = x;  // [rows, width]: what the chosen experts see
+  const float* narrow = x;  // [rows, width]: input of the routed experts
   LinearInput input(x, rows, StepRows::together(first_row));
   if (spec_.latent != 0) {
     float* latent = step.scratch.floats(rows * width);
@@ -511,7 +509,7 @@ struct HostExperts::Inside {
   const gpu::Kernels& kernels;
   cpu::Scratch scratch;
   std::deque<Layer> layers;
-  std::vector<std::uint32_t> chosen;  // of the rows at work
+  std::vector<std::uint32_t> chosen;  // [rows, spec.chosen] of the current call
 
   void sum(const Layer& layer, const ChosenRows& rows, float* y);
 };
@@ -552,7 +550,7 @@ void HostExperts::Inside::sum(const Layer& layer, const ChosenRows& rows, float*
   const MoeSpec& spec = layer.spec;
   const std::size_t width = spec.width();
   const std::size_t choices = rows.count * spec.chosen;
-  // They come from another machine's memory, and are used as places in ours.
+  // The experts come from GPU memory and are used as indices on the host.
   chosen.resize(choices);
   for (std::size_t i = 0; i < choices; ++i) {
     const bool is_known = rows.experts[i] >= 0 && static_cast<std::size_t>(rows.experts[i]) < spec.routed();

@@ -1,9 +1,9 @@
 #pragma once
-// Which rows of a mixture of experts (models/cpu/moe.cc) go through which expert, expert by expert: each has its rows side by
-// side, so that its weights are read once for all of them.
+// Groups the rows of a mixture of experts (models/cpu/moe.cc) by expert, so that an expert's weights are read
+// once for all of its rows.
 //
-// A place is one row at one expert. Places are numbered expert by expert, those of an expert in the order of its
-// rows; the experts that nobody chose have none.
+// A routed row is a (row, expert) pair. Routed rows are numbered expert by expert, and by row within an
+// expert; experts that no row selected have none.
 //
 // Threading: filled by one thread, constant afterwards.
 
@@ -18,23 +18,23 @@ class ExpertRows {
  public:
   struct Run {
     std::size_t expert;
-    std::size_t first;  // place
+    std::size_t first;  // first routed row
     std::size_t count;  // at least 1
   };
 
-  /// chosen [rows, per_row]: an expert at most once in a row.
+  /// chosen [rows, per_row]: experts, each at most once per row.
   ExpertRows(std::span<const std::uint32_t> chosen, std::size_t per_row, std::size_t experts);
 
-  /// In ascending order of the experts.
+  /// The routed rows of each selected expert, ascending by expert.
   const std::vector<Run>& runs() const { return runs_; }
   std::size_t places() const { return row_at_.size(); }
-  /// Of each place.
+  /// The row of each routed row.
   std::span<const std::uint32_t> row_at() const { return row_at_; }
-  /// Of a row's experts, in the order in which it chose them.
+  /// The routed rows of a row, in the order in which it selected its experts.
   std::span<const std::uint32_t> places_of(std::size_t row) const {
     return std::span(place_of_).subspan(row * per_row_, per_row_);
   }
-  /// The run's rows follow each other in the input as well.
+  /// Returns whether the run's rows are also consecutive in the input.
   bool is_consecutive(const Run& run) const {
     return row_at_[run.first + run.count - 1] - row_at_[run.first] + 1 == run.count;
   }
@@ -42,7 +42,7 @@ class ExpertRows {
  private:
   std::size_t per_row_;
   std::vector<Run> runs_;
-  std::vector<std::uint32_t> row_at_;    // [places]
+  std::vector<std::uint32_t> row_at_;    // [routed rows]
   std::vector<std::uint32_t> place_of_;  // [rows, per_row]
 };
 

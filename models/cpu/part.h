@@ -1,11 +1,10 @@
 #pragma once
-// What a layer consists of on the CPU: parts, which make something of the rows of a step, and the steps that
-// add it to the residual stream. What is built, and in which arrangement, a description says
-// (models/parts/layer_spec.h); which class computes a kind of part, its make_part() alone knows.
+// Layers on the CPU: parts, which compute on the rows of a step, and the steps that add their outputs to the
+// residual, built from the model's description (models/parts/layer_spec.h).
 //
-// A part that looks along the sequence declares its state when it is built (StateLayout) and finds it in the
-// step's slices by the offsets it was given; it updates the state of each slice by exactly the slice's rows.
-// Nothing else of the engine knows what the state is.
+// A stateful part declares its state when it is built (StateLayout), finds it in the step's slices by the
+// returned offsets, and advances the state of each slice by exactly the slice's rows. Nothing else in the
+// engine interprets the state.
 //
 // Threading: as Step; building by one thread.
 
@@ -22,31 +21,30 @@
 
 namespace reprise::models::cpu {
 
-/// A prompt's pages and fewer of them, for the parts that choose among its tokens.
+/// Arguments of a prompt compaction, for parts that select among its tokens.
 struct CompactionStep {
   gpu::Threads& threads;
   const PromptTail& tail;
   const KvBudget& budget;
-  std::vector<const std::byte*> from;
-  std::vector<std::byte*> into;
-  std::uint32_t tokens;  // of the prompt
+  std::vector<const std::byte*> from;  // pages of the whole prompt
+  std::vector<std::byte*> into;        // new pages for the selected tokens
+  std::uint32_t tokens;                // in the prompt
 };
 
 class Part {
  public:
   virtual ~Part() = default;
-  /// x, y [step.rows, hidden]
+  /// Computes y from x, both [step.rows, hidden].
   virtual void apply(Step& step, const float* x, float* y) const = 0;
-  /// Brings its weights into the order that products read them in, while the model is loaded. What is left out is
-  /// done by the first apply().
+  /// Packs the weights while the model is loaded. apply() packs those that were left out.
   virtual void prepare(const Preparation&) const {}
-  /// Writes what it keeps of the prompt's tokens; nothing where it keeps nothing in pages.
+  /// Selects and copies this layer's KV entries; does nothing if it has none in pages.
   virtual void compact(const CompactionStep&) const {}
-  /// What a profiler calls its work.
+  /// Its name in profiles.
   virtual const traces::ZoneSite& site() const = 0;
 };
 
-/// What parts are built from, while a model is loaded: they declare their state and the tables that they need.
+/// Arguments of make_part(); parts add their state and RoPE tables.
 struct BuildContext {
   const Checkpoint& checkpoint;
   const ComputeOptions& options;
@@ -54,7 +52,7 @@ struct BuildContext {
   RopeTables& ropes;
 };
 
-// Each kind of part in the file of its name. What `context` refers to must outlive the part. Throws LoadError.
+// What `context` refers to must outlive the part. Throws LoadError.
 std::unique_ptr<Part> make_part(const AttentionSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const SwiGluSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const MlpSpec& spec, BuildContext& context);
@@ -68,16 +66,16 @@ std::unique_ptr<Part> make_part(const ChannelMixSpec& spec, BuildContext& contex
 std::unique_ptr<Part> make_part(const KdaSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const MlaSpec& spec, BuildContext& context);
 
-/// y = x / rms(x) * (offset + weight), on rows.
+/// RMSNorm of rows: y = x / rms(x) * (offset + weight).
 class RmsNorm {
  public:
   RmsNorm(std::vector<float> weight, const NormKind& kind) : weight_(std::move(weight)), kind_(kind) {}
-  /// From `spec.name`.weight.
+  /// Loads `spec.name`.weight. Throws LoadError.
   RmsNorm(const Checkpoint& checkpoint, const NormSpec& spec);
 
-  /// x, y [rows, size]; they may be the same.
+  /// x, y [rows, size]; y may alias x.
   void apply(Step& step, const float* x, std::size_t rows, float* y) const;
-  /// The same on the calling thread alone.
+  /// As apply(), on the calling thread only.
   void apply_here(const gpu::Kernels& kernels, const float* x, std::size_t rows, float* y) const;
 
   const std::vector<float>& weight() const { return weight_; }
@@ -88,30 +86,32 @@ class RmsNorm {
   NormKind kind_;
 };
 
-/// A norm of the residual stream, of either kind.
+/// RMSNorm or LayerNorm of the residual.
 class Norm {
  public:
-  /// From `spec.name`.weight and, if it is centred, `spec.name`.bias.
+  /// Loads `spec.name`.weight and, if centered, `spec.name`.bias. Throws LoadError.
   Norm(const Checkpoint& checkpoint, const NormSpec& spec);
 
-  /// x, y [rows, size]; they may be the same.
+  /// x, y [rows, size]; y may alias x.
   void apply(Step& step, const float* x, std::size_t rows, float* y) const;
 
  private:
-  RmsNorm rms_;              // its weight is the other's as well
-  std::vector<float> bias_;  // [size]; empty: not centred
+  RmsNorm rms_;              // if centered, only its weight and kind are used
+  std::vector<float> bias_;  // [size]; empty: not centered
 };
 
-/// x += multiplier * norm_after(sum of the parts of norm(x)), each part's input and output scaled
+/// Computes x += multiplier * norm_after(sum of the parts of norm(x)), with scaled inputs and outputs of the
+/// parts (ResidualSpec).
 struct ResidualStep {
   std::optional<Norm> norm;
   std::vector<std::unique_ptr<Part>> parts;
-  std::vector<PartScale> scales;  // of the parts
+  std::vector<PartScale> scales;  // one per part
   std::vector<std::unique_ptr<Part>> late_parts;
   std::optional<Norm> norm_after;
   float multiplier = 1;
 
-  /// x [step.rows, hidden]; late [step.rows, hidden]: what late parts make is added to it. Of no use without them.
+  /// x [step.rows, hidden] is the residual. Outputs of late parts are added to late [step.rows, hidden],
+  /// which is unused without them.
   void apply(Step& step, float* x, float* late, std::size_t hidden) const;
 
  private:

@@ -1,5 +1,5 @@
-// The recurrent part of Griffin on the CPU (models/parts/rg_lru.h). Its gates' matrices are kept in f32, for they
-// are small, and computed in it in every setting.
+// Griffin's recurrent block on the CPU (models/parts/rg_lru.h). The gates' matrices are small and stay in f32
+// in every compute setting.
 
 #include <string>
 #include <vector>
@@ -86,7 +86,7 @@ void RgLruBlock::convolve(Step& step, const float* inputs, float* outputs) const
   }
 }
 
-/// All [rows, width]
+/// All arrays are [rows, width].
 void RgLruBlock::recur(Step& step, const float* u, const float* input_gate, const float* recurrence_gate,
                        float* out) const {
   for (const StepSlice& slice : step.slices) {

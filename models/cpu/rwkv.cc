@@ -1,5 +1,3 @@
-// The parts of RWKV-7 on the CPU (models/parts/rwkv.h).
-
 #include <cstring>
 #include <optional>
 #include <string>
@@ -19,7 +17,8 @@ namespace {
 
 constexpr std::size_t kElementsAtOnce = 64;
 
-/// x [step.rows, size] -> the step's scratch [mixes, step.rows, size]; mix [mixes, size]
+/// Token shift: x [step.rows, size] -> [mixes, step.rows, size] in scratch memory, with mix [mixes, size].
+/// `place`: the previous row's offset in the slot.
 float* shift_tokens(Step& step, const float* x, const std::vector<float>& mix, std::size_t size,
                     std::size_t place) {
   const std::size_t mixes = mix.size() / size;
@@ -55,12 +54,12 @@ class TimeMix : public Part {
   }
 
  private:
-  /// W2 act(W1 x) + bias
+  /// Low-rank pair: W2 act(W1 x) + bias.
   struct Pair {
     enum class Between : std::uint8_t { kNothing, kTanh, kSigmoid };
 
     Pair(const Checkpoint& checkpoint, const std::string& name);
-    /// x [step.rows, hidden] -> the step's scratch [step.rows, hidden]
+    /// x [step.rows, hidden] -> [step.rows, hidden] in scratch memory.
     float* apply(Step& step, LinearInput& x, Between between) const;
 
     Linear first;
@@ -79,7 +78,7 @@ class TimeMix : public Part {
   Pair rate_;
   std::optional<Pair> value_;
   Pair gate_;
-  std::vector<float> key_scale_;  // [hidden], as are these
+  std::vector<float> key_scale_;  // [hidden], like the next four
   std::vector<float> rate_scale_;
   std::vector<float> bonus_;
   std::vector<float> norm_;
@@ -104,7 +103,7 @@ class ChannelMix : public Part {
   std::vector<float> mix_;  // [hidden]
   Linear key_;
   Linear value_;
-  std::size_t row_;  // its place in the slot
+  std::size_t row_;  // offset in the slot of the previous row
 };
 
 TimeMix::Pair::Pair(const Checkpoint& checkpoint, const std::string& name)
@@ -153,7 +152,7 @@ void TimeMix::prepare(const Preparation& how) const {
   }
 }
 
-/// `rows` has the whole step's, and no state.
+/// `rows` describes all rows of the step, without a state.
 void TimeMix::recur(Step& step, const gpu::WkvRule& rows) const {
   const std::size_t heads = spec_.heads();
   const std::size_t size = spec_.head_dim;

@@ -1,5 +1,3 @@
-// The mixer of Mamba-1 on the CPU (models/parts/selective_scan.h).
-
 #include <algorithm>
 #include <cstring>
 
@@ -62,7 +60,7 @@ void SelectiveScan::for_channels(Step& step, const Work& work) const {
   });
 }
 
-/// projected [rows, 2 inner], of which the first half goes in -> x [rows, inner]
+/// Convolves the first half of projected [rows, 2 inner] -> x [rows, inner].
 void SelectiveScan::convolve(Step& step, const float* projected, float* x) const {
   for_channels(step, [&](const StepSlice& slice, std::size_t begin, std::size_t end) {
     step.kernels.causal_conv({.state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.conv),
@@ -78,7 +76,8 @@ void SelectiveScan::convolve(Step& step, const float* projected, float* x) const
   });
 }
 
-/// dt_b_c [rows, step_rank + 2 state_size]: norms of the three; dt [rows, step_rank]: the first by itself
+/// Normalizes dt, B and C in dt_b_c [rows, step_rank + 2 state_size], if there are norms, and copies dt to dt
+/// [rows, step_rank].
 void SelectiveScan::separate(Step& step, float* dt_b_c, float* dt) const {
   const std::size_t stride = spec_.x_proj_rows();
   const std::size_t rank = spec_.step_rank;
@@ -98,8 +97,8 @@ void SelectiveScan::separate(Step& step, float* dt_b_c, float* dt) const {
   }
 }
 
-/// x, dt [rows, inner], dt_b_c [rows, step_rank + 2 state_size], projected [rows, 2 inner], of which the second half is
-/// the gate -> y [rows, inner]
+/// x, dt [rows, inner], dt_b_c [rows, step_rank + 2 state_size], projected [rows, 2 inner], whose second half
+/// is the gate, -> y [rows, inner]
 void SelectiveScan::scan(Step& step, const float* x, const float* dt, const float* dt_b_c,
                          const float* projected, float* y) const {
   const std::size_t inner = spec_.inner;

@@ -1,9 +1,7 @@
 #pragma once
-// States that a pass leaves on its way: where a slice goes beyond places whose state is wanted (Slice::exports), what goes along
-// the sequence stops there for a moment, and its part of the slot is copied; products do not stop. Of a page that is not full at such a
-// place the rows that are there are copied.
-//
-// Threading: as Step.
+// Saving states at positions inside a slice (Slice::exports). Recurrent kernels stop at each such position
+// and the part's bytes of the slot are copied; GEMMs are not split. If the position is inside a page, the
+// page's rows before it are copied too.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,14 +13,15 @@
 
 namespace reprise::models::cpu {
 
-/// What a part has of a sequence's slot.
+/// A part's bytes within a sequence's slot.
 struct PartOfSlot {
   std::size_t offset;
   std::size_t bytes;
 };
 
-/// Calls `recur`, which goes through step.slices and advances that part of their slots by exactly their rows: once where no
-/// slice leaves a state, else once for each stretch between such places. Bits do not depend on how slices are cut.
+/// Calls `recur`, which advances that part of the slots of step.slices by exactly their rows: once if no
+/// slice has exports, else once per stretch between export positions. The bits do not depend on how slices
+/// are cut.
 template <class Recur>
 void leaving_states(Step& step, const PartOfSlot& part, const Recur& recur) {
   std::size_t most = 0;
@@ -30,7 +29,7 @@ void leaving_states(Step& step, const PartOfSlot& part, const Recur& recur) {
   if (most == 0) return recur();
   const std::vector<StepSlice> whole = std::exchange(step.slices, {});
   for (std::size_t stretch = 0; stretch <= most; ++stretch) {
-    std::vector<std::byte*> to;  // of each slice of the stretch; null: nowhere
+    std::vector<std::byte*> to;  // destination for each slice of the stretch; null: none
     step.slices.clear();
     for (const StepSlice& slice : whole) {
       if (stretch > slice.exports.size()) continue;
@@ -55,8 +54,8 @@ void leaving_states(Step& step, const PartOfSlot& part, const Recur& recur) {
   step.slices = whole;
 }
 
-/// Rows of pages: where a part keeps `heads` times 64 rows of so many bytes from `offset` on, those of the tokens before each such
-/// place inside of a page go to its tail. When they are written.
+/// For each export inside a page, copies the rows before it to its tail page. The part has `heads` times
+/// kPageTokens rows of `row_bytes` at `offset` of a page. Call it after the rows are written.
 inline void leave_tails(const Step& step, std::size_t offset, std::size_t heads, std::size_t row_bytes) {
   for (const StepSlice& slice : step.slices) {
     for (const SlotExport& one : slice.exports) {

@@ -1,12 +1,12 @@
 #pragma once
-// One forward pass over a batch: the slices of sequences that take part, as rows of the activations, and what
-// all layers need to compute them.
+// A forward pass over a batch: the slices of sequences, as rows of the activations, and what layers need to
+// compute them.
 //
-// A batch holds at most one slice of a sequence. Rows of a slice stand together, in order; slices of many
-// sequences, prefill slices and single decoded tokens alike, stand one after another. The bits of a row do
-// not depend on the others.
+// A batch holds at most one slice per sequence. The rows of a slice are consecutive and in order; slices, of
+// prefills and of single decoded tokens alike, follow each other. The bits of a row do not depend on the
+// others.
 //
-// Threading: made and used by the thread that runs the model; kernels inside run on its team of threads.
+// Threading: created and used by the thread that runs the model; kernels run on its thread pool.
 
 #include <sys/mman.h>
 #include <cstddef>
@@ -28,12 +28,11 @@
 
 namespace reprise::models::cpu {
 
-/// Buffers of a forward pass: they live for one call and are kept for the next. Each begins at a line of the cache, and a
-/// large one in a page of its own kind where the system gives them (transparent huge pages, on request): a pass walks
-/// through tens of megabytes. One thread hands them out.
+/// Scratch buffers of a forward pass, reused by the next one: aligned to cache lines, large ones to 2 MiB
+/// with transparent huge pages requested, since a pass touches tens of megabytes. Used by one thread.
 class Scratch {
  public:
-  /// Uninitialised, valid until reset().
+  /// Returns uninitialized memory, valid until reset() to an earlier mark.
   float* floats(std::size_t count) { return reinterpret_cast<float*>(bytes(count * sizeof(float))); }
   std::byte* bytes(std::size_t size) {
     if (next_ == blocks_.size()) blocks_.emplace_back();
@@ -42,7 +41,7 @@ class Scratch {
     return block.memory.get();
   }
 
-  /// What was handed out since the mark may be handed out again.
+  /// reset(mark()) releases all buffers allocated since mark().
   std::size_t mark() const { return next_; }
   void reset(std::size_t mark = 0) { next_ = mark; }
 
@@ -75,28 +74,28 @@ class Scratch {
   std::size_t next_ = 0;
 };
 
-/// What the weights of a model are brought into order for, while it is loaded.
+/// Arguments for packing weights while a model is loaded.
 struct Preparation {
   const gpu::Kernels& kernels;
   gpu::Compute compute;
   gpu::Threads& threads;
-  std::set<std::string>* adaptable = nullptr;  // gets the names of matrices that adapters can change
+  std::set<std::string>* adaptable = nullptr;  // collects the names of matrices that adapters can change
 };
 
 struct StepSlice {
   gpu::Sequence* sequence;
   std::size_t first_row;
   std::size_t rows;
-  std::size_t stored;   // places of pages that are taken before this slice
-  std::size_t logical;  // position of its first token; as `stored`, unless the prompt was compacted
-  std::vector<const std::byte*> pages;    // all of the sequence, those reserved for this slice included
-  PromptTail* tail = nullptr;             // null: the prompt is not going to be compacted
-  std::span<const SlotExport> exports{};  // states to leave on the way (models/cpu/slot_exports.h)
+  std::size_t stored;   // KV entries in the pages before this slice
+  std::size_t logical;  // position of its first token; equals `stored` unless the prompt was compacted
+  std::vector<const std::byte*> pages;  // all pages of the sequence, including those reserved for this slice
+  PromptTail* tail = nullptr;           // null: the prompt will not be compacted
+  std::span<const SlotExport> exports{};  // states to save inside the slice (models/cpu/slot_exports.h)
 };
 
 class HostAdapter;
 
-/// Rows of slices that chose an adapter.
+/// Rows of a sequence with an adapter.
 struct AdapterRows {
   const HostAdapter* adapter;
   std::size_t first_row;
@@ -111,19 +110,19 @@ struct Step {
 
   std::vector<StepSlice> slices{};
   std::size_t rows = 0;
-  std::vector<RopeTable> ropes{};       // one for each rope of the model
-  float* first_values = nullptr;        // [rows, handed_on()]: what the first layer hands on; null: nothing
-  std::vector<AdapterRows> adapters{};  // ascending; rows of none of them have no adapter
+  std::vector<RopeTable> ropes{};  // one per RoPE configuration of the model
+  float* first_values = nullptr;  // [rows, handed_on()]: output of the first layer for later ones; null: none
+  std::vector<AdapterRows> adapters{};  // ascending; other rows have no adapter
 };
 
-/// Cosines and sines of a step, one table for each rope that the layers of a model have: those that share a RopeConfig share
-/// its table. Filled while a model is loaded; make() by the thread that runs it.
+/// Cosine and sine tables of a step, one per RopeConfig. Parts add theirs while a model is loaded; the thread
+/// that runs the model calls make().
 class RopeTables {
  public:
-  /// Index of its table in Step::ropes.
+  /// Returns the index of the table in Step::ropes.
   std::size_t add(const std::shared_ptr<const RopeConfig>& rope);
 
-  /// `positions` are those of the step's rows. The tables live in the step's scratch.
+  /// `positions` [step.rows]. The tables are in the step's scratch memory.
   void make(Step& step, std::span<const std::size_t> positions) const;
 
  private:

@@ -8,13 +8,13 @@
 namespace reprise::models::cuda {
 namespace {
 
-constexpr std::size_t kFloatsAlignment = 64;  // of a matrix in the block
+constexpr std::size_t kFloatsAlignment = 64;  // floats; alignment of each matrix in the block
 
 std::size_t rounded(std::size_t floats) {
   return (floats + kFloatsAlignment - 1) / kFloatsAlignment * kFloatsAlignment;
 }
 
-/// Widened, into `to`, whose columns are the matrix's rows where it is to be transposed.
+/// Writes the matrix as f32 to `to`, transposed if requested.
 void widen(const gpu::WeightView& matrix, bool transposed, float* to) {
   const gpu::FormatKernels& format = gpu::cpu_kernels(gpu::Isa::kPlain).format(*matrix.format);
   std::vector<float> row(matrix.columns);

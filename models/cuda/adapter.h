@@ -1,7 +1,8 @@
 #pragma once
-// An adapter (models/adapters/adapter.h) in the GPU's memory: in f32, in one block of the memory that sequences live in.
+// A LoRA adapter (models/adapters/adapter.h) in GPU memory: f32, in one block of the memory that sequences
+// use.
 //
-// Threading: made and ended on the thread that owns the memory; read by the thread that computes.
+// Threading: created and destroyed by the thread that owns the memory; read by the thread that computes.
 
 #include <string>
 #include <unordered_map>
@@ -14,7 +15,7 @@ namespace reprise::models::cuda {
 
 class DeviceAdapter {
  public:
-  /// Of the block.
+  /// Returns the size of the block.
   static std::uint64_t bytes(const Adapter& adapter);
 
   /// `memory` must outlive it. Throws std::bad_alloc.
@@ -23,7 +24,7 @@ class DeviceAdapter {
   DeviceAdapter(const DeviceAdapter&) = delete;
   DeviceAdapter& operator=(const DeviceAdapter&) = delete;
 
-  /// By the name of the matrix; null: it does not change that.
+  /// Returns the change to a matrix, or null if there is none.
   const gpu::cuda::LowRank* find(const std::string& name) const {
     const auto found = changes_.find(name);
     return found == changes_.end() ? nullptr : &found->second;
@@ -38,7 +39,7 @@ class DeviceAdapter {
   std::unordered_map<std::string, gpu::cuda::LowRank> changes_;
 };
 
-/// Rows of a step that chose an adapter.
+/// Rows of a step with an adapter.
 struct AdapterRows {
   const DeviceAdapter* adapter;
   int first_row;

@@ -1,5 +1,3 @@
-// Grouped-query attention on the GPU (models/parts/attention.h).
-
 #include <optional>
 
 #include "base/check.h"
@@ -26,10 +24,10 @@ class Attention : public MixerOfRows<Attention> {
   void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
 
   gc::AttentionShape shape_;
-  std::size_t queries_ = 0;  // in a row of the prompt's tail
+  std::size_t queries_ = 0;  // offset of q in a row of the prompt's tail
   const float* q_norm_ = nullptr;
   const float* k_norm_ = nullptr;
-  std::optional<std::size_t> rope_;  // its table in CudaStep::ropes
+  std::optional<std::size_t> rope_;  // index of its table in CudaStep::ropes; none: no RoPE
 };
 
 Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv,
@@ -54,7 +52,7 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gp
             .window = static_cast<int>(spec.window),
             .ring_pages = spec.window == 0 ? 0 : static_cast<int>(spec.ring_pages()),
             .ring_offset = places.ring};
-  // Keys and values of f32 come with rows of f32 alone (models/gpu_plan.h).
+  // f32 KV entries are only supported with f32 rows (models/gpu_plan.h).
   const bool wide = shape_.kv == gpu::KvType::kF32;
   if (!(wide ? gc::attention_supports<float>(shape_) : gc::attention_supports<gc::Bf16>(shape_))) {
     throw LoadError(

@@ -1,4 +1,4 @@
-// The description of a step on its way to the GPU.
+// Building the batch description of a step and copying it to the GPU.
 
 #include <algorithm>
 #include <bit>
@@ -11,10 +11,10 @@
 namespace reprise::models::cuda {
 namespace {
 
-constexpr int kLeastLongest = 1024;        // of a prefill
-constexpr int kLeastDecodedLongest = 256;  // one split of attention
+constexpr int kLeastLongest = 1024;        // in prefill
+constexpr int kLeastDecodedLongest = 256;  // one attention split
 
-/// Arrays one after another: where each will stand, then its bytes.
+/// Assigns consecutive offsets to arrays.
 class Packer {
  public:
   template <class T>
@@ -45,10 +45,10 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase) 
   std::vector<gc::BatchSlice> placed;
   std::vector<gc::BatchTile> tiles;
   struct Pages {
-    std::size_t first;  // of all slices'
+    std::size_t first;  // index in the page list of all slices
     std::size_t count;
   };
-  std::vector<Pages> pages;  // of each slice
+  std::vector<Pages> pages;  // one per slice
   std::size_t page_count = 0;
   std::vector<std::int32_t> row_slice;
   std::vector<std::int32_t> tokens;
@@ -123,7 +123,8 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase) 
   const std::size_t rings_at = packer.place(rings);
   const std::size_t exports_at = packer.place(exports);
   const std::size_t first_tiles_at = packer.place(first_tiles);
-  // Last: the others' places do not depend on them. There may be thousands, so they are written where they go.
+  // Last, so that the other offsets do not depend on it. There may be thousands of pages, so they are written
+  // directly to the staging buffer.
   const std::size_t pages_at = packer.place<std::byte*>(page_count);
   longest = std::max(phase == Phase::kDecode ? kLeastDecodedLongest : kLeastLongest,
                      static_cast<int>(std::bit_ceil(static_cast<unsigned>(longest))));

@@ -50,7 +50,7 @@ class CudaDevice : public Device {
   std::uint32_t prefill_rows() const override { return options_.most_rows; }
 
  private:
-  // Before anything is made on the GPU.
+  // Binds the thread to the device before other members allocate on it.
   struct Bound {
     explicit Bound(int index) { gc::use_device(index); }
   };

@@ -1,5 +1,3 @@
-// Feed-forward parts on the GPU (models/parts/feed_forward.h).
-
 #include <optional>
 #include <vector>
 
@@ -24,7 +22,8 @@ class SwiGlu : public Part {
   std::optional<GatedProducts> gated_products() const override { return GatedProducts{in_, out_}; }
 
  private:
-  /// inner [padded rows, out_.weight.columns], by one product, or by one and a kernel behind it.
+  /// Both compute inner [padded rows, out_.weight.columns]: with a fused gate, or with a GEMM and a gate
+  /// kernel.
   void gate_on_the_way(const CudaStep& step, const PartInput& x, gc::Bf16* inner) const;
   template <class Row>
   void gate(const CudaStep& step, const PartInput& x, Row* inner) const;

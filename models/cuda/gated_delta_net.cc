@@ -1,5 +1,3 @@
-// Gated DeltaNet on the GPU (models/parts/gated_delta_net.h).
-
 #include "models/parts/gated_delta_net.h"
 #include "gpu/cuda/delta_net.h"
 #include "models/cuda/part.h"

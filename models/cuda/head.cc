@@ -1,4 +1,4 @@
-// From the residual stream to logits, and the choice among them.
+// From the residual to logits, and sampling.
 
 #include <algorithm>
 #include <bit>
@@ -13,7 +13,7 @@
 namespace reprise::models::cuda {
 namespace {
 
-/// Whether they had to be replaced.
+/// Grows `bytes` to at least `size`; returns whether it was reallocated.
 template <class Bytes>
 bool make_room(Bytes& bytes, std::size_t size) {
   if (size <= bytes.size()) return false;

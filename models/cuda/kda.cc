@@ -1,5 +1,3 @@
-// Kimi Delta Attention on the GPU (models/parts/kda.h).
-
 #include <vector>
 
 #include "gpu/cuda/causal_conv.h"
@@ -27,7 +25,7 @@ class Kda : public PartOfRows<Kda> {
   void apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
 
   gc::ChannelDeltaShape shape_;
-  gc::CausalConvShape convs_[3];  // of q, k and v
+  gc::CausalConvShape convs_[3];  // q, k, v
   const float* taps_[3] = {};     // [taps, size] each
   const float* rate_ = nullptr;   // [heads]
   const float* dt_bias_ = nullptr;
@@ -35,9 +33,9 @@ class Kda : public PartOfRows<Kda> {
   NormKind norm_kind_;
   DeviceLinear in_;  // q, k, v
   DeviceLinear b_;
-  DeviceLinear f_a_;  // the decay, through a short row
+  DeviceLinear f_a_;  // decay: low-rank projection
   DeviceLinear f_b_;
-  DeviceLinear g_a_;  // the gate, likewise
+  DeviceLinear g_a_;  // gate: low-rank projection
   DeviceLinear g_b_;
   DeviceLinear out_;
 };

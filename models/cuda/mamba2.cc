@@ -1,5 +1,3 @@
-// Mamba-2 on the GPU (models/parts/mamba2.h).
-
 #include "gpu/cuda/mamba2.h"
 #include "gpu/cuda/causal_conv.h"
 #include "models/cuda/part.h"
@@ -70,7 +68,7 @@ std::size_t Mamba2::mixing_workspace(const StepSize& size) const {
          gc::ssd_workspace(shape_, size.rows, size.tiles);
 }
 
-// projected: z, x, B, C, dt.
+// projected: [rows, z x B C dt].
 template <class Row>
 void Mamba2::mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const {
   const std::size_t rows = step.size.padded();

@@ -1,5 +1,5 @@
-// Multi-head latent attention on the GPU (models/parts/mla.h), in the form that models/cpu/mla.cc tells of: keys and values
-// are never made.
+// Multi-head latent attention on the GPU (models/parts/mla.h), with absorbed projections as in
+// models/cpu/mla.cc: keys and values are never materialized.
 
 #include <optional>
 #include <vector>
@@ -14,8 +14,8 @@
 namespace reprise::models::cuda {
 namespace {
 
-/// kv_b_proj [heads, keys and values, rank] taken apart: keys as they stand, [heads, plain_dim, rank], values the other way
-/// round, [heads, rank, value_dim].
+/// kv_b_proj [heads, keys and values, rank], split: keys [heads, plain_dim, rank] as stored, values
+/// transposed, [heads, rank, value_dim].
 struct HeadMatrices {
   std::vector<float> keys;
   std::vector<float> values;
@@ -51,15 +51,15 @@ class Mla : public PartOfRows<Mla> {
   void project_queries(const CudaStep& step, const PartInput& x, Row* queries) const;
 
   gc::LatentShape shape_;
-  DeviceLinear q_;                   // from x, or from its latent
-  std::optional<DeviceLinear> q_a_;  // that latent
+  DeviceLinear q_;                   // input: x, or the query latent
+  std::optional<DeviceLinear> q_a_;  // projection to the query latent; none: no latent
   gc::RowNorm q_norm_{};
   DeviceLinear kv_a_;
-  const float* norm_ = nullptr;  // [rank], with the latent's scale
+  const float* norm_ = nullptr;  // [rank], times latent_scale
   gc::BlockWeights keys_;
   gc::BlockWeights values_;
   DeviceLinear out_;
-  std::optional<std::size_t> rope_;  // its table in CudaStep::ropes
+  std::optional<std::size_t> rope_;  // index of its table in CudaStep::ropes; none: no RoPE
 };
 
 Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, WeightStore& weights,
@@ -78,7 +78,7 @@ Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, Weig
             .norm_eps = spec.norm.eps,
             .kv = kv_of(spec, kv),
             .offset = declare_state(spec, kv, state)};
-  // Latents of f32 come with rows of f32 alone (models/gpu_plan.h).
+  // f32 latents are only supported with f32 rows (models/gpu_plan.h).
   const bool wide = shape_.kv == gpu::KvType::kF32;
   if (!(wide ? gc::latent_supports<float>(shape_) : gc::latent_supports<gc::Bf16>(shape_))) {
     throw LoadError(checkpoint.path(), "kv_lora_rank", "latents of this size are not supported on a GPU");

@@ -31,13 +31,15 @@ std::set<std::string> mixtures_on_host(const Checkpoint& checkpoint, std::uint32
   }
 }
 
-// Fast: rows between products are bf16, and so are keys and values unless they are asked for otherwise. Precise: they are f32,
-// multiplied as sums of two bf16, and what stands between products is computed in f32; weights have to be kept as bf16.
+// Fast mode: rows between GEMMs are bf16, and so are KV entries unless another type is requested. Precise
+// mode: rows are f32 and multiplied as sums of two bf16 terms, and everything between GEMMs is computed in
+// f32; requires weights that are kept as bf16.
 
-/// Weights up to which a model that may be computed either way is computed precisely: its steps are short either way.
+/// Size of the weights, in bytes, up to which Compute::kAuto is precise: the steps of such models are short
+/// either way.
 constexpr std::uint64_t kPreciseByItself = std::uint64_t{64} << 20;
 
-/// The first matrix that a GPU does not keep as bf16; empty: there is none.
+/// Returns the name of the first matrix that a GPU does not keep as bf16, or an empty string.
 std::string matrix_that_is_rounded(const Checkpoint& checkpoint) {
   for (const std::string& name : checkpoint.names()) {
     if (checkpoint.shape(name).size() < 2) continue;
@@ -48,8 +50,9 @@ std::string matrix_that_is_rounded(const Checkpoint& checkpoint) {
   return "";
 }
 
-/// As the options say; Compute::kAuto leaves it to the model's size and formats. Throws LoadError for a model that is to be
-/// computed precisely and cannot be: one with other weights than bf16, or whose experts the host computes.
+/// Returns whether to compute precisely, as requested by the options; Compute::kAuto decides by the model's
+/// size and formats. Throws LoadError if precise mode is requested but not possible: weights other than bf16,
+/// or experts on the host.
 bool computes_precisely(const Checkpoint& checkpoint, const ComputeOptions& options, bool has_host_experts) {
   const bool is_auto = options.compute == gpu::Compute::kAuto;
   if (!is_auto && options.compute != gpu::Compute::kPrecise) return false;
@@ -71,14 +74,15 @@ bool computes_precisely(const Checkpoint& checkpoint, const ComputeOptions& opti
   return true;
 }
 
-// Larger steps take longer than their launches; and there would be too many sizes to record.
+// Limits for recording CUDA graphs: larger steps take longer than their launches, and would have too many
+// sizes.
 constexpr int kMostRecordedDecodes = 64;
 constexpr int kMostRecordedSlices = 8;  // of a prefill
 
-// Of a recording's key; the numbers below them have 62 bits.
+// Flags in the key of a recorded graph, above the 62 bits for sizes.
 constexpr std::uint64_t kKeyOfPrefill = std::uint64_t{1} << 63;
 constexpr std::uint64_t kKeyRemembers = std::uint64_t{1} << 62;
-constexpr std::uint64_t kKeyDraws = std::uint64_t{1} << 62;  // of a decode
+constexpr std::uint64_t kKeyDraws = std::uint64_t{1} << 62;  // of a decode with sampling
 
 std::uint64_t key_number(int value) {
   return static_cast<std::uint64_t>(value);
@@ -87,20 +91,20 @@ std::uint64_t key_width(int value) {
   return key_number(std::bit_width(static_cast<unsigned>(value)));
 }
 
-/// Places of slices: those without an adapter, those with one.
+/// Returns the indices of slices without an adapter, and of those with one.
 std::array<std::vector<std::size_t>, 2> groups_of(std::span<const Slice> slices) {
   std::array<std::vector<std::size_t>, 2> groups;
   for (std::size_t i = 0; i < slices.size(); ++i) groups[slices[i].adapter != 0 ? 1 : 0].push_back(i);
   return groups;
 }
 
-/// Rows of groups that come in the order of groups, to be read in that of slices.
+/// Collects rows that are computed group by group, and returns them in the order of slices.
 class RowsByPlace {
  public:
   explicit RowsByPlace(std::size_t slices) : rows_(slices) {}
 
   void put(std::size_t place, std::span<const float> row) { rows_[place].assign(row.begin(), row.end()); }
-  /// Those that were put, one after another.
+  /// Replaces `all` by the rows that were put, concatenated.
   void move_to(std::vector<float>& all) const {
     all.clear();
     for (const std::vector<float>& row : rows_) all.insert(all.end(), row.begin(), row.end());
@@ -145,7 +149,7 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
   if (config().embedding_norm) embedding_norm_ = build_norm(*config().embedding_norm, context);
   head_.norm = build_norm(config().final_norm, context);
   head_.linear = config().tied() ? embedding_ : weights_.linear({config().head});
-  head_.linear.layers = {{kHeadInAdapters, 0}};  // also where it is the embedding
+  head_.linear.layers = {{kHeadInAdapters, 0}};  // even if tied to the embedding
   head_.multiplier = config().logit_multiplier;
   head_.cap = config().logit_cap.value_or(0);
   weights_.finish();
@@ -282,7 +286,7 @@ void CudaModel::bind_thread() {
   gc::use_device(device_);
 }
 
-// Waits for the pass.
+// Copies rows of logits to the host and waits for the pass.
 std::span<const float> CudaModel::fetch(const Logits& logits, std::span<const int> rows, Phase phase) {
   const std::size_t vocab = config().vocab;
   Lane& lane = lane_of(phase);
@@ -301,7 +305,7 @@ std::span<const float> CudaModel::fetch(const Logits& logits, std::span<const in
   return {reinterpret_cast<const float*>(to.data()), rows.size() * vocab};
 }
 
-// What the GPU did while the host waited for it; its clock is not the host's, so the pass ends where the wait does.
+// Adds the pass to the trace, ending with the host's wait: the GPU has another clock.
 void CudaModel::show_on_gpu(Phase phase) {
   if (!lane_of(phase).is_timed) return;
   static constexpr traces::ZoneSite kPrefill{"prefill pass"};
@@ -321,7 +325,7 @@ std::span<const float> CudaModel::fetch_prefilled(const Logits& logits, std::spa
   if (std::all_of(slices.begin(), slices.end(), [](const Slice& slice) { return slice.plan == nullptr; })) {
     return fetch_all(logits, Phase::kPrefill);
   }
-  std::vector<std::optional<DrawPlan>> plans;  // of the rows of logits
+  std::vector<std::optional<DrawPlan>> plans;  // one per row of logits
   std::vector<std::optional<DrawnToken>*> to;
   std::vector<int> kept;
   for (const Slice& slice : slices) {
@@ -368,7 +372,7 @@ std::span<const float> CudaModel::prefill_beside(std::span<const Slice> prefills
 CudaModel::Logits CudaModel::enqueue_decode(const DecodePass& pass) {
   const auto is_drawn = [](const std::optional<DrawPlan>& plan) { return plan.has_value(); };
   const auto has_mask = [](const std::optional<DrawPlan>& plan) { return plan && plan->masks; };
-  // Where nobody waits for a mask, the choice follows the logits without the host.
+  // Without grammar masks, sampling is enqueued right after the logits.
   const bool draws_itself = draws() && std::any_of(pass.plans.begin(), pass.plans.end(), is_drawn) &&
                             std::none_of(pass.plans.begin(), pass.plans.end(), has_mask);
   if (draws_itself) draw_.prepare(pass.plans, static_cast<int>(config().vocab));
@@ -380,18 +384,18 @@ CudaModel::Logits CudaModel::enqueue_decode(const DecodePass& pass) {
 void CudaModel::finish_decode(const Logits& logits, DecodePass& pass) {
   REPRISE_CHECK(static_cast<std::size_t>(logits.count) == pass.plans.size(),
                 "the decoded rows and their sampling plans differ in number");
-  // Masks are made while the GPU computes. A row whose mask is late, or says that the reply is whole, is not drawn:
-  // its logits go to the host, which waits for the mask without holding up the others.
+  // Grammar masks are computed while the GPU works. A row whose mask is late, or ends the reply, is not
+  // sampled here: its logits go to the host, which waits for the mask without delaying the other rows.
   for (auto& plan : pass.plans) {
     if (!plan || !plan->masks) continue;
-    if (!plan->masks->is_masked(plan->step)) {  // not any more
+    if (!plan->masks->is_masked(plan->step)) {  // no longer constrained
       plan->masks = nullptr;
       continue;
     }
     const SharedMask mask = plan->masks->at(plan->step);
     if (mask == nullptr || mask->ends) plan.reset();
   }
-  std::vector<int> kept;  // rows whose logits are wanted on the host
+  std::vector<int> kept;  // rows whose logits go to the host
   for (int i = 0; i < logits.count; ++i) {
     if (!draws() || !pass.plans[static_cast<std::size_t>(i)]) kept.push_back(i);
   }
@@ -405,15 +409,15 @@ void CudaModel::finish_decode(const Logits& logits, DecodePass& pass) {
                    : std::vector<std::optional<DecodePass::Drawn>>(pass.plans.size());
 }
 
-// Passes on their way to the GPU: memory, launches, recordings.
+// Preparing and enqueuing passes: memory, launches, CUDA graphs.
 
 std::size_t CudaModel::workspace(const StepSize& size, int picked_rows, int rank) const {
   const std::size_t hidden = config().hidden;
   std::size_t most = 0;
   for (const ResidualStep& step : steps_) most = std::max(most, step.workspace(size, hidden));
   const auto picked = static_cast<std::size_t>(picked_rows);
-  const std::size_t kept = handed_on_ + (has_late_ ? hidden : 0);  // of a row beside the stream
-  const std::size_t left = leaves_rows_ ? hidden : 0;              // for the next step
+  const std::size_t kept = handed_on_ + (has_late_ ? hidden : 0);  // per row, besides the residual
+  const std::size_t left = leaves_rows_ ? hidden : 0;              // deferred-norm rows for the next step
   return most + Workspace::rounded(size.padded() * left * sizeof(gc::Bf16)) +
          Workspace::rounded(size.padded() * left / 8 * sizeof(float)) +
          Workspace::rounded(size.padded() * hidden * sizeof(float)) + size.padded() * kept * sizeof(float) +
@@ -476,9 +480,10 @@ void CudaModel::launch(const Pass& pass, Phase phase) {
   head_.apply(step, pass.buffers.x, picked, pass.buffers.logits);
 }
 
-// Everything that a step's launches depend on, or nothing: it is not recorded.
+// Returns a key of everything that the launches of a step depend on, or nullopt if the step cannot be
+// recorded.
 std::optional<std::uint64_t> CudaModel::recording_key(const Pass& pass, Phase phase, bool draws) const {
-  // What adapters add is launched for those that are there now; what the host computes is no launch.
+  // The launches for adapters depend on which ones are present; work on the host is no launch.
   if (!pass.chosen.rows.empty() || host_experts_ != nullptr) return std::nullopt;
   const BatchUpload::Made& made = pass.made;
   if (phase == Phase::kDecode) {
@@ -546,7 +551,7 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase,
   REPRISE_CHECK(draw == nullptr || draw->rows() == pass.made.picked_rows,
                 "the sampled rows and the rows with logits differ in number");
   const std::optional<std::uint64_t> key = recording_key(pass, phase, draw != nullptr);
-  // A recording brings what describes its batch itself, where that is little: one launch instead of two.
+  // A recorded graph includes the copy of the batch description if that is small: one launch instead of two.
   const bool brings = key && BatchUpload::fits_recording(pass.made);
   if (!brings) lane.upload.bring(pass.made.bytes, stream);
   const auto all = [&] {
@@ -568,7 +573,7 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase,
   return {.rows = pass.buffers.logits, .count = pass.made.picked_rows};
 }
 
-// Decoded rows with an adapter and rows without, one group after the other (mixes()).
+// Separate passes for decoded rows with and without adapters (mixes()).
 
 bool CudaModel::mixes(std::span<const Slice> slices) const {
   const auto has_adapter = [](const Slice& slice) { return slice.adapter != 0; };

@@ -1,14 +1,15 @@
 #pragma once
-// A model on an NVIDIA GPU. Prefill and decode are computed by different kernels and differ in their bits;
-// within each, a row depends on its own sequence alone (gpu/cuda/batch.h).
+// A model instance on an NVIDIA GPU. Prefill and decode use different kernels and differ in their bits;
+// within each, a row depends only on its own sequence (gpu/cuda/batch.h).
 //
-// Weights lie in the GPU's arena, bf16 or what their format is kept as (gpu/cuda/formats.h); the residual stream
-// and recurrent states are f32, rows between products bf16, or f32 where the model is computed precisely
-// (computes_precisely() in model.cc). Every pass goes into one stream and is waited for, asleep. Where
-// experts are on the host (models/host_experts.h), a pass waits for itself at each of their layers, and none is recorded.
+// Weights are in the GPU's arena, as bf16 or in the GPU format of their file format (gpu/cuda/formats.h). The
+// residual and recurrent states are f32; rows between GEMMs are bf16, or f32 in precise models
+// (computes_precisely() in model.cc). A pass is enqueued in one stream, and the host sleeps until it is done.
+// If experts are on the host (models/host_experts.h), the host waits at each of their layers, and no CUDA
+// graphs are recorded.
 //
-// Threading: one thread at a time. load() and the destructor touch the arena and belong to the thread that
-// owns it.
+// Threading: one thread at a time. load() and the destructor use the arena and belong to the thread that owns
+// it.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,35 +36,37 @@
 
 namespace reprise::models::cuda {
 
-/// As kernels see it.
 gc::QueryRing ring_of(const PromptTail& tail);
 
-/// Brings the description of a step to the GPU in one copy: gpu/cuda/batch.h from slices of sequences.
+/// Builds the batch description of a step (gpu/cuda/batch.h) from slices, and copies it to the GPU in one
+/// transfer.
 ///
-/// What make() gave is valid until the next call, which must not come before the stream has done with it; what lies on the GPU
-/// is so behind bring().
+/// The result of make() is valid until the next call, which must not come before the stream is done with it;
+/// its pointers are to GPU memory that bring() fills.
 class BatchUpload {
  public:
   struct Made {
     gc::Batch batch;
     StepSize size;
-    const std::int32_t* picked = nullptr;  // [picked_rows] rows of which logits are wanted
+    const std::int32_t* picked = nullptr;  // [picked_rows]: rows whose logits are wanted
     int picked_rows = 0;
-    const gc::QueryRing* rings = nullptr;  // [slices]; null: no slice's prompt will be compacted
+    const gc::QueryRing* rings = nullptr;  // [slices]; null: no prompt in the batch will be compacted
     gc::SlotExports exports{};
-    std::size_t bytes = 0;       // of it all
-    std::size_t most_bytes = 0;  // of another one whose numbers and `longest` are the same
+    std::size_t bytes = 0;       // of the whole description
+    std::size_t most_bytes = 0;  // max over batches with the same counts and `longest`
   };
 
-  /// Rows of a prefill are filled up to a multiple of the grid with ones of no slice, and `longest` is rounded up to one
-  /// of few values. Where everything but the pages lies depends on the numbers of slices, tiles, rows and picked rows
-  /// alone, and on whether there are rings: so one recording of a step serves many.
+  /// Pads a prefill to a multiple of the grid with rows of no slice, and rounds `longest` up to a power of
+  /// two. All offsets except those inside the page list depend only on the counts of slices, tiles, rows and
+  /// picked rows and on whether there are rings, so one recorded CUDA graph serves many batches.
   Made make(std::span<const Slice> slices, Phase phase);
-  /// That many of the bytes, or anything behind them, where most_bytes are asked for and fits_recording().
+  /// Enqueues the copy of the first `bytes`. Pass most_bytes, whose last bytes may be unspecified, only if
+  /// fits_recording().
   void bring(std::size_t bytes, gc::StreamHandle stream) const;
-  /// Whether a recording can bring them, whose length is that of the longest that it serves.
+  /// Returns whether a recorded graph can include the copy, whose size must be that of the largest batch it
+  /// serves.
   static bool fits_recording(const Made& made) { return made.most_bytes <= kMostRecorded; }
-  /// Grows when the memory on the GPU has been replaced.
+  /// Increases when the GPU memory is reallocated.
   std::uint64_t moves() const { return moves_; }
 
  private:
@@ -74,13 +77,14 @@ class BatchUpload {
   std::uint64_t moves_ = 0;
 };
 
-/// What a pass needs of its own while it is under way: a stream, the description of its batch, memory for activations and
-/// logits, and the recordings of such passes. There is one lane for each phase, so that a prefill and a decode of different
-/// sequences are computed at the same time. A lane has one pass at a time.
+/// Resources of one pass: stream, batch description, memory for activations and logits, recorded CUDA graphs.
+/// There is one lane per phase, so that a prefill and a decode of different sequences run concurrently. A
+/// lane has at most one pass in flight.
 struct Lane {
   explicit Lane(gc::Stream::Priority priority) : stream(priority) {}
 
-  /// Recordings name memory: after it has moved they are of no use. `others`: how often that has which is not the lane's.
+  /// Drops the recorded graphs if memory whose addresses they contain was reallocated. `others`: the moves()
+  /// of such memory outside the lane.
   void forget_moved(std::uint64_t others) {
     const std::uint64_t moves = upload.moves() + workspace.moves() + others;
     if (moves == recorded_at) return;
@@ -88,7 +92,7 @@ struct Lane {
     recorded_at = moves;
   }
 
-  /// What decides how much memory a pass needs, and how much that is: of passes that follow each other it is the same.
+  /// The inputs of CudaModel::workspace(); consecutive passes often have the same.
   struct Space {
     StepSize size;
     int picked_rows = 0;
@@ -99,24 +103,24 @@ struct Lane {
 
   gc::Stream stream;
   gc::Stopwatch stopwatch;
-  bool is_timed = false;  // the pass under way
+  bool is_timed = false;  // the current pass
   Space space;
-  std::size_t space_bytes = 0;  // of it; 0: not known yet
+  std::size_t space_bytes = 0;  // workspace for `space`; 0: not known
   BatchUpload upload;
   Workspace workspace;
   HostStaging staging{stream};
-  gc::GraphCache recordings;  // of passes, by their sizes
+  gc::GraphCache recordings;  // by the sizes of a pass
   std::uint64_t recorded_at = 0;
-  gc::PinnedBytes logits;  // on the host
+  gc::PinnedBytes logits;  // host copy
 };
 
-/// The rows of a step whose logits are wanted.
+/// Rows of a step whose logits are wanted.
 struct PickedRows {
-  const std::int32_t* rows;  // [count] of the step's, ascending
+  const std::int32_t* rows;  // [count] row indices, ascending, in GPU memory
   int count;
-  std::span<const AdapterRows> adapters;  // among them
+  std::span<const AdapterRows> adapters;  // indices are among the picked rows
 
-  /// Bytes of the workspace that Head::apply() takes.
+  /// Returns the bytes of the workspace that Head::apply() takes.
   static std::size_t workspace(std::size_t count, std::size_t hidden, const StepSize& size) {
     return Workspace::rounded(count * hidden * size.element()) +
            Workspace::rounded(count * hidden / 8 * sizeof(float)) +
@@ -124,60 +128,60 @@ struct PickedRows {
   }
 };
 
-/// From the residual stream to logits: the final norm, the head, and what a model does with its outputs.
+/// Final norm, LM head, and the scale and cap of the logits.
 ///
-/// Of decoded rows whose last step leaves UnscaledRows the head ends the norm itself; which way rows go depends on the model
-/// and its adapters alone, so that within a phase a row's logits do not depend on how many there are.
+/// If the last step defers its norm in decode (UnscaledRows), the LM head finishes it. That depends only on
+/// the model and its adapters, so within a phase a row's logits do not depend on the number of rows.
 struct Head {
   DeviceNorm norm;
   DeviceLinear linear;
   float multiplier = 1;
-  float cap = 0;  // 0: none
+  float cap = 0;  // soft cap of the logits; 0: none
 
-  /// Outputs of a row: the vocabulary, rounded up.
+  /// The vocabulary size, rounded up.
   int outputs() const { return linear.weight.rows; }
   bool can_read_unscaled() const { return norm.suits_decoding() && linear.reads_unscaled(); }
-  /// It does, where CudaStep::unscaled is there.
+  /// Enables deferred-norm input in steps with CudaStep::unscaled. Returns the norm for the writer.
   NormAhead read_unscaled() {
     reads_unscaled_ = true;
     return {.norm = norm.rows(), .factor = 1};
   }
 
-  /// x f32 [padded rows, hidden] -> logits f32 [picked rows, outputs].
+  /// Computes logits f32 [picked rows, outputs] from x f32 [padded rows, hidden].
   void apply(const CudaStep& step, const float* x, const PickedRows& picked, float* logits) const;
 
  private:
-  bool reads_unscaled_ = false;  // what the last step leaves
+  bool reads_unscaled_ = false;  // the last step writes its input
 
   void multiply_unscaled(const CudaStep& step, const PickedRows& picked, float* logits) const;
   template <class Row>
   void multiply_normed(const CudaStep& step, const float* x, const PickedRows& picked, float* logits) const;
-  /// Without what adapters change. In both phases: a row's logits do not depend on how many there are.
+  /// The GEMM without bias and adapters. Both phases use the decode form, so that a row's logits do not
+  /// depend on the number of rows.
   void multiply(const CudaStep& step, const gc::Bf16* x, int rows, float* logits) const;
   void multiply(const CudaStep& step, const float* x, int rows, float* logits) const;
 };
 
-/// Makes the choices of a decode step on the GPU: plans go there, tokens come back, logits stay.
+/// Samples tokens on the GPU: uploads sampling plans and returns tokens; logits are not copied to the host.
 ///
-/// Parameters and results lie in pinned memory that the kernel reaches; results() is valid when the stream has been waited
-/// for, until the next launch.
+/// Parameters and results are in pinned memory that the kernel accesses. results() is valid between a wait
+/// for the stream and the next launch.
 class DeviceDraw {
  public:
-  /// What the next launch() shall do. Masks of plans are there.
+  /// Sets the plans of the next launch(). Requires: the grammar masks of the plans are ready.
   void prepare(std::span<const std::optional<DrawPlan>> plans, int vocab);
-  /// `logits` f32 on the GPU, rows `stride` apart, one for each plan; adjusted in place. Rows without a plan
-  /// keep their logits. What it puts into the stream depends on their number alone, and on moves().
+  /// Samples from `logits`, f32 on the GPU with rows `stride` apart, one per plan. Adjusts them in place;
+  /// rows without a plan stay unchanged. The enqueued work depends only on rows() and moves().
   void launch(float* logits, int stride, gc::StreamHandle stream);
   void launch(float* logits, int stride, int vocab, std::span<const std::optional<DrawPlan>> plans,
               gc::StreamHandle stream) {
     prepare(plans, vocab);
     launch(logits, stride, stream);
   }
-  /// Of the next launch.
   int rows() const { return rows_; }
-  /// Grows when memory that a launch names has been replaced.
+  /// Increases when memory that a launch uses is reallocated.
   std::uint64_t moves() const { return moves_; }
-  /// For each plan; nothing where there was none.
+  /// Returns one result per plan; nullopt if there was none.
   std::vector<std::optional<DecodePass::Drawn>> results(std::span<const std::optional<DrawPlan>> plans) const;
 
  private:
@@ -195,13 +199,13 @@ class CudaModel : public Model {
  public:
   struct Place {
     int device = 0;
-    int most_rows = 0;                   // of a prefill step
-    gpu::BlockMemory* memory = nullptr;  // in the arena: for adapters; null: they cannot be had
+    int most_rows = 0;                   // max rows of a prefill step
+    gpu::BlockMemory* memory = nullptr;  // memory for adapters, in the arena; null: no adapters
     std::uint32_t cpu_experts = 0;       // as DeviceOptions::cpu_experts
-    unsigned threads = 0;                // that compute them; 0: one for each core
+    unsigned threads = 0;                // CPU threads for experts on the host; 0: one per core
   };
 
-  /// `arena`, on the place's device, must outlive the model. Throws LoadError, std::bad_alloc,
+  /// `arena`, on place.device, must outlive the model. Throws LoadError, std::bad_alloc,
   /// gpu::cuda::CudaError.
   static std::unique_ptr<CudaModel> load(const std::filesystem::path& path, const ComputeOptions& options,
                                          gc::Arena& arena, const Place& place);
@@ -221,13 +225,13 @@ class CudaModel : public Model {
   void remove_adapter(AdapterKey key) override;
   std::uint64_t adapter_bytes(const Adapter& adapter) const override { return DeviceAdapter::bytes(adapter); }
   std::string arithmetic() const override;
-  /// In the lane of prefills, which must have nothing under way.
+  /// Uses the prefill lane, which must be idle.
   void compact(const Compaction& compaction) override;
   std::string why_not_compacted() const override;
   void decode(DecodePass& pass) override;
-  /// At the same time, on lanes of their own.
+  /// Runs both passes concurrently, each on its own lane.
   std::span<const float> prefill_beside(std::span<const Slice> prefills, DecodePass& decodes) override;
-  /// Vocabularies beyond the kernel's bound are drawn from on the host.
+  /// Returns whether tokens are sampled on the GPU, which limits the vocabulary.
   bool draws() const override;
   void bind_thread() override;
 
@@ -235,36 +239,34 @@ class CudaModel : public Model {
   struct Logits {
     float* rows = nullptr;  // [count] rows of head_.outputs(), on the GPU
     int count = 0;
-    bool are_drawn = false;  // the choice among them is under way already
+    bool are_drawn = false;  // sampling is already enqueued
   };
 
   struct Buffers {
-    float* x = nullptr;  // [padded rows, hidden]: the residual stream
+    float* x = nullptr;  // [padded rows, hidden]: the residual
     std::vector<RopeTable> ropes{};
-    float* logits = nullptr;      // [picked rows] rows of head_.outputs()
-    float* inner = nullptr;       // [rows, largest rank]; null where there are no adapters
-    gc::Bf16* ordered = nullptr;  // [padded rows, most columns that are put in order]; null where none are
-    gc::TwoTerms terms{};  // [padded rows, most columns] each; none where the model is not computed precisely
-    float* first_values = nullptr;  // [padded rows, handed_on_]; null where nothing is handed on
-    float* late = nullptr;          // [padded rows, hidden]; null where no part comes late
-    gc::UnscaledRows unscaled{};    // [padded rows, hidden]; none where steps leave no rows to each other
+    float* logits = nullptr;        // [picked rows, head_.outputs()]
+    float* inner = nullptr;         // [rows, largest rank]; null: no adapters
+    gc::Bf16* ordered = nullptr;    // [padded rows, max permuted columns]; null: none
+    gc::TwoTerms terms{};           // [padded rows, max columns] each; null if not precise
+    float* first_values = nullptr;  // [padded rows, handed_on_]; null if that is 0
+    float* late = nullptr;          // [padded rows, hidden]; null: no late parts
+    gc::UnscaledRows unscaled{};    // [padded rows, hidden]; x null: no deferred norms
   };
 
-  /// What the slices of a step chose.
   struct Chosen {
     std::vector<AdapterRows> rows;
-    std::vector<AdapterRows> picked;  // the same, among the rows whose logits are wanted
+    std::vector<AdapterRows> picked;  // indexed by picked row
     int largest_rank = 0;
   };
 
-  /// Lets decoded rows go from the embedding through the steps to the head without kernels for norms, where they can.
+  /// Defers norms between the embedding, the steps and the LM head in decode, wherever both sides support it.
   void join_steps();
   Chosen choose(std::span<const Slice> slices) const;
   std::size_t workspace(const StepSize& size, int picked_rows, int rank) const;
-  /// Rows of the embedding, where the residual stream begins, and rope's tables.
+  /// Writes the embeddings of the step's tokens to x and computes the RoPE tables.
   void embed(const CudaStep& step, float* x) const;
 
-  // Passes on their way to the GPU.
   struct Pass {
     Lane& lane;
     BatchUpload::Made made;
@@ -275,20 +277,20 @@ class CudaModel : public Model {
   CudaStep step_of(const Pass& pass, Phase phase);
   void launch(const Pass& pass, Phase phase);
   std::optional<std::uint64_t> recording_key(const Pass& pass, Phase phase, bool draws) const;
-  /// `draw`: what is prepared for the rows of logits, and is to follow them; null: nothing.
+  /// Enqueues a pass. `draw`: the sampling that follows its logits; null: none.
   Logits enqueue(std::span<const Slice> slices, Phase phase, DeviceDraw* draw = nullptr);
 
   Lane& lane_of(Phase phase) { return phase == Phase::kPrefill ? prefill_ : decode_; }
   std::span<const float> fetch(const Logits& logits, std::span<const int> rows, Phase phase);
   std::span<const float> fetch_all(const Logits& logits, Phase phase);
-  /// Whether decoded rows are not all computed alike: an adapter changes rows on their way into a product and out of it, so
-  /// those that have one do not go from step to step without kernels for norms, and others do. They are computed one after
-  /// the other then, so that a row's bits do not depend on what it meets.
+  /// Returns whether a decode batch has rows with and without adapters that must be computed in separate
+  /// passes: an adapter needs the inputs and outputs of GEMMs, so its rows cannot use deferred norms, and a
+  /// row's bits must not depend on its batch.
   bool mixes(std::span<const Slice> slices) const;
   std::span<const float> forward_apart(std::span<const Slice> slices);
   void decode_apart(DecodePass& pass);
 
-  /// Rows of slices without a plan; the others are drawn from.
+  /// Returns the logits of slices without a sampling plan; samples the others.
   std::span<const float> fetch_prefilled(const Logits& logits, std::span<const Slice> slices);
   Logits enqueue_decode(const DecodePass& pass);
   void finish_decode(const Logits& logits, DecodePass& pass);
@@ -299,24 +301,24 @@ class CudaModel : public Model {
   gc::PrefillGemm gemm_;
   WeightStore weights_;
   DeviceDraw draw_;
-  DeviceDraw first_draw_;  // behind prefills
+  DeviceDraw first_draw_;  // after prefills
   Lane prefill_{gc::Stream::Priority::kNormal};
-  Lane decode_{gc::Stream::Priority::kHigh};  // somebody waits for each of its tokens
+  Lane decode_{gc::Stream::Priority::kHigh};  // prioritized: clients wait for each token
   DeviceLinear embedding_;
   Head head_;
   std::optional<DeviceNorm> embedding_norm_;
-  std::optional<NormAhead> first_norm_;  // the first step's, where the embedding leaves rows to it
+  std::optional<NormAhead> first_norm_;  // the first step's, if the embedding defers it
   RopeTables ropes_;
   std::unique_ptr<HostExperts> host_experts_;  // null: all experts are on the GPU
   std::vector<ResidualStep> steps_;            // of all layers
-  const std::size_t handed_on_;                // floats of a row that the first layer hands on
-  bool has_late_ = false;                      // parts
-  bool exports_states_ = true;                 // all parts do
-  bool leaves_rows_ = false;                   // of decodes: somebody to who reads the stream next
+  const std::size_t handed_on_;                // floats per row that the first layer passes to later ones
+  bool has_late_ = false;                      // late parts exist
+  bool exports_states_ = true;                 // of all parts
+  bool leaves_rows_ = false;                   // some norm is deferred in decode
   gpu::BlockMemory* memory_;
-  std::set<std::string> adaptable_;  // matrices that adapters can change
+  std::set<std::string> adaptable_;  // names of matrices that adapters can change
   std::unordered_map<AdapterKey, DeviceAdapter> adapters_;
-  std::vector<float> apart_;  // logits of rows that were decoded one group after the other
+  std::vector<float> apart_;  // logits of the last separate passes (mixes())
 };
 
 }  // namespace reprise::models::cuda

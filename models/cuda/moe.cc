@@ -1,5 +1,5 @@
-// Mixtures of experts on the GPU (models/parts/moe.h): the router, the shared expert and what is around them there; the experts
-// there as well, or on the host (models/host_experts.h).
+// Mixtures of experts on the GPU (models/parts/moe.h). The router, the shared expert and the latent
+// projections run on the GPU; the routed experts there or on the host (models/host_experts.h).
 
 #include <algorithm>
 #include <memory>
@@ -43,7 +43,7 @@ std::unique_ptr<Part> shared_expert(const MoeSpec& spec, BuildContext& context) 
   return make_part(gated, context);
 }
 
-/// Whether a matrix is stored as those of the experts are.
+/// Returns whether a matrix has the format and shape of the experts' matrices.
 bool is_like(const gc::ExpertWeights& experts, const DeviceLinear& linear) {
   return linear.is_fused() && linear.parts.size() == 1 && linear.parts[0].format == experts.one.format &&
          linear.parts[0].rows == experts.one.rows && linear.parts[0].columns == experts.one.columns;
@@ -58,24 +58,25 @@ class Moe : public Part {
   void admit(const Admission& admission, gc::GemmOutput output) const override;
 
  private:
-  /// What a step has made of its rows so far.
+  /// Routing and expert inputs of a step.
   template <class Row>
   struct Routed {
     const float* logits;  // [padded rows, router_.weight.rows]
     gc::ExpertPlaces places;
-    const Row* seen;  // [padded rows, width]: what the chosen experts see
+    const Row* seen;  // [padded rows, width]: input of the routed experts
   };
   struct OnDevice {
-    gc::ExpertWeights in;  // gate and up, or up alone
+    gc::ExpertWeights in;  // gate and up, or up only
     gc::ExpertWeights down;
-    /// Whether they have the shared expert's weights too, because it is like the others: of few rows it is one of them.
+    /// The shared expert has the format and shape of the others, so for few rows it is computed as one of
+    /// them.
     bool has_shared = false;
   };
 
-  /// How much the shared expert counts.
+  /// Returns the gates of the shared expert; null: its output is added unscaled.
   gc::SharedExpert shared_gates(const float* logits) const;
   gc::SharedExpert apply_shared(const CudaStep& step, const PartInput& x, const float* logits) const;
-  /// Places of a step, at most.
+  /// Returns the max number of routed rows of a step.
   std::size_t most_places(const StepSize& size) const;
   template <class Row>
   void apply_routed(const CudaStep& step, const PartInput& x, const float* logits,
@@ -85,30 +86,30 @@ class Moe : public Part {
                        const PartOutput& to) const;
   void apply_on_host(const CudaStep& step, const PartInput& x, const Routed<gc::Bf16>& routed,
                      const PartOutput& to) const;
-  /// outputs [places, width]: what the experts make of their rows.
+  /// Computes the experts' outputs [routed rows, width].
   void multiply_experts(const CudaStep& step, const Routed<gc::Bf16>& routed, const OnDevice& experts,
                         float* outputs) const;
   void multiply_experts(const CudaStep& step, const Routed<float>& routed, const OnDevice& experts,
                         float* outputs) const;
-  /// What the host makes of the rows, into sums [padded rows, width] on the GPU. `meanwhile` puts into the stream what
-  /// the GPU does at the same time.
+  /// Computes the experts on the host and copies their sums [padded rows, width] to the GPU. `meanwhile`
+  /// enqueues GPU work to overlap with it.
   template <class Meanwhile>
   void sum_on_host(const CudaStep& step, const Routed<gc::Bf16>& routed, float* sums,
                    const Meanwhile& meanwhile) const;
-  /// sums [padded rows, latent size], through the matrix behind the experts.
+  /// Applies the output projection of the latent to sums [padded rows, latent].
   void apply_latent_out(const CudaStep& step, const float* sums, const PartOutput& to) const;
 
   gc::RouterShape shape_;
   bool has_gates_;
   int hidden_;
-  int width_;                       // of what goes into the experts and comes out of them
-  bool has_shared_gate_;            // else the shared expert counts as it is
-  DeviceLinear router_;             // and behind it the shared expert's gate
+  int width_;                       // of routed experts' inputs and outputs
+  bool has_shared_gate_;            // false: its output is added unscaled
+  DeviceLinear router_;             // followed by the shared expert's gate, if any
   const float* bias_ = nullptr;     // [routed]; null: none
   std::optional<OnDevice> device_;  // none: the experts are on the host
-  HostExperts* host_;               // null: they are not
-  std::size_t host_layer_ = 0;      // that it knows them by
-  std::unique_ptr<Part> shared_;    // null: there is none
+  HostExperts* host_;               // null: the experts are on the GPU
+  std::size_t host_layer_ = 0;      // index of this layer in host_
+  std::unique_ptr<Part> shared_;    // null: no shared expert
   std::optional<DeviceLinear> latent_in_;
   std::optional<DeviceLinear> latent_out_;
 };
@@ -210,7 +211,7 @@ void Moe::multiply_experts(const CudaStep& step, const Routed<gc::Bf16>& routed,
     gc::experts_gated(routed.seen, experts.in, places, gated, step.stream);
   } else {
     gc::experts_product(routed.seen, false, experts.in, places, inner, gc::GemmOutput::kBf16, step.stream);
-    constexpr int kMost = 32768;  // rows of a launch
+    constexpr int kMost = 32768;  // max rows per launch
     const int rows = step.size.rows * shape_.chosen;
     for (int first = 0; first < rows; first += kMost) {
       gc::relu_squared(inner + static_cast<std::size_t>(first) * static_cast<std::size_t>(columns),
@@ -225,7 +226,7 @@ void Moe::multiply_experts(const CudaStep& step, const Routed<float>& routed, co
   Workspace& workspace = step.workspace;
   const std::size_t most = most_places(step.size);
   const int columns = experts.down.one.columns;
-  const int rows = step.size.rows * shape_.chosen;  // of the places
+  const int rows = step.size.rows * shape_.chosen;  // routed rows
   const auto multiply = [&](const float* x, int x_rows, bool by_place, const gc::ExpertWeights& weights,
                             std::size_t elements, float* y) {
     const gc::TwoTerms terms{.high = workspace.take<gc::Bf16>(elements),
@@ -252,7 +253,7 @@ void Moe::apply_on_device(const CudaStep& step, const PartInput& x, const Routed
                           const PartOutput& to) const {
   Workspace& workspace = step.workspace;
   const gc::ExpertPlaces& places = routed.places;
-  // A prefill's shared expert is computed as its other products are, and so is a precise step's.
+  // In prefill and in precise steps the shared expert uses the GEMMs of other parts.
   const bool with_shared =
       device_->has_shared && places.are_few() && step.phase == Phase::kDecode && !step.size.precise;
   OnDevice experts = *device_;
@@ -359,7 +360,7 @@ void Moe::apply(const CudaStep& step, const PartInput& from, const PartOutput& t
   const int rows = step.size.rows;
   auto* logits = workspace.take<float>(padded * static_cast<std::size_t>(router_.weight.rows));
   PartInput x = from;
-  if (from.raw.x != nullptr) {  // the router's product takes the norm, and leaves it to the others
+  if (from.raw.x != nullptr) {  // the router's GEMM normalizes, and writes the rows for the others
     auto* normed = workspace.take<gc::Bf16>(padded * static_cast<std::size_t>(hidden_));
     gc::NormedRows raw = from.raw;
     raw.kept = normed;

@@ -99,7 +99,7 @@ std::vector<PartInput> ResidualStep::read(const CudaStep& step, const float* x, 
     rows.eps = norm->kind.eps;
     return {{.x = nullptr, .wide = nullptr, .raw = {}, .unscaled = rows}};
   }
-  // The stream itself may be read by one part alone: what that one adds to it the next would read.
+  // Only a single part may read the residual directly: a second one would see what the first added.
   if (parts.size() == 1 && late_parts.empty() && norm && norm->suits_decoding() &&
       parts.front()->takes_raw(step)) {
     return {{.x = nullptr,
@@ -108,7 +108,7 @@ std::vector<PartInput> ResidualStep::read(const CudaStep& step, const float* x, 
              .unscaled = {}}};
   }
   std::vector<PartInput> inputs;
-  std::vector<float> factors;  // of the inputs
+  std::vector<float> factors;  // one per input
   for (std::size_t i = 0; i < parts.size() + late_parts.size(); ++i) {
     const float in = i < parts.size() ? scales[i].in : 1;
     const auto same = std::find(factors.begin(), factors.end(), in);

@@ -1,9 +1,9 @@
 #pragma once
-// What a layer consists of on the GPU (models/parts/layer_spec.h): parts, which read the residual stream, and the steps that
-// add what they make to it.
+// Layers on the GPU (models/parts/layer_spec.h): parts, which read the residual through a norm, and the steps
+// that add their outputs to it.
 //
-// A part tells how much memory a step of a size needs (workspace) and takes no more than that (apply). What is not computed
-// on a GPU, gpu_refusal() and the make_part() of its kind refuse by name.
+// A part reports the memory that a step of a given size needs (workspace()), and apply() takes no more. Kinds
+// that a GPU cannot compute are refused by gpu_refusal() and make_part().
 //
 // Threading: as CudaStep; building by one thread.
 
@@ -25,18 +25,18 @@
 
 namespace reprise::models::cuda {
 
-/// A prompt that becomes shorter: all of it, on the GPU.
+/// Arguments of a prompt compaction; pointers are to GPU memory.
 struct CudaCompaction {
-  std::byte* const* pages;
-  std::byte* const* into;
-  int tokens;
+  std::byte* const* pages;  // of the whole prompt
+  std::byte* const* into;   // new pages for the selected tokens
+  int tokens;               // in the prompt
   gc::QueryRing ring;
   KvBudget budget;
   Workspace& workspace;
   gc::StreamHandle stream;
 };
 
-/// The products of a feed-forward part with a gate: gate and up in one, and what follows them.
+/// The GEMMs of a gated feed-forward part: gate and up in one, then down.
 struct GatedProducts {
   const DeviceLinear& in;
   const DeviceLinear& out;
@@ -45,31 +45,33 @@ struct GatedProducts {
 class Part {
  public:
   virtual ~Part() = default;
+  /// Returns the bytes that apply() takes of the workspace.
   virtual std::size_t workspace(const StepSize& size) const = 0;
   virtual void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const = 0;
-  /// Whether the step's rows can be given to it before their norm is taken.
+  /// Returns whether, in this step, its first GEMM can normalize the residual itself (PartInput::raw).
   virtual bool takes_raw(const CudaStep& /*step*/) const { return false; }
-  /// Whether it can be given PartInput::unscaled in decoding, and a PartOutput::next.
+  /// Returns whether it accepts PartInput::unscaled in decode; leaves_rows(): whether it accepts
+  /// PartOutput::next.
   virtual bool reads_unscaled() const { return false; }
   virtual bool leaves_rows() const { return false; }
-  /// Tries its products, the last one with this output.
+  /// Measures its prefill GEMMs (Admission); the last one has this output.
   virtual void admit(const Admission& admission, gc::GemmOutput output) const = 0;
-  /// Bytes that compact() takes of the workspace.
+  /// Returns the bytes that compact() takes of the workspace.
   virtual std::size_t compaction_workspace(std::size_t /*tokens*/, const KvBudget& /*budget*/) const {
     return 0;
   }
-  /// Chooses among the keys and values of a prompt and gathers what is kept, where it keeps those of all tokens.
+  /// Selects and copies this layer's KV entries; does nothing if it has none in pages.
   virtual void compact(const CudaCompaction& /*prompt*/) const {}
-  /// Whether it writes its part of the slots that CudaStep::exports names, where it has one. A model with a part that does
-  /// not ends its slices where states are wanted.
+  /// Returns whether it writes its part of the slots in CudaStep::exports, if it has any. If one part does
+  /// not, slices must end at the positions whose states are wanted.
   virtual bool exports_states() const { return true; }
-  /// Of a part that has them, for a mixture that may count it among its experts.
+  /// Returns the GEMMs of a gated feed-forward part, which a mixture can then treat as an expert.
   virtual std::optional<GatedProducts> gated_products() const { return std::nullopt; }
-  /// Whose products go through CudaStep::multiply(), so that adapters can change them.
+  /// Returns the linears that use CudaStep::multiply(), which adapters can therefore change.
   virtual std::vector<const DeviceLinear*> adaptable() const { return {}; }
 };
 
-/// A part whose template apply_rows() is for both kinds of rows.
+/// Base of parts that implement apply_rows() as a template for rows of f32 (precise) and bf16.
 template <class Self>
 class PartOfRows : public Part {
  public:
@@ -80,9 +82,8 @@ class PartOfRows : public Part {
   }
 };
 
-/// A part that projects its rows, mixes them with what their sequences remember, and projects what came of it back to the
-/// stream: y = out(mix(in(x))). The base has the two products, their memory and what follows from them; a mixer has what lies
-/// between.
+/// Base of parts of the form y = out(mix(in(x))): two projections, and a mix() that combines rows with the
+/// state of their sequences.
 class Mixer : public Part {
  public:
   std::size_t workspace(const StepSize& size) const final;
@@ -94,8 +95,8 @@ class Mixer : public Part {
   std::vector<const DeviceLinear*> adaptable() const final;
 
  protected:
-  /// Where decoded rows get their norms: by kernels of their own, or within the products before and behind the norm, which only
-  /// mixers whose rows were compared on a GPU do.
+  /// How decoded rows are normalized: by separate kernels, or fused into the GEMMs before and after the norm.
+  /// Only mixers whose outputs were compared on a GPU use the second.
   enum class Norms { kApart, kInProducts };
 
   Mixer(DeviceLinear in, DeviceLinear out, Norms norms)
@@ -104,18 +105,17 @@ class Mixer : public Part {
   const DeviceLinear& in() const { return in_; }
   const DeviceLinear& out() const { return out_; }
 
-  /// Bytes that mix() takes of the workspace.
+  /// Returns the bytes that mix() takes of the workspace.
   virtual std::size_t mixing_workspace(const StepSize& size) const = 0;
-  /// projected [padded rows, in().weight.rows] -> mixed [padded rows, out().weight.columns].
+  /// Computes mixed [padded rows, out().weight.columns] from projected [padded rows, in().weight.rows].
   virtual void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const = 0;
-  /// The same of a precise step.
   virtual void mix(const CudaStep& step, const float* projected, float* mixed) const = 0;
 
-  /// A product between the two, and what it makes.
+  /// A GEMM inside mix(), and its output type.
   struct InnerProduct {
     const DeviceLinear* linear;
     gc::GemmOutput output;
-    bool adapts = true;  // whether adapters can change it
+    bool adapts = true;  // adapters can change it
   };
   virtual std::vector<InnerProduct> inner_products() const { return {}; }
 
@@ -129,7 +129,7 @@ class Mixer : public Part {
   Norms norms_;
 };
 
-/// A mixer whose template mix_rows() is for both kinds of rows.
+/// Base of mixers that implement mix_rows() as a template for rows of f32 (precise) and bf16.
 template <class Self>
 class MixerOfRows : public Mixer {
  protected:
@@ -144,93 +144,93 @@ class MixerOfRows : public Mixer {
   }
 };
 
-/// A norm over the residual stream.
+/// A norm of the residual; the weights are in GPU memory.
 struct DeviceNorm {
   const float* weight = nullptr;  // [hidden]
-  const float* bias = nullptr;    // [hidden]; null: not centred
+  const float* bias = nullptr;    // [hidden]; null: not centered
   NormKind kind{};
 
   gc::RowNorm rows() const {
     return {.weight = weight, .offset = kind.offset, .eps = kind.eps, .bias = bias};
   }
-  /// Whether products of decoded rows can take it on their way.
+  /// Returns whether GEMMs can apply it to decoded rows.
   bool suits_decoding() const { return bias == nullptr; }
 };
 
-/// The norm of what reads the stream next, for who leaves rows to it.
+/// The norm of the next reader of the residual, for the GEMM that writes its deferred-norm input.
 struct NormAhead {
   gc::RowNorm norm;
-  float factor;
+  float factor;  // on the normalized rows
 
   gc::NextRows into(const gc::UnscaledRows& rows) const {
     return {.to = rows, .norm = norm, .factor = factor};
   }
 };
 
-/// A step that adds to the residual stream:
+/// A step that adds to the residual:
 ///   x += multiplier * norm_after(out * part(in * norm(x)) + out * part(in * norm(x)) + ...)
-/// What late parts make is summed in CudaStep::late and added behind the last step of their layer.
-/// Where nothing stands between a part and the stream, its last product adds to the stream itself; of decoded rows, where what
-/// reads the stream next can end the norm, it leaves that one's input besides (leave_for(); gpu/cuda/gemm.h, UnscaledRows).
+/// Outputs of late parts are summed in CudaStep::late and added after the last step of their layer. If
+/// nothing modifies a part's output, its last GEMM adds to the residual itself; in decode it also writes the
+/// deferred-norm input of the next step or the LM head, if that one can read it (leave_for();
+/// gpu/cuda/gemm.h, UnscaledRows).
 struct ResidualStep {
   std::optional<DeviceNorm> norm;
   std::vector<std::unique_ptr<Part>> parts;
-  std::vector<PartScale> scales;  // of each part
+  std::vector<PartScale> scales;  // one per part
   std::vector<std::unique_ptr<Part>> late_parts;
-  bool begins_late = false;  // of a layer with late parts, the first step
-  bool ends_late = false;    // and its last
+  bool begins_late = false;  // first step of a layer with late parts
+  bool ends_late = false;    // last step of such a layer
   std::optional<DeviceNorm> norm_after;
   float multiplier = 1;
 
-  /// Whether decoded rows can go on from here, and come here, without a kernel for the norm.
+  /// can_leave_rows(): it can write the deferred-norm input of the next reader in decode.
+  /// can_read_unscaled(): it can read such input.
   bool can_leave_rows() const;
   bool can_read_unscaled() const;
-  /// They do, where CudaStep::unscaled is there.
+  /// Enable both for steps with CudaStep::unscaled. read_unscaled() returns the norm for the writer.
   void leave_for(const NormAhead& next) { left_ = next; }
   NormAhead read_unscaled();
 
-  /// Bytes that apply() takes.
+  /// Returns the bytes that apply() takes of the workspace.
   std::size_t workspace(const StepSize& size, std::size_t hidden) const;
-  /// x f32 [padded rows, hidden].
+  /// x f32 [padded rows, hidden]: the residual.
   void apply(const CudaStep& step, float* x, std::size_t hidden) const;
   void admit(const Admission& admission) const;
 
-  /// Bytes that compact() takes of its workspace.
   std::size_t compaction_workspace(std::size_t tokens, const KvBudget& budget) const;
   void compact(const CudaCompaction& prompt) const;
 
  private:
-  std::optional<NormAhead> left_;  // for what reads the stream next
-  bool reads_unscaled_ = false;    // what stands before leaves them
+  std::optional<NormAhead> left_;  // norm of the next reader; none: its input is not written
+  bool reads_unscaled_ = false;    // the previous step writes its input
 
-  /// What a part's output is multiplied by before it is added up.
+  /// Factor on a part's output before it is added.
   float factor(std::size_t part) const {
     return norm_after ? scales[part].out : multiplier * scales[part].out;
   }
   gc::GemmOutput output_of(std::size_t part) const {
     return factor(part) == 1 ? gc::GemmOutput::kAddF32 : gc::GemmOutput::kF32;
   }
-  /// Rows [padded rows, hidden] of the workspace: factor * norm(x).
+  /// Returns factor * norm(x), or factor * x without a norm, as rows [padded rows, hidden] in the workspace.
   PartInput normed(const CudaStep& step, const float* x, std::size_t hidden, float factor) const;
   template <class Row>
   PartInput normed_rows(const CudaStep& step, const float* x, std::size_t hidden, float factor) const;
-  /// What each part reads, then what late ones do; those that read the same share it.
+  /// Returns the inputs of `parts`, then those of `late_parts`; inputs with equal factors share memory.
   std::vector<PartInput> read(const CudaStep& step, const float* x, std::size_t hidden) const;
 };
 
-/// What parts are built from, while a model is loaded: they declare their state and the tables that they need.
+/// Arguments of make_part(); parts add their state and RoPE tables.
 struct BuildContext {
   const Checkpoint& checkpoint;
-  gpu::KvType kv;  // of keys and values
+  gpu::KvType kv;  // type of KV entries
   WeightStore& weights;
   StateLayout& state;
   RopeTables& ropes;
-  std::set<std::string> on_host{};  // names of the mixtures whose experts are computed on the host
-  HostExperts* experts = nullptr;   // who computes these; null: there are none
+  std::set<std::string> on_host{};  // names of the mixtures whose experts run on the host
+  HostExperts* experts = nullptr;   // computes them; null: none
 };
 
-// Each kind of part in the file of its name. What `context` refers to must outlive the part. Throws LoadError,
-// std::bad_alloc.
+// What `context` refers to must outlive the part. Throws LoadError, std::bad_alloc.
 std::unique_ptr<Part> make_part(const AttentionSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const SwiGluSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const MlpSpec& spec, BuildContext& context);
@@ -244,7 +244,7 @@ std::unique_ptr<Part> make_part(const ChannelMixSpec& spec, BuildContext& contex
 std::unique_ptr<Part> make_part(const KdaSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const MlaSpec& spec, BuildContext& context);
 
-/// The steps of a layer, in order. Throws LoadError, std::bad_alloc.
+/// Returns the steps of a layer, in order. Throws LoadError, std::bad_alloc.
 std::vector<ResidualStep> build_layer(const LayerSpec& spec, BuildContext& context);
 DeviceNorm build_norm(const NormSpec& spec, BuildContext& context);
 

@@ -1,5 +1,3 @@
-// The recurrent part of Griffin on the GPU (models/parts/rg_lru.h).
-
 #include "gpu/cuda/rg_lru.h"
 #include "gpu/cuda/causal_conv.h"
 #include "gpu/cuda/small_products.h"
@@ -61,7 +59,7 @@ std::size_t RgLruBlock::mixing_workspace(const StepSize& size) const {
          gc::rg_lru_workspace(shape_, size.tiles);
 }
 
-// projected: y, x.
+// projected: [rows, y x].
 template <class Row>
 void RgLruBlock::mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const {
   Workspace& workspace = step.workspace;

@@ -1,5 +1,3 @@
-// The two parts of an RWKV-7 layer on the GPU (models/parts/rwkv.h).
-
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -19,14 +17,14 @@ class TimeMix : public PartOfRows<TimeMix> {
   TimeMix(const TimeMixSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
   void admit(const Admission& admission, gc::GemmOutput output) const override;
-  /// Not those whose inputs may be filled up.
+  /// Excludes the low-rank pairs, whose inputs may be padded.
   std::vector<const DeviceLinear*> adaptable() const override { return {&r_, &k_, &v_, &out_}; }
 
  private:
   friend class PartOfRows<TimeMix>;
   static constexpr int kMixes = 6;
 
-  /// W2 act(W1 x) + bias
+  /// Low-rank pair: W2 act(W1 x) + bias.
   struct Pair {
     Pair(const std::string& name, WeightStore& weights);
     std::size_t inner_bytes(const StepSize& size) const;
@@ -36,7 +34,7 @@ class TimeMix : public PartOfRows<TimeMix> {
     void admit(const Admission& admission) const;
 
     DeviceLinear first;
-    DeviceLinear second;  // its inputs filled up
+    DeviceLinear second;  // inputs may be padded
   };
   template <class Row>
   void apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
@@ -50,14 +48,14 @@ class TimeMix : public PartOfRows<TimeMix> {
   Pair decay_;
   Pair rate_;
   Pair gate_;
-  std::optional<Pair> value_;   // not in the first layer
+  std::optional<Pair> value_;   // none: first layer
   const float* mix_ = nullptr;  // [kMixes, hidden]; the others [hidden]
   const float* key_scale_ = nullptr;
   const float* rate_scale_ = nullptr;
   const float* bonus_ = nullptr;
   const float* norm_ = nullptr;
   const float* norm_bias_ = nullptr;
-  std::size_t row_place_ = 0;  // in the slot
+  std::size_t row_place_ = 0;  // offset in the slot
 };
 
 class ChannelMix : public PartOfRows<ChannelMix> {
@@ -76,14 +74,14 @@ class ChannelMix : public PartOfRows<ChannelMix> {
   DeviceLinear key_;
   DeviceLinear value_;
   const float* mix_;       // [hidden]
-  std::size_t row_place_;  // in the slot
+  std::size_t row_place_;  // offset in the slot
 };
 
 TimeMix::Pair::Pair(const std::string& name, WeightStore& weights)
     : first(weights.linear({name + "1"})),
       second(weights.linear({name + "2"}, WeightStore::Inputs::kFilledUp)) {}
 
-/// What stands in a workspace between its two products.
+/// Returns the workspace bytes between the two GEMMs.
 std::size_t TimeMix::Pair::inner_bytes(const StepSize& size) const {
   return Workspace::rounded(size.padded() * static_cast<std::size_t>(first.weight.rows) * sizeof(float)) +
          Workspace::rounded(size.padded() * static_cast<std::size_t>(second.weight.columns) * size.element());
@@ -144,7 +142,7 @@ std::vector<const TimeMix::Pair*> TimeMix::pairs() const {
 }
 
 std::size_t TimeMix::workspace(const StepSize& size) const {
-  constexpr std::size_t kTables = 9;  // of f32
+  constexpr std::size_t kTables = 9;  // f32 buffers
   const std::size_t elements = size.padded() * static_cast<std::size_t>(shape_.size());
   std::size_t inner = 0;
   for (const Pair* pair : pairs()) inner = std::max(inner, pair->inner_bytes(size));

@@ -1,5 +1,3 @@
-// The mixer of Mamba-1 on the GPU (models/parts/selective_scan.h).
-
 #include <vector>
 
 #include "gpu/cuda/causal_conv.h"
@@ -22,7 +20,7 @@ class SelectiveScan : public MixerOfRows<SelectiveScan> {
   std::size_t mixing_workspace(const StepSize& size) const override;
   template <class Row>
   void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
-  /// Adapters cannot change the one whose inputs are filled up.
+  /// Adapters cannot change dt_, whose inputs may be padded.
   std::vector<InnerProduct> inner_products() const override {
     return {{&x_, gc::GemmOutput::kF32}, {&dt_, gc::GemmOutput::kF32, false}};
   }
@@ -35,7 +33,7 @@ class SelectiveScan : public MixerOfRows<SelectiveScan> {
   const float* a_ = nullptr;
   const float* skip_ = nullptr;  // [inner]
   DeviceLinear x_;               // dt, B, C
-  DeviceLinear dt_;              // its inputs filled up
+  DeviceLinear dt_;              // inputs may be padded
 };
 
 SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& checkpoint,
@@ -54,7 +52,7 @@ SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& ch
            .silu = true,
            .state_offset = places.conv};
   SelectiveScanVectors vectors = load_selective_scan_vectors(checkpoint, spec);
-  for (float& a : vectors.a) a *= kLog2OfE;  // the kernel takes powers of two
+  for (float& a : vectors.a) a *= kLog2OfE;  // the kernel uses exp2
   taps_ = weights.vector(vectors.conv);
   if (!vectors.conv_bias.empty()) conv_bias_ = weights.vector(vectors.conv_bias);
   a_ = weights.vector(vectors.a);

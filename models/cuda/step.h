@@ -1,7 +1,7 @@
 #pragma once
-// One forward pass on the GPU: the batch, what all layers need to compute it, and the memory in between.
+// A forward pass on the GPU: the batch, what layers need to compute it, and its activation memory.
 //
-// Threading: made and used by the thread that runs the model; everything is put into one stream.
+// Threading: created and used by the thread that runs the model; all work of a step goes to one stream.
 
 #include <algorithm>
 #include <cstddef>
@@ -24,20 +24,21 @@ struct RopeRows;
 
 namespace reprise::models::cuda {
 
-/// Activations. Room for a step is made before it begins; then it is handed out from the front.
+/// Stack allocator for activations in GPU memory, reserved before a step.
 class Workspace {
  public:
   static constexpr std::size_t kAlignment = 256;
   static std::size_t rounded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-  /// The stream must be idle. Throws std::bad_alloc.
+  /// Grows to at least `bytes`; existing pointers become invalid. Requires: the stream is idle. Throws
+  /// std::bad_alloc.
   void reserve(std::size_t bytes) {
     if (bytes <= memory_.size()) return;
-    memory_ = gc::DeviceBytes();  // before more is taken
+    memory_ = gc::DeviceBytes();  // free it before allocating more
     memory_ = gc::DeviceBytes(bytes);
     ++moves_;
   }
-  /// Grows when the memory has been replaced.
+  /// Increases when the memory is reallocated.
   std::uint64_t moves() const { return moves_; }
 
   std::byte* bytes(std::size_t count);
@@ -46,7 +47,7 @@ class Workspace {
     return reinterpret_cast<T*>(bytes(count * sizeof(T)));
   }
 
-  /// What was handed out since the mark may be handed out again: the stream keeps the order.
+  /// reset(mark()) releases what was allocated since mark(); stream order makes reuse safe.
   std::size_t mark() const { return next_; }
   void reset(std::size_t mark = 0) { next_ = mark; }
 
@@ -56,24 +57,24 @@ class Workspace {
   std::uint64_t moves_ = 0;
 };
 
-/// Memory between the GPU and the host for a part of a step that the host computes: rows come down, results go up. Pinned, so
-/// that the GPU's transfers need no copy between. There is one for each lane (models/cuda/model.h).
+/// Pinned staging buffers for a part of a step that the host computes: inputs are copied down, results up.
+/// One per lane (models/cuda/model.h).
 ///
-/// The step waits in the middle: take() room, put the copies down into the stream, wait(), compute, put the copy up into the
-/// stream. What was taken is free again at the next take(), which waits for nothing: by the time of the next wait() the
-/// stream has done the copy up.
+/// Usage: take(), enqueue the copies down, wait(), compute on the host, enqueue the copy up. The next take()
+/// may reuse the buffers without waiting, because its copies down and wait() follow the copy up in the
+/// stream.
 class HostStaging {
  public:
   explicit HostStaging(gc::Stream& stream) : stream_(stream) {}
 
-  /// What comes down, and what goes up: each keeps its place while the other is in use.
+  /// Separate buffers: one can be in use while the other is copied.
   struct Room {
     std::byte* down;
     std::byte* up;
   };
-  /// Grows as steps do, up to what the largest needs. Throws std::bad_alloc.
+  /// Returns buffers of at least these sizes; they grow on demand. Throws std::bad_alloc.
   Room take(std::size_t down_bytes, std::size_t up_bytes);
-  /// Until the copies down are there, and the last one up is done.
+  /// Blocks until the copies down, and the previous copy up, are done.
   void wait() { stream_.wait(); }
 
  private:
@@ -82,32 +83,35 @@ class HostStaging {
   gc::PinnedBytes up_;
 };
 
-/// How large a step is: what the sizes of buffers depend on.
+/// The sizes of a step that determine the sizes of buffers.
 struct StepSize {
   int rows = 0;
   int tiles = 0;
-  int longest = 0;       // tokens of a sequence after the step
-  int slices_rows = 0;   // the first of `rows`: those of slices; the others only fill up a prefill
-  bool precise = false;  // rows between products are f32
+  int longest = 0;       // tokens of the longest sequence after the step
+  int slices_rows = 0;   // rows of slices; the rest of `rows` pad a prefill
+  bool precise = false;  // rows between GEMMs are f32
 
   bool operator==(const StepSize&) const = default;
 
-  /// Bytes of an element of a row.
+  /// Bytes per element of a row between GEMMs.
   std::size_t element() const { return precise ? sizeof(float) : sizeof(gc::Bf16); }
   std::size_t padded() const { return static_cast<std::size_t>(gc::PrefillGemm::padded(rows)); }
 };
 
-/// What a product makes that writes rows for the kernels between products.
+/// The output type of a GEMM that writes rows of type Row.
 template <class Row>
 inline constexpr gc::GemmOutput kRowsOf = sizeof(Row) == sizeof(float) ? gc::GemmOutput::kF32
                                                                        : gc::GemmOutput::kBf16;
 
-/// What a part reads: rows [padded rows, hidden], of f32 in a precise step; or, of few decoded rows, the stream itself, whose
-/// norm the part's first product takes on its way; or what the step before has left of it, whose norm that product ends.
+/// Input of a part, in one of four forms:
+/// - x: normalized bf16 rows [padded rows, hidden];
+/// - wide: normalized f32 rows, in a precise step;
+/// - raw: the residual, for few decoded rows; the part's first GEMM normalizes it;
+/// - unscaled: deferred-norm rows that the previous step wrote; the first GEMM finishes the norm.
 struct PartInput {
-  const gc::Bf16* x = nullptr;  // null: one of the others
-  const float* wide = nullptr;  // of a precise step: this one
-  gc::NormedRows raw{};         // without these: `unscaled` it is
+  const gc::Bf16* x = nullptr;  // null: another form
+  const float* wide = nullptr;  // null: another form
+  gc::NormedRows raw{};         // x null: another form
   gc::UnscaledRows unscaled{};
 
   static PartInput of(const gc::Bf16* rows) {
@@ -124,12 +128,12 @@ struct PartInput {
   }
 };
 
-/// Where what a part makes of its rows goes: y f32 [padded rows, hidden], replaced or added to.
+/// Destination of a part's output: y f32 [padded rows, hidden], overwritten or added to.
 struct PartOutput {
   float* y;
   gc::GemmOutput how;  // kF32 or kAddF32
-  const gc::NextRows* next =
-      nullptr;  // with kAddF32: what the last product leaves for the next step; null: nothing
+  /// With kAddF32: the deferred-norm input of the next step, also written; null: none.
+  const gc::NextRows* next = nullptr;
 };
 
 struct CudaStep {
@@ -139,60 +143,58 @@ struct CudaStep {
   Workspace& workspace;
   gc::StreamHandle stream;
   StepSize size;
-  std::span<const RopeTable> ropes{};       // one for each rope of the model
-  std::span<const AdapterRows> adapters{};  // rows that chose one
-  float* inner = nullptr;                   // [rows, the largest rank], where there are adapters
-  gc::Bf16* ordered = nullptr;           // [padded rows, most columns], where inputs are to be put in order
-  gc::TwoTerms terms{};                  // [padded rows, most columns] each, of a precise step
-  float* first_values = nullptr;         // [padded rows, handed_on()]: what the first layer hands on
-  float* late = nullptr;                 // [padded rows, hidden]: what late parts of a layer make
-  HostStaging* staging = nullptr;        // for parts that the host computes
-  const gc::QueryRing* rings = nullptr;  // [slices], where prompts will be compacted
-  gc::UnscaledRows unscaled{};  // [padded rows, hidden], for steps that leave rows; none: they do not
-  gc::SlotExports exports{};    // written by parts that can (Part::exports_states)
+  std::span<const RopeTable> ropes{};       // one per RoPE configuration of the model
+  std::span<const AdapterRows> adapters{};  // rows with an adapter
+  float* inner = nullptr;                   // [rows, largest rank], if there are adapters
+  gc::Bf16* ordered = nullptr;              // [padded rows, max permuted columns], if inputs are permuted
+  gc::TwoTerms terms{};                     // [padded rows, max columns] each, in a precise step
+  float* first_values = nullptr;   // [padded rows, handed_on()]: output of the first layer for later ones
+  float* late = nullptr;           // [padded rows, hidden]: sum of the late parts of a layer
+  HostStaging* staging = nullptr;  // for parts computed on the host
+  const gc::QueryRing* rings = nullptr;  // [slices], if prompts will be compacted
+  gc::UnscaledRows unscaled{};           // [padded rows, hidden], if steps defer norms; x null: they do not
+  gc::SlotExports exports{};             // written by parts whose exports_states() is true
 
-  /// x [padded rows, inputs] -> y [padded rows, outputs], by the form of the phase. Rows of f32 are multiplied as sums of two
-  /// bf16, and make f32.
+  /// Computes y [padded rows, outputs] from x [padded rows, inputs] with the GEMMs of the phase, including
+  /// bias and adapters. Rows of f32 are multiplied as sums of two bf16 terms; their output is f32.
   void multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
   void multiply(const float* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
-  /// The same of a part's input. Only a linear that takes_raw() is given one that is to be normed.
+  /// As above, for a part's input. A raw input requires takes_raw(linear).
   void multiply(const PartInput& x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
-  /// A part's last product.
   void multiply(const gc::Bf16* x, const DeviceLinear& linear, const PartOutput& to) const;
   void multiply(const float* x, const DeviceLinear& linear, const PartOutput& to) const;
-  /// x, or its columns in the linear's order.
+  /// Returns x with its columns in the linear's order: x itself or a permuted copy.
   const gc::Bf16* in_order(const gc::Bf16* x, const DeviceLinear& linear) const;
-  /// Whether rows can be given to a product as they are in the stream.
+  /// Returns whether the linear's GEMM can normalize the residual itself in this step.
   bool takes_raw(const DeviceLinear& linear) const;
-  /// Whether a product and the gate behind it are one here.
+  /// Returns whether the GEMM and the gate after it are fused in this step.
   bool gates(const DeviceLinear& linear, int outputs) const;
-  /// Whether they are in decoding where no adapter changes rows in between.
+  /// Returns whether they are fused in decode without adapters.
   static bool can_gate(const DeviceLinear& linear, int outputs);
-  /// What adapters change in such a product; multiply() does it.
+  /// Adds the adapters' changes to y; multiply() calls it.
   template <class Row>
   void add_changes(const Row* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
 
  private:
-  /// Without bias and changes.
+  /// As multiply(), without bias and adapters.
   void multiply_plain(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
   void add_bias(const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
 };
 
-/// Cosines and sines of a step, one table for each rope that the layers of a model have: those that share a RopeConfig share
-/// its table. Filled while a model is loaded.
+/// Cosine and sine tables of a step, one per RopeConfig. Parts add theirs while a model is loaded.
 class RopeTables {
  public:
-  /// Index of its table in CudaStep::ropes.
+  /// Returns the index of the table in CudaStep::ropes.
   std::size_t add(const std::shared_ptr<const RopeConfig>& rope, WeightStore& weights);
 
-  /// Bytes that take() needs.
+  /// Returns the bytes that take() takes.
   std::size_t workspace(int rows) const;
-  /// Room for the tables of a step, which make() fills.
+  /// Allocates the tables of a step, uninitialized.
   std::vector<RopeTable> take(Workspace& workspace, int rows) const;
-  /// Those from `first` on.
+  /// Computes the tables from index `first` on.
   void make(const gc::Batch& batch, std::span<const RopeTable> tables, std::size_t first,
             gc::StreamHandle stream) const;
-  /// What another kernel makes the table `index` from; nothing where there is no such rope.
+  /// Returns the arguments with which a kernel computes table `index`; empty if there is no such table.
   gc::RopeRows rows_of(const gc::Batch& batch, std::span<const RopeTable> tables, std::size_t index) const;
 
  private:

@@ -10,7 +10,7 @@
 namespace reprise::models::cuda {
 namespace {
 
-constexpr std::size_t kRowsMultiple = 8;  // outputs: rows of y begin on 16 bytes
+constexpr std::size_t kRowsMultiple = 8;  // rows of y start at 16-byte boundaries
 
 std::size_t rounded_up(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -23,7 +23,7 @@ std::size_t on_alignment(std::size_t bytes) {
   return (bytes + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment;
 }
 
-/// Whether the second's bytes follow the first's in a file.
+/// Returns whether the bytes of `second` directly follow those of `first` in a mapped file.
 bool follows(const Tensor& first, const Tensor& second) {
   return first.owned == nullptr && second.owned == nullptr &&
          first.bytes.data() + first.bytes.size() == second.bytes.data();
@@ -54,7 +54,7 @@ void PackedUpload::flush() {
   reserve(waiting_bytes_);
   copy_together(waiting_);
   for (const Matrix& matrix : waiting_) pack(matrix, 0, view_of(matrix.tensor).rows);
-  stream_.wait();  // the sources may go
+  stream_.wait();  // the sources may be unmapped
   waiting_.clear();
   waiting_bytes_ = 0;
 }
@@ -105,7 +105,7 @@ void PackedUpload::add_in_turns(Matrix matrix) {
     gc::copy_to_device(staging_.data() + matrix.data_at, from.row(first), rows * from.row_bytes(),
                        stream_.handle());
     pack(matrix, first, rows);
-    stream_.wait();  // the source may go
+    stream_.wait();  // the source may be unmapped
   }
 }
 
@@ -162,7 +162,7 @@ void WeightStore::upload_rows(const Tensor& tensor, const gc::DeviceUpload& how,
     std::copy_n(tensor.bytes.data(), converted.size(), converted.begin());
   }
   if (columns != from.columns || !tensor.column_order.empty()) {
-    // Rows of bf16: each element can be put at its place.
+    // Rows of bf16 can be permuted and padded element by element.
     std::vector<std::byte> wider(from.rows * columns * sizeof(gc::Bf16));  // zeros
     const auto* halves = reinterpret_cast<const gc::Bf16*>(converted.data());
     auto* placed = reinterpret_cast<gc::Bf16*>(wider.data());
@@ -188,7 +188,7 @@ DeviceLinear WeightStore::linear(const std::vector<std::string>& names, Inputs i
     biased = biased || checkpoint_.has(name + ".bias");
     all_bf16 = all_bf16 && upload_of(name + ".weight").kept->is_rows_of_bf16;
   }
-  // Only elements that stand by themselves can be filled up with zeros.
+  // Quantized blocks cannot be padded with zeros.
   if (inputs == Inputs::kFilledUp && all_bf16) {
     columns = rounded_up(columns, static_cast<std::size_t>(gc::kBf16OnDevice.columns_multiple));
   }
@@ -205,7 +205,7 @@ DeviceLinear WeightStore::linear(const std::vector<std::string>& names, Inputs i
                       std::to_string(columns) + " inputs: a GPU needs a multiple of " +
                           std::to_string(format.columns_multiple));
     }
-    // Those of one format are one part.
+    // Consecutive layers of one format form a part.
     std::size_t end = i;
     std::size_t count = 0;
     while (end < names.size() && upload_of(names[end] + ".weight").kept == &format) {
@@ -280,7 +280,7 @@ gc::ExpertWeights WeightStore::experts(const std::string& prefix, std::size_t co
   std::byte* data = take(count * out.bytes);
   out.one.data = data;
   gc::fill(data, 0, count * out.bytes, stream_.handle());
-  // As files have them one after another: one matrix of all experts, then the next.
+  // In file order: one matrix of all experts, then the next.
   std::size_t row = 0;
   for (const std::string& name : names) {
     for (std::size_t expert = 0; expert < count; ++expert) {

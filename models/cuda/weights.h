@@ -1,9 +1,9 @@
 #pragma once
-// Weights of a checkpoint on their way to the GPU: matrices in the format that theirs is kept as
-// (gpu/cuda/formats.h), several joined into one so that a layer needs few products; vectors as f32.
+// Loading weights into GPU memory: matrices in the GPU format of their file format (gpu/cuda/formats.h),
+// several concatenated into one so that a layer needs few GEMMs; vectors as f32.
 //
-// Threading: used by one thread while a model is loaded. The memory belongs to the WeightStore and ends with
-// it.
+// Threading: used by one thread while a model is loaded. The memory belongs to the WeightStore and is freed
+// with it.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,36 +23,37 @@ namespace reprise::models::cuda {
 
 namespace gc = gpu::cuda;
 
-/// y = x W^T + bias of several layers of a checkpoint at once: their outputs stand one after another.
+/// Several linear layers of the model files as one, y = x W^T + bias, with their outputs concatenated.
 struct DeviceLinear {
-  /// The whole: rows rounded up to a multiple of 8, the last ones zeros. Without format and data where its parts have
-  /// several of them.
+  /// The concatenated weight; rows are rounded up to a multiple of 8 with zeros. Has no format and data if
+  /// `parts` differ in format.
   gc::DeviceWeight weight;
-  std::vector<gc::DeviceWeight> parts;  // at least one; their outputs stand one after another
+  std::vector<gc::DeviceWeight> parts;  // at least one: runs of layers in one format
   const float* bias = nullptr;          // [weight.rows]; null: none
-  /// [weight.columns]: which input each column of the weight is of; null: its own.
+  /// [weight.columns]: the input index of each column of the weight; null: the identity.
   const std::int32_t* column_order = nullptr;
 
-  /// The layers that it is of, for adapters, which change them one by one.
+  /// The original layers, which adapters change individually.
   struct Layer {
     std::string name;
-    int first = 0;  // output
+    int first = 0;  // index of its first output
   };
   std::vector<Layer> layers{};
 
-  /// Whether a product takes the norm of its inputs, or the gate of its outputs, on its way.
+  /// Returns whether its GEMMs can fuse the norm of the inputs or the gate of the outputs.
   bool is_fused() const {
     return bias == nullptr && column_order == nullptr &&
            std::all_of(parts.begin(), parts.end(),
                        [](const gc::DeviceWeight& part) { return part.format->fused != nullptr; });
   }
-  /// Where it is fused: elements of x up to which it should take their norm.
+  /// Requires: is_fused(). Returns the number of elements of x up to which a fused norm is faster.
   int most_normed() const {
     int most = parts.front().format->fused->most_normed;
     for (const gc::DeviceWeight& part : parts) most = std::min(most, part.format->fused->most_normed);
     return most;
   }
-  /// Whether it can add to the stream and leave the next step's rows (gpu/cuda/gemm.h), and whether it can read them.
+  /// leaves_rows(): its GEMM can add to the residual and write the next deferred-norm input.
+  /// reads_unscaled(): it can read such input (gpu/cuda/gemm.h).
   bool leaves_rows() const {
     return is_fused() && parts.size() == 1 && parts.front().format->fused->to_stream != nullptr;
   }
@@ -63,11 +64,11 @@ struct DeviceLinear {
   }
 };
 
-/// Tries the products of prefills before they are used (gpu/cuda/gemm.h).
+/// Measures the prefill GEMMs of a linear before their first use (PrefillGemm::admit).
 struct Admission {
   gc::PrefillGemm& gemm;
-  int most_rows;
-  bool precise;  // the product of a row's second term is added to that of the first
+  int most_rows;  // max rows of a prefill step
+  bool precise;   // rows are sums of two bf16 terms; the GEMM of the second is added to the first
 
   void admit(const DeviceLinear& linear, gc::GemmOutput output) const {
     if (precise && output == gc::GemmOutput::kBf16) output = gc::GemmOutput::kF32;
@@ -76,22 +77,22 @@ struct Admission {
   }
 };
 
-/// Brings matrices from files to a GPU that keeps them in an order of its own (gc::DeviceFormat::pack): as the file has them
-/// into memory of a bounded size there, and from it into their places.
+/// Uploads matrices whose GPU format has its own layout (DeviceFormat::pack): copies them as stored to a
+/// bounded staging buffer on the GPU, and packs them from there.
 ///
-/// A mixture has tens of thousands of small ones: they are collected, those that lie one after another in a file are copied
-/// at once, and the stream is waited for once for all of them.
+/// Matrices are batched, since a mixture of experts has tens of thousands of small ones: those that are
+/// adjacent in a file are copied at once, and the stream is synchronized once per batch.
 class PackedUpload {
  public:
-  /// The stream must outlive it.
+  /// `stream` must outlive it.
   explicit PackedUpload(gc::Stream& stream) : stream_(stream) {}
 
-  /// Into the weight's rows from `row` on, which have been zeroed: at the next flush() at the latest. The checkpoint's
-  /// mapping must stay until then. Throws std::bad_alloc.
+  /// Packs the tensor into rows `row`... of `to`, which are zeroed, at the latest by the next flush(). The
+  /// mapping of the model files must stay valid until then. Throws std::bad_alloc.
   void add(Tensor tensor, const gc::DeviceWeight& to, std::size_t row);
-  /// Until all that was added is in its place.
+  /// Blocks until all added matrices are packed.
   void flush();
-  /// flush(), and gives its memory back.
+  /// flush(), and frees the staging buffer.
   void finish() {
     flush();
     staging_ = gc::DeviceBytes();
@@ -102,48 +103,48 @@ class PackedUpload {
     Tensor tensor;
     gc::DeviceWeight to;
     std::size_t row;
-    std::size_t data_at = 0;  // in the staging memory
+    std::size_t data_at = 0;  // offset in the staging buffer
     std::size_t scales_at = 0;
   };
 
   void reserve(std::size_t bytes);
   void copy_together(std::span<const Matrix> matrices);
   void pack(const Matrix& matrix, std::size_t first, std::size_t rows);
-  /// One that is larger than the staging memory.
+  /// Uploads a matrix larger than the staging buffer, in chunks of rows.
   void add_in_turns(Matrix matrix);
 
   gc::Stream& stream_;
   gc::DeviceBytes staging_;
   std::vector<Matrix> waiting_;
-  std::size_t waiting_bytes_ = 0;  // of staging memory
+  std::size_t waiting_bytes_ = 0;  // of the staging buffer
 };
 
+/// Allocates the weights of a model in the GPU arena, uploads them, and frees them in its destructor.
 class WeightStore {
  public:
-  /// Both must outlive the store.
+  /// `checkpoint` and `arena` must outlive the store.
   WeightStore(const Checkpoint& checkpoint, gc::Arena& arena) : checkpoint_(checkpoint), arena_(arena) {}
   ~WeightStore();
   WeightStore(const WeightStore&) = delete;
   WeightStore& operator=(const WeightStore&) = delete;
 
-  /// What becomes of inputs whose number suits no product.
+  /// Whether the inputs are padded to a number that the GEMM kernels support.
   enum class Inputs { kAsTheyAre, kFilledUp };
 
-  /// `names` without their ".weight"; all have the same inputs. Throws LoadError (also for a tensor in a format
-  /// that has no product on a GPU, for columns that stand in different orders, and for a number of inputs that
-  /// suits none; if they are filled up, weight.columns is the next that does, and the others' weights are zeros),
-  /// std::bad_alloc.
+  /// Uploads the matrices `names`, without ".weight", as one linear; all have the same number of inputs.
+  /// kFilledUp: weight.columns is rounded up to a supported number, with zeros, if all are kept as bf16.
+  /// Throws LoadError, also for a format that a GPU cannot use, for different column orders, and for an
+  /// unsupported number of inputs; std::bad_alloc.
   DeviceLinear linear(const std::vector<std::string>& names, Inputs inputs = Inputs::kAsTheyAre);
-  /// Those of `count` experts, each the matrices `prefix` + its number + each of `names`, one below the other. All are in
-  /// one format. Throws as linear() does.
+  /// Uploads the weights of `count` experts: for each, the matrices `prefix` + its index + each of `names`,
+  /// stacked. All have one format. Throws as linear() does.
   gc::ExpertWeights experts(const std::string& prefix, std::size_t count,
                             const std::vector<std::string>& names);
   const float* vector(const std::vector<float>& values);
-  /// The most columns of a linear whose inputs are to be put in order; 0: none is.
+  /// Returns the max columns of the linears whose inputs must be permuted; 0: none.
   int most_ordered() const { return most_ordered_; }
-  /// The most columns of any linear.
   int most_columns() const { return most_columns_; }
-  /// Waits until all is there.
+  /// Blocks until all uploads are complete.
   void finish() {
     packed_.finish();
     stream_.wait();
@@ -153,7 +154,7 @@ class WeightStore {
   std::byte* take(std::size_t bytes);
   const gc::DeviceUpload& upload_of(const std::string& name) const;
   std::size_t rows_of(const std::string& name) const;
-  /// Into the weight's rows from `row` on, at finish() at the latest.
+  /// Uploads to rows `row`... of `to`, at the latest by finish().
   void upload(Tensor tensor, const gc::DeviceUpload& how, const gc::DeviceWeight& to, std::size_t row);
   void upload_rows(const Tensor& tensor, const gc::DeviceUpload& how, std::size_t columns, std::byte* to);
 

@@ -5,7 +5,7 @@
 namespace reprise::models {
 namespace {
 
-// Each head's two halves interleaved.
+// Layout of a GGUF matrix in which the two halves of each head are interleaved.
 GgufLayout interleaved(std::size_t heads, std::size_t head_dim) {
   GgufLayout out;
   out.axis = GgufLayout::Axis::kRows;

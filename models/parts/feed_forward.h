@@ -1,8 +1,9 @@
 #pragma once
-// Feed-forward parts: SwiGLU and GeGLU, down(act(gate(x)) * up(x)), and the one without a gate, down(relu(up(x))^2).
-// They keep no state.
+// Feed-forward parts: gated (SwiGLU, GeGLU), down(act(gate(x)) * up(x)), and ungated, down(relu(up(x))^2).
+// They have no state.
 //
-// Tensors: `name`.gate_proj, of those that have a gate, and up_proj [intermediate, hidden], down_proj [hidden, intermediate].
+// Tensors: `name`.gate_proj (gated only) and up_proj [intermediate, hidden], down_proj [hidden,
+// intermediate].
 
 #include <cstddef>
 #include <cstdint>
@@ -13,27 +14,26 @@
 
 namespace reprise::models {
 
-/// The functions between gate and down.
+/// Activation of the gate.
 enum class Activation : std::uint8_t {
   kSilu,  // x sigmoid(x)
-  kGelu,  // in its tanh form: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+  kGelu,  // tanh approximation: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 };
 
 struct SwiGluSpec {
-  std::string name{};  // before ".gate_proj"
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t intermediate = 0;
-  bool bias = false;  // on all three
+  bool bias = false;  // on all three matrices
   Activation activation = Activation::kSilu;
-  float gate_multiplier = 1;  // of gate(x)
+  float gate_multiplier = 1;  // factor on gate(x) before the activation
 
   bool operator==(const SwiGluSpec&) const = default;
 };
 
-/// `block` is what llama.cpp puts before the names of the layer: "blk.3".
 void add_tensors(TensorList& tensors, const SwiGluSpec& part, const std::string& block);
 
-/// Files may have it under another name inside of the layer, beside its own: "block_sparse_moe".
+/// Alternative name of the part in Hugging Face files: "block_sparse_moe".
 struct SwiGluAlias {
   std::string name;
 };
@@ -42,18 +42,16 @@ void add_tensors(TensorList& tensors, const SwiGluSpec& part, const std::string&
                  const SwiGluAlias& alias);
 
 struct MlpSpec {
-  std::string name{};  // before ".up_proj"
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t intermediate = 0;
-  bool bias = false;  // on both
+  bool bias = false;  // on both matrices
 
   bool operator==(const MlpSpec&) const = default;
 };
 
-/// `block` is what llama.cpp puts before the names of the layer: "blk.3".
 void add_tensors(TensorList& tensors, const MlpSpec& part, const std::string& block);
 
-/// A GPU computes all of them.
 inline std::optional<std::string> gpu_refusal(const SwiGluSpec&) {
   return std::nullopt;
 }

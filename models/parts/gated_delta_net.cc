@@ -7,7 +7,7 @@
 namespace reprise::models {
 namespace {
 
-// Head k * group + j at place j * key_heads + k, each of `unit` rows.
+// Layout in which head k * group + j, `unit` rows each, is stored at index j * key_heads + k.
 GgufLayout tiled(const GatedDeltaNetSpec& net, std::size_t unit) {
   GgufLayout out;
   out.axis = GgufLayout::Axis::kRows;
@@ -17,7 +17,7 @@ GgufLayout tiled(const GatedDeltaNetSpec& net, std::size_t unit) {
   return out;
 }
 
-// How llama.cpp orders what belongs to value heads.
+// llama.cpp's order of tensor dimensions that run over value heads.
 struct ValueHeadLayouts {
   GgufLayout rows{};
   GgufLayout rows_behind_keys{};
@@ -37,7 +37,7 @@ ValueHeadLayouts layouts_of(const GatedDeltaNetSpec& net, const GatedDeltaNetInG
   return out;
 }
 
-// All but the four projections of x.
+// Adds all tensors except the four input projections.
 void add_the_rest(TensorList& tensors, const GatedDeltaNetSpec& net, const std::string& block,
                   const ValueHeadLayouts& values) {
   GgufLayout decay = values.per_head;
@@ -52,7 +52,7 @@ void add_the_rest(TensorList& tensors, const GatedDeltaNetSpec& net, const std::
                      values.columns);
 }
 
-// The same rows of every key head's group, in the order of the heads.
+// Selects `rows` rows, from `first` on, of each key head's group of `group_rows`.
 RowBlocks of_each_key_head(const GatedDeltaNetSpec& net, std::size_t first, std::size_t rows,
                            std::size_t group_rows) {
   return {.first_row = first, .rows = rows, .stride = group_rows, .times = net.key_heads};
@@ -77,7 +77,7 @@ void add_tensors(TensorList& tensors, const GatedDeltaNetSpec& net, const std::s
 void add_tensors(TensorList& tensors, const GatedDeltaNetSpec& net, const std::string& block,
                  const GatedDeltaNetByKeyHead& /*files*/) {
   const std::size_t keys = net.key_head_dim;
-  const std::size_t values = net.group() * net.value_head_dim;  // rows of v, and of z, with one key head
+  const std::size_t values = net.group() * net.value_head_dim;  // rows of v, and of z, per key head
   const std::size_t group_rows = 2 * keys + 2 * values;
   const auto fused = [&](const std::string& stored, std::size_t rows, std::vector<RowBlocks> blocks) {
     return StoredAs{.names = {stored},
@@ -94,7 +94,7 @@ void add_tensors(TensorList& tensors, const GatedDeltaNetSpec& net, const std::s
                                    of_each_key_head(net, 2 * keys, values, group_rows)};
   const std::vector<RowBlocks> z{of_each_key_head(net, 2 * keys + values, values, group_rows)};
 
-  // Older GGUF files have the first as Hugging Face has it.
+  // Older GGUF files fuse in_proj_qkv and in_proj_z as Hugging Face does.
   tensors.add_linear(net.name + ".in_proj_qkv", net.conv_channels(), net.hidden, block + ".attn_qkv");
   tensors.last().hf = of_qkvz(net.name + ".in_proj_qkvz.weight", qkv);
   tensors.last().gguf_else = {of_qkvz(block + ".ssm_in.weight", qkv)};

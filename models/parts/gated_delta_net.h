@@ -1,11 +1,10 @@
 #pragma once
-// Gated DeltaNet, as a model describes it: a short causal convolution, then the gated delta rule on a matrix
-// of state for each value head.
+// Gated DeltaNet: a short causal convolution, then the gated delta rule on a state matrix per value head.
 //
-// Tensors: `name`.in_proj_qkv [conv_channels, hidden], in_proj_z [value_size, hidden], in_proj_b and in_proj_a
-// [value_heads, hidden], conv1d [conv_channels, 1, conv_kernel], A_log and dt_bias [value_heads], norm
-// [value_head_dim], out_proj [hidden, value_size].
-// State of a sequence, f32: the last inputs of the convolution [conv_kernel - 1, conv_channels], and the
+// Tensors: `name`.in_proj_qkv [conv_channels, hidden], in_proj_z [value_size, hidden], in_proj_b and
+// in_proj_a [value_heads, hidden], conv1d [conv_channels, 1, conv_kernel], A_log and dt_bias [value_heads],
+// norm [value_head_dim], out_proj [hidden, value_size].
+// State per sequence, f32: the last inputs of the convolution [conv_kernel - 1, conv_channels], and the
 // matrices [value_heads, key_head_dim, value_head_dim].
 
 #include <cstddef>
@@ -19,16 +18,16 @@ namespace reprise::models {
 class Checkpoint;
 
 struct GatedDeltaNetSpec {
-  std::string name{};  // before ".in_proj_qkv"
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t key_heads = 0;
   std::size_t value_heads = 0;  // a multiple of key_heads
   std::size_t key_head_dim = 0;
   std::size_t value_head_dim = 0;
   std::size_t conv_kernel = 0;
-  NormKind norm{};  // over each value head of the output, before its gate
+  NormKind norm{};  // of each value head of the output, before its gate
 
-  std::size_t group() const { return value_heads / key_heads; }  // value head h goes with key head h / group
+  std::size_t group() const { return value_heads / key_heads; }  // value head h uses key head h / group
   std::size_t key_size() const { return key_heads * key_head_dim; }
   std::size_t value_size() const { return value_heads * value_head_dim; }
   std::size_t conv_channels() const { return 2 * key_size() + value_size(); }  // q, k, v
@@ -38,24 +37,22 @@ struct GatedDeltaNetSpec {
   bool operator==(const GatedDeltaNetSpec&) const = default;
 };
 
-/// How a GGUF file has it.
 struct GatedDeltaNetInGguf {
-  /// Value heads that share a key head stand apart (llama.cpp's order), not side by side (Hugging Face's).
+  /// Value heads are ordered with the key head as the fastest index (llama.cpp), so those of one key head are
+  /// not adjacent; false: they are adjacent (Hugging Face).
   bool tiled_value_heads = true;
 };
 
-/// Files in which the rows of the projections stand together by key head, each with its value heads: Hugging
-/// Face's `name`.in_proj_qkvz [key_heads: q, k, v of its value heads, z of its value heads] and in_proj_ba
-/// [key_heads: b of its value heads, a of its value heads]. llama.cpp's converter takes the first of them apart.
+/// Selects files whose projections are fused and grouped by key head. Hugging Face: `name`.in_proj_qkvz
+/// [key_heads: q, k, v of its value heads, z of its value heads] and in_proj_ba [key_heads: b of its value
+/// heads, a of its value heads]. llama.cpp's converter splits the first.
 struct GatedDeltaNetByKeyHead {};
 
-/// `block` is what llama.cpp puts before the names of the layer: "blk.3".
 void add_tensors(TensorList& tensors, const GatedDeltaNetSpec& net, const std::string& block,
                  const GatedDeltaNetInGguf& gguf = {});
 void add_tensors(TensorList& tensors, const GatedDeltaNetSpec& net, const std::string& block,
                  const GatedDeltaNetByKeyHead& files);
 
-/// Where a slot has the two.
 struct GatedDeltaNetPlaces {
   std::size_t conv;
   std::size_t matrices;
@@ -63,7 +60,6 @@ struct GatedDeltaNetPlaces {
 
 GatedDeltaNetPlaces declare_state(const GatedDeltaNetSpec& net, StateLayout& state);
 
-/// The small tensors, as kernels want them.
 struct GatedDeltaNetVectors {
   std::vector<float> conv;     // [taps, channels]
   std::vector<float> decay;    // [value_heads]: exp(A_log)
@@ -71,12 +67,11 @@ struct GatedDeltaNetVectors {
   std::vector<float> norm;     // [value_head_dim]
 };
 
-/// From the spec's conv1d, A_log, dt_bias, norm. Throws LoadError.
+/// Loads conv1d, A_log, dt_bias and norm. Throws LoadError.
 GatedDeltaNetVectors load_gated_delta_net_vectors(const Checkpoint& checkpoint,
                                                   const GatedDeltaNetSpec& spec);
 
 PartSizes describe(const GatedDeltaNetSpec& net);
-/// A GPU computes all of them.
 inline std::optional<std::string> gpu_refusal(const GatedDeltaNetSpec&) {
   return std::nullopt;
 }

@@ -1,16 +1,16 @@
 #pragma once
-// Kimi Delta Attention, as a model describes it: short causal convolutions of q, k and v, then the delta rule on a
-// matrix of state for each head, with a decay for every channel of the keys (gpu/kernels.h).
+// Kimi Delta Attention (KDA): short causal convolutions of q, k and v, then the delta rule on a state matrix
+// per head, with a decay for each key channel (gpu/kernels.h).
 //
 //   q, k, v = silu(conv(proj(x))), q and k of each head to unit length
 //   decay = exp(-exp(A_log) softplus(f_b(f_a(x)) + dt_bias));  beta = sigmoid(b_proj(x))
 //   y = o_proj(norm(o) * sigmoid(g_b(g_a(x)))), the norm over each head
 //
-// Tensors: `name`.q_proj, k_proj, v_proj [size, hidden]; q_conv1d, k_conv1d, v_conv1d [size, 1, conv_kernel]; b_proj
-// [heads, hidden]; f_a_proj and g_a_proj [head_dim, hidden], f_b_proj and g_b_proj [size, head_dim]; A_log [1, 1,
-// heads, 1], dt_bias [size], o_norm [head_dim], o_proj [hidden, size].
-// State of a sequence, f32: the last inputs of the three convolutions, each [conv_kernel - 1, size], and the matrices
-// [heads, head_dim, head_dim].
+// Tensors: `name`.q_proj, k_proj, v_proj [size, hidden]; q_conv1d, k_conv1d, v_conv1d [size, 1, conv_kernel];
+// b_proj [heads, hidden]; f_a_proj and g_a_proj [head_dim, hidden], f_b_proj and g_b_proj [size, head_dim];
+// A_log [1, 1, heads, 1], dt_bias [size], o_norm [head_dim], o_proj [hidden, size].
+// State per sequence, f32: the last inputs of the three convolutions, each [conv_kernel - 1, size], and the
+// matrices [heads, head_dim, head_dim].
 
 #include <cstddef>
 #include <string>
@@ -23,34 +23,32 @@ namespace reprise::models {
 class Checkpoint;
 
 struct KdaSpec {
-  std::string name{};  // before ".q_proj"
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t heads = 0;
-  std::size_t head_dim = 0;  // of keys and values, and of what the gates pass through
+  std::size_t head_dim = 0;  // of keys and values; also the rank of the gates' projections
   std::size_t conv_kernel = 0;
-  NormKind norm{};  // over each head of the output, before its gate
+  NormKind norm{};  // of each head of the output, before its gate
 
   std::size_t size() const { return heads * head_dim; }
   std::size_t state_size() const { return heads * head_dim * head_dim; }
-  std::size_t conv_state_size() const { return size() * (conv_kernel - 1); }  // of one of the three
+  std::size_t conv_state_size() const { return size() * (conv_kernel - 1); }  // per convolution
 
   bool operator==(const KdaSpec&) const = default;
 };
 
-/// `block` is what llama.cpp puts before the names of the layer: "blk.3".
 void add_tensors(TensorList& tensors, const KdaSpec& kda, const std::string& block);
 
-/// Where a slot has them.
 struct KdaPlaces {
-  std::size_t conv;  // of q, k and v, one behind the other
+  std::size_t conv;  // q, k and v, one after another
   std::size_t matrices;
 };
 
 KdaPlaces declare_state(const KdaSpec& kda, StateLayout& state);
 
-inline constexpr float kKdaUnitEps = 1e-6F;  // of the norms that give q and k unit length
+inline constexpr float kKdaUnitEps = 1e-6F;  // epsilon when q and k are normalized to unit length
 
-/// [heads]: exp(A_log). Throws LoadError.
+/// Returns exp(A_log) [heads]. Throws LoadError.
 std::vector<float> load_kda_rates(const Checkpoint& checkpoint, const KdaSpec& spec);
 
 std::optional<std::string> gpu_refusal(const KdaSpec& kda);

@@ -1,16 +1,11 @@
 #pragma once
-// A layer, as a model describes it and before any device has built it: steps that each add to the residual
-// stream, one after the other. A step reads the stream through a norm, gives what it read to one or more
-// parts, and adds up what they make of it. So a mixer and a feed-forward part in turn are two steps of one
-// part; mixers side by side are one step of two parts; a layer may have two mixers, or no feed-forward part.
-// What some parts of a step make may come late: it is added behind the last step of the layer (a shortcut around
-// the steps between).
+// Device-independent description of a layer: a list of steps that each add to the residual. A step normalizes
+// the residual, passes it to one or more parts and adds their outputs. A mixer followed by an MLP is two
+// steps of one part each; parallel mixers are one step of two parts. Outputs of late parts are added after
+// the last step of the layer (a shortcut around the steps between).
 //
-// A part says its own sizes and names its own tensors: layers of a model may differ, and no device needs to
-// know more than the description. A new kind of part is an alternative of PartSpec, a file beside attention.h
-// (models/parts/part.h), and a make_part() of each device (models/cpu/part.h, models/cuda/part.h).
-//
-// Threading: plain values.
+// A new kind of part needs a header (models/parts/part.h), an alternative of PartSpec, and a make_part() for
+// each device (models/cpu/part.h, models/cuda/part.h).
 
 #include <algorithm>
 #include <optional>
@@ -32,7 +27,7 @@
 
 namespace reprise::models {
 
-/// In the order in which `reprise inspect` prints them.
+/// One part of a layer. `reprise inspect` prints kinds in this order.
 using PartSpec = std::variant<SwiGluSpec,         //
                               MlpSpec,            //
                               MoeSpec,            //
@@ -46,7 +41,7 @@ using PartSpec = std::variant<SwiGluSpec,         //
                               MlaSpec,            //
                               Mamba2Spec>;
 
-/// What a part is given is multiplied by the one, what it makes of it by the other.
+/// Factors on the input and the output of a part.
 struct PartScale {
   float in = 1;
   float out = 1;
@@ -58,8 +53,9 @@ struct PartScale {
 struct ResidualSpec {
   std::optional<NormSpec> norm{};   // none: the parts read x itself
   std::vector<PartSpec> parts{};    // at least one
-  std::vector<PartScale> scales{};  // of the parts, in their order; empty: all are 1
-  /// They read what `parts` read; x += part(norm(x)) of each behind all steps of the layer, without more ado.
+  std::vector<PartScale> scales{};  // one per part; empty: all are 1
+  /// Parts with the same input; their outputs are added, unscaled and without norm_after, after the last step
+  /// of the layer.
   std::vector<PartSpec> late_parts{};
   std::optional<NormSpec> norm_after{};
   float multiplier = 1;
@@ -73,7 +69,7 @@ struct LayerSpec {
   bool operator==(const LayerSpec&) const = default;
 };
 
-/// Calls visit(part) for every part, in the order of the layers.
+/// Calls visit(part) for every part, late parts included, in layer order.
 template <class Visit>
 void for_parts(std::span<const LayerSpec> layers, const Visit& visit) {
   for (const LayerSpec& layer : layers) {
@@ -84,7 +80,7 @@ void for_parts(std::span<const LayerSpec> layers, const Visit& visit) {
   }
 }
 
-/// All parts of one kind, in the same order; they live as long as `layers`.
+/// Returns all parts of one kind in the order of for_parts(). The pointers are valid as long as `layers`.
 template <class Spec>
 std::vector<const Spec*> parts_of(std::span<const LayerSpec> layers) {
   std::vector<const Spec*> out;
@@ -94,7 +90,7 @@ std::vector<const Spec*> parts_of(std::span<const LayerSpec> layers) {
   return out;
 }
 
-/// Floats of a row that a part of the first layer hands on to those behind it; 0: none does.
+/// Returns the floats per row that the first layer passes to later layers (RWKV-7 values); 0: none.
 inline std::size_t handed_on(std::span<const LayerSpec> layers) {
   std::size_t most = 0;
   for (const TimeMixSpec* part : parts_of<TimeMixSpec>(layers)) most = std::max(most, part->hidden);

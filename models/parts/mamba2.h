@@ -1,18 +1,19 @@
 #pragma once
-// Mamba-2, as a model describes it: a short causal convolution, then the recurrence of a state space (SSD) on a matrix
-// of state for each head, a gate, and a norm where the model has one.
+// Mamba-2: a short causal convolution, then the state-space recurrence (SSD) on a state matrix per head, a
+// gate, and optionally a norm.
 //
 //   z, xBC, dt = in_proj(u);  x, B, C = silu(conv1d(xBC))
 //   dt = clamp(softplus(dt + dt_bias));  S = exp(-exp(A_log) dt) S + B (dt x)^T;  y = C^T S + D x
 //   out_proj(gated norm of y by z), or out_proj(silu(z) y)
 //
-// x and z are [heads, head_dim], B and C [groups, state_size]; heads of a group stand together and share B and C, and
-// the norm is over the elements of one group.
+// x and z are [heads, head_dim], B and C [groups, state_size]. The heads of a group are consecutive and share
+// B and C; the norm is over the elements of one group.
 //
-// Tensors: `name`.in_proj [in_proj_rows, hidden]: z, x, B, C, dt; conv1d [conv_channels, 1, conv_kernel] and, where it
-// has one, its bias; dt_bias, A_log and D [heads]; where there is one norm [inner_size]; out_proj [hidden, inner_size].
-// State of a sequence, f32: the last inputs of the convolution [conv_kernel - 1, conv_channels], and the matrices
-// [heads, state_size, head_dim].
+// Tensors: `name`.in_proj [in_proj_rows, hidden]: z, x, B, C, dt; conv1d [conv_channels, 1, conv_kernel],
+// optionally with a bias; dt_bias, A_log and D [heads]; optionally norm [inner_size]; out_proj [hidden,
+// inner_size].
+// State per sequence, f32: the last inputs of the convolution [conv_kernel - 1, conv_channels], and the
+// matrices [heads, state_size, head_dim].
 
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +33,7 @@ struct Mamba2Spec {
     kNormThenGate,  // silu(z) norm(y)
     kGateAlone,     // silu(z) y
   };
-  /// What in_proj gives is multiplied by these.
+  /// Factors on the outputs of in_proj.
   struct Multipliers {
     float z = 1;
     float x = 1;
@@ -43,7 +44,7 @@ struct Mamba2Spec {
     bool operator==(const Multipliers&) const = default;
   };
 
-  std::string name{};  // before ".in_proj"
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t heads = 0;
   std::size_t head_dim = 0;
@@ -71,10 +72,8 @@ struct Mamba2Spec {
   bool operator==(const Mamba2Spec&) const = default;
 };
 
-/// `block` is what llama.cpp puts before the names of the layer: "blk.3".
 void add_tensors(TensorList& tensors, const Mamba2Spec& mamba, const std::string& block);
 
-/// Where a slot has the two.
 struct Mamba2Places {
   std::size_t conv;
   std::size_t matrices;
@@ -82,14 +81,13 @@ struct Mamba2Places {
 
 Mamba2Places declare_state(const Mamba2Spec& mamba, StateLayout& state);
 
-/// The small tensors, as kernels want them.
 struct Mamba2Vectors {
-  std::vector<float> conv;       // [taps, channels], with the multipliers of x, B and C: it is linear in them
-  std::vector<float> conv_bias;  // [channels]; empty: there is none
+  std::vector<float> conv;  // [taps, channels], times the multipliers of x, B and C (it is linear in them)
+  std::vector<float> conv_bias;  // [channels]; empty: none
   std::vector<float> dt_bias;    // [heads]
   std::vector<float> decay;      // [heads]: exp(A_log)
-  std::vector<float> skip;       // [heads]
-  std::vector<float> norm;       // [inner_size]; empty: there is none
+  std::vector<float> skip;       // D [heads]
+  std::vector<float> norm;       // [inner_size]; empty: none
 };
 
 /// Throws LoadError.

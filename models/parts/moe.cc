@@ -3,18 +3,18 @@
 namespace reprise::models {
 namespace {
 
-/// One matrix of one expert, and the tensors of all experts that it may be a piece of.
+/// A matrix of an expert, and the stacked or fused tensors that may contain it.
 struct ExpertMatrix {
   std::string name;   // "gate_proj"
-  std::string other;  // as others call it: "w1"
+  std::string other;  // alternative name in Hugging Face files: "w1"
   std::size_t rows;
   std::size_t columns;
   std::string gguf_stack;    // [experts, rows, columns]
   std::string hf_stack;      // [hf_experts, hf_rows, columns]
-  std::size_t hf_experts;    // of the stack; with those whose matrices nobody uses
-  std::size_t hf_rows;       // more than `rows`: others are fused with it
-  std::size_t hf_first;      // where it begins among them
-  std::string gguf_fused{};  // [experts, hf_rows, columns]; empty: files do not fuse it
+  std::size_t hf_experts;    // experts in the stack, unused ones included
+  std::size_t hf_rows;       // per expert; more than `rows` if matrices are fused
+  std::size_t hf_first;      // first row of this matrix among them
+  std::string gguf_fused{};  // [experts, hf_rows, columns]; empty: never fused
 };
 
 void add_matrix(TensorList& tensors, const MoeSpec& moe, const std::string& block, std::size_t expert,

@@ -1,14 +1,14 @@
 #pragma once
-// What every kind of part of a layer is described with. A kind has a file here (models/parts/attention.h), with
-//   - its spec: sizes and options, a plain value with a name;
-//   - add_tensors(tensors, spec, block): its tensors, in the order of use;
-//   - declare_state(spec, state): what it keeps for each token and each sequence, and where that is;
-//   - gpu_refusal(spec): why a GPU does not compute it; nothing: it does;
-//   - describe(spec): its sizes, as `reprise inspect` prints them;
-// and, where it has small tensors that kernels want in a form of their own, a function that loads them, for all devices.
-// models/cpu and models/cuda build it from the spec (make_part in their part.h).
-//
-// Threading: plain values; lists and layouts are filled by one thread while a model is described or built.
+// Building blocks for the descriptions of layer parts (attention, MLP, Mamba-2, ...). Each kind has a header
+// in models/parts with
+//   - its spec: sizes and options, independent of any device; `name` is the prefix of its tensor names;
+//   - add_tensors(tensors, spec, block): appends its tensors in the order of use; `block` is the prefix of
+//     the layer's GGUF names ("blk.3");
+//   - declare_state(spec, state): reserves its state and returns the offsets in a page or slot;
+//   - gpu_refusal(spec): why a GPU cannot compute it, or nullopt if it can;
+//   - describe(spec): its sizes as `reprise inspect` prints them;
+// and, if kernels need small tensors in another form, their loader. make_part() in models/cpu/part.h and
+// models/cuda/part.h builds the computation.
 
 #include <compare>
 #include <cstddef>
@@ -23,25 +23,25 @@
 
 namespace reprise::models {
 
-/// A norm over rows: y = x / rms(x) * (offset + weight); or, centred, LayerNorm: y = (x - mean(x)) / deviation(x) * weight +
-/// bias. This is what the norms of a model have in common.
+/// Type of a norm over rows, without its weights. RMSNorm: y = x / rms(x) * (offset + weight). Centered,
+/// LayerNorm: y = (x - mean(x)) / deviation(x) * weight + bias.
 struct NormKind {
-  float offset = 0;  // 1 where weights are zero-centred
+  float offset = 0;  // 1 if the weights are stored minus 1
   float eps = 1e-6F;
-  bool centred = false;  // has a bias, and no offset
+  bool centred = false;  // LayerNorm: has a bias, no offset
 
   bool operator==(const NormKind&) const = default;
 };
 
 struct NormSpec {
-  std::string name{};    // of its weight [size], without ".weight"; centred, its ".bias" stands beside it
-  std::size_t size = 0;  // of a row
+  std::string name{};    // tensors `name`.weight and, if centered, `name`.bias, both [size]
+  std::size_t size = 0;  // elements of a row
   NormKind kind{};
 
   bool operator==(const NormSpec&) const = default;
 };
 
-/// The tensors of a model in the making, in the order of use. GGUF names are llama.cpp's.
+/// Builder for the list of a model's tensors, in the order of use. GGUF names are those of llama.cpp.
 class TensorList {
  public:
   void add(TensorSpec spec) { specs_.push_back(std::move(spec)); }
@@ -49,15 +49,15 @@ class TensorList {
     add({.name = std::move(name), .shape = std::move(shape), .gguf = {{std::move(gguf)}, {}, layout}});
   }
 
-  /// A matrix [rows, columns] and, if it has one, its bias. Names without ".weight".
+  /// Adds a matrix [rows, columns] and, if `bias`, its bias [rows]. Names exclude ".weight" and ".bias".
   void add_linear(const std::string& name, std::size_t rows, std::size_t columns, const std::string& gguf,
                   bool bias = false, const GgufLayout& layout = {}) {
     add(name + ".weight", {rows, columns}, gguf + ".weight", layout);
     if (bias) add(name + ".bias", {rows}, gguf + ".bias", layout);
   }
 
-  /// The weight of a norm, and its bias where it has one; GGUF has it with the 1 of zero-centred ones added. Name
-  /// without ".weight".
+  /// Adds the weight of a norm and, if centered, its bias. `gguf` excludes ".weight". GGUF stores weights
+  /// with offset 1 already added to the offset, which the layout undoes.
   void add_norm(const NormSpec& norm, const std::string& gguf) {
     GgufLayout layout;
     if (norm.kind.offset == 1) layout.values = GgufLayout::Values::kPlusOne;
@@ -65,10 +65,9 @@ class TensorList {
     if (norm.kind.centred) add(norm.name + ".bias", {norm.size}, gguf + ".bias");
   }
 
-  /// The last one also goes by this name in GGUF files.
+  /// Adds an alternative GGUF name for the last tensor.
   void also_called(std::string gguf) { specs_.back().gguf.names.push_back(std::move(gguf)); }
 
-  /// The one that was added last.
   TensorSpec& last() { return specs_.back(); }
 
   std::vector<TensorSpec> take() { return std::move(specs_); }
@@ -77,42 +76,42 @@ class TensorList {
   std::vector<TensorSpec> specs_;
 };
 
-/// How the layers of a model lay out their state. Each part declares what it keeps for each token and for each sequence and
-/// gets back its offset; snapshots, pages and slots know the sums alone.
+/// Assigns each part the offsets of its state within a KV page (per token) and a sequence's slot (per
+/// sequence). Snapshots, pages and slots only know the totals.
 ///
-/// What a layer has to remember of a prompt's last tokens alone, until the prompt is compacted (models/compaction.h), is no
-/// state: no snapshot carries it, and a sequence that goes on from one has it of the tokens that it computes itself.
+/// The tail, rows of a prompt's last tokens kept until it is compacted (models/compaction.h), is not part of
+/// the state: snapshots do not contain it, and a sequence restored from one has it only for tokens that it
+/// computes itself.
 class StateLayout {
  public:
   struct Field {
     std::string name;
-    std::size_t bytes;   // for each token, or for each sequence
-    std::size_t offset;  // in the page, where kPageTokens * bytes follow; or in the slot
+    std::size_t bytes;   // per token or per sequence
+    std::size_t offset;  // in the slot, or in the page, where it has kPageTokens * bytes
   };
 
-  /// State of every token: a region of kPageTokens * bytes in each page, ordered as the layer likes. Returns
-  /// its offset.
+  /// Reserves kPageTokens * bytes in each page; returns the offset. The part chooses the order inside.
   std::size_t add_per_token(std::string name, std::size_t bytes) {
     return add(per_token_, page_bytes_, std::move(name), bytes, bytes * gpu::kPageTokens);
   }
 
-  /// State of the sequence as a whole, zeros at its beginning. Returns its offset in the slot.
+  /// Reserves `bytes` of the slot, zero when a sequence begins; returns the offset.
   std::size_t add_per_sequence(std::string name, std::size_t bytes) {
     return add(per_sequence_, slot_bytes_, std::move(name), bytes, bytes);
   }
 
-  /// Of each of a prompt's last tokens, for compaction. Returns its offset in the token's row.
+  /// Reserves `bytes` of a row of the tail; returns the offset.
   std::size_t add_to_tail(std::string name, std::size_t bytes) {
     return add(tail_, tail_bytes_, std::move(name), bytes, bytes);
   }
   const std::vector<Field>& tail() const { return tail_; }
-  std::size_t tail_bytes() const { return tail_bytes_; }  // of a token
+  std::size_t tail_bytes() const { return tail_bytes_; }  // per token
 
   gpu::StateSizes sizes() const { return {.page_bytes = page_bytes_, .slot_bytes = slot_bytes_}; }
   const std::vector<Field>& per_token() const { return per_token_; }
   const std::vector<Field>& per_sequence() const { return per_sequence_; }
 
-  /// A sequence whose layers keep nothing of their own can be restored at any token of its pages.
+  /// Returns whether no layer has per-sequence state; then any token is a checkpoint position.
   bool attention_only() const { return slot_bytes_ == 0; }
 
  private:
@@ -134,7 +133,7 @@ class StateLayout {
   std::size_t slot_bytes_ = 0;
 };
 
-/// Of what `reprise inspect` prints: "attention heads", "32 query, 8 key/value, of 128".
+/// A line of `reprise inspect`: "attention heads", "32 query, 8 key/value, of 128".
 struct PartSizes {
   std::string label;
   std::string sizes;
@@ -142,7 +141,7 @@ struct PartSizes {
   auto operator<=>(const PartSizes&) const = default;
 };
 
-/// Why a GPU does not compute a scan with `size` numbers of state for each channel or column; nothing: it does.
+/// Returns why a GPU cannot compute a scan with `size` state values per channel or column; nullopt: it can.
 inline std::optional<std::string> gpu_refusal_of_scan(const std::string& name, std::size_t size) {
   constexpr std::size_t kMost = gpu::kMostScanNumbers;
   if (size <= kMost) return std::nullopt;

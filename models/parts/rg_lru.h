@@ -1,16 +1,18 @@
 #pragma once
-// The recurrent part of Griffin, as a model describes it: a branch with a short causal convolution and the Real-Gated
-// Linear Recurrent Unit, multiplied by a branch with gelu.
+// The recurrent block of Griffin: a branch with a short causal convolution and the Real-Gated Linear
+// Recurrent Unit (RG-LRU), multiplied by a GELU branch.
 //
 //   y = gelu(linear_y(x));  u = conv(linear_x(x)), with a bias and no activation
 //   i = sigmoid(u input_gate + bias);  r = sigmoid(u recurrent_gate + bias), each head with its own matrix
-//   log_a = -8 r softplus(recurrent_param);  h = exp(log_a) h + u i sqrt(1 - exp(2 log_a)), at position 0 h = u i
+//   log_a = -8 r softplus(recurrent_param)
+//   h = exp(log_a) h + u i sqrt(1 - exp(2 log_a)), at position 0 h = u i
 //   out = linear_out(h y)
 //
-// Tensors: `name`.linear_x and linear_y [width, hidden], linear_out [hidden, width], all with biases; conv_1d [width,
-// 1, conv_kernel] with its bias [width]; `name`.rg_lru.input_gate_weight and recurrent_gate_weight [heads, inputs of a
-// head, outputs of a head], input_gate_bias and recurrent_gate_bias [heads, width / heads], recurrent_param [width].
-// State of a sequence, f32: the last inputs of the convolution [conv_kernel - 1, width], and h [width].
+// Tensors: `name`.linear_x and linear_y [width, hidden], linear_out [hidden, width], all with biases; conv_1d
+// [width, 1, conv_kernel] with its bias [width]; `name`.rg_lru.input_gate_weight and recurrent_gate_weight
+// [heads, inputs of a head, outputs of a head], input_gate_bias and recurrent_gate_bias [heads, width /
+// heads], recurrent_param [width].
+// State per sequence, f32: the last inputs of the convolution [conv_kernel - 1, width], and h [width].
 
 #include <cstddef>
 #include <string>
@@ -23,7 +25,7 @@ namespace reprise::models {
 class Checkpoint;
 
 struct RgLruSpec {
-  std::string name{};  // before ".linear_x"
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t width = 0;
   std::size_t heads = 0;  // divides width
@@ -35,10 +37,9 @@ struct RgLruSpec {
   bool operator==(const RgLruSpec&) const = default;
 };
 
-/// `block` is what llama.cpp would put before the names of the layer; it knows no such part.
+/// `block` is the prefix that the layer's GGUF names would have; llama.cpp has no such part.
 void add_tensors(TensorList& tensors, const RgLruSpec& part, const std::string& block);
 
-/// Where a slot has the two.
 struct RgLruPlaces {
   std::size_t conv;
   std::size_t h;
@@ -46,11 +47,10 @@ struct RgLruPlaces {
 
 RgLruPlaces declare_state(const RgLruSpec& part, StateLayout& state);
 
-/// [width]: -8 softplus(recurrent_param). Throws LoadError.
+/// Returns -8 softplus(recurrent_param) [width]. Throws LoadError.
 std::vector<float> load_rg_lru_rates(const Checkpoint& checkpoint, const RgLruSpec& spec);
 
 PartSizes describe(const RgLruSpec& part);
-/// A GPU computes all of them.
 inline std::optional<std::string> gpu_refusal(const RgLruSpec&) {
   return std::nullopt;
 }

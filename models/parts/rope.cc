@@ -11,7 +11,8 @@ namespace {
 
 using Scaling = RopeConfig::Scaling;
 
-// The divisor of a frequency: none for short waves, `factor` for those longer than the original context saw.
+// Returns the divisor of a frequency: 1 for short waves, `factor` for waves longer than the original context
+// covers, and a smooth ramp between.
 double llama3_divisor(double inv_freq, const RopeConfig& rope) {
   const double context = static_cast<double>(rope.original_context);
   const double wave = 2 * std::numbers::pi / inv_freq;
@@ -22,8 +23,8 @@ double llama3_divisor(double inv_freq, const RopeConfig& rope) {
   return 1 / ((1 - smooth) / rope.factor + smooth);
 }
 
-// The same by the number of turns that a pair makes in the original context: many (beta_fast) keep their
-// frequency, few (beta_slow) have it divided.
+// YaRN's ramp, by the full rotations of a pair within the original context: pairs with at least beta_fast
+// keep their frequency, those with at most beta_slow are divided by `factor`.
 class YarnRamp {
  public:
   explicit YarnRamp(const RopeConfig& rope) : factor_(rope.factor) {
@@ -84,7 +85,7 @@ bool positive(double value) {
   return value > 0 && std::isfinite(value);
 }
 
-// Empty: nothing is wrong.
+// Returns an error text, or an empty string.
 std::string scaling_error(const RopeConfig& rope) {
   const bool stretched =
       rope.scaling == Scaling::kLinear || rope.scaling == Scaling::kLlama3 || rope.scaling == Scaling::kYarn;

@@ -1,11 +1,9 @@
 #pragma once
-// Rotary position embedding: what a checkpoint says about it, and the frequencies that follow.
+// Rotary position embedding (RoPE): configuration from the model files and the resulting frequencies.
 //
 // Pair i of a head, elements i and i + dimension / 2, is rotated by position * inv_freq[i]; cosine and sine
-// are multiplied by attention_factor. Every way of stretching the context ends in these two, so that kernels
-// know nothing of it.
-//
-// Threading: a plain value; immutable once it has been read.
+// are multiplied by attention_factor. All kinds of context extension reduce to these two, so kernels need no
+// others.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,17 +17,17 @@ struct RopeConfig {
   enum class Scaling : std::uint8_t {
     kNone,
     kLinear,  // all frequencies divided by `factor`
-    kLlama3,  // long waves divided by `factor`, short ones kept, a ramp between
-    kYarn,    // the same with another ramp, and an attention factor
-    kTable,   // each frequency divided by its entry
+    kLlama3,  // low frequencies divided by `factor`, high ones kept, a ramp between
+    kYarn,    // as kLlama3 with another ramp, and an attention factor
+    kTable,   // each frequency divided by its entry of `table`
   };
 
   double theta = 10000;
   std::size_t dimension = 0;               // leading elements of a head that are rotated; even
-  std::vector<std::size_t> mrope_section;  // pairs by axis (time, height, width); empty: one axis
-  bool mrope_interleaved = false;          // axes take turns among the pairs, instead of in runs
+  std::vector<std::size_t> mrope_section;  // pairs per axis (time, height, width); empty: one axis
+  bool mrope_interleaved = false;          // axes alternate among the pairs instead of being contiguous
 
-  // How the frequencies were made; the two results below have it applied already.
+  // Input of finish_rope(); already applied in the two results below.
   Scaling scaling = Scaling::kNone;
   double factor = 1;
   std::size_t original_context = 0;  // kLlama3, kYarn
@@ -43,11 +41,11 @@ struct RopeConfig {
   std::vector<float> inv_freq;  // [dimension / 2] radians per position
   float attention_factor = 1;
 
-  /// Whether they turn alike, however their frequencies were made.
+  /// Compares the resulting rotations, not how the frequencies were derived.
   bool operator==(const RopeConfig& other) const;
 };
 
-/// The angles of the rows of a step, in the memory of the device that computes it.
+/// Cosines and sines for the rows of a step, in the memory of the device.
 struct RopeTable {
   float* cosine;  // [rows, dimension / 2]
   float* sine;    // [rows, dimension / 2]
@@ -55,16 +53,16 @@ struct RopeTable {
 
 enum class RopeField : std::uint8_t { kTheta, kDimension, kSection, kScaling };
 
-/// Checks the fields against each other and the head, then computes inv_freq. Calls `fail`, which throws,
-/// with what is wrong and why.
+/// Validates the fields and computes inv_freq. On an error calls `fail` with the field and the reason; it
+/// must throw.
 void finish_rope(RopeConfig& rope, std::size_t head_dim,
                  const std::function<void(RopeField, const std::string& reason)>& fail);
 
-/// Qwen3.5's section where a checkpoint names none; one axis where it does not fit (text alone never needs
-/// it).
+/// Returns Qwen3.5's section, for model files without one, or empty (one axis) if it does not fit
+/// `dimension`; text alone never needs it.
 std::vector<std::size_t> default_mrope_section(std::size_t dimension);
 
-/// The attention factor that YaRN recommends for a context `factor` times as long.
+/// Returns the attention factor that YaRN recommends for a context extended by `factor`.
 double yarn_attention_factor(double factor, double mscale = 1);
 
 }  // namespace reprise::models

@@ -5,7 +5,7 @@ namespace reprise::models {
 void add_tensors(TensorList& tensors, const TimeMixSpec& part, const std::string& block) {
   const std::size_t hidden = part.hidden;
   const std::string gguf = block + ".time_mix_";
-  // In GGUF the bias of a pair is called like its matrices.
+  // GGUF names the bias of a low-rank pair like its matrices.
   const auto add_pair = [&](const std::string& letter, std::size_t rank, bool bias) {
     const std::string name = part.name + "." + letter;
     tensors.add_linear(name + "1", rank, hidden, gguf + letter + "1");

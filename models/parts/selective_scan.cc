@@ -34,7 +34,7 @@ SelectiveScanPlaces declare_state(const SelectiveScanSpec& scan, StateLayout& st
 
 namespace {
 
-/// -exp(A_log) in groups of channels.
+/// Returns -exp(A_log) in groups of kLanes channels: [groups, state_size, kLanes].
 std::vector<float> load_scan_decays(const Checkpoint& checkpoint, const SelectiveScanSpec& spec) {
   const std::vector<float> logs = load_vector(checkpoint, spec.name + ".A_log");  // [inner, state_size]
   std::vector<float> out(spec.state_numbers());

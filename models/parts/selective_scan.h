@@ -1,16 +1,17 @@
 #pragma once
-// The mixer of Mamba-1, as a model describes it: a short causal convolution, then a scan over time whose step, input
-// and output weights each token chooses, with a state of its own for every channel.
+// The mixer of Mamba-1: a short causal convolution, then a selective scan, whose step size, input and output
+// weights depend on the token, with a separate state per channel.
 //
 //   x, z = in_proj(u);  x = silu(conv1d(x))
-//   dt, B, C = x_proj(x), each behind its norm where there are norms;  dt = softplus(dt_proj(dt))
+//   dt, B, C = x_proj(x), each normalized if there are norms;  dt = softplus(dt_proj(dt))
 //   h = exp(-exp(A_log) dt) h + dt B x;  y = h C + D x;  out_proj(y silu(z))
 //
-// Tensors: `name`.in_proj [2 inner, hidden], conv1d [inner, 1, conv_kernel] and, mostly, its bias, x_proj [step_rank +
-// 2 state_size, inner], dt_proj [inner, step_rank] with a bias, A_log [inner, state_size], D [inner], out_proj [hidden,
-// inner]; with weighted norms dt_layernorm [step_rank], b_layernorm and c_layernorm [state_size].
-// State of a sequence, f32: the last inputs of the convolution [conv_kernel - 1, inner], and h, a group of channels
-// after the other (gpu/kernels.h).
+// Tensors: `name`.in_proj [2 inner, hidden], conv1d [inner, 1, conv_kernel], usually with a bias, x_proj
+// [step_rank + 2 state_size, inner], dt_proj [inner, step_rank] with a bias, A_log [inner, state_size], D
+// [inner], out_proj [hidden, inner]; with weighted norms dt_layernorm [step_rank], b_layernorm and
+// c_layernorm [state_size].
+// State per sequence, f32: the last inputs of the convolution [conv_kernel - 1, inner], and h, in groups of
+// kLanes channels (gpu/kernels.h).
 
 #include <cstddef>
 #include <cstdint>
@@ -24,11 +25,11 @@ namespace reprise::models {
 
 class Checkpoint;
 
-/// Norms over dt, B and C, each by itself.
+/// Separate norms of dt, B and C.
 enum class ScanNorms : std::uint8_t { kNone, kWeightless, kWeighted };
 
 struct SelectiveScanSpec {
-  std::string name{};  // before ".in_proj"
+  std::string name{};
   std::size_t hidden = 0;
   std::size_t inner = 0;  // channels
   std::size_t state_size = 0;
@@ -38,11 +39,11 @@ struct SelectiveScanSpec {
   bool in_bias = false;
   bool out_bias = false;
   ScanNorms norms = ScanNorms::kNone;
-  NormKind norm{};  // their kind
+  NormKind norm{};  // used if `norms` is not kNone
 
   std::size_t x_proj_rows() const { return step_rank + 2 * state_size; }
   std::size_t conv_state_size() const { return inner * (conv_kernel - 1); }
-  /// The last group of channels filled up.
+  /// Values of h, with the last group of channels padded.
   std::size_t state_numbers() const {
     return (inner + gpu::kLanes - 1) / gpu::kLanes * gpu::kLanes * state_size;
   }
@@ -50,10 +51,8 @@ struct SelectiveScanSpec {
   bool operator==(const SelectiveScanSpec&) const = default;
 };
 
-/// `block` is what llama.cpp puts before the names of the layer: "blk.3".
 void add_tensors(TensorList& tensors, const SelectiveScanSpec& scan, const std::string& block);
 
-/// Where a slot has the two.
 struct SelectiveScanPlaces {
   std::size_t conv;
   std::size_t state;
@@ -61,13 +60,12 @@ struct SelectiveScanPlaces {
 
 SelectiveScanPlaces declare_state(const SelectiveScanSpec& scan, StateLayout& state);
 
-/// The small tensors, as kernels want them.
 struct SelectiveScanVectors {
   std::vector<float> conv;       // [taps, inner]
-  std::vector<float> conv_bias;  // [inner]; empty: there is none
-  std::vector<float> a;          // -exp(A_log), as gpu/kernels.h has it: [groups, state_size, kLanes]
+  std::vector<float> conv_bias;  // [inner]; empty: none
+  std::vector<float> a;          // -exp(A_log) in the layout of gpu/kernels.h: [groups, state_size, kLanes]
   std::vector<float> skip;       // D [inner]
-  // Weights of the norms; all empty: there are none.
+  // Weights of the norms; all empty: no norms.
   std::vector<float> dt_norm;  // [step_rank]
   std::vector<float> b_norm;   // [state_size]
   std::vector<float> c_norm;   // [state_size]
