@@ -129,7 +129,7 @@ class RequestRoll {
 
   void add(Entry entry);
   void tell_all(const ModelLost& lost);
-  /// Sends EndReasoning to the tenant's requests whose replies have this id. Returns false if none is under way.
+  /// Sends EndReasoning to the tenant's requests with this reply id. Returns false if there is none.
   bool end_reasoning(const std::string& reply_id, const std::string& tenant);
   std::size_t size();
   /// Returns the requests whose clients still wait, the oldest first.

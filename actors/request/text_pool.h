@@ -149,7 +149,7 @@ class TextActor : public runtime::Actor {
   void on_start();
   protocol::Nothing on(DoTextWork work);
 
-  // Each returns the answer to its job. `wanted` returns whether the asker still waits; work stops when it does not.
+  // Each returns the answer to its job. `wanted` returns whether the asker still waits; if not, work stops.
   TokenizeJob::Reply done(const TokenizeJob& job, const protocol::grammar::IsWanted& wanted) const;
   DetokenizeJob::Reply done(const DetokenizeJob& job, const protocol::grammar::IsWanted& wanted) const;
   RenderJob::Reply done(const RenderJob& job, const protocol::grammar::IsWanted& wanted) const;
@@ -164,7 +164,7 @@ class TextActor : public runtime::Actor {
   const std::shared_ptr<Restarts> restarts_;
 };
 
-// The job is destroyed and its time is charged before the answer is sent, since the asker may continue at once.
+// Destroys the job and charges its time before answering, since the asker may continue at once.
 template <class Job>
 void TextWorkOf<Job>::run(const TextActor& actor) {
   const std::uint64_t began = thread_us();
@@ -274,8 +274,8 @@ class TextPool {
   /// Returns what is wrong if jobs wait and none comes to its end; else nothing.
   std::optional<std::string> problem() const { return progress_->problem(); }
 
-  /// Returns the number of text actors for a system with `workers` workers. It is at least two, because one tenant may
-  /// occupy all but one.
+  /// Returns the number of text actors for `workers` workers, at least two: one tenant may occupy all but
+  /// one.
   static std::uint32_t size_for(unsigned workers) { return std::clamp(workers, 2U, 4U); }
   static constexpr std::uint32_t kMaskMakers = 2;  // actors of the separate pool for masks
 
