@@ -52,10 +52,9 @@ class PromptRun {
   runtime::Task<Failure> enter(Computation& computation, protocol::Priority priority);
   runtime::Task<Failure> restore(Computation& computation);
   runtime::Task<Failure> prefill(Computation& computation, bool want_digest);
-  bool prefilling() const { return prefilling_; }  // the prompt is being prefilled, with checkpoints
-  bool told_sampling() const {
-    return told_sampling_;
-  }  // the prefill knows the sampling parameters and may sample the first token
+  bool prefilling() const { return prefilling_; }  // with checkpoints
+  /// Returns true if the prefill has the sampling parameters, so that it may sample the first token.
+  bool told_sampling() const { return told_sampling_; }
 
   protocol::Progress progress_at(std::uint32_t processed) const;
   void stop_telling() { tells_slices_ = false; }

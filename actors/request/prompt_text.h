@@ -14,14 +14,14 @@ namespace reprise::actors {
 
 struct PreparedPrompt {
   SharedTokens tokens;
-  std::string tail;              // last bytes of its text
-  std::uint32_t max_tokens = 0;  // tokens that may be decoded
+  std::string tail;  // last bytes of the text
+  std::uint32_t max_tokens = 0;
   SamplingParams sampling;
   std::vector<TokenId> stop_tokens;
   std::vector<PlacedBreakpoint> breakpoints;
-  std::vector<protocol::RecognizedTurn> turns;  // turns of the chat that were looked up among sampled ones
-  std::uint32_t recognized_calls = 0;           // tool calls in these turns
-  std::optional<std::size_t> turn_begin;        // first token of the turn that the reply belongs to
+  std::vector<protocol::RecognizedTurn> turns;          // turns of the chat found as sampled
+  std::uint32_t recognized_calls = 0;                   // tool calls in these turns
+  std::optional<std::size_t> turn_begin;                // first token of the turn that the reply belongs to
   std::shared_ptr<protocol::grammar::MaskMaker> masks;  // null: every token may be chosen
   std::optional<std::uint32_t> reasoning_budget{};   // tokens; none: unlimited, or the model does not reason
   std::shared_ptr<const protocol::Settled> settled;  // null: not requested

@@ -73,8 +73,8 @@ Task<ReplyRun::Restoring> ReplyRun::restore_prompt(OpenedSequence& sequence) {
   co_return restored;
 }
 
-// Decodes choices on an additional sequence, opened anew for each choice, so that other requests may be
-// admitted in between. The first sequence decodes the choices that no additional one takes.
+// Decodes choices on an additional sequence, reopened for each choice, so that other requests are admitted in
+// between. The first sequence decodes the rest.
 Task<void> ReplyRun::decode_beside() {
   const ServedModel& model = *request_.job.model;
   bool goes_on = true;

@@ -21,22 +21,20 @@ class ReplyRun {
  public:
   using Failure = RequestFailure;
 
-  /// One of the n replies to the request.
   struct Choice {
     std::uint32_t index = 0;
-    protocol::SequenceId sequence{};  // the sequence that decodes it
+    protocol::SequenceId sequence{};
     runtime::StreamReader<protocol::DecodeEvent> in{};
     std::optional<models::TextStream> text{};
     std::shared_ptr<protocol::grammar::ReplyConstraint> constraint{};  // null: unconstrained
     std::optional<protocol::ReasoningBudget> budget{};                 // nullopt: unlimited
-    std::shared_ptr<MaskSlot> masks{};  // masks of constraint and budget for the device; null: never masked
+    std::shared_ptr<MaskSlot> masks{};  // of both, for the device; null: never masked
     TokenList tokens{};
     std::string reply{};
     std::uint32_t reported = 0;  // checkpoints reported to the registry
     bool finished = false;
-    std::optional<std::size_t> said{};  // tokens without the one that ended it; nullopt: cut off
-    protocol::SharedTurn
-        turn{};  // the turn as sampled, kept for the next request; null: it has no calls and no reasoning
+    std::optional<std::size_t> said{};  // tokens without the stop token; nullopt: cut off
+    protocol::SharedTurn turn{};        // as sampled, kept for the next request; null: no calls, no reasoning
   };
 
   /// Both arguments must outlive it.

@@ -61,13 +61,13 @@ struct RequestMeter {
   std::atomic<std::uint32_t> reused_tokens{0};
   std::atomic<std::uint32_t> reply_tokens{0};
   std::atomic<std::uint32_t> most_reply_tokens{0};
-  std::atomic<bool> ended{false};  // the client has received everything
+  std::atomic<bool> ended{false};  // for its client
 };
 
 /// Sent to all requests of a model whose device hangs or whose adapter is unloaded: no answer will come.
 struct ModelLost {
   std::string why;
-  runtime::ActorId worker = 0;    // worker of the device; 0: any
+  runtime::ActorId worker = 0;    // the device's; 0: any
   protocol::AdapterId adapter{};  // only requests with this adapter; none: all
 };
 
@@ -78,7 +78,7 @@ struct RequestJob {
   std::shared_ptr<const protocol::GenerateRequest> request;
   std::shared_ptr<const ServedModel> model;
   std::optional<ServedAdapter> adapter{};  // nullopt: the model without an adapter
-  std::string name{};                      // name of model and adapter for the client
+  std::string name{};                      // of model and adapter, for the client
   std::string name_space{};                // cache namespace of request and adapter
   runtime::StreamWriter<protocol::Event> out;
   std::shared_ptr<const TextPool> texts;  // processes long texts: this thread is shared with other requests

@@ -68,8 +68,8 @@ class FlightGuard {
 /// A prompt to be computed in a sequence: the request's own, or idle work for it.
 struct Computation {
   SharedTokens tokens;
-  std::uint32_t max_tokens = 0;  // tokens to decode afterwards
-  KvBudget kv{};                 // KV budget for compaction; 0 tokens: none
+  std::uint32_t max_tokens = 0;
+  KvBudget kv{};  // 0 tokens: none
   bool reads_cache = false;
   bool writes_cache = false;
   protocol::FlightNumber request = 0;  // flight of the request that it serves
@@ -77,7 +77,7 @@ struct Computation {
   std::uint32_t keep = 0;  // position of the end of its last user message
 
   std::optional<protocol::Announced> announced{};
-  protocol::FlightNumber number = 0;  // number of its flight, even after that has ended
+  protocol::FlightNumber number = 0;  // of its flight, even after that has ended
   std::unique_ptr<FlightGuard> flight{};
   std::unique_ptr<OpenedSequence> sequence{};
   std::vector<std::uint32_t> wanted{};

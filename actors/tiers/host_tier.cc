@@ -91,7 +91,7 @@ HostTier::HostTier(HostTierSettings settings, std::shared_ptr<TierFigures> figur
 void HostTier::on_start() {
   TierFigures::set(figures_->budget_bytes, settings_.most_bytes);
   publish();
-  if (settings_.buffers) settings_.buffers->prepare();  // no request waits yet
+  if (settings_.buffers) settings_.buffers->prepare();  // before the first request
   launch(keep_all());
 }
 

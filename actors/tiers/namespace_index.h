@@ -25,7 +25,7 @@ class NamespaceIndex {
     RecordId manifest{};
     std::uint32_t length = 0;
     protocol::Origin origin = protocol::Origin::kSpaced;
-    std::uint64_t bytes = 0;         // bytes of the state
+    std::uint64_t bytes = 0;
     std::vector<RecordId> pages{};   // names of its pages, if states can be cut
     std::optional<RecordId> twin{};  // if of another arithmetic: its name in this one
   };
@@ -33,7 +33,7 @@ class NamespaceIndex {
     RecordId manifest{};
     std::uint32_t at = 0;  // tokens: the whole state, or less if it can be cut
     protocol::Origin origin = protocol::Origin::kSpaced;
-    std::uint64_t bytes = 0;  // bytes of the state up to `at`
+    std::uint64_t bytes = 0;  // up to `at`
   };
 
   /// `kind` is the kind of states that lookups want.
@@ -60,7 +60,7 @@ class NamespaceIndex {
 
  private:
   struct Page {
-    RecordId manifest{};  // a manifest that has the page
+    RecordId manifest{};  // one that has the page
     std::uint32_t holders = 0;
   };
 

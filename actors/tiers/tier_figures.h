@@ -17,9 +17,9 @@ struct TierFigures {
   Figure off{0};  // 1: writing is off
   Figure bytes{0}, budget_bytes{0};
   Figure fetches{0};                                                // requests for a state
-  Figure loaded{0}, loaded_tokens{0}, loaded_bytes{0}, load_ns{0};  // states returned, tokens, bytes, time
+  Figure loaded{0}, loaded_tokens{0}, loaded_bytes{0}, load_ns{0};  // returned
   Figure slower{0};                                                 // not read: computing is faster
-  Figure stored{0}, stored_bytes{0}, waiting{0};                    // written, bytes, waiting
+  Figure stored{0}, stored_bytes{0}, waiting{0};                    // written; to be written
   Figure overtaken{0};  // not written: too many waited, or the snapshot was freed
   Figure no_room{0};    // not written: too large, or others held the lock
   Figure evicted{0}, expired{0}, failures{0};

@@ -21,17 +21,17 @@ struct DiskTierSettings {
   std::chrono::seconds ttl{0};                    // since the last use; 0: forever
   bool even_if_slower = false;                    // restore even if computing would be faster
   bool pack = false;                              // compress, at a cost in CPU time
-  std::uint64_t loading_bytes = 2ULL << 30;       // bytes of states being restored at once
+  std::uint64_t loading_bytes = 2ULL << 30;       // bytes being restored at once
   std::function<void(const std::string&)> log{};  // may be empty
-  std::shared_ptr<gpu::TransferBuffers> buffers{};  // for these states; null: the heap
+  std::shared_ptr<gpu::TransferBuffers> buffers{};  // null: the heap
 };
 
 struct HostTierSettings {
   std::uint64_t most_bytes = 0;                     // 0: no host tier
   bool even_if_slower = false;                      // restore even if computing would be faster
-  std::uint64_t loading_bytes = 2ULL << 30;         // bytes of states being restored at once
+  std::uint64_t loading_bytes = 2ULL << 30;         // bytes being restored at once
   std::function<void(const std::string&)> log{};    // may be empty
-  std::shared_ptr<gpu::TransferBuffers> buffers{};  // for these states; null: the heap
+  std::shared_ptr<gpu::TransferBuffers> buffers{};  // null: the heap
 };
 
 /// A store that servers share.
@@ -40,10 +40,10 @@ struct RemoteTierSettings {
   protocol::snapshots::Key master_key{};                      // the same on all servers that share it
   bool even_if_slower = false;
   bool pack = false;                                // compress, at a cost in CPU time
-  std::uint64_t loading_bytes = 512ULL << 20;       // bytes of states being restored at once
+  std::uint64_t loading_bytes = 512ULL << 20;       // bytes being restored at once
   std::chrono::milliseconds retry{2'000};           // pause before an unreachable store is tried again
   std::function<void(const std::string&)> log{};    // may be empty
-  std::shared_ptr<gpu::TransferBuffers> buffers{};  // for these states; null: the heap
+  std::shared_ptr<gpu::TransferBuffers> buffers{};  // null: the heap
 };
 
 }  // namespace reprise::actors

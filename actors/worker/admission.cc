@@ -101,7 +101,7 @@ bool Admission::within_share(const OpenSequence& job, std::uint64_t price) const
   return held == 0 || held + price <= most;
 }
 
-// -- who waits
+// -- waiting
 
 void Admission::apply(OpenSequence job, Reply reply, Time now) {
   const StateTable* table = state_.find(job.arch.generation);
@@ -199,8 +199,7 @@ bool Admission::admit_next(Time now) {
     const StateTable* table = state_.find(waiting.job.arch.generation);
     if (table != nullptr && !table->failed()) {
       const std::uint64_t price = admission_price(*table, waiting.job);
-      if (!within_share(waiting.job, price))
-        continue;  // does not count as a pass: only its own tenant delays it
+      if (!within_share(waiting.job, price)) continue;  // delayed only by its own tenant
       if (first != nullptr) {
         if (first->passed >= kMostPasses) return false;
         if (!state_.budget().has_room(price + state_.promised_bytes(), table->slot_bytes())) {

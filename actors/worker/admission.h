@@ -36,7 +36,7 @@ inline constexpr std::chrono::seconds kLift{10};
 
 struct Applicant {
   protocol::Priority priority = protocol::Priority::kNormal;
-  std::uint32_t tenant_holds = 0;  // sequences of the tenant
+  std::uint32_t tenant_holds = 0;
   std::uint32_t group_holds = 0;
   std::chrono::nanoseconds waited{};
   std::uint64_t arrival = 0;  // smaller: earlier
@@ -47,10 +47,9 @@ struct Applicant {
 std::vector<std::size_t> admission_order(std::span<const Applicant> applicants);
 
 struct AdmissionLimits {
-  std::uint32_t sequences = 256;  // per model
-  std::uint32_t waiting = 1024;   // across all models
-  std::uint32_t reply_tokens_priced =
-      256;  // reply tokens reserved at admission; later tokens look for memory when they need it
+  std::uint32_t sequences = 256;            // per model
+  std::uint32_t waiting = 1024;             // across all models
+  std::uint32_t reply_tokens_priced = 256;  // reply tokens reserved at admission, at most
 };
 
 class Admission {
@@ -64,13 +63,13 @@ class Admission {
 
   /// Refuses the job at once if it can never be admitted; otherwise queues it, and admit() answers it.
   void apply(protocol::OpenSequence job, Reply reply, Time now);
-  /// Removes a job whose sender no longer waits.
+  /// Removes a job.
   void withdraw(protocol::ArchId arch, std::uint64_t ticket);
-  /// Refuses all waiting jobs of a model that is being unloaded.
+  /// Refuses all jobs of a model.
   void refuse_all(std::uint32_t generation, const protocol::JobError& error);
-  /// Refuses all waiting jobs that chose an adapter that is being unloaded.
+  /// Refuses all jobs that chose an adapter.
   void refuse_all(protocol::AdapterId adapter, const protocol::JobError& error);
-  /// Refuses the job that has waited longest, if any.
+  /// Refuses the oldest job, if any.
   void refuse_oldest(const protocol::JobError& error);
 
   void admit(Time now);
@@ -85,8 +84,8 @@ class Admission {
     Reply reply;
     std::uint64_t arrival = 0;
     Time since{};
-    std::uint32_t passed = 0;  // times that another request was admitted first because this one did not fit
-    bool was_short = false;    // there was too little memory at its turn
+    std::uint32_t passed = 0;  // times that another was admitted first
+    bool was_short = false;
   };
 
   bool admit_next(Time now);

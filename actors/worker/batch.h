@@ -38,9 +38,9 @@ struct BatchLimits {
 struct Runnable {
   std::uint64_t key = 0;
   bool decodes = false;
-  std::uint32_t at = 0;       // tokens already in its state
+  std::uint32_t at = 0;
   std::uint32_t stop_at = 0;  // prefill: position of its next checkpoint, or its end
-  std::uint32_t end = 0;      // prefill: number of tokens
+  std::uint32_t end = 0;      // prefill: number of prompt tokens
   protocol::Priority priority = protocol::Priority::kNormal;
   std::uint64_t order = 0;      // prefills: smaller is older
   std::uint64_t last_step = 0;  // the last step that included it; 0: none

@@ -46,11 +46,11 @@ struct SequenceRun {
 
   protocol::SequenceId id;
   std::uint64_t ticket = 0;
-  traces::RequestTrace trace;  // the request that it serves
+  traces::RequestTrace trace;
   protocol::Priority priority = protocol::Priority::kNormal;
   std::uint64_t tenant = 0;
   std::uint64_t group = 0;
-  std::uint64_t adapter = 0;           // adapter number; 0: none
+  std::uint64_t adapter = 0;           // 0: none
   std::uint64_t order = 0;             // order of admission
   std::uint32_t priced_pages = 0;      // pages reserved at admission
   std::uint32_t priced_compacted = 0;  // pages reserved once the prompt is compacted
@@ -69,10 +69,10 @@ struct SequenceRun {
   std::uint32_t prompt_end = 0;
   std::vector<TokenId> decoded;
   std::vector<float> logits;                    // logits of the next token; empty: not known
-  std::vector<protocol::SnapshotId> snapshots;  // its snapshots that are not adopted
+  std::vector<protocol::SnapshotId> snapshots;  // not adopted yet
 
   // -- compaction
-  KvBudget kv;                               // KV budget of the prompt; 0 tokens: none
+  KvBudget kv;                               // 0 tokens: none
   std::unique_ptr<models::PromptTail> tail;  // queries that choose the kept entries; null once compacted
   std::optional<KvKept> kept;                // result of the compaction
 
@@ -92,28 +92,28 @@ struct SequenceRun {
   bool want_digest = false;
   protocol::Prefill::Hidden hidden_wish = protocol::Prefill::Hidden::kNone;
   std::vector<float> hidden;       // hidden state that the request wants; not reallocated during a step
-  std::uint32_t hidden_until = 0;  // tokens that it includes
+  std::uint32_t hidden_until = 0;  // tokens included in it
   std::uint32_t computed = 0;
-  protocol::SharedPlan plan;   // plan of these checkpoints
+  protocol::SharedPlan plan;
   std::uint32_t reported = 0;  // checkpoints reported to the registry
   runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> prefilled;
   runtime::StreamWriter<std::uint32_t> progress;  // null: no progress is reported
 
   // -- decode
-  std::optional<models::Sampler> sampler;   // set by the prefill if that was told how the reply begins
+  std::optional<models::Sampler> sampler;   // set by the prefill if that knows how the reply begins
   bool draws_first = false;                 // the prefill draws the first token
   std::optional<models::DrawnToken> first;  // drawn by the prefill, which then left no logits
   runtime::StreamWriter<protocol::DecodeEvent> out;
   std::vector<TokenId> stop_tokens;
   protocol::SharedPlan reply_plan;           // plan of checkpoints inside the reply; null: none
   std::uint32_t reply_checkpoint_every = 0;  // tokens
-  std::uint32_t next_reply_checkpoint = 0;   // position of the next one
-  protocol::SharedPlan call_plan;            // plan of the checkpoint before the first tool call; null: none
+  std::uint32_t next_reply_checkpoint = 0;
+  protocol::SharedPlan call_plan;  // plan of the checkpoint before the first tool call; null: none
   TokenId call_opener = -1;
   std::uint32_t max_tokens = 0;
   bool awaits_credit = false;
   std::shared_ptr<const MaskSlot> masks;  // null: no step is masked
-  bool awaits_mask = false;               // has logits, but waits for the mask
+  bool awaits_mask = false;
 
   /// Returns the number of tokens that the state covers. Requires: not in a step.
   std::uint32_t held_tokens() const { return state ? static_cast<std::uint32_t>(state->logical()) : 0; }
@@ -132,7 +132,6 @@ struct SequenceRun {
     const auto held = std::max(static_cast<std::uint32_t>(state->pages().size()), shared_pages);
     return priced_pages > held ? priced_pages - held : 0;
   }
-  /// Returns true during jobs that may have to wait for memory.
   bool waits_for_memory() const { return phase == Phase::kRestore || phase == Phase::kSnapshot; }
   /// Returns the number of tokens that the state must cover before new work: the prompt and all but the
   /// newest decoded token.
@@ -168,7 +167,7 @@ struct SequenceRun {
 
   /// Reports how many tokens the prefill has computed; a report without credit is skipped.
   void tell_progress();
-  /// Answers the prefill, which has ended.
+  /// Ends the prefill with this answer.
   void answer_prefill(protocol::JobResult<protocol::Prefilled> answer);
 
   /// Creates the sampler and feeds it the prompt.
@@ -191,7 +190,7 @@ struct SnapshotRecord {
   gpu::Snapshot state;
   SharedTokens tokens;           // tokens of the state, possibly followed by more
   protocol::SequenceId owner{};  // owner until adopted
-  std::uint64_t adapter = 0;     // adapter number of its sequence; 0: none
+  std::uint64_t adapter = 0;     // 0: none
   bool adopted = false;
   // Only raw snapshots have these, to continue decoding:
   bool raw = false;
@@ -250,7 +249,7 @@ class StateTable {
   std::unordered_map<std::uint64_t, SnapshotRecord>& snapshots() { return snapshots_; }
   const std::unordered_map<std::uint64_t, SnapshotRecord>& snapshots() const { return snapshots_; }
 
-  // -- adapters: what its sequences may choose. Their weights are the model's.
+  // -- adapters
 
   /// Adds an adapter whose `bytes` the caller has taken from the budget.
   protocol::AdapterId add_adapter(std::uint64_t bytes);
@@ -265,7 +264,7 @@ class StateTable {
   void fail(const protocol::JobError& error);
   bool failed() const { return failed_; }
 
-  std::uint64_t steps = 0;  // steps computed by the model
+  std::uint64_t steps = 0;  // computed steps
 
  private:
   std::uint64_t remove(protocol::SnapshotId id);

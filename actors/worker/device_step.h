@@ -74,7 +74,7 @@ class DeviceStep {
   bool build(StateTable& table, const BatchLimits& limits);
   StateTable* table() const { return table_; }  // null: no step is in progress
   StepWork& work() { return work_; }
-  std::size_t prefilled_tokens() const;  // of the step
+  std::size_t prefilled_tokens() const;
 
   /// Takes the sequences back from the runner, which has finished.
   void release_sequences();
@@ -118,7 +118,7 @@ class DeviceStep {
   std::deque<FirstToken> first_tokens_;
   /// Checkpoints inside slices, ascending within each.
   struct Passed {
-    std::uint64_t key;  // sequence number
+    std::uint64_t key;
     std::uint32_t at;
     std::optional<gpu::Snapshot> state;  // nullopt: skipped
   };

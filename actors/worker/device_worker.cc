@@ -281,7 +281,7 @@ void DeviceWorker::drop_arch(std::uint32_t generation, runtime::ReplyTo<protocol
   kick();
 }
 
-// -- adapters: read beside the steps, taken in and dropped between two of them
+// -- adapters: read during steps; added and removed between steps
 
 void DeviceWorker::on(protocol::LoadAdapter job, runtime::ReplyTo<AdapterAnswer> reply) {
   const LoadedArch* arch = arch_of(job.arch.generation);

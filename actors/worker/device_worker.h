@@ -120,7 +120,7 @@ class DeviceWorker : public runtime::Actor {
                                                        std::uint64_t bytes);
   void drop_adapter(protocol::AdapterId adapter, runtime::ReplyTo<protocol::AdapterDropped> reply);
 
-  // -- steps, and what they wait for
+  // -- steps and waits
   void run_step();
   void start_step(LoadedArch& arch);
   void finish_step();
@@ -145,7 +145,7 @@ class DeviceWorker : public runtime::Actor {
   BatchLimits limits_;
   DeviceState state_;
   std::vector<std::unique_ptr<LoadedArch>> archs_;  // their tables are in state_
-  std::uint32_t turn_ = 0;                          // index of the model whose step is next
+  std::uint32_t turn_ = 0;                          // index of the next model
 
   MemorySearch memory_;
   Admission admission_;
@@ -155,12 +155,11 @@ class DeviceWorker : public runtime::Actor {
   DeviceStep step_;
   WorkerPlots plots_;
 
-  bool step_runs_ = false;  // the runner is computing
+  bool step_runs_ = false;
   std::vector<std::pair<std::uint32_t, runtime::ReplyTo<protocol::ArchDropped>>> drops_after_step_;
   std::vector<std::pair<protocol::AdapterId, runtime::ReplyTo<protocol::AdapterDropped>>>
       adapter_drops_after_step_;
-  std::vector<AdapterLoads::Result>
-      adapters_read_;  // not taken in yet: a step is in progress, or memory is short
+  std::vector<AdapterLoads::Result> adapters_read_;  // wait for memory or the end of a step
   bool step_posted_ = false;
   bool arrivals_taken_ = false;
   bool clock_is_set_ = false;  // look_again_at() is in progress

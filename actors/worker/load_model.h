@@ -46,7 +46,7 @@ class LoadQueue {
     runtime::ReplyTo<Answer> reply;
   };
 
-  /// `name` is the name of the thread.
+  /// `name` names the thread.
   explicit LoadQueue(const char* name) : name_(name) {}
   ~LoadQueue() { stopping_.store(true, std::memory_order_relaxed); }
   LoadQueue(const LoadQueue&) = delete;
@@ -106,7 +106,7 @@ struct LoadedModel {
 using ModelLoads = LoadQueue<LoadedModel, protocol::ArchLoaded>;
 
 struct ReadAdapter {
-  std::uint32_t generation = 0;  // generation of its model
+  std::uint32_t generation = 0;  // its model's
   models::Adapter adapter;
 };
 using AdapterLoads = LoadQueue<ReadAdapter, protocol::AdapterLoaded>;

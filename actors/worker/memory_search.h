@@ -32,9 +32,8 @@
 namespace reprise::actors {
 
 struct MemoryRules {
-  std::uint32_t choosy_percent =
-      70;  // percent of the memory in use from which on fewer checkpoints are kept; 100: never
-  bool evicts_ahead = true;  // reclaim ahead of need; false only to measure what that costs
+  std::uint32_t choosy_percent = 70;  // percent of memory above which fewer checkpoints are kept
+  bool evicts_ahead = true;           // reclaim ahead of need; false only to measure what that costs
 };
 
 /// Decides when the device's memory is so full that fewer checkpoints are kept: every second of a prompt's
@@ -137,10 +136,10 @@ class MemorySearch {
   bool reclaiming() const { return reclaim_ == Reclaim::kUnderWay || reclaim_ == Reclaim::kOvertaken; }
   /// Must be called when memory was freed, or may be freed that could not be before.
   void memory_changed();
-  /// Records an admission for the demand estimate.
+  /// Adds an admission to the demand estimate.
   void admitted(std::uint64_t price, RecentDemand::Time now) { demand_.admitted(price, now); }
 
-  // -- rounds: in each, all that need memory search once
+  // -- rounds: each lets every waiting job search once
 
   void begin_round() { somebody_is_short_ = false; }
   bool somebody_is_short() const { return somebody_is_short_; }

@@ -26,26 +26,26 @@ struct WorkerFigures {
   std::atomic<std::uint64_t> prefill_tokens{0};
   std::atomic<std::uint64_t> decode_tokens{0};
   std::atomic<std::uint64_t> prefill_step_tokens{0};  // tokens of steps with prefills only
-  std::atomic<std::uint64_t> prefill_step_ns{0};      // duration of these steps
+  std::atomic<std::uint64_t> prefill_step_ns{0};      // their duration
   std::atomic<std::uint64_t> limit_bytes{0};
   std::atomic<std::uint64_t> used_bytes{0};
   std::atomic<std::uint64_t> sequences{0};
   std::atomic<std::uint64_t> snapshots{0};
   std::atomic<std::uint64_t> waiting{0};  // requests that wait for admission
   std::atomic<std::uint64_t> checkpoints{0};
-  std::atomic<std::uint64_t> checkpoints_skipped{0};  // skipped for lack of memory
+  std::atomic<std::uint64_t> checkpoints_skipped{0};  // for lack of memory
   std::atomic<std::uint64_t> copied_bytes{0};         // bytes of state copied by snapshots and restores
   std::atomic<std::uint64_t> unhealthy{0};            // states with non-finite values
   std::atomic<std::uint64_t> damaged{0};              // snapshots with a wrong checksum
   std::atomic<std::uint64_t> preemptions{0};
   std::atomic<std::uint64_t> compactions{0};           // compacted prompts
-  std::atomic<std::uint64_t> compacted_full_bytes{0};  // bytes of their pages before compaction
-  std::atomic<std::uint64_t> compacted_kept_bytes{0};  // bytes of their pages after
+  std::atomic<std::uint64_t> compacted_full_bytes{0};  // their page bytes before
+  std::atomic<std::uint64_t> compacted_kept_bytes{0};  // their page bytes after
   std::atomic<std::uint64_t> checkpoints_spared{0};    // skipped because memory was filling up
   std::atomic<std::uint64_t> reclaims{0};              // reclaims for jobs that lacked memory
   std::atomic<std::uint64_t> reclaims_ahead{0};        // reclaims ahead of need
-  std::atomic<std::uint64_t> admission_waits{0};       // requests that had to wait for memory
-  std::atomic<std::uint64_t> admission_wait_ns{0};     // total time of these waits
+  std::atomic<std::uint64_t> admission_waits{0};       // requests that waited for memory
+  std::atomic<std::uint64_t> admission_wait_ns{0};     // their total wait
   std::atomic<std::uint64_t> most_sequences{0};        // maximum open at the same time
   std::atomic<std::uint64_t> faults{0};
 

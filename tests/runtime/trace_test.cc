@@ -1,4 +1,4 @@
-// What a profiler sees of actors, by a recorder behind the tracing façade.
+// Traces of actors, checked by a recorder behind the tracing façade.
 
 #include "traces/trace.h"
 
