@@ -25,7 +25,7 @@ struct WorkerFigures {
   std::atomic<std::int64_t> step_began_ns{0};  // start of the step in progress, steady clock; 0: none
   std::atomic<std::uint64_t> prefill_tokens{0};
   std::atomic<std::uint64_t> decode_tokens{0};
-  std::atomic<std::uint64_t> prefill_step_tokens{0};  // tokens of steps with prefills only
+  std::atomic<std::uint64_t> prefill_step_tokens{0};  // of steps without decoding
   std::atomic<std::uint64_t> prefill_step_ns{0};      // their duration
   std::atomic<std::uint64_t> limit_bytes{0};
   std::atomic<std::uint64_t> used_bytes{0};
@@ -42,14 +42,14 @@ struct WorkerFigures {
   std::atomic<std::uint64_t> compacted_full_bytes{0};  // their page bytes before
   std::atomic<std::uint64_t> compacted_kept_bytes{0};  // their page bytes after
   std::atomic<std::uint64_t> checkpoints_spared{0};    // skipped because memory was filling up
-  std::atomic<std::uint64_t> reclaims{0};              // reclaims for jobs that lacked memory
-  std::atomic<std::uint64_t> reclaims_ahead{0};        // reclaims ahead of need
+  std::atomic<std::uint64_t> reclaims{0};              // for jobs that lacked memory
+  std::atomic<std::uint64_t> reclaims_ahead{0};        // ahead of need
   std::atomic<std::uint64_t> admission_waits{0};       // requests that waited for memory
   std::atomic<std::uint64_t> admission_wait_ns{0};     // their total wait
-  std::atomic<std::uint64_t> most_sequences{0};        // maximum open at the same time
+  std::atomic<std::uint64_t> most_sequences{0};        // open at once, maximum
   std::atomic<std::uint64_t> faults{0};
 
-  /// Returns the seconds of prefill per prompt token; 0 if not known yet.
+  /// Returns the prefill time per token in seconds; 0 if not known yet.
   double seconds_per_token() const {
     const std::uint64_t tokens = prefill_step_tokens.load(std::memory_order_relaxed);
     if (tokens == 0) return 0;
@@ -70,7 +70,7 @@ struct WorkerFigures {
 
 struct StepPatience {
   std::chrono::milliseconds floor{120'000};
-  std::uint64_t weight_bytes = 0;  // weights of the largest model
+  std::uint64_t weight_bytes = 0;  // of the largest model
   bool on_gpu = false;
 };
 
@@ -151,7 +151,7 @@ class WorkerPlots {
   /// Plots the value if it has changed.
   void plot(std::size_t which, const char* name, double value);
 
-  Names names_;                    // never freed
+  Names names_;                    // strings never freed
   std::array<double, 7> shown_{};  // last plotted values; valid while shows_ is set
   bool shows_ = false;
   std::int64_t step_began_ns_ = 0;
