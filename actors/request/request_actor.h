@@ -15,12 +15,12 @@
 // An error ends the request with one Failed. The client is watched throughout.
 //
 // Several choices (n > 1) start from a raw snapshot after the prompt. The request's own sequence decodes them
-// one after the other, and additional sequences take some as they are admitted. So n choices use the memory
-// that is available, delay no other request, and need only the memory of one.
+// one after the other, and additional sequences take some as they are admitted. So n choices need only the
+// memory of one, and delay no other request.
 //
-// In idle time the request prefills the history with which the next turn will probably begin, and recomputes
-// a share of restored prompts to verify them. A long reply gets checkpoints inside it, for clients that leave
-// early or edit it: decoding takes them if its states are canonical, otherwise an idle prefill does.
+// In idle time the request prefills the history with which the next turn will probably begin, and verifies a
+// share of restored prompts. A long reply gets checkpoints inside it, for clients that leave early or edit
+// it: from decoding if its states are canonical, otherwise from an idle prefill.
 //
 // However a request ends, guards release its sequences, lease and flight. An exception in the request becomes
 // its Failed; one in another handler ends the actor and thereby the stream.

@@ -8,8 +8,7 @@
 // A state that would be computed sooner, by more than TierFigures::kMayLose and as far as both speeds are
 // known, is not returned.
 //
-// SummedBytes is a copy of a block with digests of its pieces. Large blocks are copied and compared by
-// several threads, which have ended when the call returns.
+// SummedBytes is a copy of a block with digests of its pieces.
 //
 // Failure: an exception from a handler restarts the tier with nothing in it.
 // Threading: an actor with its own thread, since it copies much. Copies and digests of large blocks run on

@@ -5,11 +5,11 @@
 // StoreReader reads manifests and whole states. Anything that cannot be verified to be what was requested is
 // returned as a refusal.
 //
-// StoreWriter writes snapshots of devices in the background and keeps the store within its bound. Before it
-// writes, it makes room: expired and least recently used manifests are removed with their chunks. If others
-// are writing at that moment, or there is no room, the snapshot is dropped. It is read from its device page
-// by page, without the chunks that the store has, and its manifest is written last. If it is freed meanwhile,
-// the chunks written remain until another snapshot uses them or they are collected.
+// StoreWriter writes snapshots of devices in the background. It first makes room within the bound: expired
+// and least recently used manifests are removed with their chunks. If others are writing at that moment, or
+// there is no room, the snapshot is dropped. It is read page by page, without the chunks that the store has;
+// the manifest is written last. If it is freed meanwhile, its chunks remain until another snapshot uses them
+// or they are collected.
 //
 // Named snapshots. The names of all tenants are in one folder, sealed under record names that reveal neither
 // tenant, salt nor name (protocol/named_snapshots.h).

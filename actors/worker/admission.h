@@ -1,21 +1,18 @@
 #pragma once
 // Admission decides which waiting request gets a sequence next.
 //
-// The price of a request is the memory of one state slot, the pages of its prompt and of at most
-// `reply_tokens_priced` reply tokens, and of a snapshot after the prompt if one will be taken. A prompt that
-// will be compacted needs pages for the whole prompt and for the kept entries beside it, and memory for the
-// queries that choose them. A request is admitted when its price is available beyond what other sequences
-// were promised. It is refused at once if its whole price exceeds the budget or its tenant's share, or if too
-// many requests wait.
+// The price of a request is the memory of a state slot, the pages of its prompt and of at most
+// `reply_tokens_priced` reply tokens, and a snapshot after the prompt if one will be taken; for a prompt to
+// be compacted, also the kept entries and the queries that choose them. A request is admitted when its price
+// is available beyond the reservations of others. It is refused at once if all of its tokens can never fit
+// the budget or its tenant's share, or if too many requests wait.
 //
-// Waiting requests are admitted in the order of admission_order(). If the first one does not fit, smaller
-// ones may pass it kMostPasses times. A request whose tenant has used up its share waits without blocking
-// others. Preempted sequences return before any new one is admitted.
+// If the first request in order does not fit, later ones may pass it kMostPasses times. One whose tenant has
+// used up its share waits without blocking others. Preempted sequences return before any new one is admitted.
 //
-// admission_order() compares priority, then the number of sequences of the tenant (fewest first), then that
-// of the group (the prompts and choices of one client's request), then arrival. A client that asks for a
-// thousand answers therefore does not delay a client that asks for one. No request starves: every kLift of
-// waiting raises its priority by one, and requests at the top level are admitted strictly by arrival.
+// admission_order() compares priority, then the sequences held by the tenant (fewest first), then those of
+// the group (the prompts and choices of one client's request), then arrival. No request starves: every kLift
+// of waiting raises its priority by one, and those at the top level are admitted strictly by arrival.
 //
 // Threading: Admission belongs to the device worker's thread.
 
@@ -61,7 +58,7 @@ class Admission {
   /// `state`, `memory` and `figures` must outlive it.
   Admission(DeviceState& state, MemorySearch& memory, WorkerFigures& figures, const AdmissionLimits& limits);
 
-  /// Refuses the job at once if it can never be admitted; otherwise queues it, and admit() answers it.
+  /// Refuses the job if it can never be admitted; otherwise admit() will answer it.
   void apply(protocol::OpenSequence job, Reply reply, Time now);
   /// Removes a job.
   void withdraw(protocol::ArchId arch, std::uint64_t ticket);
@@ -92,8 +89,7 @@ class Admission {
   bool admit_one(Waiting& waiting, Time now);
   void count_wait(const Waiting& waiting, Time now);
   std::vector<std::size_t> order_of_waiting(Time now) const;
-  /// Returns the bytes for a sequence of `tokens`, of which the first `shared` are in pages shared with
-  /// others.
+  /// Returns the price of a sequence of `tokens`, the first `shared` of them in shared pages.
   static std::uint64_t price_of(const StateTable& table, const protocol::OpenSequence& job,
                                 std::uint64_t tokens, std::uint64_t shared);
   static bool shortens(const protocol::OpenSequence& job);

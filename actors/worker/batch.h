@@ -1,20 +1,17 @@
 #pragma once
 // Plans the next step: which sequences decode, and how many prompt tokens each prefill computes.
 //
-// - Every decoding sequence gets one row. If there are more than `rows`, those that have waited longest go
-//   first.
-// - The rest of the step holds slices of prefills. The oldest prefill takes at most half of the tokens; the
-//   other half goes to the most urgent prefill, and among equals to the one with the fewest tokens left, so
-//   that a short prompt does not wait for long ones. Tokens that remain go to the oldest. If only one slice
-//   fits, the oldest and the first of the others alternate.
-// - Slices are shorter beside decoding sequences, since the duration of a step is their inter-token latency.
+// - Each decoding sequence gets a row; beyond `rows`, the longest unserved go first.
+// - Of the prefill tokens, the oldest prefill gets at most half. The rest goes by priority, then to the
+//   prefill with the fewest tokens left, so that short prompts do not wait for long ones; what remains goes
+//   to the oldest. If only one slice fits, the oldest and the first of the others alternate.
+// - Slices are shorter beside decoding sequences, to bound inter-token latency.
 // - Idle work runs only if nothing else does.
 // - With `gather_from` or more decoding sequences, prefills that together fill less than a step run in every
-//   second step only, unless one has high priority. This is for devices on which any prefill prolongs a step,
-//   whatever its size.
+//   second step only, unless one has high priority: on a GPU any prefill prolongs a step.
 // - A slice ends at its prefill's stop or at a multiple of the grid.
 //
-// No sequence starves: the oldest prefill gets a slice in at least every second step, and a decoding sequence
+// No sequence starves: the oldest prefill gets a slice in every second step at least, and a decoding sequence
 // waits at most ceil(decoders / rows) steps.
 
 #include <cstdint>

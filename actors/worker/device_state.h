@@ -133,8 +133,7 @@ struct SequenceRun {
     return priced_pages > held ? priced_pages - held : 0;
   }
   bool waits_for_memory() const { return phase == Phase::kRestore || phase == Phase::kSnapshot; }
-  /// Returns the number of tokens that the state must cover before new work: the prompt and all but the
-  /// newest decoded token.
+  /// Returns the number of tokens that the state must cover before new work: all but the newest decoded one.
   std::uint32_t settled() const {
     return prompt_end + static_cast<std::uint32_t>(decoded.empty() ? 0 : decoded.size() - 1);
   }
@@ -214,8 +213,7 @@ class StateTable {
   gpu::StateStore& store() { return store_; }
   std::uint64_t page_bytes() const { return facts_.sizes.page_bytes; }
   std::uint64_t slot_bytes() const { return facts_.sizes.slot_bytes; }
-  /// Returns the bytes for a sequence of `tokens`, of which the first `shared` are in pages shared with
-  /// others.
+  /// Returns the bytes of a sequence of `tokens`, the first `shared` of them in shared pages.
   std::uint64_t price(std::uint64_t tokens, std::uint64_t shared = 0) const;
   /// Returns the larger of the bytes that it holds and was promised. Shared pages count in full.
   std::uint64_t charge(const SequenceRun& run) const {

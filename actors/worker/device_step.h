@@ -43,7 +43,7 @@ class PromptCompaction {
       : budget_(budget), memory_(memory), figures_(figures), compact_(std::move(compact)) {}
 
   /// Compacts the prompt of a sequence. Requires: compaction_is_due(). Without memory the compaction stays
-  /// due; if the queries were lost, the work of the sequence ends with an error.
+  /// due. If the queries of the last tokens are missing, the work of the sequence ends with an error.
   void compact(StateTable& table, SequenceRun& run);
 
  private:

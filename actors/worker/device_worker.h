@@ -2,9 +2,9 @@
 // DeviceWorker owns a device: weights, pages, slots and snapshots. Other actors hold ids and send jobs
 // (protocol/job.h).
 //
-// It computes in steps and handles messages between them, so a message waits for at most one step; on a GPU
-// it also waits for a model that is being loaded, which elsewhere a LoadQueue does in parallel. The jobs of a
-// sequence are OpenSequence, optionally RestoreKv, Prefill, Decode, CloseSequence.
+// It computes in steps and handles messages between them, so a message waits for at most one step, and on a
+// GPU for a model being loaded. The jobs of a sequence are OpenSequence, optionally RestoreKv, Prefill,
+// Decode, CloseSequence.
 //
 // The actor routes messages and waits. Decisions are made by plain classes:
 //   DeviceState    the models' tables (sequences, snapshots and their owners) and the memory budget

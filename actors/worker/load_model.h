@@ -1,9 +1,9 @@
 #pragma once
 // Loads a model (constructs, validates and fingerprints it) and reads adapters.
 //
-// LoadQueue runs one load at a time, in arrival order, on its own thread while loaded models compute. If the
-// device does not allow that (GPU memory has a single owner), it loads on the worker's thread. The destructor
-// asks a load in progress to stop and waits for it.
+// LoadQueue runs one load at a time, in arrival order, on its own thread, or on the worker's if the device
+// requires that (GPU memory has a single owner). The destructor asks a load in progress to stop and waits for
+// it.
 //
 // Threading: a LoadQueue is used on the worker's thread; its jobs run on the loader's or the worker's.
 

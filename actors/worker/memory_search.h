@@ -15,8 +15,7 @@
 // ahead: the request then waits for about one step, which costs less than a lost prefix. Registries may
 // refuse to evict ahead of need what they would evict on need.
 //
-// The search never waits. It is told when a reclaim has ended and when memory was freed, and the device
-// worker then searches again.
+// The search never waits: the device worker repeats it when a reclaim has ended or memory was freed.
 //
 // Threading: the device worker's thread.
 
@@ -61,9 +60,8 @@ class MemoryPressure {
 /// Estimates the largest number of bytes admitted at nearly the same time.
 ///
 /// A reclaim takes some messages and steps, so memory for all requests that arrive meanwhile should be free
-/// already. Clients that are answered in one step return together, so the memory freed by one ended request
-/// is not enough. Each admission counts in full at first and decays exponentially with time constant
-/// kMeanwhile.
+/// already; clients answered in one step return together. Each admission counts in full at first and decays
+/// with time constant kMeanwhile.
 class RecentDemand {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -2,8 +2,8 @@
 // StepRunner runs the forward pass of a step. Depending on the model's rules it runs on its own thread or on
 // the worker's, and computes prefill slices and decode rows together or one after the other.
 //
-// StepThread runs one piece of work at a time without blocking the caller. Since waking a thread can take
-// longer than the gap between two steps, it may spin for a while before it sleeps.
+// StepThread runs one piece of work at a time without blocking the caller. It may spin for a while before it
+// sleeps, since waking it can take longer than the gap between two steps.
 //
 // Threading: start() is called on the worker's thread, and only after the previous work has called `done`,
 // which is called once per start() on the computing thread. Between the two, the sequences of the step belong

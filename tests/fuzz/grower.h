@@ -1,8 +1,7 @@
 #pragma once
-// Growers make texts of up to 1 MiB from a few bytes, in the languages that clients and model files may send
-// to be compiled or run. They repeat, nest, chain and fan out constructs, since that costs a compiler stack,
-// memory and time: nested quantifiers, brackets and loops, thousands of alternatives, rules that refer to
-// each other. Most results are valid; the others are nearly so.
+// Growers make texts of up to 1 MiB from a few bytes, in the languages that clients and model files may send.
+// They repeat, nest, chain and fan out constructs, since that costs a compiler stack, memory and time. Most
+// results are valid; the others are nearly so.
 
 #include <cstddef>
 #include <string>
