@@ -27,7 +27,7 @@ constexpr std::chrono::hours kPatience{24};
 std::uint64_t new_conversation() {
   static std::atomic<std::uint64_t> last{0};
   return last.fetch_add(2, std::memory_order_relaxed) +
-         2;  // even: differs from client keys; relaxed: only unique
+         2;  // even, unlike client keys; relaxed: only has to be unique
 }
 
 bool carries_on(Origin origin) {

@@ -52,7 +52,7 @@ class PromptRun {
   runtime::Task<Failure> enter(Computation& computation, protocol::Priority priority);
   runtime::Task<Failure> restore(Computation& computation);
   runtime::Task<Failure> prefill(Computation& computation, bool want_digest);
-  bool prefilling() const { return prefilling_; }  // with checkpoints
+  bool prefilling() const { return prefilling_; }  // a prefill with checkpoints is running
   /// Returns true if the prefill has the sampling parameters, so that it may sample the first token.
   bool told_sampling() const { return told_sampling_; }
 

@@ -28,7 +28,7 @@ class ReplyRun {
     std::optional<models::TextStream> text{};
     std::shared_ptr<protocol::grammar::ReplyConstraint> constraint{};  // null: unconstrained
     std::optional<protocol::ReasoningBudget> budget{};                 // nullopt: unlimited
-    std::shared_ptr<MaskSlot> masks{};  // of both, for the device; null: never masked
+    std::shared_ptr<MaskSlot> masks{};  // given to the device; null: never masked
     TokenList tokens{};
     std::string reply{};
     std::uint32_t reported = 0;  // checkpoints reported to the registry

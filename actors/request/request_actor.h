@@ -78,7 +78,7 @@ struct RequestJob {
   std::shared_ptr<const protocol::GenerateRequest> request;
   std::shared_ptr<const ServedModel> model;
   std::optional<ServedAdapter> adapter{};  // nullopt: the model without an adapter
-  std::string name{};                      // of model and adapter, for the client
+  std::string name{};                      // name for the client
   std::string name_space{};                // cache namespace of request and adapter
   runtime::StreamWriter<protocol::Event> out;
   std::shared_ptr<const TextPool> texts;  // processes long texts: this thread is shared with other requests

@@ -36,7 +36,7 @@ class OpenedSequence {
  private:
   static std::uint64_t next_ticket() {
     static std::atomic<std::uint64_t> last{0};
-    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: only unique
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: numbers only have to be unique
   }
 
   runtime::RefOf<DeviceWorker> worker_;
@@ -58,7 +58,7 @@ class FlightGuard {
  private:
   static protocol::FlightNumber next_number() {
     static std::atomic<protocol::FlightNumber> last{0};
-    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: only unique
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: numbers only have to be unique
   }
 
   runtime::RefOf<PrefixRegistry> registry_;
@@ -77,7 +77,7 @@ struct Computation {
   std::uint32_t keep = 0;  // position of the end of its last user message
 
   std::optional<protocol::Announced> announced{};
-  protocol::FlightNumber number = 0;  // of its flight, even after that has ended
+  protocol::FlightNumber number = 0;  // remains after the flight has ended
   std::unique_ptr<FlightGuard> flight{};
   std::unique_ptr<OpenedSequence> sequence{};
   std::vector<std::uint32_t> wanted{};

@@ -33,7 +33,7 @@ class NamespaceIndex {
     RecordId manifest{};
     std::uint32_t at = 0;  // tokens: the whole state, or less if it can be cut
     protocol::Origin origin = protocol::Origin::kSpaced;
-    std::uint64_t bytes = 0;  // up to `at`
+    std::uint64_t bytes = 0;  // bytes up to `at`
   };
 
   /// `kind` is the kind of states that lookups want.
@@ -60,7 +60,7 @@ class NamespaceIndex {
 
  private:
   struct Page {
-    RecordId manifest{};  // one that has the page
+    RecordId manifest{};  // any manifest that contains the page
     std::uint32_t holders = 0;
   };
 

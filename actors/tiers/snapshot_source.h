@@ -42,7 +42,7 @@ class StoreQueue {
 
 struct SnapshotPlan {
   protocol::snapshots::NamespaceKeys keys{};
-  protocol::snapshots::RecordId id{};        // of the manifest
+  protocol::snapshots::RecordId id{};        // the manifest's
   protocol::snapshots::Manifest manifest{};  // its digests are filled in later
   std::vector<bool> there{};                 // chunks that need not be read; empty: all must
 

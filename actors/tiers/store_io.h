@@ -215,7 +215,7 @@ class StoreWriter : public runtime::Actor {
   const std::unique_ptr<protocol::snapshots::RecordStore> store_;
   StoreQueue waiting_;
   std::unordered_map<RecordId, std::uint64_t, protocol::snapshots::RecordIdHash> sums_;
-  std::uint64_t bytes_ = 0;  // in the store, as far as known
+  std::uint64_t bytes_ = 0;  // bytes in the store, as far as known
   bool writes_ = false;      // a write is in progress
   bool off_ = false;
 };

@@ -173,7 +173,7 @@ void DeviceWorker::publish() {
 // The count is shared by all workers: a generation is unique across devices.
 std::uint32_t DeviceWorker::next_generation() {
   static std::atomic<std::uint32_t> last{0};
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: hands out numbers
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: numbers only have to be unique
 }
 
 // A request waits for the step in progress, so a step of idle work has few tokens. On the CPU it takes about

@@ -25,7 +25,7 @@ struct WorkerFigures {
   std::atomic<std::int64_t> step_began_ns{0};  // start of the step in progress, steady clock; 0: none
   std::atomic<std::uint64_t> prefill_tokens{0};
   std::atomic<std::uint64_t> decode_tokens{0};
-  std::atomic<std::uint64_t> prefill_step_tokens{0};  // of steps without decoding
+  std::atomic<std::uint64_t> prefill_step_tokens{0};  // tokens of steps without decoding
   std::atomic<std::uint64_t> prefill_step_ns{0};      // their duration
   std::atomic<std::uint64_t> limit_bytes{0};
   std::atomic<std::uint64_t> used_bytes{0};
@@ -33,7 +33,7 @@ struct WorkerFigures {
   std::atomic<std::uint64_t> snapshots{0};
   std::atomic<std::uint64_t> waiting{0};  // requests that wait for admission
   std::atomic<std::uint64_t> checkpoints{0};
-  std::atomic<std::uint64_t> checkpoints_skipped{0};  // for lack of memory
+  std::atomic<std::uint64_t> checkpoints_skipped{0};  // skipped for lack of memory
   std::atomic<std::uint64_t> copied_bytes{0};         // bytes of state copied by snapshots and restores
   std::atomic<std::uint64_t> unhealthy{0};            // states with non-finite values
   std::atomic<std::uint64_t> damaged{0};              // snapshots with a wrong checksum
@@ -42,11 +42,11 @@ struct WorkerFigures {
   std::atomic<std::uint64_t> compacted_full_bytes{0};  // their page bytes before
   std::atomic<std::uint64_t> compacted_kept_bytes{0};  // their page bytes after
   std::atomic<std::uint64_t> checkpoints_spared{0};    // skipped because memory was filling up
-  std::atomic<std::uint64_t> reclaims{0};              // for jobs that lacked memory
+  std::atomic<std::uint64_t> reclaims{0};              // requested by jobs short of memory
   std::atomic<std::uint64_t> reclaims_ahead{0};        // ahead of need
   std::atomic<std::uint64_t> admission_waits{0};       // requests that waited for memory
   std::atomic<std::uint64_t> admission_wait_ns{0};     // their total wait
-  std::atomic<std::uint64_t> most_sequences{0};        // open at once, maximum
+  std::atomic<std::uint64_t> most_sequences{0};        // maximum open at once
   std::atomic<std::uint64_t> faults{0};
 
   /// Returns the prefill time per token in seconds; 0 if not known yet.
@@ -70,7 +70,7 @@ struct WorkerFigures {
 
 struct StepPatience {
   std::chrono::milliseconds floor{120'000};
-  std::uint64_t weight_bytes = 0;  // of the largest model
+  std::uint64_t weight_bytes = 0;  // largest model
   bool on_gpu = false;
 };
 
