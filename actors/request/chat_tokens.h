@@ -10,7 +10,7 @@
 
 namespace reprise::actors {
 
-/// Who writes the BOS of a chat prompt: the template, as those shipped with models do, or the tokenizer,
+/// The writer of the BOS of a chat prompt: the template, as with models that include one, or the tokenizer,
 /// before the text of the template, if the model was trained with a BOS.
 enum class BosBy : std::uint8_t { kTemplate, kTokenizer };
 

@@ -22,7 +22,7 @@
 namespace reprise::actors {
 
 /// Snapshots that wait to be read, in arrival order; those that may wait for idle time come after all others.
-/// Of each kind at most kMostWaiting wait; beyond that, the oldest are dropped.
+/// At most kMostWaiting of each kind wait; beyond that, the oldest are dropped.
 class StoreQueue {
  public:
   static constexpr std::size_t kMostWaiting = 256;

@@ -9,10 +9,10 @@
 // those inside replies.
 //
 // Restores. The state goes to the sequence's own slot if it has one. If memory is short, a restore of a raw
-// snapshot waits without limit, another at most `patience`, since its tokens can be computed instead. A
-// snapshot of another adapter is refused. A snapshot of other tokens, or with a wrong checksum, is dropped.
-// Waiting jobs stay with their sequence and are retried in every round, the oldest sequence first. Loading a
-// state from a lower tier follows the same rules.
+// snapshot waits until the worker gives it up, another at most `patience`, since its tokens can be computed
+// instead. A snapshot of another adapter is refused. A snapshot of other tokens, or with a wrong checksum, is
+// dropped. Waiting jobs are retried in every round, the oldest sequence first. Loading a state from a lower
+// tier follows the same rules.
 //
 // Threading: the device worker's thread.
 
@@ -66,7 +66,7 @@ class SnapshotJobs {
 
   /// Retries waiting jobs. Returns false if some still wait for memory.
   bool try_waiting(Time now);
-  /// Returns when the first waiting restore times out; nullopt if none does.
+  /// Returns the time at which the first waiting restore gives up; nullopt if none waits.
   std::optional<Time> patience_ends() const;
 
  private:
