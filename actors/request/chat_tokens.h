@@ -1,7 +1,6 @@
 #pragma once
-// A model's tokenizer, as its chat format wants it.
-//
-// Threading: what it gives may be called from any thread, and keeps the tokenizer.
+// Adapts a tokenizer to the interface that chat formats need. The functions may be called from any thread and
+// keep the tokenizer alive.
 
 #include <cstdint>
 #include <memory>
@@ -11,8 +10,8 @@
 
 namespace reprise::actors {
 
-/// Who writes the BOS of a chat's prompt: the template, as those that come with models do, or the tokenizer, in front of
-/// what the template writes, where the model was made with one.
+/// The writer of the BOS of a chat prompt: the template, as with models that include one, or the tokenizer,
+/// before the text of the template, if the model was trained with a BOS.
 enum class BosBy : std::uint8_t { kTemplate, kTokenizer };
 
 protocol::ChatFormat::Tokens chat_tokens(std::shared_ptr<const models::Tokenizer> tokenizer,

@@ -6,8 +6,8 @@ namespace reprise::actors {
 
 using runtime::Task;
 
-// The next turn of a chat begins with this one's history, which is seldom what was computed: templates strip
-// thinking, and the reply is tokenised anew. So it is rendered as the next turn will render it.
+// The history seldom equals the computed tokens: templates strip reasoning, and the reply is tokenized again.
+// So it is rendered as the next turn will render it.
 Task<void> IdleWork::prefill_history() {
   const ServedModel& model = *request_.job.model;
   const auto* chat = std::get_if<protocol::ChatPrompt>(&request_.job.request->prompt);
@@ -73,7 +73,7 @@ Task<void> IdleWork::prefill_idle(TokenList tokens, protocol::Origin at_end) {
   request_.trace().mark("prefills_history", {{"tokens", end}});
   Task<Failure> entering = prompt_run_.enter(computation, protocol::Priority::kIdle);
   if (Failure failure = co_await entering) co_return;
-  // All of it is wanted as a state: nothing is sampled from it, so nothing has to be left over.
+  // The whole prompt may be restored: no logits are needed after it.
   if (computation.announced->known >= end && computation.announced->restorable + 1 >= end) co_return;
   Task<Failure> restoring = prompt_run_.restore(computation);
   if (Failure failure = co_await restoring) co_return;
@@ -96,7 +96,8 @@ Task<void> IdleWork::prefill_idle(TokenList tokens, protocol::Origin at_end) {
   co_await settling;
 }
 
-// Cached equals cold: here is the proof, for a share of the hits.
+// Compares the digest of a cold prefill with that of the restored one; on a mismatch the cache entry is
+// dropped.
 Task<bool> IdleWork::verify(protocol::Priority priority) {
   const ServedModel& model = *request_.job.model;
   RegistryFigures& figures = *model.registry_figures;

@@ -1,8 +1,8 @@
 #pragma once
-// IdleWork: what a request does in idle time, when its client has all that it asked for: for its next turn, and to prove
-// that what was restored is what a cold run computes.
+// IdleWork runs after a reply, in idle time: it prefills the history for the client's next turn, and verifies
+// restored states against a cold run.
 //
-// Threading: the request actor's. Its tasks may not outlive it.
+// Threading: the request actor's. Its tasks must not outlive it.
 
 #include "actors/request/prompt_run.h"
 #include "actors/request/reply_run.h"
@@ -11,22 +11,24 @@ namespace reprise::actors {
 
 class IdleWork {
  public:
-  /// All of these must outlive it.
+  /// All arguments must outlive it.
   IdleWork(RequestContext& request, PromptRun& prompt_run, const ReplyRun& reply_run)
       : request_(request), prompt_run_(prompt_run), reply_run_(reply_run) {}
 
-  /// The history that the next turn will probably begin with.
+  /// Prefills the history with which the next turn will probably begin.
   runtime::Task<void> prefill_history();
-  /// The prompt and what there is of the reply, where decoding has left no checkpoints inside it.
+  /// Prefills the prompt and the reply, for checkpoints inside the reply, if decoding could not take them.
   runtime::Task<void> prefill_reply();
   bool left_off_in_reply() const;
-  /// Whether the restored answer is what a cold run gives; true also where that could not be found out.
+  /// Recomputes the prompt cold. Returns false if the result differs from that with the restored state; true
+  /// also if the comparison failed to run.
   runtime::Task<bool> verify(protocol::Priority priority);
 
  private:
   using Failure = RequestFailure;
 
-  /// From the cache, and the rest with checkpoints at the end, of this origin, and on the way.
+  /// Restores what the cache has of `tokens` and prefills the rest, with checkpoints inside and one of origin
+  /// `at_end` at the end.
   runtime::Task<void> prefill_idle(TokenList tokens, protocol::Origin at_end);
 
   RequestContext& request_;

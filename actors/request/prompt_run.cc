@@ -18,33 +18,32 @@ using runtime::Task;
 
 namespace {
 
-constexpr std::chrono::milliseconds kTurnsDeadline{
-    500};                                 // for a store that may be slow: turns are rendered then
-constexpr std::size_t kMaxFetched = 256;  // turns of one request, from a store
+constexpr std::chrono::milliseconds kTurnsDeadline{500};  // for the store; after that, turns are rendered
+constexpr std::size_t kMaxFetched = 256;                  // turns fetched per request
 
-// A long prompt on a slow device takes its time; the client's going, or the model's, ends these waits.
+// Long prompts on slow devices take hours; the loss of the client or model ends these waits earlier.
 constexpr std::chrono::hours kPatience{24};
 
 std::uint64_t new_conversation() {
   static std::atomic<std::uint64_t> last{0};
   return last.fetch_add(2, std::memory_order_relaxed) +
-         2;  // even: no client's key; relaxed: hands out numbers
+         2;  // even, unlike client keys; relaxed: only has to be unique
 }
 
 bool carries_on(Origin origin) {
   return origin == Origin::kHistory || origin == Origin::kPromptEnd || origin == Origin::kTurnEnd ||
          origin == Origin::kReply || origin == Origin::kCall ||
-         origin == Origin::kLastUser;  // a turn that was prefilled in idle time begins there
+         origin == Origin::kLastUser;  // where a turn prefilled in idle time begins
 }
 
-/// Whether the model is to go on from what a tool has said.
+/// Returns true if the model has to reply to a tool result.
 bool goes_on_from_tool(const protocol::GenerateRequest& request) {
   const auto* chat = std::get_if<protocol::ChatPrompt>(&request.prompt);
   if (chat == nullptr || !chat->add_generation_prompt || !chat->messages.is_array() ||
       chat->messages.size() == 0) {
     return false;
   }
-  // Agents put a system's notes behind results.
+  // Agents append system messages to tool results.
   const Json::Array& messages = chat->messages.as_array();
   for (auto last = messages.rbegin(); last != messages.rend(); ++last) {
     const std::string* role = last->find_string("role");
@@ -114,7 +113,7 @@ RequestFailure PromptRun::settle_budget(Computation& computation) const {
   const auto refuse = [](const std::string& why) {
     return ServiceError{ServiceErrorCode::kInvalid, "kv_budget: " + why, "kv_budget"};
   };
-  if (request_.job.request->embedding) return std::nullopt;  // nothing is decoded
+  if (request_.job.request->embedding) return std::nullopt;  // nothing is decoded, so nothing is compacted
   KvBudget wanted = request_.job.model->kv;
   if (request_.job.request->kv_budget) wanted.tokens = *request_.job.request->kv_budget;
   if (wanted.tokens == 0) return std::nullopt;
@@ -191,7 +190,7 @@ Task<RequestFailure> PromptRun::open(Computation& computation, protocol::Priorit
 Task<RequestFailure> PromptRun::restore(Computation& computation) {
   const ServedModel& model = *request_.job.model;
   protocol::CacheReport& report = computation.report;
-  constexpr int kTries = 3;  // a damaged entry is dropped, and the next best looked for
+  constexpr int kTries = 3;  // a damaged entry is dropped, and the next best is tried
   for (int i = 0; i < kTries && computation.reads_cache && computation.announced; ++i) {
     auto asked = model.registry.ask(protocol::Lookup{.flight = computation.number,
                                                      .sequence = computation.sequence->id,
@@ -290,7 +289,7 @@ Task<RequestFailure> PromptRun::load(Computation& computation, const protocol::L
   report.origin = brought.origin;
   report.tier = brought.tier;
   if (computation.conversation == 0) computation.conversation = new_conversation();
-  // It stands above again from now on.
+  // Snapshot the loaded state, so that the device has it cached again.
   protocol::CheckpointPlan plan = plan_of(computation);
   plan.places = {{.at = at, .origin = brought.origin}};
   auto asked = model.worker.ask(
@@ -357,7 +356,7 @@ Task<RequestFailure> PromptRun::prefill(Computation& computation, bool want_dige
   if (computation.flight) {
     request_.launch(settle(computation.number, computation.reported));
   }
-  if (request_.client_gone) {  // in the middle of it: what there is so far is kept
+  if (request_.client_gone) {  // the prefill was cut short: keep its checkpoints
     Task<void> settling = all_settled();
     co_await settling;
     request_.break_off();
@@ -375,7 +374,8 @@ protocol::CheckpointPlan PromptRun::plan_of(const Computation& computation) cons
           .disk_retention = request_.job.request->disk_retention};
 }
 
-// Nobody follows the flight from now on. A sequence must not be closed before its snapshots are adopted.
+// After this, no request waits for the flight. The sequence must not be closed before its snapshots are
+// adopted.
 Task<void> PromptRun::settle(protocol::FlightNumber flight, std::uint32_t reported) {
   ++settling_;
   return settle_counted(flight, reported);
@@ -384,7 +384,7 @@ Task<void> PromptRun::settle(protocol::FlightNumber flight, std::uint32_t report
 Task<void> PromptRun::settle_counted(protocol::FlightNumber flight, std::uint32_t reported) {
   auto asked = request_.job.model->registry.ask(protocol::Settle{.flight = flight, .reported = reported},
                                                 kPatience, request_.lost.token());
-  const Result<protocol::FlightSettled> settled = co_await asked;  // else nothing will be adopted any more
+  const Result<protocol::FlightSettled> settled = co_await asked;  // on failure nothing more is adopted
   if (settled.ok() && request_.main && flight == request_.main->number) {
     request_.usage.cache.kept_tokens = std::max(request_.usage.cache.kept_tokens, settled->kept);
   }
@@ -422,7 +422,7 @@ protocol::Progress PromptRun::progress_at(std::uint32_t processed) const {
           .ms = request_.since_arrival_ms() - request_.usage.timing.queued_ms};
 }
 
-// A slice is not waited for: where the client reads too slowly, a later one tells more.
+// Skips events while the client has no credit: a later one includes them.
 Task<void> PromptRun::tell_slices(runtime::StreamReader<std::uint32_t> slices) {
   ProgressPace pace(request_.main->report.restored_tokens);
   for (;;) {

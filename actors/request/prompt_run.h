@@ -1,11 +1,11 @@
 #pragma once
-// PromptRun: from a client's prompt to a sequence that holds it (the phases prepare to prefill of
-// actors/request/request_actor.h), and until the registry has what was kept of it. The same for idle work.
+// PromptRun brings a prompt into a sequence (the phases prepare to prefill of actors/request/request_actor.h)
+// and waits until the registry has adopted its checkpoints. It also serves idle work.
 //
-// ProgressPace decides which progress events of a prompt are sent to its client: only those with more tokens than the last
-// one, and at most ten a second.
+// ProgressPace decides which progress events are sent: only those with more tokens than the last, and at most
+// ten a second.
 //
-// Threading: the request actor's. Its tasks may not outlive it.
+// Threading: the request actor's. Its tasks must not outlive it.
 
 #include <chrono>
 #include <cstdint>
@@ -20,10 +20,10 @@ class ProgressPace {
  public:
   static constexpr std::chrono::milliseconds kBetween{100};
 
-  /// `told`: tokens that the client knows of.
+  /// `told` is the number of tokens that the client already knows of.
   explicit ProgressPace(std::uint32_t told) : told_(told) {}
 
-  /// True: it is to be told, and counts as told.
+  /// Returns true if the event is to be sent, and then counts it as sent.
   bool allows(std::uint32_t processed, runtime::TimePoint now) {
     if (processed <= told_ || now < next_) return false;
     told_ = processed;
@@ -45,35 +45,38 @@ class PromptRun {
   explicit PromptRun(RequestContext& request) : request_(request) {}
 
   runtime::Task<Failure> prepare();
-  /// What its prompt is compacted to, nothing where that is not wanted, or the prompt is no longer.
+  /// Sets the KV budget of the computation; none if compaction is off or the prompt is within it.
   Failure settle_budget(Computation& computation) const;
 
-  /// Announces it, where it writes to the cache, and opens its sequence.
+  /// Announces the computation to the registry, if it writes to the cache, and opens its sequence.
   runtime::Task<Failure> enter(Computation& computation, protocol::Priority priority);
   runtime::Task<Failure> restore(Computation& computation);
   runtime::Task<Failure> prefill(Computation& computation, bool want_digest);
-  bool prefilling() const { return prefilling_; }        // the prompt, with checkpoints
-  bool told_sampling() const { return told_sampling_; }  // the prefill, which may draw the first token
+  bool prefilling() const { return prefilling_; }  // a prefill with checkpoints is running
+  /// Returns true if the prefill has the sampling parameters, so that it may sample the first token.
+  bool told_sampling() const { return told_sampling_; }
 
   protocol::Progress progress_at(std::uint32_t processed) const;
   void stop_telling() { tells_slices_ = false; }
 
   protocol::CheckpointPlan plan_of(const Computation& computation) const;
-  /// Until the registry has adopted so many checkpoints of the flight, or will not.
+  /// Waits until the registry has adopted or rejected `reported` checkpoints of the flight.
   runtime::Task<void> settle(protocol::FlightNumber flight, std::uint32_t reported);
   runtime::Task<void> all_settled();
   runtime::Task<void> pin_prompt();
 
  private:
-  /// Turns of the chat that only a store outside of the process may know.
+  /// Fetches turns of the chat that only an external store may have.
   runtime::Task<void> fetch_turns();
   runtime::Task<Failure> announce(Computation& computation);
   runtime::Task<Failure> open(Computation& computation, protocol::Priority priority);
-  /// What a lookup has found. The report has its tokens, or why it has not.
+  /// Restores the snapshot that a lookup found. Sets in the report the tokens restored, or the reason for a
+  /// miss.
   runtime::Task<Failure> restore_found(Computation& computation, protocol::LookedUp::Restore from);
-  /// What a tier below has brought. The report has its tokens, or why it has not.
+  /// Loads the state that a lower tier found. Sets in the report the tokens restored, or the reason for a
+  /// miss.
   runtime::Task<Failure> load(Computation& computation, const protocol::LookedUp& found);
-  /// Tells the client of slices of the prompt that were computed, while that prefill lasts.
+  /// Sends progress events to the client while its prompt is prefilled.
   runtime::Task<void> tell_slices(runtime::StreamReader<std::uint32_t> slices);
   runtime::Task<void> settle_counted(protocol::FlightNumber flight, std::uint32_t reported);
 
@@ -81,7 +84,7 @@ class PromptRun {
   bool prefilling_ = false;
   bool tells_slices_ = false;
   bool told_sampling_ = false;
-  std::uint32_t settling_ = 0;  // waits for checkpoints to be adopted
+  std::uint32_t settling_ = 0;  // calls of settle() in progress
   runtime::Event settled_;
 };
 

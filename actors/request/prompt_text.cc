@@ -17,7 +17,7 @@ using protocol::ServiceErrorCode;
 
 namespace {
 
-// -- texts with a gap
+// -- infill
 
 struct GapMarks {
   std::string_view prefix, suffix, middle;
@@ -55,12 +55,12 @@ std::optional<TokenId> file_mark_of(const models::Tokenizer& tokenizer) {
   return std::nullopt;
 }
 
-// The tokens of a text with a gap, for models whose vocabulary has marks for its places:
+// Returns the tokens of an infill prompt, for models whose vocabulary has tokens for it:
 //
-//   [BOS] [files] PREFIX before the gap SUFFIX behind it MIDDLE opening
+//   [BOS] [files] PREFIX before the gap SUFFIX after it MIDDLE opening
 //
-// Which tokens are the marks is known by how families write them. Nothing where the vocabulary has no such marks. Marks
-// that stand in the texts are text.
+// The special tokens are found by the spellings that model families use. Returns nothing if the vocabulary
+// has none. Such spellings inside the texts are plain text.
 std::optional<TokenList> infill_tokens(const protocol::InfillPrompt& prompt,
                                        const models::Tokenizer& tokenizer) {
   const std::optional<Marks> marks = marks_of(tokenizer);
@@ -90,7 +90,7 @@ std::optional<TokenList> infill_tokens(const protocol::InfillPrompt& prompt,
 
 constexpr std::size_t kTailBytes = 64;
 
-/// 32 bits: every client's numbers hold it, so it can be sent again.
+/// 32 bits, so that every client can represent the seed and send it again.
 std::uint64_t random_seed() {
   return std::random_device{}();
 }
@@ -108,14 +108,14 @@ TokenList tokens_of_parts(const protocol::PromptParts& mixed, const models::Toke
   return tokens;
 }
 
-// What ends a reply of the model by itself.
+// Returns the tokens that end a reply.
 std::vector<TokenId> ends_of(const ServedModel& model) {
   std::vector<TokenId> ends(model.special.eos.begin(), model.special.eos.end());
   if (model.tokenizer && model.tokenizer->eos()) ends.push_back(*model.tokenizer->eos());
   return ends;
 }
 
-// Those whose text has one of the given ones in it, in order of their ids.
+// Returns the tokens whose text contains one of `texts`, by id.
 std::vector<TokenId> tokens_with(const models::Tokenizer& tokenizer, const std::vector<std::string>& texts) {
   std::vector<TokenId> found;
   const auto count = static_cast<TokenId>(tokenizer.vocab_size());
@@ -129,7 +129,7 @@ std::vector<TokenId> tokens_with(const models::Tokenizer& tokenizer, const std::
   return found;
 }
 
-// Biases that depend on the vocabulary.
+// Adds biases that depend on the vocabulary.
 void add_biases(const protocol::GenerateRequest& request, const ServedModel& model,
                 SamplingParams& sampling) {
   for (const protocol::TextBias& bias : request.text_bias) {
@@ -144,7 +144,7 @@ void add_biases(const protocol::GenerateRequest& request, const ServedModel& mod
   for (const TokenId id : ends) sampling.logit_bias.push_back({id, -std::numeric_limits<float>::infinity()});
 }
 
-// The prompt's tokens, and its text where it has one. Of a chat: also its turns that are known as they were sampled.
+// Returns the tokens of the prompt, and its text if it has one; for a chat, also the turns known as sampled.
 Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& request, const ServedModel& model,
                                            std::string& text, PreparedPrompt& prepared) {
   if (const auto* ids = std::get_if<TokenList>(&request.prompt)) return *ids;
@@ -198,9 +198,9 @@ std::size_t string_bytes(const Json& value) {
   return bytes;
 }
 
-// Where the prompt has opened reasoning, or the request asks for it, the constraint begins after it. A model is not left to
-// open it on its own: one that was told not to think would, since nothing else of what it likes to say is allowed. A reply
-// with an opening (a forced call, a message that is continued) is past its reasoning.
+// If the prompt or the request opens reasoning, the constraint begins after it. Otherwise the model may not
+// open reasoning: one told not to think would, since the constraint allows little else that it likes to say.
+// A forced call or a continued message is past its reasoning.
 Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateRequest& request,
                                                        const ServedModel& model, const std::string& tail,
                                                        protocol::grammar::IsWanted wanted) {
@@ -250,8 +250,7 @@ std::optional<ServiceError> refuse_embedding(const protocol::EmbeddingWish& wish
   return std::nullopt;
 }
 
-// Models that are made for it are trained with the token that ends a text behind it: the last hidden state is that
-// token's.
+// Embedding models are trained with the EOS token after the text; their embedding is its hidden state.
 void end_as_embedded(const protocol::GenerateRequest& request, const ServedModel& model, TokenList& tokens) {
   if (!std::holds_alternative<std::string>(request.prompt) || !model.tokenizer ||
       !model.tokenizer->adds_eos())
@@ -264,7 +263,7 @@ void end_as_embedded(const protocol::GenerateRequest& request, const ServedModel
 
 protocol::TextAround text_around(std::span<const TokenId> tokens, std::size_t position,
                                  const models::Tokenizer& tokenizer) {
-  constexpr std::size_t kTokens = 12;  // on either side
+  constexpr std::size_t kTokens = 12;  // tokens on either side
   const std::size_t at = std::min(position, tokens.size());
   const std::size_t before = std::min(kTokens, at);
   const auto text = [&](std::span<const TokenId> some) {
@@ -370,7 +369,7 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
                         ServiceError::Lengths{.prompt = tokens->size(), .context = context}};
   }
   std::uint64_t room = context - tokens->size();
-  // Without a wish, what the memory has room for; a wish that does not fit is refused with its price.
+  // Without max_tokens, the reply may use all memory; a request that does not fit is refused with its price.
   const std::uint64_t most = model.most_tokens(request.n > 1);
   if (!request.max_tokens) room = most > tokens->size() ? std::min(room, most - tokens->size()) : 1;
   const std::uint64_t usual = request.unlimited ? room : model.limits.max_tokens.value_or(room);
@@ -421,7 +420,7 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
     if (!masks.ok()) return masks.error();
     prepared.masks = std::move(*masks);
   }
-  if (!request.ignore_eos || request.constraint) {  // what a constraint leaves to come at its end is the end
+  if (!request.ignore_eos || request.constraint) {  // a constraint allows EOS at its end
     prepared.stop_tokens = ends_of(model);
   }
   for (const TokenId id : request.stop_tokens) {

@@ -1,7 +1,5 @@
 #pragma once
-// From what a client sent to tokens, and the parameters that its request really means.
-//
-// Threading: pure functions over an immutable model.
+// Converts a request to tokens and effective parameters. All functions are pure, over an immutable model.
 
 #include <exception>
 #include <memory>
@@ -16,37 +14,38 @@ namespace reprise::actors {
 
 struct PreparedPrompt {
   SharedTokens tokens;
-  std::string tail;              // the last bytes of its text
-  std::uint32_t max_tokens = 0;  // that may be decoded
+  std::string tail;  // last bytes of the text
+  std::uint32_t max_tokens = 0;
   SamplingParams sampling;
   std::vector<TokenId> stop_tokens;
   std::vector<PlacedBreakpoint> breakpoints;
-  std::vector<protocol::RecognizedTurn> turns;  // of the chat, that were looked for as they were sampled
-  std::uint32_t recognized_calls = 0;           // of these, that the prompt has
-  std::optional<std::size_t> turn_begin;        // the first token of the turn that the reply belongs to
+  std::vector<protocol::RecognizedTurn> turns;          // turns of the chat found as sampled
+  std::uint32_t recognized_calls = 0;                   // tool calls in these turns
+  std::optional<std::size_t> turn_begin;                // first token of the turn that the reply belongs to
   std::shared_ptr<protocol::grammar::MaskMaker> masks;  // null: every token may be chosen
   std::optional<std::uint32_t> reasoning_budget{};   // tokens; none: unlimited, or the model does not reason
-  std::shared_ptr<const protocol::Settled> settled;  // where it is wanted
+  std::shared_ptr<const protocol::Settled> settled;  // null: not requested
 };
 
-/// Renders, tokenises, and checks all that can be checked without the device. `wanted`: whether the client still waits;
-/// compiling a grammar stops soon after it does not.
+/// Renders and tokenizes the prompt, and checks all that does not need the device. `wanted` returns whether
+/// the client still waits; compiling a grammar stops soon after it returns false.
 Outcome<PreparedPrompt, protocol::ServiceError> prepare_prompt(const protocol::GenerateRequest& request,
                                                                const ServedModel& model,
                                                                protocol::grammar::IsWanted wanted = {});
 
-/// The text of the twelve tokens before the position and of the twelve behind it, special ones as they are written.
+/// Returns the text of the twelve tokens before `position` and of the twelve after it, with special tokens as
+/// text.
 protocol::TextAround text_around(std::span<const TokenId> tokens, std::size_t position,
                                  const models::Tokenizer& tokenizer);
 
-/// Bytes of text that have to be worked through for it, about; none for token ids.
+/// Returns the approximate number of bytes of text to process; 0 for token ids.
 std::size_t text_bytes(const protocol::Prompt& prompt);
 
-/// What to tell a client whose text, or whose chat's template, made the tokenizer or the renderer throw.
+/// Returns the error for a client whose text or chat template made the tokenizer or the renderer throw.
 protocol::ServiceError text_error(const std::exception& error, const std::string& field);
 
-/// The tokens of a text as the model wants it at the beginning: special tokens in it are recognised, and a
-/// BOS is added where the model was made with one and the text does not begin with it.
+/// Tokenizes text at the beginning of a prompt: special tokens are recognized, and a BOS is added if the
+/// model needs one and the text does not begin with it.
 TokenList encode_prompt(const models::Tokenizer& tokenizer, const std::string& text);
 
 }  // namespace reprise::actors

@@ -15,7 +15,7 @@ using runtime::Task;
 
 namespace {
 
-constexpr std::uint32_t kTokenWindow = 16;  // tokens that the device may be ahead of a request
+constexpr std::uint32_t kTokenWindow = 16;  // tokens that the device may be ahead of the request
 constexpr std::chrono::minutes kSnapshotDeadline{10};
 
 }  // namespace
@@ -51,7 +51,7 @@ Task<RequestFailure> ReplyRun::decode() {
   co_return std::nullopt;
 }
 
-// What all choices go on from. Its memory was promised when the request was admitted.
+// Takes the raw snapshot from which all choices start. Its memory was reserved at admission.
 Task<RequestFailure> ReplyRun::keep_prompt() {
   auto asked = request_.job.model->worker.ask(
       protocol::SnapshotKv{.sequence = request_.main->sequence->id, .kind = protocol::SnapshotKv::Kind::kRaw},
@@ -73,8 +73,8 @@ Task<ReplyRun::Restoring> ReplyRun::restore_prompt(OpenedSequence& sequence) {
   co_return restored;
 }
 
-// With a sequence of its own, when it gets one, and a new one for each choice: between two of them others may
-// have their turn. What it does not get the first sequence does.
+// Decodes choices on an additional sequence, reopened for each choice, so that other requests are admitted in
+// between. The first sequence decodes the rest.
 Task<void> ReplyRun::decode_beside() {
   const ServedModel& model = *request_.job.model;
   bool goes_on = true;
@@ -102,7 +102,7 @@ Task<void> ReplyRun::decode_beside() {
     Task<Failure> decoding = decode_next(sequence);
     Failure failure = co_await decoding;
     goes_on = !failure;
-    if (failure && !request_.lost.cancelled()) {  // else it is a consequence
+    if (failure && !request_.lost.cancelled()) {  // otherwise the failure is a consequence
       beside_failed_ = std::move(failure);
       request_.break_off();
     }
@@ -111,7 +111,7 @@ Task<void> ReplyRun::decode_beside() {
   beside_ended_.signal();
 }
 
-// One choice after the other, until all have begun.
+// Decodes one choice after the other until all have begun.
 Task<RequestFailure> ReplyRun::decode_on_first() {
   OpenedSequence& sequence = *request_.main->sequence;
   for (bool holds_prompt = true; choices_begun_ < choices_.size(); holds_prompt = false) {
@@ -127,7 +127,7 @@ Task<RequestFailure> ReplyRun::decode_on_first() {
   co_return std::nullopt;
 }
 
-// The next choice that has not begun, on a sequence that holds the prompt, to its end.
+// Decodes the next choice to its end, on a sequence that holds the prompt.
 Task<RequestFailure> ReplyRun::decode_next(OpenedSequence& sequence) {
   Choice& choice = *choices_[choices_begun_++];
   if (choices_begun_ == choices_.size()) {
@@ -203,7 +203,7 @@ void ReplyRun::start_decoding(Choice& choice, OpenedSequence& sequence) {
   const ServedModel& model = *request_.job.model;
   choice.sequence = sequence.id;
   if (model.tokenizer) {
-    // In a chat special tokens may be marks of tool calls; those that end a message never become text.
+    // In a chat, special tokens may mark tool calls; those that end a message never become text.
     const bool chat = std::holds_alternative<protocol::ChatPrompt>(request_.job.request->prompt);
     choice.text.emplace(*model.tokenizer, models::DecodeOptions{.skip_special = !chat, .continuation = true},
                         request_.job.request->stop);
@@ -213,7 +213,7 @@ void ReplyRun::start_decoding(Choice& choice, OpenedSequence& sequence) {
                                                                              request_.prompt.max_tokens);
   }
   if (request_.prompt.reasoning_budget || request_.ends_reasoning) begin_budget(choice);
-  // Where there is reasoning it may have to end at any time.
+  // Reasoning may have to be ended at any time.
   if (choice.constraint || model.has_reasoning()) {
     choice.masks = std::make_shared<MaskSlot>(first_masked(choice));
   }
@@ -221,11 +221,11 @@ void ReplyRun::start_decoding(Choice& choice, OpenedSequence& sequence) {
   protocol::SharedPlan call_plan;
   const std::optional<TokenId> call_opener =
       request_.prompt.turn_begin ? model.card.chat->call_opener() : std::nullopt;
-  // What goes on from a compacted prompt is not what a cold run would have.
+  // Replies to a compacted prompt are not cached: they differ from a cold run.
   if (choices_.size() == 1 && request_.main->writes_cache && model.arch.decode_is_canonical &&
       !request_.main->kept) {
     protocol::CheckpointPlan plan = prompt_run_.plan_of(*request_.main);
-    plan.flight = 0;  // nobody waits until they are adopted: the next one, or the end of the turn, is as good
+    plan.flight = 0;  // no one waits for their adoption
     plan.origin_elsewhere = protocol::Origin::kReply;
     reply_plan = std::make_shared<const protocol::CheckpointPlan>(plan);
     plan.origin_elsewhere = protocol::Origin::kCall;
@@ -246,7 +246,7 @@ void ReplyRun::start_decoding(Choice& choice, OpenedSequence& sequence) {
                                      .out = std::move(writer)});
 }
 
-// The model must have marks of reasoning.
+// Requires: the model has tokens that mark reasoning.
 void ReplyRun::begin_budget(Choice& choice) {
   const ServedModel& model = *request_.job.model;
   choice.budget.emplace(
@@ -257,15 +257,15 @@ void ReplyRun::begin_budget(Choice& choice) {
   if (request_.ends_reasoning) choice.budget->end_now();
 }
 
-// The choice's first step that needs a mask, as far as is known.
+// Returns the first step of the choice that will need a mask, as far as known.
 std::uint64_t ReplyRun::first_masked(Choice& choice) const {
   if (choice.constraint) return 0;
   if (!choice.budget) return MaskSlot::kNoStep;
   return std::max<std::uint64_t>(choice.budget->free_tokens(), prompt_run_.told_sampling() ? 1 : 0);
 }
 
-// Tells the device which tokens may come next, while it computes the step that they are for. False: the constraint's mask
-// is not known yet.
+// Gives the device the mask of the next token while it computes that step. Returns false if the constraint's
+// mask is not known yet.
 bool ReplyRun::allow_next(Choice& choice) {
   SharedMask mask;
   if (const auto forced = choice.budget ? choice.budget->forced() : std::nullopt) {
@@ -284,7 +284,7 @@ bool ReplyRun::allow_next(Choice& choice) {
   return true;
 }
 
-// Tokens that the device has chosen already stay. Choices that have not begun find their reasoning closed.
+// Tokens already sampled are kept. Choices that have not begun start with their reasoning ended.
 void ReplyRun::end_reasoning() {
   if (request_.ends_reasoning || !request_.job.model->has_reasoning()) return;
   request_.ends_reasoning = true;
@@ -295,12 +295,12 @@ void ReplyRun::end_reasoning() {
     } else {
       begin_budget(*choice);
     }
-    // Else the mask of the constraint has been given, or is being made.
+    // Otherwise the mask of the constraint was given or is being made.
     if (choice->budget->forced() || !choice->constraint) static_cast<void>(allow_next(*choice));
   }
 }
 
-// Made by another thread: other requests live on this actor's, and masks may take some milliseconds.
+// The mask is made by another actor: it may take milliseconds, and other requests share this thread.
 Task<RequestFailure> ReplyRun::give_made_mask(Choice& choice) {
   auto asked = request_.job.mask_makers->ask(
       MaskJob{choice.constraint, {request_.job.request->tenant, request_.job.request->text_time}},
@@ -369,7 +369,7 @@ Task<RequestFailure> ReplyRun::next_token(Choice& choice) {
   if (stopped) {
     finished.stop = request_.job.request->stop[choice.text->stop()->index];
     model.worker.tell(protocol::Cancel{choice.sequence});
-    // What the device was ahead by is in its state.
+    // The state includes the tokens by which the device was ahead.
     for (bool more = !event->end; more;) {
       auto draining = choice.in.next(runtime::TimePoint::max(), request_.lost.token());
       const Result<protocol::DecodeEvent> extra = co_await draining;
@@ -378,7 +378,7 @@ Task<RequestFailure> ReplyRun::next_token(Choice& choice) {
       if (extra.ok() && extra->token) choice.tokens.push_back(extra->token->token);
     }
   } else if (event->end == protocol::DecodeEnd::kLength ||
-             (choice.constraint && choice.constraint->is_narrowed())) {  // its limit was near, and closed it
+             (choice.constraint && choice.constraint->is_narrowed())) {  // closed because its limit was near
     finished.reason = FinishReason::kLength;
   }
   Task<bool> ending = send(std::move(finished));
@@ -386,7 +386,7 @@ Task<RequestFailure> ReplyRun::next_token(Choice& choice) {
   co_return std::nullopt;
 }
 
-// False: the client has gone. Of several choices one at a time waits for its credit, and the others for it.
+// Returns false if the client is gone. Choices wait one after the other for credit.
 Task<bool> ReplyRun::send(protocol::Event event) {
   while (writing_) {
     auto waiting = written_.wait(runtime::TimePoint::max(), request_.lost.token());
@@ -405,13 +405,12 @@ Task<bool> ReplyRun::send(protocol::Event event) {
   co_return written->ok();
 }
 
-// The state behind the reply, for clients that send it back token for token. It holds all but the last of its
-// tokens.
+// Keeps the state after the reply, which covers all but its last token, for clients that send it back token
+// for token.
 Task<void> ReplyRun::keep_turn_end(Choice& choice) {
   const ServedModel& model = *request_.job.model;
   if (!request_.main->writes_cache || !model.arch.decode_is_canonical || choice.tokens.size() < 2) co_return;
-  if (request_.main->kept)
-    co_return;  // what went on from a compacted prompt is not what a cold run would have
+  if (request_.main->kept) co_return;  // a compacted prompt differs from a cold run
   if (request_.main->tokens->size() + choice.tokens.size() - 1 < model.least_tokens) co_return;
   protocol::CheckpointPlan plan = prompt_run_.plan_of(*request_.main);
   plan.origin_elsewhere = protocol::Origin::kTurnEnd;
@@ -426,7 +425,7 @@ Task<void> ReplyRun::keep_turn_end(Choice& choice) {
   co_await settling;
 }
 
-// -- an embedding in the place of a reply
+// -- embeddings
 
 Task<RequestFailure> ReplyRun::give_embedding() {
   std::vector<float> values = std::move(request_.main->hidden);

@@ -19,7 +19,7 @@ using runtime::Task;
 namespace {
 
 constexpr std::chrono::seconds kLastWord{10};
-constexpr std::chrono::seconds kLastCheckpoint{30};  // of a prompt that nobody waits for any more
+constexpr std::chrono::seconds kLastCheckpoint{30};  // wait for checkpoints of a prompt whose client is gone
 
 RequestJob with_meter(RequestJob job) {
   if (!job.meter) job.meter = std::make_shared<RequestMeter>(0, job.name);
@@ -46,13 +46,13 @@ void RequestActor::on(EndReasoning) {
   reply_run_->end_reasoning();
 }
 
-// While the request sends nothing, this is how it learns that its client has gone.
+// Detects that the client is gone while nothing is sent.
 Task<void> RequestActor::watch_client() {
   auto end = request_->job.out.reader_end(end_of_watch_.token());
   const Result<void> ended = co_await end;
   if (!ended.ok()) co_return;
   request_->client_gone = true;
-  if (prompt_run_->prefilling()) {  // what was computed is kept, and PromptRun::prefill() breaks off then
+  if (prompt_run_->prefilling()) {  // keep what was computed; PromptRun::prefill() then stops
     request_->job.model->worker.tell(protocol::LeaveOff{request_->main->sequence->id});
     auto pause = runtime::sleep_for(kLastCheckpoint);
     const Result<void> rested = co_await pause;
@@ -87,10 +87,10 @@ Task<void> RequestActor::run() {
   if (failure && !request_->client_gone) {
     protocol::Event event = protocol::Failed{std::move(*failure)};
     const auto written = job.out.try_write(event);
-    if (!written) {  // a client that reads slowly has a while to come to it
+    if (!written) {  // a slow client gets some time to read it
       auto writing = job.out.write(std::move(event), runtime::deadline_after(kLastWord));
       const Result<void> told = co_await writing;
-      static_cast<void>(told);  // else the stream's end tells it
+      static_cast<void>(told);  // otherwise the end of the stream tells the client
     }
   }
   job.meter->ended.store(true, std::memory_order_relaxed);
@@ -99,7 +99,7 @@ Task<void> RequestActor::run() {
     request_->trace().end(served ? "answered" : request_->client_gone ? "abandoned" : "failed");
   job.slot.reset();
   const bool left_off = idle_work_->left_off_in_reply();
-  if (left_off) request_->lost = runtime::CancelSource();  // what waited for the client's sake has ended
+  if (left_off) request_->lost = runtime::CancelSource();  // waits for the client have ended
   const bool idles = (served || left_off) && job.idle_slot && !request_->lost.cancelled();
   if (to_verify_ && !(idles && served))
     job.model->registry_figures->unverified.fetch_add(1, std::memory_order_relaxed);
@@ -109,7 +109,7 @@ Task<void> RequestActor::run() {
         request_->trace().mark("verifies");
         Task<bool> verifying = idle_work_->verify(protocol::Priority::kIdle);
         const bool same = co_await verifying;
-        static_cast<void>(same);  // the entry is dropped, the counters and the log tell
+        static_cast<void>(same);  // a mismatch is logged, counted, and its entry dropped
       }
       const bool chat = std::holds_alternative<protocol::ChatPrompt>(job.request->prompt);
       Task<void> prefilling = left_off || !chat ? idle_work_->prefill_reply() : idle_work_->prefill_history();
@@ -148,7 +148,7 @@ Task<std::optional<ServiceError>> RequestActor::serve() {
   if (job.request->embedding) {
     const bool mean = job.request->embedding->pooling == protocol::Pooling::kMean;
     main.wants_hidden = mean ? protocol::Prefill::Hidden::kSum : protocol::Prefill::Hidden::kLast;
-    if (mean && main.reads_cache) {  // snapshots have no hidden states: every token has to be computed
+    if (mean && main.reads_cache) {  // snapshots have no hidden states: compute every token
       main.reads_cache = false;
       main.report.reason = protocol::MissReason::kUncacheable;
     }
@@ -180,7 +180,7 @@ Task<std::optional<ServiceError>> RequestActor::serve() {
   if (job.request->want_progress) {
     Task<bool> telling = reply_run_->send(prompt_run_->progress_at(usage.prompt_tokens));
     const bool told = co_await telling;
-    static_cast<void>(told);  // a client that has gone is noticed below
+    static_cast<void>(told);  // a lost client is noticed below
   }
   Task<bool> starting = reply_run_->send(
       protocol::Started{main.report, prompt.tail, prompt.tokens, 0, std::move(prompt.settled)});
@@ -213,7 +213,7 @@ Task<std::optional<ServiceError>> RequestActor::serve() {
   co_return std::nullopt;
 }
 
-// -- the requests that run
+// -- RequestRoll
 
 void RequestRoll::add(Entry entry) {
   const std::lock_guard lock(mutex_);

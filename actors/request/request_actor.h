@@ -1,37 +1,33 @@
 #pragma once
-// RequestActor: one request from its prompt to its last token, and what is done for its next turn.
+// RequestActor serves one request, from its prompt to its last token, and does idle work for the client's
+// next turn. The work is done by plain classes that share a RequestContext: PromptRun (prepare to prefill),
+// ReplyRun (decode, keep) and IdleWork. The actor runs their phases in order:
 //
-// The work is that of plain classes over what they share (request_context.h): PromptRun prepares to prefills, ReplyRun
-// decodes and keeps, IdleWork does the rest. The actor has their order.
+//   prepare   render, tokenize, check
+//   announce  tell the registry, which may let it wait for another request with the same prefix
+//   open      wait for a sequence; then Admitted
+//   restore   restore the deepest snapshot of the prompt
+//   prefill   compute the rest, with checkpoints; then Started
+//   decode    decode all choices: Delta, ..., Finished
+//   keep      snapshot the state after each reply, if it is canonical
+//   settle    wait until the registry has adopted the snapshots, which are freed with the sequence otherwise
+//   verify    compare with a cold run, if requested; then Done
+// An error ends the request with one Failed. The client is watched throughout.
 //
-//   prepare   render, tokenise, check
-//   announce  the registry may let it wait for another with the same beginning
-//   open      a sequence, when there is memory for it; then Admitted
-//   restore   the deepest snapshot of its beginning
-//   prefill   the rest; the worker tells the registry of the checkpoints on the way; then Started
-//   decode    its choices, from one prefill: Delta, ..., Finished
-//   keep      the state behind each reply, where it is canonical
-//   settle    until the registry has adopted what was kept, for that goes with the sequence otherwise
-//   verify    where that was asked for before the answer ends; then Done
-// Whatever goes wrong on the way is told by one Failed. Its client is watched all the while.
+// Several choices (n > 1) start from a raw snapshot after the prompt. The request's own sequence decodes them
+// one after the other, and additional sequences take some as they are admitted. So n choices need only the
+// memory of one, and delay no other request.
 //
-// Several choices (n > 1) go on from a raw snapshot behind the prompt. The request's own sequence decodes one
-// after the other, and others beside it as they get a sequence of their own: so n of them take what memory
-// there is, hold up nobody, and come to their end in the memory for one.
+// In idle time the request prefills the history with which the next turn will probably begin, and verifies a
+// share of restored prompts. A long reply gets checkpoints inside it, for clients that leave early or edit
+// it: from decoding if its states are canonical, otherwise from an idle prefill.
 //
-// Afterwards, in idle time: the history that the next turn will probably begin with is prefilled, and a share
-// of restored answers is recomputed cold and compared. A long reply has checkpoints inside it, for a client that leaves
-// before its end, or sends it back changed: decoding takes them where its states are canonical; elsewhere they are taken
-// by a prefill in idle time.
+// However a request ends, guards release its sequences, lease and flight. An exception in the request becomes
+// its Failed; one in another handler ends the actor and thereby the stream.
 //
-// Whatever way it ends, by itself, by its client, by a fault or by being stopped: the sequences, the lease
-// and the flight end with the guards that hold them.
-//
-// Failure: what a request throws on its way becomes its Failed. An exception in one of its small handlers ends
-// the actor, and its stream with it; the guards give back what it held either way.
-//
-// Threading: an actor on the pool, one for each request. RequestMeter is written by it and read by any thread: each figure is
-// by itself, relaxed. RequestRoll: any thread; a short lock.
+// Threading: an actor on the pool, one per request. RequestMeter is written by it and read by any thread;
+// relaxed, since each figure is read by itself. RequestRoll may be used from any thread; it holds a mutex
+// briefly.
 
 #include <atomic>
 #include <cstdint>
@@ -54,7 +50,7 @@ class PromptRun;
 class ReplyRun;
 class IdleWork;
 
-/// How far a request is, for whoever looks at the engine (protocol::RunningRequest).
+/// Progress of a request, for observers of the engine (protocol::RunningRequest).
 struct RequestMeter {
   RequestMeter(std::uint64_t its_number, std::string its_model)
       : number(its_number), model(std::move(its_model)) {}
@@ -65,34 +61,34 @@ struct RequestMeter {
   std::atomic<std::uint32_t> reused_tokens{0};
   std::atomic<std::uint32_t> reply_tokens{0};
   std::atomic<std::uint32_t> most_reply_tokens{0};
-  std::atomic<bool> ended{false};  // the client has all that it gets
+  std::atomic<bool> ended{false};  // for its client
 };
 
-/// To every request of a model whose device hangs, or whose adapter goes: it will not answer.
+/// Sent to all requests of a model whose device hangs or whose adapter is unloaded: no answer will come.
 struct ModelLost {
   std::string why;
-  runtime::ActorId worker = 0;    // the device's; 0: of every model
-  protocol::AdapterId adapter{};  // it is this adapter alone that goes; none: all of the device
+  runtime::ActorId worker = 0;    // the device's; 0: any
+  protocol::AdapterId adapter{};  // only requests with this adapter; none: all
 };
 
-/// Makes a request close the reasoning of its replies now, for its client (protocol/chat/reasoning_budget.h).
+/// Ends the reasoning of the request's replies now, for its client (protocol/chat/reasoning_budget.h).
 struct EndReasoning {};
 
 struct RequestJob {
   std::shared_ptr<const protocol::GenerateRequest> request;
   std::shared_ptr<const ServedModel> model;
-  std::optional<ServedAdapter> adapter{};  // of the model; none: as it is
-  std::string name{};                      // of the two, to the client
-  std::string name_space{};                // of the request and the adapter
+  std::optional<ServedAdapter> adapter{};  // nullopt: the model without an adapter
+  std::string name{};                      // name for the client
+  std::string name_space{};                // cache namespace of request and adapter
   runtime::StreamWriter<protocol::Event> out;
-  std::shared_ptr<const TextPool> texts;  // for long ones: other requests live on this actor's thread, too
-  std::shared_ptr<const TextPool> mask_makers{};  // masks do not wait behind texts
+  std::shared_ptr<const TextPool> texts;  // processes long texts: this thread is shared with other requests
+  std::shared_ptr<const TextPool> mask_makers{};  // separate, so that masks do not wait for texts
   std::uint64_t tenant = 0;                       // as in protocol::OpenSequence
   std::uint64_t group = 0;
-  std::shared_ptr<void> slot;             // held until the last event: the engine counts requests by it
-  std::shared_ptr<void> idle_slot;        // may be null: then no idle work
-  bool ends_trace = false;                // the request's trace was begun for this job
-  std::shared_ptr<RequestMeter> meter{};  // null: nobody looks
+  std::shared_ptr<void> slot;             // held until the last event; the engine counts requests by it
+  std::shared_ptr<void> idle_slot;        // null: no idle work
+  bool ends_trace = false;                // the trace began with this job
+  std::shared_ptr<RequestMeter> meter{};  // may be null
 };
 
 class RequestActor : public runtime::Actor {
@@ -117,11 +113,11 @@ class RequestActor : public runtime::Actor {
   const std::unique_ptr<PromptRun> prompt_run_;
   const std::unique_ptr<ReplyRun> reply_run_;
   const std::unique_ptr<IdleWork> idle_work_;
-  runtime::CancelSource end_of_watch_;  // for the client
+  runtime::CancelSource end_of_watch_;  // stops watch_client()
   bool to_verify_ = false;
 };
 
-/// The requests that run, to be told when their model is lost, and to be looked at.
+/// The running requests, to list them and to pass on ModelLost.
 class RequestRoll {
  public:
   struct Entry {
@@ -133,10 +129,10 @@ class RequestRoll {
 
   void add(Entry entry);
   void tell_all(const ModelLost& lost);
-  /// Sends EndReasoning to the tenant's requests whose replies have this id. Returns false if none is under way.
+  /// Sends EndReasoning to the tenant's requests with this reply id. Returns false if there is none.
   bool end_reasoning(const std::string& reply_id, const std::string& tenant);
   std::size_t size();
-  /// Those whose clients still wait for something, the oldest first.
+  /// Returns the requests whose clients still wait, the oldest first.
   std::vector<protocol::RunningRequest> running() const;
 
  private:

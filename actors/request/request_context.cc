@@ -39,7 +39,7 @@ RequestFailure RequestContext::failure_of(const protocol::JobError& error) const
       break;
     case JobFault::kUnknown:
     case JobFault::kDeviceFailed:
-      if (!lost_why.empty()) failure.message = lost_why;  // what it was told says more
+      if (!lost_why.empty()) failure.message = lost_why;  // the reason that it was told is more specific
       failure.code = ServiceErrorCode::kUnavailable;
       failure.retry_after = std::chrono::seconds(1);
       break;

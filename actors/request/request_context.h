@@ -1,6 +1,6 @@
 #pragma once
-// What the parts of a request share (actors/request/request_actor.h): its job, its client, what it computes, and how what
-// goes wrong is told; and the guards that give back what it holds.
+// RequestContext is shared by the parts of a request (actors/request/request_actor.h): job, client,
+// computation, error reporting. Guards release the sequence and the flight.
 //
 // Threading: the request actor's.
 
@@ -18,10 +18,10 @@
 
 namespace reprise::actors {
 
-/// Bytes of text that are rendered and tokenised in the request's own turn.
+/// Texts up to this many bytes are rendered and tokenized on the request's own thread.
 inline constexpr std::size_t kShortText = 32u << 10;
 
-/// A sequence, or the wait for one: closed with its end.
+/// A sequence, or the wait for one; the destructor closes it.
 class OpenedSequence {
  public:
   explicit OpenedSequence(const ServedModel& model)
@@ -36,7 +36,7 @@ class OpenedSequence {
  private:
   static std::uint64_t next_ticket() {
     static std::atomic<std::uint64_t> last{0};
-    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: hands out numbers
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: numbers only have to be unique
   }
 
   runtime::RefOf<DeviceWorker> worker_;
@@ -44,7 +44,7 @@ class OpenedSequence {
   std::uint64_t ticket_;
 };
 
-/// A prompt in flight, with the lease that it may hold: both end with it, and the registry forgets it.
+/// A prompt in flight; the destructor ends it and its lease in the registry.
 class FlightGuard {
  public:
   explicit FlightGuard(runtime::RefOf<PrefixRegistry> registry)
@@ -58,30 +58,30 @@ class FlightGuard {
  private:
   static protocol::FlightNumber next_number() {
     static std::atomic<protocol::FlightNumber> last{0};
-    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: hands out numbers
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: numbers only have to be unique
   }
 
   runtime::RefOf<PrefixRegistry> registry_;
   const protocol::FlightNumber number_;
 };
 
-/// Tokens on their way into a sequence: the request's prompt, or idle work for it.
+/// A prompt to be computed in a sequence: the request's own, or idle work for it.
 struct Computation {
   SharedTokens tokens;
-  std::uint32_t max_tokens = 0;  // to be decoded afterwards
-  KvBudget kv{};                 // that it is compacted to; 0 tokens: it is not
+  std::uint32_t max_tokens = 0;
+  KvBudget kv{};  // 0 tokens: none
   bool reads_cache = false;
   bool writes_cache = false;
-  protocol::FlightNumber request = 0;  // on whose behalf
+  protocol::FlightNumber request = 0;  // flight of the request that it serves
   std::uint64_t conversation = 0;
-  std::uint32_t keep = 0;  // the place where its last user message ends
+  std::uint32_t keep = 0;  // position of the end of its last user message
 
   std::optional<protocol::Announced> announced{};
-  protocol::FlightNumber number = 0;  // of its flight, also when that has ended
+  protocol::FlightNumber number = 0;  // remains after the flight has ended
   std::unique_ptr<FlightGuard> flight{};
   std::unique_ptr<OpenedSequence> sequence{};
   std::vector<std::uint32_t> wanted{};
-  std::uint32_t reported = 0;  // of its checkpoints, to the registry
+  std::uint32_t reported = 0;  // checkpoints reported to the registry
   std::vector<PlannedCheckpoint> plan{};
   protocol::CacheReport report{};
   std::uint64_t digest = 0;
@@ -89,13 +89,13 @@ struct Computation {
   std::vector<float> hidden{};
   std::optional<KvKept> kept{};
 
-  /// Of the prompt, to restore: what compaction looks back from must be computed.
+  /// Returns how many tokens may be restored: the window whose queries compaction uses must be computed.
   std::uint32_t most_restored() const {
     return kv.tokens == 0 ? UINT32_MAX : static_cast<std::uint32_t>(tokens->size()) - kv.window;
   }
 };
 
-/// Nothing: it went well.
+/// nullopt: success.
 using RequestFailure = std::optional<protocol::ServiceError>;
 
 struct RequestContext {
@@ -108,18 +108,18 @@ struct RequestContext {
   protocol::AdapterId adapter() const {
     return job.adapter ? job.adapter->loaded.adapter : protocol::AdapterId{};
   }
-  /// Everything that waits for this request's sake comes to its end.
+  /// Ends all waits of this request.
   void break_off();
   double since_arrival_ms() const;
   const traces::RequestTrace& trace() const { return job.request->trace; }
 
   RequestJob job;
-  const std::function<void(runtime::Task<void>)> launch;  // beside what the request does, on its actor
+  const std::function<void(runtime::Task<void>)> launch;  // runs a task on the request's actor
   const runtime::TimePoint arrival = runtime::Clock::now();
-  runtime::CancelSource lost{};       // the client has gone, or the device
-  runtime::CancelSource all_begun{};  // no choice is left for another sequence
+  runtime::CancelSource lost{};       // ends when client or device is lost
+  runtime::CancelSource all_begun{};  // canceled when no choice is left to begin
   bool client_gone = false;
-  bool ends_reasoning = false;  // for its client's sake
+  bool ends_reasoning = false;  // the client asked to end reasoning
   std::string lost_why{};
   PreparedPrompt prompt{};
   std::unique_ptr<Computation> main{};

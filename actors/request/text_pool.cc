@@ -28,15 +28,15 @@ Answer<ModelPtr> TextActor::find(const std::string& name, bool wants_text) const
 
 namespace {
 
-// The threads that compute come first: a nice value of 5 leaves text work a fourth of a core that both want.
+// A nice value of 5 leaves text work a quarter of a core that it shares with a computing thread.
 void lower_priority_of_this_thread() {
 #if defined(__linux__)
   constexpr int kNice = 5;
-  static_cast<void>(setpriority(PRIO_PROCESS, 0, kNice));  // 0: on Linux the calling thread alone
+  static_cast<void>(setpriority(PRIO_PROCESS, 0, kNice));  // 0: on Linux, the calling thread only
 #endif
 }
 
-// What `work` answers, or what it threw.
+// Returns the answer of `work`, or an error if it throws.
 template <class Reply, class Work>
 Reply guarded(const char* field, const Work& work) {
   try {
@@ -203,7 +203,7 @@ void TextQueue::hand_out() {
 
 runtime::Task<void> TextQueue::run(std::size_t actor, std::string owner, std::unique_ptr<TextWork> work) {
   auto doing = actors_[actor].ask(DoTextWork{std::move(work)}, runtime::TimePoint::max());
-  const runtime::Result<protocol::Nothing> done = co_await doing;  // the work answers its asker itself
+  const runtime::Result<protocol::Nothing> done = co_await doing;  // the work itself has answered its asker
   queue_.ended(owner);
   free_.push_back(actor);
   hand_out();

@@ -1,20 +1,18 @@
 #pragma once
-// The text actors of an engine, and the pool in which they are side by side: they tokenize, detokenize and render, for
-// those who ask for just that and for requests with long texts, and make masks of tokens that take their time, away from
-// the threads of those who ask.
+// TextPool runs actors that tokenize, detokenize, render and make token masks, for text requests and for
+// requests with long texts, so that this work does not block the callers' threads.
 //
-// TextQueue has the jobs that wait for one of the actors. Tenants take turns (base/fair_queue.h): no tenant keeps others
-// waiting behind more than the jobs that run, none has all actors at once, and the one that fills its share is refused, not
-// the others. Jobs whose askers have gone are dropped.
+// TextQueue holds the jobs that wait for an actor. Tenants take turns (base/fair_queue.h): a tenant cannot
+// occupy all actors, and only the one whose share of the queue is full is refused. Jobs whose askers are gone
+// are dropped.
 //
-// Failure: a text or a template that throws is that job's answer, and the actor goes on. Whatever else leaves a handler of
-// a TextActor makes it start anew: it holds nothing, so nothing is lost but the job. Several such failures a minute are
-// told by Engine::health(). One that fails without end stops for good and gets no more jobs; without any, everything is
-// refused. The queue is made anew, too, and what waited is answered with an error.
+// Failure: a text or template that throws fails its job only. Any other exception restarts the stateless
+// TextActor; Engine::health() reports several such restarts a minute. An actor that fails too often stops and
+// gets no more jobs; without any actor, all jobs are refused. A restart of the queue fails the jobs in it.
 //
-// Threading: a TextActor has a thread of its own, for a text may be long and other actors must not wait for it; it has a
-// lower priority than those that compute. The queue is an actor on the pool. TextPool::ask() within an actor's turn, as all
-// asks; the rest of it, and TextProgress, from any thread.
+// Threading: each TextActor has its own thread, of lower priority than those that compute. The queue is an
+// actor on the pool. TextPool::ask() must be called in an actor's turn; the rest of TextPool, and
+// TextProgress, from any thread.
 
 #include <algorithm>
 #include <atomic>
@@ -62,7 +60,8 @@ struct RenderJob {
 struct TextOfRequest {
   std::shared_ptr<const protocol::GenerateRequest> request;
   std::shared_ptr<const ServedModel> model;
-  // HistoryJob: what the assistant said, the chat's turns that are known as they were sampled, and this one's where it is kept.
+  // HistoryJob only: the assistant's message, the chat's turns known as sampled, and this turn if it was
+  // kept.
   Json reply{};
   std::vector<protocol::RecognizedTurn> turns{};
   protocol::SharedTurn reply_turn{};
@@ -83,7 +82,7 @@ struct HistoryJob {
   protocol::TextCaller caller() const { return of.caller(); }
 };
 
-/// The mask behind the tokens that the reply has, where it is not known yet. Whoever asks leaves the constraint alone
+/// Makes the mask of the next token of a reply, unless it is known. The asker must not use the constraint
 /// until the answer.
 struct MaskJob {
   using Reply = Outcome<SharedMask, protocol::ServiceError>;
@@ -95,7 +94,7 @@ struct MaskJob {
 
 class TextActor;
 
-/// One job with the way back to its asker.
+/// A job and the reply to its asker.
 class TextWork {
  public:
   TextWork() = default;
@@ -106,12 +105,12 @@ class TextWork {
   virtual protocol::TextCaller caller() const = 0;
   /// Returns whether the asker still waits.
   virtual bool wanted() const = 0;
-  /// Does it on the actor's thread, and answers.
+  /// Does the job on the actor's thread and answers.
   virtual void run(const TextActor& actor) = 0;
   virtual void refuse(protocol::ServiceError error) = 0;
 };
 
-/// Microseconds that the calling thread has run.
+/// Returns the CPU time of the calling thread in microseconds.
 std::uint64_t thread_us();
 
 template <class Job>
@@ -130,7 +129,7 @@ class TextWorkOf final : public TextWork {
   runtime::ReplyTo<typename Job::Reply> reply_;
 };
 
-/// Answered when the work has been done, or its asker has gone.
+/// Answered when the work is done or its asker is gone.
 struct DoTextWork {
   using Reply = protocol::Nothing;
   std::unique_ptr<TextWork> work;
@@ -142,7 +141,7 @@ class TextActor : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<DoTextWork>;
   static constexpr const char* kName = "texts";
-  static constexpr std::uint32_t kMostJobs = 64;  // that wait in the pool, for each actor
+  static constexpr std::uint32_t kMostJobs = 64;  // jobs that may wait, per actor
 
   TextActor(std::shared_ptr<const ModelDirectory> directory, std::shared_ptr<Restarts> restarts)
       : directory_(std::move(directory)), restarts_(std::move(restarts)) {}
@@ -150,7 +149,7 @@ class TextActor : public runtime::Actor {
   void on_start();
   protocol::Nothing on(DoTextWork work);
 
-  // Each returns the answer to its job. `wanted` returns whether the asker still waits; work stops when it does not.
+  // Each returns the answer to its job. `wanted` returns whether the asker still waits; if not, work stops.
   TokenizeJob::Reply done(const TokenizeJob& job, const protocol::grammar::IsWanted& wanted) const;
   DetokenizeJob::Reply done(const DetokenizeJob& job, const protocol::grammar::IsWanted& wanted) const;
   RenderJob::Reply done(const RenderJob& job, const protocol::grammar::IsWanted& wanted) const;
@@ -165,7 +164,7 @@ class TextActor : public runtime::Actor {
   const std::shared_ptr<Restarts> restarts_;
 };
 
-// The job is destroyed and its time is charged before the answer is sent, since the asker may continue at once.
+// Destroys the job and charges its time before answering, since the asker may continue at once.
 template <class Job>
 void TextWorkOf<Job>::run(const TextActor& actor) {
   const std::uint64_t began = thread_us();
@@ -228,7 +227,7 @@ class TextQueue : public runtime::Actor {
     enter(std::make_unique<TextWorkOf<Job>>(std::move(job), std::move(reply)));
   }
   void enter(std::unique_ptr<TextWork> work);
-  /// Gives free actors what waits.
+  /// Gives waiting jobs to free actors.
   void hand_out();
   std::optional<std::size_t> free_actor();
   runtime::Task<void> run(std::size_t actor, std::string owner, std::unique_ptr<TextWork> work);
@@ -236,7 +235,7 @@ class TextQueue : public runtime::Actor {
 
   const std::vector<runtime::RefOf<TextActor>> actors_;
   const std::shared_ptr<TextProgress> progress_;
-  std::vector<std::size_t> free_;  // of actors_
+  std::vector<std::size_t> free_;  // indices in actors_
   FairQueue<std::unique_ptr<TextWork>> queue_;
 };
 
@@ -267,7 +266,7 @@ class TextPool {
     return queue_.ask(std::move(job), runtime::deadline_after(kDeadline), std::move(cancel));
   }
 
-  /// Whether one of them has stopped for good.
+  /// Returns true if the queue or an actor has stopped for good.
   bool failed() const {
     return queue_.stopped() ||
            std::any_of(actors_.begin(), actors_.end(), [](const auto& actor) { return actor.stopped(); });
@@ -275,10 +274,10 @@ class TextPool {
   /// Returns what is wrong if jobs wait and none comes to its end; else nothing.
   std::optional<std::string> problem() const { return progress_->problem(); }
 
-  /// Returns the number of text actors for a system with `workers` workers. It is at least two, because one tenant may
-  /// occupy all but one.
+  /// Returns the number of text actors for `workers` workers, at least two: one tenant may occupy all but
+  /// one.
   static std::uint32_t size_for(unsigned workers) { return std::clamp(workers, 2U, 4U); }
-  static constexpr std::uint32_t kMaskMakers = 2;  // a pool of its own: masks do not wait behind texts
+  static constexpr std::uint32_t kMaskMakers = 2;  // actors of the separate pool for masks
 
   /// Returns how many text jobs may wait; one tenant may have half of them.
   static TextQueue::Limits limits_for(std::uint32_t actors) {

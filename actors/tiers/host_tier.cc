@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kHostTries = 3;
 
-/// Names that nobody outside can make.
+/// Returns a random key, so that no one else can compute record names.
 protocol::snapshots::Key key_of_this_process() {
   std::string secret;
   for (int i = 0; i < 4; ++i) {
@@ -40,7 +40,7 @@ protocol::snapshots::Key key_of_this_process() {
 // -- bytes with digests
 
 SummedBytes::SummedBytes(std::span<const std::byte> contents)
-    : bytes_(new std::byte[contents.size()]),  // not filled: the copy does that
+    : bytes_(new std::byte[contents.size()]),  // uninitialized: filled by the copy
       size_(contents.size()),
       sums_((contents.size() + kPiece - 1) / kPiece) {
   in_parallel(sums_.size(), [&](std::size_t i) {
@@ -70,7 +70,7 @@ bool copy_compared(std::span<const SummedBytes* const> parts, std::span<std::byt
     at += bytes.size();
   }
   REPRISE_CHECK(at == to.size(), "the destination is larger than the copied blocks");
-  std::atomic<bool> same{true};  // relaxed: the threads' ends publish it
+  std::atomic<bool> same{true};  // relaxed: joining the threads publishes it
   in_parallel(pieces.size(), [&](std::size_t i) {
     const Piece& piece = pieces[i];
     if (!same.load(std::memory_order_relaxed)) return;
@@ -91,7 +91,7 @@ HostTier::HostTier(HostTierSettings settings, std::shared_ptr<TierFigures> figur
 void HostTier::on_start() {
   TierFigures::set(figures_->budget_bytes, settings_.most_bytes);
   publish();
-  if (settings_.buffers) settings_.buffers->prepare();  // nobody waits yet
+  if (settings_.buffers) settings_.buffers->prepare();  // before the first request
   launch(keep_all());
 }
 
@@ -219,7 +219,8 @@ Task<void> HostTier::keep(StoreState job) {
     }
     return missing;
   };
-  if (!make_room(look()) || !make_room(look())) {  // what went may have had some of it
+  if (!make_room(look()) ||
+      !make_room(look())) {  // a first eviction may free pages that this snapshot shares
     TierFigures::add(figures_->no_room);
     co_return;
   }
@@ -249,7 +250,7 @@ Task<void> HostTier::keep(StoreState job) {
 void HostTier::insert(const StoreState& job, const SnapshotPlan& plan, std::vector<Block> fresh) {
   const std::vector<RecordId>& references = plan.manifest.references;
   for (std::size_t i = 0; i < references.size(); ++i) {
-    if (plan.there[i] && !blocks_.contains(references[i])) return;  // it was forgotten meanwhile
+    if (plan.there[i] && !blocks_.contains(references[i])) return;  // evicted meanwhile
   }
   auto entry = NamespaceIndex::entry_of(plan.keys, job.kind, plan.id, plan.manifest);
   if (!entry) return;

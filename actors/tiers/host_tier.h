@@ -1,19 +1,18 @@
 #pragma once
-// HostTier: states in the host's memory, for a device whose own is smaller (protocol/tier.h). Pages that states have in
-// common are held once, as in the other tiers, and each state is what it was when it was read from its device: all of
-// it is compared with its digests before it is brought.
+// HostTier keeps states in host memory (protocol/tier.h). Pages shared by several states are held once. All
+// bytes of a state are compared with their digests before it is returned.
 //
-// Bound: `most_bytes`; what was not used for longest goes first, before anything is read for which there would be no
-// room. Snapshots that wait to be read: see StoreQueue.
+// Bound: `most_bytes`. The least recently used states are evicted before a snapshot is read that would not
+// fit. StoreQueue bounds the snapshots that wait to be read.
 //
-// A state that would be computed sooner, by more than TierFigures::kMayLose and as far as both speeds are known, is left.
+// A state that would be computed sooner, by more than TierFigures::kMayLose and as far as both speeds are
+// known, is not returned.
 //
-// SummedBytes holds the blocks: a copy of bytes with digests of its pieces, so that it can be proven to be what it was.
-// Large ones are copied, and compared, by several threads at once; these have ended when the copy returns.
+// SummedBytes is a copy of a block with digests of its pieces.
 //
-// Failure: what leaves a handler makes it start anew, with nothing.
-// Threading: an actor on a thread of its own: it copies much. Copies and digests of large blocks are shared with a few
-// threads that live for that copy alone (base/in_parallel.h), and touch nothing else of it.
+// Failure: an exception from a handler restarts the tier with nothing in it.
+// Threading: an actor with its own thread, since it copies much. Copies and digests of large blocks run on
+// temporary threads (base/in_parallel.h) that touch nothing else.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,14 +35,14 @@ namespace reprise::actors {
 
 class SummedBytes {
  public:
-  static constexpr std::size_t kPiece = 256 << 10;  // stays in a core's cache between digest and copy
+  static constexpr std::size_t kPiece = 256 << 10;  // bytes; fits a core's cache between digest and copy
 
   SummedBytes() = default;
   /// Throws std::bad_alloc.
   explicit SummedBytes(std::span<const std::byte> contents);
 
   std::size_t size() const { return size_; }
-  /// As they are now. Nobody writes to them but tests of what follows.
+  /// Returns the bytes unchecked; writable only for tests of corruption.
   std::span<std::byte> contents() const { return {bytes_.get(), size_}; }
 
  private:
@@ -51,10 +50,11 @@ class SummedBytes {
 
   std::unique_ptr<std::byte[]> bytes_;
   std::size_t size_ = 0;
-  std::vector<std::uint64_t> sums_;  // of the pieces, in their order
+  std::vector<std::uint64_t> sums_;  // digests of the pieces, in order
 };
 
-/// One behind the other, into as many bytes as they are together. False: some are not what they were.
+/// Copies the parts one after the other to `to`, whose size must be their total. Returns false if a digest
+/// differs.
 [[nodiscard]] bool copy_compared(std::span<const SummedBytes* const> parts, std::span<std::byte> to);
 
 class HostTier : public runtime::Actor {
@@ -92,26 +92,26 @@ class HostTier : public runtime::Actor {
     NamespaceIndex index;
   };
 
-  /// Null: nothing is held of it.
+  /// Returns null if the tier has nothing of this namespace.
   const Space* find_space(const protocol::StateKind& kind, const std::string& name_space) const;
   runtime::Task<void> keep_all();
   runtime::Task<void> keep(protocol::StoreState job);
   void insert(const protocol::StoreState& job, const SnapshotPlan& plan, std::vector<Block> fresh);
   bool make_room(std::uint64_t bytes);
   void drop(const RecordId& id);
-  /// Null: it is not what it was.
+  /// Returns null if a digest differs.
   protocol::SharedHostState assemble(const protocol::FetchState& job, const NamespaceIndex::Match& match,
                                      std::shared_ptr<void> counted);
   void publish();
 
   const HostTierSettings settings_;
   const std::shared_ptr<TierFigures> figures_;
-  const protocol::snapshots::Key master_;        // of this process alone
+  const protocol::snapshots::Key master_;        // random, for this process only
   const std::shared_ptr<BoundedCount> loading_;  // MiB
   std::map<Place, Space> spaces_;
   std::unordered_map<RecordId, State, protocol::snapshots::RecordIdHash> states_;
   std::unordered_map<RecordId, Block, protocol::snapshots::RecordIdHash> blocks_;
-  std::list<RecordId> by_use_;  // states, the one used last at the end
+  std::list<RecordId> by_use_;  // states, least recently used first
   std::uint64_t bytes_ = 0;
   StoreQueue waiting_;
 };

@@ -66,7 +66,7 @@ void NamespaceIndex::remove(const RecordId& manifest) {
     const auto place = pages_.find(page);
     if (--place->second.holders == 0) {
       pages_.erase(place);
-    } else if (place->second.manifest == manifest) {  // another has it too
+    } else if (place->second.manifest == manifest) {  // find another holder of the page
       for (const auto& [id, other] : entries_) {
         if (std::find(other.pages.begin(), other.pages.end(), page) != other.pages.end()) {
           place->second.manifest = id;

@@ -1,11 +1,10 @@
 #pragma once
-// NamespaceIndex: which places of prompts a tier has states of, in one namespace of one model, without their tokens.
+// NamespaceIndex records for which prefixes a tier has states, in one namespace of one model, without storing
+// tokens.
 //
-// A place is found by its name (protocol/snapshots/state_key.h), which is made of the tokens and a key: a prompt is
-// looked up by the names of those of its places whose length occurs here. Where states can be cut (no slot), the names
-// of their pages serve as places too.
-//
-// Threading: one owner.
+// A prefix is found by its name (protocol/snapshots/state_key.h), a keyed digest of its tokens: a lookup
+// tries the names of the prompt's prefixes whose lengths occur in the index. If states can be cut (models
+// without slot), each of their pages has a name as well.
 
 #include <cstdint>
 #include <map>
@@ -26,21 +25,21 @@ class NamespaceIndex {
     RecordId manifest{};
     std::uint32_t length = 0;
     protocol::Origin origin = protocol::Origin::kSpaced;
-    std::uint64_t bytes = 0;         // of the state
-    std::vector<RecordId> pages{};   // where states can be cut
-    std::optional<RecordId> twin{};  // of another arithmetic: the name that it would have here
+    std::uint64_t bytes = 0;
+    std::vector<RecordId> pages{};   // names of its pages, if states can be cut
+    std::optional<RecordId> twin{};  // if of another arithmetic: its name in this one
   };
   struct Match {
     RecordId manifest{};
-    std::uint32_t at = 0;  // tokens: its length, or less where it can be cut
+    std::uint32_t at = 0;  // tokens: the whole state, or less if it can be cut
     protocol::Origin origin = protocol::Origin::kSpaced;
-    std::uint64_t bytes = 0;  // of the state up to there
+    std::uint64_t bytes = 0;  // bytes up to `at`
   };
 
-  /// `kind`: of the states that are looked for here.
+  /// `kind` is the kind of states that lookups want.
   explicit NamespaceIndex(const protocol::snapshots::StateKind& kind) : kind_(kind) {}
 
-  /// What the index needs of a manifest; nothing if its origin is none.
+  /// Returns the index entry of a manifest; nullopt if its origin is invalid.
   static std::optional<Entry> entry_of(const protocol::snapshots::NamespaceKeys& keys,
                                        const protocol::snapshots::StateKind& kind, const RecordId& id,
                                        const protocol::snapshots::Manifest& manifest);
@@ -51,24 +50,25 @@ class NamespaceIndex {
   std::vector<RecordId> manifests() const;
   std::size_t size() const { return entries_.size(); }
 
-  /// The deepest beginning of the tokens that `names` are of, with more than `more_than` and at most `at_most` of them.
+  /// Returns the longest prefix with more than `more_than` and at most `at_most` tokens; nullopt if there is
+  /// none.
   std::optional<Match> deepest(const protocol::snapshots::PrefixNames& names, std::uint32_t more_than,
                                std::uint32_t at_most) const;
-  /// Whether there is one of another arithmetic.
+  /// Returns true if such a prefix exists for another arithmetic.
   bool elsewhere(const protocol::snapshots::PrefixNames& names, std::uint32_t more_than,
                  std::uint32_t at_most) const;
 
  private:
   struct Page {
-    RecordId manifest{};  // one that has it
+    RecordId manifest{};  // any manifest that contains the page
     std::uint32_t holders = 0;
   };
 
   const protocol::snapshots::StateKind kind_;
   std::unordered_map<RecordId, Entry, protocol::snapshots::RecordIdHash> entries_;
-  std::map<std::uint32_t, std::uint32_t> lengths_;  // of states that fit -> how many
+  std::map<std::uint32_t, std::uint32_t> lengths_;  // length of usable states -> count
   std::map<std::uint32_t, std::uint32_t> twin_lengths_;
-  std::unordered_map<RecordId, std::uint32_t, protocol::snapshots::RecordIdHash> twins_;  // name -> how many
+  std::unordered_map<RecordId, std::uint32_t, protocol::snapshots::RecordIdHash> twins_;  // name -> count
   std::unordered_map<RecordId, Page, protocol::snapshots::RecordIdHash> pages_;
 };
 

@@ -14,7 +14,7 @@ using protocol::StoreState;
 namespace {
 
 constexpr std::chrono::minutes kDeviceDeadline{1};
-constexpr std::uint64_t kReadAtOnce = 4u << 20;  // bytes that a device copies without computing
+constexpr std::uint64_t kReadAtOnce = 4u << 20;  // bytes per read, which delay the next step
 
 constexpr std::chrono::milliseconds kIdlePause{200};
 
@@ -85,7 +85,7 @@ runtime::Task<ChunksRead> read_chunks(const StoreState& job, const SnapshotPlan&
       ++next;
       continue;
     }
-    const bool slot = plan.is_slot(next);  // which is read whole
+    const bool slot = plan.is_slot(next);  // a slot is read whole
     if (slot) next = plan.manifest.first_of_slot();
     std::size_t end = slot ? plan.chunks() : next + 1;
     while (!slot && end < plan.chunks() && !plan.is_slot(end) && end - next < at_once &&
@@ -108,7 +108,7 @@ runtime::Task<ChunksRead> read_chunks(const StoreState& job, const SnapshotPlan&
                                                  .memory = room},
                                 runtime::deadline_after(kDeviceDeadline));
     const protocol::ReadKv::Reply read = protocol::answer_of(co_await asked);
-    if (!read.ok()) co_return ChunksRead::kGone;  // evicted, or its model has gone
+    if (!read.ok()) co_return ChunksRead::kGone;  // evicted, or its model was unloaded
     std::span<const std::byte> bytes = room->span();
     for (; next < end; ++next) {
       const auto contents = bytes.first(plan.bytes_of(next));

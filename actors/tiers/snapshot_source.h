@@ -1,9 +1,9 @@
 #pragma once
-// Snapshots of a device on their way into a tier: the queue in which they wait, what their chunks are called, and how they
-// are read, page by page, without those that the tier has already. A snapshot may go while it waits or is read: nobody
-// waits for a tier.
+// Moves snapshots from a device to a tier: a queue of waiting snapshots, the names of their chunks, and
+// reading them page by page without the chunks that the tier has. A snapshot may be freed while it waits or
+// is read: the device does not wait for a tier.
 //
-// Threading: the actor's that writes.
+// Threading: the thread of the writing actor.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,15 +21,15 @@
 
 namespace reprise::actors {
 
-/// Those that wait to be read, in the order in which they came. Those that may wait for idle time do so, behind all others.
-/// At most kMostWaiting of each kind wait; of more, the oldest are left.
+/// Snapshots that wait to be read, in arrival order; those that may wait for idle time come after all others.
+/// At most kMostWaiting of each kind wait; beyond that, the oldest are dropped.
 class StoreQueue {
  public:
   static constexpr std::size_t kMostWaiting = 256;
 
-  /// False: an older one was left for it.
+  /// Adds a job. Returns false if an older one was dropped for it.
   bool push(protocol::StoreState job);
-  /// Whose turn it is, when it has come. Nothing: the actor ends.
+  /// Waits for a job and returns it; nullopt when the actor ends.
   runtime::Task<std::optional<protocol::StoreState>> next();
   void clear();
   std::size_t size() const { return waiting_.size() + idle_waiting_.size(); }
@@ -42,9 +42,9 @@ class StoreQueue {
 
 struct SnapshotPlan {
   protocol::snapshots::NamespaceKeys keys{};
-  protocol::snapshots::RecordId id{};        // of the manifest
-  protocol::snapshots::Manifest manifest{};  // its sums are to be filled in
-  std::vector<bool> there{};                 // chunks that need not be read; as many as there are, or none
+  protocol::snapshots::RecordId id{};        // the manifest's
+  protocol::snapshots::Manifest manifest{};  // its digests are filled in later
+  std::vector<bool> there{};                 // chunks that need not be read; empty: all must
 
   std::size_t chunks() const { return manifest.references.size(); }
   bool is_there(std::size_t chunk) const { return chunk < there.size() && there[chunk]; }
@@ -55,10 +55,11 @@ struct SnapshotPlan {
 
 SnapshotPlan plan_snapshot(const protocol::snapshots::Key& master, const protocol::StoreState& job);
 
-/// False: no more is wanted.
+/// Receives a chunk. Returns false to stop reading.
 using TakeChunk = std::function<bool(std::size_t chunk, std::span<const std::byte> contents)>;
 enum class ChunksRead : std::uint8_t { kAll, kGone, kNotWanted };
-/// Of those that are not there, in their order, by way of `buffers` (null: the heap). All arguments must outlive it.
+/// Reads the missing chunks in order, through `buffers` (null: the heap). All arguments must outlive the
+/// task.
 runtime::Task<ChunksRead> read_chunks(const protocol::StoreState& job, const SnapshotPlan& plan,
                                       gpu::TransferBuffers* buffers, const TakeChunk& take);
 

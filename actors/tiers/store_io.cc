@@ -28,13 +28,14 @@ constexpr int kLockTries = 100;
 constexpr std::size_t kMostSums = 1u << 20;
 constexpr std::uint64_t kMostManifest = 128ULL << 20;
 
-/// Of no use to anybody: not one that a newer program, or one with another secret, could read.
+/// Returns true if no program can use the record; one that a newer program or one with another secret could
+/// read is kept.
 bool is_hopeless(Refusal why) {
   return why == Refusal::kTruncated || why == Refusal::kMisplaced || why == Refusal::kSize ||
          why == Refusal::kSeal || why == Refusal::kContents || why == Refusal::kMissing;
 }
 
-/// Opens it into `to`; nothing: it is what the manifest says.
+/// Decrypts a record into `to`. Returns an error if it differs from what the manifest lists.
 std::optional<Refused> unlike(RecordKind kind, const RecordId& id, std::span<const std::byte> record,
                               std::span<std::byte> to, const NamespaceKeys& keys, std::uint64_t sum) {
   try {
@@ -85,11 +86,11 @@ TierSettings tier_settings(const RemoteTierSettings& remote) {
 // -- names
 
 NamespaceKeys name_keys(const Key& master) {
-  return keys_of(master, 0, "named snapshots");  // model 0: no namespace of states is called so
+  return keys_of(master, 0, "named snapshots");  // model 0 has no namespace of states
 }
 
 RecordId name_record(const NamespaceKeys& keys, const protocol::NameOwner& owner, const std::string& name) {
-  // A name has no line break.
+  // Names contain no line break.
   const std::string whole = name + '\n' + protocol::name_space_of(owner.tenant, owner.salt);
   return id_of(keyed_digest(keys.names, "name", std::as_bytes(std::span(whole))));
 }
@@ -145,7 +146,7 @@ ReadManifests::Reply StoreReader::on(ReadManifests job) {
     if (gone.erase(id) > 0 || refused_.contains(id)) continue;
     const auto manifest = read_manifest(folder, id);
     if (!manifest.ok()) {
-      if (settings_.breaker->is_open()) {  // the rest is looked at when it is there again
+      if (settings_.breaker->is_open()) {  // the rest is read when the store is reachable again
         read.changed = job.since;
         return read;
       }
@@ -212,13 +213,13 @@ Outcome<protocol::SharedHostState, Refused> StoreReader::read_state(const ReadSt
   state->memory = memory;
   struct Chunk {
     RecordKind kind;
-    std::size_t reference;  // of the manifest's
+    std::size_t reference;  // index in the manifest
     std::span<std::byte> to;
     std::optional<Refused> refused{};
-    bool is_wrong = false;  // and not just missing
+    bool is_wrong = false;  // it was read and is invalid
   };
   std::vector<Chunk> chunks;
-  // The largest first: the others are read beside them.
+  // The largest first: reading overlaps better then.
   for (std::size_t i = manifest->first_of_slot(); i < manifest->references.size(); ++i) {
     const Manifest::Chunk piece = manifest->chunk(i);
     chunks.push_back(
@@ -233,7 +234,7 @@ Outcome<protocol::SharedHostState, Refused> StoreReader::read_state(const ReadSt
   for (const Chunk& chunk : chunks) {
     wanted.push_back({.id = manifest->references[chunk.reference], .most = record_bytes(0, chunk.to.size())});
   }
-  // Called by several threads, each of which has another chunk.
+  // Called by several threads in parallel, each with a different chunk.
   const auto open = [&](std::size_t which, const Outcome<std::span<const std::byte>, Refused>& record) {
     Chunk& chunk = chunks[which];
     chunk.refused = record.ok() ? unlike(chunk.kind, wanted[which].id, *record, chunk.to, job.keys,
@@ -243,7 +244,7 @@ Outcome<protocol::SharedHostState, Refused> StoreReader::read_state(const ReadSt
     return !chunk.refused;
   };
   store_->read_each(folder, FileKind::kChunk, wanted, open);
-  for (const Chunk& chunk : chunks) {  // whoever needs them writes them anew
+  for (const Chunk& chunk : chunks) {  // they are written again when needed
     if (chunk.is_wrong) store_->remove(folder, FileKind::kChunk, manifest->references[chunk.reference]);
   }
   for (const Chunk& chunk : chunks) {
@@ -320,7 +321,7 @@ void StoreWriter::on(const StoreTurn& job) {
   publish();
 }
 
-// A name that was deleted must not come back: it is removed whatever the store is like.
+// A deleted name must not reappear, so it is removed even if writes are off.
 void StoreWriter::on(const protocol::NameChange& change) {
   const NamespaceKeys keys = name_keys(settings_.master_key);
   const RecordId id = name_record(keys, change.owner, change.name);
@@ -349,7 +350,8 @@ void StoreWriter::on(const protocol::NameChange& change) {
 }
 
 void StoreWriter::on(KnownSums known) {
-  if (sums_.size() + known.sums.size() > kMostSums) sums_.clear();  // what is not known is written again
+  if (sums_.size() + known.sums.size() > kMostSums)
+    sums_.clear();  // chunks without a known digest are written again
   for (const auto& [id, sum] : known.sums) sums_[id] = sum;
 }
 
@@ -416,7 +418,7 @@ bool StoreWriter::is_there(const SnapshotPlan& plan, std::size_t reference) {
   return sums_.contains(id) && store_->exists(plan.keys.folder, FileKind::kChunk, id);
 }
 
-// Only while nobody collects are chunks safe that no manifest refers to yet.
+// Waits for a lock that excludes collection: it would remove chunks that no manifest refers to yet.
 Task<std::shared_ptr<void>> StoreWriter::hold_for_writing() {
   for (int tries = 0; tries < kLockTries; ++tries) {
     std::shared_ptr<void> held = store_->hold_for_writing();
@@ -467,7 +469,7 @@ bool StoreWriter::make_room(std::uint64_t bytes) {
   if (settings_.most_bytes == 0) return true;
   if (bytes > settings_.most_bytes) return false;
   if (bytes_ + bytes <= settings_.most_bytes) return true;
-  // A tenth more than is needed: the next ones come soon.
+  // Frees a tenth more, since more snapshots will follow.
   return collect((settings_.most_bytes - bytes) / 10 * 9) && bytes_ + bytes <= settings_.most_bytes;
 }
 
@@ -484,7 +486,8 @@ bool StoreWriter::collect(std::uint64_t most_bytes) {
   return true;
 }
 
-// What others have written counts too, and what nobody uses goes in time.
+// Periodically retries a store that failed, and removes expired snapshots and, over the bound, those of all
+// writers.
 Task<void> StoreWriter::tend() {
   for (;;) {
     auto pause = runtime::sleep_for(settings_.retry);

@@ -1,26 +1,26 @@
 #pragma once
-// The actors of a store tier that block on its store: StoreReader and StoreWriter; what they are told of the store
-// (TierSettings); and the records of named snapshots in it.
+// StoreReader and StoreWriter: the actors of a store tier that block on its store. Also their settings
+// (TierSettings), and the records of named snapshots.
 //
-// StoreReader reads manifests and whole states. It decides nothing: what it cannot prove to be what was asked for comes
-// back as a refusal.
+// StoreReader reads manifests and whole states. Anything that cannot be verified to be what was requested is
+// returned as a refusal.
 //
-// StoreWriter writes snapshots of devices, behind the requests that made them, and keeps the store within its bound. A
-// snapshot is read from its device page by page, without what the store has already; the manifest comes last. It may go
-// while it is being read: then what was written waits for another that has it too, or for being collected. Before anything
-// is written, room for it is made: expired and least recently used manifests go, with their chunks. Where others write at
-// that moment, or there is no room, the snapshot is left.
+// StoreWriter writes snapshots of devices in the background. It first makes room within the bound: expired
+// and least recently used manifests are removed with their chunks. If others are writing at that moment, or
+// there is no room, the snapshot is dropped. It is read page by page, without the chunks that the store has;
+// the manifest is written last. If it is freed meanwhile, its chunks remain until another snapshot uses them
+// or they are collected.
 //
-// Names. All tenants' names are in one folder, each sealed under a name that tells neither tenant, salt nor name
-// (protocol/named_snapshots.h).
+// Named snapshots. The names of all tenants are in one folder, sealed under record names that reveal neither
+// tenant, salt nor name (protocol/named_snapshots.h).
 //
-// Failure: of the reader, expected ones are answers. A store that cannot be written turns the tier's writing off, with a
-// line in the log and a figure; what waits is left. So does one that somebody else has found gone. It is tried again every
-// `retry`. What leaves a handler of either fails the tier above, which begins anew.
+// Failure: expected failures of the reader are answers. A store that cannot be written, or that another user
+// has found unreachable, turns writing off, with a log line and a figure; waiting snapshots are dropped.
+// Writing is retried every `retry`. An exception from a handler restarts the tier above.
 //
-// Threading: actors on threads of their own. Threads of the reader's store may open chunks of a state while it waits for
-// them (RecordStore::read_each): each writes its own chunk's place in the state and nothing else. Functions of names are
-// pure; reading blocks on the store.
+// Threading: each actor has its own thread. Threads of the reader's store may decrypt chunks in parallel
+// while it waits (RecordStore::read_each): each writes only its chunk's part of the state. Functions of names
+// are pure; those that read block on the store.
 
 #include <chrono>
 #include <cstddef>
@@ -51,14 +51,14 @@ namespace reprise::actors {
 
 // -- the store
 
-/// What a StoreTier is told of the place that it looks after.
+/// Settings of a StoreTier.
 struct TierSettings {
   protocol::Tier tier = protocol::Tier::kDisk;
-  /// A store for one thread; all of them share the breaker.
+  /// Opens a store for one thread; all stores share the breaker.
   std::function<std::unique_ptr<protocol::snapshots::RecordStore>()> open_store{};
   std::shared_ptr<protocol::snapshots::StoreBreaker> breaker{};
   protocol::snapshots::Key master_key{};
-  std::uint64_t most_bytes = 0;  // there; 0: its own business
+  std::uint64_t most_bytes = 0;  // bound of the store; 0: the store bounds itself
   std::chrono::seconds ttl{0};
   bool even_if_slower = false;
   bool pack = false;
@@ -68,7 +68,7 @@ struct TierSettings {
   std::shared_ptr<gpu::TransferBuffers> buffers{};
 };
 TierSettings tier_settings(const DiskTierSettings& disk);
-/// `remote` names a store.
+/// Requires: `remote` names a store.
 TierSettings tier_settings(const RemoteTierSettings& remote);
 
 // -- names
@@ -79,7 +79,7 @@ protocol::snapshots::NamespaceKeys name_keys(const protocol::snapshots::Key& mas
 protocol::snapshots::RecordId name_record(const protocol::snapshots::NamespaceKeys& keys,
                                           const protocol::NameOwner& owner, const std::string& name);
 
-/// All names that the store has. One that cannot be opened, or is not whole, is left out.
+/// Returns all names in the store, without those that cannot be decrypted or are incomplete.
 std::vector<protocol::StoredName> read_names(protocol::snapshots::RecordStore& store,
                                              const protocol::snapshots::Key& master);
 
@@ -92,18 +92,18 @@ struct ManifestsRead {
   std::vector<NamespaceIndex::Entry> added{};
   std::vector<protocol::snapshots::RecordId> gone{};
   ChunkSums sums{};
-  std::int64_t changed = 0;  // of the folder, when it was read; -1: it could not be
+  std::int64_t changed = 0;  // modification time of the folder; -1: it could not be read
 };
-/// What the manifests of a namespace say: those that are not `known`, and which of these have gone.
+/// Asks for the manifests of a namespace that are not `known`, and for the known ones that are gone.
 struct ReadManifests {
   using Reply = ManifestsRead;
   protocol::snapshots::NamespaceKeys keys{};
   protocol::StateKind kind{};
   std::vector<protocol::snapshots::RecordId> known{};
-  std::int64_t since = 0;  // nothing is read if the folder has not changed since
+  std::int64_t since = 0;  // if the folder has not changed since, nothing is read
 };
 
-/// A state, as far as the first `at` of these tokens.
+/// Asks for the state of the first `at` tokens of `prompt`.
 struct ReadState {
   using Reply = Outcome<protocol::SharedHostState, protocol::snapshots::Refused>;
   protocol::snapshots::NamespaceKeys keys{};
@@ -114,7 +114,7 @@ struct ReadState {
   std::shared_ptr<void> counted{};
 };
 
-/// Removes the manifests of states whose tokens begin with these, and their chunks.
+/// Removes the manifests of states whose tokens begin with the first `length` of `tokens`, and their chunks.
 struct RemoveStates {
   using Reply = std::vector<protocol::snapshots::RecordId>;  // manifests
   protocol::snapshots::NamespaceKeys keys{};
@@ -131,7 +131,7 @@ class StoreReader : public runtime::Actor {
       : settings_(std::move(settings)), figures_(std::move(figures)), store_(settings_.open_store()) {}
 
   void on_start() {
-    if (settings_.buffers) settings_.buffers->prepare();  // nobody waits yet
+    if (settings_.buffers) settings_.buffers->prepare();  // before the first request
   }
   ReadManifests::Reply on(ReadManifests job);
   ReadState::Reply on(ReadState job);
@@ -145,30 +145,30 @@ class StoreReader : public runtime::Actor {
   Outcome<Manifest, Refused> read_manifest(const protocol::snapshots::RecordId& folder,
                                            const protocol::snapshots::RecordId& id);
   Outcome<protocol::SharedHostState, Refused> read_state(const ReadState& job);
-  /// Says so once, and removes what can never be read again.
+  /// Logs a refusal once, and removes a record that can never be used.
   void note(const Refused& refused, const protocol::snapshots::RecordId& folder,
             const protocol::snapshots::RecordId& manifest);
 
   const TierSettings settings_;
   const std::shared_ptr<TierFigures> figures_;
   const std::unique_ptr<protocol::snapshots::RecordStore> store_;
-  std::set<protocol::snapshots::RecordId> refused_;  // and still there: said once
+  std::set<protocol::snapshots::RecordId> refused_;  // refused and not removed: logged already
 };
 
 // -- writing
 
-/// From the writer to the tier: this can be found from now on.
+/// From the writer to the tier: this state can be found.
 struct StateStored {
   protocol::snapshots::RecordId folder{};
   protocol::StateKind kind{};
   NamespaceIndex::Entry entry{};
 };
-/// From the writer to the tier: these manifests were collected.
+/// From the writer to the tier: these manifests were removed.
 struct StatesGone {
   std::vector<std::pair<protocol::snapshots::RecordId, protocol::snapshots::RecordId>>
-      manifests{};  // and folders
+      manifests{};  // (folder, manifest)
 };
-/// To the writer: what chunks hold that it finds there already.
+/// To the writer: digests of chunks that the store has.
 struct KnownSums {
   ChunkSums sums{};
 };
@@ -215,8 +215,8 @@ class StoreWriter : public runtime::Actor {
   const std::unique_ptr<protocol::snapshots::RecordStore> store_;
   StoreQueue waiting_;
   std::unordered_map<RecordId, std::uint64_t, protocol::snapshots::RecordIdHash> sums_;
-  std::uint64_t bytes_ = 0;  // of the folder, as far as it is known
-  bool writes_ = false;      // one of them, at this moment
+  std::uint64_t bytes_ = 0;  // bytes in the store, as far as known
+  bool writes_ = false;      // a write is in progress
   bool off_ = false;
 };
 

@@ -15,7 +15,7 @@ using runtime::Task;
 namespace {
 
 constexpr std::chrono::seconds kReadDeadline{60};
-constexpr std::chrono::milliseconds kLookDeadline{50};  // for news of others
+constexpr std::chrono::milliseconds kLookDeadline{50};  // for changes by other processes
 constexpr std::chrono::milliseconds kLookPeriod{500};
 constexpr int kTries = 3;
 constexpr std::size_t kMostSpaces = 4096;
@@ -36,14 +36,14 @@ void StoreTier::on_start() {
       settings_, figures_, self(*this));
 }
 
-// -- what is there
+// -- index
 
 StoreTier::SharedSpace StoreTier::space_of(const protocol::StateKind& kind, const std::string& name_space) {
   const NamespaceKeys keys = protocol::snapshots::keys_of(settings_.master_key, kind.model, name_space);
   SharedSpace& space = spaces_[{keys.folder, kind.arithmetic}];
   if (!space) space = std::make_shared<Space>(keys, kind);
   const SharedSpace found = space;
-  if (spaces_.size() > kMostSpaces) {  // any other: it is read again when it is wanted
+  if (spaces_.size() > kMostSpaces) {  // evict any other; it is read again when needed
     auto other = spaces_.begin();
     if (other->second == found) ++other;
     spaces_.erase(other);
@@ -51,7 +51,7 @@ StoreTier::SharedSpace StoreTier::space_of(const protocol::StateKind& kind, cons
   return found;
 }
 
-// The first time all of it; later what others have done, if that can be learnt soon.
+// Reads the namespace: completely the first time; later only the changes by others, within kLookDeadline.
 Task<void> StoreTier::look(SharedSpace space) {
   if (!space->reading) {
     space->reading = true;

@@ -1,19 +1,18 @@
 #pragma once
-// StoreTier: snapshots in a folder or in a store that servers share (protocol/tier.h, docs/formats/snapshot.md). It knows
-// what is there; StoreReader brings it, StoreWriter adds to it and keeps it within its bound.
+// StoreTier keeps snapshots in a folder, or in a store that servers share (protocol/tier.h,
+// docs/formats/snapshot.md). It indexes what is there; StoreReader reads states, and StoreWriter adds them
+// and keeps the store within its bound.
 //
-// What it knows of a namespace is read from its manifests when somebody first asks, and again when others have changed
-// the store. So nothing has to be written but the snapshots themselves, and a process may end at any moment.
+// The index of a namespace is read from its manifests at the first lookup, and updated when other processes
+// have changed the store. The snapshots are the only persistent data, so a process may end at any time.
 //
-// While its store is left alone (protocol/snapshots/record_store.h) it knows nothing and says so at once.
+// While the store is unreachable (protocol/snapshots/record_store.h), lookups miss at once. States of another
+// arithmetic are misses. A state that would be computed sooner than read, by more than TierFigures::kMayLose
+// and as far as both speeds are known, is not read. If a state is refused, it is forgotten and the next best
+// is read, up to kTries in all.
 //
-// States of another arithmetic are misses.
-//
-// A state that would be computed sooner than it is read, by more than TierFigures::kMayLose and as far as both speeds are known, is
-// left. One that is refused is forgotten, and the next best is read, kTries in all.
-//
-// Failure: what leaves a handler, its own or its children's, makes it start anew with nothing; it reads again what is
-// there. Threading: an actor on the pool, re-entrant; stores are its children's business.
+// Failure: an exception in one of its handlers or its children restarts it with an empty index.
+// Threading: a re-entrant actor on the pool; only its children block on the store.
 
 #include <chrono>
 #include <map>
@@ -63,7 +62,7 @@ class StoreTier : public runtime::Actor {
     const protocol::snapshots::NamespaceKeys keys;
     const protocol::StateKind kind;
     NamespaceIndex index;
-    std::int64_t changed = -1;  // of the folder, when it was read last; -1: never
+    std::int64_t changed = -1;  // modification time of the folder at the last read; -1: never read
     runtime::TimePoint looked{};
     bool reading = false;
     runtime::Event read;
@@ -72,10 +71,10 @@ class StoreTier : public runtime::Actor {
   using Place = std::pair<RecordId, std::uint64_t>;  // folder, arithmetic
 
   SharedSpace space_of(const protocol::StateKind& kind, const std::string& name_space);
-  /// The deepest that is known, after a look for news where nothing is.
+  /// Returns the longest usable state; looks for changes by others if none is known.
   runtime::Task<std::optional<NamespaceIndex::Match>> find(const protocol::FetchState& job, SharedSpace space,
                                                            const protocol::snapshots::PrefixNames& names);
-  /// Why there is nothing to bring.
+  /// Returns the reason for a miss.
   static protocol::MissReason why_nothing(const protocol::FetchState& job, const Space& space,
                                           const protocol::snapshots::PrefixNames& names);
   runtime::Task<void> look(SharedSpace space);

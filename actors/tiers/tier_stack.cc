@@ -12,7 +12,7 @@ using runtime::Task;
 
 namespace {
 
-// A tier that has never been asked for this namespace may have to read what it has.
+// A tier that sees the namespace for the first time reads all of its manifests.
 constexpr std::chrono::seconds kFindDeadline{8};
 constexpr std::chrono::seconds kBringDeadline{60};
 
@@ -35,9 +35,9 @@ Task<Fetched> TierStack::on(protocol::FetchState job) {
       continue;
     }
     candidates.push_back({.tier = i, .at = found->at});
-    if (found->at + kWorthMore > job.at_most) break;  // nobody has more to bring
+    if (found->at + kWorthMore > job.at_most) break;  // no tier can have enough more
   }
-  // One further away is worth it by kWorthMore.
+  // By tokens, in units of kWorthMore; the nearest first among equals.
   std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return a.at / kWorthMore > b.at / kWorthMore;
   });

@@ -1,12 +1,11 @@
 #pragma once
-// TierStack: all tiers below the devices, as one. It asks how far each would bring a prompt, from the nearest to the
-// farthest, and lets the one bring it that brings it furthest; among equals the nearest. Where that fails the next is
-// asked. What is to be kept, or forgotten, all are told.
+// TierStack presents all tiers below the devices as one. A fetch asks the tiers, from the nearest to the
+// farthest, how many tokens of the prompt they have, and loads from the one with the most; among equals, from
+// the nearest. If that fails, the next best is tried. A tier that does not answer in time is skipped. Stores
+// and removals go to all tiers.
 //
-// A tier that does not say in time what it has is passed over.
-//
-// Failure: it holds nothing; what leaves a handler makes it start anew.
-// Threading: an actor on the pool, re-entrant.
+// Failure: it has no state; an exception from a handler restarts it.
+// Threading: a re-entrant actor on the pool.
 
 #include <chrono>
 #include <vector>
@@ -24,9 +23,9 @@ class TierStack : public runtime::Actor {
   static constexpr std::uint32_t kMostRestarts = 10;
   static constexpr std::chrono::minutes kRestartWindow{1};
   static constexpr std::uint32_t kConcurrentHandlers = 65'536;
-  static constexpr std::uint32_t kWorthMore = 64;  // tokens that a tier further away must bring more
+  static constexpr std::uint32_t kWorthMore = 64;  // tokens that a farther tier must have more
 
-  /// From the nearest to the farthest. `turn_stores`: those that keep turns as well.
+  /// `tiers` is ordered from the nearest to the farthest. `turn_stores` are those that also keep turns.
   explicit TierStack(std::vector<protocol::OneTierRef> tiers,
                      std::vector<protocol::TurnStoreRef> turn_stores = {})
       : tiers_(std::move(tiers)), turn_stores_(std::move(turn_stores)) {}
@@ -35,7 +34,7 @@ class TierStack : public runtime::Actor {
   void on(protocol::StoreState job);
   void on(protocol::ForgetStates job);
   void on(protocol::StoreTurn job);
-  /// Answers with each turn as the nearest store that holds it has it.
+  /// Returns each turn from the nearest store that has it.
   runtime::Task<protocol::FetchTurns::Reply> on(protocol::FetchTurns job);
 
  private:

@@ -67,7 +67,7 @@ bool Admission::shortens(const OpenSequence& job) {
   return job.kv.shortens(job.prompt_tokens);
 }
 
-// A prompt that is compacted is there whole while what is kept of it is gathered beside it.
+// During compaction, the whole prompt and the entries kept of it are in memory together.
 std::uint64_t Admission::tokens_of(const OpenSequence& job, std::uint64_t reply) {
   if (!shortens(job)) return job.prompt_tokens + reply;
   const std::uint64_t prompt =
@@ -101,7 +101,7 @@ bool Admission::within_share(const OpenSequence& job, std::uint64_t price) const
   return held == 0 || held + price <= most;
 }
 
-// -- who waits
+// -- waiting
 
 void Admission::apply(OpenSequence job, Reply reply, Time now) {
   const StateTable* table = state_.find(job.arch.generation);
@@ -191,15 +191,15 @@ std::vector<std::size_t> Admission::order_of_waiting(Time now) const {
   return admission_order(applicants);
 }
 
-// One of those that wait; false: there is room for none of them now.
+// Admits one waiting request. Returns false if none fits.
 bool Admission::admit_next(Time now) {
-  Waiting* first = nullptr;  // that there was no room for
+  Waiting* first = nullptr;  // the first that did not fit
   for (const std::size_t index : order_of_waiting(now)) {
     Waiting& waiting = waiting_[index];
     const StateTable* table = state_.find(waiting.job.arch.generation);
     if (table != nullptr && !table->failed()) {
       const std::uint64_t price = admission_price(*table, waiting.job);
-      if (!within_share(waiting.job, price)) continue;  // that is its tenant's own affair
+      if (!within_share(waiting.job, price)) continue;  // delayed only by its own tenant
       if (first != nullptr) {
         if (first->passed >= kMostPasses) return false;
         if (!state_.budget().has_room(price + state_.promised_bytes(), table->slot_bytes())) {
@@ -219,7 +219,7 @@ bool Admission::admit_next(Time now) {
   return false;
 }
 
-// Idle work that waits keeps nobody waiting.
+// Waits of idle work are not counted: no client waits for it.
 void Admission::count_wait(const Waiting& waiting, Time now) {
   if (!waiting.was_short || waiting.job.priority == Priority::kIdle) return;
   const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(now - waiting.since);
@@ -242,7 +242,7 @@ bool Admission::admit_one(Waiting& waiting, Time now) {
   };
   if (room() != Room::kHere) {
     waiting.was_short = true;
-    // Idle work gives way to a request; between requests, who came first stays.
+    // A request cancels idle work; running requests keep their memory.
     if (job.priority == Priority::kIdle || !memory_.preempt_for(nullptr)) return false;
     if (room() != Room::kHere) return false;
   }

@@ -1,20 +1,20 @@
 #pragma once
-// Admission: who gets a sequence, and when.
+// Admission decides which waiting request gets a sequence next.
 //
-// A sequence is admitted when its price (slot, the pages of its prompt and of some reply, a snapshot behind the
-// prompt where one will be taken; of a prompt that will be compacted all of it, what is kept beside it, and the queries that
-// choose) is free beside what is promised to others. A price above the whole budget, or
-// above its tenant's share of it, is refused at once; so is whoever comes when too many wait. Those that wait
-// are admitted in the order of admission_order(). One that does not fit yet may be passed by those
-// that do, kMostPasses times; one whose tenant holds its share waits for that tenant and holds up nobody.
-// Sequences that were preempted come back before anybody new.
+// The price of a request is the memory of a state slot, the pages of its prompt and of at most
+// `reply_tokens_priced` reply tokens, and a snapshot after the prompt if one will be taken; for a prompt to
+// be compacted, also the kept entries and the queries that choose them. A request is admitted when its price
+// is available beyond the reservations of others. It is refused at once if all of its tokens can never fit
+// the budget or its tenant's share, or if too many requests wait.
 //
-// The order (admission_order): the higher priority first; then whose tenant holds fewer sequences; then whose group (the
-// prompts and choices of one client's request) holds fewer; then who came first. So somebody who asks for a thousand
-// answers waits for them behind a stranger who asks for one. Nobody starves: every kLift of waiting counts as one priority
-// more, and those who have reached the top that way go strictly in the order of their arrival.
+// If the first request in order does not fit, later ones may pass it kMostPasses times. One whose tenant has
+// used up its share waits without blocking others. Preempted sequences return before any new one is admitted.
 //
-// Threading: the device worker's thread; the order is a pure function.
+// admission_order() compares priority, then the sequences held by the tenant (fewest first), then those of
+// the group (the prompts and choices of one client's request), then arrival. No request starves: every kLift
+// of waiting raises its priority by one, and those at the top level are admitted strictly by arrival.
+//
+// Threading: Admission belongs to the device worker's thread.
 
 #include <chrono>
 #include <cstdint>
@@ -33,19 +33,20 @@ inline constexpr std::chrono::seconds kLift{10};
 
 struct Applicant {
   protocol::Priority priority = protocol::Priority::kNormal;
-  std::uint32_t tenant_holds = 0;  // sequences
+  std::uint32_t tenant_holds = 0;
   std::uint32_t group_holds = 0;
   std::chrono::nanoseconds waited{};
-  std::uint64_t arrival = 0;  // the smaller, the earlier
+  std::uint64_t arrival = 0;  // smaller: earlier
 };
 
-/// Indices of the applicants, the first to be admitted first. Idle ones only where nobody else applies.
+/// Returns indices of the applicants in the order of admission. Idle work is included only if no other
+/// applicant exists.
 std::vector<std::size_t> admission_order(std::span<const Applicant> applicants);
 
 struct AdmissionLimits {
-  std::uint32_t sequences = 256;            // of one model
-  std::uint32_t waiting = 1024;             // of all
-  std::uint32_t reply_tokens_priced = 256;  // of a reply, at most; what it needs beyond is found as it goes
+  std::uint32_t sequences = 256;            // per model
+  std::uint32_t waiting = 1024;             // across all models
+  std::uint32_t reply_tokens_priced = 256;  // reply tokens reserved at admission, at most
 };
 
 class Admission {
@@ -57,15 +58,15 @@ class Admission {
   /// `state`, `memory` and `figures` must outlive it.
   Admission(DeviceState& state, MemorySearch& memory, WorkerFigures& figures, const AdmissionLimits& limits);
 
-  /// Answers at once where it will never be admitted; else with admit().
+  /// Refuses the job if it can never be admitted; otherwise admit() will answer it.
   void apply(protocol::OpenSequence job, Reply reply, Time now);
-  /// Nobody waits for it any more.
+  /// Removes a job.
   void withdraw(protocol::ArchId arch, std::uint64_t ticket);
-  /// Of a model that goes.
+  /// Refuses all jobs of a model.
   void refuse_all(std::uint32_t generation, const protocol::JobError& error);
-  /// With an adapter that goes.
+  /// Refuses all jobs that chose an adapter.
   void refuse_all(protocol::AdapterId adapter, const protocol::JobError& error);
-  /// The one that has waited longest; nothing where nobody waits.
+  /// Refuses the oldest job, if any.
   void refuse_oldest(const protocol::JobError& error);
 
   void admit(Time now);
@@ -80,19 +81,19 @@ class Admission {
     Reply reply;
     std::uint64_t arrival = 0;
     Time since{};
-    std::uint32_t passed = 0;  // by others that were admitted while there was no room for it
-    bool was_short = false;    // of memory, when its turn came
+    std::uint32_t passed = 0;  // times that another was admitted first
+    bool was_short = false;
   };
 
   bool admit_next(Time now);
   bool admit_one(Waiting& waiting, Time now);
   void count_wait(const Waiting& waiting, Time now);
   std::vector<std::size_t> order_of_waiting(Time now) const;
-  /// Of a sequence of so many tokens, the first `shared` of them in pages that others hold too.
+  /// Returns the price of a sequence of `tokens`, the first `shared` of them in shared pages.
   static std::uint64_t price_of(const StateTable& table, const protocol::OpenSequence& job,
                                 std::uint64_t tokens, std::uint64_t shared);
   static bool shortens(const protocol::OpenSequence& job);
-  /// Places of pages that it needs at once, with so many tokens of a reply.
+  /// Returns the peak number of KV entries with `reply` tokens decoded.
   static std::uint64_t tokens_of(const protocol::OpenSequence& job, std::uint64_t reply);
   std::uint64_t tokens_priced(const protocol::OpenSequence& job) const;
   std::uint64_t admission_price(const StateTable& table, const protocol::OpenSequence& job) const;

@@ -7,7 +7,7 @@ namespace {
 
 using protocol::Priority;
 
-// How much of `wish` tokens from `at` a slice may take: up to its stop, or else to a place on the grid.
+// Returns how many of `wish` tokens a slice may take: up to its stop, else up to a multiple of the grid.
 std::uint32_t slice_length(const Runnable& prefill, std::uint32_t wish, std::uint32_t grid) {
   const std::uint32_t left = prefill.stop_at - prefill.at;
   if (wish >= left) return left;
@@ -23,7 +23,7 @@ std::vector<Runnable> chosen(std::span<const Runnable> runnable, bool decodes, b
   return result;
 }
 
-// The oldest first, then by urgency and by how little is left.
+// Puts the oldest first and sorts the others by priority, then by tokens left.
 void sort_prefills(std::vector<Runnable>& prefills) {
   const auto older = [](const Runnable& a, const Runnable& b) { return a.order < b.order; };
   std::iter_swap(prefills.begin(), std::min_element(prefills.begin(), prefills.end(), older));
@@ -41,7 +41,7 @@ void add_prefills(std::vector<Runnable> prefills, std::uint32_t tokens, std::uin
   if (prefills.empty()) return;
   sort_prefills(prefills);
   tokens = std::max(tokens, grid);
-  if (tokens < 2 * grid && prefills.size() > 1) {  // no halves
+  if (tokens < 2 * grid && prefills.size() > 1) {  // too few tokens to split
     if (prefills[0].last_step != 0 && prefills[0].last_step + 1 == step) std::swap(prefills[0], prefills[1]);
     prefills.resize(1);
   }
@@ -53,7 +53,6 @@ void add_prefills(std::vector<Runnable> prefills, std::uint32_t tokens, std::uin
     taken[i] = slice_length(prefills[i], std::min(wish, left), grid);
     left -= taken[i];
   }
-  // What is left over goes to the oldest.
   Runnable rest = prefills.front();
   rest.at += taken[0];
   taken[0] += slice_length(rest, left, grid);
@@ -62,10 +61,10 @@ void add_prefills(std::vector<Runnable> prefills, std::uint32_t tokens, std::uin
   }
 }
 
-// Whether the prefills of this step wait for the next, so that more of them share it.
+// Returns true if the prefills of this step are put off to the next, where more of them may share it.
 bool are_gathered(std::span<const Runnable> prefills, std::size_t decoders, const BatchLimits& limits,
                   std::uint64_t step) {
-  // Where one at most has a slice in a step they take turns, by the steps.
+  // If only one slice fits, prefills alternate by step parity already.
   if (limits.gather_from == 0 || decoders < limits.gather_from || limits.tokens_beside < 2 * limits.grid) {
     return false;
   }

@@ -15,7 +15,7 @@ using protocol::JobFault;
 namespace {
 
 std::size_t fitting(std::size_t limit, std::size_t block_bytes) {
-  constexpr std::size_t kMost = 1U << 24;  // blocks that cost nothing are not endless either
+  constexpr std::size_t kMost = 1U << 24;  // blocks of zero bytes need a limit, too
   return block_bytes == 0 ? kMost : std::min(kMost, limit / block_bytes);
 }
 
@@ -62,7 +62,7 @@ void SequenceRun::end_work(const protocol::JobError& error) {
     answer_prefill(error);
   } else if (was == Phase::kDecode) {
     DecodeEvent event{.token = {}, .end = DecodeEnd::kFault, .error = error, .reported = reported};
-    // Without credit the reader learns of it by the end of the stream.
+    // A reader without credit learns of the error by the end of the stream.
     if (!awaits_credit) static_cast<void>(out.try_write(event));
     out.fail({runtime::ErrorCode::kFailed, error.message});
   }

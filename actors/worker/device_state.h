@@ -1,21 +1,22 @@
 #pragma once
-// What a device holds: one budget of bytes (DeviceState), and for each loaded model a table of its sequences and snapshots
-// (StateTable), whose ids carry the table's generation. Numbers are never used twice.
+// DeviceState holds the memory budget of a device and one StateTable for each loaded model. A StateTable
+// holds the model's sequences and snapshots. Their ids carry the table's generation, and numbers are never
+// reused.
 //
-// A sequence (SequenceRun). Its tokens are the first `prompt_end` of its prompt and those decoded since. The newest
-// decoded token is not in the state yet: feeding it gives the logits of the next. A state that holds fewer tokens than it
-// should (it was preempted) first catches up, and then goes on as if nothing had been. A prompt with a budget is compacted
-// at the end of its prefill: its state has fewer KV entries then than tokens.
+// Sequences (SequenceRun). The tokens are the first `prompt_end` tokens of the prompt and the decoded ones.
+// The newest decoded token is not in the state yet: feeding it yields the logits of the next. A preempted
+// sequence first recomputes the tokens that its state lacks and then continues. A prompt with a KV budget is
+// compacted after its prefill: its state then has fewer KV entries than tokens.
 //
-// Who owns a snapshot. A new one belongs to the sequence that it was taken of and goes when that is closed, until it is
-// adopted; an adopted one stays until it is dropped. Adoption is bounded: the bytes of all adopted ones, shared pages once,
-// stay within the budget that adopt() is given. Drops of what is not there any more do nothing.
+// Snapshots. A new snapshot belongs to its sequence and is freed with it, unless it is adopted. An adopted
+// snapshot stays until it is dropped. The bytes of all adopted snapshots, with shared pages counted once,
+// stay within the budget passed to adopt(). Dropping an unknown snapshot does nothing.
 //
-// A table that has failed has neither states nor snapshots; its sequences stay until they are closed, and nothing is
-// computed for them.
+// A table that has failed has no states and no snapshots. Its sequences stay until they are closed, and
+// compute nothing.
 //
-// Threading: the device worker's thread. While SequenceRun::in_step is set, its `state` belongs to the step runner. Tables
-// are added by their owner, and removed before they end.
+// Threading: the device worker's thread. While SequenceRun::in_step is set, its `state` belongs to the step
+// runner. A table must be removed from the DeviceState before it is destroyed.
 
 #include <algorithm>
 #include <chrono>
@@ -45,39 +46,39 @@ struct SequenceRun {
 
   protocol::SequenceId id;
   std::uint64_t ticket = 0;
-  traces::RequestTrace trace;  // of the request that it is for
+  traces::RequestTrace trace;
   protocol::Priority priority = protocol::Priority::kNormal;
   std::uint64_t tenant = 0;
   std::uint64_t group = 0;
-  std::uint64_t adapter = 0;           // number of the one that it chose; 0: none
-  std::uint64_t order = 0;             // of admission
-  std::uint32_t priced_pages = 0;      // promised to it when it was admitted
-  std::uint32_t priced_compacted = 0;  // the same once its prompt is compacted
-  std::uint32_t shared_pages = 0;      // of these, expected to come from a snapshot; 0 once that is decided
-  bool snapshot_promised = false;      // behind its prompt
-  std::uint64_t last_step = 0;         // of its model
+  std::uint64_t adapter = 0;           // 0: none
+  std::uint64_t order = 0;             // order of admission
+  std::uint32_t priced_pages = 0;      // pages reserved at admission
+  std::uint32_t priced_compacted = 0;  // pages reserved once the prompt is compacted
+  std::uint32_t shared_pages = 0;      // pages expected to be shared with a snapshot; 0 once that is decided
+  bool snapshot_promised = false;      // memory for a snapshot after the prompt is reserved
+  std::uint64_t last_step = 0;         // the model's last step that included it
   Phase phase = Phase::kIdle;
   bool in_step = false;
-  std::uint32_t step_end = 0;  // tokens that it will hold after the step
-  bool closing = false;        // to be removed when its step has ended
+  std::uint32_t step_end = 0;  // tokens in the state after the step
+  bool closing = false;        // close it when its step has ended
 
   // -- state
-  std::optional<gpu::Sequence> state;       // nothing: preempted
-  std::optional<gpu::SavedSequence> saved;  // preempted by a copy
-  SharedTokens prompt;                      // from the beginning; null until the first prefill
+  std::optional<gpu::Sequence> state;       // nullopt: preempted
+  std::optional<gpu::SavedSequence> saved;  // copy in host memory of a preempted state
+  SharedTokens prompt;                      // the whole prompt; null until the first prefill
   std::uint32_t prompt_end = 0;
   std::vector<TokenId> decoded;
-  std::vector<float> logits;                    // after the last token; empty: not known
-  std::vector<protocol::SnapshotId> snapshots;  // taken of it, not adopted
+  std::vector<float> logits;                    // logits of the next token; empty: not known
+  std::vector<protocol::SnapshotId> snapshots;  // not adopted yet
 
   // -- compaction
-  KvBudget kv;                               // of its prompt; 0 tokens: none
-  std::unique_ptr<models::PromptTail> tail;  // until it is compacted
-  std::optional<KvKept> kept;                // of its prompt
+  KvBudget kv;                               // 0 tokens: none
+  std::unique_ptr<models::PromptTail> tail;  // queries that choose the kept entries; null once compacted
+  std::optional<KvKept> kept;                // result of the compaction
 
   // -- restore and snapshot: jobs that may wait for memory
   std::optional<protocol::RestoreKv> restore;
-  std::optional<protocol::LoadKv> load;  // a restore from the host's memory
+  std::optional<protocol::LoadKv> load;  // pending restore from host memory
   runtime::ReplyTo<protocol::JobResult<protocol::Restored>> restored;
   protocol::SnapshotKv::Kind snapshot_kind = protocol::SnapshotKv::Kind::kCanonical;
   protocol::SharedPlan snapshot_plan;
@@ -85,58 +86,59 @@ struct SequenceRun {
   std::optional<std::chrono::steady_clock::time_point> short_since;
 
   // -- prefill
-  std::deque<std::uint32_t> checkpoints;         // still to be taken, ascending
-  std::vector<std::uint32_t> early_checkpoints;  // asked for before the prefill came
-  std::vector<std::uint32_t> awaited;            // places of the plan that others wait for
+  std::deque<std::uint32_t> checkpoints;         // positions still to be saved, ascending
+  std::vector<std::uint32_t> early_checkpoints;  // positions requested before the prefill arrived
+  std::vector<std::uint32_t> awaited;            // planned positions that other requests wait for
   bool want_digest = false;
   protocol::Prefill::Hidden hidden_wish = protocol::Prefill::Hidden::kNone;
-  std::vector<float> hidden;       // filled by steps; stays where it is while it is in one
-  std::uint32_t hidden_until = 0;  // tokens whose states are in the sum
+  std::vector<float> hidden;       // hidden state that the request wants; not reallocated during a step
+  std::uint32_t hidden_until = 0;  // tokens included in it
   std::uint32_t computed = 0;
-  protocol::SharedPlan plan;   // whose checkpoints they are
-  std::uint32_t reported = 0;  // of them, or of the decoding's
+  protocol::SharedPlan plan;
+  std::uint32_t reported = 0;  // checkpoints reported to the registry
   runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> prefilled;
-  runtime::StreamWriter<std::uint32_t> progress;  // null: its request does not ask for it
+  runtime::StreamWriter<std::uint32_t> progress;  // null: no progress is reported
 
   // -- decode
-  std::optional<models::Sampler> sampler;   // from the prefill on where that was told how its reply begins
-  bool draws_first = false;                 // the prefill was
-  std::optional<models::DrawnToken> first;  // drawn by the prefill, which left no logits then
+  std::optional<models::Sampler> sampler;   // set by the prefill if that knows how the reply begins
+  bool draws_first = false;                 // the prefill draws the first token
+  std::optional<models::DrawnToken> first;  // drawn by the prefill, which then left no logits
   runtime::StreamWriter<protocol::DecodeEvent> out;
   std::vector<TokenId> stop_tokens;
-  protocol::SharedPlan reply_plan;           // of checkpoints inside the reply; null: none are taken
+  protocol::SharedPlan reply_plan;           // plan of checkpoints inside the reply; null: none
   std::uint32_t reply_checkpoint_every = 0;  // tokens
-  std::uint32_t next_reply_checkpoint = 0;   // tokens that the state then holds
-  protocol::SharedPlan call_plan;  // of the checkpoint before the first tool call; null: it is not taken
+  std::uint32_t next_reply_checkpoint = 0;
+  protocol::SharedPlan call_plan;  // plan of the checkpoint before the first tool call; null: none
   TokenId call_opener = -1;
   std::uint32_t max_tokens = 0;
   bool awaits_credit = false;
   std::shared_ptr<const MaskSlot> masks;  // null: no step is masked
-  bool awaits_mask = false;               // its logits are here, and the mask is not
+  bool awaits_mask = false;
 
-  /// Tokens that its state is of. Not while it is in a step.
+  /// Returns the number of tokens that the state covers. Requires: not in a step.
   std::uint32_t held_tokens() const { return state ? static_cast<std::uint32_t>(state->logical()) : 0; }
   std::uint32_t reached() const { return in_step ? step_end : held_tokens(); }
-  /// Its state has fewer places than tokens: it cannot be computed again from them as others can.
+  /// Returns true if the state has fewer KV entries than tokens. Such a state cannot be recomputed from its
+  /// tokens.
   bool compacted() const {
     return (state && state->stored() != state->logical()) || (saved && saved->stored != saved->logical);
   }
-  /// Of a prefill: all that is left is to end it.
+  /// Returns true if the prefill has computed all tokens and only has to be answered.
   bool prompt_is_computed() const { return phase == Phase::kPrefill && state && held_tokens() == prompt_end; }
   bool compaction_is_due() const { return prompt_is_computed() && kv.shortens(prompt_end) && !compacted(); }
-  /// Pages that it was promised and does not hold yet.
+  /// Returns the reserved pages that it does not hold yet.
   std::uint32_t promised_pages() const {
     if (!state) return 0;
     const auto held = std::max(static_cast<std::uint32_t>(state->pages().size()), shared_pages);
     return priced_pages > held ? priced_pages - held : 0;
   }
-  /// A job that waits until its memory is there.
   bool waits_for_memory() const { return phase == Phase::kRestore || phase == Phase::kSnapshot; }
-  /// Tokens that its state should hold before it does anything new.
+  /// Returns the number of tokens that the state must cover before new work: all but the newest decoded one.
   std::uint32_t settled() const {
     return prompt_end + static_cast<std::uint32_t>(decoded.empty() ? 0 : decoded.size() - 1);
   }
-  /// Admitted for a request that has yet to look what it can restore, and then begins.
+  /// Returns true if the sequence was admitted for a request that has neither restored a state nor begun its
+  /// prefill.
   bool is_about_to_begin() const {
     return state && !prompt && !closing && priority != protocol::Priority::kIdle;
   }
@@ -148,7 +150,7 @@ struct SequenceRun {
     return phase == Phase::kDecode && reply_plan && held_tokens() >= settled() &&
            held_tokens() >= next_reply_checkpoint;
   }
-  /// The newest token opens a tool call, and the state holds all tokens before it.
+  /// Returns true if the newest token opens a tool call and the state covers all tokens before it.
   bool call_checkpoint_is_due() const {
     return phase == Phase::kDecode && call_plan && !decoded.empty() && decoded.back() == call_opener &&
            held_tokens() == settled();
@@ -164,34 +166,32 @@ struct SequenceRun {
 
   /// Reports how many tokens the prefill has computed; a report without credit is skipped.
   void tell_progress();
-  /// Answers the prefill, which has ended.
+  /// Ends the prefill with this answer.
   void answer_prefill(protocol::JobResult<protocol::Prefilled> answer);
 
-  /// A sampler that has seen the prompt.
+  /// Creates the sampler and feeds it the prompt.
   void begin_reply(SamplingParams sampling, std::size_t vocab, std::uint32_t choice);
 
-  /// Ends what it is doing, and tells whoever waits for it; it is at rest then.
+  /// Ends the current work and answers all who wait for it with `error`.
   void end_work(const protocol::JobError& error);
 };
 
-/// What must be known of a model to work on its sequences.
 struct ModelFacts {
   gpu::StateSizes sizes{};
   models::ModelRules rules{};
   std::uint32_t vocab = 0;
-  std::uint32_t hidden = 0;  // values of a hidden state
-  std::uint64_t tail_bytes =
-      0;               // of each of a prompt's last tokens, to compact it; 0: it cannot be compacted
-  bool draws = false;  // its device may choose tokens itself
+  std::uint32_t hidden = 0;      // elements of a hidden state
+  std::uint64_t tail_bytes = 0;  // bytes per token of the queries that compaction needs; 0: not supported
+  bool draws = false;            // the device can sample tokens
 };
 
 struct SnapshotRecord {
   gpu::Snapshot state;
-  SharedTokens tokens;           // of which the state is, and maybe more behind them
-  protocol::SequenceId owner{};  // until it is adopted
-  std::uint64_t adapter = 0;     // of the sequence
+  SharedTokens tokens;           // tokens of the state, possibly followed by more
+  protocol::SequenceId owner{};  // owner until adopted
+  std::uint64_t adapter = 0;     // 0: none
   bool adopted = false;
-  // Raw snapshots carry what their sequence needs to go on.
+  // Only raw snapshots have these, to continue decoding:
   bool raw = false;
   std::uint32_t prompt_end = 0;
   std::vector<float> logits{};
@@ -199,7 +199,7 @@ struct SnapshotRecord {
 
 class StateTable {
  public:
-  /// `memory`: where the state lives; none: on the host. Budget and memory must outlive the table.
+  /// `memory` holds the state; null: host memory. `budget` and `memory` must outlive the table.
   StateTable(std::uint32_t generation, const ModelFacts& facts, gpu::ByteBudget& budget,
              gpu::BlockMemory* memory);
   ~StateTable() { budget_.give(adapter_bytes_); }
@@ -213,23 +213,23 @@ class StateTable {
   gpu::StateStore& store() { return store_; }
   std::uint64_t page_bytes() const { return facts_.sizes.page_bytes; }
   std::uint64_t slot_bytes() const { return facts_.sizes.slot_bytes; }
-  /// Of a sequence of so many tokens, the first `shared` of them in pages that others hold too.
+  /// Returns the bytes of a sequence of `tokens`, the first `shared` of them in shared pages.
   std::uint64_t price(std::uint64_t tokens, std::uint64_t shared = 0) const;
-  /// What a sequence of its own holds, or was promised if that is more; pages that it shares count in full.
+  /// Returns the larger of the bytes that it holds and was promised. Shared pages count in full.
   std::uint64_t charge(const SequenceRun& run) const {
     const std::uint64_t pages = run.state ? run.state->pages().size() : 0;
     return slot_bytes() + std::max<std::uint64_t>(pages, run.priced_pages) * page_bytes();
   }
-  /// Bytes that its sequences were promised and do not hold yet.
+  /// Returns the bytes that sequences were promised and do not hold yet.
   std::uint64_t promised_bytes() const;
 
   // -- sequences
 
   SequenceRun& open(std::uint64_t ticket);
-  /// Null where there is none, or one that is being closed.
+  /// Returns null if the sequence is unknown or being closed.
   SequenceRun* find(protocol::SequenceId id);
   SequenceRun* find_ticket(std::uint64_t ticket);
-  /// With its snapshots that were not adopted. Not while it is in a step.
+  /// Removes a sequence and its snapshots that were not adopted. Requires: not in a step.
   void close(protocol::SequenceId id);
   std::unordered_map<std::uint64_t, SequenceRun>& sequences() { return sequences_; }
   const std::unordered_map<std::uint64_t, SequenceRun>& sequences() const { return sequences_; }
@@ -238,7 +238,8 @@ class StateTable {
 
   protocol::SnapshotId add(SnapshotRecord record);
   SnapshotRecord* find(protocol::SnapshotId id);
-  /// kUnknown for one that is not there, or raw. One that would pass the budget stays its sequence's.
+  /// Returns kUnknown if the snapshot is unknown or raw. A snapshot that would exceed the budget is not
+  /// adopted and stays with its sequence.
   protocol::JobResult<protocol::Adopted> adopt(protocol::SnapshotId id, std::uint64_t budget_bytes);
   protocol::Dropped drop(protocol::SnapshotId id);
   protocol::Dropped drop_adopted();
@@ -246,11 +247,11 @@ class StateTable {
   std::unordered_map<std::uint64_t, SnapshotRecord>& snapshots() { return snapshots_; }
   const std::unordered_map<std::uint64_t, SnapshotRecord>& snapshots() const { return snapshots_; }
 
-  // -- adapters: what its sequences may choose. Their weights are the model's.
+  // -- adapters
 
-  /// Whose bytes were taken from the budget.
+  /// Adds an adapter whose `bytes` the caller has taken from the budget.
   protocol::AdapterId add_adapter(std::uint64_t bytes);
-  /// A number that is not there does nothing. Its sequences have been closed.
+  /// Removes an adapter; does nothing if it is unknown. Requires: the sequences that use it are closed.
   protocol::AdapterDropped drop_adapter(std::uint64_t number);
   bool has_adapter(protocol::AdapterId id) const {
     return id.generation == generation_ && adapters_.contains(id.number);
@@ -261,7 +262,7 @@ class StateTable {
   void fail(const protocol::JobError& error);
   bool failed() const { return failed_; }
 
-  std::uint64_t steps = 0;  // that its model has computed
+  std::uint64_t steps = 0;  // computed steps
 
  private:
   std::uint64_t remove(protocol::SnapshotId id);
@@ -269,18 +270,18 @@ class StateTable {
   const std::uint32_t generation_;
   const ModelFacts facts_;
   gpu::ByteBudget& budget_;
-  gpu::StateStore store_;  // outlives all that holds its blocks
+  gpu::StateStore store_;  // before the members that hold its blocks
   gpu::SnapshotGroup adopted_;
   std::unordered_map<std::uint64_t, SnapshotRecord> snapshots_;
   std::unordered_map<std::uint64_t, SequenceRun> sequences_;
-  std::unordered_map<std::uint64_t, std::uint64_t> tickets_;   // -> numbers of sequences
+  std::unordered_map<std::uint64_t, std::uint64_t> tickets_;   // ticket -> sequence number
   std::unordered_map<std::uint64_t, std::uint64_t> adapters_;  // number -> bytes
   std::uint64_t adapter_bytes_ = 0;
   std::uint64_t next_number_ = 1;
   bool failed_ = false;
 };
 
-/// A sequence and where it stands. Valid until a sequence or a table goes.
+/// A sequence and its table; invalidated when either is removed.
 struct HeldSequence {
   StateTable* table = nullptr;
   SequenceRun* run = nullptr;  // null: there is no such sequence
@@ -297,7 +298,7 @@ class DeviceState {
   void remove(StateTable& table) { std::erase(tables_, &table); }
   const std::vector<StateTable*>& tables() const { return tables_; }
 
-  /// Null: no such generation.
+  /// Returns null if no table has this generation.
   StateTable* find(std::uint32_t generation) const {
     for (StateTable* table : tables_) {
       if (table->generation() == generation) return table;
@@ -309,7 +310,7 @@ class DeviceState {
     return {table, table == nullptr ? nullptr : table->find(id)};
   }
 
-  /// In the order of their admission.
+  /// Returns the sequences for which `wanted` is true, in the order of admission.
   template <class Wanted>
   std::vector<HeldSequence> sequences_where(const Wanted& wanted) const {
     std::vector<HeldSequence> found;

@@ -15,7 +15,7 @@ using Phase = SequenceRun::Phase;
 
 namespace {
 
-// Without a way out of the loop, so that it is computed by vectors: a row may have hundreds of thousands.
+// No early exit, so that the compiler vectorizes it: a row may have hundreds of thousands of logits.
 bool all_finite(std::span<const float> values) {
   constexpr std::uint32_t kExponent = 0x7f800000;
   std::uint32_t infinite = 0;
@@ -57,9 +57,9 @@ std::vector<Runnable> DeviceStep::runnable(StateTable& table) {
     if (!run.state || run.closing || run.in_step || !run.computes()) continue;
     if (run.checkpoint_is_due()) {
       snapshots_.take_checkpoint(table, run);
-      if (run.checkpoint_is_due()) continue;  // its memory is on the way
+      if (run.checkpoint_is_due()) continue;  // its memory is being reclaimed
     }
-    if (run.prompt_is_computed()) {  // the memory to compact it was not there when it came to its end
+    if (run.prompt_is_computed()) {  // it is complete but was not compacted for lack of memory
       end_prefill(table, run);
       continue;
     }
@@ -73,7 +73,7 @@ std::vector<Runnable> DeviceStep::runnable(StateTable& table) {
                  .last_step = run.last_step};
     if (run.phase == Phase::kPrefill) {
       if (!run.checkpoints.empty() && !table.rules().exports_slots) one.stop_at = run.checkpoints.front();
-    } else if (one.at < run.settled()) {  // catches up
+    } else if (one.at < run.settled()) {  // recomputes a preempted state
       if (table.rules().replays_decoding) one.stop_at = one.end = run.settled();
       one.decodes = one.at >= one.stop_at;
     } else {
@@ -85,12 +85,12 @@ std::vector<Runnable> DeviceStep::runnable(StateTable& table) {
   return able;
 }
 
-// Leaves out what finds no memory.
+// Adds a slice to the step, or skips it if there is no memory for its tokens.
 void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
   const auto found = table.sequences().find(slice.key);
   if (found == table.sequences().end()) return;
   SequenceRun& run = found->second;
-  if (!run.state || run.phase == Phase::kIdle) return;  // preempted for one before it
+  if (!run.state || run.phase == Phase::kIdle) return;  // preempted to make room for an earlier slice
   const std::uint32_t at = run.held_tokens();
   std::uint32_t end = at + slice.tokens;
   const std::uint64_t places = run.state->stored() + slice.tokens;
@@ -102,7 +102,7 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
   for (;;) {
     if (memory_.find(need) != Room::kHere) return;
     if (run.state->reserve(slice.tokens)) break;
-    if (budget_.has_room(0, need.block)) return;  // else the memory had no block: more must go
+    if (budget_.has_room(0, need.block)) return;  // otherwise no block was free: reclaim more
   }
   const std::size_t passed_before = passed_.size();
   if (!slice.decodes && run.phase == Phase::kPrefill) end = pass_checkpoints(table, run, at, end);
@@ -116,7 +116,7 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
                      .logits = models::Slice::Logits::kLast,
                      .adapter = run.adapter};
   if (slice.decodes) {
-    // What catches up chooses nothing.
+    // Recomputed rows sample nothing.
     const bool chooses = table.facts().draws && end > run.settled();
     work_.decodes.slices.push_back(part);
     work_.decodes.plans.push_back(chooses ? run.sampler->plan(kMostAdjustments) : std::nullopt);
@@ -128,7 +128,7 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
     decodes_.push_back(slice.key);
   } else {
     const bool at_end = run.phase == Phase::kPrefill && end == run.prompt_end;
-    // Without recurrent state, the logits are what tells whether a checkpoint is healthy.
+    // Without recurrent state, only the logits tell whether a checkpoint is finite.
     const bool passes = passed_.size() > passed_before;
     const bool judged = table.slot_bytes() == 0 && !run.checkpoints.empty() && run.checkpoints.front() <= end;
     if (!at_end && !judged) part.logits = models::Slice::Logits::kNone;
@@ -139,7 +139,7 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
         const Passed& one = passed_[i];
         if (!one.state) continue;
         std::byte* tail = one.state->tail_data();
-        if (table.slot_bytes() == 0 && tail == nullptr) continue;  // it is all in full pages
+        if (table.slot_bytes() == 0 && tail == nullptr) continue;  // the state is in full pages only
         exports.push_back({.after = one.at - at,
                            .slot = table.slot_bytes() == 0 ? nullptr : one.state->slot_data(),
                            .tail = tail});
@@ -165,8 +165,8 @@ std::uint32_t DeviceStep::pass_checkpoints(StateTable& table, SequenceRun& run, 
   return end;
 }
 
-// A sequence that was preempted computes its tokens again, and its sum begins anew with them. One that goes on from
-// elsewhere has none.
+// A sum of hidden states must cover the whole prompt: a preempted sequence starts it again from token 0, and
+// a restored one has none.
 void DeviceStep::wish_hidden(SequenceRun& run, std::uint32_t at, std::uint32_t end, models::Slice& part) {
   using Hidden = protocol::Prefill::Hidden;
   if (run.phase != Phase::kPrefill || run.hidden_wish == Hidden::kNone) return;
@@ -213,7 +213,8 @@ void DeviceStep::take_apart() {
     if (one.state) written.push_back(&*one.state);
   }
   table_->store().end_captures(written);
-  // Before prefills, whose compaction may take the memory of others: what was computed of those is not lost then.
+  // Decoded rows first: the compaction of a prefill may preempt sequences, whose results must be applied by
+  // then.
   const float* row = work_.decodes.logits.data();
   for (std::size_t i = 0; i < decodes_.size(); ++i) {
     SequenceRun& run = table_->sequences().at(decodes_[i]);
@@ -258,7 +259,7 @@ void DeviceStep::take_passed(std::uint64_t key, SequenceRun& run, bool healthy) 
   }
 }
 
-// `logits`: [vocab], or nothing where none were wanted, or a token was drawn from them.
+// `logits`: [vocab], or empty if none were requested or the device sampled from them.
 void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits,
                                 const std::optional<models::DrawnToken>& drawn) {
   const bool healthy =
@@ -282,7 +283,8 @@ void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits,
   end_prefill(*table_, run);
 }
 
-// All its tokens are computed. Nothing is answered yet where the prompt is to be compacted and the memory is on its way.
+// Ends a prefill whose tokens are all computed. Answers later if the prompt must wait for memory to be
+// compacted.
 void DeviceStep::end_prefill(StateTable& table, SequenceRun& run) {
   if (run.compaction_is_due()) compaction_.compact(table, run);
   if (run.phase != Phase::kPrefill || run.compaction_is_due()) return;
@@ -330,7 +332,7 @@ void PromptCompaction::compact(StateTable& table, SequenceRun& run) {
   while (memory_.find(need) == Room::kHere) {
     std::optional<gpu::PageRun> into = table.store().take_pages(run.kv.tokens);
     if (into) return compact_into(std::move(*into), table, run);
-    if (budget_.has_room(0, need.block)) return;  // else the memory had no block: more must go
+    if (budget_.has_room(0, need.block)) return;  // otherwise no block was free: reclaim more
   }
 }
 

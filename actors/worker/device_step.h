@@ -1,20 +1,21 @@
 #pragma once
-// DeviceStep: one step of one model, from who could run to what follows from it.
+// DeviceStep prepares one step of one model and applies its results:
 //
-//   build()       who can run (actors/worker/batch.h decides), the pages that its tokens need, and the work for
-//                 the model's runner. Checkpoints that are due are taken first, prompts that wait for it compacted.
-//                 A prefill ends its slice at its next checkpoint; where the model can write states on the way
-//                 (ModelRules::exports_slots) it passes them, unless the memory for one is still on the way.
-//   the runner    computes work(); until it has, the sequences of the step are its own
-//   take_apart()  tokens computed, checkpoints, logits and chosen tokens go to their sequences
-//   clear()       sequences that were to be closed go
+//   build()       chooses the sequences (actors/worker/batch.h), finds pages for their tokens, and fills in
+//                 the work for the model's runner. It first takes checkpoints and compacts prompts that are
+//                 due. A prefill's slice ends at its next checkpoint; if the model can write states during a
+//                 step (ModelRules::exports_slots), it passes the checkpoint instead, unless the memory for
+//                 it is still being reclaimed.
+//   the runner    computes work() and owns the sequences of the step meanwhile
+//   take_apart()  applies tokens, checkpoints, logits and sampled tokens to their sequences
+//   clear()       removes sequences that were closed during the step
 //
-// Between build() and clear() a step is under way: its table must stay.
+// From build() to clear() a step is in progress, and its table must not be removed.
 //
-// PromptCompaction. When a prompt with a budget for its keys and values (base/kv_budget.h) has been computed, what is kept
-// of it is gathered into pages of its own, and the sequence goes on with those. All checkpoints of the prompt have been
-// taken by then, and hold its pages as they were. The pages are taken beside the prompt's own, and were promised with its
-// admission; where others have them, the prompt waits for them like any slice.
+// PromptCompaction compacts a prompt that has a KV budget (base/kv_budget.h) after its prefill: the kept
+// entries are gathered into new pages, with which the sequence continues. The checkpoints of the prompt are
+// taken before that and keep the original pages. The new pages were reserved at admission; if others hold
+// them, the prompt waits like any slice.
 //
 // Threading: the device worker's thread.
 
@@ -34,15 +35,15 @@ namespace reprise::actors {
 
 class PromptCompaction {
  public:
-  /// Has the table's model choose and gather.
+  /// Lets the model of the table choose the kept entries and gather them.
   using Compact = std::function<void(const StateTable&, const models::Compaction&)>;
 
   /// `budget`, `memory` and `figures` must outlive it.
   PromptCompaction(gpu::ByteBudget& budget, MemorySearch& memory, WorkerFigures& figures, Compact compact)
       : budget_(budget), memory_(memory), figures_(figures), compact_(std::move(compact)) {}
 
-  /// Of a sequence for which it is due. It is still due afterwards where the memory is not there; its work has ended, with an
-  /// error, where the queries are not.
+  /// Compacts the prompt of a sequence. Requires: compaction_is_due(). Without memory the compaction stays
+  /// due. If the queries of the last tokens are missing, the work of the sequence ends with an error.
   void compact(StateTable& table, SequenceRun& run);
 
  private:
@@ -54,12 +55,12 @@ class PromptCompaction {
   const Compact compact_;
 };
 
-/// Of logits that a device changes before it draws, for one sequence and step.
+/// The largest number of logits that the device adjusts per sequence and step before it samples.
 inline constexpr std::size_t kMostAdjustments = 4096;
 
 class DeviceStep {
  public:
-  /// All of these must outlive it.
+  /// All arguments must outlive it.
   DeviceStep(gpu::ByteBudget& budget, MemorySearch& memory, SnapshotJobs& snapshots,
              PromptCompaction& compaction, Decoding& decoding, WorkerFigures& figures)
       : budget_(budget),
@@ -69,31 +70,31 @@ class DeviceStep {
         decoding_(decoding),
         figures_(figures) {}
 
-  /// The next step of this table's model. False: nobody can run, and no step is under way.
+  /// Prepares the next step of the model. Returns false if nothing can run; then no step is in progress.
   bool build(StateTable& table, const BatchLimits& limits);
-  StateTable* table() const { return table_; }  // null: no step is under way
+  StateTable* table() const { return table_; }  // null: no step is in progress
   StepWork& work() { return work_; }
-  std::size_t prefilled_tokens() const;  // by the step
+  std::size_t prefilled_tokens() const;
 
-  /// The runner has given the sequences back.
+  /// Takes the sequences back from the runner, which has finished.
   void release_sequences();
-  /// Of a step that has been computed, whose sequences have been released.
+  /// Applies the results of the step. Requires: release_sequences().
   void take_apart();
-  /// True: sequences were closed.
+  /// Ends the step. Returns true if it closed sequences.
   bool clear();
-  /// Before its table goes, whatever the step is at.
+  /// Frees the checkpoints of the step before its table is removed.
   void drop_passed() { passed_.clear(); }
 
  private:
   std::vector<Runnable> runnable(StateTable& table);
   void add_slice(StateTable& table, const BatchSlice& slice);
-  /// Checkpoints that the sequence passes between these places; gives where its slice ends.
+  /// Prepares the checkpoints between `at` and `end` and returns where the slice must end.
   std::uint32_t pass_checkpoints(StateTable& table, SequenceRun& run, std::uint32_t at, std::uint32_t end);
   void take_passed(std::uint64_t key, SequenceRun& run, bool healthy);
   static void wish_hidden(SequenceRun& run, std::uint32_t at, std::uint32_t end, models::Slice& part);
   void finish_prefill(SequenceRun& run, std::span<const float> logits,
                       const std::optional<models::DrawnToken>& drawn);
-  /// The reply's first token is drawn behind the prefill's last slice, where the device can.
+  /// Lets the device sample the first token of the reply after the last slice, if it can.
   void draw_first(const SequenceRun& run, models::Slice& part);
   void end_prefill(StateTable& table, SequenceRun& run);
 
@@ -106,20 +107,20 @@ class DeviceStep {
 
   StateTable* table_ = nullptr;
   StepWork work_;
-  std::vector<std::uint64_t> prefills_;  // sequence numbers, as in work_
+  std::vector<std::uint64_t> prefills_;  // numbers of the sequences in work_, in its order
   std::vector<std::uint64_t> decodes_;
-  std::vector<std::vector<TokenId>> tokens_;  // that the slices of work_ point into, as into these
+  std::vector<std::vector<TokenId>> tokens_;  // the slices of work_ point into these
   std::vector<std::vector<models::SlotExport>> exports_;
   struct FirstToken {
     models::DrawPlan plan;
     std::optional<models::DrawnToken> drawn{};
   };
   std::deque<FirstToken> first_tokens_;
-  /// Checkpoints inside the slices, ascending within each.
+  /// Checkpoints inside slices, ascending within each.
   struct Passed {
-    std::uint64_t key;  // of the sequence
+    std::uint64_t key;
     std::uint32_t at;
-    std::optional<gpu::Snapshot> state;  // nothing: left out
+    std::optional<gpu::Snapshot> state;  // nullopt: skipped
   };
   std::vector<Passed> passed_;
 };

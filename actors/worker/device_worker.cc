@@ -30,8 +30,8 @@ std::chrono::steady_clock::time_point now() {
   return std::chrono::steady_clock::now();
 }
 
-// A registry that begins anew, or is far behind, must not hold up all who look for memory; what it drops later is
-// told by its drops.
+// A registry that restarts or is far behind must not delay all who wait for memory. Its later drops still
+// count.
 constexpr std::chrono::seconds kReclaimDeadline{5};
 
 std::int64_t now_ns() {
@@ -52,28 +52,29 @@ ModelFacts facts_of(const StepRunner& runner) {
 
 // -- a model on a device
 
-/// Its weights and step runner, and the table of its sequences and snapshots. All ids of it carry its generation.
+/// A loaded model: its weights, its step runner, and the table of its sequences and snapshots. All ids carry
+/// its generation.
 class DeviceWorker::LoadedArch : public StateTable {
  public:
-  /// `memory`: where its state lives; none: on the host.
+  /// `memory` holds the state; null: host memory.
   LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> runner,
              const models::Fingerprint& fingerprint, gpu::ByteBudget& budget, gpu::BlockMemory* memory);
 
-  /// But for the device.
+  /// Describes the model; the caller fills in the device.
   protocol::ArchLoaded describe() const;
   const models::Fingerprint& fingerprint() const { return fingerprint_; }
 
   StepRunner& runner() { return *runner_; }
   const models::Model& model() const { return runner_->model(); }
 
-  // Whom to ask for bytes, and to tell of checkpoints.
+  // Reclaims bytes, and is told of checkpoints.
   runtime::Ref<protocol::Reclaim, protocol::CheckpointTaken> registry;
   std::function<std::int64_t()> oldest_use;
 
  private:
   gpu::ByteBudget& budget_;
   const models::Fingerprint fingerprint_;
-  std::unique_ptr<StepRunner> runner_;  // goes before the table: it may be computing
+  std::unique_ptr<StepRunner> runner_;  // destroyed before the table: it may be computing
 };
 
 DeviceWorker::LoadedArch::LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> runner,
@@ -136,7 +137,7 @@ DeviceWorker::DeviceWorker(WorkerOptions options)
   WorkerFigures::set(figures_->limit_bytes, state_.budget().limit());
 }
 
-// A step may still be computing on the work of this object; a model's end waits for it.
+// A step may still use this object's work; destroying a model waits for its step.
 DeviceWorker::~DeviceWorker() {
   step_.drop_passed();
   archs_.clear();
@@ -149,7 +150,7 @@ DeviceWorker::LoadedArch* DeviceWorker::arch_of(std::uint32_t generation) {
   return nullptr;
 }
 
-// Every message may have made work possible; one RunStep at a time is enough to find it.
+// Posts a RunStep, unless one is posted already.
 void DeviceWorker::kick() {
   publish();
   if (step_posted_ || step_.table() != nullptr) return;
@@ -169,21 +170,20 @@ void DeviceWorker::publish() {
 
 // -- models
 
-// One count for all workers: what was loaded once, on whichever device, is never taken for something else.
+// The count is shared by all workers: a generation is unique across devices.
 std::uint32_t DeviceWorker::next_generation() {
   static std::atomic<std::uint32_t> last{0};
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: hands out numbers
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: numbers only have to be unique
 }
 
-// A request that comes waits for the step under way. One of idle work has so few tokens that it takes about as long as
-// one of a single token: on the CPU what it reads of weights, not what it computes, is its time. On a GPU it is a step
-// of the grid.
+// A request waits for the step in progress, so a step of idle work has few tokens. On the CPU it takes about
+// as long as one token, since reading the weights dominates. On a GPU it has one grid of tokens.
 constexpr std::uint32_t kIdleShare = 64;
 
-// Prefills make a step of few rows longer by what they launch and by all weights.
+// A prefill adds kernel launches and a pass over all weights to a step with few rows.
 constexpr std::uint32_t kGatherFrom = 16;
 
-// At the first model: a setting that makes no sense is that model's answer.
+// Opens the device at the first load, so that a bad setting is the answer to that load.
 void DeviceWorker::open_device() {
   if (device_) return;
   device_ = models::Device::open(options_.device, options_.device_options);
@@ -213,7 +213,7 @@ void DeviceWorker::on(protocol::LoadArch job,
                 .reply = std::move(reply)});
   } catch (const std::bad_alloc&) {
     reply.answer(Answer(JobError{JobFault::kNoMemory, "no memory for the device"}));
-  } catch (const std::exception& error) {  // a setting; what() names it
+  } catch (const std::exception& error) {  // a bad setting; what() names it
     reply.answer(Answer(JobError{JobFault::kBadJob, error.what()}));
   }
 }
@@ -276,19 +276,19 @@ void DeviceWorker::drop_arch(std::uint32_t generation, runtime::ReplyTo<protocol
     dropped.freed_bytes = before - state_.budget().used();
     memory_.memory_changed();
   }
-  publish();  // whoever learns that it is gone sees the memory free
+  publish();  // the receiver of the answer must see the memory free
   reply.answer(dropped);
   kick();
 }
 
-// -- adapters: read beside the steps, taken in and dropped between two of them
+// -- adapters: read during steps; added and removed between steps
 
 void DeviceWorker::on(protocol::LoadAdapter job, runtime::ReplyTo<AdapterAnswer> reply) {
   const LoadedArch* arch = arch_of(job.arch.generation);
   if (arch == nullptr || arch->failed()) {
     return reply.answer(AdapterAnswer(JobError{JobFault::kUnknown, "no such model is loaded"}));
   }
-  // Its own copy of what describes the model, which may go meanwhile.
+  // A copy, since the model may be dropped meanwhile.
   auto config = std::make_shared<const models::ModelConfig>(arch->model().config());
   adapter_loads_.add(
       {.make =
@@ -307,7 +307,7 @@ void DeviceWorker::on(AdapterRead) {
   kick();
 }
 
-// In every round until there is memory for it, or none can be had.
+// Called in every round until memory for the adapter is found or none can be freed.
 void DeviceWorker::take_in_adapters() {
   for (AdapterLoads::Result& read : std::exchange(adapters_read_, {})) {
     const models::Adapter& adapter = read.made->adapter;
@@ -382,7 +382,7 @@ void DeviceWorker::drop_adapter(protocol::AdapterId adapter,
     arch->runner().idle_model().remove_adapter(adapter.number);
     memory_.memory_changed();
   }
-  publish();  // whoever learns that it is gone sees the memory free
+  publish();  // the receiver of the answer must see the memory free
   reply.answer(dropped);
   kick();
 }
@@ -481,7 +481,7 @@ protocol::JobResult<protocol::Adopted> DeviceWorker::on(protocol::AdoptKvSnapsho
   StateTable* table = state_.find(job.snapshot.generation);
   if (table == nullptr) return JobError{JobFault::kUnknown, "no such snapshot"};
   const auto adopted = table->adopt(job.snapshot, job.budget_bytes);
-  if (adopted.ok() && adopted->done) {  // the registry may give it back now
+  if (adopted.ok() && adopted->done) {  // the registry may now evict it
     memory_.memory_changed();
     kick();
   }
@@ -514,7 +514,7 @@ void DeviceWorker::on(protocol::MoreToReclaim) {
 // -- steps
 
 void DeviceWorker::on(RunStep) {
-  // What arrived during the last step stands behind this message, and in front of the next.
+  // Messages that arrived during the last step are handled after this one and before the next.
   step_posted_ = false;
   if (!arrivals_taken_) {
     arrivals_taken_ = true;
@@ -531,8 +531,8 @@ void DeviceWorker::run_step() {
   memory_.begin_round();
   take_in_adapters();
   if (snapshots_.try_waiting(now)) admission_.admit(now);
-  // Between its admission and its prefill a request asks others; idle work does not slip in meanwhile. That ends with its
-  // prefill or its end, of which one always comes.
+  // Between its admission and its prefill, a request asks other actors. No idle work starts meanwhile; the
+  // request always prefills or ends.
   BatchLimits limits = limits_;
   limits.idle_work =
       state_.sequences_where([](const SequenceRun& run) { return run.is_about_to_begin(); }).empty();
@@ -601,7 +601,7 @@ void DeviceWorker::finish_step() {
   clear_step();
 }
 
-// What was put off until the step had ended.
+// Does the work that was deferred to the end of the step.
 void DeviceWorker::clear_step() {
   if (step_.clear()) memory_.memory_changed();
   for (auto& [generation, reply] : std::exchange(drops_after_step_, {})) {
@@ -629,7 +629,8 @@ runtime::Task<void> DeviceWorker::write_when_credited(protocol::SequenceId id, p
 
 // -- memory
 
-// From the registry whose next victim was used longest ago, until another's would be older.
+// Reclaims from the registry whose next victim is the least recently used, until the next victim of another
+// is older.
 runtime::Task<void> DeviceWorker::reclaim(std::uint64_t bytes, bool ahead) {
   std::uint64_t freed = 0;
   std::vector<std::uint32_t> exhausted;  // generations whose registry has no more to give
@@ -666,8 +667,8 @@ runtime::Task<void> DeviceWorker::reclaim(std::uint64_t bytes, bool ahead) {
   kick();
 }
 
-// Nothing runs, somebody is short, and the registries have nothing: whoever frees something says so. Leases and
-// streams without credit may hold memory for as long as they like, so the wait has an end.
+// Called if nothing runs, a job lacks memory and the registries have none to free. Leases and streams without
+// credit may hold memory indefinitely, so the wait is bounded.
 void DeviceWorker::wait_for_memory(std::chrono::steady_clock::time_point now) {
   if (!short_since_) short_since_ = now;
   auto until = *short_since_ + options_.patience;
@@ -676,7 +677,7 @@ void DeviceWorker::wait_for_memory(std::chrono::steady_clock::time_point now) {
     if (give_up_one()) kick();
     return;
   }
-  if (std::exchange(clock_is_set_, true)) return;  // it was set earlier, and no later end is missed
+  if (std::exchange(clock_is_set_, true)) return;  // an earlier timer covers this wait
   if (const auto restore_ends = snapshots_.patience_ends()) until = std::min(until, *restore_ends);
   launch(look_again_at(until));
 }
@@ -688,10 +689,10 @@ runtime::Task<void> DeviceWorker::look_again_at(std::chrono::steady_clock::time_
   if (rested.ok()) kick();
 }
 
-// False: there is nobody whom that would help.
+// Fails the oldest job that lacks memory. Returns false if there is none to fail.
 bool DeviceWorker::give_up_one() {
   const JobError error{JobFault::kNoMemory, "the device's memory is full and nothing more can be freed"};
-  // Whoever computes would have made progress; so the oldest that is short gets its answer.
+  // A job that could run would have made progress; so the oldest that lacks memory is failed.
   const auto stuck = state_.sequences_where([](const SequenceRun& run) {
     return run.phase != Phase::kIdle && !run.awaits_credit && !run.awaits_mask;
   });
@@ -699,7 +700,7 @@ bool DeviceWorker::give_up_one() {
     stuck.front().run->end_work(error);
     return true;
   }
-  // While others are there they may pause or finish, and whoever waits has its own patience.
+  // Other sequences may pause or finish, and waiting jobs have timeouts of their own.
   if (state_.sequences() > 0 || admission_.waiting() == 0) return false;
   admission_.refuse_oldest(error);
   return true;
@@ -733,7 +734,7 @@ bool DeviceWorker::survives(const std::function<void()>& work) {
   } catch (const std::exception& error) {
     broken_ = Broken{error.what(), false};
   }
-  if (!step_runs_) fail_all();  // else when it has ended: its sequences are the runner's
+  if (!step_runs_) fail_all();  // otherwise at its end: the runner owns its sequences
   return false;
 }
 

@@ -1,35 +1,34 @@
 #pragma once
-// DeviceWorker: the one owner of a device. Weights, pages, slots and snapshots are its alone; everybody else
-// holds ids and sends jobs (protocol/job.h).
+// DeviceWorker owns a device: weights, pages, slots and snapshots. Other actors hold ids and send jobs
+// (protocol/job.h).
 //
-// It computes in steps and takes messages between them, so that whatever is asked waits for one step at most; on a
-// GPU, or for a model that is being loaded (LoadQueue: elsewhere that goes on aside). Work on a sequence:
-// OpenSequence, then RestoreKv or nothing, Prefill, Decode, CloseSequence.
+// It computes in steps and handles messages between them, so a message waits for at most one step, and on a
+// GPU for a model being loaded. The jobs of a sequence are OpenSequence, optionally RestoreKv, Prefill,
+// Decode, CloseSequence.
 //
-// The actor routes, owns the device and waits; what is decided is decided by plain classes, each with its rules in
-// its header:
-//   DeviceState    the models' tables (StateTable: sequences, snapshots, who owns them) and the one budget of bytes
-//   Admission      who gets a sequence, and when: prices, promises, shares of tenants
-//   MemorySearch   where bytes come from: the registries, then sequences that give way
-//   SnapshotJobs   what is kept of a sequence and restored into one; checkpoints go to the registry from here
-//   PromptCompaction  what is kept of a prompt that has a budget
-//   DeviceStep     one step: who runs (batch.h), its work for the StepRunner, what follows from it
-//   Decoding       the next token, and its way to the reader
-//   LoadQueue      models and adapters that are being read, beside the steps
+// The actor routes messages and waits. Decisions are made by plain classes:
+//   DeviceState    the models' tables (sequences, snapshots and their owners) and the memory budget
+//   Admission      the order of admission, prices, reservations, tenants' shares
+//   MemorySearch   frees memory: asks the registries, then preempts sequences
+//   SnapshotJobs   takes and restores snapshots; reports checkpoints to the registry
+//   PromptCompaction  compacts prompts that have a KV budget
+//   DeviceStep     prepares a step (batch.h) and applies its results
+//   Decoding       samples tokens and sends them to readers
+//   LoadQueue      loads models and adapters beside the steps
 //
-// Rounds. Every message may have made work possible, and posts one RunStep. A round first tries jobs that wait for
-// memory, then admits, then builds a step, of one model after the other. Where nothing runs and somebody is short,
-// the worker does not poll: whatever frees memory, or lets a registry free some, is a message (CloseSequence, a
-// drop, MoreToReclaim). It sets one clock, to give up when somebody has been short for `patience`.
+// Rounds. Each message may make work possible and posts one RunStep. A round retries jobs that wait for
+// memory, admits requests, and builds a step; models take turns. If nothing runs and a job lacks memory, the
+// worker does not poll: whatever frees memory is a message (CloseSequence, a drop, MoreToReclaim). A timer
+// ends the wait after `patience`.
 //
-// Faults. A step that throws fails its model: every job on it ends with kDeviceFailed, its sequences and
-// snapshots go, and the supervisor is told, until DropArch. Drops answer all the while. A device that cannot
-// be used again in this process (gpu::DeviceLost) is told of besides.
+// Faults. A step that throws fails its model: its jobs end with kDeviceFailed, its sequences and snapshots
+// are freed, and the supervisor is told. Drops are still answered, until DropArch. If the device cannot be
+// used again in this process (gpu::DeviceLost), the message says so.
 //
-// Failure: whatever else leaves a handler ends the actor. Its supervisor watches it and replaces it, as it does
-// with one that hangs.
+// Failure: any other exception from a handler ends the actor. Its supervisor replaces it, as it replaces one
+// whose step hangs.
 //
-// Threading: an actor on a thread of its own, which computes in its turns.
+// Threading: an actor with its own thread, on which it computes.
 
 #include <chrono>
 #include <functional>
@@ -51,7 +50,7 @@
 namespace reprise::actors {
 
 struct WorkerOptions : WorkerSettings {
-  std::shared_ptr<WorkerFigures> figures{};  // none: the worker makes its own
+  std::shared_ptr<WorkerFigures> figures{};  // null: the worker makes its own
   runtime::Ref<protocol::ArchFailed> supervisor{};
 };
 
@@ -116,12 +115,12 @@ class DeviceWorker : public runtime::Actor {
 
   // -- adapters
   void take_in_adapters();
-  /// Whose bytes were taken from the budget.
+  /// Adds an adapter whose `bytes` the caller has taken from the budget.
   protocol::JobResult<protocol::AdapterLoaded> take_in(LoadedArch& arch, const models::Adapter& adapter,
                                                        std::uint64_t bytes);
   void drop_adapter(protocol::AdapterId adapter, runtime::ReplyTo<protocol::AdapterDropped> reply);
 
-  // -- steps, and what they wait for
+  // -- steps and waits
   void run_step();
   void start_step(LoadedArch& arch);
   void finish_step();
@@ -134,19 +133,19 @@ class DeviceWorker : public runtime::Actor {
   bool give_up_one();
 
   // -- faults
-  // Does `work`, which touches the device's memory. False: it threw, and all models fail, at once or when the
-  // step that runs has ended.
+  // Runs `work`, which uses device memory. Returns false if it threw: then all models fail, at once or when
+  // the step in progress has ended.
   bool survives(const std::function<void()>& work);
   void fail_all();
   void fail_arch(LoadedArch& arch, const std::string& why, bool device_lost = false);
 
   WorkerOptions options_;
   const std::shared_ptr<WorkerFigures> figures_;
-  std::unique_ptr<models::Device> device_;  // none until a model is loaded
+  std::unique_ptr<models::Device> device_;  // null until a model is loaded
   BatchLimits limits_;
   DeviceState state_;
-  std::vector<std::unique_ptr<LoadedArch>> archs_;  // whose tables are in state_
-  std::uint32_t turn_ = 0;                          // whose model's step is next
+  std::vector<std::unique_ptr<LoadedArch>> archs_;  // their tables are in state_
+  std::uint32_t turn_ = 0;                          // index of the next model
 
   MemorySearch memory_;
   Admission admission_;
@@ -156,22 +155,22 @@ class DeviceWorker : public runtime::Actor {
   DeviceStep step_;
   WorkerPlots plots_;
 
-  bool step_runs_ = false;  // on the runner's thread
+  bool step_runs_ = false;
   std::vector<std::pair<std::uint32_t, runtime::ReplyTo<protocol::ArchDropped>>> drops_after_step_;
   std::vector<std::pair<protocol::AdapterId, runtime::ReplyTo<protocol::AdapterDropped>>>
       adapter_drops_after_step_;
-  std::vector<AdapterLoads::Result> adapters_read_;  // wait for the end of a step, or for memory
+  std::vector<AdapterLoads::Result> adapters_read_;  // wait for memory or the end of a step
   bool step_posted_ = false;
   bool arrivals_taken_ = false;
-  bool clock_is_set_ = false;  // look_again_at() is under way
-  /// Somebody has been short without a break, and nothing has run.
+  bool clock_is_set_ = false;  // look_again_at() is in progress
+  /// Since when jobs have lacked memory while nothing ran.
   std::optional<std::chrono::steady_clock::time_point> short_since_;
   struct Broken {
     std::string why;
     bool device_lost;
   };
-  std::optional<Broken> broken_;  // the device failed outside of a step
-  // Last: their ends wait for what is being read, the model's for one that comes to the device.
+  std::optional<Broken> broken_;  // failure outside of a step
+  // Last members: their destructors wait for loads in progress, a model load also for a device operation.
   AdapterLoads adapter_loads_{"adapter loader"};
   ModelLoads loads_{"model loader"};
 };

@@ -1,11 +1,11 @@
 #pragma once
-// A model from its files: made, validated and digested; and an adapter, which is read alone.
+// Loads a model (constructs, validates and fingerprints it) and reads adapters.
 //
-// LoadQueue has them read one after the other, on a thread of its own, while the models that are there compute. Where the
-// device cannot have that (a GPU's memory has one owner), on the worker's thread. At most one is under way; the others wait
-// in the order they came. The end of this object asks what is under way to stop, and waits for it.
+// LoadQueue runs one load at a time, in arrival order, on its own thread, or on the worker's if the device
+// requires that (GPU memory has a single owner). The destructor asks a load in progress to stop and waits for
+// it.
 //
-// Threading: LoadQueue on the worker's thread, but for what it says of itself; the rest on any that the device lets load.
+// Threading: a LoadQueue is used on the worker's thread; its jobs run on the loader's or the worker's.
 
 #include <atomic>
 #include <deque>
@@ -26,27 +26,27 @@
 
 namespace reprise::actors {
 
-/// `Made` is what comes of a job, `Loaded` what its sender is told.
+/// `Made` is the result of a load, `Loaded` the answer to its sender.
 template <class Made, class Loaded>
 class LoadQueue {
  public:
   using Answer = protocol::JobResult<Loaded>;
 
   struct Job {
-    /// Reads the files. Throws; may, when `stopping` is set.
+    /// Reads the files. Throws on errors; may throw when `stopping` is set.
     std::function<Made(const std::atomic<bool>& stopping)> make;
-    bool aside = false;          // on another thread than the worker's
-    std::function<void()> done;  // tells the worker to take(); on the thread that loaded
+    bool aside = false;          // run on the loader thread
+    std::function<void()> done;  // called on the loading thread; makes the worker call take()
     runtime::ReplyTo<Answer> reply;
   };
-  /// Either of the first two.
+  /// Has either `made` or `error`.
   struct Result {
     std::optional<Made> made;
     std::optional<protocol::JobError> error;
     runtime::ReplyTo<Answer> reply;
   };
 
-  /// `name`: of the thread.
+  /// `name` names the thread.
   explicit LoadQueue(const char* name) : name_(name) {}
   ~LoadQueue() { stopping_.store(true, std::memory_order_relaxed); }
   LoadQueue(const LoadQueue&) = delete;
@@ -57,7 +57,7 @@ class LoadQueue {
     if (!current_) begin();
   }
 
-  /// After `done`: what is finished. The next begins.
+  /// Returns the finished load and starts the next. Requires: `done` was called.
   Result take() {
     REPRISE_CHECK(current_.has_value(), "take() without a finished load");
     Result result = std::move(result_);
@@ -86,17 +86,17 @@ class LoadQueue {
       result_.made.emplace(current_->make(stopping_));
     } catch (const std::bad_alloc&) {
       result_.error = protocol::JobError{JobFault::kNoMemory, "no memory for the weights"};
-    } catch (const std::exception& error) {  // a file or a setting; what() names it
+    } catch (const std::exception& error) {  // a bad file or setting; what() names it
       result_.error = protocol::JobError{JobFault::kBadJob, error.what()};
     }
   }
 
   const char* name_;
   std::deque<Job> waiting_;
-  std::optional<Job> current_;          // untouched by the worker's thread while it is loaded
-  Result result_;                       // likewise
-  std::atomic<bool> stopping_{false};   // relaxed: a wish, nothing is published with it
-  std::unique_ptr<StepThread> thread_;  // none until it is needed; last: its end waits for a load
+  std::optional<Job> current_;          // the worker does not touch it during a load
+  Result result_;                       // the same
+  std::atomic<bool> stopping_{false};   // relaxed: publishes no other data
+  std::unique_ptr<StepThread> thread_;  // null until needed; last, since its destructor waits for a load
 };
 
 struct LoadedModel {
@@ -106,16 +106,17 @@ struct LoadedModel {
 using ModelLoads = LoadQueue<LoadedModel, protocol::ArchLoaded>;
 
 struct ReadAdapter {
-  std::uint32_t generation = 0;  // of the model that it is for
+  std::uint32_t generation = 0;  // its model's
   models::Adapter adapter;
 };
 using AdapterLoads = LoadQueue<ReadAdapter, protocol::AdapterLoaded>;
 
-/// Makes the model, and tells how far it is.
+/// Constructs the model and reports progress.
 using MakeModel = std::function<std::unique_ptr<models::Model>(const models::LoadProgress&)>;
 
-/// `meter` shows how far it is: the first half is done when the weights are in order, the second when they are read
-/// through; null: nobody looks. Throws what `make` does, LoadError, and std::runtime_error where it was to stop.
+/// Constructs the model, then validates and fingerprints its weights. `meter` (may be null) shows loading as
+/// the first half of the progress and validation as the second. Throws the errors of `make`, LoadError, and
+/// std::runtime_error when `stopping` is set.
 LoadedModel load_model(const MakeModel& make, const std::atomic<bool>& stopping, protocol::LoadMeter* meter);
 
 }  // namespace reprise::actors

@@ -44,7 +44,7 @@ const MemoryPressure& MemorySearch::pressure() {
 }
 
 std::uint64_t MemorySearch::expected() {
-  // The most of before counts less with each round, so that one busy minute is not remembered for ever.
+  // Maxima decay with each round, so that one busy minute is not remembered forever.
   constexpr std::uint64_t kRounds = 4096;
   std::uint64_t open = 0, largest = 0;
   for (const StateTable* table : state_.tables()) {
@@ -84,7 +84,7 @@ void MemorySearch::reclaim_ended(std::uint64_t freed_bytes) {
   if (traces::on()) traces::message("reclaim: " + std::to_string(freed_bytes) + " bytes came free");
   const bool exhausted = reclaim_ == Reclaim::kUnderWay && freed_bytes == 0;
   const bool ahead = std::exchange(ahead_, false);
-  nothing_ahead_ = exhausted;  // who has nothing for the needy has nothing at all
+  nothing_ahead_ = exhausted;  // a registry that frees nothing on need frees nothing ahead of it
   reclaim_ = exhausted && !ahead ? Reclaim::kExhausted : Reclaim::kUntried;
 }
 
@@ -93,7 +93,7 @@ void MemorySearch::memory_changed() {
   reclaim_ = reclaiming() ? Reclaim::kOvertaken : Reclaim::kUntried;
 }
 
-// -- sequences that give way
+// -- preemption
 
 bool MemorySearch::preempt_for(const SequenceRun* needy) {
   const auto worth = [](const SequenceRun& run) {
@@ -127,7 +127,8 @@ void MemorySearch::preempt(StateTable& table, SequenceRun& run) {
   static constexpr traces::ZoneSite kSite{"preempt"};
   const traces::Zone zone(kSite);
   WorkerFigures::add(figures_.preemptions);
-  // Where decoding has bits of its own, a copy is cheaper than decoding all again; what was compacted is not computed again.
+  // A copy is cheaper than decoding again if prefill does not reproduce decoded states bit for bit; compacted
+  // states cannot be recomputed.
   const bool worth_saving = !table.rules().replays_decoding && !run.decoded.empty();
   if ((worth_saving || run.compacted()) && fits_swap(table, run)) {
     run.saved = table.store().save(*run.state);

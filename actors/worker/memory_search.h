@@ -1,22 +1,21 @@
 #pragma once
-// MemorySearch: finds bytes for whoever needs them, in the device's one budget.
+// MemorySearch frees memory in the device's budget for jobs that need it.
 //
-// What is free is taken. What is short is asked back from the registries first, by one reclaim at a time: those
-// who look meanwhile hear that it is coming. Only when a reclaim has freed nothing, and nothing has changed
-// since, sequences give way: idle work is cancelled, then the youngest sequence that is younger than the needy
-// one is preempted. Its state is dropped, or saved to a bounded swap where the device cannot recompute it in the
-// same bits, and comes back when there is room. One whose prompt was compacted gives way only where it can be saved.
-// Whoever finds nothing even so is short, which the search remembers until the next round.
+// Free memory is taken first. Otherwise the registries are asked to evict snapshots, by one reclaim at a
+// time; other searches meanwhile return kComing. If a reclaim freed nothing and nothing has changed since,
+// sequences are preempted: idle work is canceled first, then the youngest sequence that is younger than the
+// needy one is preempted. A preempted state is dropped, or copied to a swap of bounded size if the device
+// cannot recompute it bit for bit, and returns when there is memory. A sequence with a compacted prompt is
+// preempted only if the swap has room for it. If nothing can be freed, the search records until the next
+// round that a job is short.
 //
-// relieve() asks the registries for some before anybody needs it, as much as recent requests needed, so that those who come
-// find it free. As many sequences as were open at once lately may come again, and one more may come before the room of one
-// that ends is free; or as many as came at nearly the same time (RecentDemand), whoever is open. Where that is more than
-// 1/kLeastTimes of the memory nothing goes ahead of need: a request waits about one step for its room then, which is less
-// than what a lost prefix costs. Registries may refuse what they would give to the needy: a reclaim of this kind that has
-// freed nothing says nothing of the other.
+// relieve() asks for memory ahead of need, so that requests find it free. It expects as many sequences as
+// were recently open at once plus one more, or as many bytes as recently were admitted at nearly the same
+// time (RecentDemand), whichever is more. If that exceeds 1/kLeastTimes of the memory, nothing is evicted
+// ahead: the request then waits for about one step, which costs less than a lost prefix. Registries may
+// refuse to evict ahead of need what they would evict on need.
 //
-// The search itself never waits. It is told when a reclaim has ended, and when memory has changed hands; the
-// device worker looks again then.
+// The search never waits: the device worker repeats it when a reclaim has ended or memory was freed.
 //
 // Threading: the device worker's thread.
 
@@ -32,14 +31,16 @@
 namespace reprise::actors {
 
 struct MemoryRules {
-  std::uint32_t choosy_percent = 70;  // of the memory: above it the cache keeps less; 100: never
-  bool evicts_ahead = true;           // of need; false: to measure what that costs
+  std::uint32_t choosy_percent = 70;  // percent of memory above which fewer checkpoints are kept
+  bool evicts_ahead = true;           // reclaim ahead of need; false only to measure what that costs
 };
 
-/// Whether the device's memory is so full that the cache keeps less: of the spaced places of a prompt every second, and
-/// none inside replies. The mark is passed upwards at once and downwards only a little below, so that one snapshot more or
-/// less does not turn that on and off. A mark of 100 is never reached. The load is what is held and what running sequences
-/// were promised.
+/// Decides when the device's memory is so full that fewer checkpoints are kept: every second of a prompt's
+/// spaced positions, and none inside replies.
+///
+/// The load is the bytes in use and those reserved by running sequences. The mark is passed upwards at once
+/// and downwards only 5 points below, so that one snapshot does not toggle it. A mark of 100 is never
+/// reached.
 class MemoryPressure {
  public:
   explicit MemoryPressure(std::uint32_t choosy_percent) : mark_(choosy_percent) {}
@@ -56,11 +57,11 @@ class MemoryPressure {
   bool choosy_ = false;
 };
 
-/// How many bytes sequences took that came at nearly the same time, at most, lately.
+/// Estimates the largest number of bytes admitted at nearly the same time.
 ///
-/// Room that is asked back takes some messages and steps to come. Whoever comes meanwhile finds only what was free before,
-/// so as much should be free as comes within that time. Clients that were answered in one step come back together: the room
-/// of one that ends is no measure of it. Each admission counts in full at first and fades within kMeanwhile.
+/// A reclaim takes some messages and steps, so memory for all requests that arrive meanwhile should be free
+/// already; clients answered in one step return together. Each admission counts in full at first and decays
+/// with time constant kMeanwhile.
 class RecentDemand {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -74,7 +75,7 @@ class RecentDemand {
     together_ += static_cast<double>(bytes);
     most_ = std::max(most_, static_cast<std::uint64_t>(together_));
   }
-  /// The most of before counts less by this share, so that one busy minute is not remembered for ever.
+  /// Lowers the maximum by 1/rounds, so that one busy minute is not remembered forever.
   void fade(std::uint64_t rounds) { most_ -= most_ / rounds; }
   std::uint64_t most() const { return most_; }
 
@@ -86,72 +87,73 @@ class RecentDemand {
 
 enum class Room : std::uint8_t {
   kHere,
-  kComing,  // it is being asked back
-  kNone,    // nothing more can be freed now
+  kComing,  // a reclaim is in progress
+  kNone,    // nothing more can be freed
 };
 
 struct MemoryNeed {
   std::uint64_t bytes = 0;
-  std::uint64_t block = 0;             // the largest that is wanted
-  const SequenceRun* needy = nullptr;  // younger sequences give way to it; none: nobody does
-  bool dispensable = false;            // nobody waits for it: without it, nobody is short
+  std::uint64_t block = 0;             // bytes of the largest block needed
+  const SequenceRun* needy = nullptr;  // younger sequences may be preempted for it; null: none may
+  bool dispensable = false;            // optional: failing to find it is not a shortage
 };
 
 class MemorySearch {
  public:
-  static constexpr std::uint64_t kLeastTimes =
-      16;  // what is expected, in a memory in which some goes ahead of need
+  static constexpr std::uint64_t kLeastTimes = 16;
 
-  /// Asks the registries for so many bytes, maybe ahead of need; reclaim_ended() follows.
+  /// Asks the registries for bytes, possibly ahead of need; reclaim_ended() must follow.
   using StartReclaim = std::function<void(std::uint64_t bytes, bool ahead)>;
 
-  /// `state` and `figures` must outlive it. `swap_bytes`: of the host, for states of preempted sequences.
+  /// `state` and `figures` must outlive it. `swap_bytes` is the host memory for states of preempted
+  /// sequences.
   MemorySearch(DeviceState& state, std::uint64_t swap_bytes, const MemoryRules& rules, WorkerFigures& figures,
                StartReclaim start_reclaim);
 
   Room find(const MemoryNeed& need);
-  /// As it is now.
+  /// Returns the pressure, updated to the current load.
   const MemoryPressure& pressure();
-  /// Asks for memory ahead of need, one reclaim at a time.
+  /// Starts a reclaim ahead of need if the expected demand does not fit and none is in progress.
   void relieve();
-  /// After a store found no block where there were bytes for it: sees to it that more is freed.
+  /// Frees more after a store had enough bytes but no free block of this size.
   void look_for_block(std::uint64_t block);
 
-  /// Idle work first, then the youngest sequence that is younger than the needy one; without a needy one, idle
-  /// work alone. False: nobody was left to give way.
+  /// Cancels idle work, else preempts the youngest sequence that is younger than `needy`. With a null
+  /// `needy`, only cancels idle work. Returns false if nothing was freed.
   bool preempt_for(const SequenceRun* needy);
-  /// The oldest first. False: there is no room for one of them yet, and nobody new may take it.
+  /// Brings back preempted sequences, the oldest first. Returns false if one does not fit; then no new
+  /// sequence may be admitted.
   bool bring_back_preempted();
-  /// A sequence that was saved is given up, or back: its swap is free.
+  /// Frees the swap space of a sequence, when it ends or is back.
   void forget_saved(SequenceRun& run);
   std::uint64_t swapped_bytes() const { return swapped_bytes_; }
 
-  // -- what is learnt of the world
+  // -- events
 
   void reclaim_ended(std::uint64_t freed_bytes);
   bool reclaiming() const { return reclaim_ == Reclaim::kUnderWay || reclaim_ == Reclaim::kOvertaken; }
-  /// Something was freed, or may be freed now that could not be before.
+  /// Must be called when memory was freed, or may be freed that could not be before.
   void memory_changed();
-  /// A sequence of this price has its place.
+  /// Adds an admission to the demand estimate.
   void admitted(std::uint64_t price, RecentDemand::Time now) { demand_.admitted(price, now); }
 
-  // -- rounds: everybody who needs something looks once
+  // -- rounds: each lets every waiting job search once
 
   void begin_round() { somebody_is_short_ = false; }
   bool somebody_is_short() const { return somebody_is_short_; }
 
  private:
   enum class Reclaim : std::uint8_t {
-    kUntried,    // since memory changed last
-    kUnderWay,   // the registries have been asked
-    kOvertaken,  // the same, and memory has changed since: what it ends with says nothing
-    kExhausted,  // it freed nothing, and nothing has changed since
+    kUntried,    // no reclaim since memory changed last
+    kUnderWay,   // a reclaim is in progress
+    kOvertaken,  // in progress, and memory has changed since: its result proves nothing
+    kExhausted,  // the last reclaim freed nothing, and nothing has changed since
   };
 
   bool fits_swap(const StateTable& table, const SequenceRun& run) const;
   void preempt(StateTable& table, SequenceRun& run);
   bool bring_back(StateTable& table, SequenceRun& run);
-  /// Bytes that will likely be wanted soon.
+  /// Returns the bytes that will probably be needed soon.
   std::uint64_t expected();
 
   DeviceState& state_;
@@ -160,12 +162,12 @@ class MemorySearch {
   const StartReclaim start_reclaim_;
   const MemoryRules rules_;
   MemoryPressure pressure_;
-  std::uint64_t most_at_once_ = 0;    // charged to all sequences, lately
-  std::uint64_t largest_charge_ = 0;  // to one, lately
+  std::uint64_t most_at_once_ = 0;    // recent maximum of the bytes charged to all sequences
+  std::uint64_t largest_charge_ = 0;  // recent maximum of the bytes charged to one sequence
   RecentDemand demand_;
   Reclaim reclaim_ = Reclaim::kUntried;
-  bool ahead_ = false;          // of need: the reclaim under way
-  bool nothing_ahead_ = false;  // the last of these freed nothing, and nothing has changed since
+  bool ahead_ = false;          // the reclaim in progress is ahead of need
+  bool nothing_ahead_ = false;  // the last reclaim freed nothing, and nothing has changed since
   bool somebody_is_short_ = false;
   std::uint64_t swapped_bytes_ = 0;
 };

@@ -26,7 +26,7 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
   const auto bad = [](std::string why) { return JobError{JobFault::kBadJob, std::move(why)}; };
   if (table.failed()) return JobError{JobFault::kDeviceFailed, "the model has failed"};
   if (run.phase != Phase::kIdle || run.in_step) return bad("the sequence is busy");
-  // A request whose slot was lost to a restore that failed begins as one that was preempted does.
+  // A request that lost its slot to a failed restore starts like a preempted one.
   if (!run.state && run.priority == protocol::Priority::kIdle) {
     return JobError{JobFault::kCancelled, "idle work was canceled to free memory"};
   }
@@ -111,7 +111,7 @@ std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, proto
 
 bool add_checkpoint(const StateTable& table, SequenceRun& run, std::uint32_t at) {
   if (at % table.rules().grid != 0) return false;
-  if (run.phase == Phase::kIdle && !run.prompt && run.state) {  // it may overtake the prefill
+  if (run.phase == Phase::kIdle && !run.prompt && run.state) {  // the message may arrive before the prefill
     if (at > run.held_tokens()) run.early_checkpoints.push_back(at);
     return at > run.held_tokens();
   }
@@ -129,10 +129,10 @@ bool add_checkpoint(const StateTable& table, SequenceRun& run, std::uint32_t at)
 
 bool leave_off(const StateTable& table, SequenceRun& run) {
   if (run.phase != Phase::kPrefill || !run.plan || !run.state) return false;
-  run.kv = {};  // nobody will decode
+  run.kv = {};  // no reply follows, so no compaction
   const std::uint32_t grid = table.rules().grid;
   const std::uint32_t end = (run.reached() / grid + 1) * grid;
-  if (end >= run.prompt_end) return true;  // it is about to
+  if (end >= run.prompt_end) return true;  // it ends there anyway
   std::erase_if(run.checkpoints, [&](std::uint32_t at) { return at >= end; });
   run.checkpoints.push_back(end);
   run.prompt_end = end;
@@ -196,7 +196,7 @@ void Decoding::take_drawn(SequenceRun& run, const models::DecodePass::Drawn& dra
   accept(run, {.token = drawn.token});
 }
 
-// The next token from run.logits.
+// Samples the next token from run.logits.
 void Decoding::sample(SequenceRun& run) {
   if (run.out.reader_gone()) return run.end_work(nobody_reads());
   const std::uint64_t step = run.sampler->state().step;

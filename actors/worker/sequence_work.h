@@ -1,11 +1,11 @@
 #pragma once
-// What the jobs of a sequence do to it: a prefill begins, gets one more checkpoint on its way, or ends early; decoding
-// chooses the next token and sends it to its reader. Nothing is computed here.
+// Applies jobs to a sequence: begins a prefill, adds a checkpoint to it, ends it early; samples decoded
+// tokens and sends them to the reader. Nothing is computed here.
 //
-// Decoding. A token is chosen by the sequence's sampler from the logits, or was drawn by the device in the sampler's
-// place. Where masks say what may be chosen, logits whose mask has not come are kept until it does, and the sequence
-// sits out the steps until then. It goes out at once where the reader has given credit; else the sequence pauses until the
-// event has been written, which is the device worker's to wait for. A reader that has gone ends the work.
+// Decoding. The sequence's sampler chooses a token from the logits, or the device has sampled it. If the
+// reply is constrained and the mask of the token has not arrived, the logits are kept and the sequence skips
+// steps until it has. The token is sent at once if the reader has given credit; otherwise the sequence pauses
+// until the device worker has written the event. If the reader is gone, the work ends.
 //
 // Threading: the device worker's thread.
 
@@ -22,42 +22,45 @@ namespace reprise::actors {
 
 // -- prefills
 
-/// The sequence takes the job, or the job is refused and nothing has changed. The answer is given when the
-/// prefill ends; `reply` is moved from only if the job is taken.
+/// Begins a prefill, or returns an error and changes nothing. The answer is given when the prefill ends;
+/// `reply` is moved from only on success.
 std::optional<protocol::JobError> begin_prefill(
     StateTable& table, SequenceRun& run, protocol::Prefill& job,
     runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>>& reply);
 
-/// False: that place has been passed, or there is no such prefill. A prefill that was idle work is hurried.
+/// Adds a checkpoint at position `at`. Returns false if the prefill has passed it or there is no prefill.
+/// Idle work becomes normal work.
 bool add_checkpoint(const StateTable& table, SequenceRun& run, std::uint32_t at);
 
-/// The prefill ends at the next place of the grid, where a checkpoint is taken. False: it cannot.
+/// Ends the prefill at the next multiple of the grid, with a checkpoint there. Returns false if there is no
+/// prefill to end.
 bool leave_off(const StateTable& table, SequenceRun& run);
 
 // -- decoding
 
 class Decoding {
  public:
-  /// Writes the event when there is credit, and calls written() then.
+  /// Must write the event once there is credit, and then call written().
   using WaitForCredit = std::function<void(protocol::SequenceId, protocol::DecodeEvent)>;
 
   /// `figures` must outlive it.
   Decoding(WorkerFigures& figures, WaitForCredit wait_for_credit)
       : figures_(figures), wait_for_credit_(std::move(wait_for_credit)) {}
 
-  /// From the logits that a prefill left, or the token that it drew. The job's stream tells what is wrong with it.
+  /// Starts decoding with the logits or the token that the prefill left. Errors in the job are sent to its
+  /// stream.
   void begin(HeldSequence held, protocol::Decode job);
 
-  /// After a step that fed the newest token: the next one from its logits [vocab]. Nothing where the sequence
-  /// was catching up.
+  /// Handles the logits [vocab] of a step that fed the newest token: samples the next one. Does nothing if
+  /// the step recomputed a preempted state.
   void take_logits(SequenceRun& run, std::span<const float> logits);
-  /// The device has chosen.
+  /// Handles a token that the device sampled.
   void take_drawn(SequenceRun& run, const models::DecodePass::Drawn& drawn);
 
-  /// The mask that a sequence waited for may have come.
+  /// Continues a sequence that waits for a mask, if the mask has arrived.
   void take_mask(SequenceRun& run);
 
-  /// What waited for credit has been written, or cannot be.
+  /// Continues after the event that waited for credit was written (`ok`) or failed.
   void written(SequenceRun& run, bool last, bool ok);
 
  private:

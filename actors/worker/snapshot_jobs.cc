@@ -20,7 +20,7 @@ JobError no_memory(const char* what) {
   return JobError{JobFault::kNoMemory, what};
 }
 
-/// The first `stored` of a sequence: the prompt's, where there are no others among them.
+/// Returns the first `stored` tokens of the sequence; shares the prompt if they all belong to it.
 SharedTokens tokens_of(const SequenceRun& run, std::uint32_t stored) {
   if (stored <= run.prompt_end) return run.prompt;
   TokenList list(stored);
@@ -35,7 +35,7 @@ SharedTokens tokens_of(const SequenceRun& run, std::uint32_t stored) {
 SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run, Kind kind) {
   const bool raw = kind == Kind::kRaw;
   const std::uint64_t tail = run.state->stored() % gpu::kPageTokens != 0 ? table.page_bytes() : 0;
-  // A raw one was promised; a canonical one is worth less than what others were.
+  // A raw snapshot has a reservation; a canonical one must leave the reservations of others free.
   const std::uint64_t beside = raw ? 0 : state_.promised_bytes();
   const MemoryNeed need{.bytes = table.slot_bytes() + tail + beside,
                         .block = std::max(table.slot_bytes(), tail),
@@ -49,7 +49,7 @@ SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run,
     capture.room = memory_.find(need);
     if (capture.room != Room::kHere) return capture;
     state = table.store().capture(*run.state);
-    if (!state && state_.budget().has_room(0, need.block)) {  // else the memory had no block: more must go
+    if (!state && state_.budget().has_room(0, need.block)) {  // otherwise no block was free: reclaim more
       capture.room = Room::kNone;
       return capture;
     }
@@ -262,7 +262,7 @@ void SnapshotJobs::begin_restore(StateTable& table, SequenceRun& run, RestoredRe
   run.phase = Phase::kRestore;
   run.restored = std::move(reply);
   run.short_since.reset();
-  if (run.held_tokens() != 0) {  // its slot is free for itself
+  if (run.held_tokens() != 0) {  // frees its slot, to open it empty
     run.state.reset();
     run.state = table.store().open();
     memory_.memory_changed();
@@ -295,10 +295,10 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
               std::to_string(table.slot_bytes()) + " bytes of slot copied");
   }
   if (record == nullptr) return answer(JobError{JobFault::kUnknown, "the snapshot is gone"});
-  // Where the prompt was compacted its places are fewer than its tokens.
+  // A compacted prompt has fewer KV entries than tokens.
   const std::size_t places = job.at - (record->state.logical() - record->state.stored());
   const std::uint64_t tail = places % gpu::kPageTokens != 0 ? table.page_bytes() : 0;
-  const std::uint64_t slot = run.state ? 0 : table.slot_bytes();  // else its own is used
+  const std::uint64_t slot = run.state ? 0 : table.slot_bytes();  // otherwise its own slot is used
   const MemoryNeed need{.bytes = slot + tail, .block = std::max(slot, tail), .needy = &run};
   for (;;) {
     const Room room = memory_.find(need);
@@ -365,7 +365,7 @@ void SnapshotJobs::try_load(StateTable& table, SequenceRun& run, Time now) {
   if (zone.on()) {
     zone.text(std::to_string(from.stored) + " tokens, " + std::to_string(from.bytes.size()) + " bytes");
   }
-  const std::uint64_t slot = run.state ? table.slot_bytes() : 0;  // its own is used
+  const std::uint64_t slot = run.state ? table.slot_bytes() : 0;  // its own slot is used
   const MemoryNeed need{.bytes = from.bytes.size() - slot,
                         .block = std::max(table.slot_bytes() - slot, table.page_bytes()),
                         .needy = &run};

@@ -1,19 +1,18 @@
 #pragma once
-// SnapshotJobs: takes snapshots of sequences, and restores sequences from them.
+// SnapshotJobs takes snapshots of sequences and restores sequences from them.
 //
-// One function captures, whoever asks: the checkpoints of a prefill, and SnapshotKv. A raw snapshot was promised
-// when its sequence was admitted, and waits for its memory; a canonical one is worth less than what others were
-// promised: it waits for what the registries give back, and is skipped where that is nothing. States that are
-// not finite are never kept. A canonical one with a plan is a checkpoint, of which the registry is told; so it is
-// of those that a prefill missed. While memory fills, places that are worth least are left out: every second of the
-// spaced ones of a prompt, counted from its end, and those inside replies.
+// Snapshots. Memory for a raw snapshot was reserved at admission, so it waits until that is free. A canonical
+// one is optional: it uses only memory that is not reserved, waits for a reclaim in progress, and is skipped
+// if that frees too little. States with non-finite values are not kept. A canonical snapshot with a plan is a
+// checkpoint; the registry is told of it, and of checkpoints that a prefill skipped. When memory fills up,
+// checkpoints of least value are skipped: every second spaced one of a prompt, counted from its end, and
+// those inside replies.
 //
-// A restore into a sequence uses the sequence's own slot where it has one. Where memory is short it is looked
-// for: a raw snapshot is waited for, another for `patience`, since what it holds can be computed. One of another
-// adapter than the sequence's is not restored, whoever asks. A snapshot
-// that is of other tokens, or is not what it was when it was taken, is dropped. Jobs that wait stay with their
-// sequence and are tried again in every round, the oldest sequence's first. A state from a tier below is loaded by the
-// same rules.
+// Restores. The state goes to the sequence's own slot if it has one. If memory is short, a restore of a raw
+// snapshot waits until the worker gives it up, another at most `patience`, since its tokens can be computed
+// instead. A snapshot of another adapter is refused. A snapshot of other tokens, or with a wrong checksum, is
+// dropped. Waiting jobs are retried in every round, the oldest sequence first. Loading a state from a lower
+// tier follows the same rules.
 //
 // Threading: the device worker's thread.
 
@@ -33,7 +32,7 @@ class SnapshotJobs {
   using TakenReply = runtime::ReplyTo<protocol::JobResult<protocol::SnapshotTaken>>;
   using RestoredReply = runtime::ReplyTo<protocol::JobResult<protocol::Restored>>;
 
-  /// Tells the registry of the table's model; false: there is none.
+  /// Reports a checkpoint to the registry of the table's model. Returns false if the model has none.
   using Report = std::function<bool(const StateTable&, protocol::CheckpointTaken)>;
 
   /// `state`, `memory` and `figures` must outlive it.
@@ -41,32 +40,33 @@ class SnapshotJobs {
                std::chrono::milliseconds patience, Report report)
       : state_(state), memory_(memory), figures_(figures), patience_(patience), report_(std::move(report)) {}
 
-  /// Of a prefill's checkpoint that its next step passes. With a state, for the step to write; without one the place is
-  /// left out, unless room is kComing: then the step must end there.
+  /// Prepares a checkpoint that the next step passes. With a `state`, the step writes it. Without one, the
+  /// checkpoint is skipped, unless `room` is kComing: then the step must end at the checkpoint.
   struct Begun {
     Room room = Room::kNone;
     std::optional<gpu::Snapshot> state{};
   };
   Begun begin_checkpoint(StateTable& table, const SequenceRun& run, std::uint32_t at);
-  /// The step has passed it, and with it the first of the prefill's checkpoints. `healthy`: as far as logits tell.
+  /// Keeps and reports a checkpoint that the step has passed, the first that the prefill still has to take.
+  /// `healthy` is false if logits showed non-finite values.
   void end_checkpoint(StateTable& table, SequenceRun& run, std::uint32_t at,
                       std::optional<gpu::Snapshot> state, bool healthy);
-  /// Of a prefill that stands at a checkpoint. Leaves it due if its memory is on the way.
+  /// Takes the checkpoint that a prefill has reached. Leaves it due if a reclaim for it is in progress.
   void take_checkpoint(StateTable& table, SequenceRun& run);
-  /// The same where the logits have told that the state is not finite.
+  /// Skips and reports a checkpoint whose state is not finite, as the logits showed.
   void skip_unhealthy_checkpoint(StateTable& table, SequenceRun& run);
-  /// Of a reply that has come to one. Its decoding never waits for it: without room there is none.
+  /// Takes a checkpoint inside a reply, or skips it if there is no memory: decoding never waits for it.
   void take_reply_checkpoint(StateTable& table, SequenceRun& run, const protocol::SharedPlan& plan);
 
   void snapshot(protocol::SnapshotKv job, TakenReply reply);
   void restore(const protocol::RestoreKv& job, RestoredReply reply, Time now);
   void load(protocol::LoadKv job, RestoredReply reply, Time now);
-  /// Of an adopted one: what a sequence still owns may be gone when it is wanted.
+  /// Reads an adopted snapshot; others may be freed before the reader uses them.
   protocol::ReadKv::Reply read(const protocol::ReadKv& job) const;
 
-  /// False: some still wait for memory.
+  /// Retries waiting jobs. Returns false if some still wait for memory.
   bool try_waiting(Time now);
-  /// When the patience of the first restore that waits ends; nothing: none has to be woken.
+  /// Returns the time at which the first waiting restore gives up; nullopt if none waits.
   std::optional<Time> patience_ends() const;
 
  private:
@@ -74,13 +74,14 @@ class SnapshotJobs {
     Room room = Room::kNone;
     bool healthy = true;
     std::optional<protocol::SnapshotTaken> taken{};
-    SharedTokens tokens{};  // of what was taken
+    SharedTokens tokens{};  // tokens of the snapshot
   };
   Capture capture(StateTable& table, SequenceRun& run, protocol::SnapshotKv::Kind kind);
-  /// What has been captured of its first `at` tokens becomes the table's, if it is healthy.
+  /// Adds the captured state of the first `at` tokens to the table if it is finite.
   void keep(StateTable& table, SequenceRun& run, std::uint32_t at, gpu::Snapshot state, bool raw,
             Capture& capture);
-  /// A place that is left out while memory fills, unless another waits for it.
+  /// Returns true if the checkpoint is skipped because memory fills up. Those that other requests wait for
+  /// are not.
   bool is_spared(const SequenceRun& run, std::uint32_t at);
   bool report(const StateTable& table, const SequenceRun& run, const protocol::SharedPlan& plan,
               std::uint32_t at, const Capture& capture);

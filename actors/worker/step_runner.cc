@@ -8,7 +8,7 @@
 
 namespace reprise::actors {
 
-// -- a thread for one piece of work at a time
+// -- StepThread
 
 StepThread::StepThread(const char* name, std::function<void()> begin, std::chrono::microseconds looks)
     : looks_(looks), thread_([this, name, begin = std::move(begin)] {
@@ -33,7 +33,7 @@ void StepThread::start(std::function<void()> work, std::function<void()> done) {
     work_ = std::move(work);
     done_ = std::move(done);
   }
-  has_news_.store(true, std::memory_order_relaxed);  // relaxed: the mutex brings what it is
+  has_news_.store(true, std::memory_order_relaxed);  // relaxed: the mutex publishes the work
   changed_.notify_one();
 }
 
@@ -55,7 +55,7 @@ void StepThread::serve(const std::function<void()>& begin) {
     work();
     lock.lock();
     work_ = nullptr;
-    has_news_.store(false, std::memory_order_relaxed);  // before anybody learns that there may be more
+    has_news_.store(false, std::memory_order_relaxed);  // before the caller can learn that more work may come
     lock.unlock();
     done();
     if (looks_.count() > 0) look_for_work();
@@ -144,15 +144,15 @@ class ThreadRunner : public StepRunner {
   }
 
  private:
-  /// What the worker does between two steps of a few milliseconds takes some tenths of one. A machine with few cores has
-  /// other uses for them.
+  /// Spins longer than the worker usually takes between two steps (some tenths of a millisecond), unless the
+  /// machine has too few cores for that.
   static std::chrono::microseconds looks() {
     constexpr unsigned kCoresToSpare = 8;
     return std::chrono::microseconds(std::thread::hardware_concurrency() >= kCoresToSpare ? 500 : 0);
   }
 
   const std::unique_ptr<Model> model_;
-  StepThread thread_;  // last: its end waits for a step
+  StepThread thread_;  // last: its destructor waits for a step
 };
 
 }  // namespace

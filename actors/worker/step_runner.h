@@ -1,15 +1,13 @@
 #pragma once
-// Runs one step of a loaded model: the forward pass over a batch. Where the model's rules say so, on a thread of
-// its own while the worker goes on, else on the worker's; and prefill slices and decode rows together, or one
-// after the other.
+// StepRunner runs the forward pass of a step. Depending on the model's rules it runs on its own thread or on
+// the worker's, and computes prefill slices and decode rows together or one after the other.
 //
-// StepThread does one piece of work at a time for a caller that does not wait. Where the next piece comes soon after the
-// last, to be woken for it may take longer than to wait for it awake: the thread may look for work for a while before it
-// sleeps.
+// StepThread runs one piece of work at a time without blocking the caller. It may spin for a while before it
+// sleeps, since waking it can take longer than the gap between two steps.
 //
-// Threading: start() on the worker's thread, one step or piece of work at a time, and not before the last has ended, which
-// its `done` tells: that is called once for each, on the thread that computed. Between the two, the sequences of the step
-// belong to the runner. Destructors wait for what runs.
+// Threading: start() is called on the worker's thread, and only after the previous work has called `done`,
+// which is called once per start() on the computing thread. Between the two, the sequences of the step belong
+// to the runner. Destructors wait for running work.
 
 #include <atomic>
 #include <chrono>
@@ -28,13 +26,14 @@ namespace reprise::actors {
 
 class StepThread {
  public:
-  /// `begin` is called first, on the thread. `looks`: how long it is awake without work.
+  /// Calls `begin` on the new thread first. `looks` is how long the thread spins without work before it
+  /// sleeps.
   StepThread(const char* name, std::function<void()> begin, std::chrono::microseconds looks = {});
   ~StepThread();
   StepThread(const StepThread&) = delete;
   StepThread& operator=(const StepThread&) = delete;
 
-  /// `work`, then `done`, neither of which may throw.
+  /// Runs `work`, then `done`. Neither may throw.
   void start(std::function<void()> work, std::function<void()> done);
 
  private:
@@ -42,20 +41,20 @@ class StepThread {
   void look_for_work() const;
 
   const std::chrono::microseconds looks_;
-  std::atomic<bool> has_news_{false};  // work, or the end; what it is, the mutex guards
+  std::atomic<bool> has_news_{false};  // there is work, or the thread must end; the mutex guards which
   std::mutex mutex_;
   std::condition_variable changed_;
   std::function<void()> work_;  // guarded by mutex_
   std::function<void()> done_;  // guarded by mutex_
   bool ending_ = false;         // guarded by mutex_
-  std::thread thread_;          // last: it uses all of the above
+  std::thread thread_;          // last: uses all of the above
 };
 
 struct StepWork {
   std::vector<models::Slice> prefills{};
   models::DecodePass decodes{};
-  // Filled in, like what is filled in of `decodes`: a row of logits for each slice that asked, in order;
-  // valid until the next step.
+  // Results, as those in `decodes`: one row of logits for each slice that asked, in order; valid until the
+  // next step.
   std::span<const float> prefill_logits{};
   std::exception_ptr failure{};
 };
@@ -66,7 +65,7 @@ class StepRunner {
 
   virtual ~StepRunner() = default;
   virtual const models::Model& model() const = 0;
-  /// To be changed, on the worker's thread, while no step is under way.
+  /// Returns the model for changes. Requires: the worker's thread, and no step in progress.
   virtual models::Model& idle_model() = 0;
   virtual void start(StepWork& work, std::function<void()> done) = 0;
 };

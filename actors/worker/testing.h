@@ -1,8 +1,8 @@
 #pragma once
-// TestFaults: what a test breaks in a device worker (WorkerSettings::faults). Production has none;
-// tools/reliability/faults.h has one.
+// TestFaults injects faults into a device worker (WorkerSettings::faults). Production has none;
+// tools/reliability/faults.h implements it.
 //
-// Threading: both are called on the worker's thread, of each worker that has the settings.
+// Threading: called on the thread of each worker that has the settings.
 
 #include <string>
 
@@ -18,9 +18,10 @@ struct StepWork;
 class TestFaults {
  public:
   virtual ~TestFaults() = default;
-  /// While no step is under way, before requests are admitted: may change snapshots.
+  /// Called between steps, before requests are admitted. May change snapshots.
   virtual void before_round(DeviceState& state) = 0;
-  /// Throws what the step is to fail with, holds it up, or changes the states of its sequences in `store`.
+  /// Called before a step. May throw the error with which the step fails, delay it, or change the states of
+  /// its sequences in `store`.
   virtual void before_step(const std::string& device, const StepWork& work, gpu::StateStore& store) = 0;
 };
 

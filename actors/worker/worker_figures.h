@@ -1,15 +1,15 @@
 #pragma once
-// What others see of a device worker without asking it: figures for health checks and metrics, plots of a profiler, and
-// whether the step in progress hangs.
+// Figures of a device worker that any thread can read: counters for health checks and metrics, plots for a
+// profiler, and a watch for hung steps.
 //
-// StepWatch. A step counts as hung once it takes longer than the longest of: a configured floor; the weights, which a step
-// reads once, at a rate that the slowest device worth using surpasses; and four times the longest step that the device has
-// finished, for steps grow with the context, but none is four times as long as all before it. Only time in which the
-// watcher itself was running counts: a process that was stopped, or a machine that slept, finds its steps where it left
-// them.
+// StepWatch counts a step as hung when it exceeds the longest of: a configured floor; the time to read all
+// weights once at kSlowestCpu or kSlowestGpu; and four times the longest step that the device has completed,
+// since steps grow with the context but not by that factor at once. A gap between two looks counts for at
+// most kMostBetween, so time in which the process or the machine was suspended does not count.
 //
-// Threading: figures are written by the worker and read from any thread; relaxed throughout, since each number stands for
-// itself. WorkerPlots is used on the worker's thread; StepWatch is its owner's, plain values without a clock of its own.
+// Threading: WorkerFigures are written by the worker and read by any thread; relaxed throughout, since each
+// number is read by itself. WorkerPlots is used on the worker's thread, StepWatch by one owner; it takes the
+// time as an argument.
 
 #include <algorithm>
 #include <array>
@@ -22,34 +22,34 @@ namespace reprise::actors {
 
 struct WorkerFigures {
   std::atomic<std::uint64_t> steps{0};
-  std::atomic<std::int64_t> step_began_ns{0};  // of the step in progress, steady clock; 0: none
+  std::atomic<std::int64_t> step_began_ns{0};  // start of the step in progress, steady clock; 0: none
   std::atomic<std::uint64_t> prefill_tokens{0};
   std::atomic<std::uint64_t> decode_tokens{0};
-  std::atomic<std::uint64_t> prefill_step_tokens{0};  // of steps that did nothing but prefill,
-  std::atomic<std::uint64_t> prefill_step_ns{0};      // and how long they took
+  std::atomic<std::uint64_t> prefill_step_tokens{0};  // tokens of steps without decoding
+  std::atomic<std::uint64_t> prefill_step_ns{0};      // their duration
   std::atomic<std::uint64_t> limit_bytes{0};
   std::atomic<std::uint64_t> used_bytes{0};
   std::atomic<std::uint64_t> sequences{0};
   std::atomic<std::uint64_t> snapshots{0};
-  std::atomic<std::uint64_t> waiting{0};  // to be admitted
+  std::atomic<std::uint64_t> waiting{0};  // requests that wait for admission
   std::atomic<std::uint64_t> checkpoints{0};
-  std::atomic<std::uint64_t> checkpoints_skipped{0};  // there was no memory
-  std::atomic<std::uint64_t> copied_bytes{0};         // of state, by snapshots and restores
-  std::atomic<std::uint64_t> unhealthy{0};            // states that were not finite
-  std::atomic<std::uint64_t> damaged{0};              // snapshots that failed their check
+  std::atomic<std::uint64_t> checkpoints_skipped{0};  // skipped for lack of memory
+  std::atomic<std::uint64_t> copied_bytes{0};         // bytes of state copied by snapshots and restores
+  std::atomic<std::uint64_t> unhealthy{0};            // states with non-finite values
+  std::atomic<std::uint64_t> damaged{0};              // snapshots with a wrong checksum
   std::atomic<std::uint64_t> preemptions{0};
-  std::atomic<std::uint64_t> compactions{0};           // of prompts,
-  std::atomic<std::uint64_t> compacted_full_bytes{0};  // whose pages had so many bytes before,
-  std::atomic<std::uint64_t> compacted_kept_bytes{0};  // and so many after
-  std::atomic<std::uint64_t> checkpoints_spared{0};    // memory was filling
-  std::atomic<std::uint64_t> reclaims{0};              // for somebody who was short
-  std::atomic<std::uint64_t> reclaims_ahead{0};        // before anybody was
-  std::atomic<std::uint64_t> admission_waits{0};       // requests that came when there was no room for them
-  std::atomic<std::uint64_t> admission_wait_ns{0};     // until there was
-  std::atomic<std::uint64_t> most_sequences{0};        // at once
+  std::atomic<std::uint64_t> compactions{0};           // compacted prompts
+  std::atomic<std::uint64_t> compacted_full_bytes{0};  // their page bytes before
+  std::atomic<std::uint64_t> compacted_kept_bytes{0};  // their page bytes after
+  std::atomic<std::uint64_t> checkpoints_spared{0};    // skipped because memory was filling up
+  std::atomic<std::uint64_t> reclaims{0};              // requested by jobs short of memory
+  std::atomic<std::uint64_t> reclaims_ahead{0};        // ahead of need
+  std::atomic<std::uint64_t> admission_waits{0};       // requests that waited for memory
+  std::atomic<std::uint64_t> admission_wait_ns{0};     // their total wait
+  std::atomic<std::uint64_t> most_sequences{0};        // maximum open at once
   std::atomic<std::uint64_t> faults{0};
 
-  /// That a token of a prompt takes; 0: not known yet.
+  /// Returns the prefill time per token in seconds; 0 if not known yet.
   double seconds_per_token() const {
     const std::uint64_t tokens = prefill_step_tokens.load(std::memory_order_relaxed);
     if (tokens == 0) return 0;
@@ -70,11 +70,11 @@ struct WorkerFigures {
 
 struct StepPatience {
   std::chrono::milliseconds floor{120'000};
-  std::uint64_t weight_bytes = 0;  // of the largest model
+  std::uint64_t weight_bytes = 0;  // largest model
   bool on_gpu = false;
 };
 
-/// How long a step may take where the longest so far took `longest`.
+/// Returns how long a step may take if the longest completed one took `longest`.
 constexpr std::chrono::nanoseconds longest_step(const StepPatience& patience,
                                                 std::chrono::nanoseconds longest) {
   // A step of 256 rows reads every weight once and uses it 256 times. 20 MB/s is a 27B model in bf16 on a CPU
@@ -89,8 +89,8 @@ constexpr std::chrono::nanoseconds longest_step(const StepPatience& patience,
 
 class StepWatch {
  public:
-  /// A look at the device: when its step began, 0 for none; any value that is another for every step will do.
-  /// Looks are to be more frequent than kMostBetween.
+  /// Records an observation at time `now`. `began` is the start of the step in progress, 0 for none; any
+  /// value that differs between steps will do. Observations should be more frequent than kMostBetween.
   void look(std::int64_t began, std::chrono::nanoseconds now) {
     if (began != began_) {
       if (began_ != 0) longest_ = std::max(longest_, seen_);
@@ -102,14 +102,14 @@ class StepWatch {
     last_look_ = now;
   }
 
-  /// Of the step in progress, as far as it was seen.
+  /// Returns the observed duration of the step in progress.
   std::chrono::nanoseconds seen() const { return seen_; }
-  /// Of those that ended.
+  /// Returns the longest observed duration of a completed step.
   std::chrono::nanoseconds longest() const { return longest_; }
   bool hangs(const StepPatience& patience) const {
     return began_ != 0 && seen_ > longest_step(patience, longest_);
   }
-  /// What was measured of one device says nothing about its successor.
+  /// Forgets all observations, for a replacement device.
   void forget() { *this = {}; }
 
   static constexpr std::chrono::nanoseconds kMostBetween = std::chrono::seconds(1);
@@ -123,13 +123,13 @@ class StepWatch {
 
 class DeviceState;
 
-/// What a profiler plots of a device worker: memory against its limit, who waits, tokens per second.
+/// Plots for a profiler: memory and its limit, waiting requests, tokens per second.
 class WorkerPlots {
  public:
-  /// `worker`: the actor's name; plots are called after it.
+  /// `worker` is the name of the actor and prefixes the plots.
   explicit WorkerPlots(const std::string& worker);
 
-  /// Where anybody looks.
+  /// Plots the memory if a profiler is connected.
   void show_memory(const DeviceState& state, std::size_t waiting);
   void step_begins();
   void step_ended(std::size_t prefilled, std::size_t decoded);
@@ -148,11 +148,11 @@ class WorkerPlots {
     const char* decode_rows;
   };
 
-  /// Only where it has changed.
+  /// Plots the value if it has changed.
   void plot(std::size_t which, const char* name, double value);
 
-  Names names_;                    // live for ever
-  std::array<double, 7> shown_{};  // of memory, last; while `shows_`
+  Names names_;                    // strings never freed
+  std::array<double, 7> shown_{};  // last plotted values; valid while shows_ is set
   bool shows_ = false;
   std::int64_t step_began_ns_ = 0;
 };

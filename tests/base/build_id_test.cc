@@ -15,7 +15,7 @@ TEST(BuildId, IsThatOfThisProgram) {
   ASSERT_GE(id.size(), 16u) << id;
   EXPECT_EQ(&id, &build_id()) << "found once";
   if (id.starts_with("code-")) REPRISE_SKIP_WITHOUT("build-id", "the linker gave no id: " + id);
-  // The same as the tools that read programs say, where they are installed.
+  // Compares with readelf, if installed.
   std::FILE* out = popen("readelf -n \"$(readlink /proc/$PPID/exe)\" 2>/dev/null", "r");
   ASSERT_NE(out, nullptr);
   std::string text;

@@ -1,10 +1,10 @@
 #pragma once
-// Keys that all have the same hash in libstdc++'s std::hash<std::string>, as somebody who wants to slow down
-// a hash table would send them.
+// Makes keys with equal hashes under libstdc++'s std::hash<std::string>, as an attacker on a hash table
+// would.
 //
-// That hash takes eight bytes at a time into its state, by steps that can be undone: for any first eight
-// bytes of a piece there is one choice of the next eight that leads to a given state. Those that are plain
-// characters are kept. Several pieces behind each other give all the combinations.
+// The hash mixes eight bytes at a time into its state by invertible steps, so for any first eight bytes of a
+// piece one choice of the next eight leads to a given state. Choices of plain characters are kept;
+// concatenating pieces gives all combinations.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace reprise::protocol {
 
 class CollidingKeys {
  public:
-  /// `count` different keys of 64 plain characters each, the same at every call.
+  /// Returns `count` distinct keys of 64 plain characters, the same at every call.
   static std::vector<std::string> make(std::size_t count) {
     std::vector<std::string> keys{""};
     CollidingKeys state;
@@ -41,12 +41,12 @@ class CollidingKeys {
   static constexpr std::uint64_t kMul = 0xc6a4a7935bd1e995;
   static constexpr std::uint64_t kSeed = 0xc70f6907;
 
-  static constexpr std::uint64_t inverse() {  // of kMul, modulo 2^64
+  static constexpr std::uint64_t inverse() {  // inverse of kMul modulo 2^64
     std::uint64_t x = kMul;
     for (int i = 0; i < 6; ++i) x *= 2 - kMul * x;
     return x;
   }
-  static std::uint64_t shift_mix(std::uint64_t v) { return v ^ (v >> 47); }  // undoes itself
+  static std::uint64_t shift_mix(std::uint64_t v) { return v ^ (v >> 47); }  // an involution
   static std::uint64_t mixed(std::uint64_t block) { return shift_mix(block * kMul) * kMul; }
   static std::uint64_t unmixed(std::uint64_t v) { return shift_mix(v * inverse()) * inverse(); }
   static std::uint64_t step(std::uint64_t state, std::uint64_t block) {
@@ -67,7 +67,7 @@ class CollidingKeys {
     return block;
   }
 
-  // Pieces of 16 bytes that lead from the present state to the same next one.
+  // Returns pieces of 16 bytes that lead from the current state to the same next one.
   std::vector<std::string> next_piece(std::size_t count) {
     const std::uint64_t middle = step(state_, plain_block());
     const std::uint64_t next = step(middle, plain_block());
@@ -89,7 +89,7 @@ class CollidingKeys {
   std::mt19937_64 random_{1};
 };
 
-/// The keys as members of an object, without its braces.
+/// Returns the keys as members of an object, without braces.
 inline std::string colliding_members(std::size_t count) {
   std::string text;
   for (const std::string& key : CollidingKeys::make(count))

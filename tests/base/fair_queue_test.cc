@@ -1,4 +1,4 @@
-// Owners take turns, and the one that fills its share is turned away.
+// Owners take turns, and one whose share is full is refused.
 
 #include "base/fair_queue.h"
 

@@ -1,4 +1,4 @@
-// Work in parts: each is done once, whoever does it, and all are done at the end.
+// Each part runs exactly once, and all have ended on return.
 
 #include "base/in_parallel.h"
 

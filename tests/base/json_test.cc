@@ -90,7 +90,8 @@ TEST(JsonValue, KeysThatCollideCostNoMoreThanOthers) {
     REPRISE_SKIP_WITHOUT("libstdcxx", "another standard library, whose hash has other collisions");
   }
   const std::string text = '{' + colliding_members(kKeys) + '}';
-  // In a table by this hash they take five billion comparisons, longer than ctest waits; sorted, two million.
+  // A hash table would take five billion comparisons, longer than the test's timeout; sorted keys take two
+  // million.
   EXPECT_EQ(parsed(text).size(), kKeys);
 }
 

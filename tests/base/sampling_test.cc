@@ -11,7 +11,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kVocab = 100;
 
-/// "field: reason" of all errors, a line each.
+/// Returns "field: reason" for all errors, one per line.
 std::string error_of(const SamplingParams& params) {
   std::string all;
   for (const ParamError& error : params.validate(kVocab)) {

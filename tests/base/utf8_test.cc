@@ -29,13 +29,13 @@ TEST(Utf8, ReadsCharactersOfEveryLength) {
 }
 
 TEST(Utf8, ReplacesEachMaximalSubpart) {
-  // The example of the Unicode standard, chapter 3.9, and its neighbours.
+  // The example in chapter 3.9 of the Unicode standard, and variations.
   EXPECT_EQ(repaired("a\xF1\x80\x80\xE1\x80\xC2\x62\x80\x63\x80\xBF\x64"),
             "a\uFFFD\uFFFD\uFFFDb\uFFFDc\uFFFD\uFFFDd");
   EXPECT_EQ(repaired("\xC0\xAF"), "\uFFFD\uFFFD");                      // overlong
   EXPECT_EQ(repaired("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");            // a surrogate
   EXPECT_EQ(repaired("\xF4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD");  // past U+10FFFF
-  EXPECT_EQ(repaired("\xF0\x9F\x98"), "\uFFFD");                        // cut short
+  EXPECT_EQ(repaired("\xF0\x9F\x98"), "\uFFFD");                        // truncated
   EXPECT_EQ(repaired("ok"), "ok");
 }
 
@@ -48,7 +48,7 @@ TEST(Utf8, SaysWhatMoreBytesCouldComplete) {
 }
 
 TEST(Utf8, RepairedTextIsValidAndRepairedOnce) {
-  // Bytes that are likely to make, break and cut characters.
+  // Bytes that often begin, continue or break characters.
   constexpr std::string_view kBytes = "a\x80\xBF\xC2\xE1\xED\xA0\xF0\x9F\xF4\x90\xFF";
   std::mt19937 random(1);
   for (int i = 0; i < 3000; ++i) {

@@ -22,7 +22,7 @@ extract("Embedding the runtime" cmake "${embed_dir}/readme/CMakeLists.txt")
 extract("Embedding the runtime" cpp "${embed_dir}/readme/main.cc")
 build_and_run(readme "${embed_dir}/readme" my_program CONFIGURE ${without_packages} EXPECTED "the total is 5\n")
 
-# add_subdirectory(): neither tests nor program are built, and what they need is not asked for.
+# add_subdirectory(): neither tests nor program are built, and their dependencies are not needed.
 without(GTest CLI11 spdlog prometheus-cpp tomlplusplus CURL Libedit)
 build_and_run(host_of_sources "${CMAKE_CURRENT_LIST_DIR}" host EXPECTED "${said}"
   CONFIGURE -D "REPRISE_SOURCE=${source_dir}" -D REPRISE_CUDA=OFF -D REPRISE_TRACY=OFF ${without_packages})

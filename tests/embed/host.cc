@@ -1,5 +1,5 @@
-// A host with an Asio loop of its own embeds the runtime: one actor on a worker of the pool, one on the
-// host's loop among the host's handlers, and a stream between the two.
+// A host with its own Asio loop embeds the runtime: one actor on a pool worker, one on the host's loop, and a
+// stream between them.
 
 #include <runtime/asio_home.h>
 #include <runtime/stream.h>
@@ -62,7 +62,7 @@ class Printer : public Actor {
 
 int main() {
   boost::asio::io_context loop(1);
-  auto work = boost::asio::make_work_guard(loop);  // a waiting actor does not keep run() from returning
+  auto work = boost::asio::make_work_guard(loop);  // waiting actors do not keep run() from returning
   const std::thread::id loop_thread = std::this_thread::get_id();
   bool ended_well = false;
 

@@ -1,5 +1,5 @@
-# Installs the build tree in install_dir/prefix for the other scripts, by way of another folder: a package that works only
-# where it was installed would fail.
+# Installs the build tree to another folder and moves it to install_dir/prefix for the other scripts, to test that the
+# package is relocatable.
 
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/installed_package.cmake")

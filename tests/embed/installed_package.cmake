@@ -1,4 +1,4 @@
-# What the scripts of the embedding tests share: they build and run programs against the package that install_test.cmake
+# Shared by the scripts of the embedding tests: they build and run programs against the package that install_test.cmake
 # has installed in install_dir/prefix. ctest runs such a script as
 #   cmake -D build_dir=... -D config=... -D generator=... -D install_dir=... -D embed_dir=... -P script.cmake
 # It works in embed_dir.

@@ -12,7 +12,7 @@ second turn: tokens restored, the answer is the cold one
 stopped cleanly
 ")
 
-# What docs/embedding.md prints, with the built-in model of the installed package.
+# The program printed in docs/embedding.md, with the built-in model of the installed package.
 file(REMOVE_RECURSE "${embed_dir}/printed")
 extract("Embedding the engine" cmake "${embed_dir}/printed/CMakeLists.txt")
 extract("Embedding the engine" cpp "${embed_dir}/printed/main.cc")
@@ -22,7 +22,7 @@ Your name is Ada.
   began from a snapshot
 $")
 
-# The unit starts what was installed, wherever that was.
+# The unit names the prefix of the installation.
 file(READ "${install_dir}/prefix/lib/systemd/system/reprise.service" unit)
 string(FIND "${unit}" "\nExecStart=${install_dir}/first/bin/reprise serve --config ${install_dir}/first/etc/reprise/reprise.toml\n" found)
 if(found EQUAL -1 OR NOT EXISTS "${install_dir}/prefix/etc/reprise/reprise.toml")

@@ -1,5 +1,5 @@
-// A host with an Asio loop of its own embeds the engine: an actor on that loop loads a model, holds a
-// conversation of two turns with it, asks the second once more without the cache, and compares.
+// A host with its own Asio loop embeds the engine: an actor on that loop loads a model, holds a conversation
+// of two turns, repeats the second without the cache, and compares.
 //
 // Usage: engine_host MODEL_FOLDER
 
@@ -30,7 +30,7 @@ struct Reply {
 
 struct Talk {
   std::string model;
-  std::function<void(bool)> at_end;  // called on the host's loop, with whether all went well
+  std::function<void(bool)> at_end;  // called on the host's loop; true: success
 };
 
 class Guest : public runtime::Actor {
@@ -112,7 +112,7 @@ class Guest : public runtime::Actor {
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   boost::asio::io_context loop(1);
-  auto work = boost::asio::make_work_guard(loop);  // a waiting actor does not keep run() from returning
+  auto work = boost::asio::make_work_guard(loop);  // waiting actors do not keep run() from returning
   const std::thread::id loop_thread = std::this_thread::get_id();
   bool well = false;
 

@@ -1,4 +1,4 @@
-"""Runs the traced host with Tracy looking on, and finds its actor in the session. Usage: seen_by_tracy.py HOST TRACY_BIN"""
+"""Captures the traced host with Tracy and checks that its actor is in the session. Usage: seen_by_tracy.py HOST TRACY_BIN"""
 import os
 import pathlib
 import subprocess

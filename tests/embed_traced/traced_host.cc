@@ -1,5 +1,5 @@
-// A host with an actor of its own, which traces show as they show Reprise's: on a track with its name, one zone a turn
-// with the message's type and how long it has waited, and within it the zones and plots that the host adds.
+// A host whose actor appears in traces like Reprise's: a track with its name, one zone per turn with the
+// message type and its queueing time, and inside it the host's zones and plots.
 //
 // Usage: traced_host FILE     writes a trace of itself in the Trace Event format
 //        traced_host          waits for a profiler: with a package that was built with Tracy
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   if (argc < 2) {
     if (!somebody_looks_within(60s)) return 1;
     std::printf("weighed %d g\n", weigh_all());
-    std::this_thread::sleep_for(1s);  // for what was traced to be sent
+    std::this_thread::sleep_for(1s);  // time to send the trace
     return 0;
   }
   auto trace = traces::SessionFile::open(argv[1]);

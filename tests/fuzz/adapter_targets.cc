@@ -1,4 +1,5 @@
-// Adapters to a tiny model: a PEFT folder (adapter_config.json, a zero byte, adapter_model.safetensors) and a GGUF file.
+// Adapters for a tiny model: a PEFT folder (adapter_config.json, a zero byte, adapter_model.safetensors) and
+// a GGUF file.
 #include "models/adapters/adapter.h"
 
 #include "base/check.h"

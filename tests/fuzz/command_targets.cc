@@ -1,4 +1,4 @@
-// What the program reads: the configuration of `reprise serve`, the traces of `reprise replay`, and lists of files from
+// Inputs of the program: the configuration of `reprise serve`, traces of `reprise replay`, and file lists of
 // the hub.
 #include <algorithm>
 #include <string>
@@ -46,7 +46,7 @@ bool fuzz_trace(std::string_view input) {
   }
 }
 
-/// A list of files, as the hub sends it; which of them are wanted, the last bytes say.
+/// A file list of the hub; the last bytes choose the wanted files.
 bool fuzz_hub(std::string_view input) {
   try {
     const auto files = tools::read_hub_list(std::string(input), "a/b");

@@ -1,5 +1,5 @@
-// config.json and generation_config.json: a configuration that was read describes a model that can be built. And the
-// quantization_config in it, over files that have matrices of each scheme.
+// config.json and generation_config.json: an accepted configuration describes a model that can be built. Also
+// its quantization_config, over files with matrices of each scheme.
 #include <cmath>
 #include <set>
 
@@ -129,8 +129,8 @@ bool fuzz_generation_config(std::string_view input) {
   });
 }
 
-/// One matrix is as AWQ has it, one as GPTQ, one as compressed-tensors, one is FP8; no model has all four, so that a folder
-/// is refused somewhere, but not before its scheme was read and the tensors of one matrix were brought together.
+/// The files hold one matrix each in AWQ, GPTQ, compressed-tensors and FP8 form. Every scheme refuses them at
+/// some point, but only after it was read and the tensors of one matrix were combined.
 bool fuzz_quantization_config(std::string_view input) {
   static const models::test::TinyModel kModel({.type = "llama", .hidden = 64, .layers = 1});
   static const auto kWeights = [] {

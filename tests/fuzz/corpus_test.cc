@@ -1,6 +1,6 @@
-// Every input that is kept, its beginnings, and inputs damaged at random, through each target: what was once found stays
-// found, in every build. Targets with a grower get a bounded number of inputs, on a stack as small as a server's threads may
-// have. What fails is in the folder for temporary files, as fuzz_finding_TARGET.
+// Runs each target with all inputs of its corpus, their prefixes, and random mutations of them. Targets with
+// a grower get fewer inputs, on a stack as small as a server thread's. A failing input is left in the
+// temporary folder as fuzz_finding_TARGET.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ fs::path fuzz_folder() {
   return source_folder() / "tests" / "fuzz";
 }
 
-/// The text in quotes at the end of a line, with \xNN for bytes that are not plain and escapes as in C.
+/// Returns the quoted text at the end of a line, with C escapes and \xNN decoded.
 std::string unquoted(std::string_view line) {
   constexpr std::string_view kSigns = "nrt";
   constexpr std::string_view kMeant = "\n\r\t";
@@ -50,7 +50,7 @@ std::string unquoted(std::string_view line) {
   return text;
 }
 
-/// Of libFuzzer's format: a word in quotes on each line.
+/// Parses a libFuzzer dictionary: one quoted word per line.
 std::vector<std::string> words_of(std::string_view dictionary) {
   std::vector<std::string> words;
   std::ifstream in(fuzz_folder() / "dictionaries" / (std::string(dictionary) + ".dict"));
@@ -91,7 +91,7 @@ class FuzzCorpus : public testing::TestWithParam<Target> {
   }
 };
 
-/// tools/fuzz has the format.
+/// The format is described in tools/fuzz.
 std::vector<std::string> kept_inputs(const Target& target) {
   std::vector<std::string> inputs = {""};
   std::ifstream in(fuzz_folder() / "corpus" / (std::string(target.name) + ".txt"));
@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(, FuzzCorpus, testing::ValuesIn(targets_with_grower(fal
 
 class FuzzGrowth : public testing::TestWithParam<Target> {
  protected:
-  /// The input is in a file while it runs, so that one that ends the process, as an overflow of the stack does, is known.
+  /// Saves the input to a file during the run, since a stack overflow ends the process.
   void run(const std::string& input, const std::string& name) {
     const fs::path finding = fs::temp_directory_path() / ("fuzz_finding_" + std::string(GetParam().name));
     std::ofstream(finding, std::ios::binary | std::ios::trunc) << input;
@@ -188,7 +188,7 @@ bool works_on(std::string_view) {
 }
 bool holds_much(std::string_view) {
   std::string much(std::size_t{9} << 20, 'x');
-  kept = &much;  // so that it is not left out
+  kept = &much;  // prevents its elimination
   return true;
 }
 bool gives_back(std::string_view) {

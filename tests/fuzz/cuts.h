@@ -1,8 +1,6 @@
 #pragma once
-// Text in pieces, for what must not depend on how it comes in. The cuts are found in the text itself, so that
-// any text is an input and the fuzzer can move them.
-//
-// Threading: pure functions.
+// Cuts text into pieces, to test that results do not depend on the cuts. The cuts are derived from the text
+// itself, so that every text is a valid input and the fuzzer can move them.
 
 #include <cstddef>
 #include <string_view>
@@ -22,7 +20,7 @@ inline Cuts cut_everywhere(std::string_view text) {
   return cuts;
 }
 
-/// Pieces of 1 to 32 bytes: the text's bytes, read backwards, say how many.
+/// Cuts into pieces of 1 to 32 bytes; the lengths come from the bytes of the text, read backwards.
 inline Cuts cut_by_text(std::string_view text) {
   Cuts cuts;
   std::size_t at = 0;

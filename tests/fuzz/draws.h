@@ -1,8 +1,8 @@
 #pragma once
-// Draws: the decisions of a generator, read from the bytes of a fuzzer's input. The fuzzer changes a decision by changing
-// a byte, and few bytes make a large text: behind the last byte the draws come from a generator seeded with the input.
-// The same input draws the same with every compiler, as long as each draw has a statement of its own: the order in which
-// arguments and operands are evaluated is the compiler's choice.
+// Draws reads the decisions of a generator from the bytes of a fuzzer's input, so that the fuzzer changes a
+// decision by changing a byte. After the last byte, draws come from a random generator seeded with the input,
+// so that few bytes make a large text. To draw the same with every compiler, each draw needs its own
+// statement: the evaluation order of arguments and operands is unspecified.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,8 @@ class Draws {
   /// Draws without an input.
   explicit Draws(std::uint64_t seed) : state_(seed) {}
 
-  /// A number from 0 to n - 1; 0 for n = 0. Takes one byte of the input for n up to 256, else two, else four.
+  /// Returns a number from 0 to n - 1; 0 for n = 0. Takes one byte of the input for n up to 256, two up to
+  /// 65,536, else four.
   std::uint64_t below(std::uint64_t n) {
     if (n <= 1) return 0;
     const std::size_t width = n <= 256 ? 1 : n <= 65'536 ? 2 : 4;

@@ -1,5 +1,5 @@
-// Bodies of the APIs beside OpenAI's, as the endpoints of the served table read them (protocol/apis.h): each becomes a
-// request, a question to the engine, or a refusal in its API's form.
+// Request bodies of the APIs other than OpenAI's, read by the endpoints of the served table
+// (protocol/apis.h): each becomes a request, a question to the engine, or an error in the form of its API.
 #include <algorithm>
 #include <string>
 
@@ -50,7 +50,7 @@ void check_request(const ApiRequest& request, const BodyLimits& limits) {
   if (const auto* chat = std::get_if<ChatPrompt>(&generate.prompt)) check_messages(*chat);
 }
 
-/// The table is made for each input: its endpoints keep what they are told to.
+/// Builds the table for each input, since its endpoints have state.
 bool fuzz_path(std::string_view path, std::string_view input) {
   const ApiTable table = all_apis();
   const auto route = std::find_if(table.routes.begin(), table.routes.end(), [&](const ApiRoute& one) {

@@ -1,9 +1,9 @@
-// The libFuzzer side: one program for all targets, of which --target=NAME or REPRISE_FUZZ_TARGET chooses one.
-// --targets lists them, each with its dictionary, or "-", and "grown" where it has a grower. --stack-kib=N or
-// REPRISE_FUZZ_STACK_KIB: runs targets with a grower on a stack of that size (8192). --grown FILE prints the text that the
-// chosen target grows from the file, and ends.
+// The libFuzzer program for all targets; --target=NAME or REPRISE_FUZZ_TARGET chooses one.
+// --targets          lists the targets with their dictionaries or "-", and "grown" for those with a grower
+// --stack-kib=N      or REPRISE_FUZZ_STACK_KIB: stack for targets with a grower (8192)
+// --grown FILE       prints the text that the target grows from FILE, and exits
 //
-// What the oracle (oracle.h) objects to is a crash to libFuzzer.
+// A violation of the oracle (oracle.h) counts as a crash.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
     }
     if (argument.starts_with("--target=")) {
       name = argument.substr(std::strlen("--target="));
-      // libFuzzer starts others of itself with its own arguments alone.
+      // libFuzzer passes only its own arguments to its child processes.
       ::setenv("REPRISE_FUZZ_TARGET", name.data(), 1);
     } else if (argument.starts_with("--stack-kib=")) {
       stack_kib = (*argv)[i] + std::strlen("--stack-kib=");

@@ -1,4 +1,4 @@
-// GGUF: header, metadata and tensors; the checkpoint and the tokenizer that they make.
+// GGUF: header, metadata, tensors, and the model files and tokenizer built from them.
 #include "models/files/gguf.h"
 #include "models/files/load_error.h"
 #include "models/text/regex.h"
@@ -39,7 +39,7 @@ bool fuzz_gguf_tokenizer(std::string_view input) {
     return true;
   } catch (const models::LoadError& error) {
     REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");
-  } catch (const models::RegexError&) {  // a search past its limits
+  } catch (const models::RegexError&) {  // the search exceeded its limits
   }
   return false;
 }

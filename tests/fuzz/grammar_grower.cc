@@ -1,4 +1,4 @@
-// Regular expressions and GBNF that grow.
+// Growers of regular expressions and GBNF.
 #include <cmath>
 
 #include "base/utf8.h"
@@ -7,7 +7,7 @@
 namespace reprise::fuzz {
 namespace {
 
-constexpr int kDeepestParts = 6;  // levels of different parts; one part may nest thousands of brackets
+constexpr int kDeepestParts = 6;  // levels of mixed constructs; a single one may nest thousands of brackets
 
 std::string small_regex(Draws& draws) {
   return draws.pick(
@@ -42,7 +42,7 @@ std::string quantified(Draws& draws, std::size_t bytes, std::size_t some) {
   return inner + filled(quantifier, few ? some : bytes);
 }
 
-/// Counts on counts, which multiply.
+/// Nests counted repetitions, whose counts multiply.
 std::string counted(Draws& draws, std::size_t bytes, std::size_t levels, int depth) {
   std::string fan = regex_part(draws, bytes / 2, depth + 1);
   const std::string count =
@@ -108,7 +108,7 @@ std::string gbnf_items(Draws& draws, std::size_t bytes) {
   }
 }
 
-/// The right side of a rule: `next` is the rule that it leads on to, `other` any other one.
+/// Returns the right side of a rule that refers to `next` and perhaps to `other`.
 std::string gbnf_rule(Draws& draws, const std::string& next, const std::string& other, std::size_t bytes,
                       bool is_one_of_many) {
   switch (is_one_of_many ? draws.below(6) : draws.below(7)) {
@@ -127,7 +127,7 @@ std::string gbnf_rule(Draws& draws, const std::string& next, const std::string& 
       const std::string count = draws.pick({"", "{1000000}", "*"});
       return "\"\"" + count + " " + next;
     }
-    case 5: {  // begins with another rule, so that chains of these come back to themselves
+    case 5: {  // left recursion, possibly through several rules
       const std::string count = draws.pick({"", "?", "*"});
       return other + count + " " + next + " | " + next;
     }

@@ -1,5 +1,5 @@
-// What replies are held to: GBNF, Lark, regular expressions and JSON Schemas. Each is refused in words or kept within its bounds,
-// and what it lets through never comes to a dead end.
+// Reply constraints: GBNF, Lark, regular expressions and JSON Schemas. Each is refused with a reason or
+// compiled within its limits, and an accepted prefix never leads to a dead end.
 #include <memory>
 #include <random>
 #include <string>
@@ -27,7 +27,7 @@ Limits small_limits() {
   return limits;
 }
 
-/// Compiles it, and goes some steps where it can be kept.
+/// Compiles the constraint and takes some steps. Returns false if it was refused.
 bool keep(const Constraint& constraint) {
   const Limits limits = small_limits();
   const auto program = compile(constraint, limits);
@@ -62,7 +62,8 @@ bool fuzz_gbnf(std::string_view input) {
   return keep({.kind = Kind::kGbnf, .text = std::string(input)});
 }
 
-/// The first byte says where the text stands: as the reply, or as the input of a tool in one of the forms of calls.
+/// The first byte chooses whether the constraint is on the reply or on the input of a tool call in one of its
+/// forms.
 bool fuzz_lark(std::string_view input) {
   if (input.empty()) return false;
   const std::string text(input.substr(1));

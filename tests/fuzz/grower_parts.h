@@ -1,5 +1,5 @@
 #pragma once
-// What the growers of several languages use.
+// Shared by the growers.
 
 #include <algorithm>
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace reprise::fuzz {
 
-/// `count` times the piece, cut off at kMaxGrownBytes.
+/// Returns `count` copies of the piece, cut off at kMaxGrownBytes.
 inline std::string times(std::string_view piece, std::size_t count) {
   std::string text;
   const std::size_t most = kMaxGrownBytes / std::max<std::size_t>(piece.size(), 1);
@@ -19,12 +19,12 @@ inline std::string times(std::string_view piece, std::size_t count) {
   return text;
 }
 
-/// The piece again and again, for about so many bytes.
+/// Returns about `bytes` bytes of copies of the piece.
 inline std::string filled(std::string_view piece, std::size_t bytes) {
   return times(piece, bytes / std::max<std::size_t>(piece.size(), 1) + 1);
 }
 
-/// Ranges and characters for the inside of a class [...], in about so many bytes.
+/// Returns about `bytes` bytes of ranges and characters for a class [...].
 std::string class_ranges(Draws& draws, std::size_t bytes);
 
 }  // namespace reprise::fuzz

@@ -1,8 +1,8 @@
-// Grown texts (grower.h) through the compilers of constraints and the interpreter of templates. A text is refused in words
-// or kept within the limits; the oracle (oracle.h) measures what that takes.
+// Runs the constraint compilers and the template interpreter on grown texts (grower.h). Each is refused with
+// a reason or stays within its limits; the oracle (oracle.h) measures the cost.
 //
-// The limits are a fraction of a server's, and none is a clock, so that each run is well below the oracle's bounds
-// unless some work is not counted.
+// The limits are a fraction of a server's, without clocks, so that a run exceeds the oracle's bounds only if
+// some work is not counted.
 #include <memory>
 #include <random>
 
@@ -31,7 +31,7 @@ Limits grown_limits() {
   return limits;
 }
 
-/// Compiles it, and goes some tokens where it can be kept.
+/// Compiles the constraint and accepts some tokens. Returns false if it was refused.
 bool compile_and_go(const Constraint& constraint) {
   const auto program = compile(constraint, grown_limits());
   if (!program.ok()) {

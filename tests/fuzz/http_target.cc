@@ -1,4 +1,4 @@
-// HTTP as it comes from a socket: heads, bodies and chunks; paths; keys.
+// HTTP input from a socket: heads, bodies, chunks, paths, keys.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -31,7 +31,7 @@ struct Reading {
   State state = State::kHead;
 };
 
-// As a connection does it: what feed() leaves is offered again with the next piece behind it.
+// Reads like a connection: bytes that feed() leaves are offered again with the next piece.
 Reading read_all(std::string_view input, const ReadLimits& limits, const Cuts& cuts) {
   RequestReader reader(limits);
   Reading reading;
@@ -53,7 +53,7 @@ Reading read_all(std::string_view input, const ReadLimits& limits, const Cuts& c
         if (waiting.empty() || (taken == 0 && reader.state() == before)) break;
       }
     }
-    // The last piece may have finished a request.
+    // The last piece may have completed a request.
     if (reader.state() == State::kHeadDone) reader.read_body();
     if (reader.state() == State::kDone) reading.requests.push_back(shown(reader.take()));
   });
@@ -65,8 +65,8 @@ Reading read_all(std::string_view input, const ReadLimits& limits, const Cuts& c
   return reading;
 }
 
-// What is wrong with a head may be seen at once or when its end has come, by how much of it there is to look
-// at. Of several faults any may be named.
+// Depending on the cuts, an error in a head is found at once or at its end, and any of several errors may be
+// reported.
 bool is_undecided(const Reading& a, const Reading& b) {
   return (a.state == State::kHead && b.state == State::kFailed) ||
          (a.state == State::kFailed && b.state == State::kHead);
@@ -115,7 +115,7 @@ bool fuzz_keys(std::string_view input) {
   const std::string_view tenant = input.substr(0, middle);
   const std::string_view salt = input.substr(middle);
   const std::string name = protocol::name_space_of(tenant, salt);
-  if (!salt.empty()) {  // the same bytes, cut elsewhere, are another pair
+  if (!salt.empty()) {  // a different split of the same bytes is a different pair
     const std::string other = protocol::name_space_of(input.substr(0, middle + 1), input.substr(middle + 1));
     REPRISE_CHECK(other != name, "two tenants in one name space");
   }

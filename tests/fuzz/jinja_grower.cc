@@ -1,10 +1,10 @@
-// Templates that grow, over the variables of tests/protocol/jinja/samples.h.
+// Grower of templates, over the variables of tests/protocol/jinja/samples.h.
 #include "tests/fuzz/grower_parts.h"
 
 namespace reprise::fuzz {
 namespace {
 
-constexpr int kDeepestParts = 5;  // levels of different parts; one part may nest thousands of times
+constexpr int kDeepestParts = 5;  // levels of mixed constructs; a single one may nest thousands of times
 
 const char* small_value(Draws& draws) {
   return draws.pick({"s",
@@ -38,7 +38,7 @@ const char* small_value(Draws& draws) {
                      "-0.5"});
 }
 
-/// What follows a value and makes another of it; some of these expand.
+/// Returns a postfix operator or filter; some expand the value.
 const char* postfix(Draws& draws) {
   return draws.pick({"|upper",
                      "|list",
@@ -179,14 +179,14 @@ std::string expression(Draws& draws, std::size_t bytes, int depth) {
     return text;
   }
   switch (draws.below(6)) {
-    case 0: {  // one filter or operator, again and again
+    case 0: {  // one filter or operator, repeated
       const std::string value = small_value(draws);
       const std::string link = postfix(draws);
       const bool few = draws.one_in(2);
       const std::size_t count = 1 + draws.below(12);
       return value + (few ? times(link, count) : filled(link, bytes));
     }
-    case 1: {  // different ones in a chain
+    case 1: {  // a chain of different ones
       std::string text = small_value(draws);
       const std::size_t links = 1 + draws.below(60);
       for (std::size_t i = 0; i < links; ++i) text += postfix(draws);
@@ -218,7 +218,7 @@ std::string expression(Draws& draws, std::size_t bytes, int depth) {
 
 std::string body(Draws& draws, std::size_t bytes, int depth);
 
-/// Loops in loops, or other blocks in themselves; `inner` is in the innermost.
+/// Nests loops or other blocks, with `inner` in the innermost.
 std::string nested_blocks(Draws& draws, std::size_t bytes, const std::string& inner) {
   struct Block {
     const char *open, *close;
@@ -245,7 +245,7 @@ std::string nested_blocks(Draws& draws, std::size_t bytes, const std::string& in
   return times(block.open, levels) + inner + times(block.close, levels);
 }
 
-/// Values that double: in a loop or line by line, as strings, lists, or lists of themselves.
+/// Doubles a value in a loop or line by line: strings, lists, or lists of themselves.
 std::string doubling(Draws& draws, std::size_t bytes) {
   const bool is_text = draws.one_in(3);
   const std::string step =
@@ -271,14 +271,13 @@ std::string doubling(Draws& draws, std::size_t bytes) {
   return times(once, std::min(count, bytes / once.size() + 1)) + use;
 }
 
-/// One operation on a large value, many times: each must be charged by the value's length.
+/// Repeats one operation on a large value; each must be charged by the length of the value.
 std::string large_value(Draws& draws) {
   const std::string piece =
       draws.pick({"'a'", "' '", "'1'", "'ab'", "lst", "people", "(1, 's')", "'\xC3\xA9'", "[long]"});
   const std::size_t magnitude = 10 + draws.below(13);
   const std::size_t count = std::size_t{1} << magnitude;
-  const std::size_t rounds = std::size_t{1}
-                             << (34 - magnitude);  // more work than the limits allow, if it is charged
+  const std::size_t rounds = std::size_t{1} << (34 - magnitude);  // exceeds the limits if it is charged
   const bool of_long = draws.one_in(3);
   const std::string subject = of_long ? small_value(draws) : "long";
   const std::string first = postfix(draws);
@@ -291,7 +290,7 @@ std::string large_value(Draws& draws) {
          " %}{% endfor %}{{ ns.b|length }}";
 }
 
-/// Macros that call the next one, twice or more, and at the end perhaps the first.
+/// Macros that call the next one at least twice; the last may call the first.
 std::string macro_chain(Draws& draws, std::size_t bytes) {
   const std::size_t count = 1 + draws.below(std::min<std::size_t>(bytes / 40 + 1, 3000));
   const std::size_t calls = 1 + draws.below(3);

@@ -1,5 +1,5 @@
-// Chat templates: any source over a fixed context, fixed templates over any context, and the files that hold
-// a template.
+// Chat templates: any source over a fixed context, fixed templates over any context, and files that contain a
+// template.
 #include <string>
 
 #include "base/check.h"
@@ -70,7 +70,7 @@ bool fuzz_jinja_context(std::string_view input) {
   auto context = Json::parse(input);
   if (!context.ok() || !context->is_object()) return false;
   render_twice(kMixed, *context);
-  // As for a chat: arguments of calls are read, and a null content is made a text.
+  // As in a chat: arguments of calls are parsed, and null content becomes text.
   if (Json* messages = context->find("messages")) *messages = protocol::template_form(std::move(*messages));
   render_twice(kBuiltin, *context);
   return true;

@@ -1,4 +1,4 @@
-// JSON as requests send it and as checkpoints hold it: one reader, which takes more where it reads as Python does.
+// JSON of requests and of model files: one reader, which accepts more when it reads as Python does.
 #include <cmath>
 #include <string>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kDepth = 64;
 
-/// Whether two values are the same, also where they hold what no JSON number can say.
+/// Compares values, including those that JSON numbers cannot represent.
 bool same(const Json& a, const models::JsonPlace& b) {
   using Kind = models::JsonPlace::Kind;
   switch (b.kind()) {
@@ -87,7 +87,7 @@ bool fuzz_json(std::string_view input) {
   try {
     const models::JsonPlace other = models::JsonPlace::parse(input, "fuzz.json", {.depth = kDepth});
     REPRISE_CHECK(same(*value, other), "the two readers of JSON disagree");
-  } catch (const models::LoadError&) {  // a key that comes twice
+  } catch (const models::LoadError&) {  // a duplicate key
   }
   return true;
 }

@@ -1,7 +1,5 @@
 #pragma once
-// Damage at random: inputs that a parser still takes, and others that it must refuse.
-//
-// Threading: one thread.
+// Mutates inputs at random, to some that a parser accepts and some that it must refuse.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,24 +14,24 @@ namespace reprise::fuzz {
 
 class Mutator {
  public:
-  /// `words` are what the parser knows. A seed gives the same damage with every compiler.
+  /// `words` are tokens that the parser knows. A seed gives the same mutations with every compiler.
   Mutator(std::uint64_t seed, std::vector<std::string> words) : random_(seed), words_(std::move(words)) {}
 
   std::size_t below(std::size_t n) { return random_() % std::max<std::size_t>(n, 1); }
 
-  /// The text with a few changes; a row of words where it is empty.
+  /// Returns the text with a few changes; a series of words if it is empty.
   std::string operator()(std::string text) {
     if (text.empty()) {
       for (std::size_t words = 1 + below(12); words > 0; --words) text += word();
       return text;
     }
-    const std::size_t most = 1 + below(4);  // seldom all of these
+    const std::size_t most = 1 + below(4);  // usually fewer
     for (std::size_t changes = 1 + below(most); changes > 0; --changes) change(text);
     return text;
   }
 
  private:
-  /// One that the parser knows, or an odd number in binary.
+  /// Returns a word of the parser or a random binary number.
   std::string word() {
     static constexpr std::uint64_t kNumbers[] = {0,
                                                  1,
@@ -59,7 +57,7 @@ class Mutator {
 
   void change(std::string& text) {
     const std::size_t size = text.size();
-    const std::size_t head = std::min<std::size_t>(size, 1024);  // where files have most to say
+    const std::size_t head = std::min<std::size_t>(size, 1024);  // where file headers are
     const std::size_t at = below(below(2) == 0 ? head : size);
     switch (below(9)) {
       case 0:
@@ -71,7 +69,7 @@ class Mutator {
       case 2:
         text.erase(at, 1 + below(16));
         break;
-      case 3: {  // a part of itself
+      case 3: {  // a copy of a part
         const std::string part = text.substr(below(size), 1 + below(64));
         text.insert(at, part);
         break;
@@ -85,7 +83,7 @@ class Mutator {
         break;
       }
       case 6:
-      case 7: {  // another value, as far as brackets, commas and colons tell
+      case 7: {  // replaces a value, as delimited by brackets, commas and colons
         const std::size_t begin = text.find_first_of(":,[{ ", at);
         if (begin == std::string::npos) break;
         const std::size_t end = std::min(text.find_first_of(",]}\n ", begin + 1), size);

@@ -26,7 +26,7 @@ namespace {
 
 #ifdef REPRISE_SANITIZER_COUNTS
 
-// The sanitizer knows what is held, but not what was held at most. It is asked whenever this much has been allocated.
+// The sanitizer reports the bytes held but no peak, so it is asked each time this much was allocated.
 constexpr std::size_t kBetweenLooks = std::size_t{1} << 20;
 
 std::atomic<std::size_t> since_last_look{0};

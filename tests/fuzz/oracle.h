@@ -1,11 +1,10 @@
 #pragma once
-// The oracle around a target: what one input may take. A run fails that takes more than 2 s of its thread's CPU time
-// (8 times as much under a sanitizer), holds more than 256 MiB at once beyond what was held before, or overflows the stack
-// that it is given. How
-// busy the machine is does not count.
+// The oracle bounds what a target may take for one input. A run fails that takes more than 2 s of CPU time (8
+// times as much under a sanitizer), holds more than 256 MiB beyond what was held before, or overflows its
+// stack. The load of the machine does not matter.
 //
-// A program that links this has its allocations counted: by operator new, or by the sanitizer's allocator where there is
-// one (then what malloc() gives counts as well).
+// Linking it makes a program count its allocations: by operator new, or by the sanitizer's allocator, which
+// includes malloc().
 //
 // Threading: one run at a time.
 
@@ -19,26 +18,26 @@
 
 namespace reprise::fuzz {
 
-/// How much longer work takes under a sanitizer, coverage included.
+/// Allowed slowdown under a sanitizer, with coverage.
 inline constexpr int kSanitizerFactor = kSanitized ? 8 : 1;
 
 struct Bounds {
-  double seconds = 2.0 * kSanitizerFactor;       // of the thread's CPU time
-  std::int64_t bytes = std::int64_t{256} << 20;  // held at once
-  std::size_t stack_bytes = 0;                   // of a thread of its own; 0: runs on the caller's
+  double seconds = 2.0 * kSanitizerFactor;       // CPU time of the thread
+  std::int64_t bytes = std::int64_t{256} << 20;  // peak of bytes held
+  std::size_t stack_bytes = 0;                   // run on a thread with this stack; 0: the caller's thread
 };
 
 struct Watched {
-  bool taken = false;      // the target's answer
-  double seconds = 0;      // of the thread's CPU time
-  std::int64_t bytes = 0;  // held at once
-  std::string fault{};     // what it took too much of; empty: nothing
+  bool taken = false;      // the target accepted the input
+  double seconds = 0;      // CPU time of the thread
+  std::int64_t bytes = 0;  // peak of bytes held
+  std::string fault{};     // the bound that was exceeded; empty: none
 };
 
-/// The text that the target gets for this input: grown from it, where the target has a grower, else the input itself.
+/// Returns the text that the target gets: grown from the input if the target has a grower, else the input.
 std::string text_of(const Target& target, std::string_view input);
 
-/// Runs the target over text_of(input). What the target throws is thrown on.
+/// Runs the target with text_of(input). Exceptions of the target pass through.
 Watched run_watched(const Target& target, std::string_view input, const Bounds& bounds);
 
 }  // namespace reprise::fuzz

@@ -1,4 +1,4 @@
-// What models write: reasoning and calls in the formats of every family, with the marks cut at every byte.
+// Model replies: reasoning and calls in the formats of all families, with markers cut at every byte.
 #include <string>
 
 #include "base/check.h"
@@ -14,7 +14,7 @@ namespace {
 
 using namespace protocol;
 
-// Begin, arguments, end; indices in order; no empty pieces.
+// Checks the order begin, arguments, end; ascending indices; no empty pieces.
 void check_well_formed(const ReplyPieces& pieces) {
   std::uint32_t begun = 0;
   bool open = false;
@@ -73,7 +73,7 @@ bool fuzz_reply(std::string_view input) {
   return true;
 }
 
-// A template's source, which is a reply as well.
+// The input is a template's source and also the reply.
 bool fuzz_reply_format(std::string_view input) {
   const ReplyFormat format = detect_reply_format(input);
   REPRISE_CHECK(format.has_reasoning() == !format.think_close.empty(), "half of a thinking block");

@@ -1,7 +1,5 @@
 #pragma once
-// What must hold of a request that was read within small limits, and of a refusal.
-//
-// Threading: pure functions.
+// Invariants of a request that was read within small limits, and of a refusal.
 
 #include <cmath>
 #include <optional>
@@ -16,7 +14,7 @@
 
 namespace reprise::fuzz {
 
-// Small, so that short inputs come up against them.
+// Small limits, which short inputs can reach.
 inline protocol::BodyLimits small_limits() {
   return {.nesting = 16,
           .values = 400,

@@ -1,4 +1,4 @@
-// The bodies of every API: each becomes a request within its limits, or a refusal that is fit to be sent.
+// Request bodies of all APIs: each becomes a request within its limits or a valid error response.
 #include <string>
 
 #include "base/check.h"
@@ -75,7 +75,7 @@ bool fuzz_tokenize(std::string_view input) {
   return refused_or([&](const BodyLimits& limits) {
     const TokenizeRequest request = read_tokenize(input, limits);
     REPRISE_CHECK(request.text.size() <= limits.prompt_bytes, "a text over its limit");
-    // Pieces of tokens are any bytes; the answer has to be JSON whatever they are.
+    // Token pieces may be any bytes; the response must be JSON nevertheless.
     const Tokenized answer{.tokens = {1, 2}, .pieces = {request.text, std::string(input.substr(0, 5))}};
     REPRISE_CHECK(Json::parse(tokenize_body(answer, request.with_pieces)).ok(), "an answer that is no JSON");
   });

@@ -1,4 +1,4 @@
-// Safetensors: one file, and an index over two shards that are always there.
+// Safetensors: one file, and an index over two existing shards.
 #include "models/files/safetensors.h"
 
 #include "models/files/load_error.h"

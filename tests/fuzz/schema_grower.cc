@@ -1,4 +1,4 @@
-// JSON Schemas that grow.
+// Grower of JSON Schemas.
 #include "tests/fuzz/grower_parts.h"
 
 namespace reprise::fuzz {
@@ -45,7 +45,7 @@ Json leaf(Draws& draws, std::size_t k) {
   return schema;
 }
 
-/// One definition among `count`, of about bytes / count.
+/// One of `count` definitions, of about bytes / count.
 class Definition {
  public:
   Definition(Draws& draws, std::size_t i, std::size_t count, std::size_t bytes)
@@ -95,7 +95,7 @@ class Definition {
     return leaf(draws_, k);
   }
 
-  /// A fan: allOf, anyOf or oneOf of up to thousands, most of which lead on to the next definition.
+  /// allOf, anyOf or oneOf with up to thousands of branches, most of which refer to the next definition.
   Json combination() {
     const std::size_t most = draws_.one_in(2) ? 10 : 9999;
     const std::size_t many = 1 + draws_.below(std::min(own_ / 18 + 1, most));
@@ -143,7 +143,7 @@ class Definition {
     return Json{{"patternProperties", Json(std::move(patterns))}};
   }
 
-  /// Keywords side by side that all hold, each of which leads on: 2^n combinations where these are not shared.
+  /// Several keywords that must all hold, each with a reference: 2^n combinations unless these are shared.
   Json siblings() {
     Json schema = Json::object();
     for (const char* keyword : {"allOf", "anyOf", "oneOf"}) {
@@ -171,8 +171,8 @@ class Definition {
 
   Draws& draws_;
   const std::size_t count_;
-  const std::size_t own_;   // bytes of this one, about
-  const std::size_t next_;  // the definition that this one leads on to
+  const std::size_t own_;   // approximate bytes of this one
+  const std::size_t next_;  // index of the definition that it refers to
 };
 
 }  // namespace

@@ -1,8 +1,6 @@
 #pragma once
-// Files for parsers that want a path: one folder a process, in the folder for temporary files, rewritten for
-// each input. TMPDIR=/dev/shm keeps them in memory.
-//
-// Threading: one thread.
+// Files for parsers that need a path: one temporary folder per process, with files rewritten for each input.
+// TMPDIR=/dev/shm keeps them in memory.
 
 #include <filesystem>
 #include <string_view>
@@ -17,11 +15,11 @@ inline const std::filesystem::path& scratch_folder() {
   return folder.path();
 }
 
-/// A file in the scratch folder with these bytes. The name may have a folder in front.
+/// Writes a file in the scratch folder. The name may include a folder.
 inline std::filesystem::path scratch_file(std::string_view name, std::string_view bytes) {
   const std::filesystem::path file = scratch_folder() / name;
   std::filesystem::create_directories(file.parent_path());
-  std::filesystem::remove(file);  // some file systems write out at once what takes a file's place
+  std::filesystem::remove(file);  // some file systems flush a file that is overwritten
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   out.close();

@@ -1,16 +1,15 @@
 #pragma once
-// What is fuzzed: for each parser a function that takes any bytes and comes back, saying whether the parser took them.
+// Fuzz targets: for each parser, a function that takes any bytes and returns whether the parser accepted
+// them.
 //
-// A target may refuse its input in the ways that its parser's header names. Everything else is a finding: a
-// sanitizer's complaint, another exception, a CHECK, a hang, memory out of proportion. CHECKs also stand for
-// what must hold of an input that was taken, such as that it reads the same when it is written again.
+// A target may refuse input in the ways that its parser's header documents. Anything else is a finding: a
+// sanitizer report, another exception, a CHECK, a hang, excessive memory. CHECKs also test invariants of
+// accepted input, for example that it reads the same after being written.
 //
-// A target keeps nothing from one input to the next, so that an input fails again when it is run alone.
+// A target keeps no state between inputs, so that a finding can be reproduced alone.
 //
-// Some targets have a grower (grower.h): their input is a few bytes, which make a text of up to 1 MiB. The oracle (oracle.h)
-// bounds what one input may take.
-//
-// Threading: one thread.
+// Some targets have a grower (grower.h), which turns a few bytes into a text of up to 1 MiB. The oracle
+// (oracle.h) bounds time, memory and stack of a run.
 
 #include <ostream>
 #include <span>
@@ -20,11 +19,10 @@
 namespace reprise::fuzz {
 
 struct Target {
-  std::string_view name;  // of its corpus as well
+  std::string_view name;  // also names its corpus
   bool (*run)(std::string_view input);
-  std::string_view dictionary{};  // dictionaries/NAME.dict: words that the parser knows; empty: none
-  std::string (*grow)(std::string_view input) =
-      nullptr;  // makes the text that `run` gets; null: the input itself
+  std::string_view dictionary{};                          // dictionaries/NAME.dict; empty: none
+  std::string (*grow)(std::string_view input) = nullptr;  // makes the input of `run`; null: none
 
   friend void PrintTo(const Target& target, std::ostream* out) { *out << target.name; }
 };

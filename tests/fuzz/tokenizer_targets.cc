@@ -1,5 +1,6 @@
-// tokenizer.json and tokenizer.model, the regular expressions in it, and the patterns that are scanned by hand. An input is a
-// file or a pattern, a zero byte, and the text to encode; without the zero byte it is both.
+// tokenizer.json, tokenizer.model, the regular expressions in them, and the patterns with a handwritten
+// scanner. An input is a file or pattern, a zero byte, and the text to encode; without a zero byte it is
+// both.
 #include "models/text/tokenizer.h"
 
 #include <algorithm>
@@ -66,12 +67,12 @@ bool fuzz_tokenizer(std::string_view input) {
     return true;
   } catch (const LoadError& error) {
     REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");
-  } catch (const RegexError&) {  // a search past its limits
+  } catch (const RegexError&) {  // the search exceeded its limits
   }
   return false;
 }
 
-/// tokenizer.model, and the last bytes of it to encode.
+/// tokenizer.model; its last bytes are also the text to encode.
 bool fuzz_sentencepiece(std::string_view input) {
   try {
     const Tokenizer tokenizer(spec_of_sentencepiece(input, "tokenizer.model"));
@@ -80,7 +81,7 @@ bool fuzz_sentencepiece(std::string_view input) {
     return true;
   } catch (const LoadError& error) {
     REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");
-  } catch (const RegexError&) {  // a search past its limits
+  } catch (const RegexError&) {  // the search exceeded its limits
   }
   return false;
 }

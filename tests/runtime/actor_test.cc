@@ -1,4 +1,4 @@
-// Actors: typed messages, turns, handlers of every shape, start and stop.
+// Actors: typed messages, turns, all forms of handlers, start and stop.
 
 #include <unordered_map>
 
@@ -25,7 +25,7 @@ class Counter : public Actor {
   int sum_ = 0;
 };
 
-// -- sending what an actor does not take does not compile
+// -- sending a message that an actor does not accept does not compile
 template <class R, class M>
 concept Tells = requires(R ref, M message) {
   ref.tell(message);
@@ -49,7 +49,7 @@ TEST(Actor, TakesMessagesAndQuestions) {
   EXPECT_EQ(*counter.ask_blocking(Total{}, 5s), 5050);
 }
 
-// -- handlers of every shape
+// -- forms of handlers
 
 struct Plain {
   using Reply = int;
@@ -100,7 +100,7 @@ class Shapes : public Actor {
     static_cast<void>(rested);
   }
   Result<int> on(Refuse) { return Error{ErrorCode::kIo, "not today"}; }
-  Task<std::size_t> on(const Big& big) {  // refers to the message across a suspension
+  Task<std::size_t> on(const Big& big) {  // uses the message across a suspension
     auto pause = sleep_for(1ms);
     const Result<void> rested = co_await pause;
     co_return rested.ok() ? big.values.size() + static_cast<std::size_t>(*big.unique) : 0;
@@ -297,7 +297,7 @@ TEST(Actor, RefsCompareAndHashByIdentity) {
   EXPECT_FALSE(RefOf<Counter>());
 }
 
-// An actor that keeps itself busy with long turns, and hears from another thread in the middle of each.
+// Runs long turns back to back, and gets a message from another thread in the middle of each.
 struct LongTurn {};
 struct Heard {
   int during;
@@ -316,7 +316,7 @@ class Busy : public Actor {
     if (turns_ < 60) self(*this).tell(LongTurn{});
   }
   void on(Heard heard) {
-    if (heard.during > 10) worst_ = std::max(worst_, turns_ - heard.during);  // the first come as a surprise
+    if (heard.during > 10) worst_ = std::max(worst_, turns_ - heard.during);  // ignores the first turns
   }
   int on(WorstDelay) { return turns_ == 60 ? worst_ : -1; }
 

@@ -1,4 +1,4 @@
-// Asio at the edge: operations awaited by actors, and actors on a host's io_context.
+// Asio: actors await operations and run on a host's io_context.
 
 #include "runtime/asio.h"
 
@@ -84,7 +84,7 @@ TEST(Asio, AnOperationResumesOnTheActorAndObeysItsLimits) {
   }
 }
 
-// -- an echo over loopback, both sides actors on the host's loop
+// -- echo over loopback, with both actors on the host's loop
 
 class EchoSession : public Actor {
  public:
@@ -97,7 +97,7 @@ class EchoSession : public Actor {
     while (true) {
       auto reading = socket_.async_read_some(asio::buffer(bytes_), use_actor);
       const Result<std::size_t> count = co_await reading;
-      if (!count.ok()) break;  // kEnded when the client has gone
+      if (!count.ok()) break;  // kEnded: the client has disconnected
       auto writing = asio::async_write(socket_, asio::buffer(bytes_, *count), use_actor);
       const Result<std::size_t> written = co_await writing;
       if (!written.ok()) break;
@@ -190,12 +190,12 @@ TEST(Asio, AHostMayRunItsLoopItself) {
   std::thread asks([&] {
     for (int i = 0; i < 20; ++i) answers += *ponger.ask_blocking(Knock{}, 10s);
   });
-  while (answers < 20) {  // the host's own rhythm
+  while (answers < 20) {  // the host polls the loop itself
     context.restart();
     context.run_for(1ms);
   }
   asks.join();
-  // The loop is over; stopping must not need it.
+  // The loop has ended; stop() must not need it.
   EXPECT_TRUE(system.stop(1s, 5s).complete);
 }
 

@@ -1,4 +1,4 @@
-// Asking: each of the ways in which an ask can end.
+// Asks: all ways in which an ask can end.
 
 #include "runtime/ask.h"
 
@@ -91,7 +91,7 @@ TEST(Ask, SeveralCanBeUnderWayAndAwaitedInAnyOrder) {
   EXPECT_EQ(*run_in_actor(system, ask_all_at_once, &oracle), 321);
 }
 
-/// The error code of an ask, or -1.
+/// Returns the error code of an ask, or -1.
 template <class M>
 Task<int> code_of(OracleRef oracle, M message, Duration timeout) {
   auto asked = oracle.ask(std::move(message), timeout);
@@ -186,7 +186,7 @@ class Impatient : public Actor {
     const Result<int> answer = co_await asked;
     const bool cancelled = !answer.ok() && answer.error().code == ErrorCode::kCancelled;
     auto again = oracle_.ask(Never{}, 1h, source_.token());
-    const Result<int> second = co_await again;  // at once
+    const Result<int> second = co_await again;  // completes at once
     co_return cancelled && !second.ok() && second.error().code == ErrorCode::kCancelled ? 1 : 0;
   }
   void on(CancelIt) { source_.cancel(); }
@@ -207,7 +207,7 @@ TEST(Ask, ACancelTokenEndsItAndLaterOnesAtOnce) {
   canceller.join();
 }
 
-// -- answers, deadlines and deaths crossing each other
+// -- races of answers, deadlines and deaths
 
 struct Storm {
   using Reply = int;

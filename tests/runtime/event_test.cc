@@ -1,4 +1,4 @@
-// Events: who is woken, who is not, and what ends a wait.
+// Events: which waiters wake, and how waits end.
 
 #include "runtime/event.h"
 
@@ -61,7 +61,7 @@ TEST_F(EventTest, ASignalWakesAllWhoWait) {
 }
 
 TEST_F(EventTest, ASignalIsNotRemembered) {
-  waiter_.tell(Signal{});  // one sender, so the question comes after the signal
+  waiter_.tell(Signal{});  // same sender, so this message is handled after the signal
   const Result<std::string> answer = waiter_.ask_blocking(WaitForIt{20ms}, 30s);
   ASSERT_TRUE(answer.ok());
   EXPECT_EQ(*answer, Error{ErrorCode::kDeadline}.describe());

@@ -1,4 +1,4 @@
-// Mailboxes: capacity under each overload policy, and what happens to what cannot be delivered.
+// Mailboxes: capacity under each overload policy, and undeliverable messages.
 
 #include "runtime/mailbox.h"
 
@@ -7,7 +7,7 @@
 namespace reprise::runtime {
 namespace {
 
-/// Keeps its home busy until the gate opens, so that messages pile up.
+/// Blocks its executor until the gate opens, so that messages accumulate.
 struct Hold {
   std::shared_ptr<std::atomic<bool>> gate;
 };
@@ -82,7 +82,7 @@ class Flooder : public Actor {
   Task<int> on(Flood flood) {
     auto asked = flood.to.ask(Item{100}, 10s);
     int refused = 0;
-    // Its home is stuck, so nothing is dropped yet; the second bound holds.
+    // The executor is blocked, so nothing is dropped yet; the second bound holds.
     for (int i = 0; i < 8; ++i) refused += flood.to.tell(Item{i}) == SendStatus::kMailboxFull ? 1 : 0;
     *flood.flooded = true;
     const Result<int> answer = co_await asked;
@@ -128,7 +128,7 @@ TEST(Mailbox, SuspendMakesTheSenderWaitAndLosesNothing) {
   auto sender = held.system.spawn<Sender>();
   Result<int> sent(0);
   std::thread waiting([&] { sent = sender.ask_blocking(SendAll{held.box, 200}, 20s); });
-  EXPECT_TRUE(eventually([&] { return held.info().mailbox_depth == 5; }));  // four, and the parked one
+  EXPECT_TRUE(eventually([&] { return held.info().mailbox_depth == 5; }));  // four and the parked one
   EXPECT_EQ(held.box.tell(Item{1000}), SendStatus::kMailboxFull) << "tell cannot wait";
   const std::vector<int> seen = (*held.gate = true, waiting.join(), held.seen());
   EXPECT_EQ(*sent, 200);
@@ -196,7 +196,7 @@ class FickleSender : public Actor {
   }
 };
 
-// A serial actor that waits in a handler: its home runs, its mailbox does not move.
+// A serial actor that suspends in a handler: its executor runs, but its mailbox does not drain.
 class Waiting : public Actor {
  public:
   using Accepts = Messages<Item>;
@@ -237,7 +237,7 @@ TEST(Mailbox, AStopWakesSuspendedSenders) {
   EXPECT_EQ(*sent, -static_cast<int>(ErrorCode::kStopped));
 }
 
-// -- the list itself
+// -- the linked list
 
 struct TestNode : Node {
   explicit TestNode(NodeKind kind) : Node(kind == NodeKind::kMessage ? &kMessage : &kOther) {}

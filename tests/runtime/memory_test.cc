@@ -1,4 +1,4 @@
-// What actors cost in memory, and that the pool gives back what it was given.
+// Memory per actor, and release of pooled memory.
 
 #include <unistd.h>
 #include <fstream>
@@ -63,7 +63,7 @@ TEST(Pool, BlocksWanderBetweenThreadsAndAreReused) {
     std::size_t size;
     unsigned char mark;
   };
-  // One thread allocates, the other frees: the central store must carry blocks back.
+  // One thread allocates and the other frees, so blocks return through the central store.
   std::vector<Block> blocks;
   std::mt19937 random(5);
   const std::size_t before = resident_bytes();
@@ -86,7 +86,7 @@ TEST(Pool, BlocksWanderBetweenThreadsAndAreReused) {
     });
     freer.join();
   }
-  // 200 rounds of about 1.2 MB each: far less stays.
+  // 200 rounds of about 1.2 MB each must retain far less.
   if (!kSanitized) {
     EXPECT_LT(resident_bytes(), before + (64U << 20));
   }

@@ -1,6 +1,6 @@
-// The stress of the mailbox's promises: many producers, actors and plain threads, on pool workers, own
-// threads and an io_context, send numbered messages to many consumers; each must arrive once and in its
-// sender's order. Runs for REPRISE_STRESS_SECONDS (default 2).
+// Mailbox stress test: many producers (actors and plain threads; on pool workers, own threads and an
+// io_context) send numbered messages to many consumers. Each must arrive once, in its sender's order. Runs
+// for REPRISE_STRESS_SECONDS (default 2).
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -42,7 +42,7 @@ class Consumer : public Actor {
 using ConsumerRef = RefOf<Consumer>;
 
 struct Produce {
-  using Reply = std::vector<std::uint64_t>;  // how many went to each consumer
+  using Reply = std::vector<std::uint64_t>;  // messages sent to each consumer
   std::shared_ptr<std::atomic<bool>> enough;
 };
 
@@ -55,7 +55,7 @@ class Producer : public Actor {
   Task<std::vector<std::uint64_t>> on(Produce produce) {
     while (!*produce.enough) {
       const std::size_t to = random_() % consumers_.size();
-      // Bursts by tell, which must not overtake nor be overtaken by the suspended sends.
+      // Bursts of tell() must keep their order with suspended sends.
       for (std::uint32_t burst = random_() % 8; burst > 0; --burst) {
         if (consumers_[to].tell(Numbered{number_, sent_[to]}) == SendStatus::kSent) ++sent_[to];
       }
@@ -81,7 +81,7 @@ TEST(Order, EveryMessageArrivesOnceAndInItsSendersOrder) {
   auto work = boost::asio::make_work_guard(loop);
   System system({.workers = 3});
   const HomePtr home = adopt_io_context(system, loop);
-  std::vector<std::thread> loop_threads;  // two threads: the home's turns wander between them
+  std::vector<std::thread> loop_threads;  // two threads, so turns change threads
   for (int i = 0; i < 2; ++i) loop_threads.emplace_back([&loop] { loop.run(); });
 
   const auto place = [&](int i) {
@@ -145,7 +145,7 @@ TEST(Order, EveryMessageArrivesOnceAndInItsSendersOrder) {
   for (std::thread& thread : loop_threads) thread.join();
 }
 
-// Wake-ups: one message at a time to a home that has just gone to sleep, over and over.
+// Wake-ups: repeatedly sends one message to an executor that has just gone to sleep.
 
 struct Ping {
   using Reply = int;
@@ -161,7 +161,7 @@ TEST(Order, NoWakeUpIsLost) {
   auto ponger = system.spawn<Ponger>();
   std::mt19937 random(3);
   for (int i = 0; i < 3000; ++i) {
-    // Pauses around the time for which an idle worker polls before it sleeps.
+    // Pauses near the time for which an idle worker spins before it sleeps.
     const TimePoint until = Clock::now() + std::chrono::microseconds(random() % 40);
     while (Clock::now() < until) {
     }

@@ -1,5 +1,5 @@
 #pragma once
-// Small things that the runtime's tests share.
+// Helpers shared by the runtime tests.
 
 #include <gtest/gtest.h>
 
@@ -14,13 +14,13 @@ namespace reprise::runtime {
 
 using namespace std::chrono_literals;  // NOLINT: tests only
 
-/// For failures that a test provokes: nothing on stderr.
+/// Hooks that print nothing, for failures that a test provokes.
 inline FailureHooks quiet() {
   return {.on_failure = [](ActorId, const char*, const std::string&) {},
           .on_escalation = [](ActorId, const char*, const std::string&) {}};
 }
 
-/// Counts how many of itself are alive.
+/// Counts its live instances.
 struct Counted {
   static inline std::atomic<int> alive{0};
   Counted() { ++alive; }
@@ -31,7 +31,7 @@ struct Counted {
   ~Counted() { --alive; }
 };
 
-/// Runs a test's coroutine inside an actor: `Result<int> r = run_in_actor(system, coroutine)`.
+/// Runs a coroutine in an actor: `Result<int> r = run_in_actor(system, coroutine)`.
 struct RunTask {
   using Reply = int;
   Task<int> (*body)(void*);

@@ -1,4 +1,4 @@
-// Streams: credit, ends from either side, limits, and plain threads.
+// Streams: credit, ends from both sides, limits, plain threads.
 
 #include "runtime/stream.h"
 
@@ -36,7 +36,7 @@ class Source : public Actor {
 };
 
 struct ReadAll {
-  using Reply = int;  // how many, if in order and ended well; else -1 - error code
+  using Reply = int;  // number of items if in order and ended well; else -1 - error code
   StreamReader<int> reader;
 };
 class Sink : public Actor {
@@ -119,7 +119,7 @@ TEST(Stream, AReaderThatGoesAwayWakesTheWriter) {
 }
 
 struct WatchReader {
-  using Reply = int;  // 1: the reader went; 0: the watch was given up and the next write went through
+  using Reply = int;  // 1: the reader ended; 0: the watch was canceled and the next write succeeded
   StreamWriter<int> writer;
 };
 struct GiveUpWatch {};

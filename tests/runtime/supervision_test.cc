@@ -1,4 +1,4 @@
-// Failure: stop, restart with limits, escalate; and who learns of it.
+// Failure: stop, restart with limits, escalation, and notification.
 
 #include "runtime/supervision.h"
 
@@ -52,7 +52,7 @@ class Watcher : public Actor {
   void on(Down down) {
     last_reason = down.reason;
     last_why_length = static_cast<int>(down.why.size());
-    ++downs;  // last: who sees the count sees the rest
+    ++downs;  // last: publishes the other members
   }
   int on(Value) { return downs; }
   static inline std::atomic<int> downs{0};
@@ -75,7 +75,7 @@ TEST(Supervision, AFailureStopsTheActorAndTellsItsWatcherOnce) {
   EXPECT_EQ(Watcher::last_reason, StopReason::kFailed);
   EXPECT_EQ(Watcher::last_why_length, 6);
   EXPECT_TRUE(fragile.stopped());
-  // Too late to see the end, but not to learn of it.
+  // A watcher added after the end is told of it, too.
   auto late = system.spawn<Watcher>({}, fragile);
   EXPECT_TRUE(eventually([] { return Watcher::downs == 2; }));
   EXPECT_EQ(Watcher::last_reason, StopReason::kFailed);
@@ -91,7 +91,7 @@ TEST(Supervision, ARestartKeepsReferencesAndWaitingMessages) {
   fragile.tell(Bump{});
   EXPECT_EQ(*fragile.ask_blocking(Value{}, 5s), 8);
   fragile.tell(Fail{});
-  fragile.tell(Bump{});  // waits through the restart
+  fragile.tell(Bump{});  // waits for the restart
   EXPECT_EQ(*fragile.ask_blocking(Value{}, 5s), 8) << "made anew from 7, then bumped";
   EXPECT_EQ(Fragile::made, 2);
   EXPECT_EQ(fragile.ask_blocking(FailAsk{}, 5s).error().describe(), "handler threw: broken later");
@@ -160,7 +160,7 @@ TEST(Supervision, ArgumentsThatCannotBeCopiedCannotBeRestarted) {
   EXPECT_EQ(system.actor_count(), 0U);
 }
 
-// -- families
+// -- parents and children
 
 struct MakeChild {
   using Reply = RefOf<Fragile>;
@@ -214,7 +214,7 @@ TEST(Supervision, AnEscalationRestartsAParentThatMayBeRestarted) {
       MakeChild{OnFailure::restart(1, 1h, OnFailure::Do::kEscalate), Placement::pool()}, 5s);
   child.tell(Fail{});
   EXPECT_EQ(*child.ask_blocking(Value{}, 5s), 1);
-  child.tell(Fail{});  // out of restarts
+  child.tell(Fail{});  // exceeds its restarts
   EXPECT_TRUE(eventually([&] { return Parent::made == 2; }));
   EXPECT_EQ(*parent.ask_blocking(Value{}, 5s), 5);
   EXPECT_TRUE(sibling.stopped());

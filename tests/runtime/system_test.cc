@@ -1,4 +1,4 @@
-// Systems: placement, introspection, and an orderly, bounded stop.
+// Systems: placement, introspection, and orderly, bounded stop.
 
 #include "runtime/system.h"
 
@@ -15,7 +15,7 @@ struct Where {
 struct Work {
   int ms;
 };
-struct HoldTurn {  // stays in its turn until it is let go
+struct HoldTurn {  // does not return until released
   std::atomic<bool>* begun;
   std::atomic<bool>* let_go;
 };
@@ -122,7 +122,7 @@ TEST(System, ADrainThatTakesTooLongBouncesTheRest) {
   auto worker = system.spawn<Worker>();
   Result<int> waiting(0);
   std::atomic<bool> told{false};
-  std::thread asks([&] {  // one sender, so the question comes after the work
+  std::thread asks([&] {  // same sender, so the ask is handled after the work
     for (int i = 0; i < 1000; ++i) worker.tell(Work{5});
     told = true;
     waiting = worker.ask_blocking(Wait1{1}, 10s);
@@ -137,7 +137,7 @@ TEST(System, ADrainThatTakesTooLongBouncesTheRest) {
 }
 
 TEST(System, ATurnThatHangsIsNamedAndLeftBehind) {
-  // The thread that hangs keeps what it needs; this test lets it go on at the end.
+  // The hanging thread keeps its data alive; the test releases it at the end.
   struct Hanging {
     std::atomic<bool> begun{false}, let_go{false}, over{false};
   };

@@ -1,4 +1,4 @@
-// Task<T>: nesting, exceptions, depth, and that every object in every frame is destroyed exactly once.
+// Task<T>: nesting, exceptions, depth, and exactly one destruction of every object in a frame.
 
 #include "runtime/task.h"
 
@@ -63,7 +63,7 @@ Task<int> dive(int depth) {
 }
 
 Task<int> deep(void*) {
-  Task<int> dived = dive(20'000);  // frames on the heap; resumption and return use no stack either
+  Task<int> dived = dive(20'000);  // frames are on the heap, and symmetric transfer uses no stack
   const int result = co_await dived;
   co_return result;
 }

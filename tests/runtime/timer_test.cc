@@ -33,7 +33,7 @@ TEST(TimerWheel, NeverEarlyAndAtTheFirstAdvanceAfterItsTick) {
     TimerWheel wheel(origin);
     TimePoint now = origin;
     std::vector<std::unique_ptr<Alarm>> alarms;
-    // Spans that reach into each level of the wheel, and beyond its last one.
+    // Spans for each level of the wheel and beyond the last.
     const std::uint64_t span_ms = std::uint64_t{1} << (3 + round);
     for (int step = 0; step < 60; ++step) {
       for (int k = 0; k < 3; ++k) {

@@ -1,4 +1,4 @@
-// What a profiler would see of actors: the recorder behind the tracing façade.
+// Traces of actors, checked by a recorder behind the tracing façade.
 
 #include "traces/trace.h"
 
@@ -33,7 +33,7 @@ class Tracer : public Actor {
   }
 };
 
-/// Zones of each line, in the order of their begin; outer ones first.
+/// Returns the zones of each track in order of their begin, outer ones first.
 std::map<std::string, std::vector<Event>> zones_by_line(const std::vector<Event>& events) {
   std::map<std::string, std::vector<Event>> lines;
   for (const Event& event : events) {
@@ -48,7 +48,7 @@ std::map<std::string, std::vector<Event>> zones_by_line(const std::vector<Event>
   return lines;
 }
 
-/// Zones of a line either follow each other or lie within one another.
+/// Checks that zones of a track are nested or disjoint.
 void expect_nested(const std::string& line, const std::vector<Event>& zones) {
   std::vector<const Event*> open;
   for (const Event& zone : zones) {

@@ -32,10 +32,10 @@ KEYS = {"key-of-anna": "anna", "key-of-bert": "bert", "key-of-cleo": "cleo"}
 HELD = ["reprise_sequences", "reprise_requests_waiting", "reprise_requests_running", "reprise_cache_leases",
         "reprise_cache_flights"]
 MIB = 1 << 20
-# Resident memory at the end, models loaded, against that after the first sixth of the storm.
+# Bound of resident memory at the end, with the models loaded, relative to that after a sixth of the run.
 MEMORY_GROWTH, MEMORY_SLACK = 1.25, 64 * MIB
-WARM = 200  # questions asked again with the cache, twice
-SETTLING = 180  # seconds for a server to come to rest
+WARM = 200  # questions repeated twice with the cache
+SETTLING = 180  # seconds within which the server must become idle
 
 
 def parse():
@@ -105,7 +105,7 @@ class Chaos:
             self.find(text)
 
     async def rest(self):
-        """Until nothing is held for any request. Idle work and verification may still be under way."""
+        """Waits until nothing is held for a request; idle work and verification may still run."""
         until = time.monotonic() + SETTLING
         while True:
             state = await self.state()
@@ -120,7 +120,7 @@ class Chaos:
             await asyncio.sleep(0.5)
 
     async def compare(self):
-        """Cold answers, a few at once, in peace."""
+        """Asks without the cache, a few at a time, without faults."""
         questions = self.answers.sample(self.options.cold, self.options.seed)
         gate = asyncio.Semaphore(8)
         compared = 0
@@ -150,7 +150,7 @@ class Chaos:
             self.find(f"two answers to one question: {str(differing)[:300]}")
 
     async def verified(self):
-        """In peace too, every hit must be computed again before its answer ends."""
+        """Checks that every hit is verified before its answer ends, without faults."""
         before = (await self.rest())["figures"]
         hits = 0
         for (path, body), _ in self.answers.sample(WARM, self.options.seed + 2):

@@ -1,4 +1,4 @@
-"""What was asked and answered: the same question must have the same answer, cached or cold, before a fault or after it."""
+"""Records answers: a question must always get the same answer, cached or cold, before or after faults."""
 import json
 import random
 
@@ -9,7 +9,7 @@ class Answers:
         self.differing = []
 
     def note(self, question, answer):
-        """`question`: the path and the body without what must not matter; `answer`: the tokens of each choice."""
+        """`question`: path and body, without fields that must not change the answer; `answer`: the tokens of each choice."""
         key = json.dumps(question, sort_keys=True)
         before, times = self.known.get(key, (answer, 0))
         self.known[key] = (before, times + 1)
@@ -20,7 +20,7 @@ class Answers:
         return sum(times for _, times in self.known.values())
 
     def sample(self, most, seed):
-        """Questions to ask again, spread over the run, with the answers they had."""
+        """Returns questions spread over the run, with their answers."""
         keys = list(self.known)
         if len(keys) > most:
             keys = random.Random(seed).sample(keys, most)
@@ -28,5 +28,5 @@ class Answers:
 
 
 def tokens_of(choices):
-    """Of the choices of a whole answer, or of those put together from a stream."""
+    """Returns the tokens of the choices of an answer, whole or assembled from a stream."""
     return [choice["token_ids"] for choice in sorted(choices, key=lambda one: one["index"])]

@@ -1,4 +1,4 @@
-"""Clients of every kind. Each is a coroutine that behaves once in its way and returns; the crowd goes on with the next."""
+"""Kinds of clients: coroutines that behave once in their way and return; then the crowd starts another."""
 import asyncio
 import json
 import random
@@ -10,14 +10,14 @@ WORDS = "the old river runs under a bridge of stone where children count boats a
 
 
 class Crowd:
-    """What all clients share. `counts` has one entry for each kind of event; `findings` what must not happen."""
+    """State shared by the clients. `counts` counts events by kind; `findings` lists failures."""
 
     def __init__(self, port, keys, answers, counts, seed):
         self.port, self.keys, self.answers, self.counts = port, keys, answers, counts
         self.findings = []
         self.rng = random.Random(seed)
         self.ending = False
-        # Beginnings that prompts share, so that there is something to restore.
+        # Prefixes shared by prompts, so that there is something to restore.
         self.openings = [[self.rng.randrange(3, 490) for _ in range(self.rng.choice((60, 200, 450)))] for _ in range(12)]
         self.histories = []  # prompts with their replies, to be continued
 
@@ -27,7 +27,7 @@ class Crowd:
     # -- questions
 
     def completion(self):
-        """Token ids: a new prompt, one asked before, or a conversation that goes on."""
+        """Returns the token ids of a new prompt, a repeated one, or a continued conversation."""
         rng = self.rng
         if self.histories and rng.random() < 0.4:
             prompt = rng.choice(self.histories) + [rng.randrange(3, 490) for _ in range(rng.randrange(1, 40))]
@@ -64,19 +64,19 @@ class Crowd:
             self.histories.pop(0)
 
     def refused(self, status, error):
-        """A good request that got an error: only those that say "later" are in order, and what a broken state explains."""
+        """Judges the error of a valid request: expected are those that say "later" and those explained by a damaged state."""
         code, message = error.get("code"), error.get("message", "")
         self.counts[f"refused {status or 'in stream'} {code}"] += 1
         later = code in ("too_many_requests", "overloaded", "unavailable", "server_busy")
         poisoned = "not finite" in message or "no usable logit" in message
         unloaded = code == "model_not_found"
-        damaged = "checksum is wrong" in message  # of the state that the choices of one request go on from
+        damaged = "checksum is wrong" in message  # the snapshot from which the choices of a request start
         expected = later or poisoned or unloaded or damaged
         if not expected:
             self.findings.append(f"a good request got {status} {code}: {message[:200]}")
 
     async def read_answer(self, wire, stream):
-        """The choices of an answer, or nothing where it was an error."""
+        """Returns the choices of an answer, or None after an error."""
         status, headers = await wire.status()
         if status != 200:
             self.refused(status, json.loads(await wire.body(headers))["error"])
@@ -112,7 +112,7 @@ class Crowd:
         return path, body
 
     async def vanishing(self):
-        """Goes away: at once, in the queue, in prefill, after some tokens; with an end or with a reset."""
+        """Disconnects: at once, in the queue, in prefill, or after some tokens; by closing or by a reset."""
         async with Wire(self.port) as wire:
             await self.start_stream(wire, 2000)
             wire.rude = self.rng.random() < 0.5
@@ -124,7 +124,7 @@ class Crowd:
                     break
 
     async def stalling(self):
-        """Reads nothing for a while, then all of it or nothing more."""
+        """Reads nothing for a while, then everything or nothing."""
         async with Wire(self.port) as wire:
             path, body = await self.start_stream(wire, 300)
             await asyncio.sleep(self.rng.uniform(0.5, 6))
@@ -135,7 +135,7 @@ class Crowd:
             self.fine(path, body, choices)
 
     async def half_closing(self):
-        """Closes its sending side, which counts as gone: the answer may stop anywhere."""
+        """Closes its sending side, which counts as a disconnect: the answer may stop anywhere."""
         async with Wire(self.port) as wire:
             await self.start_stream(wire, 500)
             wire.writer.write_eof()
@@ -146,7 +146,7 @@ class Crowd:
                 self.findings.append("a client that had closed its sending side was served for a minute")
 
     async def flooding(self):
-        """Many requests on one connection without reading, then a look at what came, or none."""
+        """Pipelines many requests on a connection, then reads the answers or not."""
         async with Wire(self.port) as wire:
             get = head("GET", self.rng.choice(("/health", "/v1/models", "/metrics")), key=self.key(), close=False)
             await wire.send(get * self.rng.choice((20, 200)))
@@ -154,7 +154,7 @@ class Crowd:
                 await asyncio.wait_for(wire.reader.read(65536), 60)
             if self.rng.random() < 0.5:
                 await self.start_stream(wire, 2000)
-                wire.writer.write(b"x" * 200_000)  # pipelined junk behind a stream
+                wire.writer.write(b"x" * 200_000)  # pipelined junk after a stream
                 await asyncio.sleep(0.2)
 
     async def sending_junk(self):
@@ -187,7 +187,7 @@ class Crowd:
             self.counts["junk answered"] += 1
 
     async def reconnecting(self):
-        """Half a request, again and again."""
+        """Repeatedly sends half a request."""
         path, body = self.question()
         data = json.dumps(body).encode()
         whole = head("POST", path, data, self.key()) + data
@@ -210,7 +210,7 @@ class Crowd:
             self.refused(status, answer["error"])
 
     async def looking(self):
-        """Health, metrics and models answer whatever happens."""
+        """Health, metrics and models must always answer."""
         path = self.rng.choice(("/health", "/health/live", "/metrics", "/v1/models"))
         status, _ = await ask(self.port, "GET", path, key=self.key())
         if status not in ((200, 503) if path == "/health" else (200,)):
@@ -221,7 +221,7 @@ class Crowd:
              (reconnecting, 6), (texting, 8), (looking, 7)]
 
     async def behave(self):
-        """One client after the other, until the end."""
+        """Runs one client after the other until the end."""
         kinds, weights = zip(*self.KINDS)
         while not self.ending:
             kind = self.rng.choices(kinds, weights)[0]

@@ -1,4 +1,4 @@
-"""The server that chaos is made with: a process that is spoken to by lines, stopped, woken and looked at."""
+"""The server process under test: takes commands by lines, and is suspended, resumed and inspected."""
 import asyncio
 import json
 import os
@@ -18,7 +18,7 @@ class Server:
         env = dict(os.environ)
         if self.faketime:
             self.set_clock(0)
-            # The wall clock alone: timers run on the monotonic one, which SIGSTOP makes jump.
+            # Only the wall clock: timers use the monotonic clock, for which SIGSTOP is a jump.
             env.update(LD_PRELOAD=self.faketime, FAKETIME_TIMESTAMP_FILE=self.clock_file, FAKETIME_CACHE_DURATION="1",
                        DONT_FAKE_MONOTONIC="1", FAKETIME_DONT_FAKE_MONOTONIC="1", FAKETIME_DONT_RESET="1")
         self.process = await asyncio.create_subprocess_exec(
@@ -30,7 +30,7 @@ class Server:
         self.port = json.loads(line)["port"]
 
     async def tell(self, command):
-        """One command, one answer. None where the server is gone."""
+        """Sends a command and returns the answer; None if the server is gone."""
         async with self.lock:
             try:
                 self.process.stdin.write(command.encode() + b"\n")
@@ -49,7 +49,7 @@ class Server:
         os.replace(self.clock_file + ".new", self.clock_file)
 
     async def freeze(self, seconds):
-        """For all within the process time jumps."""
+        """Suspends the process, so that its time jumps."""
         self.process.send_signal(signal.SIGSTOP)
         try:
             await asyncio.sleep(seconds)
@@ -57,7 +57,7 @@ class Server:
             self.process.send_signal(signal.SIGCONT)
 
     async def end(self):
-        """The exit status; None where it had to be killed."""
+        """Returns the exit status; None if the process had to be killed."""
         if self.alive():
             self.process.stdin.close()
             try:

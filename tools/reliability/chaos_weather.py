@@ -1,11 +1,11 @@
-"""What befalls the server: faults of the device, crashes of actors, scarce memory, reloads, and clocks that jump."""
+"""Faults for the server: device faults, actor crashes, scarce memory, reloads, clock jumps."""
 import asyncio
 import random
 import time
 
 
 class Weather:
-    """One event after the other, a few seconds apart, drawn by a seed."""
+    """Injects events a few seconds apart, chosen by a seeded generator."""
 
     def __init__(self, server, models, counts, seed, pause):
         self.server, self.models, self.counts, self.pause = server, models, counts, pause
@@ -20,7 +20,7 @@ class Weather:
         return answer
 
     def rarely(self, what, seconds):
-        """Actors begin anew a few times within a window, then they stay down: less often than that is in order."""
+        """Limits the rate of crashes, since an actor may restart only a few times within a window."""
         if time.monotonic() - self.last.get(what, -1e9) < seconds:
             return False
         self.last[what] = time.monotonic()

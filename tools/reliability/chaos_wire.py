@@ -1,14 +1,14 @@
-"""HTTP over raw sockets, as far as chaos needs it: what a good client does, and what others do to a server."""
+"""HTTP over raw sockets, for well-behaved and misbehaving clients."""
 import asyncio
 import json
 import socket
 import struct
 
-PATIENCE = 180  # seconds without a byte, after which the server counts as hanging
+PATIENCE = 180  # seconds without a byte after which the server counts as hung
 
 
 class Broken(Exception):
-    """The connection ended before the answer did."""
+    """The connection ended before the answer was complete."""
 
 
 def head(method, path, body=b"", key=None, close=True, extra=()):
@@ -23,7 +23,7 @@ def head(method, path, body=b"", key=None, close=True, extra=()):
 
 
 class Wire:
-    """One connection. `async with Wire(port) as wire:` closes it, politely or not."""
+    """A connection. `async with Wire(port) as wire:` closes it, or resets it if `rude`."""
 
     def __init__(self, port):
         self.port, self.rude = port, False
@@ -34,7 +34,7 @@ class Wire:
         return self
 
     async def __aexit__(self, *_):
-        if self.rude:  # a reset, not an end
+        if self.rude:  # a reset instead of a close
             self.socket().setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.close()
         try:
@@ -56,7 +56,7 @@ class Wire:
         return line
 
     async def status(self):
-        """(status, headers) of an answer."""
+        """Returns (status, headers) of an answer."""
         first = (await self.line()).split()
         if len(first) < 2 or not first[0].startswith(b"HTTP/1."):
             raise Broken(f"no status line: {first}")
@@ -90,7 +90,7 @@ class Wire:
             yield part[:-2]
 
     async def events(self):
-        """The `data:` of a stream of events, decoded; ends with [DONE]."""
+        """Yields the decoded `data:` of an event stream until [DONE]."""
         rest = b""
         async for part in self.chunks():
             rest += part
@@ -105,7 +105,7 @@ class Wire:
 
 
 async def ask(port, method, path, body=None, key=None):
-    """(status, decoded body) of one request on a connection of its own."""
+    """Sends a request on a new connection; returns (status, decoded body)."""
     data = b"" if body is None else json.dumps(body).encode()
     async with Wire(port) as wire:
         await wire.send(head(method, path, data, key) + data)

@@ -1,8 +1,7 @@
 #pragma once
-// Faults on purpose, for tests of what follows: Faults breaks steps and snapshots of device workers, crash() makes actors
-// throw.
+// Injects faults for tests: Faults breaks steps and snapshots of device workers, crash() makes actors throw.
 //
-// Threading: from any thread that is no actor's; what is asked for happens on the actors' threads.
+// Threading: any thread that runs no actor; the faults take effect on the actors' threads.
 
 #include <algorithm>
 #include <chrono>
@@ -35,19 +34,19 @@ struct Fault {
     kFailedStep,
     kNanState,
     kHang,
-    kDamage,     // of all snapshots, as their checksums tell
-    kWrongBits,  // the same, and they do not
+    kDamage,     // damages all snapshots; their checksums show it
+    kWrongBits,  // damages all snapshots unnoticed by checksums
     kDeviceLost,
   };
   Kind kind = Kind::kFailedStep;
   std::uint32_t after_steps = 0;
   std::uint32_t hang_ms = 0;
-  std::string device{};  // whose step it is; empty: any
+  std::string device{};  // only in steps of this device; empty: any
 };
 
 class Faults : public TestFaults {
  public:
-  /// Snapshots are damaged before any request is admitted that comes later; all else happens in a step to come.
+  /// Arms a fault. Snapshot faults happen before the next request is admitted, all others in a later step.
   void inject(const Fault& fault) {
     const std::lock_guard lock(mutex_);
     (is_of_snapshots(fault) ? of_snapshots_ : of_step_) = fault;
@@ -109,7 +108,7 @@ class Faults : public TestFaults {
   std::optional<Fault> of_snapshots_;  // guarded by mutex_
 };
 
-/// A message that its receiver's turn fails with.
+/// A message whose handling throws.
 struct CrashMessage : runtime::Node {
   CrashMessage() : Node(&kOps) {}
   ~CrashMessage() { done.set_value(); }
@@ -127,7 +126,7 @@ struct CrashMessage : runtime::Node {
   std::promise<void> done;
 };
 
-/// Returns when a turn of the actor has thrown, or the actor has stopped.
+/// Makes a turn of the actor throw; returns when it has, or the actor has stopped.
 inline void crash(runtime::Cell& actor) {
   if (actor.mailbox().admit(/*can_wait=*/false) != runtime::Admission::kAdmitted) return;
   auto* message = new CrashMessage();
@@ -136,7 +135,7 @@ inline void crash(runtime::Cell& actor) {
   done.wait_for(std::chrono::seconds(60));
 }
 
-/// Crashes the actors of this class, the oldest `most` of them.
+/// Crashes up to `most` actors of this class, the oldest first.
 template <class A>
 void crash_all(const runtime::System& system, std::size_t most = SIZE_MAX) {
   std::vector<runtime::CellPtr> cells;
@@ -151,7 +150,7 @@ void crash_all(const runtime::System& system, std::size_t most = SIZE_MAX) {
   for (const runtime::CellPtr& cell : cells) crash(*cell);
 }
 
-/// Crashes the text actors of an engine, but for those that make masks: these are younger.
+/// Crashes the text actors of an engine. The mask makers, which are created later, are spared.
 inline void crash_texts(const runtime::System& system) {
   crash_all<TextActor>(system, TextPool::size_for(system.workers()));
 }

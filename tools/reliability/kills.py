@@ -79,7 +79,7 @@ class Server:
 
 
 def damage(rng, cache):
-    """What a broken disk, a careless hand or an attacker does to some of the files."""
+    """Damages some of the files, as a broken disk, an operator or an attacker might."""
     files = [os.path.join(place, name) for place, _, names in os.walk(cache) for name in names if name[0] in "mc"]
     for path in rng.sample(files, len(files) // 10):
         with open(path, "rb") as file:
@@ -101,7 +101,7 @@ def damage(rng, cache):
 
 
 class Conversations:
-    """Prompts that grow, each from what it was answered; and all answers that came, to be held against cold ones."""
+    """Conversations that grow by their answers, and all answers, for comparison with cold ones."""
 
     def __init__(self, rng):
         self.rng = rng
@@ -111,7 +111,7 @@ class Conversations:
         if not self.open or self.rng.random() < .2:
             return [self.rng.randrange(3, 500) for _ in range(self.rng.randrange(100, 700))]
         base = self.rng.choice(self.open)
-        if self.rng.random() < .2:  # another way from the middle
+        if self.rng.random() < .2:  # branch off in the middle
             base = base[:self.rng.randrange(len(base) // 2, len(base))]
         return base + [self.rng.randrange(3, 500) for _ in range(TURN)]
 

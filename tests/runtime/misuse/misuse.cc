@@ -1,5 +1,5 @@
-// Code that must not compile: misuse_test.py reads what compilers say to it. Each misuse stands in a function of its own,
-// with the error that it is to be given; without REPRISE_MISUSE there is none, and all of it compiles.
+// Code that must not compile: misuse_test.py checks the compiler's messages. Each misuse is in its own
+// function, next to the expected error; without REPRISE_MISUSE all of it compiles.
 #include "runtime/system.h"
 
 namespace {

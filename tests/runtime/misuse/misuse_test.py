@@ -1,7 +1,7 @@
-"""What compilers say to wrong uses of the runtime. Usage: misuse_test.py SOURCE_ROOT COMPILER...
+"""Checks the compiler errors for misuses of the runtime. Usage: misuse_test.py SOURCE_ROOT COMPILER...
 
-misuse.cc has the wrong uses, each with the error that it is to be given in a comment of its line: one line for each, with
-the message's name in it, and nothing besides.
+Each misuse in misuse.cc names its expected error in a comment on its line. The compiler must report exactly one line for
+each, with the message's name in it.
 """
 
 import collections
@@ -25,7 +25,7 @@ def compiled(compiler, *flags):
 
 
 def plain(text):
-    """Without the namespaces, and with a type's name as it is written in the source."""
+    """Removes namespaces and restores type names as written in the source."""
     text = re.sub(r"\{anonymous\}::|\(anonymous namespace\)::|reprise::runtime::|__cxx11::", "", text)
     return text.replace("std::basic_string<char>", "std::string").replace("> >", ">>").replace("string >", "string>")
 
