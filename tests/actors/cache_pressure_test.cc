@@ -31,31 +31,41 @@ struct Waits {
   double reclaims_ahead = 0;
 };
 
-/// Of so many requests, one after the other, in memory for so many conversations.
-Waits waits(int requests, int conversations, bool evicts_ahead) {
-  EngineOptions options = small_engine(memory_for(conversations));
+/// Rounds of `at_once` requests in memory for so many conversations, more than it holds.
+Waits waits(int at_once, int conversations, bool evicts_ahead) {
+  const std::uint64_t bytes = memory_for(1);
+  EngineOptions options = small_engine(bytes * static_cast<std::uint64_t>(conversations));
   options.worker.evicts_ahead = evicts_ahead;
   EngineHarness harness(std::move(options));
-  for (int i = 0; i < requests; ++i) {
-    EXPECT_FALSE(harness.ask(random_tokens(kPrompt, 100 + static_cast<std::uint32_t>(i)), 4).error);
-    std::this_thread::sleep_for(10ms);
-    harness.settle();
+  for (int asked = 0; asked < conversations * 3 / 2; asked += at_once) {
+    std::vector<runtime::StreamReader<protocol::Event>> replies;
+    for (int i = 0; i < at_once; ++i) {
+      const auto seed = static_cast<std::uint32_t>(100 + asked + i);
+      replies.push_back(harness.engine().generate(EngineHarness::request(random_tokens(kPrompt, seed), 4)));
+    }
+    for (auto& reply : replies) EXPECT_FALSE(read_all(std::move(reply)).error);
+    EXPECT_TRUE(harness.eventually([&] { return at_rest(harness); }));
+    const auto is_free_for_next = [&] {
+      return harness.figure("state_limit_bytes") - harness.figure("state_used_bytes") >=
+             static_cast<double>(bytes) * at_once;
+    };
+    if (evicts_ahead && at_once * 16 < conversations) EXPECT_TRUE(harness.eventually(is_free_for_next));
   }
   EXPECT_GT(harness.figure("cache_evicted_total"), 0) << "the memory is too small for all of them";
   return {harness.figure("admission_waits_total"), harness.figure("reclaims_ahead_total")};
 }
 
 TEST(CachePressure, NobodyWaitsForMemoryThatWasAskedBackInTime) {
-  constexpr int kRequests = 160;
-  constexpr int kMemory = 128;  // far more than come while room is made
-  EXPECT_GT(waits(kRequests, kMemory, false).for_memory, 0);
-  const Waits ahead = waits(kRequests, kMemory, true);
+  constexpr int kAtOnce = 4;
+  constexpr int kMemory = 128;  // of which what comes at once is less than a sixteenth
+  EXPECT_GT(waits(kAtOnce, kMemory, false).for_memory, 0);
+  const Waits ahead = waits(kAtOnce, kMemory, true);
   EXPECT_EQ(ahead.for_memory, 0);
   EXPECT_GT(ahead.reclaims_ahead, 0);
 }
 
 TEST(CachePressure, InASmallMemoryNothingGoesBeforeItIsNeeded) {
-  const Waits small = waits(30, 4, true);
+  const Waits small = waits(1, 4, true);
   EXPECT_EQ(small.reclaims_ahead, 0) << "one request takes more than a sixteenth of it";
   EXPECT_GT(small.for_memory, 0);
 }
