@@ -49,7 +49,9 @@ Waits waits(int at_once, int conversations, bool evicts_ahead) {
       return harness.figure("state_limit_bytes") - harness.figure("state_used_bytes") >=
              static_cast<double>(bytes) * at_once;
     };
-    if (evicts_ahead && at_once * 16 < conversations) EXPECT_TRUE(harness.eventually(is_free_for_next));
+    if (evicts_ahead && at_once * 16 < conversations) {
+      EXPECT_TRUE(harness.eventually(is_free_for_next));
+    }
   }
   EXPECT_GT(harness.figure("cache_evicted_total"), 0) << "the memory is too small for all of them";
   return {harness.figure("admission_waits_total"), harness.figure("reclaims_ahead_total")};
