@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "actors/model_supervisor.h"
+#include "actors/models/model_directory.h"
 #include "actors/request/text_pool.h"
-#include "actors/served/model_directory.h"
 #include "actors/tiers/host_tier.h"
 #include "actors/tiers/store_io.h"
 #include "actors/tiers/store_tier.h"
@@ -38,8 +38,8 @@ struct Engine::Parts {
   runtime::System& system;
   const EngineOptions options;
   const std::shared_ptr<ModelDirectory> directory = std::make_shared<ModelDirectory>();
-  const std::shared_ptr<DeviceBoard> board = std::make_shared<DeviceBoard>();
-  const std::shared_ptr<RequestRoll> requests = std::make_shared<RequestRoll>();
+  const std::shared_ptr<DeviceMetrics> board = std::make_shared<DeviceMetrics>();
+  const std::shared_ptr<ActiveRequests> requests = std::make_shared<ActiveRequests>();
   std::atomic<std::uint64_t> requests_begun{0};  // source of request numbers
   const std::shared_ptr<BoundedCount> running;
   const std::shared_ptr<BoundedCount> idle;
@@ -70,7 +70,7 @@ std::uint64_t read(const std::atomic<std::uint64_t>& figure) {
 
 /// Returns the pinned transfer buffers of the default device, or of a model's; GPUs share them.
 std::shared_ptr<gpu::TransferBuffers> buffers_for(const EngineOptions& options) {
-  const std::uint64_t most = std::max(options.host.most_bytes > 0 ? options.host.loading_bytes : 0,
+  const std::uint64_t most = std::max(options.host.max_bytes > 0 ? options.host.loading_bytes : 0,
                                       options.disk.folder.empty() ? 0 : options.disk.loading_bytes);
   auto buffers = models::transfer_buffers(options.worker.device, most);
   for (const ModelSpec& spec : options.models) {
@@ -84,14 +84,14 @@ std::shared_ptr<gpu::TransferBuffers> buffers_for(const EngineOptions& options) 
 Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
     : system(host),
       options(std::move(wishes)),
-      running(std::make_shared<BoundedCount>(options.most_requests)),
-      idle(std::make_shared<BoundedCount>(options.most_idle)),
+      running(std::make_shared<BoundedCount>(options.max_requests)),
+      idle(std::make_shared<BoundedCount>(options.max_idle)),
       restarts(std::make_shared<Restarts>(TextPool::size_for(system.workers()) + TextPool::kMaskMakers)),
       texts(std::make_shared<const TextPool>(system, TextPool::size_for(system.workers()),
                                              TextPool::limits_for(TextPool::size_for(system.workers())),
                                              directory, restarts)),
       mask_makers(std::make_shared<const TextPool>(system, TextPool::kMaskMakers,
-                                                   TextPool::limits_for_masks(options.most_requests),
+                                                   TextPool::limits_for_masks(options.max_requests),
                                                    directory, restarts)) {
   for (const ModelSpec& spec : options.models) {
     protocol::ModelCard card;
@@ -103,7 +103,7 @@ Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
   supervisor =
       system.spawn<ModelSupervisor>({.placement = runtime::Placement::own_thread(),
                                      .on_failure = runtime::OnFailure::restart(
-                                         ModelSupervisor::kMostRestarts, ModelSupervisor::kRestartWindow)},
+                                         ModelSupervisor::kMaxRestarts, ModelSupervisor::kRestartWindow)},
                                     options, directory, board, requests, restarts,
                                     all_tiers ? protocol::TierRef(all_tiers) : protocol::TierRef(),
                                     all_tiers ? protocol::TurnStoreRef(all_tiers) : protocol::TurnStoreRef());
@@ -117,14 +117,14 @@ void Engine::Parts::spawn_tiers() {
   };
   const std::shared_ptr<gpu::TransferBuffers> buffers = buffers_for(options);
   std::vector<protocol::TurnStoreRef> turn_stores;
-  if (options.host.most_bytes > 0) {
+  if (options.host.max_bytes > 0) {
     HostTierSettings settings = options.host;
     if (!settings.buffers) settings.buffers = buffers;
     if (!settings.log) settings.log = options.log;
     const auto figures = figures_of(protocol::Tier::kHost);
     tiers.back().actor = system.spawn<HostTier>(
         {.placement = runtime::Placement::own_thread(),
-         .on_failure = OnFailure::restart(HostTier::kMostRestarts, HostTier::kRestartWindow)},
+         .on_failure = OnFailure::restart(HostTier::kMaxRestarts, HostTier::kRestartWindow)},
         std::move(settings), figures);
   }
   const auto add_store = [&](TierSettings settings) {
@@ -132,7 +132,7 @@ void Engine::Parts::spawn_tiers() {
     if (!settings.log) settings.log = options.log;
     const auto figures = figures_of(settings.tier);
     const auto tier = system.spawn<StoreTier>(
-        {.on_failure = OnFailure::restart(StoreTier::kMostRestarts, StoreTier::kRestartWindow)}, settings,
+        {.on_failure = OnFailure::restart(StoreTier::kMaxRestarts, StoreTier::kRestartWindow)}, settings,
         figures);
     tiers.back().actor = tier;
     turn_stores.emplace_back(tier);
@@ -144,7 +144,7 @@ void Engine::Parts::spawn_tiers() {
   std::vector<protocol::OneTierRef> refs;
   for (const LowerTier& lower : tiers) refs.emplace_back(lower.actor);
   all_tiers = system.spawn<TierStack>(
-      {.on_failure = runtime::OnFailure::restart(TierStack::kMostRestarts, TierStack::kRestartWindow)},
+      {.on_failure = runtime::OnFailure::restart(TierStack::kMaxRestarts, TierStack::kRestartWindow)},
       std::move(refs), turn_stores);
 }
 
@@ -176,7 +176,7 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
     writer.close();
   };
   auto found = choose_model(*parts_->directory, request.model, request.adapter);
-  const std::uint32_t choices = std::clamp(request.n, 1U, parts_->options.requests.most_choices);
+  const std::uint32_t choices = std::clamp(request.n, 1U, parts_->options.requests.max_choices);
   std::shared_ptr<void> slot = parts_->running->take(choices);
   if (auto* error = std::get_if<ServiceError>(&found)) {
     refuse(std::move(*error));
@@ -338,7 +338,7 @@ Engine::AdapterAnswer Engine::unload_adapter(const std::string& model, const std
 }
 
 // Checks that a path from outside is inside the adapter folder, because the supervisor trusts its senders.
-runtime::Ask<Engine::AdapterAnswer> Engine::load_adapter(protocol::AdapterWish wish) {
+runtime::Ask<Engine::AdapterAnswer> Engine::load_adapter(protocol::AdapterRequest wish) {
   LoadModelAdapter load{.model = std::move(wish.model), .spec = {.name = std::move(wish.name), .path = {}}};
   if (!wish.path.empty()) {
     const std::filesystem::path path = std::filesystem::path(wish.path).lexically_normal();
@@ -354,7 +354,7 @@ runtime::Ask<Engine::AdapterAnswer> Engine::load_adapter(protocol::AdapterWish w
   return parts_->supervisor.ask(std::move(load), kAdapterTime);
 }
 
-runtime::Ask<Engine::AdapterAnswer> Engine::unload_adapter(protocol::AdapterWish wish) {
+runtime::Ask<Engine::AdapterAnswer> Engine::unload_adapter(protocol::AdapterRequest wish) {
   return parts_->supervisor.ask(UnloadModelAdapter{std::move(wish.model), std::move(wish.name)},
                                 kAdapterTime);
 }
@@ -374,7 +374,7 @@ std::optional<ServiceError> Engine::wait_until_ready(std::chrono::milliseconds t
   return std::nullopt;
 }
 
-// -- operator requests (protocol/server_desk.h)
+// -- operator requests (protocol/server_admin.h)
 
 namespace {
 
@@ -407,20 +407,20 @@ ServiceError no_such_model(const std::string& name, const EngineOptions& options
 
 }  // namespace
 
-Task<protocol::ServerCache> Engine::view_cache(protocol::CacheScope scope, std::uint32_t most_nodes) {
+Task<protocol::ServerCache> Engine::view_cache(protocol::CacheScope scope, std::uint32_t max_nodes) {
   protocol::ServerCache out;
   const std::vector<ModelDirectory::Entry> entries = parts_->directory->all();
   for (const ModelDirectory::Entry& entry : entries) {
     protocol::ModelCache model{.model = entry.card.id, .state = std::string(name_of(entry.card.state))};
     if (entry.model && entry.model->registry) {
       auto asked =
-          entry.model->registry.ask(protocol::ViewCache{.scope = scope, .most_nodes = most_nodes}, kViewTime);
+          entry.model->registry.ask(protocol::ViewCache{.scope = scope, .max_nodes = max_nodes}, kViewTime);
       Result<protocol::CacheView> view = co_await asked;
       model.cached = view.ok();
       if (view.ok()) model.view = std::move(*view);
       if (scope.all) model.counts = counts_of(*entry.model->registry_figures);
       for (const protocol::ViewedSpace& space : model.view.spaces) {
-        most_nodes -= std::min(most_nodes, static_cast<std::uint32_t>(space.nodes.size()));
+        max_nodes -= std::min(max_nodes, static_cast<std::uint32_t>(space.nodes.size()));
       }
     }
     out.models.push_back(std::move(model));
@@ -517,7 +517,7 @@ class Listing {
 /// Sums figures over all devices.
 class Together {
  public:
-  explicit Together(const std::map<std::string, DeviceBoard::Figures>& devices) : devices_(devices) {}
+  explicit Together(const std::map<std::string, DeviceMetrics::Figures>& devices) : devices_(devices) {}
 
   std::uint64_t operator()(std::atomic<std::uint64_t> WorkerFigures::*figure) const {
     std::uint64_t sum = 0;
@@ -526,10 +526,10 @@ class Together {
   }
 
  private:
-  const std::map<std::string, DeviceBoard::Figures>& devices_;
+  const std::map<std::string, DeviceMetrics::Figures>& devices_;
 };
 
-void list_devices(const std::map<std::string, DeviceBoard::Figures>& devices, Listing& list) {
+void list_devices(const std::map<std::string, DeviceMetrics::Figures>& devices, Listing& list) {
   const Together all(devices);
   list.counter("steps_total", "Steps computed, over all devices.", all(&WorkerFigures::steps));
   list.counter("prefill_tokens_total", "Prompt tokens computed.", all(&WorkerFigures::prefill_tokens));
@@ -539,7 +539,7 @@ void list_devices(const std::map<std::string, DeviceBoard::Figures>& devices, Li
   list.gauge("state_used_bytes", "Memory held by sequences and snapshots, in bytes.",
              all(&WorkerFigures::used_bytes));
   list.gauge("sequences", "Open sequences.", all(&WorkerFigures::sequences));
-  list.gauge("sequences_most", "Most sequences that were open at once.", all(&WorkerFigures::most_sequences));
+  list.gauge("sequences_most", "Most sequences that were open at once.", all(&WorkerFigures::max_sequences));
   list.gauge("snapshots", "Snapshots that the device holds.", all(&WorkerFigures::snapshots));
   list.gauge("requests_waiting", "Requests that wait for memory.", all(&WorkerFigures::waiting));
   list.counter("checkpoints_total", "Checkpoints taken.", all(&WorkerFigures::checkpoints));

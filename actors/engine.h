@@ -26,7 +26,7 @@
 #include <string>
 
 #include "actors/engine_options.h"
-#include "protocol/server_desk.h"
+#include "protocol/server_admin.h"
 #include "protocol/service.h"
 
 namespace reprise::runtime {
@@ -38,7 +38,7 @@ namespace reprise::actors {
 
 struct WorkerFigures;
 
-class Engine : public protocol::Service, public protocol::ServerDesk, private protocol::AdapterDesk {
+class Engine : public protocol::Service, public protocol::ServerAdmin, private protocol::AdapterDesk {
  public:
   /// Starts loading the models; health() tells when they are ready.
   Engine(runtime::System& system, EngineOptions options);
@@ -59,7 +59,7 @@ class Engine : public protocol::Service, public protocol::ServerDesk, private pr
   std::shared_ptr<protocol::NamedSnapshots> named_snapshots() override;
 
   runtime::Task<protocol::ServerCache> view_cache(protocol::CacheScope scope,
-                                                  std::uint32_t most_nodes) override;
+                                                  std::uint32_t max_nodes) override;
   runtime::Task<protocol::Answer<std::uint64_t>> drop_cache(std::string model) override;
   runtime::Task<protocol::Answer<protocol::ModelCard>> load_model(std::string name) override;
   runtime::Task<protocol::Answer<std::string>> unload_model(std::string name) override;
@@ -83,8 +83,8 @@ class Engine : public protocol::Service, public protocol::ServerDesk, private pr
   const WorkerFigures& device_figures(const std::string& device) const;
 
  private:
-  runtime::Ask<AdapterAnswer> load_adapter(protocol::AdapterWish wish) override;
-  runtime::Ask<AdapterAnswer> unload_adapter(protocol::AdapterWish wish) override;
+  runtime::Ask<AdapterAnswer> load_adapter(protocol::AdapterRequest wish) override;
+  runtime::Ask<AdapterAnswer> unload_adapter(protocol::AdapterRequest wish) override;
 
   struct Parts;
   const std::unique_ptr<Parts> parts_;

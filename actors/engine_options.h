@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "actors/cache/cache_settings.h"
-#include "actors/served/model_spec.h"
+#include "actors/device/worker_settings.h"
+#include "actors/models/model_spec.h"
 #include "actors/tiers/tier_settings.h"
-#include "actors/worker/worker_settings.h"
 
 namespace reprise::actors {
 
@@ -24,10 +24,10 @@ struct EngineOptions {
   DiskTierSettings disk{};      // snapshots that outlast the process; `log` defaults to the engine's
   RemoteTierSettings remote{};  // snapshots shared by servers
   RequestRules requests{};
-  std::uint32_t most_requests = 1024;
-  std::uint32_t most_idle = 4;                      // requests doing idle work
-  std::chrono::milliseconds longest_step{120'000};  // minimum of the hang limit (step_watch.h)
-  std::uint32_t most_reloads = 3;                   // per model, within reload_window
+  std::uint32_t max_requests = 1024;
+  std::uint32_t max_idle = 4;                   // requests doing idle work
+  std::chrono::milliseconds max_step{120'000};  // minimum of the hang limit (step_watch.h)
+  std::uint32_t max_reloads = 3;                // per model, within reload_window
   std::chrono::minutes reload_window{10};
   std::function<void(const std::string&)> log{};        // may be empty; called from any thread
   std::function<void(const std::string&)> log_error{};  // errors that need an operator; empty: `log`

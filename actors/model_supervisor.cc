@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::chrono::hours kLoadDeadline{1};
 constexpr std::chrono::milliseconds kDeviceChange{500};  // for a failed device to be replaced
-constexpr int kMostDevices = 3;                          // attempts per load
+constexpr int kMaxDevices = 3;                           // attempts per load
 
 std::string file_name_of(const std::string& path) {
   std::filesystem::path file(path);
@@ -44,7 +44,7 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
 
 /// Removes the parent folder of `path`, as given and with links resolved, from an error text for clients: for
 /// "/srv/models/qwen", "/srv/models/qwen/config.json: is missing" becomes "qwen/config.json: is missing".
-std::string without_folders(std::string text, const std::string& path) {
+std::string redact_paths(std::string text, const std::string& path) {
   std::error_code unknown;
   for (std::filesystem::path one : {std::filesystem::path(path), std::filesystem::canonical(path, unknown)}) {
     if (!one.has_filename()) one = one.parent_path();  // "folder/"
@@ -96,9 +96,9 @@ void forget_what_is_held(WorkerFigures& figures) {
 }  // namespace
 
 ModelSupervisor::ModelSupervisor(EngineOptions options, std::shared_ptr<ModelDirectory> directory,
-                                 std::shared_ptr<DeviceBoard> board, std::shared_ptr<RequestRoll> requests,
-                                 std::shared_ptr<Restarts> restarts, protocol::TierRef tier,
-                                 protocol::TurnStoreRef turn_store)
+                                 std::shared_ptr<DeviceMetrics> board,
+                                 std::shared_ptr<ActiveRequests> requests, std::shared_ptr<Restarts> restarts,
+                                 protocol::TierRef tier, protocol::TurnStoreRef turn_store)
     : options_(std::move(options)),
       directory_(std::move(directory)),
       board_(std::move(board)),
@@ -198,7 +198,7 @@ void ModelSupervisor::end_load(Managed& managed, const Error& error) {
   managed.loading = false;
   if (error) {
     log_error("model '" + managed.spec.name + "' cannot be used: " + error->message);
-    publish_state(managed, ModelCard::State::kFailed, without_folders(error->message, managed.spec.path));
+    publish_state(managed, ModelCard::State::kFailed, redact_paths(error->message, managed.spec.path));
   }
   if (managed.waiting.empty()) return;
   const auto entry = directory_->find(managed.spec.name);
@@ -225,11 +225,11 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
     if (!loaded.ok()) {
       auto pause = runtime::sleep_for(kDeviceChange);
       const Result<void> rested = co_await pause;
-      if (rested.ok() && worker != device.worker && tries < kMostDevices) continue;
+      if (rested.ok() && worker != device.worker && tries < kMaxDevices) continue;
       co_return ServiceError{ServiceErrorCode::kUnavailable,
                              "the device did not load the model: " + loaded.error().describe()};
     }
-    if (worker != device.worker && tries < kMostDevices) continue;
+    if (worker != device.worker && tries < kMaxDevices) continue;
     if (!loaded->ok()) co_return ServiceError{ServiceErrorCode::kInvalid, loaded->error().message, "model"};
     managed.arch = (*loaded)->arch;
     managed.failed_early = false;
@@ -243,7 +243,7 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
         std::to_string(served->arch.state_bytes >> 20) + " MiB of state memory");
     Task<std::vector<ServedAdapter>> bringing = bring_adapters(managed);
     std::vector<ServedAdapter> adapters = co_await bringing;
-    if ((worker != device.worker || managed.failed_early) && tries < kMostDevices) {
+    if ((worker != device.worker || managed.failed_early) && tries < kMaxDevices) {
       Task<void> dropping = drop(managed);
       co_await dropping;
       continue;
@@ -267,7 +267,7 @@ ModelSupervisor::Error ModelSupervisor::refusal_of_budget(const ModelSpec& spec,
 void ModelSupervisor::log_plan(const ModelSpec& spec) const {
   try {
     const models::ComputeOptions options = models::compute_options(spec.compute, spec.kv_dtype, spec.isa);
-    const models::MemoryPlan plan = models::plan_memory(models::Checkpoint::open(spec.path), options);
+    const models::MemoryPlan plan = models::plan_memory(models::ModelFiles::open(spec.path), options);
     log("model '" + spec.name + "' will use: " + models::describe(plan));
     log("model '" + spec.name +
         "' fits: " + models::verdict(plan, available_memory(), options_.worker.state_bytes));
@@ -278,7 +278,7 @@ void ModelSupervisor::log_plan(const ModelSpec& spec) const {
 std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed,
                                                                 const protocol::ArchLoaded& loaded) {
   auto served = std::make_shared<ServedModel>();
-  const models::Checkpoint checkpoint = models::Checkpoint::open(managed.spec.path);
+  const models::ModelFiles checkpoint = models::ModelFiles::open(managed.spec.path);
   served->special = checkpoint.config().tokens;
   served->sampling = checkpoint.config().sampling;
   overlay(served->sampling, options_.requests.sampling);
@@ -294,7 +294,7 @@ std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed
   if (served->tokenizer) {
     std::vector<TokenId> stops(served->special.eos.begin(), served->special.eos.end());
     if (served->tokenizer->eos()) stops.push_back(*served->tokenizer->eos());
-    served->constraints = std::make_shared<ConstraintBook>(served->tokenizer, std::move(stops), loaded.vocab);
+    served->constraints = std::make_shared<GrammarCache>(served->tokenizer, std::move(stops), loaded.vocab);
   }
   served->worker = managed.device->worker;
   served->limits = options_.requests;
@@ -348,7 +348,7 @@ void ModelSupervisor::give_chat(const Managed& managed, ServedModel& served) {
 void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
   const protocol::ArchLoaded& loaded = served.arch;
   const RegistrySettings settings = settings_for(options_.registry, loaded.any_token, loaded.slot_bytes);
-  served.least_tokens = settings.min_insert_tokens;
+  served.min_tokens = settings.min_insert_tokens;
   if (!managed.registry || managed.registry.stopped()) {
     RegistryOptions registry{settings};
     registry.cache.grid = loaded.grid;
@@ -363,7 +363,7 @@ void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
     managed.registry_was_born = false;
     managed.registry =
         spawn<PrefixRegistry>({.name = "registry " + managed.spec.name,
-                               .on_failure = runtime::OnFailure::restart(PrefixRegistry::kMostRestarts,
+                               .on_failure = runtime::OnFailure::restart(PrefixRegistry::kMaxRestarts,
                                                                          PrefixRegistry::kRestartWindow)},
                               std::move(registry));
     watch(*this, managed.registry);
@@ -392,7 +392,7 @@ void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
 }
 
 BindRegistry ModelSupervisor::binding_of(const Managed& managed) const {
-  const DeviceBoard::Figures figures = managed.device->figures;
+  const DeviceMetrics::Figures figures = managed.device->figures;
   return {.worker = managed.device->worker,
           .arch = managed.arch,
           .kind = managed.kind,
@@ -428,8 +428,8 @@ Task<void> ModelSupervisor::drop(Managed& managed) {
 // -- adapters
 
 bool is_adapter_name(const std::string& name) {
-  constexpr std::size_t kLongest = 256;
-  return !name.empty() && name.size() <= kLongest && std::none_of(name.begin(), name.end(), [](char c) {
+  constexpr std::size_t kMaxLength = 256;
+  return !name.empty() && name.size() <= kMaxLength && std::none_of(name.begin(), name.end(), [](char c) {
     return c == ':' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
   });
 }
@@ -443,7 +443,7 @@ Task<ServedAdapter> ModelSupervisor::bring_adapter(runtime::RefOf<DeviceWorker> 
   if (loaded.ok()) {
     adapter.loaded = *loaded;
   } else {
-    adapter.error = without_folders(loaded.error().message, spec.path);
+    adapter.error = redact_paths(loaded.error().message, spec.path);
     log_error("adapter '" + spec.name + "' cannot be used: " + loaded.error().message);
     adapter.fault = loaded.error().fault;
   }
@@ -621,7 +621,7 @@ Task<ModelSupervisor::Error> ModelSupervisor::reload_within_limits(Managed& mana
     managed.reloads.pop_front();
   }
   log_error("model '" + managed.spec.name + "' has failed: " + why);
-  const bool too_often = managed.reloads.size() >= options_.most_reloads;
+  const bool too_often = managed.reloads.size() >= options_.max_reloads;
   if (!too_often) {
     managed.reloads.push_back(now);
     publish_state(managed, ModelCard::State::kLoading, "is being reloaded after a fault: " + why);
@@ -703,7 +703,7 @@ Task<void> ModelSupervisor::watch_workers() {
 void ModelSupervisor::look_at(Device& device) {
   device.steps.look(device.figures->step_began_ns.load(std::memory_order_relaxed),
                     runtime::Clock::now().time_since_epoch());
-  StepPatience patience{.floor = options_.longest_step, .on_gpu = device.is_gpu()};
+  StepPatience patience{.floor = options_.max_step, .on_gpu = device.is_gpu()};
   for (const auto& [name, managed] : models_) {
     if (managed.device == &device) {
       patience.weight_bytes = std::max(patience.weight_bytes, managed.weight_bytes);

@@ -18,7 +18,7 @@
 //
 // Failure: an error while loading fails that model, with the reason in the directory. Any other exception in
 // a handler restarts the supervisor and its children: running requests are told, and all models of the
-// directory are reloaded. A registry that fails too often fails its model. After more than kMostRestarts
+// directory are reloaded. A registry that fails too often fails its model. After more than kMaxRestarts
 // failures within kRestartWindow nothing is served, as Engine::health() reports.
 //
 // Threading: an actor on its own thread, because it reads files.
@@ -32,12 +32,12 @@
 #include <string>
 #include <vector>
 
+#include "actors/device/worker_figures.h"
 #include "actors/engine_options.h"
+#include "actors/models/model_directory.h"
+#include "actors/models/restart_log.h"
 #include "actors/request/request_actor.h"
-#include "actors/served/model_directory.h"
-#include "actors/served/restart_log.h"
-#include "actors/worker/worker_figures.h"
-#include "protocol/server_desk.h"
+#include "protocol/server_admin.h"
 #include "runtime/actor.h"
 #include "runtime/system.h"
 
@@ -45,7 +45,7 @@ namespace reprise::actors {
 
 /// The figures of all devices, readable without asking an actor. A device's figures live as long as the
 /// engine, across workers. Any thread; a short lock around a map of pointers.
-class DeviceBoard {
+class DeviceMetrics {
  public:
   using Figures = std::shared_ptr<WorkerFigures>;
 
@@ -97,12 +97,12 @@ class ModelSupervisor : public runtime::Actor {
   using Accepts = runtime::Messages<LoadModel, UnloadModel, LoadModelAdapter, UnloadModelAdapter,
                                     protocol::ArchFailed, RegistryStarted, runtime::Down>;
   static constexpr const char* kName = "supervisor";
-  static constexpr std::uint32_t kMostRestarts = 3;
+  static constexpr std::uint32_t kMaxRestarts = 3;
   static constexpr std::chrono::minutes kRestartWindow{10};
   static constexpr std::uint32_t kConcurrentHandlers = 256;
 
   ModelSupervisor(EngineOptions options, std::shared_ptr<ModelDirectory> directory,
-                  std::shared_ptr<DeviceBoard> board, std::shared_ptr<RequestRoll> requests,
+                  std::shared_ptr<DeviceMetrics> board, std::shared_ptr<ActiveRequests> requests,
                   std::shared_ptr<Restarts> restarts, protocol::TierRef tier = {},
                   protocol::TurnStoreRef turn_store = {});
 
@@ -120,7 +120,7 @@ class ModelSupervisor : public runtime::Actor {
   struct Device {
     std::string name;
     runtime::RefOf<DeviceWorker> worker;
-    DeviceBoard::Figures figures;
+    DeviceMetrics::Figures figures;
     StepWatch steps{};  // the current worker's
     bool lost = false;  // unusable in this process
 
@@ -183,8 +183,8 @@ class ModelSupervisor : public runtime::Actor {
 
   EngineOptions options_;
   const std::shared_ptr<ModelDirectory> directory_;
-  const std::shared_ptr<DeviceBoard> board_;
-  const std::shared_ptr<RequestRoll> requests_;
+  const std::shared_ptr<DeviceMetrics> board_;
+  const std::shared_ptr<ActiveRequests> requests_;
   const std::shared_ptr<Restarts> restarts_;
   const protocol::TierRef tier_;  // below the devices; may be null
   const protocol::TurnStoreRef turn_store_;

@@ -9,14 +9,13 @@
 namespace reprise {
 namespace {
 
-constexpr unsigned kMostThreads = 8;
+constexpr unsigned kMaxThreads = 8;
 
 }  // namespace
 
 std::size_t threads_for(std::size_t parts, std::size_t parts_a_thread) {
   const std::size_t wanted = (parts + parts_a_thread - 1) / parts_a_thread;
-  return std::clamp<std::size_t>(wanted, 1,
-                                 std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads));
+  return std::clamp<std::size_t>(wanted, 1, std::clamp(std::thread::hardware_concurrency(), 1U, kMaxThreads));
 }
 
 void in_parallel(std::size_t parts, const std::function<void(std::size_t)>& work,

@@ -1,7 +1,7 @@
 #pragma once
 // Parallel loop over independent parts, with threads created for the call.
 //
-// Bound: kMostThreads and the machine's cores. Threading: any thread; blocks until all parts are done.
+// Bound: kMaxThreads and the machine's cores. Threading: any thread; blocks until all parts are done.
 
 #include <cstddef>
 #include <functional>

@@ -16,9 +16,9 @@ namespace reprise {
 struct KvBudget {
   enum class Pooling : std::uint8_t { kAverage, kMax };
 
-  static constexpr std::uint32_t kMostWindow = 1024;
-  static constexpr std::uint32_t kMostSinks = 4096;
-  static constexpr std::uint32_t kMostPoolWidth = 63;
+  static constexpr std::uint32_t kMaxWindow = 1024;
+  static constexpr std::uint32_t kMaxSinks = 4096;
+  static constexpr std::uint32_t kMaxPoolWidth = 63;
 
   std::uint32_t tokens = 0;  // KV entries kept per layer and head; 0: no compression
   std::uint32_t window = 32;
@@ -45,12 +45,12 @@ inline std::string refusal_of(const KvBudget& budget) {
   const auto range = [](const char* what, std::uint32_t least, std::uint32_t most) {
     return std::string(what) + " must be from " + std::to_string(least) + " to " + std::to_string(most);
   };
-  if (budget.window < 1 || budget.window > KvBudget::kMostWindow) {
-    return range("the window", 1, KvBudget::kMostWindow);
+  if (budget.window < 1 || budget.window > KvBudget::kMaxWindow) {
+    return range("the window", 1, KvBudget::kMaxWindow);
   }
-  if (budget.sinks > KvBudget::kMostSinks) return range("sinks", 0, KvBudget::kMostSinks);
-  if (budget.pool_width % 2 == 0 || budget.pool_width > KvBudget::kMostPoolWidth) {
-    return range("the pooling's width", 1, KvBudget::kMostPoolWidth) + " and odd";
+  if (budget.sinks > KvBudget::kMaxSinks) return range("sinks", 0, KvBudget::kMaxSinks);
+  if (budget.pool_width % 2 == 0 || budget.pool_width > KvBudget::kMaxPoolWidth) {
+    return range("the pooling's width", 1, KvBudget::kMaxPoolWidth) + " and odd";
   }
   if (budget.tokens != 0 && budget.tokens < budget.fixed()) {
     return "must be 0 (all is kept) or at least " + std::to_string(budget.fixed()) + ": the last " +

@@ -73,64 +73,64 @@ std::vector<ParamError> SamplingParams::validate(std::size_t vocab) const {
                "token " + std::to_string(id) + " is not in the vocabulary of " + std::to_string(vocab));
   }
   for (const LogitBias& entry : logit_bias) check_bias(entry, vocab, errors);
-  if (logprobs && (*logprobs < 0 || *logprobs > kMostLogprobs)) {
-    errors.add("logprobs", "must lie between 0 and " + std::to_string(kMostLogprobs) + ", is " +
+  if (logprobs && (*logprobs < 0 || *logprobs > kMaxLogprobs)) {
+    errors.add("logprobs", "must lie between 0 and " + std::to_string(kMaxLogprobs) + ", is " +
                                std::to_string(*logprobs));
   }
   return errors.take();
 }
 
-void overlay(SamplingWishes& wishes, const SamplingWishes& over) {
-  const auto take = [&](auto SamplingWishes::*wish) {
+void overlay(SamplingOverrides& wishes, const SamplingOverrides& over) {
+  const auto take = [&](auto SamplingOverrides::*wish) {
     if (over.*wish) wishes.*wish = over.*wish;
   };
-  take(&SamplingWishes::temperature);
-  take(&SamplingWishes::top_k);
-  take(&SamplingWishes::top_p);
-  take(&SamplingWishes::min_p);
-  take(&SamplingWishes::repetition_penalty);
-  take(&SamplingWishes::repetition_last_n);
-  take(&SamplingWishes::presence_penalty);
-  take(&SamplingWishes::frequency_penalty);
-  take(&SamplingWishes::top_n_sigma);
-  take(&SamplingWishes::typical_p);
-  take(&SamplingWishes::xtc_probability);
-  take(&SamplingWishes::xtc_threshold);
-  take(&SamplingWishes::dry_multiplier);
-  take(&SamplingWishes::dry_base);
-  take(&SamplingWishes::dry_allowed_length);
-  take(&SamplingWishes::dry_penalty_last_n);
-  take(&SamplingWishes::seed);
-  take(&SamplingWishes::logprobs);
+  take(&SamplingOverrides::temperature);
+  take(&SamplingOverrides::top_k);
+  take(&SamplingOverrides::top_p);
+  take(&SamplingOverrides::min_p);
+  take(&SamplingOverrides::repetition_penalty);
+  take(&SamplingOverrides::repetition_last_n);
+  take(&SamplingOverrides::presence_penalty);
+  take(&SamplingOverrides::frequency_penalty);
+  take(&SamplingOverrides::top_n_sigma);
+  take(&SamplingOverrides::typical_p);
+  take(&SamplingOverrides::xtc_probability);
+  take(&SamplingOverrides::xtc_threshold);
+  take(&SamplingOverrides::dry_multiplier);
+  take(&SamplingOverrides::dry_base);
+  take(&SamplingOverrides::dry_allowed_length);
+  take(&SamplingOverrides::dry_penalty_last_n);
+  take(&SamplingOverrides::seed);
+  take(&SamplingOverrides::logprobs);
   if (!over.logit_bias.empty()) wishes.logit_bias = over.logit_bias;
 }
 
-SamplingParams resolve(const SamplingWishes& client, const SamplingWishes& model) {
+SamplingParams resolve(const SamplingOverrides& client, const SamplingOverrides& model) {
   SamplingParams params;
-  const auto take = [&](auto SamplingParams::*param, auto SamplingWishes::*wish) {
+  const auto take = [&](auto SamplingParams::*param, auto SamplingOverrides::*wish) {
     if (client.*wish) {
       params.*param = *(client.*wish);
     } else if (model.*wish) {
       params.*param = *(model.*wish);
     }
   };
-  take(&SamplingParams::temperature, &SamplingWishes::temperature);
-  take(&SamplingParams::top_k, &SamplingWishes::top_k);
-  take(&SamplingParams::top_p, &SamplingWishes::top_p);
-  take(&SamplingParams::min_p, &SamplingWishes::min_p);
-  take(&SamplingParams::repetition_penalty, &SamplingWishes::repetition_penalty);
-  take(&SamplingParams::repetition_last_n, &SamplingWishes::repetition_last_n);
-  take(&SamplingParams::presence_penalty, &SamplingWishes::presence_penalty);
-  take(&SamplingParams::frequency_penalty, &SamplingWishes::frequency_penalty);
-  take(&SamplingParams::top_n_sigma, &SamplingWishes::top_n_sigma);
-  take(&SamplingParams::typical_p, &SamplingWishes::typical_p);
-  take(&SamplingParams::xtc_probability, &SamplingWishes::xtc_probability);
-  take(&SamplingParams::xtc_threshold, &SamplingWishes::xtc_threshold);
-  take(&SamplingParams::dry_multiplier, &SamplingWishes::dry_multiplier);
-  take(&SamplingParams::dry_base, &SamplingWishes::dry_base);
-  take(&SamplingParams::dry_allowed_length, &SamplingWishes::dry_allowed_length);
-  take(&SamplingParams::dry_penalty_last_n, &SamplingWishes::dry_penalty_last_n);
-  take(&SamplingParams::seed, &SamplingWishes::seed);
+  take(&SamplingParams::temperature, &SamplingOverrides::temperature);
+  take(&SamplingParams::top_k, &SamplingOverrides::top_k);
+  take(&SamplingParams::top_p, &SamplingOverrides::top_p);
+  take(&SamplingParams::min_p, &SamplingOverrides::min_p);
+  take(&SamplingParams::repetition_penalty, &SamplingOverrides::repetition_penalty);
+  take(&SamplingParams::repetition_last_n, &SamplingOverrides::repetition_last_n);
+  take(&SamplingParams::presence_penalty, &SamplingOverrides::presence_penalty);
+  take(&SamplingParams::frequency_penalty, &SamplingOverrides::frequency_penalty);
+  take(&SamplingParams::top_n_sigma, &SamplingOverrides::top_n_sigma);
+  take(&SamplingParams::typical_p, &SamplingOverrides::typical_p);
+  take(&SamplingParams::xtc_probability, &SamplingOverrides::xtc_probability);
+  take(&SamplingParams::xtc_threshold, &SamplingOverrides::xtc_threshold);
+  take(&SamplingParams::dry_multiplier, &SamplingOverrides::dry_multiplier);
+  take(&SamplingParams::dry_base, &SamplingOverrides::dry_base);
+  take(&SamplingParams::dry_allowed_length, &SamplingOverrides::dry_allowed_length);
+  take(&SamplingParams::dry_penalty_last_n, &SamplingOverrides::dry_penalty_last_n);
+  take(&SamplingParams::seed, &SamplingOverrides::seed);
   params.logit_bias = client.logit_bias.empty() ? model.logit_bias : client.logit_bias;
   params.logprobs = client.logprobs ? client.logprobs : model.logprobs;
   return params;

@@ -1,5 +1,5 @@
 #pragma once
-// Sampling settings: SamplingWishes, the optional ones of a client or a model's authors, and SamplingParams,
+// Sampling settings: SamplingOverrides, the optional ones of a client or a model's authors, and SamplingParams,
 // the resolved ones. models/sampling/sampler.h has the order in which they apply.
 //
 // Any combination can be stored; validate() reports invalid fields. A Sampler requires valid parameters.
@@ -15,7 +15,7 @@
 namespace reprise {
 
 /// Max alternatives a request may ask for at each position.
-inline constexpr int kMostLogprobs = 20;
+inline constexpr int kMaxLogprobs = 20;
 
 struct LogitBias {
   TokenId token = 0;
@@ -67,7 +67,7 @@ struct SamplingParams {
 
   std::uint64_t seed = 0;  // required: the caller chooses one if the request has none
 
-  /// Number of alternatives reported per position beside the chosen token, 0 to kMostLogprobs; nullopt: no
+  /// Number of alternatives reported per position beside the chosen token, 0 to kMaxLogprobs; nullopt: no
   /// logprobs.
   std::optional<int> logprobs{};
   bool logprobs_of_draw = false;  // logprobs after filtering instead of the model's distribution
@@ -79,7 +79,7 @@ struct SamplingParams {
 };
 
 /// Optional overrides of SamplingParams, from a request or from the model files.
-struct SamplingWishes {
+struct SamplingOverrides {
   std::optional<double> temperature{};
   std::optional<std::int64_t> top_k{};
   std::optional<double> top_p{};
@@ -100,12 +100,12 @@ struct SamplingWishes {
   std::optional<std::uint64_t> seed{};
   std::optional<int> logprobs{};
 
-  bool operator==(const SamplingWishes&) const = default;
+  bool operator==(const SamplingOverrides&) const = default;
 };
 
-void overlay(SamplingWishes& wishes, const SamplingWishes& over);
+void overlay(SamplingOverrides& wishes, const SamplingOverrides& over);
 
 /// Combines the two with the defaults: the client's values first, then the model's.
-SamplingParams resolve(const SamplingWishes& client, const SamplingWishes& model);
+SamplingParams resolve(const SamplingOverrides& client, const SamplingOverrides& model);
 
 }  // namespace reprise

@@ -15,7 +15,7 @@ namespace reprise::gpu {
 enum class Compute : std::uint8_t {
   kF32,  // the reference, on a CPU: weights widened in registers, f32 arithmetic
   // GPU: kBf16, or kPrecise for small models (models/cuda/precision.h). CPU: the fastest product that the
-  // processor has for the weight's format (gpu/products.h): for quantized weights, integer products of
+  // processor has for the weight's format (gpu/weights/products.h): for quantized weights, integer products of
   // activations rounded to int8; for others bf16 instructions where there are any, with each activation split
   // into two bf16; else f32 arithmetic, in kF32's order of additions or another.
   kAuto,
@@ -29,7 +29,7 @@ constexpr bool is_precise(Compute compute) {
   return compute == Compute::kF32 || compute == Compute::kPrecise;
 }
 
-/// The element type of the KV cache; layouts are in gpu/kv_rows.h.
+/// The element type of the KV cache; layouts are in gpu/state/kv_rows.h.
 enum class KvType : std::uint8_t { kF32, kBF16, kInt8, kInt4 };
 constexpr bool is_quantised(KvType kv) {
   return kv == KvType::kInt8 || kv == KvType::kInt4;

@@ -7,7 +7,7 @@
 // split into ranges, or on the batch. Sums over k use kLanes interleaved partial sums: lane l takes k = l,
 // l + kLanes, ... in ascending order with fused multiply-adds, zeros in place of missing elements; the lanes
 // are then folded in halves. All tables are bitwise identical, except in the `fast` products of float formats
-// (gpu/products.h), which are reproducible within one table only.
+// (gpu/weights/products.h), which are reproducible within one table only.
 //
 // Threading: thread-safe on disjoint outputs.
 
@@ -19,15 +19,15 @@
 
 #include "gpu/compute.h"
 #include "gpu/expert_routing.h"
-#include "gpu/products.h"
-#include "gpu/weight.h"
+#include "gpu/weights/products.h"
+#include "gpu/weights/weight.h"
 
 namespace reprise::gpu {
 
 inline constexpr std::size_t kLanes = 8;
 inline constexpr std::size_t kPageTokens = 64;
-inline constexpr std::size_t kLargestAttentionHead = 512;  // elements
-inline constexpr std::size_t kAttentionRows = 4;           // query rows that share one read of a page
+inline constexpr std::size_t kMaxAttentionHead = 512;  // elements
+inline constexpr std::size_t kAttentionRows = 4;       // query rows that share one read of a page
 
 /// Causal attention of consecutive query rows of one sequence, for one key/value head. Computing several rows
 /// in one call reads their shared keys and values once and does not change any row's bits.
@@ -39,12 +39,13 @@ struct AttentionRows {
   std::size_t out_stride = 0;
   std::size_t group;  // query heads that share the key/value head
   std::size_t head_dim;
-  std::size_t value_dim = 0;  // elements of a V row to use, at most kLargestAttentionHead; 0: head_dim
+  std::size_t value_dim = 0;  // elements of a V row to use, at most kMaxAttentionHead; 0: head_dim
   std::size_t length;         // KV entries up to the first row's last one, counted from the first page
   std::size_t skipped = 0;    // leading entries of the first page to leave out (sliding window)
   float scale;
   const std::byte* const* pages;  // [ceil((length + rows - 1) / kPageTokens)]
-  std::size_t k_offset;  // of this head's K in a page: kPageTokens rows of head_dim elements (gpu/kv_rows.h)
+  std::size_t
+      k_offset;  // of this head's K in a page: kPageTokens rows of head_dim elements (gpu/state/kv_rows.h)
   std::size_t v_offset;  // of this head's V in a page, in the same layout
   KvType kv;
 };
@@ -67,7 +68,7 @@ struct DeltaRule {
   std::size_t out_stride;
 };
 
-/// The gates of ChannelDeltaRule for all heads of one token, computed in place:
+/// The gates of KdaRule for all heads of one token, computed in place:
 ///   decay_i = exp(-rate softplus(f_i + dt_bias_i));  beta = sigmoid(b)
 struct ChannelGates {
   float* decay;          // [heads, size]: in f, out decay
@@ -81,7 +82,7 @@ struct ChannelGates {
 /// The delta rule with one decay per key channel (Kimi Delta Attention), of one head over consecutive tokens
 /// of one sequence:
 ///   S = diag(decay) S;  S += k (beta (v - k^T S));  o = q^T S
-struct ChannelDeltaRule {
+struct KdaRule {
   float* state;  // S [key_dim, value_dim], updated
   std::size_t key_dim;
   std::size_t value_dim;  // a multiple of kLanes
@@ -122,7 +123,7 @@ struct SelectiveScan {
 /// The recurrence of Mamba-2 (state space duality), of one head over consecutive tokens of one sequence:
 ///   dt = clamp(softplus(dt_scale * step + dt_bias), dt_min, dt_max)
 ///   S = exp(-decay dt) S + B (dt x)^T;  y = C^T S + skip x
-struct Ssd {
+struct Mamba2 {
   float* state;  // S [state_size, head_dim], updated
   std::size_t state_size;
   std::size_t head_dim;
@@ -308,10 +309,10 @@ struct Kernels {
   void (*causal_conv)(const CausalConv& conv, std::size_t begin, std::size_t end);
   void (*delta_rule)(const DeltaRule& rule);
   void (*channel_gates)(const ChannelGates& gates);
-  void (*channel_delta_rule)(const ChannelDeltaRule& rule);
+  void (*kda_rule)(const KdaRule& rule);
   /// Channels [begin, end), multiples of kLanes; `end` may also be the number of channels.
   void (*selective_scan)(const SelectiveScan& scan, std::size_t begin, std::size_t end);
-  void (*ssd)(const Ssd& ssd);
+  void (*mamba2)(const Mamba2& mamba2);
   void (*attention)(const AttentionRows& row);
   /// gpu/expert_routing.h
   void (*route_experts)(const ExpertRouting& routing);

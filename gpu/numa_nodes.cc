@@ -14,13 +14,13 @@
 namespace reprise::gpu {
 namespace {
 
-constexpr int kMostProcessors = 1 << 16;  // processor numbers must be below it
+constexpr int kMaxProcessors = 1 << 16;  // processor numbers must be below it
 
 #if defined(__linux__)
-/// Owns a cpu_set_t of kMostProcessors bits; get() is null if the allocation failed.
+/// Owns a cpu_set_t of kMaxProcessors bits; get() is null if the allocation failed.
 class ProcessorSet {
  public:
-  ProcessorSet() : set_(CPU_ALLOC(kMostProcessors)) {
+  ProcessorSet() : set_(CPU_ALLOC(kMaxProcessors)) {
     if (set_ != nullptr) CPU_ZERO_S(bytes(), set_);
   }
   ~ProcessorSet() {
@@ -29,7 +29,7 @@ class ProcessorSet {
   ProcessorSet(const ProcessorSet&) = delete;
   ProcessorSet& operator=(const ProcessorSet&) = delete;
 
-  static std::size_t bytes() { return CPU_ALLOC_SIZE(kMostProcessors); }
+  static std::size_t bytes() { return CPU_ALLOC_SIZE(kMaxProcessors); }
   cpu_set_t* get() const { return set_; }
 
  private:
@@ -67,7 +67,7 @@ std::vector<int> processors_in(std::string_view list) {
   const char* const end = at + list.size();
   const auto read = [&](int& number) {
     const auto [stop, error] = std::from_chars(at, end, number);
-    if (error != std::errc() || number < 0 || number >= kMostProcessors) return false;
+    if (error != std::errc() || number < 0 || number >= kMaxProcessors) return false;
     at = stop;
     return true;
   };

@@ -12,9 +12,9 @@
 #include <string>
 
 #include "base/kv_budget.h"
-#include "gpu/block_memory.h"
-#include "gpu/byte_budget.h"
-#include "gpu/state_store.h"
+#include "gpu/state/block_memory.h"
+#include "gpu/state/byte_budget.h"
+#include "gpu/state/state_store.h"
 
 namespace reprise::models {
 

@@ -5,7 +5,7 @@
 #include "gpu/devices.h"
 #include "models/compute_options.h"
 #if REPRISE_HAS_CUDA
-#include "gpu/cuda/stream.h"
+#include "gpu/cuda/memory/stream.h"
 #endif
 
 namespace reprise::models {
@@ -57,7 +57,7 @@ std::unique_ptr<Device> Device::open(const std::string& name, const DeviceOption
 }
 
 std::shared_ptr<gpu::TransferBuffers> transfer_buffers([[maybe_unused]] const std::string& device,
-                                                       [[maybe_unused]] std::uint64_t most_bytes) {
+                                                       [[maybe_unused]] std::uint64_t max_bytes) {
 #if REPRISE_HAS_CUDA
   if (kind_named(device) != nullptr) return nullptr;
   const auto pinned = [device](std::size_t bytes) -> std::shared_ptr<std::byte> {
@@ -71,7 +71,7 @@ std::shared_ptr<gpu::TransferBuffers> transfer_buffers([[maybe_unused]] const st
       return nullptr;  // heap memory suffices
     }
   };
-  return std::make_shared<gpu::TransferBuffers>(pinned, most_bytes);
+  return std::make_shared<gpu::TransferBuffers>(pinned, max_bytes);
 #else
   return nullptr;
 #endif

@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "gpu/block_memory.h"
-#include "gpu/transfer_buffers.h"
+#include "gpu/state/block_memory.h"
+#include "gpu/state/transfer_buffers.h"
 #include "models/device_options.h"
 #include "models/model.h"
 
@@ -58,6 +58,6 @@ std::unique_ptr<Device> open_device(int index, const DeviceOptions& options);
 
 /// Buffers for fast copies to and from `device` (a name for Device::resolve()): pinned memory if it turns out
 /// to be a GPU when the first buffer is taken. Null for devices that need none. For any thread.
-std::shared_ptr<gpu::TransferBuffers> transfer_buffers(const std::string& device, std::uint64_t most_bytes);
+std::shared_ptr<gpu::TransferBuffers> transfer_buffers(const std::string& device, std::uint64_t max_bytes);
 
 }  // namespace reprise::models

@@ -17,7 +17,7 @@ bool has_files(const Model& model) {
 
 /// Digest of the settings in the files: all of config.json, or all of a GGUF file before its tensors. This
 /// includes settings that do not affect the bits; changing one of those costs only cache misses.
-std::uint64_t digest_of_settings(const Checkpoint& checkpoint) {
+std::uint64_t digest_of_settings(const ModelFiles& checkpoint) {
   if (checkpoint.gguf() == nullptr) {
     const MappedFile config = MappedFile::open(std::filesystem::path(checkpoint.path()) / "config.json");
     return digest_of(config.bytes());

@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "gpu/kept_formats.h"
-#include "models/checkpoint.h"
+#include "gpu/weights/kept_formats.h"
+#include "models/model_files.h"
 
 namespace reprise::models {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::uint64_t kSlackShare = 64;
 constexpr std::uint64_t kVectorElement = 4;
 
 /// Bytes of a tensor on the GPU.
-std::uint64_t device_bytes(const Checkpoint& checkpoint, const std::string& name) {
+std::uint64_t device_bytes(const ModelFiles& checkpoint, const std::string& name) {
   const Shape& shape = checkpoint.shape(name);
   const std::uint64_t elements = element_count(shape).value_or(0);
   if (shape.size() < 2 || shape.back() == 0) return elements * kVectorElement;
@@ -27,7 +27,7 @@ std::uint64_t device_bytes(const Checkpoint& checkpoint, const std::string& name
 }
 
 /// Counts the weights on the GPU with no experts on the host, and the bytes of experts per layer.
-void count_weights(const Checkpoint& checkpoint, const ComputeOptions& options, GpuPlan& plan) {
+void count_weights(const ModelFiles& checkpoint, const ComputeOptions& options, GpuPlan& plan) {
   std::map<std::string, std::size_t> layers;  // index by the name before ".experts."
   for (const MoeSpec* part : parts_of<MoeSpec>(checkpoint.config().layers)) {
     layers.emplace(part->name, layers.size());
@@ -44,7 +44,7 @@ void count_weights(const Checkpoint& checkpoint, const ComputeOptions& options, 
   }
 }
 
-std::uint64_t matrix_elements_of(const Checkpoint& checkpoint) {
+std::uint64_t matrix_elements_of(const ModelFiles& checkpoint) {
   std::uint64_t elements = 0;
   for (const std::string& name : checkpoint.names()) {
     const Shape& shape = checkpoint.shape(name);
@@ -151,7 +151,7 @@ GpuPlan GpuPlan::with_host_layers(std::size_t layers) const {
   return plan;
 }
 
-GpuPlan plan_gpu(const Checkpoint& checkpoint, const ComputeOptions& options, std::uint64_t free_bytes,
+GpuPlan plan_gpu(const ModelFiles& checkpoint, const ComputeOptions& options, std::uint64_t free_bytes,
                  std::uint32_t cpu_experts) {
   std::optional<std::string> refusal = gpu_refusal(checkpoint.config());
   if (!refusal) refusal = gpu_refusal(options);

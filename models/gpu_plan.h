@@ -4,7 +4,7 @@
 //
 // GPU memory is divided once: an arena for weights and states, and a free rest for activations, logits,
 // cuBLASLt, and the one quantized weight at a time that prefill dequantizes to bf16. Matrices are kept in
-// their stored format or as bf16 (gpu/kept_formats.h), vectors as f32. Experts on the host
+// their stored format or as bf16 (gpu/weights/kept_formats.h), vectors as f32. Experts on the host
 // (models/host_experts.h) take host memory instead.
 
 #include <cstdint>
@@ -67,7 +67,7 @@ struct GpuPlan {
 
 /// Plans for a GPU with `free_bytes`. `cpu_experts` as in DeviceOptions. Throws SettingError if it exceeds
 /// the number of layers with experts.
-GpuPlan plan_gpu(const Checkpoint& checkpoint, const ComputeOptions& options, std::uint64_t free_bytes,
+GpuPlan plan_gpu(const ModelFiles& checkpoint, const ComputeOptions& options, std::uint64_t free_bytes,
                  std::uint32_t cpu_experts = 0);
 
 /// Says whether the model fits; if not, how large a GPU would do and what would make it fit.

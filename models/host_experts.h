@@ -17,7 +17,7 @@
 
 namespace reprise::models {
 
-class Checkpoint;
+class ModelFiles;
 
 /// Output of the router.
 struct ChosenRows {
@@ -37,7 +37,7 @@ class HostExperts {
 
   /// Adds a layer's experts and packs their weights, which can take long. The checkpoint's files must outlive
   /// this. Returns the index to pass to sum(). Throws LoadError, std::bad_alloc.
-  std::size_t add(const MoeSpec& spec, const Checkpoint& checkpoint);
+  std::size_t add(const MoeSpec& spec, const ModelFiles& checkpoint);
   std::size_t layers() const;
 
   /// y = sum over a row's chosen experts of weight * expert(x), f32 [rows.count, width], summed in ascending

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "gpu/kernels.h"
-#include "models/checkpoint.h"
+#include "models/model_files.h"
 
 namespace reprise::models {
 namespace {
@@ -40,7 +40,7 @@ gpu::StateSizes state_of(const ModelConfig& config, const ComputeOptions& option
 }
 
 /// True if the tensor is the weight of a GEMM.
-bool is_multiplied(const Checkpoint& checkpoint, const std::string& name) {
+bool is_multiplied(const ModelFiles& checkpoint, const std::string& name) {
   const ModelConfig& config = checkpoint.config();
   if (name == config.embedding + ".weight") return config.tied();
   return checkpoint.shape(name).size() == 2;
@@ -48,7 +48,7 @@ bool is_multiplied(const Checkpoint& checkpoint, const std::string& name) {
 
 /// Estimated floats per row that are live while the widest part is computed: the inputs and outputs of its
 /// matrices.
-std::uint64_t widest_part(const Checkpoint& checkpoint) {
+std::uint64_t widest_part(const ModelFiles& checkpoint) {
   std::map<std::string, std::uint64_t> parts;  // floats by the name before the matrix's
   for (const std::string& name : checkpoint.names()) {
     if (!is_multiplied(checkpoint, name) || !name.starts_with("layers.")) continue;
@@ -71,7 +71,7 @@ std::uint64_t widest_part(const Checkpoint& checkpoint) {
 
 }  // namespace
 
-TensorBytes tensor_bytes(const Checkpoint& checkpoint, const ComputeOptions& options,
+TensorBytes tensor_bytes(const ModelFiles& checkpoint, const ComputeOptions& options,
                          const std::string& name) {
   const DType type = checkpoint.stored_type(name);
   const Shape& shape = checkpoint.shape(name);
@@ -90,7 +90,7 @@ TensorBytes tensor_bytes(const Checkpoint& checkpoint, const ComputeOptions& opt
   return out;
 }
 
-MemoryPlan plan_memory(const Checkpoint& checkpoint, const ComputeOptions& options, std::size_t rows) {
+MemoryPlan plan_memory(const ModelFiles& checkpoint, const ComputeOptions& options, std::size_t rows) {
   MemoryPlan plan;
   std::map<std::string, MemoryPlan::Format> formats;
   for (const std::string& name : checkpoint.names()) {
@@ -141,9 +141,9 @@ std::string in_units(std::uint64_t bytes) {
 }
 
 std::string in_sequences(std::uint64_t count, std::uint64_t tokens) {
-  constexpr std::uint64_t kMostCounted = 1000;
+  constexpr std::uint64_t kMaxCounted = 1000;
   const std::string number =
-      count > kMostCounted ? "over " + std::to_string(kMostCounted) : std::to_string(count);
+      count > kMaxCounted ? "over " + std::to_string(kMaxCounted) : std::to_string(count);
   return number + (count == 1 ? " sequence of " : " sequences of ") + std::to_string(tokens) + " tokens";
 }
 

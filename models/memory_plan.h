@@ -17,7 +17,7 @@
 
 namespace reprise::models {
 
-class Checkpoint;
+class ModelFiles;
 
 inline constexpr std::uint64_t kUsualTokens = 8192;  // tokens of a typical conversation
 
@@ -66,7 +66,7 @@ struct TensorBytes {
 
   std::uint64_t all() const { return in_place + copied + packed; }
 };
-TensorBytes tensor_bytes(const Checkpoint& checkpoint, const ComputeOptions& options,
+TensorBytes tensor_bytes(const ModelFiles& checkpoint, const ComputeOptions& options,
                          const std::string& name);
 
 /// Bytes of state of one request, in whole pages. `read`: after prefill; if the prompt is then compacted,
@@ -81,7 +81,7 @@ PromptState prompt_state(const MemoryPlan& plan, std::uint64_t tokens, const KvB
                          std::size_t query_element);
 
 /// Plans for steps of at most `rows` rows.
-MemoryPlan plan_memory(const Checkpoint& checkpoint, const ComputeOptions& options, std::size_t rows = 256);
+MemoryPlan plan_memory(const ModelFiles& checkpoint, const ComputeOptions& options, std::size_t rows = 256);
 
 /// "1.25 GiB", "3.5 MiB", "18.0 KiB"
 std::string in_units(std::uint64_t bytes);
@@ -89,7 +89,7 @@ std::string in_units(std::uint64_t bytes);
 /// One line for a log: weights, packed copies, activations, state.
 std::string describe(const MemoryPlan& plan);
 
-/// "12 sequences of 4096 tokens"; above kMostCounted: "over 1000 sequences of 4096 tokens".
+/// "12 sequences of 4096 tokens"; above kMaxCounted: "over 1000 sequences of 4096 tokens".
 std::string in_sequences(std::uint64_t count, std::uint64_t tokens);
 
 /// Says whether the model fits in `available` bytes with `state` bytes for sequences (0: whatever is left),

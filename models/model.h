@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "base/token.h"
-#include "gpu/state_store.h"
+#include "gpu/state/state_store.h"
 #include "gpu/threads.h"
 #include "models/adapters/adapter.h"
-#include "models/checkpoint.h"
 #include "models/compaction.h"
 #include "models/compute_options.h"
+#include "models/model_files.h"
 #include "models/parts/part.h"
 #include "models/sampling/sampler.h"
 #include "models/slot_export.h"
@@ -62,7 +62,7 @@ struct Slice {
 
   /// Prefill only, for a model that draws(), with the logits of the last token: how to sample the next token.
   /// The result goes to `drawn`, and the slice gets no row of logits. Null: it gets one.
-  const DrawPlan* plan = nullptr;
+  const SamplePlan* plan = nullptr;
   std::optional<DrawnToken>* drawn = nullptr;
 };
 
@@ -74,7 +74,7 @@ struct DecodePass {
   using Drawn = DrawnToken;
 
   std::vector<Slice> slices{};
-  std::vector<std::optional<DrawPlan>> plans{};  // [slices]
+  std::vector<std::optional<SamplePlan>> plans{};  // [slices]
 
   std::vector<std::optional<Drawn>> drawn{};  // [slices]; output
   std::span<const float> logits{};  // output: rows of the slices not sampled on the device, in order
@@ -100,7 +100,7 @@ class Model {
   Model& operator=(const Model&) = delete;
 
   const ModelConfig& config() const { return checkpoint_.config(); }
-  const Checkpoint& checkpoint() const { return checkpoint_; }
+  const ModelFiles& checkpoint() const { return checkpoint_; }
   const StateLayout& state() const { return state_; }
   const ComputeOptions& options() const { return options_; }
 
@@ -156,10 +156,10 @@ class Model {
   virtual std::string arithmetic() const = 0;
 
  protected:
-  Model(Checkpoint checkpoint, const ComputeOptions& options)
+  Model(ModelFiles checkpoint, const ComputeOptions& options)
       : checkpoint_(std::move(checkpoint)), options_(options) {}
 
-  const Checkpoint checkpoint_;
+  const ModelFiles checkpoint_;
   const ComputeOptions options_;
   StateLayout state_;
 };

@@ -3,13 +3,13 @@
 #include <utility>
 
 #include "gpu/kernels.h"
-#include "models/checkpoint.h"
+#include "models/model_files.h"
 
 namespace reprise::models {
 
 gpu::WeightView view_of(const Tensor& tensor) {
   const std::size_t columns = tensor.shape.back();
-  return {.format = format_of(tensor.type),  // not null: Checkpoint::tensor() refuses unsupported types
+  return {.format = format_of(tensor.type),  // not null: ModelFiles::tensor() refuses unsupported types
           .rows = columns == 0 ? 0 : tensor.elements() / columns,
           .columns = columns,
           .data = tensor.bytes.data(),
@@ -23,7 +23,7 @@ std::shared_ptr<const void> owner_of(const Tensor& tensor) {
       tensor.owned, tensor.owned_scales);
 }
 
-std::vector<float> load_vector(const Checkpoint& checkpoint, const std::string& name) {
+std::vector<float> load_vector(const ModelFiles& checkpoint, const std::string& name) {
   const Tensor tensor = checkpoint.tensor(name);
   const gpu::WeightView view = view_of(tensor);
   const gpu::FormatKernels& format = gpu::cpu_kernels(gpu::Isa::kPlain).format(*view.format);
@@ -34,7 +34,7 @@ std::vector<float> load_vector(const Checkpoint& checkpoint, const std::string& 
   return values;
 }
 
-std::vector<float> load_conv_taps(const Checkpoint& checkpoint, const std::string& name) {
+std::vector<float> load_conv_taps(const ModelFiles& checkpoint, const std::string& name) {
   const std::size_t taps = checkpoint.tensor(name).shape.back();
   const std::vector<float> stored = load_vector(checkpoint, name);
   const std::size_t channels = stored.size() / taps;

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "gpu/weight.h"
+#include "gpu/weights/weight.h"
 
 namespace reprise::models {
 
-class Checkpoint;
+class ModelFiles;
 struct Tensor;
 
 /// Views a tensor as a weight matrix: the last dimension is columns, all others are rows.
@@ -19,10 +19,10 @@ gpu::WeightView view_of(const Tensor& tensor);
 std::shared_ptr<const void> owner_of(const Tensor& tensor);
 
 /// A small tensor as f32.
-std::vector<float> load_vector(const Checkpoint& checkpoint, const std::string& name);
+std::vector<float> load_vector(const ModelFiles& checkpoint, const std::string& name);
 
 /// The weights of a causal depthwise convolution in the layout of its kernel: transposes the tensor `name`,
 /// [channels, 1, taps], to [taps, channels]. Throws LoadError.
-std::vector<float> load_conv_taps(const Checkpoint& checkpoint, const std::string& name);
+std::vector<float> load_conv_taps(const ModelFiles& checkpoint, const std::string& name);
 
 }  // namespace reprise::models

@@ -61,7 +61,7 @@ struct CacheView {
 struct ViewCache {
   using Reply = CacheView;
   CacheScope scope{};
-  std::uint32_t most_nodes = 0;  // maximum; the most recently used are returned
+  std::uint32_t max_nodes = 0;  // maximum; the most recently used are returned
 };
 
 }  // namespace reprise::protocol

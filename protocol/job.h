@@ -206,7 +206,7 @@ struct Opened {
   SequenceId sequence{};
   std::uint64_t price_bytes = 0;
 };
-/// Answered when memory for the sequence is available, in the order of actors/worker/admission.h. Idle
+/// Answered when memory for the sequence is available, in the order of actors/device/admission.h. Idle
 /// sequences are admitted only while no other waits.
 struct OpenSequence {
   using Reply = JobResult<Opened>;

@@ -1,6 +1,6 @@
 #pragma once
 // Namespaces of the cache: the owner of cached prompts and a salt in one string, after a prefix for the
-// adapter (actors/served/served_model.h). Different pairs give different strings, and the parts can be read
+// adapter (actors/models/served_model.h). Different pairs give different strings, and the parts can be read
 // back.
 
 #include <string>

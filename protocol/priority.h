@@ -1,6 +1,6 @@
 #pragma once
 // Priority: urgency of work. Waiting work of higher priority goes first, but waiting raises the effective
-// priority, so nothing starves (actors/worker/admission.h). Idle work serves no current request and
+// priority, so nothing starves (actors/device/admission.h). Idle work serves no current request and
 // yields to all other work.
 
 #include <cstddef>

@@ -29,7 +29,7 @@ struct Announce {
   FlightNumber flight = 0;
   std::string name_space{};
   SharedTokens prompt{};
-  std::uint32_t most_tokens = UINT32_MAX;  // maximum to restore; the rest must be computed
+  std::uint32_t max_tokens = UINT32_MAX;  // maximum to restore; the rest must be computed
 };
 
 struct LookedUp {

@@ -92,12 +92,12 @@ std::string nearest_model(const std::vector<ModelCard>& cards, const std::string
 }
 
 std::string no_such_model(std::string_view name, const std::vector<std::string>& served) {
-  constexpr std::size_t kMostNames = 16;
+  constexpr std::size_t kMaxNames = 16;
   std::string text = "there is no model '" + std::string(name) + "'";
-  for (std::size_t i = 0; i < std::min(served.size(), kMostNames); ++i) {
+  for (std::size_t i = 0; i < std::min(served.size(), kMaxNames); ++i) {
     text += (i == 0 ? "; served: " : ", ") + served[i];
   }
-  if (served.size() > kMostNames) text += " and " + std::to_string(served.size() - kMostNames) + " more";
+  if (served.size() > kMaxNames) text += " and " + std::to_string(served.size() - kMaxNames) + " more";
   return text;
 }
 

@@ -39,7 +39,7 @@
 
 namespace reprise::protocol {
 
-class AdapterDesk;  // defined in protocol/server_desk.h
+class AdapterDesk;  // defined in protocol/server_admin.h
 class ChatFormat;   // defined in protocol/chat/chat_format.h
 
 // -- errors
@@ -151,7 +151,7 @@ enum class Pooling : std::uint8_t {
   kMean,
 };
 
-struct EmbeddingWish {
+struct EmbeddingRequest {
   Pooling pooling = Pooling::kLast;
   std::uint32_t dimensions = 0;  // leading values to return; 0: all
 };
@@ -168,7 +168,7 @@ struct GenerateRequest {
   std::optional<std::uint32_t> max_tokens{};  // none: the server's default, or the rest of the context
   bool unlimited = false;  // without max_tokens: use the rest of the context instead of the server's default
   std::vector<std::string> stop{};
-  SamplingWishes sampling{};
+  SamplingOverrides sampling{};
   grammar::Constraint constraint{};    // grammar of the reply; reasoning before it is not constrained
   std::vector<TextBias> text_bias{};   // added to sampling.logit_bias
   std::vector<TokenId> stop_tokens{};  // further tokens that end the reply
@@ -208,7 +208,7 @@ struct GenerateRequest {
   bool want_progress = false;    // send Progress events
   /// If set, the reply is the prompt's pooled hidden state instead of text; max_tokens and sampling are
   /// ignored.
-  std::optional<EmbeddingWish> embedding{};
+  std::optional<EmbeddingRequest> embedding{};
 };
 
 // -- replies
@@ -373,7 +373,7 @@ struct RunningRequest {
   std::uint32_t prompt_tokens = 0;  // 0: not known yet
   std::uint32_t reused_tokens = 0;
   std::uint32_t reply_tokens = 0;
-  std::uint32_t most_reply_tokens = 0;
+  std::uint32_t max_reply_tokens = 0;
 };
 
 struct Health {

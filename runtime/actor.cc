@@ -1,8 +1,8 @@
 #include "runtime/actor.h"
 
+#include "runtime/detail/system_core.h"
+#include "runtime/detail/thread_executor.h"
 #include "runtime/names.h"
-#include "runtime/system_core.h"
-#include "runtime/thread_home.h"
 
 namespace reprise::runtime {
 
@@ -58,7 +58,7 @@ const char* to_string(SendStatus status) {
 }
 
 void note_dead_letter(Cell& target) {
-  target.home().core().note_dead_letter();
+  target.executor().core().note_dead_letter();
 }
 
 Actor::Actor() : cell_(actor_detail::Construction::current()) {
@@ -95,22 +95,22 @@ void begin_start(Cell& cell, Task<void> on_start) {
 }
 
 SystemCore& core_of(const Cell& cell) {
-  return cell.home().core();
+  return cell.executor().core();
 }
 
 namespace {
 
-HomePtr choose_home(SystemCore& core, const Placement& placement) {
+ExecutorPtr choose_executor(SystemCore& core, const Placement& placement) {
   switch (placement.kind) {
     case Placement::Kind::kPool:
-      return HomePtr(&core.choose_worker());
+      return ExecutorPtr(&core.choose_worker());
     case Placement::Kind::kHome:
-      return placement.home;
+      return placement.executor;
     case Placement::Kind::kNear:
-      REPRISE_CHECK(Home::current() != nullptr, "Placement::near() outside an actor's turn");
-      return HomePtr(Home::current());
+      REPRISE_CHECK(Executor::current() != nullptr, "Placement::near() outside an actor's turn");
+      return ExecutorPtr(Executor::current());
     case Placement::Kind::kOwnThread:
-      return HomePtr::adopt(new ThreadHome(core.shared_from_this(), ThreadHome::Kind::kOwn));
+      return ExecutorPtr::adopt(new ThreadExecutor(core.shared_from_this(), ThreadExecutor::Kind::kOwn));
   }
   REPRISE_CHECK(false, "an unknown placement");
   return {};
@@ -121,9 +121,9 @@ HomePtr choose_home(SystemCore& core, const Placement& placement) {
 CellPtr make_cell(SystemCore& core, Cell* parent, const ActorType& type, std::size_t actor_bytes,
                   std::size_t actor_alignment, const SpawnOptions& options) {
   if (core.stopping()) throw SystemStopped();
-  const HomePtr home = choose_home(core, options.placement);
+  const ExecutorPtr executor = choose_executor(core, options.placement);
   return CellPtr::adopt(Cell::create({.type = type,
-                                      .home = *home,
+                                      .executor = *executor,
                                       .parent = parent,
                                       .name = intern_name(options.name, type.name),
                                       .on_failure = options.on_failure,
@@ -133,7 +133,7 @@ CellPtr make_cell(SystemCore& core, Cell* parent, const ActorType& type, std::si
 
 void launch_cell(Cell& cell) {
   if (!cell.launch()) throw SystemStopped();
-  cell.home().actor_ready(cell);
+  cell.executor().actor_ready(cell);
 }
 
 }  // namespace actor_detail

@@ -17,19 +17,19 @@
 // Use launch() for long-running work: System::stop() waits for suspended handlers before it stops actors.
 // Turns of an actor never overlap. A class may also declare:
 //   static constexpr MailboxSpec kMailbox{...}
-//       Capacity and overload policy (runtime/mailbox.h).
+//       Capacity and overload policy (runtime/detail/mailbox.h).
 //   static constexpr std::uint32_t kConcurrentHandlers = n
 //       Max coroutine handlers suspended at once. Default 1: the next message waits until the handler has
 //       ended (a serial actor). With more, the actor is reentrant: its state may change at every co_await.
 //   static constexpr const char* kName = "..."
 //       Name in messages and profiles; default: the type's name.
 //   void on_start() / Task<void> on_start()
-//       First turn, on the home; messages wait until it has ended.
+//       First turn, on the executor; messages wait until it has ended.
 //   void on_stop()
 //       Last turn of an orderly stop; not called after a failure.
 // An exception that leaves any of these fails the actor (runtime/supervision.h).
 //
-// Threading: the constructor runs on the spawner's thread, everything else on the actor's home. The
+// Threading: the constructor runs on the spawner's thread, everything else on the actor's executor. The
 // constructor may only store its arguments; code that needs the actor's reference, children or turns belongs
 // in on_start().
 
@@ -66,21 +66,21 @@ struct RefFor<Messages<Ms...>> {
 template <class A>
 using RefOf = typename actor_detail::RefFor<typename A::Accepts>::Type;
 
-/// The home of an actor, fixed for its life.
+/// The executor of an actor, fixed for its life.
 struct Placement {
   enum class Kind : std::uint8_t {
     kPool,       // a worker of the pool, chosen by load
-    kNear,       // the home of the spawning actor; sends between the two need no atomics
+    kNear,       // the executor of the spawning actor; sends between the two need no atomics
     kOwnThread,  // a thread for this actor alone, which may block
-    kHome,       // `home`: a host's io_context (runtime/asio_home.h)
+    kHome,       // `executor`: a host's io_context (runtime/interop/asio_executor.h)
   };
   Kind kind = Kind::kPool;
-  HomePtr home{};
+  ExecutorPtr executor{};
 
   static Placement pool() { return {}; }
   static Placement near() { return {.kind = Kind::kNear}; }
   static Placement own_thread() { return {.kind = Kind::kOwnThread}; }
-  static Placement on(HomePtr home) { return {.kind = Kind::kHome, .home = std::move(home)}; }
+  static Placement on(ExecutorPtr executor) { return {.kind = Kind::kHome, .executor = std::move(executor)}; }
 };
 
 struct SpawnOptions {
@@ -134,7 +134,7 @@ void watch(A& watcher, const Ref<Ms...>& ref) {
   ref.cell()->add_watcher(*takes_down.cell());
 }
 
-/// Thrown by spawn() if the system or the requested home is stopping.
+/// Thrown by spawn() if the system or the requested executor is stopping.
 class SystemStopped : public std::runtime_error {
  public:
   SystemStopped() : std::runtime_error("the actor system is stopping") {}
@@ -142,7 +142,7 @@ class SystemStopped : public std::runtime_error {
 
 namespace actor_detail {
 
-// -- dispatch of a node to the handler of an actor class, on the actor's home
+// -- dispatch of a node to the handler of an actor class, on the actor's executor
 
 template <class A, class M>
 concept AnswersLater = Question<M> && requires(A& actor, M message, ReplyTo<typename M::Reply> reply) {
@@ -313,8 +313,8 @@ constexpr ActorType describe() {
   type.name = kTypeName<A>;
   if constexpr (requires { A::kName; }) type.name = A::kName;
   if constexpr (requires { A::kMailbox; }) type.mailbox = A::kMailbox;
-  type.most_handlers = 1;
-  if constexpr (requires { A::kConcurrentHandlers; }) type.most_handlers = A::kConcurrentHandlers;
+  type.max_handlers = 1;
+  if constexpr (requires { A::kConcurrentHandlers; }) type.max_handlers = A::kConcurrentHandlers;
   type.dispatch = &Dispatch<A, typename A::Accepts>::run;
   type.on_start = nullptr;
   type.on_stop = nullptr;
@@ -358,7 +358,7 @@ class Remake : public ActorFactory {
 /// Creates the cell without its actor. Throws SystemStopped.
 CellPtr make_cell(SystemCore& core, Cell* parent, const ActorType& type, std::size_t actor_bytes,
                   std::size_t actor_alignment, const SpawnOptions& options);
-/// Registers the cell, which has its actor, with its home. Throws SystemStopped.
+/// Registers the cell, which has its actor, with its executor. Throws SystemStopped.
 void launch_cell(Cell& cell);
 
 template <class A, class... Args>

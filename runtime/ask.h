@@ -4,13 +4,13 @@
 //   auto asked = ref.ask(Total{}, 2s);         // sent here, so that several asks can run concurrently
 //   Result<int> total = co_await asked;
 //
-// The answer arrives as a turn of the asker, on its home, in order with the replier's other messages to it.
+// The answer arrives as a turn of the asker, on its executor, in order with the replier's other messages to it.
 // An ask ends exactly once: with the answer, with an error of the receiver (kStopped, kFailed, kNoReply,
-// kMailboxFull, kDropped), at the deadline, or by the CancelToken. All are decided on the asker's home, so
+// kMailboxFull, kDropped), at the deadline, or by the CancelToken. All are decided on the asker's executor, so
 // they do not race. A deadline in the past answers kDeadline and sends nothing. Destroying an Ask abandons
 // the question; the replier can check ReplyTo::wanted().
 //
-// Threading: created, awaited and destroyed on the asker's home, within its turns.
+// Threading: created, awaited and destroyed on the asker's executor, within its turns.
 
 #include <optional>
 
@@ -88,7 +88,7 @@ class [[nodiscard]] Ask : public Wait {
     static void bounce_node(Node* node, ErrorCode) { static_cast<Slot*>(node)->release(); }
     static constexpr NodeOps kOps{NodeKind::kContinuation, "reply", nullptr, run_node, bounce_node};
 
-    Ask* ask_;  // used on the asker's home only; null once the Ask is destroyed
+    Ask* ask_;  // used on the asker's executor only; null once the Ask is destroyed
     const CellPtr asker_;
   };
 

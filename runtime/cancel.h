@@ -5,7 +5,7 @@
 // and writes, Asio operations) ends with kCancelled when the source is cancelled, or immediately if it
 // already was. To cancel from another thread or actor, send the owner a message whose handler calls cancel().
 //
-// Threading: the actor's home only.
+// Threading: the actor's executor only.
 
 #include <memory>
 #include <utility>

@@ -11,7 +11,7 @@
 // waiter checks its condition before waiting and again when woken. No other code of the actor runs between
 // check and wait, so no signal is lost. A wait may outlive the event; only its limits end it then.
 //
-// Threading: the actor's home only.
+// Threading: the actor's executor only.
 
 #include <optional>
 #include <utility>

@@ -13,11 +13,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "runtime/cell.h"
+#include "runtime/detail/cell.h"
+#include "runtime/detail/pool.h"
+#include "runtime/detail/ticks.h"
 #include "runtime/names.h"
-#include "runtime/pool.h"
 #include "runtime/reply.h"
-#include "runtime/ticks.h"
 
 namespace reprise::runtime {
 

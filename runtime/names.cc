@@ -12,7 +12,7 @@ const char* intern_name(const std::string& name, const char* fallback) {
   std::lock_guard lock(mutex);
   const auto found = names->find(name);
   if (found != names->end()) return found->c_str();
-  if (names->size() == kMostNames) return fallback;
+  if (names->size() == kMaxNames) return fallback;
   return names->insert(name).first->c_str();
 }
 

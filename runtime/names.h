@@ -48,9 +48,9 @@ inline constexpr const char* kShortTypeName = kTypeName<T> + type_name_detail::l
 
 // -- actors
 
-inline constexpr std::size_t kMostNames = 4096;
+inline constexpr std::size_t kMaxNames = 4096;
 
-/// Returns a unique string equal to `name`. After kMostNames different names, returns `fallback` for new
+/// Returns a unique string equal to `name`. After kMaxNames different names, returns `fallback` for new
 /// ones, so that memory stays bounded if a program names actors after requests.
 const char* intern_name(const std::string& name, const char* fallback);
 

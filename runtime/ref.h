@@ -10,7 +10,7 @@
 //   send          awaitable; waits for space if the mailbox has Overload::kSuspend, else like tell
 //   ask           awaitable; the answer, or the error, by a deadline
 //   ask_blocking  like ask, for a plain thread; must not be called from a turn
-// Guarantees: runtime/mailbox.h. Overloads without body give readable errors (runtime/misuse.h).
+// Guarantees: runtime/detail/mailbox.h. Overloads without body give readable errors (runtime/misuse.h).
 //
 // Threading: tell, ask_blocking, stop: any thread. send, ask: within a turn.
 
@@ -20,11 +20,11 @@
 #include <mutex>
 
 #include "runtime/ask.h"
-#include "runtime/home.h"
+#include "runtime/detail/parked_send.h"
+#include "runtime/detail/ticks.h"
+#include "runtime/executor.h"
 #include "runtime/misuse.h"
-#include "runtime/parked_send.h"
 #include "runtime/reply.h"
-#include "runtime/ticks.h"
 
 namespace reprise::runtime {
 
@@ -169,7 +169,7 @@ class Ref {
   template <Question M>
   requires OneOf<M, Ms...> Result<typename M::Reply> ask_blocking(M message, Duration timeout)
   const {
-    REPRISE_CHECK(Home::current() == nullptr, "ask_blocking() on a thread that runs actors");
+    REPRISE_CHECK(Executor::current() == nullptr, "ask_blocking() on a thread that runs actors");
     const TimePoint deadline = deadline_after(timeout);
     if (timeout <= Duration::zero()) return ErrorCode::kDeadline;
     auto* slot = new ref_detail::BlockingReply<typename M::Reply>();

@@ -16,8 +16,8 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/node.h"
-#include "runtime/pool.h"
+#include "runtime/detail/node.h"
+#include "runtime/detail/pool.h"
 #include "runtime/result.h"
 
 namespace reprise::runtime {

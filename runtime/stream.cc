@@ -1,7 +1,7 @@
 #include "runtime/stream.h"
 
 #include "base/check.h"
-#include "runtime/pool.h"
+#include "runtime/detail/pool.h"
 
 namespace reprise::runtime {
 

@@ -18,7 +18,7 @@
 // side changes the stream, then swaps that word to kIdle. The later of these acq_rel swaps sees everything
 // before the earlier: the waiter sees the change, or the other side sees kWaiting and wakes it.
 //
-// Threading: each end by one thread at a time. Waits resume on the waiting actor's home.
+// Threading: each end by one thread at a time. Waits resume on the waiting actor's executor.
 
 #include <atomic>
 #include <condition_variable>
@@ -30,7 +30,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "runtime/cell.h"
+#include "runtime/detail/cell.h"
 #include "runtime/wait.h"
 
 namespace reprise::runtime {
@@ -64,7 +64,7 @@ class StreamSide {
   // The opening comment shows why acq_rel swaps suffice.
   std::atomic<Word> word_{Word::kIdle};
   CellPtr cell_;  // set before the first announcement, then constant; null for a plain thread
-  StreamWait* waiting_ = nullptr;  // accessed on the side's home only
+  StreamWait* waiting_ = nullptr;  // accessed on the side's executor only
   std::mutex mutex_;
   std::condition_variable changed_;
   bool notified_ = false;  // for a plain thread; guarded by mutex_
@@ -136,7 +136,7 @@ class StreamCore : public StreamCoreBase {
  public:
   StreamCore(std::uint32_t window, Credit credit)
       : window_(window), credit_(credit), slots_(std::make_unique<std::optional<T>[]>(window)) {
-    REPRISE_CHECK(window >= 1 && window <= kMostWindow, "the stream's window is not 1 to 2^20");
+    REPRISE_CHECK(window >= 1 && window <= kMaxWindow, "the stream's window is not 1 to 2^20");
     if (credit == Credit::kByTaking) granted_.store(window, std::memory_order_relaxed);
   }
 
@@ -182,7 +182,7 @@ class StreamCore : public StreamCoreBase {
   }
 
  private:
-  static constexpr std::uint32_t kMostWindow = 1U << 20;
+  static constexpr std::uint32_t kMaxWindow = 1U << 20;
 
   void add_credit(std::uint32_t count) {
     // release: these slots have been emptied.

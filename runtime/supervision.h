@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/ticks.h"
+#include "runtime/detail/ticks.h"
 
 namespace reprise::runtime {
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "base/check.h"
-#include "runtime/thread_home.h"
+#include "runtime/detail/thread_executor.h"
 
 namespace reprise::runtime {
 
@@ -19,14 +19,14 @@ void print_escalation(ActorId who, const char* name, const std::string& why) {
                static_cast<unsigned long long>(who), why.c_str());
 }
 
-ActorInfo describe(Cell& cell, Home& home) {
-  const Home::Running running = home.running();
+ActorInfo describe(Cell& cell, Executor& executor) {
+  const Executor::Running running = executor.running();
   const std::uint64_t now = ticks();
   const bool runs = running.actor == cell.id() && now > running.since;
   return {.id = cell.id(),
           .name = cell.name(),
           .life = cell.life(),
-          .home = home.index(),
+          .executor = executor.index(),
           .mailbox_depth = cell.mailbox().depth(),
           .suspended_handlers = cell.suspended_handlers(),
           .turns = cell.turns(),
@@ -61,11 +61,11 @@ System::System(SystemOptions options) {
   if (!options.hooks.on_escalation) options.hooks.on_escalation = print_escalation;
   core_ = std::make_shared<SystemCore>(std::move(options.hooks));
   workers_ = options.workers != 0 ? options.workers : std::max(1U, std::thread::hardware_concurrency());
-  std::vector<HomePtr> pool;
+  std::vector<ExecutorPtr> pool;
   for (unsigned i = 0; i < workers_; ++i) {
-    auto* worker = new ThreadHome(core_, ThreadHome::Kind::kWorker);
-    pool.push_back(HomePtr::adopt(worker));
-    core_->add_home(pool.back());
+    auto* worker = new ThreadExecutor(core_, ThreadExecutor::Kind::kWorker);
+    pool.push_back(ExecutorPtr::adopt(worker));
+    core_->add_executor(pool.back());
     worker->start(options.thread_name + "/" + std::to_string(i));
   }
   core_->set_pool(std::move(pool));
@@ -81,9 +81,9 @@ void System::refuse_while_stopping() const {
 
 std::vector<ActorInfo> System::actors(std::size_t most) const {
   std::vector<ActorInfo> infos;
-  for (const HomePtr& home : core_->homes()) {
-    home->for_each_resident([&](Cell& cell) {
-      if (infos.size() < most) infos.push_back(describe(cell, *home));
+  for (const ExecutorPtr& executor : core_->executors()) {
+    executor->for_each_resident([&](Cell& cell) {
+      if (infos.size() < most) infos.push_back(describe(cell, *executor));
     });
   }
   return infos;
@@ -91,21 +91,21 @@ std::vector<ActorInfo> System::actors(std::size_t most) const {
 
 std::size_t System::actor_count() const {
   std::size_t count = 0;
-  for (const HomePtr& home : core_->homes()) count += home->population();
+  for (const ExecutorPtr& executor : core_->executors()) count += executor->population();
   return count;
 }
 
 bool System::drain(TimePoint deadline) {
-  // Idle twice with equal activity: no home ran a round between the two checks, so all were idle at one
+  // Idle twice with equal activity: no executor ran a round between the two checks, so all were idle at one
   // moment.
   std::vector<std::uint64_t> before;
   while (true) {
     std::vector<std::uint64_t> now;
     bool idle = true;
-    for (const HomePtr& home : core_->homes()) {
-      now.push_back(home->activity());
-      idle = idle && home->idle() && home->suspended_handlers() == 0;
-      if (!idle) home->help();
+    for (const ExecutorPtr& executor : core_->executors()) {
+      now.push_back(executor->activity());
+      idle = idle && executor->idle() && executor->suspended_handlers() == 0;
+      if (!idle) executor->help();
     }
     if (idle && now == before) return true;
     before = idle ? std::move(now) : std::vector<std::uint64_t>();
@@ -120,8 +120,8 @@ bool System::stop_actors(TimePoint deadline) {
     // Repeated, because a turn in progress may still spawn an actor.
     std::vector<CellPtr> roots;
     std::size_t alive = 0;
-    for (const HomePtr& home : core_->homes()) {
-      home->for_each_resident([&](Cell& cell) {
+    for (const ExecutorPtr& executor : core_->executors()) {
+      executor->for_each_resident([&](Cell& cell) {
         ++alive;
         if (cell.parent() == nullptr && !cell.stop_requested()) {
           roots.emplace_back(&cell);
@@ -130,14 +130,14 @@ bool System::stop_actors(TimePoint deadline) {
     }
     if (alive == 0) return true;
     for (const CellPtr& root : roots) root->request_stop(StopReason::kSystemStopping);
-    for (const HomePtr& home : core_->homes()) home->help();
+    for (const ExecutorPtr& executor : core_->executors()) executor->help();
     if (Clock::now() >= deadline) return false;
     nap();
   }
 }
 
 StopReport System::stop(Duration drain_bound, Duration bound) {
-  REPRISE_CHECK(Home::current() == nullptr, "a system was stopped from one of its actors' turns");
+  REPRISE_CHECK(Executor::current() == nullptr, "a system was stopped from one of its actors' turns");
   StopReport report;
   if (stopped_) return {.drained = true, .complete = true};
   stopped_ = true;
@@ -146,15 +146,16 @@ StopReport System::stop(Duration drain_bound, Duration bound) {
   const TimePoint deadline = Clock::now() + bound;
   report.complete = stop_actors(deadline);
   if (!report.complete) report.stuck = actors();
-  const std::vector<HomePtr> homes = core_->homes();
-  for (const HomePtr& home : homes) home->finish();
-  for (const HomePtr& home : homes) {
-    const bool alone = home->population() == 0;
-    const bool ended = home->wait_ended(alone ? Clock::now() + std::chrono::seconds(5) : TimePoint::min());
+  const std::vector<ExecutorPtr> executors = core_->executors();
+  for (const ExecutorPtr& executor : executors) executor->finish();
+  for (const ExecutorPtr& executor : executors) {
+    const bool alone = executor->population() == 0;
+    const bool ended =
+        executor->wait_ended(alone ? Clock::now() + std::chrono::seconds(5) : TimePoint::min());
     report.complete = report.complete && ended;
-    home->join_or_leave();
+    executor->join_or_leave();
   }
-  core_->forget_homes();
+  core_->forget_executors();
   return report;
 }
 

@@ -8,7 +8,7 @@
 //   system.stop();
 //
 // A program may have several systems, and references may cross between them. No main(), signals or event loop
-// is needed; a host's io_context can be a home for actors (runtime/asio_home.h).
+// is needed; a host's io_context can be an executor for actors (runtime/interop/asio_executor.h).
 //
 // stop() has three phases, each bounded in time: drain (no spawns from outside; waiting messages and
 // suspended handlers complete), stop (children before parents; waiting messages bounce with kStopped), join.
@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "runtime/actor.h"
-#include "runtime/system_core.h"
+#include "runtime/detail/system_core.h"
 
 namespace reprise::runtime {
 
@@ -39,7 +39,7 @@ struct ActorInfo {
   ActorId id;
   std::string name;
   Cell::Life life;
-  std::uint32_t home;  // index of its home
+  std::uint32_t executor;  // index of its executor
   std::uint32_t mailbox_depth;
   std::uint32_t suspended_handlers;
   std::uint64_t turns;

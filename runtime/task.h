@@ -8,7 +8,7 @@
 //   }
 //
 // A task is lazy: it starts when a handler or another task of the same actor awaits it, and always runs on
-// that actor's home, in its turns. The Task object owns the frame; destroying it destroys the suspended
+// that actor's executor, in its turns. The Task object owns the frame; destroying it destroys the suspended
 // coroutine. An exception propagates to the awaiter, and from a handler's own task it fails the actor.
 //
 // Rules for code that must compile with GCC 12, whose co_await mishandles temporaries:
@@ -17,7 +17,7 @@
 //   - a coroutine is a named function with parameters by value, never a capturing lambda;
 //   - no over-aligned object (alignas > 16) in a frame.
 //
-// Frames come from the pool (runtime/pool.h). Threading: the actor's home only.
+// Frames come from the pool (runtime/detail/pool.h). Threading: the actor's executor only.
 
 #include <coroutine>
 #include <exception>
@@ -26,8 +26,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "runtime/activation.h"
-#include "runtime/pool.h"
+#include "runtime/detail/activation.h"
+#include "runtime/detail/pool.h"
 
 namespace reprise::runtime {
 

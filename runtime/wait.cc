@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "runtime/cell.h"
-#include "runtime/home.h"
-#include "runtime/pool.h"
+#include "runtime/detail/cell.h"
+#include "runtime/detail/pool.h"
+#include "runtime/executor.h"
 
 namespace reprise::runtime {
 
@@ -47,7 +47,7 @@ std::optional<ErrorCode> Wait::set_limits(TimePoint deadline, const CancelToken&
   if (cancel.cancelled()) return ErrorCode::kCancelled;
   if (deadline != TimePoint::max()) {
     if (deadline <= Clock::now()) return ErrorCode::kDeadline;
-    Home::current()->arm(timer_, deadline);
+    Executor::current()->arm(timer_, deadline);
   }
   if (cancel.can_be_cancelled()) cancellation_.add_to(cancel);
   return std::nullopt;

@@ -2,23 +2,23 @@
 // Waits of a coroutine for something outside it: Suspension, their base; Wait, with a deadline and a
 // CancelToken, either of which ends it; and sleep_for(), the simplest Wait.
 //
-// Threading: the actor's home only. The coroutine resumes there.
+// Threading: the actor's executor only. The coroutine resumes there.
 
 #include <coroutine>
 
 #include "runtime/cancel.h"
-#include "runtime/node.h"
+#include "runtime/detail/node.h"
+#include "runtime/detail/ticks.h"
+#include "runtime/detail/timer_wheel.h"
 #include "runtime/task.h"
-#include "runtime/ticks.h"
-#include "runtime/timer_wheel.h"
 
 namespace reprise::runtime {
 
 /// Base of awaitables for an outside event: a reply, a stream, a timer, an Asio operation.
 ///
-/// Knows which coroutine of which actor waits. The event ends the wait on the actor's home: resume(), from
+/// Knows which coroutine of which actor waits. The event ends the wait on the actor's executor: resume(), from
 /// within the run of a node, makes the rest of the coroutine part of that turn; wake() queues a turn of its
-/// own. As the coroutine runs on the same home, it cannot be resumed while it is still suspending.
+/// own. As the coroutine runs on the same executor, it cannot be resumed while it is still suspending.
 ///
 /// Destruction while waiting withdraws a queued wake-up; the derived class must withdraw from the event.
 class Suspension : public ActorAwaitable {

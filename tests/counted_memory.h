@@ -16,7 +16,7 @@ namespace reprise::counted_memory {
 
 inline std::atomic<std::uint64_t> allocations{0};  // so far
 inline std::atomic<std::int64_t> bytes{0};         // held now, with the allocator's own word for each
-inline std::atomic<std::int64_t> most_bytes{0};    // held at once, since it was last set
+inline std::atomic<std::int64_t> max_bytes{0};     // held at once, since it was last set
 
 inline std::int64_t weight_of(void* memory) {
   return static_cast<std::int64_t>(malloc_usable_size(memory)) + 8;
@@ -29,7 +29,7 @@ inline std::int64_t weight_of(void* memory) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   const std::int64_t weight = weight_of(memory);
   const std::int64_t now = bytes.fetch_add(weight, std::memory_order_relaxed) + weight;
-  if (now > most_bytes.load(std::memory_order_relaxed)) most_bytes.store(now, std::memory_order_relaxed);
+  if (now > max_bytes.load(std::memory_order_relaxed)) max_bytes.store(now, std::memory_order_relaxed);
   return memory;
 }
 [[gnu::noinline]] inline void give_back(void* memory) {

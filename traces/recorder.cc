@@ -26,7 +26,7 @@ struct Logs {
   std::uint32_t threads = 0;
   // Events kept and not taken. Relaxed: a count that orders nothing.
   std::atomic<std::size_t> held{0};
-  std::atomic<std::size_t> most{Recorder::kMostEvents};
+  std::atomic<std::size_t> most{Recorder::kMaxEvents};
   std::atomic<std::uint64_t> dropped{0};
 
   static Logs& instance() {
@@ -54,16 +54,16 @@ std::int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
-bool Recorder::start(std::size_t most_events) {
+bool Recorder::start(std::size_t max_events) {
 #if defined(REPRISE_TRACE_OFF)
-  static_cast<void>(most_events);
+  static_cast<void>(max_events);
   return false;
 #else
   bool runs = false;
   if (!recorder_runs.compare_exchange_strong(runs, true, std::memory_order_relaxed)) return false;
   Logs& logs = Logs::instance();
   take();
-  logs.most.store(most_events, std::memory_order_relaxed);
+  logs.most.store(max_events, std::memory_order_relaxed);
   logs.dropped.store(0, std::memory_order_relaxed);
   return true;
 #endif

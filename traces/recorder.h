@@ -5,7 +5,7 @@
 // Each thread has its own log and lock, which only take() contends for. take() returns the events of one
 // thread after another, each in the order in which they ended.
 //
-// Bound: `most_events` not taken yet; further ones are counted in dropped() and lost. Threading: any thread.
+// Bound: `max_events` not taken yet; further ones are counted in dropped() and lost. Threading: any thread.
 // One user at a time: start() fails while it runs.
 
 #include <atomic>
@@ -27,10 +27,10 @@ inline bool recording() {
 
 class Recorder {
  public:
-  static constexpr std::size_t kMostEvents = 1'000'000;
+  static constexpr std::size_t kMaxEvents = 1'000'000;
 
   /// Starts without events. Returns false if it runs already or tracing is compiled out.
-  [[nodiscard]] static bool start(std::size_t most_events = kMostEvents);
+  [[nodiscard]] static bool start(std::size_t max_events = kMaxEvents);
   /// Stops recording; events not taken remain for take().
   static void stop();
 

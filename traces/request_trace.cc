@@ -18,7 +18,7 @@ struct RequestTrace::Way {
 
   void keep(const Mark& mark) {
     const std::lock_guard lock(mutex);
-    if (marks.size() < kMostMarks) {
+    if (marks.size() < kMaxMarks) {
       marks.push_back(mark);
     } else {
       ++unkept;
@@ -42,7 +42,7 @@ std::string text_of(const Mark& mark) {
 
 Mark make_mark(const char* event, std::int64_t after_ns, std::initializer_list<Fact> facts) {
   Mark mark{.event = event, .after_ns = after_ns};
-  mark.fact_count = std::min(facts.size(), Mark::kMostFacts);
+  mark.fact_count = std::min(facts.size(), Mark::kMaxFacts);
   std::copy_n(facts.begin(), mark.fact_count, mark.facts.begin());
   return mark;
 }

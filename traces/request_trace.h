@@ -6,7 +6,7 @@
 // they are also events of the trace. A mark has a name and a few facts (a name with a number or a word),
 // which are cheap to make: names and words must be string literals or otherwise never freed.
 //
-// Bound: kMostMarks per request; further ones are counted. Threading: any thread; copies share one timeline.
+// Bound: kMaxMarks per request; further ones are counted. Threading: any thread; copies share one timeline.
 
 #include <array>
 #include <concepts>
@@ -32,17 +32,17 @@ struct Fact {
 };
 
 struct Mark {
-  static constexpr std::size_t kMostFacts = 4;
+  static constexpr std::size_t kMaxFacts = 4;
 
   const char* event = "";
   std::int64_t after_ns = 0;  // since the request began
-  std::array<Fact, kMostFacts> facts{};
+  std::array<Fact, kMaxFacts> facts{};
   std::size_t fact_count = 0;
 };
 
 class RequestTrace {
  public:
-  static constexpr std::size_t kMostMarks = 256;
+  static constexpr std::size_t kMaxMarks = 256;
 
   /// A trace without a request: ignores marks.
   RequestTrace() = default;
@@ -53,7 +53,7 @@ class RequestTrace {
   /// Empty if there is no request.
   std::string_view id() const;
 
-  /// Adds a mark with at most Mark::kMostFacts facts.
+  /// Adds a mark with at most Mark::kMaxFacts facts.
   void mark(const char* event, std::initializer_list<Fact> facts = {}) const;
   void end(const char* event, std::initializer_list<Fact> facts = {}) const;
 

@@ -4,9 +4,9 @@
 
 namespace reprise::traces {
 
-SessionControl::SessionControl(std::filesystem::path path, std::uint64_t most_bytes,
+SessionControl::SessionControl(std::filesystem::path path, std::uint64_t max_bytes,
                                std::function<void(const std::string&)> tell)
-    : path_(std::move(path)), most_bytes_(most_bytes), tell_(std::move(tell)) {}
+    : path_(std::move(path)), max_bytes_(max_bytes), tell_(std::move(tell)) {}
 
 SessionControl::~SessionControl() = default;
 
@@ -34,15 +34,14 @@ SessionControl::Changed SessionControl::start() {
     }
     file_.reset();
     const std::filesystem::path path = path_of(sessions_ + 1);
-    auto opened =
-        SessionFile::open(path, most_bytes_, [tell = tell_, path](const SessionFile::Summary& done) {
-          std::string line = "the trace " + path.string() + " is complete: " + std::to_string(done.events) +
-                             " events, " + std::to_string(done.bytes) + " bytes";
-          if (done.dropped > 0) line += ", " + std::to_string(done.dropped) + " events found no room";
-          if (done.full) line += "; it reached its size";
-          if (!done.error.empty()) line += "; " + done.error;
-          tell(line);
-        });
+    auto opened = SessionFile::open(path, max_bytes_, [tell = tell_, path](const SessionFile::Summary& done) {
+      std::string line = "the trace " + path.string() + " is complete: " + std::to_string(done.events) +
+                         " events, " + std::to_string(done.bytes) + " bytes";
+      if (done.dropped > 0) line += ", " + std::to_string(done.dropped) + " events found no room";
+      if (done.full) line += "; it reached its size";
+      if (!done.error.empty()) line += "; " + done.error;
+      tell(line);
+    });
     if (!opened.ok()) return opened.error();
     file_ = std::move(*opened);
     ++sessions_;

@@ -19,7 +19,7 @@ namespace reprise::traces {
 class SessionControl {
  public:
   /// `tell` receives a line for the operator at each start and end, on any thread.
-  SessionControl(std::filesystem::path path, std::uint64_t most_bytes,
+  SessionControl(std::filesystem::path path, std::uint64_t max_bytes,
                  std::function<void(const std::string& line)> tell);
   /// Ends the session and waits for its file.
   ~SessionControl();
@@ -45,7 +45,7 @@ class SessionControl {
   std::filesystem::path path_of(std::uint32_t number) const;
 
   const std::filesystem::path path_;
-  const std::uint64_t most_bytes_;
+  const std::uint64_t max_bytes_;
   const std::function<void(const std::string&)> tell_;
 
   mutable std::mutex mutex_;

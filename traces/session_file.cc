@@ -14,7 +14,7 @@ namespace reprise::traces {
 namespace {
 
 constexpr std::chrono::milliseconds kInterval{100};
-constexpr std::size_t kMostPending = 400'000;     // max events between two writes, about 60 MB
+constexpr std::size_t kMaxPending = 400'000;      // max events between two writes, about 60 MB
 constexpr std::uint32_t kFirstTrack = 1'000'000;  // line numbers: threads below, tracks from here on
 constexpr std::size_t kRoomForTheEnd = 512;       // bytes reserved for the last event
 
@@ -35,17 +35,17 @@ void append_field(std::string& out, const char* name, std::string_view text) {
 }  // namespace
 
 Outcome<std::unique_ptr<SessionFile>, std::string> SessionFile::open(
-    const std::filesystem::path& path, std::uint64_t most_bytes, std::function<void(const Summary&)> ended) {
+    const std::filesystem::path& path, std::uint64_t max_bytes, std::function<void(const Summary&)> ended) {
   if (recording()) return std::string("a trace is being recorded already");
   std::ofstream out(path, std::ios::trunc | std::ios::binary);
   if (!out) return "cannot write the trace " + path.string() + ": " + std::string(std::strerror(errno));
-  if (!Recorder::start(kMostPending)) return std::string("tracing was compiled out");
-  return std::unique_ptr<SessionFile>(new SessionFile(std::move(out), most_bytes, std::move(ended)));
+  if (!Recorder::start(kMaxPending)) return std::string("tracing was compiled out");
+  return std::unique_ptr<SessionFile>(new SessionFile(std::move(out), max_bytes, std::move(ended)));
 }
 
-SessionFile::SessionFile(std::ofstream out, std::uint64_t most_bytes,
+SessionFile::SessionFile(std::ofstream out, std::uint64_t max_bytes,
                          std::function<void(const Summary&)> ended)
-    : out_(std::move(out)), most_bytes_(most_bytes), on_end_(std::move(ended)), begin_ns_(now_ns()) {
+    : out_(std::move(out)), max_bytes_(max_bytes), on_end_(std::move(ended)), begin_ns_(now_ns()) {
   put("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
       "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"reprise\"}}");
   writer_ = std::thread([this] { write_until_stopped(); });
@@ -100,7 +100,7 @@ void SessionFile::write_pending() {
     }
     text_.clear();
     append(event);
-    if (summary_.bytes + text_.size() + kRoomForTheEnd > most_bytes_) {
+    if (summary_.bytes + text_.size() + kRoomForTheEnd > max_bytes_) {
       summary_.full = true;
       Recorder::stop();
       ++summary_.dropped;
@@ -131,7 +131,7 @@ void SessionFile::write_names() {
             ",\"name\":\"thread_name\",\"args\":{\"name\":";
     append_json_string(text_, name, true);
     text_ += "}}";
-    if (summary_.bytes + text_.size() + kRoomForTheEnd <= most_bytes_) put(text_);
+    if (summary_.bytes + text_.size() + kRoomForTheEnd <= max_bytes_) put(text_);
   }
 }
 

@@ -9,7 +9,7 @@
 // A thread writes every kInterval, so a killed program loses only the last interval; the closing bracket may
 // be missing, which the format allows.
 //
-// Bound: `most_bytes` of the file, after which recording ends. That and the events lost in between are
+// Bound: `max_bytes` of the file, after which recording ends. That and the events lost in between are
 // reported by stop() and in the file's last event. Threading: one thread opens and stops; events come from
 // any thread. One file at a time per process.
 
@@ -32,20 +32,20 @@ namespace reprise::traces {
 
 class SessionFile {
  public:
-  static constexpr std::uint64_t kMostBytes = 256u << 20;
+  static constexpr std::uint64_t kMaxBytes = 256u << 20;
 
   struct Summary {
     std::uint64_t events = 0;
     std::uint64_t bytes = 0;
     std::uint64_t dropped = 0;  // events lost
-    bool full = false;          // the file reached most_bytes
+    bool full = false;          // the file reached max_bytes
     std::string error{};        // of writing; empty: none
   };
 
   /// Starts recording into `path`, which is replaced, or returns why it cannot. The writer thread calls
   /// `ended` once, when the file is complete.
   static Outcome<std::unique_ptr<SessionFile>, std::string> open(
-      const std::filesystem::path& path, std::uint64_t most_bytes = kMostBytes,
+      const std::filesystem::path& path, std::uint64_t max_bytes = kMaxBytes,
       std::function<void(const Summary&)> ended = {});
   ~SessionFile();
   SessionFile(const SessionFile&) = delete;
@@ -59,7 +59,7 @@ class SessionFile {
   Summary stop();
 
  private:
-  SessionFile(std::ofstream out, std::uint64_t most_bytes, std::function<void(const Summary&)> ended);
+  SessionFile(std::ofstream out, std::uint64_t max_bytes, std::function<void(const Summary&)> ended);
 
   void write_until_stopped();
   void write_pending();
@@ -70,7 +70,7 @@ class SessionFile {
   void put(const std::string& text);
 
   std::ofstream out_;
-  const std::uint64_t most_bytes_;
+  const std::uint64_t max_bytes_;
   const std::function<void(const Summary&)> on_end_;
   const std::int64_t begin_ns_;
   Summary summary_;                             // used by the writer thread until ended_

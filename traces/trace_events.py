@@ -40,7 +40,7 @@ class Zone:
 
     @property
     def actor(self):
-        """Of a turn. Without a track of its own a turn has its actor's name as text (runtime/cell.cc)."""
+        """Of a turn. Without a track of its own a turn has its actor's name as text (runtime/detail/cell.cc)."""
         return self.text or self.track
 
 

@@ -31,12 +31,12 @@ struct TrackTable {
 
   Track* borrow(const char* name) {
     const std::lock_guard lock(mutex);
-    if (tracks == Track::kMostTracks && !by_name.contains(name)) return nullptr;
+    if (tracks == Track::kMaxTracks && !by_name.contains(name)) return nullptr;
     auto& own = by_name[name];
     for (const auto& track : own) {
       if (!std::exchange(track->lent_, true)) return track.get();
     }
-    if (own.size() == Track::kMostOfAName || tracks == Track::kMostTracks) return nullptr;
+    if (own.size() == Track::kMaxOfAName || tracks == Track::kMaxTracks) return nullptr;
     std::string numbered = name;
     if (!own.empty()) numbered += ' ' + std::to_string(own.size());
     own.push_back(std::unique_ptr<Track>(new Track(std::move(numbered))));
@@ -73,7 +73,7 @@ TrackScope::TrackScope(Track* track) : outer_(std::exchange(current_track, track
   }
 }
 
-// If the scope is nested in another actor's turn (a home that helps while it waits), the outer track
+// If the scope is nested in another actor's turn (an executor that helps while it waits), the outer track
 // continues.
 TrackScope::~TrackScope() {
   current_track = outer_;

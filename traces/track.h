@@ -3,7 +3,7 @@
 // and shows one activity at a time, so each track belongs to one actor at a time, until it ends. Of actors
 // with the same name the first gets the track "request", the next "request 1", and so on.
 //
-// Bound: kMostOfAName tracks per name, kMostTracks in total; other actors use their thread's line. Names are
+// Bound: kMaxOfAName tracks per name, kMaxTracks in total; other actors use their thread's line. Names are
 // never freed. Threading: any thread; one thread at a time may be in a track.
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace reprise::traces {
 
 class Track {
  public:
-  static constexpr std::size_t kMostOfAName = 64;
-  static constexpr std::size_t kMostTracks = 4096;
+  static constexpr std::size_t kMaxOfAName = 64;
+  static constexpr std::size_t kMaxTracks = 4096;
 
   /// Returns the lowest free track for `name`, which must never be freed; null if none is left.
   static Track* borrow(const char* name);

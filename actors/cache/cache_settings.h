@@ -32,17 +32,17 @@ struct RegistrySettings {
   /// copy; 0: no override.
   CacheTime recurrent_ttl{0};
   std::size_t recurrent_max_entries = 0;
-  std::chrono::milliseconds longest_follow{120'000};
+  std::chrono::milliseconds max_follow{120'000};
 };
 
 /// Returns the minimum length of a snapshot if each copies a state of `slot_bytes`: one token per
-/// kBytesForAToken, so that the tokens saved justify the copy. At most kMostLeastTokens, the length of short
+/// kBytesForAToken, so that the tokens saved justify the copy. At most kMaxMinTokens, the length of short
 /// system prompts. 1: no minimum.
 inline constexpr std::uint64_t kBytesForAToken = 2 << 20;
-inline constexpr std::uint32_t kMostLeastTokens = 64;
-constexpr std::uint32_t least_tokens_for(std::uint64_t slot_bytes) {
+inline constexpr std::uint32_t kMaxMinTokens = 64;
+constexpr std::uint32_t min_tokens_for(std::uint64_t slot_bytes) {
   const std::uint64_t tokens = (slot_bytes + kBytesForAToken - 1) / kBytesForAToken;
-  return static_cast<std::uint32_t>(tokens < 1 ? 1 : tokens > kMostLeastTokens ? kMostLeastTokens : tokens);
+  return static_cast<std::uint32_t>(tokens < 1 ? 1 : tokens > kMaxMinTokens ? kMaxMinTokens : tokens);
 }
 
 /// Returns the settings for an attention-only model, or one with recurrent state.
@@ -53,7 +53,7 @@ inline RegistrySettings settings_for(RegistrySettings settings, bool attention_a
   if (!attention_alone && settings.recurrent_max_entries > 0)
     settings.cache.max_entries = settings.recurrent_max_entries;
   if (settings.min_insert_tokens == 0)
-    settings.min_insert_tokens = attention_alone ? 1 : least_tokens_for(slot_bytes);
+    settings.min_insert_tokens = attention_alone ? 1 : min_tokens_for(slot_bytes);
   return settings;
 }
 

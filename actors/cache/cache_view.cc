@@ -69,7 +69,7 @@ protocol::CacheView view_of(const PrefixCache& cache, const protocol::ViewCache&
     add_children(root, spaces.size() - 1, ViewedNode::kNoParent);
   }
   for (std::uint32_t shown = 0; !candidates.empty(); ++shown) {
-    if (shown == wish.most_nodes) {
+    if (shown == wish.max_nodes) {
       view.cut = true;
       break;
     }

@@ -12,8 +12,8 @@ std::vector<std::uint32_t> spaced_places(std::uint32_t end, const PlanRules& rul
   for (std::uint64_t at = rules.spaced_from; at < end; at = (at * 4 + 2) / 3) {
     places.push_back(static_cast<std::uint32_t>(at));
   }
-  if (rules.most_spaced == 0) return {};
-  const std::size_t step = (places.size() + rules.most_spaced - 1) / rules.most_spaced;
+  if (rules.max_spaced == 0) return {};
+  const std::size_t step = (places.size() + rules.max_spaced - 1) / rules.max_spaced;
   if (step > 1) {
     std::vector<std::uint32_t> fewer;
     for (std::size_t i = (places.size() - 1) % step; i < places.size(); i += step) fewer.push_back(places[i]);
@@ -41,7 +41,7 @@ std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
     if (at > restored) places.emplace(at, Reason{origin, ttl});
   };
   const auto add_worthy = [&](std::optional<std::uint32_t> place, Origin origin) {
-    if (place && std::min(*place, last) >= rules.least_tokens) add(place, origin);
+    if (place && std::min(*place, last) >= rules.min_tokens) add(place, origin);
   };
   if (!rules.any_token) {
     add_worthy(borders.first_user, Origin::kSystem);
@@ -55,7 +55,7 @@ std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
       if (one.is_block) add_worthy(one.at, Origin::kHistory);
     }
   }
-  add_worthy(rules.any_token ? last : std::min(last, rules.most_restored), Origin::kPromptEnd);
+  add_worthy(rules.any_token ? last : std::min(last, rules.max_restored), Origin::kPromptEnd);
   if (!rules.any_token) {
     std::vector<PlacedBreakpoint> by_life(breakpoints.begin(), breakpoints.end());
     std::stable_sort(by_life.begin(), by_life.end(),
@@ -76,7 +76,7 @@ std::vector<PlannedCheckpoint> reply_places(std::uint32_t restored, std::uint32_
   const std::uint32_t wide = std::max(spacing.every, (end - restored) / spacing.most);
   const std::uint32_t step = (wide + rules.grid - 1) / rules.grid * rules.grid;
   for (std::uint32_t at = restored / rules.grid * rules.grid + step; at < end; at += step) {
-    if (at >= rules.least_tokens && places.size() < spacing.most)
+    if (at >= rules.min_tokens && places.size() < spacing.most)
       places.push_back({.at = at, .origin = protocol::Origin::kReply});
   }
   return places;

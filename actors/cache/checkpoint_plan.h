@@ -24,9 +24,9 @@ struct PlanRules {
   std::uint32_t grid = 1;
   bool any_token = false;
   std::uint32_t spaced_from = 256;
-  std::uint32_t least_tokens = 1;  // shorter ones are kept only if a client or a request waits for them
-  std::uint32_t most_restored = UINT32_MAX;  // at most this much is restored, unless states can be cut
-  std::uint32_t most_spaced = 16;            // per prompt, from its byte share; more are thinned out
+  std::uint32_t min_tokens = 1;  // shorter ones are kept only if a client or a request waits for them
+  std::uint32_t max_restored = UINT32_MAX;  // at most this much is restored, unless states can be cut
+  std::uint32_t max_spaced = 16;            // per prompt, from its byte share; more are thinned out
 };
 
 using protocol::PlannedCheckpoint;
@@ -59,7 +59,7 @@ std::vector<PlannedCheckpoint> reply_places(std::uint32_t restored, std::uint32_
                                             const ReplySpacing& spacing);
 
 /// Returns the spaced positions below `end`: spaced_from, then each 4/3 of the previous one. If there are
-/// more than `most_spaced`, only every n-th is kept, counted from the last.
+/// more than `max_spaced`, only every n-th is kept, counted from the last.
 std::vector<std::uint32_t> spaced_places(std::uint32_t end, const PlanRules& rules);
 
 }  // namespace reprise::actors

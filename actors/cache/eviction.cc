@@ -36,7 +36,7 @@ class ReturnTimes {
   /// Returns true if, among `count` entries, one idle for `oldest_seconds` should stay and a younger one be
   /// evicted.
   bool worth_holding(std::size_t count, double oldest_seconds) const {
-    const double stay = std::max(kShortest, static_cast<double>(count) * seconds_between_);
+    const double stay = std::max(kMinLength, static_cast<double>(count) * seconds_between_);
     const double earned = returns_within(stay) / stay;
     double best = 0, until = 0, returns = 0;
     for (std::size_t bin = 0; bin < kBins; ++bin) {
@@ -50,10 +50,10 @@ class ReturnTimes {
   }
 
  private:
-  static constexpr std::size_t kBins = 24;  // bin ends at 1, 2, 4, ... seconds, beyond a month
-  static constexpr double kLeft = 0.998;    // decay of the counts per return
-  static constexpr double kWeight = 0.05;   // moving average: weight of the last interval
-  static constexpr double kShortest = 0.5;  // s
+  static constexpr std::size_t kBins = 24;   // bin ends at 1, 2, 4, ... seconds, beyond a month
+  static constexpr double kLeft = 0.998;     // decay of the counts per return
+  static constexpr double kWeight = 0.05;    // moving average: weight of the last interval
+  static constexpr double kMinLength = 0.5;  // s
 
   static double begin_of(std::size_t bin) {
     return bin == 0 ? 0 : std::ldexp(1.0, static_cast<int>(bin) - 1);
@@ -103,14 +103,14 @@ class Returns : public EvictionPolicy {
 
  private:
   static constexpr EntryKind kNeverHit{.shared = true, .hit = false};
-  static constexpr double kPatience = 3, kLeast = 2, kMost = 64;
+  static constexpr double kPatience = 3, kMin = 2, kMax = 64;
   static constexpr double kEarly = 0.3;  // quantile of return times
   static constexpr double kQuantileStep = 0.05;
   static constexpr double kWeight = 0.02;  // moving average: weight of the last observation
 
   void decide() {
     const double shortage = std::exp(log_early_return_) / std::max(1.0, stay_seconds_);
-    with_shared_ = std::clamp(kPatience * std::pow(shortage, shortage > 1 ? 2 : 0.2), kLeast, kMost);
+    with_shared_ = std::clamp(kPatience * std::pow(shortage, shortage > 1 ? 2 : 0.2), kMin, kMax);
   }
 
   // For unshared entries. Initially: returns after a minute, and no shortage.
@@ -247,15 +247,15 @@ CacheEntry* ConversationEntries::closest_to_others(const CacheEntry& newest, pro
     return std::pair(a->length, a->use_order) < std::pair(b->length, b->use_order);
   });
   CacheEntry* closest = nullptr;
-  std::uint32_t least_gap = UINT32_MAX;
+  std::uint32_t min_gap = UINT32_MAX;
   for (std::size_t i = 0; i < sorted.size(); ++i) {
     CacheEntry* entry = sorted[i];
     if (entry == &newest || !entry->queued || entry->pinned) continue;
     const std::uint32_t before = i == 0 ? 0 : sorted[i - 1]->length;
     const std::uint32_t gap = i + 1 == sorted.size() ? UINT32_MAX : sorted[i + 1]->length - before;
-    if (closest != nullptr && gap >= least_gap) continue;
+    if (closest != nullptr && gap >= min_gap) continue;
     closest = entry;
-    least_gap = gap;
+    min_gap = gap;
   }
   return closest;
 }

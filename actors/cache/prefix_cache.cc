@@ -555,10 +555,10 @@ void PrefixCache::Impl::see_return(Place place, std::size_t length, std::uint32_
 }
 
 FlightId PrefixCache::Impl::older_flight(const Node* node, FlightId self, std::span<const FlightId> passed) {
-  constexpr int kMostNodes = 256;
+  constexpr int kMaxNodes = 256;
   FlightId oldest = self;
   std::vector<const Node*> open = {node};
-  for (int looked = 0; !open.empty() && looked < kMostNodes; ++looked) {
+  for (int looked = 0; !open.empty() && looked < kMaxNodes; ++looked) {
     const Node* next = open.back();
     open.pop_back();
     for (const FlightId flight : next->flights()) {

@@ -21,7 +21,7 @@ namespace {
 constexpr std::chrono::minutes kLeaderDeadline{10};
 constexpr std::chrono::seconds kExpiryPeriod{5};
 constexpr std::chrono::seconds kUnadmitted{1};
-constexpr int kMostLeaders = 4;  // followed before a prompt computes itself
+constexpr int kMaxLeaders = 4;  // followed before a prompt computes itself
 
 constexpr std::chrono::seconds kFetchDeadline{20};
 constexpr std::chrono::seconds kTierRests{60};
@@ -82,16 +82,15 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
   const Sighting seen = cache_.peek(announce.name_space, prompt);
   protocol::Announced announced{
       .known = seen.known, .restorable = seen.restorable, .branch = seen.branch, .waited = false};
-  if (announce.most_tokens < seen.restorable) {
-    announced.restorable =
-        cache_.peek(announce.name_space, begin_of(prompt, announce.most_tokens)).restorable;
+  if (announce.max_tokens < seen.restorable) {
+    announced.restorable = cache_.peek(announce.name_space, begin_of(prompt, announce.max_tokens)).restorable;
   }
   Flight& flight = flights_[announce.flight];
   flight.in_cache = cache_.begin_flight(announce.name_space, prompt, now());
   numbers_[flight.in_cache] = announce.flight;
   flight.name_space = announce.name_space;
   flight.prompt = announce.prompt;
-  flight.most_tokens = announce.most_tokens;
+  flight.max_tokens = announce.max_tokens;
   flight.known = seen.known;
   flight.diverges = seen.diverges;
   flight.behind = seen.behind;
@@ -99,12 +98,12 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
   // A leader past the branch point is useless; another may still be on its way to it.
   const FlightId self = flight.in_cache;
   std::vector<FlightId> passed;
-  for (int tries = 0; tries < kMostLeaders && !announced.waited; ++tries) {
+  for (int tries = 0; tries < kMaxLeaders && !announced.waited; ++tries) {
     const std::optional<Leader> leader = cache_.lead(announce.name_space, *announce.prompt, self, passed);
     if (!leader) break;
     Task<bool> following = follow(*leader);
     announced.waited = co_await following;
-    if (announced.waited && leader->at <= announce.most_tokens) {
+    if (announced.waited && leader->at <= announce.max_tokens) {
       announced.restorable = std::max(announced.restorable, leader->at);
     }
     passed.push_back(leader->flight);
@@ -138,7 +137,7 @@ Task<bool> PrefixRegistry::follow(Leader leader) {
     const auto still = flights_.find(leading);
     if (still == flights_.end() || !still->second.sequence) co_return false;
   }
-  Task<bool> passing = passes(leading, leader.at, runtime::deadline_after(options_.longest_follow));
+  Task<bool> passing = passes(leading, leader.at, runtime::deadline_after(options_.max_follow));
   const bool passed = co_await passing;
   co_return passed;
 }
@@ -239,7 +238,7 @@ Task<protocol::LookedUp> PrefixRegistry::on(protocol::Lookup lookup) {
   expire();
   Flight& flight = found->second;
   answer.wanted = flight.wanted;
-  const Found best = cache_.lookup(flight.name_space, begin_of(*flight.prompt, flight.most_tokens),
+  const Found best = cache_.lookup(flight.name_space, begin_of(*flight.prompt, flight.max_tokens),
                                    lookup.min_tokens, now(), flight.known, lookup.flight);
   if (best.restore) {
     end_lease(flight, MissReason::kNone);
@@ -266,7 +265,7 @@ void PrefixRegistry::explain(Flight& flight, const Found& best, protocol::Looked
   answer.known = best.known;
   answer.behind = flight.diverges ? flight.behind : 0;
   const auto last = std::min(
-      static_cast<std::uint32_t>(flight.prompt->empty() ? 0 : flight.prompt->size() - 1), flight.most_tokens);
+      static_cast<std::uint32_t>(flight.prompt->empty() ? 0 : flight.prompt->size() - 1), flight.max_tokens);
   const std::uint32_t possible = std::min(best.known, last) / options_.cache.grid * options_.cache.grid;
   answer.lost = possible - std::min(possible, flight.looked_up);
   flight.lost = answer.lost;
@@ -311,7 +310,7 @@ void PrefixRegistry::begin_fetch(protocol::FlightNumber number, Flight& flight, 
   if (runtime::Clock::now() < tier_rests_until_) return;
   const std::uint32_t grid = options_.cache.grid;
   const std::uint32_t most =
-      std::min(static_cast<std::uint32_t>(flight.prompt->size() - 1), flight.most_tokens) / grid * grid;
+      std::min(static_cast<std::uint32_t>(flight.prompt->size() - 1), flight.max_tokens) / grid * grid;
   if (most < restorable + kWorthFetching) return;
   flight.fetching = true;
   launch(fetch(number, {.kind = bound_.kind,
@@ -524,10 +523,10 @@ std::optional<EntryInfo> PrefixRegistry::next_for(const protocol::Reclaim& recla
 }
 
 std::size_t PrefixRegistry::likely_enough(std::uint64_t bytes) const {
-  constexpr std::uint64_t kMost = 16;
+  constexpr std::uint64_t kMax = 16;
   const std::uint64_t entries = std::max<std::uint64_t>(cache_.stats().entries, 1);
   const std::uint64_t each = std::max<std::uint64_t>(adopted_bytes_ / entries, 1);
-  return static_cast<std::size_t>(std::clamp<std::uint64_t>(bytes / each, 1, kMost));
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(bytes / each, 1, kMax));
 }
 
 Task<std::uint64_t> PrefixRegistry::drop_all(std::vector<protocol::SnapshotId> snapshots) {

@@ -28,7 +28,7 @@
 // Failure: an exception in a handler restarts it empty: flights, their leases and all entries are forgotten,
 // pending asks fail, and the worker drops all adopted snapshots before new ones are adopted. Until it is
 // bound, it keeps nothing. Running requests continue; their messages about unknown flights are ignored. After
-// more than kMostRestarts failures within kRestartWindow, the supervisor fails the model.
+// more than kMaxRestarts failures within kRestartWindow, the supervisor fails the model.
 //
 // Threading: an actor on the pool. Reentrant: the cache may change at every co_await.
 
@@ -85,7 +85,7 @@ class PrefixRegistry : public runtime::Actor {
                         protocol::Settle, protocol::Pin, protocol::EndFlight, protocol::DropEntry,
                         protocol::DropNamespaces, protocol::Reclaim, protocol::ViewCache, BindRegistry>;
   static constexpr const char* kName = "registry";
-  static constexpr std::uint32_t kMostRestarts = 3;
+  static constexpr std::uint32_t kMaxRestarts = 3;
   static constexpr std::chrono::minutes kRestartWindow{1};
   static constexpr std::uint32_t kConcurrentHandlers = 65'536;
   static constexpr std::uint32_t kWorthFetching = 64;
@@ -113,7 +113,7 @@ class PrefixRegistry : public runtime::Actor {
     EntryId lease = 0;    // 0: none
     std::string name_space;
     SharedTokens prompt;
-    std::uint32_t most_tokens = UINT32_MAX;  // maximum to restore
+    std::uint32_t max_tokens = UINT32_MAX;  // maximum to restore
     std::uint32_t known = 0;
     bool diverges = false;     // the prompt diverges from a known path
     std::uint32_t behind = 0;  // tokens of an entry beyond `known`
@@ -133,10 +133,10 @@ class PrefixRegistry : public runtime::Actor {
   };
 
   CacheTime now() const;
-  /// Returns the prefix that a lookup must see to restore at most `most_tokens`: one token is always left to
+  /// Returns the prefix that a lookup must see to restore at most `max_tokens`: one token is always left to
   /// compute.
-  static std::span<const TokenId> begin_of(std::span<const TokenId> prompt, std::uint32_t most_tokens) {
-    return prompt.first(std::min<std::size_t>(prompt.size(), std::size_t{most_tokens} + 1));
+  static std::span<const TokenId> begin_of(std::span<const TokenId> prompt, std::uint32_t max_tokens) {
+    return prompt.first(std::min<std::size_t>(prompt.size(), std::size_t{max_tokens} + 1));
   }
   /// Call before any co_await, after which the generation may differ.
   protocol::SnapshotId id_of(std::uint64_t number) const {

@@ -61,7 +61,7 @@ Task<void> IdleWork::prefill_reply() {
 Task<void> IdleWork::prefill_idle(TokenList tokens, protocol::Origin at_end) {
   const ServedModel& model = *request_.job.model;
   tokens.resize(tokens.size() / model.arch.grid * model.arch.grid);
-  if (tokens.size() < std::max(2U, model.least_tokens)) co_return;
+  if (tokens.size() < std::max(2U, model.min_tokens)) co_return;
 
   Computation computation;
   computation.tokens = share_tokens(std::move(tokens));

@@ -147,7 +147,7 @@ Task<RequestFailure> PromptRun::announce(Computation& computation) {
   auto asked = model.registry.ask(protocol::Announce{.flight = computation.number,
                                                      .name_space = request_.job.name_space,
                                                      .prompt = computation.tokens,
-                                                     .most_tokens = computation.most_restored()},
+                                                     .max_tokens = computation.max_restored()},
                                   kPatience, request_.lost.token());
   const Result<protocol::Announced> announced = co_await asked;
   if (!announced.ok()) co_return request_.failure_of(announced.error());
@@ -178,7 +178,7 @@ Task<RequestFailure> PromptRun::open(Computation& computation, protocol::Priorit
       .group = request_.job.group,
       .tenant_share = request_.job.request->tenant_share,
       .trace = request_.trace()};
-  auto asked = model.worker.ask(std::move(open), model.limits.longest_wait, request_.lost.token());
+  auto asked = model.worker.ask(std::move(open), model.limits.max_wait, request_.lost.token());
   const protocol::JobResult<protocol::Opened> opened = protocol::answer_of(co_await asked);
   if (!opened.ok()) co_return request_.failure_of(opened.error());
   computation.sequence->id = opened->sequence;
@@ -230,7 +230,7 @@ Task<RequestFailure> PromptRun::restore_found(Computation& computation, protocol
                           .snapshot = from.snapshot,
                           .at = from.at,
                           .token_hash = token_hash(std::span(*computation.tokens).first(from.at))},
-      model.limits.longest_wait, request_.lost.token());
+      model.limits.max_wait, request_.lost.token());
   const Restoring restored = protocol::answer_of(co_await restoring);
   using protocol::JobFault;
   const bool unanswered = !restored.ok() && restored.error().fault == JobFault::kNoAnswer;
@@ -267,7 +267,7 @@ Task<RequestFailure> PromptRun::load(Computation& computation, const protocol::L
   auto loading = model.worker.ask(
       protocol::LoadKv{
           .sequence = computation.sequence->id, .state = brought.state, .tokens = computation.tokens},
-      model.limits.longest_wait, request_.lost.token());
+      model.limits.max_wait, request_.lost.token());
   const Restoring loaded = protocol::answer_of(co_await loading);
   if (!loaded.ok()) {
     if (loaded.error().fault == protocol::JobFault::kNoAnswer) co_return request_.failure_of(loaded.error());
@@ -296,7 +296,7 @@ Task<RequestFailure> PromptRun::load(Computation& computation, const protocol::L
       protocol::SnapshotKv{.sequence = computation.sequence->id,
                            .kind = protocol::SnapshotKv::Kind::kCanonical,
                            .plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan))},
-      model.limits.longest_wait, request_.lost.token());
+      model.limits.max_wait, request_.lost.token());
   const protocol::JobResult<protocol::SnapshotTaken> taken = protocol::answer_of(co_await asked);
   if (taken.ok() && taken->reported) ++computation.reported;
   co_return std::nullopt;
@@ -325,7 +325,7 @@ Task<RequestFailure> PromptRun::prefill(Computation& computation, bool want_dige
       borders.behind_tool = &computation == request_.main.get() && goes_on_from_tool(*request_.job.request);
       computation.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
       PlanRules rules = model.plan_rules();
-      rules.most_restored = computation.most_restored();
+      rules.max_restored = computation.max_restored();
       computation.plan =
           plan_checkpoints(*computation.tokens, borders, computation.report.restored_tokens,
                            computation.announced->branch, computation.wanted, rules,

@@ -11,8 +11,8 @@
 #include <cstdint>
 
 #include "actors/request/request_context.h"
+#include "runtime/detail/ticks.h"
 #include "runtime/event.h"
-#include "runtime/ticks.h"
 
 namespace reprise::actors {
 

@@ -201,9 +201,9 @@ std::size_t string_bytes(const Json& value) {
 // If the prompt or the request opens reasoning, the constraint begins after it. Otherwise the model may not
 // open reasoning: one told not to think would, since the constraint allows little else that it likes to say.
 // A forced call or a continued message is past its reasoning.
-Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateRequest& request,
-                                                       const ServedModel& model, const std::string& tail,
-                                                       protocol::grammar::IsWanted wanted) {
+Outcome<GrammarCache::Maker, ServiceError> masks_for(const protocol::GenerateRequest& request,
+                                                     const ServedModel& model, const std::string& tail,
+                                                     protocol::grammar::IsWanted wanted) {
   if (!model.constraints) {
     return ServiceError{ServiceErrorCode::kUnsupported, "model '" + model.card.id + "' has no tokenizer",
                         request.constraint.field};
@@ -234,7 +234,8 @@ std::optional<std::uint32_t> reasoning_budget_of(const protocol::GenerateRequest
   return chat ? model.limits.reasoning_budget : std::nullopt;
 }
 
-std::optional<ServiceError> refuse_embedding(const protocol::EmbeddingWish& wish, const ServedModel& model) {
+std::optional<ServiceError> refuse_embedding(const protocol::EmbeddingRequest& wish,
+                                             const ServedModel& model) {
   if (model.arch.hidden == 0) {
     return ServiceError{ServiceErrorCode::kUnsupported,
                         "model '" + model.card.id + "' gives no embeddings on this device; " +
@@ -320,8 +321,8 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
   };
   const bool chat = std::holds_alternative<protocol::ChatPrompt>(request.prompt);
   const std::string prompt_field = chat ? "messages" : request.embedding ? "input" : "prompt";
-  if (request.n == 0 || request.n > model.limits.most_choices) {
-    return invalid("n: must be 1 to " + std::to_string(model.limits.most_choices), "n");
+  if (request.n == 0 || request.n > model.limits.max_choices) {
+    return invalid("n: must be 1 to " + std::to_string(model.limits.max_choices), "n");
   }
   if (request.max_tokens && *request.max_tokens == 0)
     return invalid("max_tokens: must be at least 1", "max_tokens");
@@ -370,7 +371,7 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
   }
   std::uint64_t room = context - tokens->size();
   // Without max_tokens, the reply may use all memory; a request that does not fit is refused with its price.
-  const std::uint64_t most = model.most_tokens(request.n > 1);
+  const std::uint64_t most = model.max_tokens(request.n > 1);
   if (!request.max_tokens) room = most > tokens->size() ? std::min(room, most - tokens->size()) : 1;
   const std::uint64_t usual = request.unlimited ? room : model.limits.max_tokens.value_or(room);
   prepared.max_tokens =

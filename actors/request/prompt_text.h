@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "actors/served/served_model.h"
+#include "actors/models/served_model.h"
 #include "protocol/chat/chat_format.h"
 #include "protocol/service.h"
 

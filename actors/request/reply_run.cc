@@ -55,7 +55,7 @@ Task<RequestFailure> ReplyRun::decode() {
 Task<RequestFailure> ReplyRun::keep_prompt() {
   auto asked = request_.job.model->worker.ask(
       protocol::SnapshotKv{.sequence = request_.main->sequence->id, .kind = protocol::SnapshotKv::Kind::kRaw},
-      request_.job.model->limits.longest_wait, request_.lost.token());
+      request_.job.model->limits.max_wait, request_.lost.token());
   const protocol::JobResult<protocol::SnapshotTaken> taken = protocol::answer_of(co_await asked);
   if (!taken.ok()) co_return request_.failure_of(taken.error());
   kept_prompt_ = taken->snapshot;
@@ -68,7 +68,7 @@ Task<ReplyRun::Restoring> ReplyRun::restore_prompt(OpenedSequence& sequence) {
                                                          .snapshot = kept_prompt_,
                                                          .at = request_.usage.prompt_tokens,
                                                          .token_hash = token_hash(*request_.prompt.tokens)},
-                                     request_.job.model->limits.longest_wait, request_.lost.token());
+                                     request_.job.model->limits.max_wait, request_.lost.token());
   Restoring restored = protocol::answer_of(co_await asked);
   co_return restored;
 }
@@ -92,7 +92,7 @@ Task<void> ReplyRun::decode_beside() {
                                                 .tenant = request_.job.tenant,
                                                 .group = request_.job.group,
                                                 .tenant_share = request_.job.request->tenant_share},
-                         model.limits.longest_wait, request_.all_begun.token());
+                         model.limits.max_wait, request_.all_begun.token());
     const protocol::JobResult<protocol::Opened> opened = protocol::answer_of(co_await opening);
     if (!opened.ok() || request_.all_begun.cancelled()) break;
     sequence.id = opened->sequence;
@@ -411,7 +411,7 @@ Task<void> ReplyRun::keep_turn_end(Choice& choice) {
   const ServedModel& model = *request_.job.model;
   if (!request_.main->writes_cache || !model.arch.decode_is_canonical || choice.tokens.size() < 2) co_return;
   if (request_.main->kept) co_return;  // a compacted prompt differs from a cold run
-  if (request_.main->tokens->size() + choice.tokens.size() - 1 < model.least_tokens) co_return;
+  if (request_.main->tokens->size() + choice.tokens.size() - 1 < model.min_tokens) co_return;
   protocol::CheckpointPlan plan = prompt_run_.plan_of(*request_.main);
   plan.origin_elsewhere = protocol::Origin::kTurnEnd;
   auto asked = model.worker.ask(

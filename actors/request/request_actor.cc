@@ -131,7 +131,7 @@ Task<std::optional<ServiceError>> RequestActor::serve() {
   usage.prompt_tokens = static_cast<std::uint32_t>(prompt.tokens->size());
   request_->trace().mark("tokenised", {{"tokens", usage.prompt_tokens}});
   job.meter->prompt_tokens.store(usage.prompt_tokens, std::memory_order_relaxed);
-  job.meter->most_reply_tokens.store(prompt.max_tokens, std::memory_order_relaxed);
+  job.meter->max_reply_tokens.store(prompt.max_tokens, std::memory_order_relaxed);
 
   request_->main = std::make_unique<Computation>();
   Computation& main = *request_->main;
@@ -213,9 +213,9 @@ Task<std::optional<ServiceError>> RequestActor::serve() {
   co_return std::nullopt;
 }
 
-// -- RequestRoll
+// -- ActiveRequests
 
-void RequestRoll::add(Entry entry) {
+void ActiveRequests::add(Entry entry) {
   const std::lock_guard lock(mutex_);
   if (requests_.size() >= prune_at_) {
     std::erase_if(requests_, [](const auto& one) { return one.request.stopped(); });
@@ -224,14 +224,14 @@ void RequestRoll::add(Entry entry) {
   requests_.push_back(std::move(entry));
 }
 
-void RequestRoll::tell_all(const ModelLost& lost) {
+void ActiveRequests::tell_all(const ModelLost& lost) {
   const std::lock_guard lock(mutex_);
   for (const Entry& one : requests_) {
     if (!one.request.stopped()) one.request.tell(lost);
   }
 }
 
-bool RequestRoll::end_reasoning(const std::string& reply_id, const std::string& tenant) {
+bool ActiveRequests::end_reasoning(const std::string& reply_id, const std::string& tenant) {
   const std::lock_guard lock(mutex_);
   bool found = false;
   for (const Entry& one : requests_) {
@@ -243,13 +243,13 @@ bool RequestRoll::end_reasoning(const std::string& reply_id, const std::string& 
   return found;
 }
 
-std::size_t RequestRoll::size() {
+std::size_t ActiveRequests::size() {
   const std::lock_guard lock(mutex_);
   std::erase_if(requests_, [](const auto& one) { return one.request.stopped(); });
   return requests_.size();
 }
 
-std::vector<protocol::RunningRequest> RequestRoll::running() const {
+std::vector<protocol::RunningRequest> ActiveRequests::running() const {
   const std::lock_guard lock(mutex_);
   std::vector<protocol::RunningRequest> running;
   for (const Entry& one : requests_) {
@@ -260,7 +260,7 @@ std::vector<protocol::RunningRequest> RequestRoll::running() const {
                        .prompt_tokens = meter.prompt_tokens.load(std::memory_order_relaxed),
                        .reused_tokens = meter.reused_tokens.load(std::memory_order_relaxed),
                        .reply_tokens = meter.reply_tokens.load(std::memory_order_relaxed),
-                       .most_reply_tokens = meter.most_reply_tokens.load(std::memory_order_relaxed)});
+                       .max_reply_tokens = meter.max_reply_tokens.load(std::memory_order_relaxed)});
   }
   return running;
 }

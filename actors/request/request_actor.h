@@ -26,7 +26,7 @@
 // its Failed; one in another handler ends the actor and thereby the stream.
 //
 // Threading: an actor on the pool, one per request. RequestMeter is written by it and read by any thread;
-// relaxed, since each figure is read by itself. RequestRoll may be used from any thread; it holds a mutex
+// relaxed, since each figure is read by itself. ActiveRequests may be used from any thread; it holds a mutex
 // briefly.
 
 #include <atomic>
@@ -37,8 +37,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/models/served_model.h"
 #include "actors/request/text_pool.h"
-#include "actors/served/served_model.h"
 #include "protocol/service.h"
 #include "runtime/actor.h"
 #include "runtime/cancel.h"
@@ -60,7 +60,7 @@ struct RequestMeter {
   std::atomic<std::uint32_t> prompt_tokens{0};
   std::atomic<std::uint32_t> reused_tokens{0};
   std::atomic<std::uint32_t> reply_tokens{0};
-  std::atomic<std::uint32_t> most_reply_tokens{0};
+  std::atomic<std::uint32_t> max_reply_tokens{0};
   std::atomic<bool> ended{false};  // for its client
 };
 
@@ -118,7 +118,7 @@ class RequestActor : public runtime::Actor {
 };
 
 /// The running requests, to list them and to pass on ModelLost.
-class RequestRoll {
+class ActiveRequests {
  public:
   struct Entry {
     runtime::RefOf<RequestActor> request;

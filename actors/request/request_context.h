@@ -90,7 +90,7 @@ struct Computation {
   std::optional<KvKept> kept{};
 
   /// Returns how many tokens may be restored: the window whose queries compaction uses must be computed.
-  std::uint32_t most_restored() const {
+  std::uint32_t max_restored() const {
     return kv.tokens == 0 ? UINT32_MAX : static_cast<std::uint32_t>(tokens->size()) - kv.window;
   }
 };

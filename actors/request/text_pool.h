@@ -24,15 +24,15 @@
 #include <utility>
 #include <vector>
 
+#include "actors/models/model_directory.h"
+#include "actors/models/restart_log.h"
 #include "actors/request/prompt_text.h"
-#include "actors/served/model_directory.h"
-#include "actors/served/restart_log.h"
 #include "base/fair_queue.h"
 #include "protocol/grammar/mask_maker.h"
 #include "protocol/service.h"
 #include "runtime/actor.h"
+#include "runtime/detail/ticks.h"
 #include "runtime/system.h"
-#include "runtime/ticks.h"
 
 namespace reprise::actors {
 
@@ -141,7 +141,7 @@ class TextActor : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<DoTextWork>;
   static constexpr const char* kName = "texts";
-  static constexpr std::uint32_t kMostJobs = 64;  // jobs that may wait, per actor
+  static constexpr std::uint32_t kMaxJobs = 64;  // jobs that may wait, per actor
 
   TextActor(std::shared_ptr<const ModelDirectory> directory, std::shared_ptr<Restarts> restarts)
       : directory_(std::move(directory)), restarts_(std::move(restarts)) {}
@@ -281,7 +281,7 @@ class TextPool {
 
   /// Returns how many text jobs may wait; one tenant may have half of them.
   static TextQueue::Limits limits_for(std::uint32_t actors) {
-    const std::size_t all = std::size_t{actors} * TextActor::kMostJobs;
+    const std::size_t all = std::size_t{actors} * TextActor::kMaxJobs;
     return {.all = all, .of_one = all / 2, .running_of_one = running_of_one(actors)};
   }
   /// Returns how many mask jobs may wait: one for each running reply.

@@ -89,7 +89,7 @@ HostTier::HostTier(HostTierSettings settings, std::shared_ptr<TierFigures> figur
       loading_(std::make_shared<BoundedCount>(static_cast<std::uint32_t>(settings_.loading_bytes >> 20))) {}
 
 void HostTier::on_start() {
-  TierFigures::set(figures_->budget_bytes, settings_.most_bytes);
+  TierFigures::set(figures_->budget_bytes, settings_.max_bytes);
   publish();
   if (settings_.buffers) settings_.buffers->prepare();  // before the first request
   launch(keep_all());
@@ -275,8 +275,8 @@ void HostTier::insert(const StoreState& job, const SnapshotPlan& plan, std::vect
 }
 
 bool HostTier::make_room(std::uint64_t bytes) {
-  if (bytes > settings_.most_bytes) return false;
-  while (bytes_ + bytes > settings_.most_bytes && !by_use_.empty()) {
+  if (bytes > settings_.max_bytes) return false;
+  while (bytes_ + bytes > settings_.max_bytes && !by_use_.empty()) {
     drop(RecordId(by_use_.front()));
     TierFigures::add(figures_->evicted);
   }

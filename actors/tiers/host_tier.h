@@ -2,7 +2,7 @@
 // HostTier keeps states in host memory (protocol/tier.h). Pages shared by several states are held once. All
 // bytes of a state are compared with their digests before it is returned.
 //
-// Bound: `most_bytes`. The least recently used states are evicted before a snapshot is read that would not
+// Bound: `max_bytes`. The least recently used states are evicted before a snapshot is read that would not
 // fit. StoreQueue bounds the snapshots that wait to be read.
 //
 // A state that would be computed sooner, by more than TierFigures::kMayLose and as far as both speeds are
@@ -62,7 +62,7 @@ class HostTier : public runtime::Actor {
   using Accepts = runtime::Messages<protocol::FindState, protocol::FetchState, protocol::StoreState,
                                     protocol::ForgetStates>;
   static constexpr const char* kName = "host tier";
-  static constexpr std::uint32_t kMostRestarts = 10;
+  static constexpr std::uint32_t kMaxRestarts = 10;
   static constexpr std::chrono::minutes kRestartWindow{1};
   static constexpr std::uint32_t kConcurrentHandlers = 16;
 

@@ -26,7 +26,7 @@ bool StoreQueue::push(StoreState job) {
   auto& queue = job.device_is_idle ? idle_waiting_ : waiting_;
   queue.push_back(std::move(job));
   came_.signal();
-  if (queue.size() <= kMostWaiting) return true;
+  if (queue.size() <= kMaxWaiting) return true;
   queue.pop_front();
   return false;
 }

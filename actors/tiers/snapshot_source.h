@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "gpu/transfer_buffers.h"
+#include "gpu/state/transfer_buffers.h"
 #include "protocol/snapshots/manifest.h"
 #include "protocol/tier.h"
 #include "runtime/event.h"
@@ -22,10 +22,10 @@
 namespace reprise::actors {
 
 /// Snapshots that wait to be read, in arrival order; those that may wait for idle time come after all others.
-/// At most kMostWaiting of each kind wait; beyond that, the oldest are dropped.
+/// At most kMaxWaiting of each kind wait; beyond that, the oldest are dropped.
 class StoreQueue {
  public:
-  static constexpr std::size_t kMostWaiting = 256;
+  static constexpr std::size_t kMaxWaiting = 256;
 
   /// Adds a job. Returns false if an older one was dropped for it.
   bool push(protocol::StoreState job);

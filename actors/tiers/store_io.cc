@@ -25,8 +25,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kLockPause{20};
 constexpr int kLockTries = 100;
-constexpr std::size_t kMostSums = 1u << 20;
-constexpr std::uint64_t kMostManifest = 128ULL << 20;
+constexpr std::size_t kMaxSums = 1u << 20;
+constexpr std::uint64_t kMaxManifest = 128ULL << 20;
 
 /// Returns true if no program can use the record; one that a newer program or one with another secret could
 /// read is kept.
@@ -57,7 +57,7 @@ TierSettings tier_settings(const DiskTierSettings& disk) {
           .open_store = [folder = disk.folder] { return std::make_unique<FolderStore>(folder); },
           .breaker = std::make_shared<StoreBreaker>(),
           .master_key = disk.master_key,
-          .most_bytes = disk.most_bytes,
+          .max_bytes = disk.max_bytes,
           .ttl = disk.ttl,
           .even_if_slower = disk.even_if_slower,
           .pack = disk.pack,
@@ -73,7 +73,7 @@ TierSettings tier_settings(const RemoteTierSettings& remote) {
       .open_store = [redis = *remote.redis, breaker] { return std::make_unique<RedisStore>(redis, breaker); },
       .breaker = breaker,
       .master_key = remote.master_key,
-      .most_bytes = 0,
+      .max_bytes = 0,
       .ttl = remote.redis->ttl,
       .even_if_slower = remote.even_if_slower,
       .pack = remote.pack,
@@ -112,7 +112,7 @@ std::vector<protocol::StoredName> read_names(RecordStore& store, const Key& mast
 // -- reading
 
 Outcome<Manifest, Refused> StoreReader::read_manifest(const RecordId& folder, const RecordId& id) {
-  auto file = store_->read(folder, FileKind::kManifest, id, kMostManifest);
+  auto file = store_->read(folder, FileKind::kManifest, id, kMaxManifest);
   if (!file.ok()) return file.error();
   return open_manifest(settings_.master_key, folder, id, *file);
 }
@@ -295,7 +295,7 @@ protocol::FetchTurns::Reply StoreReader::on(const protocol::FetchTurns& job) {
 // -- writing
 
 void StoreWriter::on_start() {
-  TierFigures::set(figures_->budget_bytes, settings_.most_bytes);
+  TierFigures::set(figures_->budget_bytes, settings_.max_bytes);
   if (const auto trouble = store_->prepare()) fail(*trouble);
   bytes_ = store_->bytes();
   publish();
@@ -350,7 +350,7 @@ void StoreWriter::on(const protocol::NameChange& change) {
 }
 
 void StoreWriter::on(KnownSums known) {
-  if (sums_.size() + known.sums.size() > kMostSums)
+  if (sums_.size() + known.sums.size() > kMaxSums)
     sums_.clear();  // chunks without a known digest are written again
   for (const auto& [id, sum] : known.sums) sums_[id] = sum;
 }
@@ -441,7 +441,7 @@ bool StoreWriter::write_chunk(SnapshotPlan& plan, std::size_t reference,
     fail(*trouble);
     return false;
   }
-  if (sums_.size() >= kMostSums) sums_.clear();
+  if (sums_.size() >= kMaxSums) sums_.clear();
   plan.manifest.sums[reference] = sums_[id] = digest_of(contents);
   bytes_ += record.size();
   TierFigures::add(figures_->stored_bytes, record.size());
@@ -466,18 +466,18 @@ bool StoreWriter::write_manifest(const SnapshotPlan& plan) {
 // -- the bound
 
 bool StoreWriter::make_room(std::uint64_t bytes) {
-  if (settings_.most_bytes == 0) return true;
-  if (bytes > settings_.most_bytes) return false;
-  if (bytes_ + bytes <= settings_.most_bytes) return true;
+  if (settings_.max_bytes == 0) return true;
+  if (bytes > settings_.max_bytes) return false;
+  if (bytes_ + bytes <= settings_.max_bytes) return true;
   // Frees a tenth more, since more snapshots will follow.
-  return collect((settings_.most_bytes - bytes) / 10 * 9) && bytes_ + bytes <= settings_.most_bytes;
+  return collect((settings_.max_bytes - bytes) / 10 * 9) && bytes_ + bytes <= settings_.max_bytes;
 }
 
-bool StoreWriter::collect(std::uint64_t most_bytes) {
+bool StoreWriter::collect(std::uint64_t max_bytes) {
   static constexpr traces::ZoneSite kSite{"collect snapshots"};
   const traces::Zone zone(kSite);
   const std::optional<RecordStore::Collected> done =
-      store_->collect({.most_bytes = most_bytes, .ttl = settings_.ttl, .now = std::time(nullptr)});
+      store_->collect({.max_bytes = max_bytes, .ttl = settings_.ttl, .now = std::time(nullptr)});
   if (!done) return false;
   bytes_ = done->bytes_left;
   TierFigures::add(figures_->evicted, done->evicted);
@@ -500,7 +500,7 @@ Task<void> StoreWriter::tend() {
       TierFigures::set(figures_->off, 0);
       if (settings_.log) settings_.log("cache tier: writes to " + store_->where() + " enabled again");
     }
-    if (settings_.most_bytes != 0) collect(settings_.most_bytes);
+    if (settings_.max_bytes != 0) collect(settings_.max_bytes);
     publish();
   }
 }

@@ -39,7 +39,7 @@
 #include "actors/tiers/snapshot_source.h"
 #include "actors/tiers/tier_figures.h"
 #include "actors/tiers/tier_settings.h"
-#include "gpu/transfer_buffers.h"
+#include "gpu/state/transfer_buffers.h"
 #include "protocol/cache_report.h"
 #include "protocol/named_snapshots.h"
 #include "protocol/snapshots/manifest.h"
@@ -58,7 +58,7 @@ struct TierSettings {
   std::function<std::unique_ptr<protocol::snapshots::RecordStore>()> open_store{};
   std::shared_ptr<protocol::snapshots::StoreBreaker> breaker{};
   protocol::snapshots::Key master_key{};
-  std::uint64_t most_bytes = 0;  // bound of the store; 0: the store bounds itself
+  std::uint64_t max_bytes = 0;  // bound of the store; 0: the store bounds itself
   std::chrono::seconds ttl{0};
   bool even_if_slower = false;
   bool pack = false;
@@ -204,7 +204,7 @@ class StoreWriter : public runtime::Actor {
   bool is_there(const SnapshotPlan& plan, std::size_t reference);
 
   bool make_room(std::uint64_t bytes);
-  bool collect(std::uint64_t most_bytes);
+  bool collect(std::uint64_t max_bytes);
   runtime::Task<void> tend();
   void fail(const protocol::snapshots::IoTrouble& trouble);
   void publish();

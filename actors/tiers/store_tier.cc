@@ -18,7 +18,7 @@ constexpr std::chrono::seconds kReadDeadline{60};
 constexpr std::chrono::milliseconds kLookDeadline{50};  // for changes by other processes
 constexpr std::chrono::milliseconds kLookPeriod{500};
 constexpr int kTries = 3;
-constexpr std::size_t kMostSpaces = 4096;
+constexpr std::size_t kMaxSpaces = 4096;
 
 }  // namespace
 
@@ -43,7 +43,7 @@ StoreTier::SharedSpace StoreTier::space_of(const protocol::StateKind& kind, cons
   SharedSpace& space = spaces_[{keys.folder, kind.arithmetic}];
   if (!space) space = std::make_shared<Space>(keys, kind);
   const SharedSpace found = space;
-  if (spaces_.size() > kMostSpaces) {  // evict any other; it is read again when needed
+  if (spaces_.size() > kMaxSpaces) {  // evict any other; it is read again when needed
     auto other = spaces_.begin();
     if (other->second == found) ++other;
     spaces_.erase(other);

@@ -37,7 +37,7 @@ class StoreTier : public runtime::Actor {
                                     protocol::ForgetStates, protocol::StoreTurn, protocol::FetchTurns,
                                     protocol::NameChange, StateStored, StatesGone>;
   static constexpr const char* kName = "tier";
-  static constexpr std::uint32_t kMostRestarts = 10;
+  static constexpr std::uint32_t kMaxRestarts = 10;
   static constexpr std::chrono::minutes kRestartWindow{1};
   static constexpr std::uint32_t kConcurrentHandlers = 65'536;
 

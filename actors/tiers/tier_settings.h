@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "gpu/transfer_buffers.h"
+#include "gpu/state/transfer_buffers.h"
 #include "protocol/snapshots/record_store.h"
 #include "protocol/snapshots/redis_store.h"
 
@@ -17,7 +17,7 @@ namespace reprise::actors {
 struct DiskTierSettings {
   std::string folder{};                           // empty: no disk tier
   protocol::snapshots::Key master_key{};          // of all records in the folder (protocol/snapshots/seal.h)
-  std::uint64_t most_bytes = 16ULL << 30;         // bound of the folder, whoever wrote it
+  std::uint64_t max_bytes = 16ULL << 30;          // bound of the folder, whoever wrote it
   std::chrono::seconds ttl{0};                    // since the last use; 0: forever
   bool even_if_slower = false;                    // restore even if computing would be faster
   bool pack = false;                              // compress, at a cost in CPU time
@@ -27,7 +27,7 @@ struct DiskTierSettings {
 };
 
 struct HostTierSettings {
-  std::uint64_t most_bytes = 0;                     // 0: no host tier
+  std::uint64_t max_bytes = 0;                      // 0: no host tier
   bool even_if_slower = false;                      // restore even if computing would be faster
   std::uint64_t loading_bytes = 2ULL << 30;         // bytes being restored at once
   std::function<void(const std::string&)> log{};    // may be empty

@@ -20,7 +20,7 @@ class TierStack : public runtime::Actor {
   using Accepts = runtime::Messages<protocol::FetchState, protocol::StoreState, protocol::ForgetStates,
                                     protocol::StoreTurn, protocol::FetchTurns>;
   static constexpr const char* kName = "tiers";
-  static constexpr std::uint32_t kMostRestarts = 10;
+  static constexpr std::uint32_t kMaxRestarts = 10;
   static constexpr std::chrono::minutes kRestartWindow{1};
   static constexpr std::uint32_t kConcurrentHandlers = 65'536;
   static constexpr std::uint32_t kWorthMore = 64;  // tokens that a farther tier must have more

@@ -18,7 +18,7 @@
 #include "gpu/cpu/lanes.h"
 #include "gpu/cpu/math.h"
 #include "gpu/kernels.h"
-#include "gpu/kv_widening.h"
+#include "gpu/state/kv_widening.h"
 
 namespace reprise::gpu {
 namespace {
@@ -58,7 +58,7 @@ struct KvInt4 : KvF32 {
 
 /// The online softmax of one head, one page per step.
 struct HeadInProgress {
-  alignas(64) float total[kLargestAttentionHead] = {};
+  alignas(64) float total[kMaxAttentionHead] = {};
   alignas(64) float score[kPageTokens] = {};  // a page's scores, then exp(score - highest)
   float highest = -std::numeric_limits<float>::infinity();
   float faded = 0;  // factor that rescales the sums of the previous pages

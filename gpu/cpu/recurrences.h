@@ -205,7 +205,7 @@ void channel_gates(const ChannelGates& gates) {
 
 /// Runs kVectors * kLanes columns of the state, from column `first`, through all tokens.
 template <int kVectors>
-inline void channel_delta_columns(const ChannelDeltaRule& rule, std::size_t first) {
+inline void kda_columns(const KdaRule& rule, std::size_t first) {
   for (std::size_t t = 0; t < rule.tokens; ++t) {
     const float* q = rule.q + t * rule.stride;
     const float* k = rule.k + t * rule.stride;
@@ -242,10 +242,10 @@ inline void channel_delta_columns(const ChannelDeltaRule& rule, std::size_t firs
   }
 }
 
-void channel_delta_rule(const ChannelDeltaRule& rule) {
+void kda_rule(const KdaRule& rule) {
   std::size_t column = 0;
-  for (; column + 4 * kLanes <= rule.value_dim; column += 4 * kLanes) channel_delta_columns<4>(rule, column);
-  for (; column < rule.value_dim; column += kLanes) channel_delta_columns<1>(rule, column);
+  for (; column + 4 * kLanes <= rule.value_dim; column += 4 * kLanes) kda_columns<4>(rule, column);
+  for (; column < rule.value_dim; column += kLanes) kda_columns<1>(rule, column);
 }
 
 // The selective scan of Mamba-1: lanes are the channels of a group.
@@ -286,24 +286,26 @@ void selective_scan(const SelectiveScan& scan, std::size_t begin, std::size_t en
 
 // The recurrence of Mamba-2: lanes are columns of the state.
 
-inline float ssd_step(const Ssd& ssd, std::size_t token) {
-  const double x = static_cast<double>(ssd.dt_scale * ssd.step[token * ssd.step_stride] + ssd.dt_bias);
+inline float mamba2_step(const Mamba2& mamba2, std::size_t token) {
+  const double x =
+      static_cast<double>(mamba2.dt_scale * mamba2.step[token * mamba2.step_stride] + mamba2.dt_bias);
   const double softplus = x > 20.0 ? x : std::log1p(std::exp(x));
-  return std::min(std::max(static_cast<float>(softplus), ssd.dt_min), ssd.dt_max);
+  return std::min(std::max(static_cast<float>(softplus), mamba2.dt_min), mamba2.dt_max);
 }
 
-/// dt and decay of up to kMost tokens, shared by all columns.
-struct SsdSteps {
-  static constexpr std::size_t kMost = 64;
+/// dt and decay of up to kMax tokens, shared by all columns.
+struct Mamba2Steps {
+  static constexpr std::size_t kMax = 64;
   std::size_t first;
   std::size_t count;
-  float dt[kMost];
-  float decay[kMost];
+  float dt[kMax];
+  float decay[kMax];
 };
 
 /// Runs kVectors * kLanes columns of the state, from column `first`; if kVectors is 1, `count` columns.
 template <int kVectors>
-inline void ssd_columns(const Ssd& ssd, const SsdSteps& steps, std::size_t first, std::size_t count) {
+inline void mamba2_columns(const Mamba2& mamba2, const Mamba2Steps& steps, std::size_t first,
+                           std::size_t count) {
   const auto read = [&](const float* p) {
     return kVectors > 1 || count == kLanes ? Lanes::load(p) : load_some(p, count);
   };
@@ -317,17 +319,17 @@ inline void ssd_columns(const Ssd& ssd, const SsdSteps& steps, std::size_t first
   for (std::size_t i = 0; i < steps.count; ++i) {
     const std::size_t t = steps.first + i;
     const Lanes decay = Lanes::set(steps.decay[i]);
-    const float* b = ssd.b + t * ssd.stride;
-    const float* c = ssd.c + t * ssd.stride;
+    const float* b = mamba2.b + t * mamba2.stride;
+    const float* c = mamba2.c + t * mamba2.stride;
     Lanes change[kVectors];  // dt x
     Lanes y[kVectors];
     for (int j = 0; j < kVectors; ++j) {
-      const Lanes x = read(ssd.x + t * ssd.stride + first + j * kLanes);
+      const Lanes x = read(mamba2.x + t * mamba2.stride + first + j * kLanes);
       change[j] = x * Lanes::set(steps.dt[i]);
-      y[j] = x * Lanes::set(ssd.skip);
+      y[j] = x * Lanes::set(mamba2.skip);
     }
-    for (std::size_t n = 0; n < ssd.state_size; ++n) {
-      float* row = ssd.state + n * ssd.head_dim + first;
+    for (std::size_t n = 0; n < mamba2.state_size; ++n) {
+      float* row = mamba2.state + n * mamba2.head_dim + first;
       const Lanes in = Lanes::set(b[n]);
       const Lanes out = Lanes::set(c[n]);
       for (int j = 0; j < kVectors; ++j) {
@@ -336,24 +338,24 @@ inline void ssd_columns(const Ssd& ssd, const SsdSteps& steps, std::size_t first
         y[j] = fma(out, updated, y[j]);
       }
     }
-    for (int j = 0; j < kVectors; ++j) write(y[j], ssd.y + t * ssd.y_stride + first + j * kLanes);
+    for (int j = 0; j < kVectors; ++j) write(y[j], mamba2.y + t * mamba2.y_stride + first + j * kLanes);
   }
 }
 
-void ssd(const Ssd& ssd) {
-  SsdSteps steps;
-  for (steps.first = 0; steps.first < ssd.tokens; steps.first += SsdSteps::kMost) {
-    steps.count = std::min(SsdSteps::kMost, ssd.tokens - steps.first);
+void mamba2(const Mamba2& mamba2) {
+  Mamba2Steps steps;
+  for (steps.first = 0; steps.first < mamba2.tokens; steps.first += Mamba2Steps::kMax) {
+    steps.count = std::min(Mamba2Steps::kMax, mamba2.tokens - steps.first);
     for (std::size_t i = 0; i < steps.count; ++i) {
-      steps.dt[i] = ssd_step(ssd, steps.first + i);
-      steps.decay[i] = exp_of(-ssd.decay * steps.dt[i]);
+      steps.dt[i] = mamba2_step(mamba2, steps.first + i);
+      steps.decay[i] = exp_of(-mamba2.decay * steps.dt[i]);
     }
     std::size_t column = 0;
-    for (; column + 4 * kLanes <= ssd.head_dim; column += 4 * kLanes) {
-      ssd_columns<4>(ssd, steps, column, kLanes);
+    for (; column + 4 * kLanes <= mamba2.head_dim; column += 4 * kLanes) {
+      mamba2_columns<4>(mamba2, steps, column, kLanes);
     }
-    for (; column < ssd.head_dim; column += kLanes) {
-      ssd_columns<1>(ssd, steps, column, std::min(kLanes, ssd.head_dim - column));
+    for (; column < mamba2.head_dim; column += kLanes) {
+      mamba2_columns<1>(mamba2, steps, column, std::min(kLanes, mamba2.head_dim - column));
     }
   }
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gpu/cpu/attention.h"
-#include "gpu/cpu/formats.h"
+#include "gpu/cpu/formats/formats.h"
 #include "gpu/cpu/recurrences.h"
 #include "gpu/cpu/rows.h"
 
@@ -30,9 +30,9 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .causal_conv = causal_conv,
           .delta_rule = delta_rule,
           .channel_gates = channel_gates,
-          .channel_delta_rule = channel_delta_rule,
+          .kda_rule = kda_rule,
           .selective_scan = selective_scan,
-          .ssd = ssd,
+          .mamba2 = mamba2,
           .attention = attention,
           .route_experts = route_experts,
           .block_diagonal = block_diagonal,

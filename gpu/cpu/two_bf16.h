@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "gpu/cpu/lanes.h"
-#include "gpu/products.h"
+#include "gpu/weights/products.h"
 
 namespace reprise::gpu {
 namespace {

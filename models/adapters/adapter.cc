@@ -46,7 +46,7 @@ struct AdapterFile {
   std::vector<Change> changes{};
 };
 
-constexpr std::uint64_t kLargestRank = 4096;
+constexpr std::uint64_t kMaxRank = 4096;
 
 // Collects the A and B halves of each change; a half without its counterpart is an error.
 class ChangePairs {
@@ -95,10 +95,10 @@ std::vector<ChangePairs::Pair> ChangePairs::take() {
           std::string("the matching LoRA matrix, ") + (pair.a == nullptr ? "A" : "B") + ", is missing");
     }
     const std::uint64_t rank = pair.a->shape[0];
-    if (rank == 0 || rank > kLargestRank) {
+    if (rank == 0 || rank > kMaxRank) {
       throw LoadError(
           tensors_.path_of(*pair.a), pair.a->name,
-          "has rank " + std::to_string(rank) + "; 1 to " + std::to_string(kLargestRank) + " are supported");
+          "has rank " + std::to_string(rank) + "; 1 to " + std::to_string(kMaxRank) + " are supported");
     }
     if (pair.b->shape[1] != rank) {
       throw LoadError(tensors_.path_of(*pair.b), pair.b->name,
@@ -550,7 +550,7 @@ Adapter Adapter::open(const std::filesystem::path& path, const ModelConfig& conf
   return out;
 }
 
-std::size_t Adapter::largest_rank() const {
+std::size_t Adapter::max_rank() const {
   std::size_t rank = 0;
   for (const AdapterPart& part : parts_) rank = std::max(rank, part.rank());
   return rank;

@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/weight.h"
+#include "gpu/weights/weight.h"
 
 namespace reprise::models {
 
@@ -50,7 +50,7 @@ class Adapter {
 
   const std::string& path() const { return path_; }
   const std::vector<AdapterPart>& parts() const { return parts_; }  // sorted by name, at least one
-  std::size_t largest_rank() const;
+  std::size_t max_rank() const;
   /// Bytes of all matrices; shared ones count once.
   std::uint64_t bytes() const { return bytes_; }
   /// Digest of everything that affects results.

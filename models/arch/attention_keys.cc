@@ -12,7 +12,7 @@ constexpr Key kValueDim{"", "attention.value_length"};
 constexpr Key kHiddenSize{"hidden_size", "embedding_length"};
 
 std::size_t read_head_dim(const ConfigSource& source, const AttentionKeys& keys, std::size_t heads) {
-  if (source.has(kHeadDim)) return source.count(kHeadDim, kLargestHeadDim);
+  if (source.has(kHeadDim)) return source.count(kHeadDim, kMaxHeadDim);
   if (source.hf() != nullptr && keys.hf_head_dim) return *keys.hf_head_dim;
   if (keys.hidden % heads != 0) source.fail(kHeads, "does not divide " + source.name(kHiddenSize));
   return keys.hidden / heads;
@@ -26,10 +26,10 @@ AttentionSpec read_attention(const ConfigSource& source, const AttentionKeys& ke
   }
   AttentionSpec out;
   out.hidden = keys.hidden;
-  out.heads = source.uniform(kHeads, kMostHeads);
-  out.kv_heads = source.has(kKvHeads) ? source.uniform(kKvHeads, kMostHeads) : out.heads;
+  out.heads = source.uniform(kHeads, kMaxHeads);
+  out.kv_heads = source.has(kKvHeads) ? source.uniform(kKvHeads, kMaxHeads) : out.heads;
   out.head_dim = read_head_dim(source, keys, out.heads);
-  if (source.count_or(kValueDim, kLargestHeadDim, out.head_dim) != out.head_dim) {
+  if (source.count_or(kValueDim, kMaxHeadDim, out.head_dim) != out.head_dim) {
     source.fail(kValueDim, "must be the same as " + source.name(kHeadDim));
   }
   if (out.heads % out.kv_heads != 0) {

@@ -87,8 +87,8 @@ std::optional<double> number_within(const JsonPlace& object, std::string_view ke
   return value;
 }
 
-SamplingWishes sampling_of(const JsonPlace& generation) {
-  SamplingWishes out;
+SamplingOverrides sampling_of(const JsonPlace& generation) {
+  SamplingOverrides out;
   if (const auto found = generation.find("top_k")) {
     if (found->integer() < -1) found->fail("is out of range");
     out.top_k = std::max<std::int64_t>(found->integer(), 0);  // 0 and -1 mean no limit
@@ -101,14 +101,14 @@ SamplingWishes sampling_of(const JsonPlace& generation) {
   return out;
 }
 
-SamplingWishes sampling_of(const GgufMetadata& metadata) {
+SamplingOverrides sampling_of(const GgufMetadata& metadata) {
   const auto number = [&](std::string_view key, double most) -> std::optional<double> {
     if (!metadata.has(key)) return std::nullopt;
     const double value = metadata.number(key);
     if (!(value >= 0 && value <= most)) throw LoadError(metadata.file(), key, "is out of range");
     return value;
   };
-  SamplingWishes out;
+  SamplingOverrides out;
   out.temperature = number("general.sampling.temp", 1e6);
   out.top_p = number("general.sampling.top_p", 1);
   out.min_p = number("general.sampling.min_p", 1);
@@ -130,7 +130,7 @@ TokenIds read_token_ids(const ConfigSource& source, std::size_t vocab) {
   return tokens_of(places, vocab);
 }
 
-SamplingWishes read_recommended_sampling(const ConfigSource& source) {
+SamplingOverrides read_recommended_sampling(const ConfigSource& source) {
   if (const GgufSource* gguf = source.gguf()) return sampling_of(gguf->metadata());
   if (const auto& generation = source.hf()->generation()) return sampling_of(*generation);
   return {};

@@ -54,7 +54,7 @@ struct ModelConfig {
   std::vector<std::string> ignored{};  // GGUF names of layer tensors that files have but no part needs
 
   TokenIds tokens;
-  SamplingWishes sampling;  // recommended by the model's authors
+  SamplingOverrides sampling;  // recommended by the model's authors
 
   bool tied() const { return head == embedding; }
 

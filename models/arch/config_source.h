@@ -24,13 +24,13 @@ class HfSource;
 
 /// Limits on sizes. Products of two of them do not overflow, and no config can cause allocations far beyond
 /// those of existing models.
-inline constexpr std::int64_t kMostLayers = 4096;
-inline constexpr std::int64_t kMostHeads = 65536;
-inline constexpr std::int64_t kLargestHeadDim = 65536;
-inline constexpr std::int64_t kLargestSize = 1 << 24;  // hidden, intermediate
-inline constexpr std::int64_t kLargestVocab = 1 << 26;
-inline constexpr std::int64_t kLongestContext = (1ll << 31) - 1;  // a position has 31 bits
-inline constexpr std::int64_t kLargestConvKernel = 256;
+inline constexpr std::int64_t kMaxLayers = 4096;
+inline constexpr std::int64_t kMaxHeads = 65536;
+inline constexpr std::int64_t kMaxHeadDim = 65536;
+inline constexpr std::int64_t kMaxSize = 1 << 24;  // hidden, intermediate
+inline constexpr std::int64_t kMaxVocabSize = 1 << 26;
+inline constexpr std::int64_t kMaxContext = (1ll << 31) - 1;  // a position has 31 bits
+inline constexpr std::int64_t kMaxConvKernel = 256;
 
 /// A key's names; empty if a kind of source does not have it.
 struct Key {

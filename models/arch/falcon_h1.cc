@@ -82,15 +82,15 @@ FalconH1Multipliers read_multipliers(const ConfigSource& source) {
 // `mamba_d_ssm`, else `mamba_expand` times the hidden size; nullopt: the GGUF file has its own key.
 std::optional<std::size_t> read_inner_size(const ConfigSource& source, std::size_t hidden) {
   if (source.hf() == nullptr) return std::nullopt;
-  if (source.has(kSsmSize)) return source.count(kSsmSize, kLargestSize);
-  return source.count_or(kSsmExpand, kLargestConvKernel, 2) * hidden;
+  if (source.has(kSsmSize)) return source.count(kSsmSize, kMaxSize);
+  return source.count_or(kSsmExpand, kMaxConvKernel, 2) * hidden;
 }
 
 Mamba2Spec read_falcon_mamba(const ConfigSource& source, const ModelConfig& model, const NormKind& norm) {
   Mamba2Keys keys = kFalconH1Mamba;
   const std::optional<std::size_t> inner = read_inner_size(source, model.hidden);
   if (inner) {
-    const std::size_t heads = source.count_or(kSsmHeads, kMostHeads, keys.default_heads);
+    const std::size_t heads = source.count_or(kSsmHeads, kMaxHeads, keys.default_heads);
     keys.default_head_dim = *inner / heads;
     const std::optional<JsonPlace> said = source.hf()->text().find(kSsmHeadDim.hf);
     if (said && said->is(JsonPlace::Kind::kString) && said->text() == "auto") keys.head_dim = "";

@@ -18,12 +18,12 @@ namespace {
 constexpr Key kInnerNorms{"mamba_inner_layernorms", ""};
 constexpr Key kJambaExperts{"num_experts", "expert_count"};
 constexpr Key kJambaChosen{"num_experts_per_tok", "expert_used_count"};
-constexpr std::int64_t kMostJambaExperts = 1024;  // per layer
+constexpr std::int64_t kMaxJambaExperts = 1024;  // per layer
 
 /// True for every layer i with i % period == offset.
 std::vector<bool> periodic(const HfSource& hf, std::size_t layers, std::string_view period_key,
                            std::size_t period, std::string_view offset_key, std::int64_t offset) {
-  period = hf.count_or({period_key, ""}, kMostLayers, period);
+  period = hf.count_or({period_key, ""}, kMaxLayers, period);
   if (const auto said = hf.text().find(offset_key)) offset = said->integer();
   if (offset < 0 || static_cast<std::size_t>(offset) >= period) {
     hf.fail({offset_key, ""}, std::to_string(offset) + " is not below " + std::string(period_key) +
@@ -46,7 +46,7 @@ std::vector<bool> attention_layers(const ConfigSource& source, std::size_t layer
 
 std::vector<bool> expert_layers(const ConfigSource& source, std::size_t layers) {
   if (source.hf() == nullptr) return read_expert_layers(source, layers, false);
-  if (source.count_or(kJambaExperts, kMostJambaExperts, 16) == 1) return std::vector<bool>(layers, false);
+  if (source.count_or(kJambaExperts, kMaxJambaExperts, 16) == 1) return std::vector<bool>(layers, false);
   return periodic(*source.hf(), layers, "expert_layer_period", 2, "expert_layer_offset", 1);
 }
 
@@ -89,8 +89,8 @@ MoeSpec read_jamba_experts(const ConfigSource& source, const SwiGluSpec& mlp) {
   MoeSpec out;
   out.hidden = mlp.hidden;
   out.intermediate = mlp.intermediate;
-  out.experts = source.count_or(kJambaExperts, kMostJambaExperts, 16);
-  out.chosen = source.count_or(kJambaChosen, kMostJambaExperts, 2);
+  out.experts = source.count_or(kJambaExperts, kMaxJambaExperts, 16);
+  out.chosen = source.count_or(kJambaChosen, kMaxJambaExperts, 2);
   out.normalised = false;
   if (out.chosen > out.experts) {
     source.fail(kJambaChosen, std::to_string(out.chosen) + " is more than " + source.name(kJambaExperts) +

@@ -34,7 +34,7 @@ std::size_t number_at(const HfSource& hf, const Key& key, std::size_t fallback) 
   const auto place = hf.text().find(key.hf);
   if (!place) return fallback;
   const std::int64_t value = place->integer();
-  if (value < 0 || value > kMostLayers) place->fail(std::to_string(value) + " is out of range");
+  if (value < 0 || value > kMaxLayers) place->fail(std::to_string(value) + " is out of range");
   return static_cast<std::size_t>(value);
 }
 
@@ -87,7 +87,7 @@ std::vector<bool> read_sparse_layers(const HfSource& hf, std::size_t layers) {
     return out;
   }
   const std::size_t dense = number_at(hf, kDenseFirst, 1);
-  const std::size_t every = hf.count_or(kSparseEvery, kMostLayers, 1);
+  const std::size_t every = hf.count_or(kSparseEvery, kMaxLayers, 1);
   for (std::size_t i = 0; i < layers; ++i) out[i] = i >= dense && i % every == 0;
   return out;
 }
@@ -100,9 +100,9 @@ KdaSpec read_kda(const HfSource& hf, std::size_t hidden, const NormKind& norm) {
     return hf.count_or({key, ""}, most, fallback);
   };
   return {.hidden = hidden,
-          .heads = size("num_heads", "linear_num_heads", kMostHeads, 32),
-          .head_dim = size("head_dim", "linear_head_dim", kLargestHeadDim, 128),
-          .conv_kernel = size("short_conv_kernel_size", "linear_conv_kernel_dim", kLargestConvKernel, 4),
+          .heads = size("num_heads", "linear_num_heads", kMaxHeads, 32),
+          .head_dim = size("head_dim", "linear_head_dim", kMaxHeadDim, 128),
+          .conv_kernel = size("short_conv_kernel_size", "linear_conv_kernel_dim", kMaxConvKernel, 4),
           .norm = norm};
 }
 
@@ -121,11 +121,11 @@ MoeSpec read_kimi_experts(const HfSource& hf, std::size_t hidden, std::size_t la
                         .chosen_groups = {"topk_group", ""}};
   MoeSpec out;
   out.hidden = hidden;
-  out.experts = hf.count_or(keys.experts, kMostExperts, 256);
-  out.chosen = hf.count_or(keys.chosen, kMostExperts, 8);
-  out.groups = hf.count_or(keys.groups, kMostExperts, 1);
-  out.chosen_groups = hf.count_or(keys.chosen_groups, kMostExperts, 1);
-  out.intermediate = hf.count_or(kKimiExpertSize, kLargestSize, 1024);
+  out.experts = hf.count_or(keys.experts, kMaxExperts, 256);
+  out.chosen = hf.count_or(keys.chosen, kMaxExperts, 8);
+  out.groups = hf.count_or(keys.groups, kMaxExperts, 1);
+  out.chosen_groups = hf.count_or(keys.chosen_groups, kMaxExperts, 1);
+  out.intermediate = hf.count_or(kKimiExpertSize, kMaxSize, 1024);
   out.shared_intermediate =
       out.intermediate * number_at(hf, hf.either("num_shared_experts", "n_shared_experts"), 1);
   out.shared_gate = false;
@@ -145,7 +145,7 @@ MoeSpec read_kimi_experts(const HfSource& hf, std::size_t hidden, std::size_t la
 ModelConfig read_kimi_linear(const ConfigSource& source) {
   const HfSource& hf = *source.hf();
   ModelConfig model =
-      read_model_sizes(hf, {.context = hf.count_or(kKimiContextKey, kLongestContext, kKimiContext)});
+      read_model_sizes(hf, {.context = hf.count_or(kKimiContextKey, kMaxContext, kKimiContext)});
   model.head_may_differ = true;
   const std::size_t layers = read_layer_count(hf);
   const std::vector<LayerKind> mixers = read_mixers(hf, layers);

@@ -34,7 +34,7 @@ std::optional<std::vector<LayerKind>> named_kinds(const HfSource& hf, std::size_
 // Kinds by `attention.recurrent_layers`, or by layers without key-value heads.
 std::optional<std::vector<LayerKind>> named_kinds(const GgufSource& gguf, std::size_t layers) {
   const auto from_array = [&](const Key& key, const auto& values, auto is_linear) {
-    const std::size_t blocks = gguf.count(kBlocks, kMostLayers);
+    const std::size_t blocks = gguf.count(kBlocks, kMaxLayers);
     if (values.size() != layers && values.size() != blocks) {
       gguf.fail(
           key, "has " + std::to_string(values.size()) + " entries for " + std::to_string(blocks) + " layers");
@@ -63,7 +63,7 @@ std::vector<LayerKind> read_layer_kinds(const ConfigSource& source, std::size_t 
   auto named =
       source.hf() != nullptr ? named_kinds(*source.hf(), layers) : named_kinds(*source.gguf(), layers);
   if (named) return std::move(*named);
-  const std::size_t step = source.count_or(kInterval, kMostLayers, interval);
+  const std::size_t step = source.count_or(kInterval, kMaxLayers, interval);
   std::vector<LayerKind> out(layers, LayerKind::kLinearAttention);
   for (std::size_t i = step; i <= layers; i += step) out[i - 1] = LayerKind::kFullAttention;
   return out;

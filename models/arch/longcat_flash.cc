@@ -41,8 +41,8 @@ MlaSpec read_longcat_mla(const HfSource& hf, const ModelConfig& model) {
   if (!hf.has(kLongcatQRank)) hf.fail(kLongcatQRank, "is missing: queries of this architecture have latents");
   MlaSpec out = read_mla(hf, {.hidden = model.hidden});
   out.rope = read_rope(
-      hf, {.head_dim = out.turned_dim, .context_length = model.context_length, .hf_theta = kLongcatTheta});
-  if (out.rope->dimension != out.turned_dim) hf.fail(kRopeDimension, "must be 1 in this architecture");
+      hf, {.head_dim = out.rotary_dim, .context_length = model.context_length, .hf_theta = kLongcatTheta});
+  if (out.rope->dimension != out.rotary_dim) hf.fail(kRopeDimension, "must be 1 in this architecture");
   out.rope_of_neighbours = true;
   const auto scale_of = [&](std::size_t rank) {
     return std::sqrt(static_cast<double>(model.hidden) / static_cast<double>(rank));
@@ -59,11 +59,11 @@ MoeSpec read_longcat_experts(const HfSource& hf, std::size_t hidden, std::size_t
                         .chosen = hf.either("moe_topk", "num_experts_per_tok")};
   MoeSpec out;
   out.hidden = hidden;
-  out.experts = hf.count(keys.experts, kMostExperts);
-  out.chosen = hf.count(keys.chosen, kMostExperts);
-  out.intermediate = hf.count(hf.either("expert_ffn_hidden_size", "moe_intermediate_size"), kLargestSize);
+  out.experts = hf.count(keys.experts, kMaxExperts);
+  out.chosen = hf.count(keys.chosen, kMaxExperts);
+  out.intermediate = hf.count(hf.either("expert_ffn_hidden_size", "moe_intermediate_size"), kMaxSize);
   if (const auto zero = hf.text().find(kZeroExperts.hf); zero && zero->integer() != 0) {
-    out.zero_experts = hf.count(kZeroExperts, kMostExperts);
+    out.zero_experts = hf.count(kZeroExperts, kMaxExperts);
   }
   const std::string kind = hf.text().text_or(kZeroKind.hf, "identity");
   if (kind != "identity") hf.fail(kZeroKind, "'" + kind + "' is not known; known is identity");
@@ -80,13 +80,13 @@ MoeSpec read_longcat_experts(const HfSource& hf, std::size_t hidden, std::size_t
 SwiGluSpec read_longcat_mlp(const HfSource& hf, std::size_t hidden) {
   require_silu(hf);
   return {.hidden = hidden,
-          .intermediate = hf.count(hf.either("ffn_hidden_size", "intermediate_size"), kLargestSize)};
+          .intermediate = hf.count(hf.either("ffn_hidden_size", "intermediate_size"), kMaxSize)};
 }
 
 ModelConfig read_longcat_flash(const ConfigSource& source) {
   const HfSource& hf = *source.hf();
   ModelConfig model = read_model_sizes(hf, {.context = 131072});
-  const std::size_t layers = hf.count(kLongcatLayers, kMostLayers);
+  const std::size_t layers = hf.count(kLongcatLayers, kMaxLayers);
   const NormKind norm{.offset = 0, .eps = read_rms_eps(hf, "rms_norm_eps", 1e-5)};
   const MlaSpec mla = read_longcat_mla(hf, model);
   const MoeSpec experts = read_longcat_experts(hf, model.hidden, layers);

@@ -9,7 +9,7 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::int64_t kLargestSsmState = 65536;
+constexpr std::int64_t kMaxSsmState = 65536;
 
 // A number in config.json, or {"__float__": "Infinity"}, as some versions of transformers write it.
 double number_or_infinity(const JsonPlace& place) {
@@ -56,22 +56,22 @@ Mamba2Spec read_mamba2(const ConfigSource& source, std::size_t hidden, const Mam
   const auto size = [&](const Key& key, std::int64_t most, std::size_t fallback) {
     return hf ? source.count_or(key, most, fallback) : source.count(key, most);
   };
-  out.heads = size(heads, kMostHeads, keys.default_heads);
-  out.groups = size(groups, kMostHeads, keys.default_groups);
-  out.state_size = size(state_size, kLargestSsmState, keys.default_state_size);
-  out.conv_kernel = size(conv_kernel, kLargestConvKernel, 4);
+  out.heads = size(heads, kMaxHeads, keys.default_heads);
+  out.groups = size(groups, kMaxHeads, keys.default_groups);
+  out.state_size = size(state_size, kMaxSsmState, keys.default_state_size);
+  out.conv_kernel = size(conv_kernel, kMaxConvKernel, 4);
   if (hf) {
-    out.head_dim = source.count_or(head_dim, kLargestHeadDim, keys.default_head_dim);
+    out.head_dim = source.count_or(head_dim, kMaxHeadDim, keys.default_head_dim);
   } else {
-    const std::size_t all = source.count(inner, kLargestSize);
+    const std::size_t all = source.count(inner, kMaxSize);
     if (all % out.heads != 0) {
       source.fail(inner, std::to_string(all) + " does not suit " + std::to_string(out.heads) + " heads");
     }
     out.head_dim = all / out.heads;
   }
-  if (out.inner_size() > static_cast<std::size_t>(kLargestSize)) {
+  if (out.inner_size() > static_cast<std::size_t>(kMaxSize)) {
     source.fail(heads, std::to_string(out.heads) + " heads of " + std::to_string(out.head_dim) +
-                           " are more than " + std::to_string(kLargestSize));
+                           " are more than " + std::to_string(kMaxSize));
   }
   if (out.heads % out.groups != 0) {
     source.fail(groups, std::to_string(out.groups) + " does not divide " + source.name(heads) +

@@ -22,17 +22,17 @@ MlaSpec read_mla(const HfSource& source, const MlaKeys& keys) {
   MlaSpec out;
   out.hidden = keys.hidden;
   out.norm = keys.norm;
-  out.heads = source.count(kMlaHeads, kMostHeads);
-  if (source.count_or(kMlaKvHeads, kMostHeads, out.heads) != out.heads) {
+  out.heads = source.count(kMlaHeads, kMaxHeads);
+  if (source.count_or(kMlaKvHeads, kMaxHeads, out.heads) != out.heads) {
     source.fail(kMlaKvHeads, "must be the same as " + source.name(kMlaHeads) + ", which is " +
                                  std::to_string(out.heads) + ": all heads share the latents");
   }
-  out.rank = source.count_or(kRank, kLargestSize, 512);
-  out.q_rank = source.has(kQRank) ? source.count(kQRank, kLargestSize) : 0;
-  out.plain_dim = source.count_or(kPlainDim, kLargestHeadDim, 128);
-  out.turned_dim = source.count_or(kTurnedDim, kLargestHeadDim, 64);
-  out.value_dim = source.count_or(kMlaValueDim, kLargestHeadDim, 128);
-  if (source.count_or(kKeyDim, 2 * kLargestHeadDim, out.key_dim()) != out.key_dim()) {
+  out.rank = source.count_or(kRank, kMaxSize, 512);
+  out.q_rank = source.has(kQRank) ? source.count(kQRank, kMaxSize) : 0;
+  out.plain_dim = source.count_or(kPlainDim, kMaxHeadDim, 128);
+  out.rotary_dim = source.count_or(kTurnedDim, kMaxHeadDim, 64);
+  out.value_dim = source.count_or(kMlaValueDim, kMaxHeadDim, 128);
+  if (source.count_or(kKeyDim, 2 * kMaxHeadDim, out.key_dim()) != out.key_dim()) {
     source.fail(kKeyDim, "must be the sum of " + source.name(kPlainDim) + " and " + source.name(kTurnedDim) +
                              ", which is " + std::to_string(out.key_dim()));
   }

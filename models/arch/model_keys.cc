@@ -20,7 +20,7 @@ std::size_t vocab_of(const GgufSource& gguf) {
   if (embedding == nullptr || embedding->shape.size() != 2) {
     throw LoadError(file.path(), "token_embd.weight", "is missing or no matrix");
   }
-  if (embedding->shape[0] < 1 || embedding->shape[0] > static_cast<std::uint64_t>(kLargestVocab)) {
+  if (embedding->shape[0] < 1 || embedding->shape[0] > static_cast<std::uint64_t>(kMaxVocabSize)) {
     throw LoadError(file.path(), "token_embd.weight", "has " + std::to_string(embedding->shape[0]) + " rows");
   }
   return embedding->shape[0];
@@ -37,16 +37,16 @@ bool is_tied(const ConfigSource& source, bool hf_default) {
 ModelConfig read_model_sizes(const ConfigSource& source, const ModelSizeKeys& keys) {
   ModelConfig out;
   out.embedding = keys.embedding;
-  out.hidden = source.count(kHidden, kLargestSize);
-  out.vocab = source.gguf() != nullptr ? vocab_of(*source.gguf()) : source.count(kVocab, kLargestVocab);
-  out.context_length = keys.context ? source.count_or(kContext, kLongestContext, *keys.context)
-                                    : source.count(kContext, kLongestContext);
+  out.hidden = source.count(kHidden, kMaxSize);
+  out.vocab = source.gguf() != nullptr ? vocab_of(*source.gguf()) : source.count(kVocab, kMaxVocabSize);
+  out.context_length = keys.context ? source.count_or(kContext, kMaxContext, *keys.context)
+                                    : source.count(kContext, kMaxContext);
   if (is_tied(source, keys.hf_tied)) out.head = out.embedding;
   return out;
 }
 
 std::size_t read_layer_count(const ConfigSource& source) {
-  const std::size_t blocks = source.count(kLayers, kMostLayers);
+  const std::size_t blocks = source.count(kLayers, kMaxLayers);
   if (source.gguf() == nullptr) return blocks;
   const GgufMetadata& metadata = source.gguf()->metadata();
   const std::int64_t prediction = metadata.integer_or(source.gguf()->full(kPredictionLayers), 0);
@@ -82,7 +82,7 @@ void refuse_experts(const ConfigSource& source) {
 SwiGluSpec read_swiglu(const ConfigSource& source, std::size_t hidden) {
   require_silu(source);
   return {.hidden = hidden,
-          .intermediate = source.uniform(kIntermediate, kLargestSize),
+          .intermediate = source.uniform(kIntermediate, kMaxSize),
           .bias = source.has_bias("mlp_bias", "blk.0.ffn_up.bias")};
 }
 

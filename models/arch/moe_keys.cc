@@ -9,7 +9,7 @@ namespace reprise::models {
 namespace {
 
 // Several times as many as existing models have; each expert has its own description.
-constexpr std::size_t kMostExpertsOfModel = 1u << 17;
+constexpr std::size_t kMaxExpertsOfModel = 1u << 17;
 
 constexpr Key kExpertCount{"num_experts", "expert_count"};
 constexpr Key kChosen{"num_experts_per_tok", "expert_used_count"};
@@ -34,12 +34,12 @@ const StoredTensor* find_tensor(const GgufSource& gguf, std::size_t layer, const
 // The key's value or, if GGUF omits it, the columns of `tensor`; 0: neither exists.
 std::size_t read_size(const ConfigSource& source, const Key& key, std::size_t layer, const char* tensor) {
   const std::optional<std::int64_t> said = integer_at(source, key);
-  if (said && *said != 0) return source.count(key, kLargestSize);
+  if (said && *said != 0) return source.count(key, kMaxSize);
   if (source.gguf() == nullptr) return 0;
   const StoredTensor* stored = find_tensor(*source.gguf(), layer, tensor);
   if (stored == nullptr || stored->shape.empty()) return 0;
   const std::uint64_t columns = stored->shape.back();
-  if (columns > static_cast<std::uint64_t>(kLargestSize)) {
+  if (columns > static_cast<std::uint64_t>(kMaxSize)) {
     source.fail(key, "is missing, and " + stored->name + " has " + std::to_string(columns) + " columns");
   }
   return columns;
@@ -51,12 +51,11 @@ MoeSpec read_moe(const ConfigSource& source, const MoeKeys& keys) {
   require_silu(source);
   MoeSpec out;
   out.hidden = keys.hidden;
-  out.experts = source.count(kExpertCount, kMostExperts);
-  out.chosen = source.count(kChosen, kMostExperts);
+  out.experts = source.count(kExpertCount, kMaxExperts);
+  out.chosen = source.count(kChosen, kMaxExperts);
   check_router(source, {.experts = kExpertCount, .chosen = kChosen}, out, keys.layers);
   out.intermediate = read_size(source, kExpertSize, keys.layer, "ffn_down_exps.weight");
-  if (out.intermediate == 0)
-    out.intermediate = source.count(kExpertSize, kLargestSize);  // fails with a message
+  if (out.intermediate == 0) out.intermediate = source.count(kExpertSize, kMaxSize);  // fails with a message
   out.shared_intermediate = read_size(source, kSharedSize, keys.layer, "ffn_down_shexp.weight");
   if (keys.has_norm_key || source.gguf() != nullptr) out.normalised = source.boolean_or(kNormalised, true);
   const double scale = source.number_or(kWeightScale, 1);
@@ -71,9 +70,9 @@ void check_router(const ConfigSource& source, const RouterKeys& keys, const MoeS
     source.fail(keys.chosen, number(moe.chosen) + " is more than " + source.name(keys.experts) +
                                  ", which is " + number(moe.routed()));
   }
-  if (moe.experts * layers > kMostExpertsOfModel) {
+  if (moe.experts * layers > kMaxExpertsOfModel) {
     source.fail(keys.experts, number(moe.experts) + " in each of " + number(layers) +
-                                  " layers are more than " + number(kMostExpertsOfModel));
+                                  " layers are more than " + number(kMaxExpertsOfModel));
   }
   if (moe.groups == 1 && moe.chosen_groups == 1) return;
   if (moe.routed() % moe.groups != 0 || moe.routed() / moe.groups < 2) {
@@ -101,7 +100,7 @@ std::vector<bool> read_expert_layers(const ConfigSource& source, std::size_t lay
   }
   if (!has_placement_keys) return out;
   if (integer_at(source, kExpertCount) == 0) return std::vector<bool>(layers, false);
-  const std::size_t step = source.count_or(kSparseStep, kMostLayers, 1);
+  const std::size_t step = source.count_or(kSparseStep, kMaxLayers, 1);
   for (std::size_t i = 0; i < layers; ++i) out[i] = (i + 1) % step == 0;
   if (const auto dense = source.hf()->text().find(kDenseLayers.hf)) {
     for (const std::int64_t layer : dense->integers()) {

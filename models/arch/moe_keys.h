@@ -9,7 +9,7 @@
 
 namespace reprise::models {
 
-inline constexpr std::int64_t kMostExperts = 4096;  // per layer
+inline constexpr std::int64_t kMaxExperts = 4096;  // per layer
 
 struct MoeKeys {
   std::size_t hidden = 0;

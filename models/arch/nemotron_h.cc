@@ -18,7 +18,7 @@ namespace reprise::models {
 namespace {
 
 // limit on experts in all layers: each has its own description
-constexpr std::size_t kMostExpertsOfNemotron = 1u << 17;
+constexpr std::size_t kMaxExpertsOfNemotron = 1u << 17;
 
 enum class NemotronBlock : std::uint8_t { kMamba, kAttention, kMlp, kExperts };
 
@@ -117,7 +117,7 @@ Mamba2Spec read_nemotron_mamba(const ConfigSource& source, std::size_t hidden, s
 AttentionSpec read_nemotron_attention(const ConfigSource& source, std::size_t hidden, std::size_t layer) {
   const Key older{"attention_head_dim", ""};
   AttentionKeys keys{.hidden = hidden, .hf_head_dim = 128, .layer = layer};
-  if (source.has(older)) keys.hf_head_dim = source.count(older, kLargestHeadDim);
+  if (source.has(older)) keys.hf_head_dim = source.count(older, kMaxHeadDim);
   return read_attention(source, keys);
 }
 
@@ -130,7 +130,7 @@ void require_relu_squared(const ConfigSource& source) {
 }
 
 MoeSpec read_nemotron_experts(const ConfigSource& source, std::size_t hidden, std::size_t layers) {
-  constexpr std::int64_t kMostExperts = 4096;  // per layer
+  constexpr std::int64_t kMaxExperts = 4096;  // per layer
   const Key experts{"n_routed_experts", "expert_count"};
   const Key chosen{"num_experts_per_tok", "expert_used_count"};
   const Key groups{"n_group", "expert_group_count"};
@@ -138,25 +138,25 @@ MoeSpec read_nemotron_experts(const ConfigSource& source, std::size_t hidden, st
   const Key latent{"moe_latent_size", "moe_latent_size"};
   MoeSpec out{
       .hidden = hidden,
-      .experts = source.count(experts, kMostExperts),
-      .chosen = source.count(chosen, kMostExperts),
-      .intermediate = source.count({"moe_intermediate_size", "expert_feed_forward_length"}, kLargestSize),
+      .experts = source.count(experts, kMaxExperts),
+      .chosen = source.count(chosen, kMaxExperts),
+      .intermediate = source.count({"moe_intermediate_size", "expert_feed_forward_length"}, kMaxSize),
       .normalised = source.boolean_or({"norm_topk_prob", "expert_weights_norm"}, true),
       .shared_intermediate = source.count(
-          {"moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, kLargestSize),
+          {"moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, kMaxSize),
       .shared_gate = false,
       .scores = gpu::RouterScores::kSigmoid,
       .correction_bias = true,
-      .groups = source.count_or(groups, kMostExperts, 1),
-      .chosen_groups = source.count_or(chosen_groups, kMostExperts, 1),
+      .groups = source.count_or(groups, kMaxExperts, 1),
+      .chosen_groups = source.count_or(chosen_groups, kMaxExperts, 1),
       .epsilon = 1e-20F,
       .scale = static_cast<float>(source.number_or({"routed_scaling_factor", "expert_weights_scale"}, 1)),
       .form = MoeSpec::Form::kReluSquared,
-      .latent = source.count_or(latent, kLargestSize, 0)};
+      .latent = source.count_or(latent, kMaxSize, 0)};
   if (source.gguf() != nullptr && out.scale == 0) out.scale = 1;  // llama.cpp writes 0 for no scaling
-  if (out.experts * layers > kMostExpertsOfNemotron) {
+  if (out.experts * layers > kMaxExpertsOfNemotron) {
     source.fail(experts, std::to_string(out.experts) + " in each of " + std::to_string(layers) +
-                             " layers are more than " + std::to_string(kMostExpertsOfNemotron));
+                             " layers are more than " + std::to_string(kMaxExpertsOfNemotron));
   }
   if (out.experts % out.groups != 0 || (out.groups > 1 && out.experts / out.groups < 2)) {
     source.fail(groups, std::to_string(out.groups) + " groups of " + std::to_string(out.experts) +
@@ -198,7 +198,7 @@ ModelConfig read_nemotron_h(const ConfigSource& source) {
   if (has(NemotronBlock::kMlp)) {
     const std::string layer = std::to_string(first_of(blocks, NemotronBlock::kMlp));
     mlp = {.hidden = model.hidden,
-           .intermediate = source.uniform(kNemotronInner, kLargestSize),
+           .intermediate = source.uniform(kNemotronInner, kMaxSize),
            .bias = source.has_bias("mlp_bias", "blk." + layer + ".ffn_up.bias")};
   }
 

@@ -46,23 +46,23 @@ constexpr Key kOutputGate{"attn_output_gate", ""};
 constexpr Key kTiledValueHeads{"", "ssm.v_head_reordered"};
 
 std::size_t read_value_head_dim(const ConfigSource& source, std::size_t value_heads) {
-  if (source.hf() != nullptr) return source.count(kValueHeadDim, kLargestHeadDim);
-  const std::size_t size = source.count(kValueSize, kMostHeads * kLargestHeadDim);
-  if (size % value_heads != 0 || size / value_heads > kLargestHeadDim) {
+  if (source.hf() != nullptr) return source.count(kValueHeadDim, kMaxHeadDim);
+  const std::size_t size = source.count(kValueSize, kMaxHeads * kMaxHeadDim);
+  if (size % value_heads != 0 || size / value_heads > kMaxHeadDim) {
     source.fail(kValueSize,
                 std::to_string(size) + " does not suit " + std::to_string(value_heads) + " heads");
   }
   return size / value_heads;
 }
 
-GatedDeltaNetSpec read_delta_net(const ConfigSource& source, std::size_t hidden, float rms_eps) {
+GatedDeltaNetSpec read_gated_delta_net(const ConfigSource& source, std::size_t hidden, float rms_eps) {
   GatedDeltaNetSpec out;
   out.hidden = hidden;
-  out.key_heads = source.count(kKeyHeads, kMostHeads);
-  out.value_heads = source.count(kValueHeads, kMostHeads);
-  out.key_head_dim = source.count(kKeyHeadDim, kLargestHeadDim);
+  out.key_heads = source.count(kKeyHeads, kMaxHeads);
+  out.value_heads = source.count(kValueHeads, kMaxHeads);
+  out.key_head_dim = source.count(kKeyHeadDim, kMaxHeadDim);
   out.value_head_dim = read_value_head_dim(source, out.value_heads);
-  out.conv_kernel = source.count(kConvKernel, kLargestConvKernel);
+  out.conv_kernel = source.count(kConvKernel, kMaxConvKernel);
   out.norm = {.offset = 0, .eps = rms_eps};  // the only norm that is not zero-centered
   if (out.value_heads % out.key_heads != 0) {
     source.fail(kValueHeads, std::to_string(out.value_heads) + " is not a multiple of " +
@@ -125,7 +125,7 @@ ModelConfig read_qwen_hybrid(const ConfigSource& source, const QwenHybrid& famil
                                       .context_length = model.context_length,
                                       .hf_part = 0.25,
                                       .interleaved_axes = family.interleaved_axes});
-  const GatedDeltaNetSpec delta_net = read_delta_net(source, model.hidden, norm.eps);
+  const GatedDeltaNetSpec gated_delta_net = read_gated_delta_net(source, model.hidden, norm.eps);
   const FeedForwards feed_forwards(source, model.hidden, kinds.size(), family.feed_forward);
   const GatedDeltaNetInGguf gguf{.tiled_value_heads = source.boolean_or(kTiledValueHeads, true)};
 
@@ -133,8 +133,8 @@ ModelConfig read_qwen_hybrid(const ConfigSource& source, const QwenHybrid& famil
   for (std::size_t layer = 0; layer < kinds.size(); ++layer) {
     const auto mixer = [&] {
       if (kinds[layer] == LayerKind::kFullAttention) return draft.part("self_attn", attention);
-      return family.fused_by_key_head ? draft.part("linear_attn", delta_net, GatedDeltaNetByKeyHead{})
-                                      : draft.part("linear_attn", delta_net, gguf);
+      return family.fused_by_key_head ? draft.part("linear_attn", gated_delta_net, GatedDeltaNetByKeyHead{})
+                                      : draft.part("linear_attn", gated_delta_net, gguf);
     };
     draft.add_layer({{
         {.norm = draft.norm("input_layernorm", "attn_norm"), .parts = {mixer()}},

@@ -54,9 +54,9 @@ void require_gelu(const HfSource& hf) {
 RgLruSpec read_rg_lru(const ConfigSource& source, std::size_t hidden, std::size_t heads) {
   RgLruSpec out;
   out.hidden = hidden;
-  out.width = source.count_or(kLruWidth, kLargestSize, hidden);
+  out.width = source.count_or(kLruWidth, kMaxSize, hidden);
   out.heads = heads;
-  out.conv_kernel = source.count_or(kConvWidth, kLargestConvKernel, 4);
+  out.conv_kernel = source.count_or(kConvWidth, kMaxConvKernel, 4);
   if (out.width % heads != 0) {
     source.fail(kLruWidth, std::to_string(out.width) +
                                " is not a multiple of num_attention_heads, which is " +
@@ -66,7 +66,7 @@ RgLruSpec read_rg_lru(const ConfigSource& source, std::size_t hidden, std::size_
 }
 
 SwiGluSpec read_geglu(const ConfigSource& source, std::size_t hidden) {
-  const std::size_t both = source.count(kIntermediateSize, kLargestSize);  // gate and up together
+  const std::size_t both = source.count(kIntermediateSize, kMaxSize);  // gate and up together
   if (both % 2 != 0) source.fail(kIntermediateSize, "must be even");
   return {.hidden = hidden, .intermediate = both / 2, .bias = true, .activation = Activation::kGelu};
 }
@@ -85,7 +85,7 @@ ModelConfig read_recurrent_gemma(const ConfigSource& source) {
 
   AttentionSpec attention = read_attention(source, {.hidden = model.hidden});
   attention.output_bias = true;
-  attention.window = source.count_or(kWindow, kLargestSize, 2048);
+  attention.window = source.count_or(kWindow, kMaxSize, 2048);
   attention.rope = read_rope(
       source, {.head_dim = attention.head_dim, .context_length = model.context_length, .hf_part = 0.5});
   const RgLruSpec rg_lru = read_rg_lru(source, model.hidden, attention.heads);

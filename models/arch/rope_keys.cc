@@ -30,7 +30,7 @@ std::vector<std::size_t> mrope_section(const GgufSource& gguf, std::size_t dimen
     if (!gguf.has(key)) continue;
     std::vector<std::size_t> out;
     for (std::int64_t pairs : gguf.metadata().integers(gguf.full(key))) {
-      if (pairs < 0 || pairs > kLargestHeadDim || out.size() == 4) gguf.fail(key, "is out of range");
+      if (pairs < 0 || pairs > kMaxHeadDim || out.size() == 4) gguf.fail(key, "is out of range");
       out.push_back(static_cast<std::size_t>(pairs));
     }
     if (out.size() == 4 && out.back() == 0) out.pop_back();
@@ -57,7 +57,7 @@ void read_rope_factors(const Gguf& file, RopeConfig& rope) {
 RopeConfig read_rope_gguf(const GgufSource& gguf, const RopeKeys& keys) {
   RopeConfig out;
   out.theta = gguf.number_or(kRopeTheta, 10000);
-  out.dimension = gguf.count_or(kRopeDimension, kLargestHeadDim, keys.head_dim);
+  out.dimension = gguf.count_or(kRopeDimension, kMaxHeadDim, keys.head_dim);
   const std::string_view type = gguf.metadata().text_or(gguf.full(kScalingType), "linear");
   const double factor = gguf.number_or(kScalingFactor, gguf.number_or(kScaleLinear, 0));
   if (type == "linear") {
@@ -68,7 +68,7 @@ RopeConfig read_rope_gguf(const GgufSource& gguf, const RopeKeys& keys) {
   } else if (type == "yarn") {
     out.factor = factor;
     out.scaling = RopeConfig::Scaling::kYarn;
-    out.original_context = gguf.count_or(kOriginalContext, kLongestContext, keys.context_length);
+    out.original_context = gguf.count_or(kOriginalContext, kMaxContext, keys.context_length);
     out.beta_fast = gguf.number_or(kYarnBetaFast, 32);
     out.beta_slow = gguf.number_or(kYarnBetaSlow, 1);
     out.attention_factor =
@@ -89,7 +89,7 @@ RopeConfig read_rope_gguf(const GgufSource& gguf, const RopeKeys& keys) {
 
 std::size_t original_context(const JsonPlace& rope, std::size_t fallback) {
   const std::optional<JsonPlace> found = rope.find("original_max_position_embeddings");
-  return found ? count_at(*found, kLongestContext) : fallback;
+  return found ? count_at(*found, kMaxContext) : fallback;
 }
 
 void read_yarn(const JsonPlace& rope, RopeConfig& out) {
@@ -150,7 +150,7 @@ RopeConfig read_rope_hf(const HfSource& hf, const RopeKeys& keys) {
     out.mrope_section.clear();
     for (std::size_t i = 0; i < section->size(); ++i) {
       const std::int64_t pairs = section->at(i).integer();
-      if (pairs < 0 || pairs > kLargestHeadDim) section->at(i).fail("is out of range");
+      if (pairs < 0 || pairs > kMaxHeadDim) section->at(i).fail("is out of range");
       out.mrope_section.push_back(static_cast<std::size_t>(pairs));
     }
   }

@@ -22,11 +22,11 @@ constexpr Key kRescaling{"", "rescale_every_n_layers"};
 TimeMixSpec read_time_mix(const ConfigSource& source, std::size_t hidden) {
   TimeMixSpec out;
   out.hidden = hidden;
-  out.head_dim = source.count(kWkvHeadSize, kLargestHeadDim);
-  out.decay_rank = source.count(kDecayRank, kLargestSize);
-  out.rate_rank = source.count(kRateRank, kLargestSize);
-  out.value_rank = source.count(kValueRank, kLargestSize);
-  out.gate_rank = source.count(kGateRank, kLargestSize);
+  out.head_dim = source.count(kWkvHeadSize, kMaxHeadDim);
+  out.decay_rank = source.count(kDecayRank, kMaxSize);
+  out.rate_rank = source.count(kRateRank, kMaxSize);
+  out.value_rank = source.count(kValueRank, kMaxSize);
+  out.gate_rank = source.count(kGateRank, kMaxSize);
   if (hidden % out.head_dim != 0) {
     source.fail(kWkvHeadSize, std::to_string(out.head_dim) + " does not divide embedding_length, which is " +
                                   std::to_string(hidden));
@@ -39,11 +39,11 @@ ModelConfig read_rwkv7(const ConfigSource& source) {
   const std::size_t layers = read_layer_count(source);
   const auto eps = static_cast<float>(source.number_or(kRwkvEps, 1e-5));
   if (!(eps > 0 && eps < 1)) source.fail(kRwkvEps, "must lie between 0 and 1");
-  if (source.count_or(kTokenShifts, kLargestSize, 2) != 2) source.fail(kTokenShifts, "must be 2");
+  if (source.count_or(kTokenShifts, kMaxSize, 2) != 2) source.fail(kTokenShifts, "must be 2");
   if (source.has(kRescaling) && source.number(kRescaling) != 0) source.fail(kRescaling, "must be 0");
   TimeMixSpec time_mix = read_time_mix(source, model.hidden);
   const ChannelMixSpec channel_mix{.hidden = model.hidden,
-                                   .intermediate = source.uniform(kRwkvIntermediate, kLargestSize)};
+                                   .intermediate = source.uniform(kRwkvIntermediate, kMaxSize)};
 
   ModelDraft draft(std::move(model), {.offset = 0, .eps = eps, .centred = true});
   draft.add_embedding_norm("embed_norm", "token_embd_norm");

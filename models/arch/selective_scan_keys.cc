@@ -9,14 +9,14 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::int64_t kLargestScanState = 4096;  // values per channel
+constexpr std::int64_t kMaxScanState = 4096;  // values per channel
 
 std::size_t read_inner(const ConfigSource& source, const SelectiveScanKeys& keys) {
   const Key said{keys.inner, "ssm.inner_size"};
-  if (source.gguf() != nullptr || source.has(said)) return source.count(said, kLargestSize);
+  if (source.gguf() != nullptr || source.has(said)) return source.count(said, kMaxSize);
   const Key expand{keys.expand, ""};
   const double inner = source.number_or(expand, 2) * static_cast<double>(keys.hidden);
-  if (!(inner >= 1 && inner <= static_cast<double>(kLargestSize)) || inner != std::floor(inner)) {
+  if (!(inner >= 1 && inner <= static_cast<double>(kMaxSize)) || inner != std::floor(inner)) {
     source.fail(expand, "times the hidden size is no number of channels");
   }
   return static_cast<std::size_t>(inner);
@@ -31,9 +31,9 @@ std::size_t read_step_rank(const ConfigSource& source, const SelectiveScanKeys& 
       if (said->text() == "auto") return usual;
       said->fail("expected a number or 'auto', found '" + said->text() + "'");
     }
-    return source.count_or(rank, kLargestSize, usual);
+    return source.count_or(rank, kMaxSize, usual);
   }
-  return source.count(rank, kLargestSize);
+  return source.count(rank, kMaxSize);
 }
 
 }  // namespace
@@ -48,9 +48,9 @@ SelectiveScanSpec read_selective_scan(const ConfigSource& source, const Selectiv
   SelectiveScanSpec out;
   out.hidden = keys.hidden;
   out.inner = read_inner(source, keys);
-  out.state_size = size({keys.state_size, "ssm.state_size"}, kLargestScanState, 16);
+  out.state_size = size({keys.state_size, "ssm.state_size"}, kMaxScanState, 16);
   out.step_rank = read_step_rank(source, keys);
-  out.conv_kernel = size({keys.conv_kernel, "ssm.conv_kernel"}, kLargestConvKernel, 4);
+  out.conv_kernel = size({keys.conv_kernel, "ssm.conv_kernel"}, kMaxConvKernel, 4);
   out.conv_bias =
       hf ? source.boolean_or({keys.conv_bias, ""}, true) : source.has_bias("", block + "ssm_conv1d.bias");
   out.in_bias = source.has_bias(keys.bias, block + "ssm_in.bias");

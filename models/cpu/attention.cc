@@ -6,12 +6,12 @@
 #include <cstring>
 #include <vector>
 
-#include "models/checkpoint.h"
 #include "models/cpu/kv_compaction.h"
 #include "models/cpu/linear.h"
 #include "models/cpu/part.h"
 #include "models/cpu/slot_exports.h"
 #include "models/files/load_error.h"
+#include "models/model_files.h"
 #include "models/parts/attention.h"
 
 namespace reprise::models::cpu {
@@ -19,7 +19,7 @@ namespace {
 
 class Attention : public Part {
  public:
-  Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, const ComputeOptions& options,
+  Attention(const AttentionSpec& spec, const ModelFiles& checkpoint, const ComputeOptions& options,
             StateLayout& state, RopeTables& ropes);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
@@ -53,7 +53,7 @@ class Attention : public Part {
   AttentionPlaces places_;
 };
 
-Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, const ComputeOptions& options,
+Attention::Attention(const AttentionSpec& spec, const ModelFiles& checkpoint, const ComputeOptions& options,
                      StateLayout& state, RopeTables& ropes)
     : spec_(spec),
       rope_(spec.rope ? ropes.add(spec.rope) : 0),
@@ -64,9 +64,9 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, co
       v_(checkpoint, spec.name + ".v_proj"),
       o_(checkpoint, spec.name + ".o_proj"),
       places_(declare_state(spec, options.kv, state)) {
-  if (spec.head_dim > gpu::kLargestAttentionHead) {
+  if (spec.head_dim > gpu::kMaxAttentionHead) {
     throw LoadError(checkpoint.path(), "head_dim",
-                    "must be at most " + std::to_string(gpu::kLargestAttentionHead));
+                    "must be at most " + std::to_string(gpu::kMaxAttentionHead));
   }
   if (!spec.head_norm) return;
   q_norm_.emplace(checkpoint, NormSpec{spec.name + ".q_norm", spec.head_dim, *spec.head_norm});

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/machine_memory.h"
-#include "gpu/block_memory.h"
+#include "gpu/state/block_memory.h"
 #include "models/device.h"
 #include "models/memory_plan.h"
 
@@ -16,9 +16,9 @@ namespace {
 /// Half of the available memory, at least 256 MiB. The OS counts mapped weights as available; `in_place` is
 /// their size in bytes.
 std::uint64_t half_of_free_memory(std::uint64_t in_place) {
-  constexpr std::uint64_t kLeast = 256ULL << 20;
+  constexpr std::uint64_t kMin = 256ULL << 20;
   const std::uint64_t available = available_memory();
-  return std::max(kLeast, (available - std::min(available, in_place)) / 2);
+  return std::max(kMin, (available - std::min(available, in_place)) / 2);
 }
 
 class CpuDevice : public Device {
@@ -59,7 +59,7 @@ class GridModel : public Model {
  public:
   static constexpr std::uint32_t kGrid = 64;
 
-  GridModel(Checkpoint checkpoint, std::unique_ptr<Model> prefill, std::unique_ptr<Model> decode)
+  GridModel(ModelFiles checkpoint, std::unique_ptr<Model> prefill, std::unique_ptr<Model> decode)
       : Model(std::move(checkpoint), prefill->options()),
         prefill_(std::move(prefill)),
         decode_(std::move(decode)) {
@@ -137,7 +137,7 @@ class GridDevice : public Device {
                               const LoadProgress& progress) override {
     ComputeOptions other = options;
     other.compute = options.compute == gpu::Compute::kF32 ? gpu::Compute::kAuto : gpu::Compute::kF32;
-    return std::make_unique<GridModel>(Checkpoint::open(path), cpu_->load(path, options, progress),
+    return std::make_unique<GridModel>(ModelFiles::open(path), cpu_->load(path, options, progress),
                                        cpu_->load(path, other, {}));
   }
   bool loads_aside() const override { return cpu_->loads_aside(); }

@@ -8,7 +8,7 @@ namespace {
 /// down(act(gate(x)) * up(x))
 class SwiGlu : public Part {
  public:
-  SwiGlu(const SwiGluSpec& spec, const Checkpoint& checkpoint);
+  SwiGlu(const SwiGluSpec& spec, const ModelFiles& checkpoint);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
     for (const Linear* linear : {&gate_, &up_, &down_}) linear->prepare(how);
@@ -26,7 +26,7 @@ class SwiGlu : public Part {
   Linear down_;
 };
 
-SwiGlu::SwiGlu(const SwiGluSpec& spec, const Checkpoint& checkpoint)
+SwiGlu::SwiGlu(const SwiGluSpec& spec, const ModelFiles& checkpoint)
     : activation_(spec.activation),
       gate_multiplier_(spec.gate_multiplier),
       gate_(checkpoint, spec.name + ".gate_proj"),
@@ -58,7 +58,7 @@ void SwiGlu::apply(Step& step, const float* x, float* y) const {
 /// down(relu(up(x))^2)
 class Mlp : public Part {
  public:
-  Mlp(const MlpSpec& spec, const Checkpoint& checkpoint);
+  Mlp(const MlpSpec& spec, const ModelFiles& checkpoint);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
     up_.prepare(how);
@@ -74,7 +74,7 @@ class Mlp : public Part {
   Linear down_;
 };
 
-Mlp::Mlp(const MlpSpec& spec, const Checkpoint& checkpoint)
+Mlp::Mlp(const MlpSpec& spec, const ModelFiles& checkpoint)
     : up_(checkpoint, spec.name + ".up_proj"), down_(checkpoint, spec.name + ".down_proj") {}
 
 void Mlp::apply(Step& step, const float* x, float* y) const {

@@ -1,10 +1,10 @@
 #include <cmath>
 
-#include "models/checkpoint.h"
 #include "models/cpu/linear.h"
 #include "models/cpu/part.h"
 #include "models/cpu/slot_exports.h"
 #include "models/files/load_error.h"
+#include "models/model_files.h"
 #include "models/parts/gated_delta_net.h"
 
 namespace reprise::models::cpu {
@@ -15,7 +15,7 @@ constexpr std::size_t kChannelsAtOnce = 64;
 
 class GatedDeltaNet : public Part {
  public:
-  GatedDeltaNet(const GatedDeltaNetSpec& spec, const Checkpoint& checkpoint, StateLayout& state);
+  GatedDeltaNet(const GatedDeltaNetSpec& spec, const ModelFiles& checkpoint, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
     for (const Linear* linear : {&qkv_, &z_, &b_, &a_, &out_}) linear->prepare(how);
@@ -41,7 +41,7 @@ class GatedDeltaNet : public Part {
   GatedDeltaNetPlaces places_;
 };
 
-GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
+GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const ModelFiles& checkpoint, StateLayout& state)
     : spec_(spec),
       qkv_(checkpoint, spec.name + ".in_proj_qkv"),
       z_(checkpoint, spec.name + ".in_proj_z"),

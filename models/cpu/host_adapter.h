@@ -15,7 +15,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "gpu/host_weight.h"
+#include "gpu/weights/host_weight.h"
 #include "models/adapters/adapter.h"
 #include "models/cpu/step.h"
 

@@ -13,7 +13,7 @@ constexpr const char* kHeadInAdapters = "lm_head";
 
 }  // namespace
 
-HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads,
+HostModel::HostModel(ModelFiles checkpoint, const ComputeOptions& options, gpu::Threads& threads,
                      gpu::Threads& packers, const LoadProgress& progress)
     : Model(std::move(checkpoint), options),
       threads_(threads),
@@ -180,7 +180,7 @@ std::unique_ptr<Model> load_on_cpu(const std::filesystem::path& path, const Comp
                                    gpu::Threads& threads, gpu::Threads* packers,
                                    const LoadProgress& progress) {
   static constexpr traces::ZoneSite kSite{"build layers"};
-  Checkpoint checkpoint = Checkpoint::open(path);
+  ModelFiles checkpoint = ModelFiles::open(path);
   const traces::Zone zone(kSite);
   return std::make_unique<cpu::HostModel>(std::move(checkpoint), options, threads,
                                           packers == nullptr ? threads : *packers, progress);

@@ -22,9 +22,9 @@ class HostModel : public Model {
  public:
   /// Packs the weights on `packers` now and runs later steps on `threads`; both may be the same pool, and
   /// `threads` must outlive the model. Throws LoadError.
-  HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads,
+  HostModel(ModelFiles checkpoint, const ComputeOptions& options, gpu::Threads& threads,
             gpu::Threads& packers, const LoadProgress& progress = {});
-  HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads)
+  HostModel(ModelFiles checkpoint, const ComputeOptions& options, gpu::Threads& threads)
       : HostModel(std::move(checkpoint), options, threads, threads) {}
 
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;

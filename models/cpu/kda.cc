@@ -1,10 +1,10 @@
 #include <cmath>
 
-#include "models/checkpoint.h"
 #include "models/cpu/linear.h"
 #include "models/cpu/part.h"
 #include "models/cpu/slot_exports.h"
 #include "models/files/load_error.h"
+#include "models/model_files.h"
 #include "models/parts/kda.h"
 #include "models/weight_tensors.h"
 
@@ -15,7 +15,7 @@ constexpr std::size_t kKdaChannelsAtOnce = 64;
 
 class Kda : public Part {
  public:
-  Kda(const KdaSpec& spec, const Checkpoint& checkpoint, StateLayout& state);
+  Kda(const KdaSpec& spec, const ModelFiles& checkpoint, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override;
   const traces::ZoneSite& site() const override {
@@ -26,7 +26,7 @@ class Kda : public Part {
  private:
   /// Projection and convolution of q, k or v.
   struct Branch {
-    Branch(const Checkpoint& checkpoint, const std::string& name);
+    Branch(const ModelFiles& checkpoint, const std::string& name);
 
     Linear proj;
     std::vector<float> taps;  // [conv_kernel, size]
@@ -52,10 +52,10 @@ class Kda : public Part {
   KdaPlaces places_;
 };
 
-Kda::Branch::Branch(const Checkpoint& checkpoint, const std::string& name)
+Kda::Branch::Branch(const ModelFiles& checkpoint, const std::string& name)
     : proj(checkpoint, name + "_proj"), taps(load_conv_taps(checkpoint, name + "_conv1d.weight")) {}
 
-Kda::Kda(const KdaSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
+Kda::Kda(const KdaSpec& spec, const ModelFiles& checkpoint, StateLayout& state)
     : spec_(spec),
       b_(checkpoint, spec.name + ".b_proj"),
       f_a_(checkpoint, spec.name + ".f_a_proj"),
@@ -111,18 +111,18 @@ void Kda::recur(Step& step, const float* const (&qkv)[3], const float* decay, co
     const std::size_t head = part % heads;
     const std::size_t first = slice.first_row * spec_.size() + head * spec_.head_dim;
     auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.matrices);
-    step.kernels.channel_delta_rule({.state = state + head * spec_.head_dim * spec_.head_dim,
-                                     .key_dim = spec_.head_dim,
-                                     .value_dim = spec_.head_dim,
-                                     .tokens = slice.rows,
-                                     .q = qkv[0] + first,
-                                     .k = qkv[1] + first,
-                                     .v = qkv[2] + first,
-                                     .decay = decay + first,
-                                     .stride = spec_.size(),
-                                     .beta = beta + slice.first_row * heads + head,
-                                     .beta_stride = heads,
-                                     .out = out + first});
+    step.kernels.kda_rule({.state = state + head * spec_.head_dim * spec_.head_dim,
+                           .key_dim = spec_.head_dim,
+                           .value_dim = spec_.head_dim,
+                           .tokens = slice.rows,
+                           .q = qkv[0] + first,
+                           .k = qkv[1] + first,
+                           .v = qkv[2] + first,
+                           .decay = decay + first,
+                           .stride = spec_.size(),
+                           .beta = beta + slice.first_row * heads + head,
+                           .beta_stride = heads,
+                           .out = out + first});
   });
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "gpu/kernels.h"
-#include "gpu/kv_rows.h"
+#include "gpu/state/kv_rows.h"
 
 namespace reprise::models::cpu {
 

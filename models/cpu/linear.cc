@@ -1,11 +1,11 @@
 #include "models/cpu/linear.h"
 
-#include "models/checkpoint.h"
+#include "models/model_files.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models::cpu {
 
-Linear::Linear(const Checkpoint& checkpoint, const std::string& name, ColumnOrder order) {
+Linear::Linear(const ModelFiles& checkpoint, const std::string& name, ColumnOrder order) {
   Tensor tensor = checkpoint.tensor(name + ".weight", order);
   weight_ = gpu::HostWeight(view_of(tensor), owner_of(tensor));
   column_order_ = std::move(tensor.column_order);

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/host_weight.h"
-#include "models/checkpoint.h"
+#include "gpu/weights/host_weight.h"
 #include "models/cpu/host_adapter.h"
 #include "models/cpu/step.h"
+#include "models/model_files.h"
 
 namespace reprise::models::cpu {
 
@@ -43,7 +43,7 @@ class Linear {
   Linear() = default;
   /// Loads `name`.weight and, if the model files have it, `name`.bias. `order`: use kOfModel if the caller
   /// multiplies by weight() itself; adapters then have no effect. Throws LoadError.
-  Linear(const Checkpoint& checkpoint, const std::string& name, ColumnOrder order = ColumnOrder::kAny);
+  Linear(const ModelFiles& checkpoint, const std::string& name, ColumnOrder order = ColumnOrder::kAny);
   explicit Linear(gpu::HostWeight weight, std::vector<float> bias = {})
       : weight_(std::move(weight)), bias_(std::move(bias)) {}
 

@@ -1,8 +1,8 @@
 #include "models/parts/mamba2.h"
-#include "models/checkpoint.h"
 #include "models/cpu/linear.h"
 #include "models/cpu/part.h"
 #include "models/cpu/slot_exports.h"
+#include "models/model_files.h"
 
 namespace reprise::models::cpu {
 namespace {
@@ -11,7 +11,7 @@ constexpr std::size_t kMamba2ChannelsAtOnce = 64;
 
 class Mamba2 : public Part {
  public:
-  Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, StateLayout& state);
+  Mamba2(const Mamba2Spec& spec, const ModelFiles& checkpoint, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
     in_.prepare(how);
@@ -35,7 +35,7 @@ class Mamba2 : public Part {
   Mamba2Places places_;
 };
 
-Mamba2::Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, StateLayout& state)
+Mamba2::Mamba2(const Mamba2Spec& spec, const ModelFiles& checkpoint, StateLayout& state)
     : spec_(spec),
       in_(checkpoint, spec.name + ".in_proj"),
       out_(checkpoint, spec.name + ".out_proj"),
@@ -71,24 +71,24 @@ void Mamba2::recur(Step& step, const float* projected, const float* mixed, float
     const float* row = mixed + slice.first_row * spec_.conv_channels();
     const float* b = row + inner + head / spec_.heads_of_group() * spec_.state_size;
     auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.matrices);
-    step.kernels.ssd({.state = state + head * spec_.state_size * spec_.head_dim,
-                      .state_size = spec_.state_size,
-                      .head_dim = spec_.head_dim,
-                      .tokens = slice.rows,
-                      .x = row + head * spec_.head_dim,
-                      .b = b,
-                      .c = b + spec_.groups * spec_.state_size,
-                      .stride = spec_.conv_channels(),
-                      .step = projected + (slice.first_row + 1) * spec_.in_proj_rows() - heads + head,
-                      .step_stride = spec_.in_proj_rows(),
-                      .dt_scale = spec_.multipliers.dt,
-                      .dt_bias = vectors_.dt_bias[head],
-                      .dt_min = spec_.dt_min,
-                      .dt_max = spec_.dt_max,
-                      .decay = vectors_.decay[head],
-                      .skip = vectors_.skip[head],
-                      .y = y + slice.first_row * inner + head * spec_.head_dim,
-                      .y_stride = inner});
+    step.kernels.mamba2({.state = state + head * spec_.state_size * spec_.head_dim,
+                         .state_size = spec_.state_size,
+                         .head_dim = spec_.head_dim,
+                         .tokens = slice.rows,
+                         .x = row + head * spec_.head_dim,
+                         .b = b,
+                         .c = b + spec_.groups * spec_.state_size,
+                         .stride = spec_.conv_channels(),
+                         .step = projected + (slice.first_row + 1) * spec_.in_proj_rows() - heads + head,
+                         .step_stride = spec_.in_proj_rows(),
+                         .dt_scale = spec_.multipliers.dt,
+                         .dt_bias = vectors_.dt_bias[head],
+                         .dt_min = spec_.dt_min,
+                         .dt_max = spec_.dt_max,
+                         .decay = vectors_.decay[head],
+                         .skip = vectors_.skip[head],
+                         .y = y + slice.first_row * inner + head * spec_.head_dim,
+                         .y_stride = inner});
   });
 }
 

@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "models/checkpoint.h"
 #include "models/cpu/linear.h"
 #include "models/cpu/part.h"
 #include "models/cpu/slot_exports.h"
 #include "models/files/load_error.h"
+#include "models/model_files.h"
 #include "models/parts/attention.h"
 #include "models/parts/mla.h"
 #include "models/weight_tensors.h"
@@ -39,7 +39,7 @@ gpu::HostWeight owned_matrix(std::vector<float> values, std::size_t rows, std::s
 
 class Mla : public Part {
  public:
-  Mla(const MlaSpec& spec, const Checkpoint& checkpoint, const ComputeOptions& options, StateLayout& state,
+  Mla(const MlaSpec& spec, const ModelFiles& checkpoint, const ComputeOptions& options, StateLayout& state,
       RopeTables& ropes);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override;
@@ -52,7 +52,7 @@ class Mla : public Part {
   /// Computes queries [rows, heads, key_dim].
   void project_queries(Step& step, LinearInput& x, float* queries) const;
   void store(Step& step, LinearInput& x) const;
-  /// Applies the row's RoPE to turned [turned_dim] in place.
+  /// Applies the row's RoPE to turned [rotary_dim] in place.
   void rotate(const Step& step, std::size_t row, float* turned) const;
   /// Multiplies each head by its own matrix: inputs [rows, heads, in_stride], with the matrix's columns as
   /// the leading elements, -> outputs [rows, heads, out_stride].
@@ -74,7 +74,7 @@ class Mla : public Part {
   std::size_t place_;                    // offset in a page
 };
 
-Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, const ComputeOptions& options, StateLayout& state,
+Mla::Mla(const MlaSpec& spec, const ModelFiles& checkpoint, const ComputeOptions& options, StateLayout& state,
          RopeTables& ropes)
     : spec_(spec),
       rope_(spec.rope ? ropes.add(spec.rope) : 0),
@@ -85,13 +85,13 @@ Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, const ComputeOptions
             spec.norm),
       o_(checkpoint, spec.name + ".o_proj"),
       place_(declare_state(spec, options.kv, state)) {
-  if (spec.rank > gpu::kLargestAttentionHead) {
+  if (spec.rank > gpu::kMaxAttentionHead) {
     throw LoadError(checkpoint.path(), "kv_lora_rank",
-                    "must be at most " + std::to_string(gpu::kLargestAttentionHead));
+                    "must be at most " + std::to_string(gpu::kMaxAttentionHead));
   }
-  if (spec.turned_dim > gpu::kLargestAttentionHead) {
+  if (spec.rotary_dim > gpu::kMaxAttentionHead) {
     throw LoadError(checkpoint.path(), "qk_rope_head_dim",
-                    "must be at most " + std::to_string(gpu::kLargestAttentionHead));
+                    "must be at most " + std::to_string(gpu::kMaxAttentionHead));
   }
   if (spec.q_rank != 0) {
     q_a_ = Linear(checkpoint, spec.name + ".q_a_proj");
@@ -118,14 +118,14 @@ void Mla::prepare(const Preparation& how) const {
 
 void Mla::rotate(const Step& step, std::size_t row, float* turned) const {
   if (!spec_.rope) return;
-  const std::size_t half = spec_.turned_dim / 2;
+  const std::size_t half = spec_.rotary_dim / 2;
   if (spec_.rope_of_neighbours) {
-    float apart[gpu::kLargestAttentionHead];
+    float apart[gpu::kMaxAttentionHead];
     for (std::size_t i = 0; i < half; ++i) {
       apart[i] = turned[2 * i];
       apart[half + i] = turned[2 * i + 1];
     }
-    std::memcpy(turned, apart, spec_.turned_dim * sizeof(float));
+    std::memcpy(turned, apart, spec_.rotary_dim * sizeof(float));
   }
   const RopeTable& rope = step.ropes[rope_];
   const std::size_t pairs = spec_.rope->dimension / 2;
@@ -153,7 +153,7 @@ void Mla::project_queries(Step& step, LinearInput& x, float* queries) const {
 
 void Mla::store(Step& step, LinearInput& x) const {
   const std::size_t size = spec_.stored_dim();
-  float* made = step.scratch.floats(x.rows() * size);  // [rows, rank + turned_dim]
+  float* made = step.scratch.floats(x.rows() * size);  // [rows, rank + rotary_dim]
   kv_a_.apply(step, x, made);
   step.threads.for_ranges(x.rows(), 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
@@ -208,7 +208,7 @@ void Mla::apply(Step& step, const float* x, float* y) const {
   through_heads(step, keys_, queries, spec_.key_dim(), compared, stored);
   for (std::size_t head = 0; head < rows * heads; ++head) {
     std::memcpy(compared + head * stored + spec_.rank, queries + head * spec_.key_dim() + spec_.plain_dim,
-                spec_.turned_dim * sizeof(float));
+                spec_.rotary_dim * sizeof(float));
   }
   const std::size_t shares = (heads + kHeadsOfPart - 1) / kHeadsOfPart;
   float* sums = step.scratch.floats(rows * heads * spec_.rank);  // weighted sums of latents

@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "base/check.h"
-#include "models/checkpoint.h"
 #include "models/cpu/linear.h"
 #include "models/cpu/moe.h"
 #include "models/cpu/part.h"
 #include "models/host_experts.h"
+#include "models/model_files.h"
 #include "models/parts/moe.h"
 #include "models/weight_tensors.h"
 #include "traces/trace.h"
@@ -109,7 +109,7 @@ const std::byte* GatheredInput::gathered(const gpu::ActivationForm& form, const 
 }
 
 struct Expert {
-  Expert(const Checkpoint& checkpoint, const std::string& name, bool has_gate);
+  Expert(const ModelFiles& checkpoint, const std::string& name, bool has_gate);
   void prepare(const Preparation& how) const;
 
   Linear gate;  // empty if experts have no gate
@@ -123,7 +123,7 @@ class Experts {
  public:
   /// Max rows per call of sum(); callers split larger steps, since scratch memory per row and expert would
   /// outgrow the model.
-  static constexpr std::size_t kMostRowsAtOnce = 1024;
+  static constexpr std::size_t kMaxRowsAtOnce = 1024;
 
   struct Choice {
     std::span<const std::uint32_t> experts;  // [rows, spec.chosen]: ascending in a row
@@ -137,10 +137,10 @@ class Experts {
     float* y;        // [rows, hidden]
   };
 
-  Experts(const MoeSpec& spec, const Checkpoint& checkpoint);
+  Experts(const MoeSpec& spec, const ModelFiles& checkpoint);
   void prepare(const Preparation& how) const;
 
-  /// x [rows, width] -> y [rows, width], at most kMostRowsAtOnce rows. `beside` null: no shared expert. The
+  /// x [rows, width] -> y [rows, width], at most kMaxRowsAtOnce rows. `beside` null: no shared expert. The
   /// caller releases the scratch memory that it takes.
   void sum(Step& step, LinearInput& x, const Choice& choice, const Beside* beside, float* y) const;
 
@@ -197,7 +197,7 @@ std::vector<Share> shares_of(const std::vector<Run>& runs, unsigned threads, con
   return out;
 }
 
-Expert::Expert(const Checkpoint& checkpoint, const std::string& name, bool has_gate)
+Expert::Expert(const ModelFiles& checkpoint, const std::string& name, bool has_gate)
     : gate(has_gate ? Linear(checkpoint, name + ".gate_proj", ColumnOrder::kOfModel) : Linear()),
       up(checkpoint, name + ".up_proj", ColumnOrder::kOfModel),
       down(checkpoint, name + ".down_proj", ColumnOrder::kOfModel) {}
@@ -208,7 +208,7 @@ void Expert::prepare(const Preparation& how) const {
   down.prepare(how);
 }
 
-Experts::Experts(const MoeSpec& spec, const Checkpoint& checkpoint) : spec_(spec) {
+Experts::Experts(const MoeSpec& spec, const ModelFiles& checkpoint) : spec_(spec) {
   experts_.reserve(spec.experts);
   for (std::size_t i = 0; i < spec.experts; ++i) {
     experts_.emplace_back(checkpoint, spec.name + ".experts." + std::to_string(i), spec.has_gates());
@@ -357,7 +357,7 @@ void Experts::sum(Step& step, LinearInput& x, const Choice& choice, const Beside
 
 class Moe : public Part {
  public:
-  Moe(const MoeSpec& spec, const Checkpoint& checkpoint);
+  Moe(const MoeSpec& spec, const ModelFiles& checkpoint);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override;
   const traces::ZoneSite& site() const override {
@@ -386,7 +386,7 @@ class Moe : public Part {
   std::vector<Expert> shared_;  // 0 or 1
 };
 
-Moe::Moe(const MoeSpec& spec, const Checkpoint& checkpoint)
+Moe::Moe(const MoeSpec& spec, const ModelFiles& checkpoint)
     : spec_(spec), router_(checkpoint, spec.name + ".gate"), experts_(spec, checkpoint) {
   if (spec.latent != 0) {
     latent_in_ = Linear(checkpoint, spec.name + ".fc1_latent_proj");
@@ -478,9 +478,9 @@ void Moe::apply_rows(Step& step, std::size_t first_row, const float* x, std::siz
 }
 
 void Moe::apply(Step& step, const float* x, float* y) const {
-  constexpr std::size_t kMost = Experts::kMostRowsAtOnce;
-  for (std::size_t first = 0; first < step.rows; first += kMost) {
-    apply_rows(step, first, x + first * spec_.hidden, std::min(kMost, step.rows - first),
+  constexpr std::size_t kMax = Experts::kMaxRowsAtOnce;
+  for (std::size_t first = 0; first < step.rows; first += kMax) {
+    apply_rows(step, first, x + first * spec_.hidden, std::min(kMax, step.rows - first),
                y + first * spec_.hidden);
   }
 }
@@ -519,7 +519,7 @@ HostExperts::HostExperts(const ComputeOptions& options, unsigned threads)
 
 HostExperts::~HostExperts() = default;
 
-std::size_t HostExperts::add(const MoeSpec& spec, const Checkpoint& checkpoint) {
+std::size_t HostExperts::add(const MoeSpec& spec, const ModelFiles& checkpoint) {
   inside_->layers.push_back({.spec = spec, .experts = cpu::Experts(spec, checkpoint)});
   inside_->layers.back().experts.prepare(
       {.kernels = inside_->kernels, .compute = inside_->options.compute, .threads = inside_->threads});
@@ -535,10 +535,10 @@ void HostExperts::sum(std::size_t layer, const ChosenRows& rows, float* y) {
   const traces::Zone zone(kSite);
   const Inside::Layer& own = inside_->layers.at(layer);
   const std::size_t width = own.spec.width();
-  for (std::size_t first = 0; first < rows.count; first += cpu::Experts::kMostRowsAtOnce) {
+  for (std::size_t first = 0; first < rows.count; first += cpu::Experts::kMaxRowsAtOnce) {
     const std::size_t choice = first * own.spec.chosen;
     inside_->sum(own,
-                 {.count = std::min(cpu::Experts::kMostRowsAtOnce, rows.count - first),
+                 {.count = std::min(cpu::Experts::kMaxRowsAtOnce, rows.count - first),
                   .x = rows.x + first * width,
                   .experts = rows.experts + choice,
                   .weights = rows.weights + choice},

@@ -6,7 +6,7 @@
 
 namespace reprise::models::cpu {
 
-RmsNorm::RmsNorm(const Checkpoint& checkpoint, const NormSpec& spec)
+RmsNorm::RmsNorm(const ModelFiles& checkpoint, const NormSpec& spec)
     : weight_(load_vector(checkpoint, spec.name + ".weight")), kind_(spec.kind) {}
 
 void RmsNorm::apply_here(const gpu::Kernels& kernels, const float* x, std::size_t rows, float* y) const {
@@ -21,7 +21,7 @@ void RmsNorm::apply(Step& step, const float* x, std::size_t rows, float* y) cons
   });
 }
 
-Norm::Norm(const Checkpoint& checkpoint, const NormSpec& spec) : rms_(checkpoint, spec) {
+Norm::Norm(const ModelFiles& checkpoint, const NormSpec& spec) : rms_(checkpoint, spec) {
   if (spec.kind.centred) bias_ = load_vector(checkpoint, spec.name + ".bias");
 }
 

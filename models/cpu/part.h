@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/kv_budget.h"
-#include "models/checkpoint.h"
 #include "models/cpu/step.h"
+#include "models/model_files.h"
 #include "models/parts/layer_spec.h"
 #include "traces/trace.h"
 
@@ -46,7 +46,7 @@ class Part {
 
 /// Arguments of make_part(); parts add their state and RoPE tables.
 struct BuildContext {
-  const Checkpoint& checkpoint;
+  const ModelFiles& checkpoint;
   const ComputeOptions& options;
   StateLayout& state;
   RopeTables& ropes;
@@ -71,7 +71,7 @@ class RmsNorm {
  public:
   RmsNorm(std::vector<float> weight, const NormKind& kind) : weight_(std::move(weight)), kind_(kind) {}
   /// Loads `spec.name`.weight. Throws LoadError.
-  RmsNorm(const Checkpoint& checkpoint, const NormSpec& spec);
+  RmsNorm(const ModelFiles& checkpoint, const NormSpec& spec);
 
   /// x, y [rows, size]; y may alias x.
   void apply(Step& step, const float* x, std::size_t rows, float* y) const;
@@ -90,7 +90,7 @@ class RmsNorm {
 class Norm {
  public:
   /// Loads `spec.name`.weight and, if centered, `spec.name`.bias. Throws LoadError.
-  Norm(const Checkpoint& checkpoint, const NormSpec& spec);
+  Norm(const ModelFiles& checkpoint, const NormSpec& spec);
 
   /// x, y [rows, size]; y may alias x.
   void apply(Step& step, const float* x, std::size_t rows, float* y) const;

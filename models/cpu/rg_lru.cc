@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "models/checkpoint.h"
 #include "models/cpu/linear.h"
 #include "models/cpu/part.h"
 #include "models/cpu/slot_exports.h"
+#include "models/model_files.h"
 #include "models/parts/rg_lru.h"
 #include "models/weight_tensors.h"
 
@@ -18,7 +18,7 @@ constexpr std::size_t kLruChannelsAtOnce = 64;
 
 class RgLruBlock : public Part {
  public:
-  RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, StateLayout& state);
+  RgLruBlock(const RgLruSpec& spec, const ModelFiles& checkpoint, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
     for (const Linear* linear : {&y_, &x_, &out_}) linear->prepare(how);
@@ -30,7 +30,7 @@ class RgLruBlock : public Part {
 
  private:
   struct Gate {
-    Gate(const Checkpoint& checkpoint, const std::string& name);
+    Gate(const ModelFiles& checkpoint, const std::string& name);
 
     std::vector<float> weight;  // [heads, inputs, outputs]
     std::vector<float> bias;    // [heads, outputs]
@@ -52,10 +52,10 @@ class RgLruBlock : public Part {
   RgLruPlaces places_;
 };
 
-RgLruBlock::Gate::Gate(const Checkpoint& checkpoint, const std::string& name)
+RgLruBlock::Gate::Gate(const ModelFiles& checkpoint, const std::string& name)
     : weight(load_vector(checkpoint, name + "_weight")), bias(load_vector(checkpoint, name + "_bias")) {}
 
-RgLruBlock::RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
+RgLruBlock::RgLruBlock(const RgLruSpec& spec, const ModelFiles& checkpoint, StateLayout& state)
     : spec_(spec),
       y_(checkpoint, spec.name + ".linear_y"),
       x_(checkpoint, spec.name + ".linear_x"),

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "base/check.h"
-#include "models/checkpoint.h"
 #include "models/cpu/linear.h"
 #include "models/cpu/part.h"
 #include "models/cpu/slot_exports.h"
 #include "models/files/load_error.h"
+#include "models/model_files.h"
 #include "models/parts/rwkv.h"
 #include "models/weight_tensors.h"
 
@@ -45,7 +45,7 @@ float* shift_tokens(Step& step, const float* x, const std::vector<float>& mix, s
 
 class TimeMix : public Part {
  public:
-  TimeMix(const TimeMixSpec& spec, const Checkpoint& checkpoint, StateLayout& state);
+  TimeMix(const TimeMixSpec& spec, const ModelFiles& checkpoint, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override;
   const traces::ZoneSite& site() const override {
@@ -58,7 +58,7 @@ class TimeMix : public Part {
   struct Pair {
     enum class Between : std::uint8_t { kNothing, kTanh, kSigmoid };
 
-    Pair(const Checkpoint& checkpoint, const std::string& name);
+    Pair(const ModelFiles& checkpoint, const std::string& name);
     /// x [step.rows, hidden] -> [step.rows, hidden] in scratch memory.
     float* apply(Step& step, LinearInput& x, Between between) const;
 
@@ -88,7 +88,7 @@ class TimeMix : public Part {
 
 class ChannelMix : public Part {
  public:
-  ChannelMix(const ChannelMixSpec& spec, const Checkpoint& checkpoint, StateLayout& state);
+  ChannelMix(const ChannelMixSpec& spec, const ModelFiles& checkpoint, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
     for (const Linear* linear : {&key_, &value_}) linear->prepare(how);
@@ -106,7 +106,7 @@ class ChannelMix : public Part {
   std::size_t row_;  // offset in the slot of the previous row
 };
 
-TimeMix::Pair::Pair(const Checkpoint& checkpoint, const std::string& name)
+TimeMix::Pair::Pair(const ModelFiles& checkpoint, const std::string& name)
     : first(checkpoint, name + "1"), second(checkpoint, name + "2") {}
 
 float* TimeMix::Pair::apply(Step& step, LinearInput& x, Between between) const {
@@ -122,7 +122,7 @@ float* TimeMix::Pair::apply(Step& step, LinearInput& x, Between between) const {
   return out;
 }
 
-TimeMix::TimeMix(const TimeMixSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
+TimeMix::TimeMix(const TimeMixSpec& spec, const ModelFiles& checkpoint, StateLayout& state)
     : spec_(spec),
       mix_(load_vector(checkpoint, spec.name + ".mix")),
       r_(checkpoint, spec.name + ".r_proj"),
@@ -252,7 +252,7 @@ void TimeMix::apply(Step& step, const float* x, float* y) const {
   step.scratch.reset(mark);
 }
 
-ChannelMix::ChannelMix(const ChannelMixSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
+ChannelMix::ChannelMix(const ChannelMixSpec& spec, const ModelFiles& checkpoint, StateLayout& state)
     : spec_(spec),
       mix_(load_vector(checkpoint, spec.name + ".mix")),
       key_(checkpoint, spec.name + ".key"),

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "models/checkpoint.h"
 #include "models/cpu/linear.h"
 #include "models/cpu/part.h"
 #include "models/cpu/slot_exports.h"
+#include "models/model_files.h"
 #include "models/parts/selective_scan.h"
 
 namespace reprise::models::cpu {
@@ -14,7 +14,7 @@ constexpr std::size_t kChannelsOfARange = 64;  // a multiple of kLanes
 
 class SelectiveScan : public Part {
  public:
-  SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& checkpoint, StateLayout& state);
+  SelectiveScan(const SelectiveScanSpec& spec, const ModelFiles& checkpoint, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
     for (const Linear* linear : {&in_, &x_, &dt_, &out_}) linear->prepare(how);
@@ -42,7 +42,7 @@ class SelectiveScan : public Part {
   SelectiveScanPlaces places_;
 };
 
-SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
+SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const ModelFiles& checkpoint, StateLayout& state)
     : spec_(spec),
       in_(checkpoint, spec.name + ".in_proj"),
       x_(checkpoint, spec.name + ".x_proj"),

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "gpu/kernels.h"
-#include "gpu/state_store.h"
+#include "gpu/state/state_store.h"
 #include "gpu/threads.h"
 #include "models/compaction.h"
 #include "models/compute_options.h"

@@ -65,7 +65,7 @@ DeviceAdapter::DeviceAdapter(const Adapter& adapter, gpu::BlockMemory& memory)
                                                    .outputs = static_cast<int>(part.b.view.rows),
                                                    .scale = part.scale});
   }
-  largest_rank_ = static_cast<int>(adapter.largest_rank());
+  max_rank_ = static_cast<int>(adapter.max_rank());
 }
 
 }  // namespace reprise::models::cuda

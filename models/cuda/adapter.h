@@ -7,8 +7,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "gpu/block_memory.h"
-#include "gpu/cuda/small_products.h"
+#include "gpu/cuda/gemm/small_products.h"
+#include "gpu/state/block_memory.h"
 #include "models/adapters/adapter.h"
 
 namespace reprise::models::cuda {
@@ -29,13 +29,13 @@ class DeviceAdapter {
     const auto found = changes_.find(name);
     return found == changes_.end() ? nullptr : &found->second;
   }
-  int largest_rank() const { return largest_rank_; }
+  int max_rank() const { return max_rank_; }
 
  private:
   gpu::BlockMemory& memory_;
   const std::size_t size_;
   std::byte* const block_;
-  int largest_rank_ = 0;
+  int max_rank_ = 0;
   std::unordered_map<std::string, gpu::cuda::LowRank> changes_;
 };
 

@@ -1,8 +1,8 @@
 #include <optional>
 
 #include "base/check.h"
-#include "gpu/cuda/attention.h"
-#include "gpu/cuda/kv_selection.h"
+#include "gpu/cuda/attention/attention.h"
+#include "gpu/cuda/attention/kv_selection.h"
 #include "models/cuda/part.h"
 #include "models/files/load_error.h"
 #include "models/weight_tensors.h"
@@ -12,7 +12,7 @@ namespace {
 
 class Attention : public MixerOfRows<Attention> {
  public:
-  Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, WeightStore& weights,
+  Attention(const AttentionSpec& spec, const ModelFiles& checkpoint, gpu::KvType kv, WeightStore& weights,
             StateLayout& state, RopeTables& ropes);
   std::size_t compaction_workspace(std::size_t tokens, const KvBudget& budget) const override;
   void compact(const CudaCompaction& prompt) const override;
@@ -30,7 +30,7 @@ class Attention : public MixerOfRows<Attention> {
   std::optional<std::size_t> rope_;  // index of its table in CudaStep::ropes; none: no RoPE
 };
 
-Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv,
+Attention::Attention(const AttentionSpec& spec, const ModelFiles& checkpoint, gpu::KvType kv,
                      WeightStore& weights, StateLayout& state, RopeTables& ropes)
     : MixerOfRows(weights.linear({spec.name + ".q_proj", spec.name + ".k_proj", spec.name + ".v_proj"}),
                   weights.linear({spec.name + ".o_proj"}), Norms::kInProducts) {

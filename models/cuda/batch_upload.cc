@@ -5,14 +5,14 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "gpu/cuda/device_memory.h"
+#include "gpu/cuda/memory/device_memory.h"
 #include "models/cuda/model.h"
 
 namespace reprise::models::cuda {
 namespace {
 
-constexpr int kLeastLongest = 1024;        // in prefill
-constexpr int kLeastDecodedLongest = 256;  // one attention split
+constexpr int kMinLongest = 1024;        // in prefill
+constexpr int kMinDecodedLongest = 256;  // one attention split
 
 /// Assigns consecutive offsets to arrays.
 class Packer {
@@ -126,11 +126,11 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase) 
   // Last, so that the other offsets do not depend on it. There may be thousands of pages, so they are written
   // directly to the staging buffer.
   const std::size_t pages_at = packer.place<std::byte*>(page_count);
-  longest = std::max(phase == Phase::kDecode ? kLeastDecodedLongest : kLeastLongest,
+  longest = std::max(phase == Phase::kDecode ? kMinDecodedLongest : kMinLongest,
                      static_cast<int>(std::bit_ceil(static_cast<unsigned>(longest))));
-  const std::size_t most_pages = placed.size() * static_cast<std::size_t>(longest / gc::kGrid);
-  const std::size_t most_bytes = pages_at + Workspace::rounded(most_pages * sizeof(std::byte*));
-  const std::size_t room = std::max(packer.bytes(), most_bytes <= kMostRecorded ? most_bytes : 0);
+  const std::size_t max_pages = placed.size() * static_cast<std::size_t>(longest / gc::kGrid);
+  const std::size_t max_bytes = pages_at + Workspace::rounded(max_pages * sizeof(std::byte*));
+  const std::size_t room = std::max(packer.bytes(), max_bytes <= kMaxRecorded ? max_bytes : 0);
   if (room > staging_.size()) {
     const std::size_t size = std::bit_ceil(room);
     staging_ = gc::PinnedBytes(size);
@@ -176,12 +176,12 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase) 
       .exports = {.tiles = tiles.empty() ? nullptr : reinterpret_cast<std::byte* const*>(device + exports_at),
                   .first_tiles = reinterpret_cast<const std::int32_t*>(device + first_tiles_at)},
       .bytes = packer.bytes(),
-      .most_bytes = most_bytes};
+      .max_bytes = max_bytes};
 }
 
 void BatchUpload::bring(std::size_t bytes, gc::StreamHandle stream) const {
   REPRISE_CHECK(bytes <= staging_.size(), "the step's description is larger than its staging buffer");
-  if (bytes <= gc::kMostSmallBytes) {
+  if (bytes <= gc::kMaxSmallBytes) {
     gc::copy_small_to_device(device_.data(), staging_.data(), bytes, stream);
   } else {
     gc::copy_to_device(device_.data(), staging_.data(), bytes, stream);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "gpu/cuda/device_memory.h"
-#include "gpu/cuda/stream.h"
+#include "gpu/cuda/memory/device_memory.h"
+#include "gpu/cuda/memory/stream.h"
 #include "gpu/devices.h"
 #include "models/cuda/model.h"
 #include "models/device.h"
@@ -36,7 +36,7 @@ class CudaDevice : public Device {
                               const LoadProgress& /*progress*/) override {
     return CudaModel::load(path, options, arena_,
                            {.device = index_,
-                            .most_rows = static_cast<int>(options_.most_rows),
+                            .max_rows = static_cast<int>(options_.max_rows),
                             .memory = &memory_,
                             .cpu_experts = options_.cpu_experts,
                             .threads = options_.threads});
@@ -47,7 +47,7 @@ class CudaDevice : public Device {
     const std::uint64_t usable = gpu_state_bytes(arena_.size(), weights);
     return wanted == 0 ? usable : std::min(wanted, usable);
   }
-  std::uint32_t prefill_rows() const override { return options_.most_rows; }
+  std::uint32_t prefill_rows() const override { return options_.max_rows; }
 
  private:
   // Binds the thread to the device before other members allocate on it.

@@ -1,7 +1,7 @@
 #include <optional>
 #include <vector>
 
-#include "gpu/cuda/rows.h"
+#include "gpu/cuda/rows/rows.h"
 #include "models/cuda/part.h"
 
 namespace reprise::models::cuda {

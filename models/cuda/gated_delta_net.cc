@@ -1,5 +1,5 @@
 #include "models/parts/gated_delta_net.h"
-#include "gpu/cuda/delta_net.h"
+#include "gpu/cuda/recurrence/gated_delta_net.h"
 #include "models/cuda/part.h"
 #include "models/files/load_error.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 class GatedDeltaNet : public MixerOfRows<GatedDeltaNet> {
  public:
-  GatedDeltaNet(const GatedDeltaNetSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
+  GatedDeltaNet(const GatedDeltaNetSpec& spec, const ModelFiles& checkpoint, WeightStore& weights,
                 StateLayout& state);
 
  private:
@@ -17,11 +17,11 @@ class GatedDeltaNet : public MixerOfRows<GatedDeltaNet> {
   template <class Row>
   void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
 
-  gc::DeltaNetShape shape_;
-  gc::DeltaNetWeights weights_;
+  gc::GatedDeltaNetShape shape_;
+  gc::GatedDeltaNetWeights weights_;
 };
 
-GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const Checkpoint& checkpoint,
+GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const ModelFiles& checkpoint,
                              WeightStore& weights, StateLayout& state)
     : MixerOfRows(weights.linear({spec.name + ".in_proj_qkv", spec.name + ".in_proj_z",
                                   spec.name + ".in_proj_b", spec.name + ".in_proj_a"}),
@@ -34,7 +34,7 @@ GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const Checkpoint& ch
             .taps = static_cast<int>(spec.conv_kernel),
             .conv_offset = places.conv,
             .state_offset = places.matrices};
-  if (!gc::delta_net_supports(shape_)) {
+  if (!gc::gated_delta_net_supports(shape_)) {
     throw LoadError(checkpoint.path(), "linear_key_head_dim",
                     "heads of " + std::to_string(spec.key_head_dim) + " and " +
                         std::to_string(spec.value_head_dim) +
@@ -49,23 +49,24 @@ GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const Checkpoint& ch
 }
 
 std::size_t GatedDeltaNet::mixing_workspace(const StepSize& size) const {
-  const auto bytes = size.precise ? gc::delta_net_workspace<float> : gc::delta_net_workspace<gc::Bf16>;
+  const auto bytes =
+      size.precise ? gc::gated_delta_net_workspace<float> : gc::gated_delta_net_workspace<gc::Bf16>;
   return bytes(shape_, size.rows, size.tiles) + Workspace::kAlignment;
 }
 
 template <class Row>
 void GatedDeltaNet::mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const {
   std::byte* inside =
-      step.workspace.bytes(gc::delta_net_workspace<Row>(shape_, step.size.rows, step.size.tiles));
-  const gc::DeltaNetPass<Row> pass{.projected = projected,
-                                   .stride = in().weight.rows,
-                                   .out = mixed,
-                                   .workspace = inside,
-                                   .exports = step.exports};
+      step.workspace.bytes(gc::gated_delta_net_workspace<Row>(shape_, step.size.rows, step.size.tiles));
+  const gc::GatedDeltaNetPass<Row> pass{.projected = projected,
+                                        .stride = in().weight.rows,
+                                        .out = mixed,
+                                        .workspace = inside,
+                                        .exports = step.exports};
   if (step.phase == Phase::kPrefill) {
-    gc::delta_net_prefill(shape_, weights_, step.batch, pass, step.stream);
+    gc::gated_delta_net_prefill(shape_, weights_, step.batch, pass, step.stream);
   } else {
-    gc::delta_net_decode(shape_, weights_, step.batch, pass, step.stream);
+    gc::gated_delta_net_decode(shape_, weights_, step.batch, pass, step.stream);
   }
 }
 

@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "base/check.h"
-#include "gpu/cuda/gemm.h"
-#include "gpu/cuda/rows.h"
-#include "gpu/cuda/sampling.h"
+#include "gpu/cuda/gemm/gemm.h"
+#include "gpu/cuda/rows/rows.h"
+#include "gpu/cuda/rows/sampling.h"
 #include "models/cuda/model.h"
 
 namespace reprise::models::cuda {
@@ -25,7 +25,7 @@ bool make_room(Bytes& bytes, std::size_t size) {
 
 void Head::multiply_unscaled(const CudaStep& step, const PickedRows& picked, float* logits) const {
   const int hidden = linear.weight.columns;
-  gc::UnscaledRows rows = step.unscaled;
+  gc::DeferredNormRows rows = step.unscaled;
   if (picked.count != step.size.rows) {
     const auto elements = static_cast<std::size_t>(picked.count) * static_cast<std::size_t>(hidden);
     rows.x = step.workspace.take<gc::Bf16>(elements);
@@ -81,7 +81,7 @@ void Head::apply(const CudaStep& step, const float* x, const PickedRows& picked,
   step.workspace.reset(mark);
 }
 
-void DeviceDraw::prepare(std::span<const std::optional<DrawPlan>> plans, int vocab) {
+void DeviceSampler::prepare(std::span<const std::optional<SamplePlan>> plans, int vocab) {
   rows_ = static_cast<int>(plans.size());
   vocab_ = vocab;
   std::size_t changes = 0;
@@ -114,7 +114,7 @@ void DeviceDraw::prepare(std::span<const std::optional<DrawPlan>> plans, int voc
                  std::min<std::int64_t>(plan->top_k, std::numeric_limits<std::int32_t>::max())),
              .first_adjustment = next,
              .adjustments = static_cast<std::int32_t>(plan->adjustments.size())};
-      for (const DrawPlan::Adjustment& change : plan->adjustments) {
+      for (const SamplePlan::Adjustment& change : plan->adjustments) {
         adjustments[next++] = {.token = change.token,
                                .bias = change.bias,
                                .penalty = change.penalty,
@@ -133,15 +133,15 @@ void DeviceDraw::prepare(std::span<const std::optional<DrawPlan>> plans, int voc
   }
 }
 
-void DeviceDraw::launch(float* logits, int stride, gc::StreamHandle stream) {
+void DeviceSampler::launch(float* logits, int stride, gc::StreamHandle stream) {
   gc::sample(logits, rows_, vocab_, stride, reinterpret_cast<const gc::SamplingRow*>(params_.data()),
              reinterpret_cast<const gc::LogitAdjustment*>(adjustments_.data()),
              reinterpret_cast<const std::uint32_t*>(masks_.data()), workspace_.data(),
              reinterpret_cast<gc::SampledToken*>(out_.data()), stream);
 }
 
-std::vector<std::optional<DecodePass::Drawn>> DeviceDraw::results(
-    std::span<const std::optional<DrawPlan>> plans) const {
+std::vector<std::optional<DecodePass::Drawn>> DeviceSampler::results(
+    std::span<const std::optional<SamplePlan>> plans) const {
   const auto* out = reinterpret_cast<const gc::SampledToken*>(out_.data());
   std::vector<std::optional<DecodePass::Drawn>> drawn(plans.size());
   for (std::size_t i = 0; i < plans.size(); ++i) {

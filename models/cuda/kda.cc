@@ -1,7 +1,7 @@
 #include <vector>
 
-#include "gpu/cuda/causal_conv.h"
-#include "gpu/cuda/channel_delta.h"
+#include "gpu/cuda/recurrence/causal_conv.h"
+#include "gpu/cuda/recurrence/kda.h"
 #include "models/cuda/part.h"
 #include "models/files/load_error.h"
 #include "models/parts/kda.h"
@@ -12,7 +12,7 @@ namespace {
 
 class Kda : public PartOfRows<Kda> {
  public:
-  Kda(const KdaSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
+  Kda(const KdaSpec& spec, const ModelFiles& checkpoint, WeightStore& weights, StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
   void admit(const Admission& admission, gc::GemmOutput output) const override;
   std::vector<const DeviceLinear*> adaptable() const override {
@@ -24,7 +24,7 @@ class Kda : public PartOfRows<Kda> {
   template <class Row>
   void apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
 
-  gc::ChannelDeltaShape shape_;
+  gc::KdaShape shape_;
   gc::CausalConvShape convs_[3];  // q, k, v
   const float* taps_[3] = {};     // [taps, size] each
   const float* rate_ = nullptr;   // [heads]
@@ -40,7 +40,7 @@ class Kda : public PartOfRows<Kda> {
   DeviceLinear out_;
 };
 
-Kda::Kda(const KdaSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state)
+Kda::Kda(const KdaSpec& spec, const ModelFiles& checkpoint, WeightStore& weights, StateLayout& state)
     : in_(weights.linear({spec.name + ".q_proj", spec.name + ".k_proj", spec.name + ".v_proj"})),
       b_(weights.linear({spec.name + ".b_proj"})),
       f_a_(weights.linear({spec.name + ".f_a_proj"})),
@@ -77,7 +77,7 @@ std::size_t Kda::workspace(const StepSize& size) const {
   const std::size_t halves = rows_of(in_) + rows_of(f_a_) + rows_of(g_a_) + rows_of(g_b_) + width;
   const std::size_t floats = 4 * width + rows_of(f_b_) + rows_of(b_);
   return size.padded() * (halves * size.element() + floats * sizeof(float)) + 12 * Workspace::kAlignment +
-         gc::channel_delta_workspace(shape_, size.rows, size.tiles);
+         gc::kda_workspace(shape_, size.rows, size.tiles);
 }
 
 template <class Row>
@@ -99,7 +99,7 @@ void Kda::apply_rows(const CudaStep& step, const PartInput& x, const PartOutput&
   auto* gate = workspace.take<Row>(outputs(g_b_));
   auto* y = workspace.take<float>(rows * width);
   auto* gated = workspace.take<Row>(rows * width);
-  std::byte* inside = workspace.bytes(gc::channel_delta_workspace(shape_, step.size.rows, step.size.tiles));
+  std::byte* inside = workspace.bytes(gc::kda_workspace(shape_, step.size.rows, step.size.tiles));
   step.multiply(x, in_, projected, kRowsOf<Row>);
   step.multiply(x, b_, beta, gc::GemmOutput::kF32);
   step.multiply(x, f_a_, f, kRowsOf<Row>);
@@ -115,30 +115,30 @@ void Kda::apply_rows(const CudaStep& step, const PartInput& x, const PartOutput&
                                             .exports = step.exports},
                     qkv[i], step.stream);
   }
-  gc::channel_delta(shape_, step.batch,
-                    {.q = qkv[0],
-                     .k = qkv[1],
-                     .v = qkv[2],
-                     .decay = decay,
-                     .beta = beta,
-                     .beta_stride = b_.weight.rows,
-                     .rate = rate_,
-                     .dt_bias = dt_bias_,
-                     .unit_eps = kKdaUnitEps,
-                     .token_after_token = step.size.precise,
-                     .out = y,
-                     .workspace = inside,
-                     .exports = step.exports},
-                    step.stream);
-  gc::gate_channel_delta(shape_, step.size.rows,
-                         gc::ChannelDeltaGate<Row>{.y = y,
-                                                   .gate = gate,
-                                                   .gate_stride = g_b_.weight.rows,
-                                                   .norm = norm_,
-                                                   .norm_offset = norm_kind_.offset,
-                                                   .norm_eps = norm_kind_.eps,
-                                                   .out = gated},
-                         step.stream);
+  gc::kda(shape_, step.batch,
+          {.q = qkv[0],
+           .k = qkv[1],
+           .v = qkv[2],
+           .decay = decay,
+           .beta = beta,
+           .beta_stride = b_.weight.rows,
+           .rate = rate_,
+           .dt_bias = dt_bias_,
+           .unit_eps = kKdaUnitEps,
+           .token_after_token = step.size.precise,
+           .out = y,
+           .workspace = inside,
+           .exports = step.exports},
+          step.stream);
+  gc::gate_kda(shape_, step.size.rows,
+               gc::KdaGate<Row>{.y = y,
+                                .gate = gate,
+                                .gate_stride = g_b_.weight.rows,
+                                .norm = norm_,
+                                .norm_offset = norm_kind_.offset,
+                                .norm_eps = norm_kind_.eps,
+                                .out = gated},
+               step.stream);
   step.multiply(gated, out_, to.y, to.how);
   workspace.reset(mark);
 }

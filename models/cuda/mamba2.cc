@@ -1,26 +1,26 @@
-#include "gpu/cuda/mamba2.h"
-#include "gpu/cuda/causal_conv.h"
+#include "gpu/cuda/recurrence/mamba2.h"
+#include "gpu/cuda/recurrence/causal_conv.h"
 #include "models/cuda/part.h"
 #include "models/parts/mamba2.h"
 
 namespace reprise::models::cuda {
 namespace {
 
-gc::SsdGating gating_of(Mamba2Spec::Gating gating) {
+gc::Mamba2Gating gating_of(Mamba2Spec::Gating gating) {
   switch (gating) {
     case Mamba2Spec::Gating::kGateThenNorm:
-      return gc::SsdGating::kGateThenNorm;
+      return gc::Mamba2Gating::kGateThenNorm;
     case Mamba2Spec::Gating::kNormThenGate:
-      return gc::SsdGating::kNormThenGate;
+      return gc::Mamba2Gating::kNormThenGate;
     case Mamba2Spec::Gating::kGateAlone:
       break;
   }
-  return gc::SsdGating::kGateAlone;
+  return gc::Mamba2Gating::kGateAlone;
 }
 
 class Mamba2 : public MixerOfRows<Mamba2> {
  public:
-  Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
+  Mamba2(const Mamba2Spec& spec, const ModelFiles& checkpoint, WeightStore& weights, StateLayout& state);
 
  private:
   friend class MixerOfRows<Mamba2>;
@@ -28,7 +28,7 @@ class Mamba2 : public MixerOfRows<Mamba2> {
   template <class Row>
   void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
 
-  gc::SsdShape shape_;
+  gc::Mamba2Shape shape_;
   gc::CausalConvShape conv_;
   const float* taps_ = nullptr;       // [taps, channels]
   const float* conv_bias_ = nullptr;  // [channels]; null: none
@@ -39,7 +39,7 @@ class Mamba2 : public MixerOfRows<Mamba2> {
   Mamba2Spec spec_;
 };
 
-Mamba2::Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state)
+Mamba2::Mamba2(const Mamba2Spec& spec, const ModelFiles& checkpoint, WeightStore& weights, StateLayout& state)
     : MixerOfRows(weights.linear({spec.name + ".in_proj"}), weights.linear({spec.name + ".out_proj"}),
                   Norms::kApart),
       spec_(spec) {
@@ -65,7 +65,7 @@ Mamba2::Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore
 std::size_t Mamba2::mixing_workspace(const StepSize& size) const {
   const std::size_t floats = static_cast<std::size_t>(shape_.channels() + shape_.inner());
   return size.padded() * floats * sizeof(float) + 3 * Workspace::kAlignment +
-         gc::ssd_workspace(shape_, size.rows, size.tiles);
+         gc::mamba2_workspace(shape_, size.rows, size.tiles);
 }
 
 // projected: [rows, z x B C dt].
@@ -75,7 +75,7 @@ void Mamba2::mix_rows(const CudaStep& step, const Row* projected, Row* mixed) co
   const auto inner = static_cast<std::size_t>(shape_.inner());
   auto* convolved = step.workspace.take<float>(rows * static_cast<std::size_t>(shape_.channels()));
   auto* y = step.workspace.take<float>(rows * inner);
-  std::byte* inside = step.workspace.bytes(gc::ssd_workspace(shape_, step.size.rows, step.size.tiles));
+  std::byte* inside = step.workspace.bytes(gc::mamba2_workspace(shape_, step.size.rows, step.size.tiles));
   gc::causal_conv(conv_, step.batch,
                   gc::CausalConvPass<Row>{.x = projected + inner,
                                           .stride = in().weight.rows,
@@ -83,31 +83,31 @@ void Mamba2::mix_rows(const CudaStep& step, const Row* projected, Row* mixed) co
                                           .bias = conv_bias_,
                                           .exports = step.exports},
                   convolved, step.stream);
-  gc::ssd(shape_, step.batch,
-          gc::SsdPass<Row>{.mixed = convolved,
-                           .step = projected + inner + static_cast<std::size_t>(shape_.channels()),
-                           .step_stride = in().weight.rows,
-                           .dt_bias = dt_bias_,
-                           .decay = decay_,
-                           .skip = skip_,
-                           .dt_scale = spec_.multipliers.dt,
-                           .dt_min = spec_.dt_min,
-                           .dt_max = spec_.dt_max,
-                           .out = y,
-                           .workspace = inside,
-                           .exports = step.exports},
-          step.stream);
-  gc::gate_ssd(step.size.rows, shape_.groups, shape_.inner() / shape_.groups,
-               gc::SsdGatePass<Row>{.y = y,
-                                    .z = projected,
-                                    .z_stride = in().weight.rows,
-                                    .z_scale = spec_.multipliers.z,
-                                    .norm = norm_,
-                                    .norm_offset = spec_.norm.offset,
-                                    .norm_eps = spec_.norm.eps,
-                                    .gating = gating_of(spec_.gating),
-                                    .out = mixed},
-               step.stream);
+  gc::mamba2(shape_, step.batch,
+             gc::Mamba2Pass<Row>{.mixed = convolved,
+                                 .step = projected + inner + static_cast<std::size_t>(shape_.channels()),
+                                 .step_stride = in().weight.rows,
+                                 .dt_bias = dt_bias_,
+                                 .decay = decay_,
+                                 .skip = skip_,
+                                 .dt_scale = spec_.multipliers.dt,
+                                 .dt_min = spec_.dt_min,
+                                 .dt_max = spec_.dt_max,
+                                 .out = y,
+                                 .workspace = inside,
+                                 .exports = step.exports},
+             step.stream);
+  gc::gate_mamba2(step.size.rows, shape_.groups, shape_.inner() / shape_.groups,
+                  gc::Mamba2GatePass<Row>{.y = y,
+                                          .z = projected,
+                                          .z_stride = in().weight.rows,
+                                          .z_scale = spec_.multipliers.z,
+                                          .norm = norm_,
+                                          .norm_offset = spec_.norm.offset,
+                                          .norm_eps = spec_.norm.eps,
+                                          .gating = gating_of(spec_.gating),
+                                          .out = mixed},
+                  step.stream);
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "gpu/cuda/latent_attention.h"
-#include "gpu/cuda/rows.h"
-#include "gpu/cuda/small_products.h"
+#include "gpu/cuda/attention/latent.h"
+#include "gpu/cuda/gemm/small_products.h"
+#include "gpu/cuda/rows/rows.h"
 #include "models/cuda/part.h"
 #include "models/files/load_error.h"
 #include "models/weight_tensors.h"
@@ -37,7 +37,7 @@ HeadMatrices take_apart(const std::vector<float>& both, const MlaSpec& spec) {
 
 class Mla : public PartOfRows<Mla> {
  public:
-  Mla(const MlaSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, WeightStore& weights,
+  Mla(const MlaSpec& spec, const ModelFiles& checkpoint, gpu::KvType kv, WeightStore& weights,
       StateLayout& state, RopeTables& ropes);
   std::size_t workspace(const StepSize& size) const override;
   void admit(const Admission& admission, gc::GemmOutput output) const override;
@@ -62,14 +62,14 @@ class Mla : public PartOfRows<Mla> {
   std::optional<std::size_t> rope_;  // index of its table in CudaStep::ropes; none: no RoPE
 };
 
-Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, WeightStore& weights,
+Mla::Mla(const MlaSpec& spec, const ModelFiles& checkpoint, gpu::KvType kv, WeightStore& weights,
          StateLayout& state, RopeTables& ropes)
     : q_(weights.linear({spec.name + (spec.q_rank == 0 ? ".q_proj" : ".q_b_proj")})),
       kv_a_(weights.linear({spec.name + ".kv_a_proj_with_mqa"})),
       out_(weights.linear({spec.name + ".o_proj"})) {
   shape_ = {.heads = static_cast<int>(spec.heads),
             .plain_dim = static_cast<int>(spec.plain_dim),
-            .turned_dim = static_cast<int>(spec.turned_dim),
+            .rotary_dim = static_cast<int>(spec.rotary_dim),
             .rank = static_cast<int>(spec.rank),
             .rope_pairs = spec.rope ? static_cast<int>(spec.rope->dimension / 2) : 0,
             .neighbours = spec.rope_of_neighbours,
@@ -152,7 +152,7 @@ void Mla::apply_rows(const CudaStep& step, const PartInput& x, const PartOutput&
   step.multiply(x, kv_a_, made, gc::GemmOutput::kF32);
   gc::block_product(keys_, step.size.rows,
                     gc::BlockRows<const Row>{queries, static_cast<std::size_t>(q_.weight.rows),
-                                             static_cast<std::size_t>(shape_.plain_dim + shape_.turned_dim)},
+                                             static_cast<std::size_t>(shape_.plain_dim + shape_.rotary_dim)},
                     gc::BlockRows<Row>{compared, heads * compared_dim, compared_dim}, step.stream);
   gc::latent_attention(shape_, step.batch,
                        gc::LatentPass<Row>{.queries = queries,

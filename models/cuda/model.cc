@@ -6,11 +6,11 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "gpu/cuda/attention.h"
-#include "gpu/cuda/embedding.h"
-#include "gpu/cuda/formats.h"
-#include "gpu/cuda/rows.h"
-#include "gpu/cuda/sampling.h"
+#include "gpu/cuda/attention/attention.h"
+#include "gpu/cuda/gemm/formats.h"
+#include "gpu/cuda/rows/embedding.h"
+#include "gpu/cuda/rows/rows.h"
+#include "gpu/cuda/rows/sampling.h"
 #include "gpu/devices.h"
 #include "models/files/load_error.h"
 #include "models/gpu_plan.h"
@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* kHeadInAdapters = "lm_head";
 
-std::set<std::string> mixtures_on_host(const Checkpoint& checkpoint, std::uint32_t cpu_experts) {
+std::set<std::string> mixtures_on_host(const ModelFiles& checkpoint, std::uint32_t cpu_experts) {
   try {
     return experts_on_host(checkpoint.config(), cpu_experts);
   } catch (const SettingError& error) {
@@ -40,7 +40,7 @@ std::set<std::string> mixtures_on_host(const Checkpoint& checkpoint, std::uint32
 constexpr std::uint64_t kPreciseByItself = std::uint64_t{64} << 20;
 
 /// Returns the name of the first matrix that a GPU does not keep as bf16, or an empty string.
-std::string matrix_that_is_rounded(const Checkpoint& checkpoint) {
+std::string matrix_that_is_rounded(const ModelFiles& checkpoint) {
   for (const std::string& name : checkpoint.names()) {
     if (checkpoint.shape(name).size() < 2) continue;
     const gpu::WeightFormat* format = format_of(checkpoint.stored_type(name));
@@ -53,7 +53,7 @@ std::string matrix_that_is_rounded(const Checkpoint& checkpoint) {
 /// Returns whether to compute precisely, as requested by the options; Compute::kAuto decides by the model's
 /// size and formats. Throws LoadError if precise mode is requested but not possible: weights other than bf16,
 /// or experts on the host.
-bool computes_precisely(const Checkpoint& checkpoint, const ComputeOptions& options, bool has_host_experts) {
+bool computes_precisely(const ModelFiles& checkpoint, const ComputeOptions& options, bool has_host_experts) {
   const bool is_auto = options.compute == gpu::Compute::kAuto;
   if (!is_auto && options.compute != gpu::Compute::kPrecise) return false;
   const std::string rounded = matrix_that_is_rounded(checkpoint);
@@ -76,8 +76,8 @@ bool computes_precisely(const Checkpoint& checkpoint, const ComputeOptions& opti
 
 // Limits for recording CUDA graphs: larger steps take longer than their launches, and would have too many
 // sizes.
-constexpr int kMostRecordedDecodes = 64;
-constexpr int kMostRecordedSlices = 8;  // of a prefill
+constexpr int kMaxRecordedDecodes = 64;
+constexpr int kMaxRecordedSlices = 8;  // of a prefill
 
 // Flags in the key of a recorded graph, above the 62 bits for sizes.
 constexpr std::uint64_t kKeyOfPrefill = std::uint64_t{1} << 63;
@@ -118,10 +118,10 @@ class RowsByPlace {
 
 std::unique_ptr<CudaModel> CudaModel::load(const std::filesystem::path& path, const ComputeOptions& options,
                                            gc::Arena& arena, const Place& place) {
-  return std::make_unique<CudaModel>(Checkpoint::open(path), options, arena, place);
+  return std::make_unique<CudaModel>(ModelFiles::open(path), options, arena, place);
 }
 
-CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::Arena& arena,
+CudaModel::CudaModel(ModelFiles checkpoint, const ComputeOptions& options, gc::Arena& arena,
                      const Place& place)
     : Model(std::move(checkpoint), options),
       device_(place.device),
@@ -155,7 +155,7 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
   weights_.finish();
   join_steps();
   for (const ResidualStep& step : steps_) {
-    step.admit({.gemm = gemm_, .most_rows = place.most_rows, .precise = precise_});
+    step.admit({.gemm = gemm_, .max_rows = place.max_rows, .precise = precise_});
     has_late_ = has_late_ || !step.late_parts.empty();
     for (const auto* parts : {&step.parts, &step.late_parts}) {
       for (const auto& part : *parts) {
@@ -212,7 +212,7 @@ CudaModel::Chosen CudaModel::choose(std::span<const Slice> slices) const {
       const DeviceAdapter& adapter = adapters_.at(slice.adapter);
       out.rows.push_back({&adapter, row, rows});
       if (wanted > 0) out.picked.push_back({&adapter, picked, wanted});
-      out.largest_rank = std::max(out.largest_rank, adapter.largest_rank());
+      out.max_rank = std::max(out.max_rank, adapter.max_rank());
     }
     row += rows;
     picked += wanted;
@@ -265,7 +265,7 @@ void CudaModel::compact(const Compaction& compaction) {
 }
 
 bool CudaModel::draws() const {
-  return config().vocab <= static_cast<std::size_t>(gc::kMostVocab);
+  return config().vocab <= static_cast<std::size_t>(gc::kMaxVocab);
 }
 
 std::string CudaModel::arithmetic() const {
@@ -289,7 +289,7 @@ void CudaModel::bind_thread() {
 // Copies rows of logits to the host and waits for the pass.
 std::span<const float> CudaModel::fetch(const Logits& logits, std::span<const int> rows, Phase phase) {
   const std::size_t vocab = config().vocab;
-  Lane& lane = lane_of(phase);
+  PhaseContext& lane = lane_of(phase);
   gc::PinnedBytes& to = lane.logits;
   const std::size_t row_bytes = vocab * sizeof(float);
   if (rows.size() * row_bytes > to.size()) to = gc::PinnedBytes(std::bit_ceil(rows.size() * row_bytes));
@@ -325,7 +325,7 @@ std::span<const float> CudaModel::fetch_prefilled(const Logits& logits, std::spa
   if (std::all_of(slices.begin(), slices.end(), [](const Slice& slice) { return slice.plan == nullptr; })) {
     return fetch_all(logits, Phase::kPrefill);
   }
-  std::vector<std::optional<DrawPlan>> plans;  // one per row of logits
+  std::vector<std::optional<SamplePlan>> plans;  // one per row of logits
   std::vector<std::optional<DrawnToken>*> to;
   std::vector<int> kept;
   for (const Slice& slice : slices) {
@@ -370,8 +370,8 @@ std::span<const float> CudaModel::prefill_beside(std::span<const Slice> prefills
 }
 
 CudaModel::Logits CudaModel::enqueue_decode(const DecodePass& pass) {
-  const auto is_drawn = [](const std::optional<DrawPlan>& plan) { return plan.has_value(); };
-  const auto has_mask = [](const std::optional<DrawPlan>& plan) { return plan && plan->masks; };
+  const auto is_drawn = [](const std::optional<SamplePlan>& plan) { return plan.has_value(); };
+  const auto has_mask = [](const std::optional<SamplePlan>& plan) { return plan && plan->masks; };
   // Without grammar masks, sampling is enqueued right after the logits.
   const bool draws_itself = draws() && std::any_of(pass.plans.begin(), pass.plans.end(), is_drawn) &&
                             std::none_of(pass.plans.begin(), pass.plans.end(), has_mask);
@@ -423,13 +423,12 @@ std::size_t CudaModel::workspace(const StepSize& size, int picked_rows, int rank
          Workspace::rounded(size.padded() * hidden * sizeof(float)) + size.padded() * kept * sizeof(float) +
          2 * Workspace::kAlignment + ropes_.workspace(size.rows) +
          PickedRows::workspace(picked, hidden, size) +
-         (precise_
-              ? 2 * Workspace::rounded(size.padded() * static_cast<std::size_t>(weights_.most_columns()) *
-                                       sizeof(gc::Bf16))
-              : 0) +
+         (precise_ ? 2 * Workspace::rounded(size.padded() * static_cast<std::size_t>(weights_.max_columns()) *
+                                            sizeof(gc::Bf16))
+                   : 0) +
          Workspace::rounded(picked * static_cast<std::size_t>(head_.outputs()) * sizeof(float)) +
          Workspace::rounded(size.padded() * static_cast<std::size_t>(rank) * sizeof(float)) +
-         Workspace::rounded(size.padded() * static_cast<std::size_t>(weights_.most_ordered()) *
+         Workspace::rounded(size.padded() * static_cast<std::size_t>(weights_.max_ordered()) *
                             sizeof(gc::Bf16));
 }
 
@@ -487,24 +486,24 @@ std::optional<std::uint64_t> CudaModel::recording_key(const Pass& pass, Phase ph
   if (!pass.chosen.rows.empty() || host_experts_ != nullptr) return std::nullopt;
   const BatchUpload::Made& made = pass.made;
   if (phase == Phase::kDecode) {
-    if (made.picked_rows != made.size.rows || made.size.rows > kMostRecordedDecodes) return std::nullopt;
+    if (made.picked_rows != made.size.rows || made.size.rows > kMaxRecordedDecodes) return std::nullopt;
     return (draws ? kKeyDraws : 0) | key_number(made.size.longest) << 16 | key_number(made.size.rows);
   }
   const int slices = made.batch.slice_count;
-  if (slices > kMostRecordedSlices || made.picked_rows > slices) return std::nullopt;
+  if (slices > kMaxRecordedSlices || made.picked_rows > slices) return std::nullopt;
   return kKeyOfPrefill | (made.rings != nullptr ? kKeyRemembers : 0) | key_width(made.size.longest) << 56 |
          key_number(made.size.tiles) << 40 | key_number(made.size.rows / gc::kGrid) << 16 |
          key_number(slices) << 8 | key_number(made.picked_rows);
 }
 
-CudaModel::Pass CudaModel::prepare(Lane& lane, std::span<const Slice> slices, Phase phase) {
+CudaModel::Pass CudaModel::prepare(PhaseContext& lane, std::span<const Slice> slices, Phase phase) {
   Workspace& memory = lane.workspace;
   Pass pass{.lane = lane, .made = lane.upload.make(slices, phase), .chosen = choose(slices), .buffers = {}};
   BatchUpload::Made& made = pass.made;
   made.size.precise = precise_;
   memory.reset();
-  const Lane::Space space{
-      .size = made.size, .picked_rows = made.picked_rows, .rank = pass.chosen.largest_rank};
+  const PhaseContext::Space space{
+      .size = made.size, .picked_rows = made.picked_rows, .rank = pass.chosen.max_rank};
   if (lane.space_bytes == 0 || lane.space != space) {
     lane.space = space;
     lane.space_bytes = workspace(space.size, space.picked_rows, space.rank);
@@ -520,22 +519,22 @@ CudaModel::Pass CudaModel::prepare(Lane& lane, std::span<const Slice> slices, Ph
   if (leaves_rows_ && phase == Phase::kDecode && pass.chosen.rows.empty()) {
     buffers.unscaled = {.x = memory.take<gc::Bf16>(elements), .squares = memory.take<float>(elements / 8)};
   }
-  if (weights_.most_ordered() > 0) {
-    buffers.ordered = memory.take<gc::Bf16>(rows * static_cast<std::size_t>(weights_.most_ordered()));
+  if (weights_.max_ordered() > 0) {
+    buffers.ordered = memory.take<gc::Bf16>(rows * static_cast<std::size_t>(weights_.max_ordered()));
   }
   if (precise_) {
-    const std::size_t most = rows * static_cast<std::size_t>(weights_.most_columns());
+    const std::size_t most = rows * static_cast<std::size_t>(weights_.max_columns());
     buffers.terms = {.high = memory.take<gc::Bf16>(most), .low = memory.take<gc::Bf16>(most)};
   }
   if (handed_on_ > 0) buffers.first_values = memory.take<float>(rows * handed_on_);
   if (has_late_) buffers.late = memory.take<float>(elements);
-  if (pass.chosen.largest_rank > 0) {
-    buffers.inner = memory.take<float>(rows * static_cast<std::size_t>(pass.chosen.largest_rank));
+  if (pass.chosen.max_rank > 0) {
+    buffers.inner = memory.take<float>(rows * static_cast<std::size_t>(pass.chosen.max_rank));
   }
   return pass;
 }
 
-CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase, DeviceDraw* draw) {
+CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase, DeviceSampler* draw) {
   traces::follow_gpu();
   for (const Slice& slice : slices) {
     for (const TokenId token : slice.tokens) {
@@ -543,7 +542,7 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase,
                     "a token is outside the vocabulary");
     }
   }
-  Lane& lane = lane_of(phase);
+  PhaseContext& lane = lane_of(phase);
   const gc::StreamHandle stream = lane.stream.handle();
   const Pass pass = prepare(lane, slices, phase);
   lane.is_timed = traces::on();
@@ -555,7 +554,7 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase,
   const bool brings = key && BatchUpload::fits_recording(pass.made);
   if (!brings) lane.upload.bring(pass.made.bytes, stream);
   const auto all = [&] {
-    if (brings) lane.upload.bring(pass.made.most_bytes, stream);
+    if (brings) lane.upload.bring(pass.made.max_bytes, stream);
     launch(pass, phase);
     if (draw != nullptr) draw->launch(pass.buffers.logits, head_.outputs(), stream);
   };

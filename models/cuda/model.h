@@ -1,8 +1,8 @@
 #pragma once
 // A model instance on an NVIDIA GPU. Prefill and decode use different kernels and differ in their bits;
-// within each, a row depends only on its own sequence (gpu/cuda/batch.h).
+// within each, a row depends only on its own sequence (gpu/cuda/rows/batch.h).
 //
-// Weights are in the GPU's arena, as bf16 or in the GPU format of their file format (gpu/cuda/formats.h). The
+// Weights are in the GPU's arena, as bf16 or in the GPU format of their file format (gpu/cuda/gemm/formats.h). The
 // residual and recurrent states are f32; rows between GEMMs are bf16, or f32 in precise models
 // (computes_precisely() in model.cc). A pass is enqueued in one stream, and the host sleeps until it is done.
 // If experts are on the host (models/host_experts.h), the host waits at each of their layers, and no CUDA
@@ -21,12 +21,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "gpu/cuda/batch.h"
-#include "gpu/cuda/device_memory.h"
-#include "gpu/cuda/gemm.h"
-#include "gpu/cuda/graph.h"
-#include "gpu/cuda/kv_selection.h"
-#include "gpu/cuda/stream.h"
+#include "gpu/cuda/attention/kv_selection.h"
+#include "gpu/cuda/gemm/gemm.h"
+#include "gpu/cuda/memory/device_memory.h"
+#include "gpu/cuda/memory/graph.h"
+#include "gpu/cuda/memory/stream.h"
+#include "gpu/cuda/rows/batch.h"
 #include "models/cuda/adapter.h"
 #include "models/cuda/part.h"
 #include "models/cuda/step.h"
@@ -38,7 +38,7 @@ namespace reprise::models::cuda {
 
 gc::QueryRing ring_of(const PromptTail& tail);
 
-/// Builds the batch description of a step (gpu/cuda/batch.h) from slices, and copies it to the GPU in one
+/// Builds the batch description of a step (gpu/cuda/rows/batch.h) from slices, and copies it to the GPU in one
 /// transfer.
 ///
 /// The result of make() is valid until the next call, which must not come before the stream is done with it;
@@ -52,25 +52,25 @@ class BatchUpload {
     int picked_rows = 0;
     const gc::QueryRing* rings = nullptr;  // [slices]; null: no prompt in the batch will be compacted
     gc::SlotExports exports{};
-    std::size_t bytes = 0;       // of the whole description
-    std::size_t most_bytes = 0;  // max over batches with the same counts and `longest`
+    std::size_t bytes = 0;      // of the whole description
+    std::size_t max_bytes = 0;  // max over batches with the same counts and `longest`
   };
 
   /// Pads a prefill to a multiple of the grid with rows of no slice, and rounds `longest` up to a power of
   /// two. All offsets except those inside the page list depend only on the counts of slices, tiles, rows and
   /// picked rows and on whether there are rings, so one recorded CUDA graph serves many batches.
   Made make(std::span<const Slice> slices, Phase phase);
-  /// Enqueues the copy of the first `bytes`. Pass most_bytes, whose last bytes may be unspecified, only if
+  /// Enqueues the copy of the first `bytes`. Pass max_bytes, whose last bytes may be unspecified, only if
   /// fits_recording().
   void bring(std::size_t bytes, gc::StreamHandle stream) const;
   /// Returns whether a recorded graph can include the copy, whose size must be that of the largest batch it
   /// serves.
-  static bool fits_recording(const Made& made) { return made.most_bytes <= kMostRecorded; }
+  static bool fits_recording(const Made& made) { return made.max_bytes <= kMaxRecorded; }
   /// Increases when the GPU memory is reallocated.
   std::uint64_t moves() const { return moves_; }
 
  private:
-  static constexpr std::size_t kMostRecorded = std::size_t{32} << 10;
+  static constexpr std::size_t kMaxRecorded = std::size_t{32} << 10;
 
   gc::PinnedBytes staging_;
   gc::DeviceBytes device_;
@@ -80,8 +80,8 @@ class BatchUpload {
 /// Resources of one pass: stream, batch description, memory for activations and logits, recorded CUDA graphs.
 /// There is one lane per phase, so that a prefill and a decode of different sequences run concurrently. A
 /// lane has at most one pass in flight.
-struct Lane {
-  explicit Lane(gc::Stream::Priority priority) : stream(priority) {}
+struct PhaseContext {
+  explicit PhaseContext(gc::Stream::Priority priority) : stream(priority) {}
 
   /// Drops the recorded graphs if memory whose addresses they contain was reallocated. `others`: the moves()
   /// of such memory outside the lane.
@@ -130,7 +130,7 @@ struct PickedRows {
 
 /// Final norm, LM head, and the scale and cap of the logits.
 ///
-/// If the last step defers its norm in decode (UnscaledRows), the LM head finishes it. That depends only on
+/// If the last step defers its norm in decode (DeferredNormRows), the LM head finishes it. That depends only on
 /// the model and its adapters, so within a phase a row's logits do not depend on the number of rows.
 struct Head {
   DeviceNorm norm;
@@ -140,7 +140,7 @@ struct Head {
 
   /// The vocabulary size, rounded up.
   int outputs() const { return linear.weight.rows; }
-  bool can_read_unscaled() const { return norm.suits_decoding() && linear.reads_unscaled(); }
+  bool can_read_unscaled() const { return norm.can_use_decoding() && linear.reads_unscaled(); }
   /// Enables deferred-norm input in steps with CudaStep::unscaled. Returns the norm for the writer.
   NormAhead read_unscaled() {
     reads_unscaled_ = true;
@@ -166,14 +166,14 @@ struct Head {
 ///
 /// Parameters and results are in pinned memory that the kernel accesses. results() is valid between a wait
 /// for the stream and the next launch.
-class DeviceDraw {
+class DeviceSampler {
  public:
   /// Sets the plans of the next launch(). Requires: the grammar masks of the plans are ready.
-  void prepare(std::span<const std::optional<DrawPlan>> plans, int vocab);
+  void prepare(std::span<const std::optional<SamplePlan>> plans, int vocab);
   /// Samples from `logits`, f32 on the GPU with rows `stride` apart, one per plan. Adjusts them in place;
   /// rows without a plan stay unchanged. The enqueued work depends only on rows() and moves().
   void launch(float* logits, int stride, gc::StreamHandle stream);
-  void launch(float* logits, int stride, int vocab, std::span<const std::optional<DrawPlan>> plans,
+  void launch(float* logits, int stride, int vocab, std::span<const std::optional<SamplePlan>> plans,
               gc::StreamHandle stream) {
     prepare(plans, vocab);
     launch(logits, stride, stream);
@@ -182,7 +182,8 @@ class DeviceDraw {
   /// Increases when memory that a launch uses is reallocated.
   std::uint64_t moves() const { return moves_; }
   /// Returns one result per plan; nullopt if there was none.
-  std::vector<std::optional<DecodePass::Drawn>> results(std::span<const std::optional<DrawPlan>> plans) const;
+  std::vector<std::optional<DecodePass::Drawn>> results(
+      std::span<const std::optional<SamplePlan>> plans) const;
 
  private:
   gc::PinnedBytes params_;
@@ -199,7 +200,7 @@ class CudaModel : public Model {
  public:
   struct Place {
     int device = 0;
-    int most_rows = 0;                   // max rows of a prefill step
+    int max_rows = 0;                    // max rows of a prefill step
     gpu::BlockMemory* memory = nullptr;  // memory for adapters, in the arena; null: no adapters
     std::uint32_t cpu_experts = 0;       // as DeviceOptions::cpu_experts
     unsigned threads = 0;                // CPU threads for experts on the host; 0: one per core
@@ -210,7 +211,7 @@ class CudaModel : public Model {
   static std::unique_ptr<CudaModel> load(const std::filesystem::path& path, const ComputeOptions& options,
                                          gc::Arena& arena, const Place& place);
 
-  CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::Arena& arena, const Place& place);
+  CudaModel(ModelFiles checkpoint, const ComputeOptions& options, gc::Arena& arena, const Place& place);
 
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
   ModelRules rules() const override {
@@ -245,19 +246,19 @@ class CudaModel : public Model {
   struct Buffers {
     float* x = nullptr;  // [padded rows, hidden]: the residual
     std::vector<RopeTable> ropes{};
-    float* logits = nullptr;        // [picked rows, head_.outputs()]
-    float* inner = nullptr;         // [rows, largest rank]; null: no adapters
-    gc::Bf16* ordered = nullptr;    // [padded rows, max permuted columns]; null: none
-    gc::TwoTerms terms{};           // [padded rows, max columns] each; null if not precise
-    float* first_values = nullptr;  // [padded rows, handed_on_]; null if that is 0
-    float* late = nullptr;          // [padded rows, hidden]; null: no late parts
-    gc::UnscaledRows unscaled{};    // [padded rows, hidden]; x null: no deferred norms
+    float* logits = nullptr;          // [picked rows, head_.outputs()]
+    float* inner = nullptr;           // [rows, largest rank]; null: no adapters
+    gc::Bf16* ordered = nullptr;      // [padded rows, max permuted columns]; null: none
+    gc::TwoTerms terms{};             // [padded rows, max columns] each; null if not precise
+    float* first_values = nullptr;    // [padded rows, handed_on_]; null if that is 0
+    float* late = nullptr;            // [padded rows, hidden]; null: no late parts
+    gc::DeferredNormRows unscaled{};  // [padded rows, hidden]; x null: no deferred norms
   };
 
   struct Chosen {
     std::vector<AdapterRows> rows;
     std::vector<AdapterRows> picked;  // indexed by picked row
-    int largest_rank = 0;
+    int max_rank = 0;
   };
 
   /// Defers norms between the embedding, the steps and the LM head in decode, wherever both sides support it.
@@ -268,19 +269,19 @@ class CudaModel : public Model {
   void embed(const CudaStep& step, float* x) const;
 
   struct Pass {
-    Lane& lane;
+    PhaseContext& lane;
     BatchUpload::Made made;
     Chosen chosen;
     Buffers buffers;
   };
-  Pass prepare(Lane& lane, std::span<const Slice> slices, Phase phase);
+  Pass prepare(PhaseContext& lane, std::span<const Slice> slices, Phase phase);
   CudaStep step_of(const Pass& pass, Phase phase);
   void launch(const Pass& pass, Phase phase);
   std::optional<std::uint64_t> recording_key(const Pass& pass, Phase phase, bool draws) const;
   /// Enqueues a pass. `draw`: the sampling that follows its logits; null: none.
-  Logits enqueue(std::span<const Slice> slices, Phase phase, DeviceDraw* draw = nullptr);
+  Logits enqueue(std::span<const Slice> slices, Phase phase, DeviceSampler* draw = nullptr);
 
-  Lane& lane_of(Phase phase) { return phase == Phase::kPrefill ? prefill_ : decode_; }
+  PhaseContext& lane_of(Phase phase) { return phase == Phase::kPrefill ? prefill_ : decode_; }
   std::span<const float> fetch(const Logits& logits, std::span<const int> rows, Phase phase);
   std::span<const float> fetch_all(const Logits& logits, Phase phase);
   /// Returns whether a decode batch has rows with and without adapters that must be computed in separate
@@ -300,10 +301,10 @@ class CudaModel : public Model {
   const bool precise_;
   gc::PrefillGemm gemm_;
   WeightStore weights_;
-  DeviceDraw draw_;
-  DeviceDraw first_draw_;  // after prefills
-  Lane prefill_{gc::Stream::Priority::kNormal};
-  Lane decode_{gc::Stream::Priority::kHigh};  // prioritized: clients wait for each token
+  DeviceSampler draw_;
+  DeviceSampler first_draw_;  // after prefills
+  PhaseContext prefill_{gc::Stream::Priority::kNormal};
+  PhaseContext decode_{gc::Stream::Priority::kHigh};  // prioritized: clients wait for each token
   DeviceLinear embedding_;
   Head head_;
   std::optional<DeviceNorm> embedding_norm_;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "gpu/cuda/experts.h"
-#include "gpu/cuda/rows.h"
+#include "gpu/cuda/experts/experts.h"
+#include "gpu/cuda/rows/rows.h"
 #include "models/cuda/part.h"
 #include "models/host_experts.h"
 #include "models/weight_tensors.h"
@@ -62,7 +62,7 @@ class Moe : public Part {
   template <class Row>
   struct Routed {
     const float* logits;  // [padded rows, router_.weight.rows]
-    gc::ExpertPlaces places;
+    gc::RoutedRows places;
     const Row* seen;  // [padded rows, width]: input of the routed experts
   };
   struct OnDevice {
@@ -77,10 +77,10 @@ class Moe : public Part {
   gc::SharedExpert shared_gates(const float* logits) const;
   gc::SharedExpert apply_shared(const CudaStep& step, const PartInput& x, const float* logits) const;
   /// Returns the max number of routed rows of a step.
-  std::size_t most_places(const StepSize& size) const;
+  std::size_t max_positions(const StepSize& size) const;
   template <class Row>
   void apply_routed(const CudaStep& step, const PartInput& x, const float* logits,
-                    const gc::ExpertPlaces& places, const PartOutput& to) const;
+                    const gc::RoutedRows& places, const PartOutput& to) const;
   template <class Row>
   void apply_on_device(const CudaStep& step, const PartInput& x, const Routed<Row>& routed,
                        const PartOutput& to) const;
@@ -151,8 +151,8 @@ Moe::Moe(const MoeSpec& spec, BuildContext& context)
   }
 }
 
-std::size_t Moe::most_places(const StepSize& size) const {
-  return size.padded() * static_cast<std::size_t>(shape_.chosen) + gc::ExpertPlaces::kFewRows;
+std::size_t Moe::max_positions(const StepSize& size) const {
+  return size.padded() * static_cast<std::size_t>(shape_.chosen) + gc::RoutedRows::kFewRows;
 }
 
 std::size_t Moe::workspace(const StepSize& size) const {
@@ -160,11 +160,11 @@ std::size_t Moe::workspace(const StepSize& size) const {
     return Workspace::rounded(count * element);
   };
   const std::size_t rows = size.padded();
-  const std::size_t places = most_places(size);
+  const std::size_t places = max_positions(size);
   const auto width = static_cast<std::size_t>(width_);
   std::size_t bytes = sized(rows * static_cast<std::size_t>(router_.weight.rows), sizeof(float)) +
                       sized(rows * static_cast<std::size_t>(hidden_), sizeof(gc::Bf16)) +
-                      Workspace::rounded(gc::ExpertPlaces::bytes(static_cast<int>(rows), shape_));
+                      Workspace::rounded(gc::RoutedRows::bytes(static_cast<int>(rows), shape_));
   if (device_) {
     const auto inner = static_cast<std::size_t>(device_->down.one.columns);
     bytes += sized(places * inner, size.element()) + sized(places * width, sizeof(float));
@@ -203,19 +203,19 @@ void Moe::apply_latent_out(const CudaStep& step, const float* sums, const PartOu
 
 void Moe::multiply_experts(const CudaStep& step, const Routed<gc::Bf16>& routed, const OnDevice& experts,
                            float* outputs) const {
-  const gc::ExpertPlaces& places = routed.places;
+  const gc::RoutedRows& places = routed.places;
   const int columns = experts.down.one.columns;
-  auto* inner = step.workspace.take<gc::Bf16>(most_places(step.size) * static_cast<std::size_t>(columns));
+  auto* inner = step.workspace.take<gc::Bf16>(max_positions(step.size) * static_cast<std::size_t>(columns));
   if (has_gates_) {
     const gc::GatedRows gated{.y = inner, .act = gc::GateFunction::kSilu, .gate_factor = 1};
     gc::experts_gated(routed.seen, experts.in, places, gated, step.stream);
   } else {
     gc::experts_product(routed.seen, false, experts.in, places, inner, gc::GemmOutput::kBf16, step.stream);
-    constexpr int kMost = 32768;  // max rows per launch
+    constexpr int kMax = 32768;  // max rows per launch
     const int rows = step.size.rows * shape_.chosen;
-    for (int first = 0; first < rows; first += kMost) {
+    for (int first = 0; first < rows; first += kMax) {
       gc::relu_squared(inner + static_cast<std::size_t>(first) * static_cast<std::size_t>(columns),
-                       std::min(kMost, rows - first), columns, step.stream);
+                       std::min(kMax, rows - first), columns, step.stream);
     }
   }
   gc::experts_product(inner, true, experts.down, places, outputs, gc::GemmOutput::kF32, step.stream);
@@ -224,7 +224,7 @@ void Moe::multiply_experts(const CudaStep& step, const Routed<gc::Bf16>& routed,
 void Moe::multiply_experts(const CudaStep& step, const Routed<float>& routed, const OnDevice& experts,
                            float* outputs) const {
   Workspace& workspace = step.workspace;
-  const std::size_t most = most_places(step.size);
+  const std::size_t most = max_positions(step.size);
   const int columns = experts.down.one.columns;
   const int rows = step.size.rows * shape_.chosen;  // routed rows
   const auto multiply = [&](const float* x, int x_rows, bool by_place, const gc::ExpertWeights& weights,
@@ -252,7 +252,7 @@ template <class Row>
 void Moe::apply_on_device(const CudaStep& step, const PartInput& x, const Routed<Row>& routed,
                           const PartOutput& to) const {
   Workspace& workspace = step.workspace;
-  const gc::ExpertPlaces& places = routed.places;
+  const gc::RoutedRows& places = routed.places;
   // In prefill and in precise steps the shared expert uses the GEMMs of other parts.
   const bool with_shared =
       device_->has_shared && places.are_few() && step.phase == Phase::kDecode && !step.size.precise;
@@ -261,7 +261,7 @@ void Moe::apply_on_device(const CudaStep& step, const PartInput& x, const Routed
   const std::size_t padded = step.size.padded();
   const int rows = step.size.rows;
   gc::SharedExpert shared = with_shared ? shared_gates(routed.logits) : apply_shared(step, x, routed.logits);
-  auto* outputs = workspace.take<float>(most_places(step.size) * static_cast<std::size_t>(width_));
+  auto* outputs = workspace.take<float>(max_positions(step.size) * static_cast<std::size_t>(width_));
   if (with_shared) {
     shared.made = outputs + static_cast<std::size_t>(places.places) * static_cast<std::size_t>(width_);
   }
@@ -290,7 +290,7 @@ void Moe::sum_on_host(const CudaStep& step, const Routed<gc::Bf16>& routed, floa
   const std::size_t choice_bytes =
       Workspace::rounded(rows * static_cast<std::size_t>(shape_.chosen) * sizeof(float));
   const std::size_t x_bytes = rows * width * sizeof(gc::Bf16);
-  const HostStaging::Room room =
+  const HostStaging::Scratch room =
       step.staging->take(2 * choice_bytes + x_bytes, all_rows * width * sizeof(float));
   std::byte* weights = room.down + choice_bytes;
   std::byte* x = weights + choice_bytes;
@@ -337,7 +337,7 @@ void Moe::apply_on_host(const CudaStep& step, const PartInput& x, const Routed<g
 
 template <class Row>
 void Moe::apply_routed(const CudaStep& step, const PartInput& x, const float* logits,
-                       const gc::ExpertPlaces& places, const PartOutput& to) const {
+                       const gc::RoutedRows& places, const PartOutput& to) const {
   const Row* seen = x.rows<Row>();
   if (latent_in_) {
     auto* latent = step.workspace.take<Row>(step.size.padded() * static_cast<std::size_t>(width_));
@@ -370,8 +370,8 @@ void Moe::apply(const CudaStep& step, const PartInput& from, const PartOutput& t
   } else {
     step.multiply(x, router_, logits, gc::GemmOutput::kF32);
   }
-  const gc::ExpertPlaces places = gc::ExpertPlaces::in(
-      workspace.bytes(gc::ExpertPlaces::bytes(static_cast<int>(padded), shape_)), rows, shape_);
+  const gc::RoutedRows places = gc::RoutedRows::in(
+      workspace.bytes(gc::RoutedRows::bytes(static_cast<int>(padded), shape_)), rows, shape_);
   if (device_) {
     gc::route_and_place(shape_, logits, router_.weight.rows, bias_, rows, places, step.stream);
   } else {

@@ -69,7 +69,7 @@ PartInput ResidualStep::normed_rows(const CudaStep& step, const float* x, std::s
 PartInput ResidualStep::normed(const CudaStep& step, const float* x, std::size_t hidden, float factor) const {
   if (step.size.precise) return normed_rows<float>(step, x, hidden, factor);
   const auto size = static_cast<int>(hidden);
-  if (!norm || !norm->suits_decoding() || step.phase != Phase::kDecode || size % 8 != 0) {
+  if (!norm || !norm->can_use_decoding() || step.phase != Phase::kDecode || size % 8 != 0) {
     return normed_rows<gc::Bf16>(step, x, hidden, factor);
   }
   auto* to = step.workspace.take<gc::Bf16>(step.size.padded() * hidden);
@@ -83,7 +83,7 @@ bool ResidualStep::can_leave_rows() const {
 }
 
 bool ResidualStep::can_read_unscaled() const {
-  return parts.size() == 1 && late_parts.empty() && norm && norm->suits_decoding() &&
+  return parts.size() == 1 && late_parts.empty() && norm && norm->can_use_decoding() &&
          parts.front()->reads_unscaled();
 }
 
@@ -95,12 +95,12 @@ NormAhead ResidualStep::read_unscaled() {
 
 std::vector<PartInput> ResidualStep::read(const CudaStep& step, const float* x, std::size_t hidden) const {
   if (reads_unscaled_ && step.unscaled.x != nullptr) {
-    gc::UnscaledRows rows = step.unscaled;
+    gc::DeferredNormRows rows = step.unscaled;
     rows.eps = norm->kind.eps;
     return {{.x = nullptr, .wide = nullptr, .raw = {}, .unscaled = rows}};
   }
   // Only a single part may read the residual directly: a second one would see what the first added.
-  if (parts.size() == 1 && late_parts.empty() && norm && norm->suits_decoding() &&
+  if (parts.size() == 1 && late_parts.empty() && norm && norm->can_use_decoding() &&
       parts.front()->takes_raw(step)) {
     return {{.x = nullptr,
              .wide = nullptr,
@@ -131,7 +131,7 @@ void ResidualStep::apply(const CudaStep& step, float* x, std::size_t hidden) con
     sum = workspace.take<float>(elements);
     gc::fill(reinterpret_cast<std::byte*>(sum), 0, elements * sizeof(float), step.stream);
   }
-  std::optional<gc::NextRows> next;
+  std::optional<gc::DeferredNormOutput> next;
   if (left_ && step.unscaled.x != nullptr) next = left_->into(step.unscaled);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (output_of(i) == gc::GemmOutput::kAddF32) {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/kv_budget.h"
-#include "gpu/cuda/kv_selection.h"
-#include "gpu/cuda/rows.h"
+#include "gpu/cuda/attention/kv_selection.h"
+#include "gpu/cuda/rows/rows.h"
 #include "models/cuda/step.h"
 #include "models/cuda/weights.h"
 #include "models/host_experts.h"
@@ -154,7 +154,7 @@ struct DeviceNorm {
     return {.weight = weight, .offset = kind.offset, .eps = kind.eps, .bias = bias};
   }
   /// Returns whether GEMMs can apply it to decoded rows.
-  bool suits_decoding() const { return bias == nullptr; }
+  bool can_use_decoding() const { return bias == nullptr; }
 };
 
 /// The norm of the next reader of the residual, for the GEMM that writes its deferred-norm input.
@@ -162,7 +162,7 @@ struct NormAhead {
   gc::RowNorm norm;
   float factor;  // on the normalized rows
 
-  gc::NextRows into(const gc::UnscaledRows& rows) const {
+  gc::DeferredNormOutput into(const gc::DeferredNormRows& rows) const {
     return {.to = rows, .norm = norm, .factor = factor};
   }
 };
@@ -172,7 +172,7 @@ struct NormAhead {
 /// Outputs of late parts are summed in CudaStep::late and added after the last step of their layer. If
 /// nothing modifies a part's output, its last GEMM adds to the residual itself; in decode it also writes the
 /// deferred-norm input of the next step or the LM head, if that one can read it (leave_for();
-/// gpu/cuda/gemm.h, UnscaledRows).
+/// gpu/cuda/gemm/gemm.h, DeferredNormRows).
 struct ResidualStep {
   std::optional<DeviceNorm> norm;
   std::vector<std::unique_ptr<Part>> parts;
@@ -221,7 +221,7 @@ struct ResidualStep {
 
 /// Arguments of make_part(); parts add their state and RoPE tables.
 struct BuildContext {
-  const Checkpoint& checkpoint;
+  const ModelFiles& checkpoint;
   gpu::KvType kv;  // type of KV entries
   WeightStore& weights;
   StateLayout& state;

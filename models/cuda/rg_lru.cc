@@ -1,6 +1,6 @@
-#include "gpu/cuda/rg_lru.h"
-#include "gpu/cuda/causal_conv.h"
-#include "gpu/cuda/small_products.h"
+#include "gpu/cuda/recurrence/rg_lru.h"
+#include "gpu/cuda/gemm/small_products.h"
+#include "gpu/cuda/recurrence/causal_conv.h"
 #include "models/cuda/part.h"
 #include "models/parts/rg_lru.h"
 #include "models/weight_tensors.h"
@@ -10,7 +10,7 @@ namespace {
 
 class RgLruBlock : public MixerOfRows<RgLruBlock> {
  public:
-  RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
+  RgLruBlock(const RgLruSpec& spec, const ModelFiles& checkpoint, WeightStore& weights, StateLayout& state);
 
  private:
   friend class MixerOfRows<RgLruBlock>;
@@ -27,7 +27,7 @@ class RgLruBlock : public MixerOfRows<RgLruBlock> {
   const float* rate_ = nullptr;  // [width]
 };
 
-RgLruBlock::RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
+RgLruBlock::RgLruBlock(const RgLruSpec& spec, const ModelFiles& checkpoint, WeightStore& weights,
                        StateLayout& state)
     : MixerOfRows(weights.linear({spec.name + ".linear_y", spec.name + ".linear_x"}),
                   weights.linear({spec.name + ".linear_out"}), Norms::kApart) {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "gpu/cuda/rows.h"
-#include "gpu/cuda/rwkv.h"
+#include "gpu/cuda/recurrence/rwkv.h"
+#include "gpu/cuda/rows/rows.h"
 #include "models/cuda/part.h"
 #include "models/weight_tensors.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 class TimeMix : public PartOfRows<TimeMix> {
  public:
-  TimeMix(const TimeMixSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
+  TimeMix(const TimeMixSpec& spec, const ModelFiles& checkpoint, WeightStore& weights, StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
   void admit(const Admission& admission, gc::GemmOutput output) const override;
   /// Excludes the low-rank pairs, whose inputs may be padded.
@@ -60,7 +60,7 @@ class TimeMix : public PartOfRows<TimeMix> {
 
 class ChannelMix : public PartOfRows<ChannelMix> {
  public:
-  ChannelMix(const ChannelMixSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
+  ChannelMix(const ChannelMixSpec& spec, const ModelFiles& checkpoint, WeightStore& weights,
              StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
   void admit(const Admission& admission, gc::GemmOutput output) const override;
@@ -105,7 +105,7 @@ void TimeMix::Pair::admit(const Admission& admission) const {
   admission.admit(second, gc::GemmOutput::kF32);
 }
 
-TimeMix::TimeMix(const TimeMixSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
+TimeMix::TimeMix(const TimeMixSpec& spec, const ModelFiles& checkpoint, WeightStore& weights,
                  StateLayout& state)
     : r_(weights.linear({spec.name + ".r_proj"})),
       k_(weights.linear({spec.name + ".k_proj"})),
@@ -217,7 +217,7 @@ void TimeMix::admit(const Admission& admission, gc::GemmOutput output) const {
   admission.admit(out_, output);
 }
 
-ChannelMix::ChannelMix(const ChannelMixSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
+ChannelMix::ChannelMix(const ChannelMixSpec& spec, const ModelFiles& checkpoint, WeightStore& weights,
                        StateLayout& state)
     : key_(weights.linear({spec.name + ".key"})),
       value_(weights.linear({spec.name + ".value"})),

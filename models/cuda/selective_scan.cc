@@ -1,7 +1,7 @@
 #include <vector>
 
-#include "gpu/cuda/causal_conv.h"
-#include "gpu/cuda/selective_scan.h"
+#include "gpu/cuda/recurrence/causal_conv.h"
+#include "gpu/cuda/recurrence/selective_scan.h"
 #include "models/cuda/part.h"
 #include "models/parts/selective_scan.h"
 
@@ -12,7 +12,7 @@ constexpr float kLog2OfE = 1.44269504F;
 
 class SelectiveScan : public MixerOfRows<SelectiveScan> {
  public:
-  SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
+  SelectiveScan(const SelectiveScanSpec& spec, const ModelFiles& checkpoint, WeightStore& weights,
                 StateLayout& state);
 
  private:
@@ -36,7 +36,7 @@ class SelectiveScan : public MixerOfRows<SelectiveScan> {
   DeviceLinear dt_;              // inputs may be padded
 };
 
-SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& checkpoint,
+SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const ModelFiles& checkpoint,
                              WeightStore& weights, StateLayout& state)
     : MixerOfRows(weights.linear({spec.name + ".in_proj"}), weights.linear({spec.name + ".out_proj"}),
                   Norms::kApart),

@@ -4,12 +4,12 @@
 #include <bit>
 
 #include "base/check.h"
-#include "gpu/cuda/attention.h"
-#include "gpu/cuda/rows.h"
+#include "gpu/cuda/attention/attention.h"
+#include "gpu/cuda/rows/rows.h"
 
 namespace reprise::models::cuda {
 
-HostStaging::Room HostStaging::take(std::size_t down_bytes, std::size_t up_bytes) {
+HostStaging::Scratch HostStaging::take(std::size_t down_bytes, std::size_t up_bytes) {
   const auto grow = [&](gc::PinnedBytes& memory, std::size_t bytes) {
     if (bytes <= memory.size()) return;
     stream_.wait();  // it may still be read
@@ -100,7 +100,7 @@ void CudaStep::multiply(const float* x, const DeviceLinear& linear, const PartOu
 
 bool CudaStep::takes_raw(const DeviceLinear& linear) const {
   return phase == Phase::kDecode && adapters.empty() && !size.precise && linear.is_fused() &&
-         batch.rows * linear.weight.columns <= linear.most_normed() && batch.rows <= gc::kMostNormedRows;
+         batch.rows * linear.weight.columns <= linear.max_normed() && batch.rows <= gc::kMaxNormedRows;
 }
 
 bool CudaStep::gates(const DeviceLinear& linear, int outputs) const {

@@ -9,10 +9,10 @@
 #include <span>
 #include <vector>
 
-#include "gpu/cuda/batch.h"
-#include "gpu/cuda/gemm.h"
-#include "gpu/cuda/kv_selection.h"
-#include "gpu/cuda/stream.h"
+#include "gpu/cuda/attention/kv_selection.h"
+#include "gpu/cuda/gemm/gemm.h"
+#include "gpu/cuda/memory/stream.h"
+#include "gpu/cuda/rows/batch.h"
 #include "models/cuda/adapter.h"
 #include "models/cuda/weights.h"
 #include "models/model.h"
@@ -68,12 +68,12 @@ class HostStaging {
   explicit HostStaging(gc::Stream& stream) : stream_(stream) {}
 
   /// Separate buffers: one can be in use while the other is copied.
-  struct Room {
+  struct Scratch {
     std::byte* down;
     std::byte* up;
   };
   /// Returns buffers of at least these sizes; they grow on demand. Throws std::bad_alloc.
-  Room take(std::size_t down_bytes, std::size_t up_bytes);
+  Scratch take(std::size_t down_bytes, std::size_t up_bytes);
   /// Blocks until the copies down, and the previous copy up, are done.
   void wait() { stream_.wait(); }
 
@@ -112,7 +112,7 @@ struct PartInput {
   const gc::Bf16* x = nullptr;  // null: another form
   const float* wide = nullptr;  // null: another form
   gc::NormedRows raw{};         // x null: another form
-  gc::UnscaledRows unscaled{};
+  gc::DeferredNormRows unscaled{};
 
   static PartInput of(const gc::Bf16* rows) {
     return {.x = rows, .wide = nullptr, .raw = {}, .unscaled = {}};
@@ -133,7 +133,7 @@ struct PartOutput {
   float* y;
   gc::GemmOutput how;  // kF32 or kAddF32
   /// With kAddF32: the deferred-norm input of the next step, also written; null: none.
-  const gc::NextRows* next = nullptr;
+  const gc::DeferredNormOutput* next = nullptr;
 };
 
 struct CudaStep {
@@ -152,7 +152,7 @@ struct CudaStep {
   float* late = nullptr;           // [padded rows, hidden]: sum of the late parts of a layer
   HostStaging* staging = nullptr;  // for parts computed on the host
   const gc::QueryRing* rings = nullptr;  // [slices], if prompts will be compacted
-  gc::UnscaledRows unscaled{};           // [padded rows, hidden], if steps defer norms; x null: they do not
+  gc::DeferredNormRows unscaled{};       // [padded rows, hidden], if steps defer norms; x null: they do not
   gc::SlotExports exports{};             // written by parts whose exports_states() is true
 
   /// Computes y [padded rows, outputs] from x [padded rows, inputs] with the GEMMs of the phase, including

@@ -246,10 +246,10 @@ DeviceLinear WeightStore::linear(const std::vector<std::string>& names, Inputs i
   } else {
     for (gc::DeviceWeight& part : out.parts) part.part_of = out.weight.rows;
   }
-  most_columns_ = std::max(most_columns_, out.weight.columns);
+  max_columns_ = std::max(max_columns_, out.weight.columns);
   if (biased) out.bias = vector(bias);
   if (!order.empty()) {
-    most_ordered_ = std::max(most_ordered_, out.weight.columns);
+    max_ordered_ = std::max(max_ordered_, out.weight.columns);
     std::byte* places = take(order.size() * sizeof(std::uint32_t));
     gc::copy_to_device(places, order.data(), order.size() * sizeof(std::uint32_t), stream_.handle());
     stream_.wait();

@@ -1,5 +1,5 @@
 #pragma once
-// Loading weights into GPU memory: matrices in the GPU format of their file format (gpu/cuda/formats.h),
+// Loading weights into GPU memory: matrices in the GPU format of their file format (gpu/cuda/gemm/formats.h),
 // several concatenated into one so that a layer needs few GEMMs; vectors as f32.
 //
 // Threading: used by one thread while a model is loaded. The memory belongs to the WeightStore and is freed
@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "gpu/cuda/device_memory.h"
-#include "gpu/cuda/experts.h"
-#include "gpu/cuda/formats.h"
-#include "gpu/cuda/gemm.h"
-#include "gpu/cuda/stream.h"
-#include "models/checkpoint.h"
+#include "gpu/cuda/experts/experts.h"
+#include "gpu/cuda/gemm/formats.h"
+#include "gpu/cuda/gemm/gemm.h"
+#include "gpu/cuda/memory/device_memory.h"
+#include "gpu/cuda/memory/stream.h"
+#include "models/model_files.h"
 
 namespace reprise::models::cuda {
 
@@ -47,13 +47,13 @@ struct DeviceLinear {
                        [](const gc::DeviceWeight& part) { return part.format->fused != nullptr; });
   }
   /// Requires: is_fused(). Returns the number of elements of x up to which a fused norm is faster.
-  int most_normed() const {
-    int most = parts.front().format->fused->most_normed;
-    for (const gc::DeviceWeight& part : parts) most = std::min(most, part.format->fused->most_normed);
+  int max_normed() const {
+    int most = parts.front().format->fused->max_normed;
+    for (const gc::DeviceWeight& part : parts) most = std::min(most, part.format->fused->max_normed);
     return most;
   }
   /// leaves_rows(): its GEMM can add to the residual and write the next deferred-norm input.
-  /// reads_unscaled(): it can read such input (gpu/cuda/gemm.h).
+  /// reads_unscaled(): it can read such input (gpu/cuda/gemm/gemm.h).
   bool leaves_rows() const {
     return is_fused() && parts.size() == 1 && parts.front().format->fused->to_stream != nullptr;
   }
@@ -67,13 +67,13 @@ struct DeviceLinear {
 /// Measures the prefill GEMMs of a linear before their first use (PrefillGemm::admit).
 struct Admission {
   gc::PrefillGemm& gemm;
-  int most_rows;  // max rows of a prefill step
-  bool precise;   // rows are sums of two bf16 terms; the GEMM of the second is added to the first
+  int max_rows;  // max rows of a prefill step
+  bool precise;  // rows are sums of two bf16 terms; the GEMM of the second is added to the first
 
   void admit(const DeviceLinear& linear, gc::GemmOutput output) const {
     if (precise && output == gc::GemmOutput::kBf16) output = gc::GemmOutput::kF32;
-    gemm.admit(linear.parts, output, most_rows);
-    if (precise) gemm.admit(linear.parts, gc::GemmOutput::kAddF32, most_rows);
+    gemm.admit(linear.parts, output, max_rows);
+    if (precise) gemm.admit(linear.parts, gc::GemmOutput::kAddF32, max_rows);
   }
 };
 
@@ -123,7 +123,7 @@ class PackedUpload {
 class WeightStore {
  public:
   /// `checkpoint` and `arena` must outlive the store.
-  WeightStore(const Checkpoint& checkpoint, gc::Arena& arena) : checkpoint_(checkpoint), arena_(arena) {}
+  WeightStore(const ModelFiles& checkpoint, gc::Arena& arena) : checkpoint_(checkpoint), arena_(arena) {}
   ~WeightStore();
   WeightStore(const WeightStore&) = delete;
   WeightStore& operator=(const WeightStore&) = delete;
@@ -142,8 +142,8 @@ class WeightStore {
                             const std::vector<std::string>& names);
   const float* vector(const std::vector<float>& values);
   /// Returns the max columns of the linears whose inputs must be permuted; 0: none.
-  int most_ordered() const { return most_ordered_; }
-  int most_columns() const { return most_columns_; }
+  int max_ordered() const { return max_ordered_; }
+  int max_columns() const { return max_columns_; }
   /// Blocks until all uploads are complete.
   void finish() {
     packed_.finish();
@@ -162,13 +162,13 @@ class WeightStore {
     std::byte* data;
     std::size_t bytes;
   };
-  const Checkpoint& checkpoint_;
+  const ModelFiles& checkpoint_;
   gc::Arena& arena_;
   gc::Stream stream_;
   std::vector<Block> blocks_;
   PackedUpload packed_{stream_};
-  int most_ordered_ = 0;
-  int most_columns_ = 0;
+  int max_ordered_ = 0;
+  int max_columns_ = 0;
 };
 
 }  // namespace reprise::models::cuda

@@ -87,10 +87,10 @@ constexpr bool rows_are_in_order() {
 }
 static_assert(rows_are_in_order());
 
-constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
 
 bool multiply(std::uint64_t& product, std::uint64_t factor) {
-  return !__builtin_mul_overflow(product, factor, &product) && product <= kMost;
+  return !__builtin_mul_overflow(product, factor, &product) && product <= kMax;
 }
 
 // Returns true if any element has all bits of its exponent set, i.e. is infinite or NaN.

@@ -1,6 +1,6 @@
 #pragma once
 // The element types of tensors in model files. `block_size` elements of a row take `block_bytes` bytes; plain
-// types have blocks of one. Types with a WeightFormat (gpu/weight.h) can be computed with; the others exist
+// types have blocks of one. Types with a WeightFormat (gpu/weights/weight.h) can be computed with; the others exist
 // to check sizes and to be named in errors.
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gpu/weight.h"
+#include "gpu/weights/weight.h"
 
 namespace reprise::models {
 

@@ -80,19 +80,19 @@ std::optional<std::vector<std::int64_t>> as_integers(const GgufValue& value) {
 
 static_assert(std::endian::native == std::endian::little, "checkpoints are read in place");
 
-constexpr std::uint64_t kLongestName = 65535;  // bytes of a key or tensor name
-constexpr std::uint32_t kMostDimensions = 4;
-constexpr int kDeepestArray = 4;                    // arrays in arrays
-constexpr std::uint64_t kMostNestedArrays = 65536;  // in one file
-constexpr std::uint64_t kMostSplits = 99999;        // five digits in the file name
+constexpr std::uint64_t kMaxNameLength = 65535;  // bytes of a key or tensor name
+constexpr std::uint32_t kMaxDimensions = 4;
+constexpr int kMaxArrayDepth = 4;                  // arrays in arrays
+constexpr std::uint64_t kMaxNestedArrays = 65536;  // in one file
+constexpr std::uint64_t kMaxSplits = 99999;        // five digits in the file name
 constexpr std::uint64_t kDefaultAlignment = 32;
-constexpr std::uint64_t kLargestAlignment = 1u << 20;
+constexpr std::uint64_t kMaxAlignment = 1u << 20;
 
 // Minimum bytes of each in the file, to bound the counts.
-constexpr std::uint64_t kSmallestString = 8;
-constexpr std::uint64_t kSmallestKeyValue = kSmallestString + 4 + 1;
-constexpr std::uint64_t kSmallestTensorInfo = kSmallestString + 4 + 4 + 8;
-constexpr std::uint64_t kSmallestArray = 4 + 8;
+constexpr std::uint64_t kMinString = 8;
+constexpr std::uint64_t kMinKeyValue = kMinString + 4 + 1;
+constexpr std::uint64_t kMinTensorInfo = kMinString + 4 + 4 + 8;
+constexpr std::uint64_t kMinArray = 4 + 8;
 
 std::uint64_t smallest_size(GgufType type) {
   switch (type) {
@@ -112,9 +112,9 @@ std::uint64_t smallest_size(GgufType type) {
     case GgufType::kF64:
       return 8;
     case GgufType::kString:
-      return kSmallestString;
+      return kMinString;
     case GgufType::kArray:
-      return kSmallestArray;
+      return kMinArray;
   }
   return 0;
 }
@@ -153,7 +153,7 @@ class Parser {
     parse_alignment(out.metadata);
     // The bytes left after the keys bound the tensors again, before memory is allocated for them.
     item_ = "header";
-    check_count(tensor_count_, kSmallestTensorInfo, "tensors");
+    check_count(tensor_count_, kMinTensorInfo, "tensors");
     out.tensors.reserve(tensor_count_);
     for (std::uint64_t i = 0; i < tensor_count_; ++i) out.tensors.push_back(parse_tensor(i));
     out.data_offset = (position_ + alignment_ - 1) / alignment_ * alignment_;
@@ -170,16 +170,16 @@ class Parser {
     if (version_ != 2 && version_ != 3) fail("is version " + std::to_string(version_) + "; 2 and 3 are read");
     tensor_count_ = read<std::uint64_t>();
     key_count_ = read<std::uint64_t>();
-    check_count(tensor_count_, kSmallestTensorInfo, "tensors");
-    check_count(key_count_, kSmallestKeyValue, "keys");
+    check_count(tensor_count_, kMinTensorInfo, "tensors");
+    check_count(key_count_, kMinKeyValue, "keys");
   }
 
   void parse_alignment(const GgufMetadata& metadata) {
     item_ = "general.alignment";
     const std::int64_t alignment = metadata.integer_or(item_, kDefaultAlignment);
     const auto value = static_cast<std::uint64_t>(alignment);
-    if (alignment < 1 || !std::has_single_bit(value) || value > kLargestAlignment) {
-      fail(std::to_string(alignment) + " is not a power of two up to " + std::to_string(kLargestAlignment));
+    if (alignment < 1 || !std::has_single_bit(value) || value > kMaxAlignment) {
+      fail(std::to_string(alignment) + " is not a power of two up to " + std::to_string(kMaxAlignment));
     }
     alignment_ = value;
   }
@@ -191,7 +191,7 @@ class Parser {
     if (tensor.name.empty()) fail("has an empty name");
     item_ = tensor.name;
     const auto dimensions = read<std::uint32_t>();
-    if (dimensions > kMostDimensions) fail("has " + std::to_string(dimensions) + " dimensions");
+    if (dimensions > kMaxDimensions) fail("has " + std::to_string(dimensions) + " dimensions");
     tensor.shape.resize(dimensions);
     for (std::uint32_t d = 0; d < dimensions; ++d) {  // the file writes the innermost first
       tensor.shape[dimensions - 1 - d] = read<std::uint64_t>();
@@ -215,7 +215,7 @@ class Parser {
       fill(out, type, depth);
       return out;
     }
-    if (depth >= kDeepestArray) fail("has arrays nested too deeply");
+    if (depth >= kMaxArrayDepth) fail("has arrays nested too deeply");
     out.element = read_type();
     out.count = read<std::uint64_t>();
     check_count(out.count, smallest_size(out.element), "elements");
@@ -230,7 +230,7 @@ class Parser {
       for (std::uint64_t i = 0; i < out.count; ++i) out.strings.push_back(string());
     } else if (type == GgufType::kArray) {
       nested_arrays_ += out.count;
-      if (nested_arrays_ > kMostNestedArrays) fail("has too many arrays in arrays");
+      if (nested_arrays_ > kMaxNestedArrays) fail("has too many arrays in arrays");
       out.arrays.reserve(out.count);
       for (std::uint64_t i = 0; i < out.count; ++i) out.arrays.push_back(value(GgufType::kArray, depth));
     } else {
@@ -248,7 +248,7 @@ class Parser {
 
   std::string_view name() {
     const std::string_view text = string();
-    if (text.size() > kLongestName) fail("has a name of " + std::to_string(text.size()) + " bytes");
+    if (text.size() > kMaxNameLength) fail("has a name of " + std::to_string(text.size()) + " bytes");
     return text;
   }
 
@@ -335,10 +335,10 @@ std::string stem_of_split(const std::string& path, std::uint64_t number, std::ui
 void load_other_splits(const std::string& stem, std::uint64_t count, TensorSource& source) {
   for (std::uint64_t i = 1; i < count; ++i) {
     const ParsedFile other = load_file(stem + split_suffix(i + 1, count), source);
-    if (split_value(other.metadata, "split.count", kMostSplits) != count) {
+    if (split_value(other.metadata, "split.count", kMaxSplits) != count) {
       throw LoadError(other.metadata.file(), "split.count", "is not " + std::to_string(count));
     }
-    if (split_value(other.metadata, "split.no", kMostSplits) != i) {
+    if (split_value(other.metadata, "split.no", kMaxSplits) != i) {
       throw LoadError(other.metadata.file(), "split.no", "is not " + std::to_string(i));
     }
   }
@@ -485,8 +485,8 @@ std::vector<bool> GgufMetadata::booleans(std::string_view key) const {
 Gguf Gguf::open(const std::filesystem::path& path) {
   Gguf out;
   ParsedFile given = load_file(path, out.tensors_);
-  const std::uint64_t count = split_value(given.metadata, "split.count", kMostSplits);
-  const std::uint64_t number = split_value(given.metadata, "split.no", kMostSplits);
+  const std::uint64_t count = split_value(given.metadata, "split.count", kMaxSplits);
+  const std::uint64_t number = split_value(given.metadata, "split.no", kMaxSplits);
   if (count > 1 && number != 0) {  // the first part has the metadata
     return open(stem_of_split(path.string(), number, count) + split_suffix(1, count));
   }

@@ -21,12 +21,12 @@ class LoadError : public std::runtime_error {
 
  private:
   static std::string printable(std::string_view text) {
-    constexpr std::size_t kLongest = 400;
-    std::string out(text.substr(0, kLongest));
+    constexpr std::size_t kMaxLength = 400;
+    std::string out(text.substr(0, kMaxLength));
     for (char& c : out) {
       if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
     }
-    if (text.size() > kLongest) out += "...";
+    if (text.size() > kMaxLength) out += "...";
     return out;
   }
 

@@ -7,7 +7,7 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::int64_t kLargestTile = 1 << 20;
+constexpr std::int64_t kMaxTile = 1 << 20;
 
 std::optional<JsonPlace> place_of(const JsonPlace& config) {
   if (auto found = config.find("quantization_config")) return found;
@@ -27,7 +27,7 @@ void read_fp8(const JsonPlace& quant, QuantScheme& out) {
   if (!tile) return;
   const std::vector<std::int64_t> sizes = tile->integers();
   if (sizes.size() != 2 || *std::min_element(sizes.begin(), sizes.end()) < 1 ||
-      *std::max_element(sizes.begin(), sizes.end()) > kLargestTile) {
+      *std::max_element(sizes.begin(), sizes.end()) > kMaxTile) {
     tile->fail("expected [rows, columns]");
   }
   out.tile_rows = static_cast<std::size_t>(sizes[0]);
@@ -64,8 +64,7 @@ void read_packed(const JsonPlace& quant, QuantScheme& out) {
     const auto tile = weights ? weights->find("block_structure") : std::nullopt;
     if (!tile) continue;
     const std::vector<std::int64_t> sizes = tile->integers();
-    if (sizes.size() != 2 || sizes[0] < 1 || sizes[1] < 1 || sizes[0] > kLargestTile ||
-        sizes[1] > kLargestTile) {
+    if (sizes.size() != 2 || sizes[0] < 1 || sizes[1] < 1 || sizes[0] > kMaxTile || sizes[1] > kMaxTile) {
       tile->fail("expected [rows, columns]");
     }
     out.tile_rows = static_cast<std::size_t>(sizes[0]);

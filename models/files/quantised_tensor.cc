@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/in_parallel.h"
-#include "gpu/weight.h"
+#include "gpu/weights/weight.h"
 #include "models/files/gguf_layout.h"
 #include "models/files/load_error.h"
 

@@ -11,9 +11,9 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::uint64_t kLongestHeader = 100'000'000;  // the format's own limit
+constexpr std::uint64_t kMaxHeaderLength = 100'000'000;  // the format's own limit
 constexpr std::uint64_t kLengthBytes = 8;
-constexpr std::size_t kMostShapeDimensions = 16;
+constexpr std::size_t kMaxShapeDimensions = 16;
 
 std::uint64_t unsigned_integer(const JsonPlace& json) {
   const std::int64_t value = json.integer();
@@ -28,7 +28,7 @@ void add_tensor(const JsonPlace& entry, const std::string& name, std::uint64_t d
   if (!type) dtype.fail("unknown type " + dtype.text());
 
   const JsonPlace dimensions = entry.at("shape");
-  if (dimensions.size() > kMostShapeDimensions) dimensions.fail("has too many dimensions");
+  if (dimensions.size() > kMaxShapeDimensions) dimensions.fail("has too many dimensions");
   Shape shape;
   for (std::size_t i = 0; i < dimensions.size(); ++i) shape.push_back(unsigned_integer(dimensions.at(i)));
 
@@ -53,13 +53,13 @@ void load_tensors_of(const std::filesystem::path& path, TensorSource& source) {
   const MappedFile& file = source.files()[index];
   std::uint64_t length = 0;
   std::memcpy(&length, file.bytes(0, kLengthBytes, "header").data(), sizeof length);
-  if (length > kLongestHeader) {
+  if (length > kMaxHeaderLength) {
     throw LoadError(file.path(), "header", "claims " + std::to_string(length) + " bytes");
   }
   const std::span<const std::byte> text = file.bytes(kLengthBytes, length, "header");
 
   JsonLimits limits = kFileJson;
-  limits.bytes = kLongestHeader;
+  limits.bytes = kMaxHeaderLength;
   limits.depth = 8;
   const JsonPlace header =
       JsonPlace::parse({reinterpret_cast<const char*>(text.data()), text.size()}, file.path(), limits);

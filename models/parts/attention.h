@@ -4,7 +4,7 @@
 // Tensors: `name`.q_proj [q_proj_rows, hidden], k_proj and v_proj [kv_size, hidden], o_proj [hidden, q_size];
 // with a head norm q_norm and k_norm [head_dim].
 // State per token: K and V after norm and RoPE, each [kv_heads, kPageTokens, head_dim] in a page;
-// gpu/kv_rows.h has the layout of a row.
+// gpu/state/kv_rows.h has the layout of a row.
 // With a sliding window, K and V are per-sequence state instead: a ring of pages in the slot, [ring_pages, K
 // and V, kv_heads, kPageTokens, head_dim]. Page n of the sequence is at index n mod ring_pages. Page
 // boundaries are those of a sequence without a window, whatever the window's position, so that sums do not
@@ -15,7 +15,7 @@
 #include <optional>
 #include <string>
 
-#include "gpu/kv_rows.h"
+#include "gpu/state/kv_rows.h"
 #include "models/parts/part.h"
 #include "models/parts/rope.h"
 

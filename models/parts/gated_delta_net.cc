@@ -118,7 +118,7 @@ GatedDeltaNetPlaces declare_state(const GatedDeltaNetSpec& net, StateLayout& sta
   return {conv, matrices};
 }
 
-GatedDeltaNetVectors load_gated_delta_net_vectors(const Checkpoint& checkpoint,
+GatedDeltaNetVectors load_gated_delta_net_vectors(const ModelFiles& checkpoint,
                                                   const GatedDeltaNetSpec& spec) {
   GatedDeltaNetVectors vectors{.conv = load_conv_taps(checkpoint, spec.name + ".conv1d.weight"),
                                .decay = load_vector(checkpoint, spec.name + ".A_log"),

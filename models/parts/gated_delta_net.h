@@ -15,7 +15,7 @@
 
 namespace reprise::models {
 
-class Checkpoint;
+class ModelFiles;
 
 struct GatedDeltaNetSpec {
   std::string name{};
@@ -68,7 +68,7 @@ struct GatedDeltaNetVectors {
 };
 
 /// Loads conv1d, A_log, dt_bias and norm. Throws LoadError.
-GatedDeltaNetVectors load_gated_delta_net_vectors(const Checkpoint& checkpoint,
+GatedDeltaNetVectors load_gated_delta_net_vectors(const ModelFiles& checkpoint,
                                                   const GatedDeltaNetSpec& spec);
 
 PartSizes describe(const GatedDeltaNetSpec& net);

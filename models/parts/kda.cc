@@ -34,7 +34,7 @@ KdaPlaces declare_state(const KdaSpec& kda, StateLayout& state) {
   return {conv, matrices};
 }
 
-std::vector<float> load_kda_rates(const Checkpoint& checkpoint, const KdaSpec& spec) {
+std::vector<float> load_kda_rates(const ModelFiles& checkpoint, const KdaSpec& spec) {
   std::vector<float> rates = load_vector(checkpoint, spec.name + ".A_log");
   for (float& rate : rates) rate = static_cast<float>(std::exp(static_cast<double>(rate)));
   return rates;

@@ -20,7 +20,7 @@
 
 namespace reprise::models {
 
-class Checkpoint;
+class ModelFiles;
 
 struct KdaSpec {
   std::string name{};
@@ -49,7 +49,7 @@ KdaPlaces declare_state(const KdaSpec& kda, StateLayout& state);
 inline constexpr float kKdaUnitEps = 1e-6F;  // epsilon when q and k are normalized to unit length
 
 /// Returns exp(A_log) [heads]. Throws LoadError.
-std::vector<float> load_kda_rates(const Checkpoint& checkpoint, const KdaSpec& spec);
+std::vector<float> load_kda_rates(const ModelFiles& checkpoint, const KdaSpec& spec);
 
 std::optional<std::string> gpu_refusal(const KdaSpec& kda);
 PartSizes describe(const KdaSpec& kda);

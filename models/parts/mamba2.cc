@@ -38,7 +38,7 @@ Mamba2Places declare_state(const Mamba2Spec& mamba, StateLayout& state) {
 namespace {
 
 /// [taps, channels]
-std::vector<float> multiplied_taps(const Checkpoint& checkpoint, const Mamba2Spec& spec) {
+std::vector<float> multiplied_taps(const ModelFiles& checkpoint, const Mamba2Spec& spec) {
   std::vector<float> taps = load_conv_taps(checkpoint, spec.name + ".conv1d.weight");
   const std::size_t bs = spec.inner_size();
   const std::size_t cs = bs + spec.groups * spec.state_size;
@@ -51,7 +51,7 @@ std::vector<float> multiplied_taps(const Checkpoint& checkpoint, const Mamba2Spe
 
 }  // namespace
 
-Mamba2Vectors load_mamba2_vectors(const Checkpoint& checkpoint, const Mamba2Spec& spec) {
+Mamba2Vectors load_mamba2_vectors(const ModelFiles& checkpoint, const Mamba2Spec& spec) {
   Mamba2Vectors vectors;
   vectors.conv = multiplied_taps(checkpoint, spec);
   if (spec.conv_bias) vectors.conv_bias = load_vector(checkpoint, spec.name + ".conv1d.bias");

@@ -25,7 +25,7 @@
 
 namespace reprise::models {
 
-class Checkpoint;
+class ModelFiles;
 
 struct Mamba2Spec {
   enum class Gating : std::uint8_t {
@@ -91,7 +91,7 @@ struct Mamba2Vectors {
 };
 
 /// Throws LoadError.
-Mamba2Vectors load_mamba2_vectors(const Checkpoint& checkpoint, const Mamba2Spec& spec);
+Mamba2Vectors load_mamba2_vectors(const ModelFiles& checkpoint, const Mamba2Spec& spec);
 
 std::optional<std::string> gpu_refusal(const Mamba2Spec& mamba);
 PartSizes describe(const Mamba2Spec& mamba);

@@ -3,13 +3,13 @@
 #include <tuple>
 
 #include "gpu/gpu_limits.h"
-#include "gpu/kv_rows.h"
+#include "gpu/state/kv_rows.h"
 
 namespace reprise::models {
 
 bool MlaSpec::operator==(const MlaSpec& other) const {
   const auto plain = [](const MlaSpec& a) {
-    return std::tie(a.name, a.hidden, a.heads, a.plain_dim, a.turned_dim, a.value_dim, a.rank, a.q_rank,
+    return std::tie(a.name, a.hidden, a.heads, a.plain_dim, a.rotary_dim, a.value_dim, a.rank, a.q_rank,
                     a.norm, a.bias, a.score_scale, a.latent_scale, a.rope_of_neighbours);
   };
   const bool same_rope = rope && other.rope ? *rope == *other.rope : rope == other.rope;
@@ -38,16 +38,16 @@ std::size_t declare_state(const MlaSpec& mla, gpu::KvType kv, StateLayout& state
 
 std::optional<std::string> gpu_refusal(const MlaSpec& mla) {
   const std::size_t stored = mla.stored_dim();
-  if (mla.rank <= gpu::kMostLatent && stored <= gpu::kMostStored && mla.rank % 2 == 0 && stored % 8 == 0) {
+  if (mla.rank <= gpu::kMaxLatent && stored <= gpu::kMaxStored && mla.rank % 2 == 0 && stored % 8 == 0) {
     return std::nullopt;
   }
   return mla.name + ": latent attention of " + std::to_string(mla.rank) + " + " +
-         std::to_string(mla.turned_dim) + " elements a token";
+         std::to_string(mla.rotary_dim) + " elements a token";
 }
 
 PartSizes describe(const MlaSpec& mla) {
   return {"latent attention", std::to_string(mla.heads) + " heads, latents of " + std::to_string(mla.rank) +
-                                  " and " + std::to_string(mla.turned_dim) +
+                                  " and " + std::to_string(mla.rotary_dim) +
                                   (mla.rope ? " with rotary positions" : " without positions")};
 }
 

@@ -11,11 +11,11 @@
 // RoPE applies to the rotated part, unless `rope` is null.
 //
 // Tensors: `name`.q_proj [heads * key_dim, hidden], or q_a_proj [q_rank, hidden], q_a_layernorm [q_rank] and
-// q_b_proj [heads * key_dim, q_rank]; kv_a_proj_with_mqa [rank + turned_dim, hidden], kv_a_layernorm [rank],
+// q_b_proj [heads * key_dim, q_rank]; kv_a_proj_with_mqa [rank + rotary_dim, hidden], kv_a_layernorm [rank],
 // kv_b_proj [heads * (plain_dim + value_dim), rank], per head first the keys; o_proj [hidden, heads *
 // value_dim].
 // State per token: the latent after norm and scale, and the rotated part after RoPE, [kPageTokens, rank +
-// turned_dim] in a page.
+// rotary_dim] in a page.
 
 #include <cstddef>
 #include <memory>
@@ -32,7 +32,7 @@ struct MlaSpec {
   std::size_t hidden = 0;
   std::size_t heads = 0;
   std::size_t plain_dim = 0;   // elements of a key or query without RoPE
-  std::size_t turned_dim = 0;  // elements with RoPE; the key's are shared by all heads
+  std::size_t rotary_dim = 0;  // elements with RoPE; the key's are shared by all heads
   std::size_t value_dim = 0;   // elements of a head's value
   std::size_t rank = 0;        // elements of the KV latent
   std::size_t q_rank = 0;      // elements of the query latent; 0: none
@@ -44,8 +44,8 @@ struct MlaSpec {
   std::shared_ptr<const RopeConfig> rope{};
   bool rope_of_neighbours = false;  // pairs are elements 2 i and 2 i + 1, not i and i + half
 
-  std::size_t key_dim() const { return plain_dim + turned_dim; }
-  std::size_t stored_dim() const { return rank + turned_dim; }  // cached elements per token
+  std::size_t key_dim() const { return plain_dim + rotary_dim; }
+  std::size_t stored_dim() const { return rank + rotary_dim; }  // cached elements per token
 
   bool operator==(const MlaSpec& other) const;
 };

@@ -84,10 +84,10 @@ void add_tensors(TensorList& tensors, const MoeSpec& moe, const std::string& blo
 }
 
 std::optional<std::string> gpu_refusal(const MoeSpec& moe) {
-  if (moe.routed() > gpu::kMostRoutedOnGpu || moe.chosen > gpu::kMostChosenOnGpu) {
+  if (moe.routed() > gpu::kMaxRoutedOnGpu || moe.chosen > gpu::kMaxChosenOnGpu) {
     return moe.name + ": " + std::to_string(moe.chosen) + " of " + std::to_string(moe.routed()) +
-           " experts, above " + std::to_string(gpu::kMostChosenOnGpu) + " of " +
-           std::to_string(gpu::kMostRoutedOnGpu) + ",";
+           " experts, above " + std::to_string(gpu::kMaxChosenOnGpu) + " of " +
+           std::to_string(gpu::kMaxRoutedOnGpu) + ",";
   }
   if (moe.intermediate % 8 == 0 && moe.width() % 8 == 0) return std::nullopt;
   return moe.name + ": experts of " + std::to_string(moe.width()) + " by " +

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "gpu/gpu_limits.h"
-#include "gpu/state_store.h"
+#include "gpu/state/state_store.h"
 #include "models/files/tensor_spec.h"
 
 namespace reprise::models {
@@ -143,9 +143,9 @@ struct PartSizes {
 
 /// Returns why a GPU cannot compute a scan with `size` state values per channel or column; nullopt: it can.
 inline std::optional<std::string> gpu_refusal_of_scan(const std::string& name, std::size_t size) {
-  constexpr std::size_t kMost = gpu::kMostScanNumbers;
-  if (size <= kMost) return std::nullopt;
-  return name + ": a state size of " + std::to_string(size) + ", above " + std::to_string(kMost) + ",";
+  constexpr std::size_t kMax = gpu::kMaxScanNumbers;
+  if (size <= kMax) return std::nullopt;
+  return name + ": a state size of " + std::to_string(size) + ", above " + std::to_string(kMax) + ",";
 }
 
 }  // namespace reprise::models

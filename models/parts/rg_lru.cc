@@ -30,7 +30,7 @@ RgLruPlaces declare_state(const RgLruSpec& part, StateLayout& state) {
   return {conv, h};
 }
 
-std::vector<float> load_rg_lru_rates(const Checkpoint& checkpoint, const RgLruSpec& spec) {
+std::vector<float> load_rg_lru_rates(const ModelFiles& checkpoint, const RgLruSpec& spec) {
   std::vector<float> values = load_vector(checkpoint, spec.name + ".rg_lru.recurrent_param");
   for (float& value : values) {
     const double x = value;

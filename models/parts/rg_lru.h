@@ -22,7 +22,7 @@
 
 namespace reprise::models {
 
-class Checkpoint;
+class ModelFiles;
 
 struct RgLruSpec {
   std::string name{};
@@ -48,7 +48,7 @@ struct RgLruPlaces {
 RgLruPlaces declare_state(const RgLruSpec& part, StateLayout& state);
 
 /// Returns -8 softplus(recurrent_param) [width]. Throws LoadError.
-std::vector<float> load_rg_lru_rates(const Checkpoint& checkpoint, const RgLruSpec& spec);
+std::vector<float> load_rg_lru_rates(const ModelFiles& checkpoint, const RgLruSpec& spec);
 
 PartSizes describe(const RgLruSpec& part);
 inline std::optional<std::string> gpu_refusal(const RgLruSpec&) {

@@ -35,7 +35,7 @@ SelectiveScanPlaces declare_state(const SelectiveScanSpec& scan, StateLayout& st
 namespace {
 
 /// Returns -exp(A_log) in groups of kLanes channels: [groups, state_size, kLanes].
-std::vector<float> load_scan_decays(const Checkpoint& checkpoint, const SelectiveScanSpec& spec) {
+std::vector<float> load_scan_decays(const ModelFiles& checkpoint, const SelectiveScanSpec& spec) {
   const std::vector<float> logs = load_vector(checkpoint, spec.name + ".A_log");  // [inner, state_size]
   std::vector<float> out(spec.state_numbers());
   for (std::size_t c = 0; c < spec.inner; ++c) {
@@ -50,7 +50,7 @@ std::vector<float> load_scan_decays(const Checkpoint& checkpoint, const Selectiv
 
 }  // namespace
 
-SelectiveScanVectors load_selective_scan_vectors(const Checkpoint& checkpoint,
+SelectiveScanVectors load_selective_scan_vectors(const ModelFiles& checkpoint,
                                                  const SelectiveScanSpec& spec) {
   SelectiveScanVectors vectors;
   vectors.conv = load_conv_taps(checkpoint, spec.name + ".conv1d.weight");

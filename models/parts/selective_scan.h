@@ -23,7 +23,7 @@
 
 namespace reprise::models {
 
-class Checkpoint;
+class ModelFiles;
 
 /// Separate norms of dt, B and C.
 enum class ScanNorms : std::uint8_t { kNone, kWeightless, kWeighted };
@@ -74,7 +74,7 @@ struct SelectiveScanVectors {
 };
 
 /// Throws LoadError.
-SelectiveScanVectors load_selective_scan_vectors(const Checkpoint& checkpoint, const SelectiveScanSpec& spec);
+SelectiveScanVectors load_selective_scan_vectors(const ModelFiles& checkpoint, const SelectiveScanSpec& spec);
 
 std::optional<std::string> gpu_refusal(const SelectiveScanSpec& scan);
 PartSizes describe(const SelectiveScanSpec& scan);

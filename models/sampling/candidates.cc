@@ -93,12 +93,12 @@ std::vector<std::pair<TokenId, float>> dry_penalties(std::span<const TokenId> hi
     std::size_t& known = lengths[at(i - 1)];
     known = std::max(known, length);
   }
-  constexpr double kMostPenalty = 1e6;  // bounds the power, because logits are floats
+  constexpr double kMaxPenalty = 1e6;  // bounds the power, because logits are floats
   std::vector<std::pair<TokenId, float>> penalties;
   for (const auto& [token, length] : lengths) {
     if (breaks(token)) continue;
     const double power = std::pow(rules.base, static_cast<double>(length - rules.allowed_length));
-    penalties.emplace_back(token, static_cast<float>(std::min(kMostPenalty, rules.multiplier * power)));
+    penalties.emplace_back(token, static_cast<float>(std::min(kMaxPenalty, rules.multiplier * power)));
   }
   return penalties;
 }

@@ -126,21 +126,22 @@ Sampler::Penalty Sampler::penalty_of(const SamplerState::Seen& seen) const {
   return penalty;
 }
 
-std::optional<DrawPlan> Sampler::plan(std::size_t most_adjustments) const {
+std::optional<SamplePlan> Sampler::plan(std::size_t max_adjustments) const {
   const std::size_t banned = ends_are_banned() ? params_.ends.size() : 0;
   if (params_.logprobs || needs_all_candidates(params_) || has_dry(params_) ||
-      state_.seen.size() + params_.logit_bias.size() + banned > most_adjustments)
+      state_.seen.size() + params_.logit_bias.size() + banned > max_adjustments)
     return std::nullopt;
-  DrawPlan plan{.temperature = params_.temperature,
-                .top_k = std::max<std::int64_t>(params_.top_k, 0),
-                .top_p = params_.top_p,
-                .min_p = params_.min_p,
-                .noise = uniform(params_.seed, choice_, state_.step)};
-  std::unordered_map<TokenId, DrawPlan::Adjustment> changes;  // a token may have several biases and a penalty
+  SamplePlan plan{.temperature = params_.temperature,
+                  .top_k = std::max<std::int64_t>(params_.top_k, 0),
+                  .top_p = params_.top_p,
+                  .min_p = params_.min_p,
+                  .noise = uniform(params_.seed, choice_, state_.step)};
+  std::unordered_map<TokenId, SamplePlan::Adjustment>
+      changes;  // a token may have several biases and a penalty
   for (const LogitBias& entry : params_.logit_bias) changes[entry.token].bias += entry.bias;
   for (const auto& [token, seen] : state_.seen) {
     const Penalty penalty = penalty_of(seen);
-    DrawPlan::Adjustment& change = changes[token];
+    SamplePlan::Adjustment& change = changes[token];
     if (penalty.repeats) change.penalty = penalty.repetition;
     change.subtracted = penalty.subtracted;
   }

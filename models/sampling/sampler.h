@@ -98,7 +98,7 @@ struct SamplerScratch {
 
 /// All inputs of a step's choice except the logits, including the random number, for a device that samples by
 /// itself with the steps at the top of this file.
-struct DrawPlan {
+struct SamplePlan {
   /// For one token: logit += bias; then / penalty if above 0, else * penalty; then -= subtracted.
   struct Adjustment {
     TokenId token = 0;
@@ -130,9 +130,9 @@ class Sampler {
                       const TokenMask* mask = nullptr) const;
 
   /// Returns a plan for a device to make the same choice as sample(), up to rounding of the masses. Returns
-  /// nullopt if logprobs are requested, if more than `most_adjustments` tokens have changed logits, or for
+  /// nullopt if logprobs are requested, if more than `max_adjustments` tokens have changed logits, or for
   /// filters that need all candidates: top_n_sigma, typical_p, XTC and DRY.
-  std::optional<DrawPlan> plan(std::size_t most_adjustments) const;
+  std::optional<SamplePlan> plan(std::size_t max_adjustments) const;
 
   const SamplingParams& params() const { return params_; }
   std::uint32_t choice() const { return choice_; }

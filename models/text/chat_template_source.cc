@@ -10,7 +10,7 @@ namespace reprise::models {
 namespace {
 
 std::string checked(std::string text, const std::string& file) {
-  if (text.size() > kMostTemplateBytes) throw LoadError(file, "chat template", "is longer than 4 MiB");
+  if (text.size() > kMaxTemplateBytes) throw LoadError(file, "chat template", "is longer than 4 MiB");
   return text;
 }
 

@@ -5,7 +5,7 @@
 // in this order; in the last, as a string or a list of named ones, of which "default" is used. GGUF files
 // have it in their metadata.
 //
-// Bounds: templates longer than kMostTemplateBytes are refused.
+// Bounds: templates longer than kMaxTemplateBytes are refused.
 
 #include <cstddef>
 #include <filesystem>
@@ -14,7 +14,7 @@
 
 namespace reprise::models {
 
-inline constexpr std::size_t kMostTemplateBytes = 4U << 20;
+inline constexpr std::size_t kMaxTemplateBytes = 4U << 20;
 
 /// `path`: a Hugging Face folder or a GGUF file. Returns nullopt if the model has no template. Throws
 /// LoadError if it cannot be read.

@@ -25,7 +25,7 @@ PieceCache::PieceCache(std::size_t slots) : mask_(slots - 1), slots_(std::make_u
 }
 
 bool PieceCache::find(std::string_view piece, std::uint64_t hash, std::vector<TokenId>& out) const {
-  if (piece.size() > kLongestPiece) return false;
+  if (piece.size() > kMaxPieceLength) return false;
   const Slot& slot = slots_[hash & mask_];
   const std::uint64_t version = slot.words[0].load(std::memory_order_acquire);
   if (version % 2 != 0) return false;
@@ -41,14 +41,14 @@ bool PieceCache::find(std::string_view piece, std::uint64_t hash, std::vector<To
   const bool is_same = (contents[0] & 0xFFFFFFFF) == wanted[0] && contents[1] == wanted[1] &&
                        contents[2] == wanted[2] && contents[3] == wanted[3];
   if (!is_same || count == 0) return false;
-  TokenId ids[kMostTokens];
+  TokenId ids[kMaxTokens];
   std::memcpy(ids, &contents[4], sizeof ids);
   out.insert(out.end(), ids, ids + count);
   return true;
 }
 
 void PieceCache::put(std::string_view piece, std::uint64_t hash, std::span<const TokenId> ids) {
-  if (piece.size() > kLongestPiece || ids.empty() || ids.size() > kMostTokens) return;
+  if (piece.size() > kMaxPieceLength || ids.empty() || ids.size() > kMaxTokens) return;
   Contents contents = pack_piece(piece);
   contents[0] |= std::uint64_t{ids.size()} << 32;
   std::memcpy(&contents[4], ids.data(), ids.size_bytes());

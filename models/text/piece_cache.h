@@ -23,8 +23,8 @@ namespace reprise::models {
 
 class PieceCache {
  public:
-  static constexpr std::size_t kLongestPiece = 24;  // bytes
-  static constexpr std::size_t kMostTokens = 6;
+  static constexpr std::size_t kMaxPieceLength = 24;  // bytes
+  static constexpr std::size_t kMaxTokens = 6;
 
   /// `slots` is a power of two; a slot takes 64 bytes.
   explicit PieceCache(std::size_t slots);

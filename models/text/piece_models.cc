@@ -338,7 +338,7 @@ Spm::Spm(const TokenizerSpec& spec, const StringTable& tokens)
     types_.resize(tokens.size(), TokenType::kNormal);
     for (std::size_t id = 0; id < tokens.size(); ++id) {
       if (types_[id] != TokenType::kUserDefined) continue;
-      if (tokens[id].size() > kLongestUserToken)
+      if (tokens[id].size() > kMaxUserTokenLength)
         throw LoadError(spec.source, tokens[id], "a token that is too long");
       user_tokens_.add(tokens[id], static_cast<TokenId>(id));
     }
@@ -465,7 +465,7 @@ Unigram::Unigram(const TokenizerSpec& spec, const StringTable& tokens)
   for (std::size_t id = 0; id < tokens.size(); ++id) {
     if (!std::isfinite(spec.log_probs[id]))
       throw LoadError(spec.source, tokens[id], "a score that is no number");
-    if (tokens[id].size() > kLongestToken)
+    if (tokens[id].size() > kMaxTokenLength)
       throw LoadError(spec.source, tokens[id], "a token that is too long");
     if (spec.sentencepiece && unigram_type(spec, id) != TokenType::kNormal) continue;
     least = std::min(least, spec.log_probs[id]);

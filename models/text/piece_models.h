@@ -187,7 +187,7 @@ class Spm {
   bool covers_all_bytes() const { return covers_all_bytes_; }
 
  private:
-  static constexpr std::size_t kLongestUserToken = 4096;  // bytes
+  static constexpr std::size_t kMaxUserTokenLength = 4096;  // bytes
 
   TokenId find(std::string_view text) const;
   void add_symbol(std::string_view text, Scratch& scratch, std::size_t first,
@@ -207,13 +207,13 @@ class Spm {
 /// Unigram encoding as in SentencePiece and Hugging Face tokenizers: the segmentation with the largest sum of
 /// log probabilities; among equal sums, the first found going left to right and from short tokens to long
 /// ones. A character that no single-character token covers may be unknown, with a score of ten less than the
-/// lowest token's. O(n) for n bytes, as no token exceeds kLongestToken.
+/// lowest token's. O(n) for n bytes, as no token exceeds kMaxTokenLength.
 ///
 /// Unknown characters become byte tokens ("<0x..>") if the vocabulary has them all, else each run of them one
 /// unknown token.
 class Unigram {
  public:
-  static constexpr std::size_t kLongestToken = 4096;  // bytes
+  static constexpr std::size_t kMaxTokenLength = 4096;  // bytes
 
   /// `tokens` are the model's own by id. Throws LoadError, naming spec.source, if a token has no log
   /// probability or is too long.

@@ -122,8 +122,8 @@ std::string_view Normalizer::run(std::string_view text, std::string& storage) co
 }
 
 PreTokenizer::PreTokenizer(const std::vector<PreTokenizerStep>& steps, std::string_view source) {
-  constexpr std::size_t kMostSteps = 64;
-  if (steps.size() > kMostSteps) throw LoadError(source, "pre_tokenizer", "more than 64 steps");
+  constexpr std::size_t kMaxSteps = 64;
+  if (steps.size() > kMaxSteps) throw LoadError(source, "pre_tokenizer", "more than 64 steps");
   for (const PreTokenizerStep& spec : steps) {
     Step step{spec, std::nullopt, std::nullopt};
     const bool is_split = spec.kind == StepKind::kSplitRegex || spec.kind == StepKind::kSplitText;

@@ -24,7 +24,7 @@ constexpr std::size_t kFirstWindow = 256;  // bytes; doubled after each window w
 constexpr std::uint64_t kWindowSteps = 16'384;
 constexpr std::uint64_t kFreeSteps = 2'000'000;  // from one offset; more in long texts
 constexpr std::uint64_t kStepsPerByte = 64;
-constexpr std::uint64_t kMostSteps = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kMaxSteps = std::numeric_limits<std::uint32_t>::max();
 constexpr std::chrono::nanoseconds kFreeTime = std::chrono::seconds(2);  // CPU time per text
 constexpr std::chrono::nanoseconds kTimePerByte = std::chrono::microseconds(1);
 constexpr std::uint32_t kSearchesBetweenLooks = 64;
@@ -176,7 +176,7 @@ std::string pcre2_property(std::string_view name) {
   return std::string(name);
 }
 
-constexpr int kDeepestNesting = 50;
+constexpr int kMaxNesting = 50;
 
 bool is_capital(char c) {
   return c >= 'A' && c <= 'Z';
@@ -382,7 +382,7 @@ class Translator {
 
   // The rest of a class, after its opening bracket.
   CharSet char_set(int depth) {
-    if (depth > kDeepestNesting) fail("classes nested too deeply");
+    if (depth > kMaxNesting) fail("classes nested too deeply");
     CharSet set;
     if (peek() == '^') {
       set.negated = true;
@@ -542,7 +542,7 @@ bool Regex::Matcher::search(std::size_t from) {
 
 // Searches offset by offset, each with up to the maximum number of steps.
 int Regex::Matcher::search_slowly(std::size_t from, std::size_t last) {
-  const std::uint64_t most = std::min(kMostSteps, kFreeSteps + kStepsPerByte * text_.size());
+  const std::uint64_t most = std::min(kMaxSteps, kFreeSteps + kStepsPerByte * text_.size());
   for (; from <= last; from = next_place(from)) {
     int found = PCRE2_ERROR_MATCHLIMIT;
     for (std::uint64_t steps = kWindowSteps; found == PCRE2_ERROR_MATCHLIMIT; steps *= 4) {

@@ -11,7 +11,7 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::size_t kMostPieces = std::size_t{1} << 22;
+constexpr std::size_t kMaxPieces = std::size_t{1} << 22;
 
 // Iterates over the fields of a protobuf message.
 class ProtoFields {
@@ -93,7 +93,7 @@ struct Settings {
 };
 
 void read_piece(std::string_view message, const std::string& file, TokenizerSpec& spec) {
-  if (spec.tokens.size() == kMostPieces) throw LoadError(file, "pieces", "more than 4194304");
+  if (spec.tokens.size() == kMaxPieces) throw LoadError(file, "pieces", "more than 4194304");
   ProtoFields fields(message, file);
   std::string text;
   float score = 0;

@@ -22,11 +22,11 @@ namespace reprise::models {
 namespace {
 
 constexpr std::size_t kCacheSlots = 1 << 14;
-constexpr std::size_t kLongestText = std::size_t{1} << 30;
+constexpr std::size_t kMaxTextLength = std::size_t{1} << 30;
 
 // -- tables by id
 
-constexpr std::size_t kMostTokens = std::size_t{1} << 22;
+constexpr std::size_t kMaxTokens = std::size_t{1} << 22;
 
 std::size_t count_ids(const TokenizerSpec& spec) {
   std::size_t count = spec.tokens.size();
@@ -41,7 +41,7 @@ TokenizerSpec check_ids(TokenizerSpec spec) {
     if (token.id < 0) throw LoadError(spec.source, token.content, "an added token with a negative id");
   }
   const std::size_t count = count_ids(spec);
-  if (count > kMostTokens) throw LoadError(spec.source, "vocab", "ids past 4194303");
+  if (count > kMaxTokens) throw LoadError(spec.source, "vocab", "ids past 4194303");
   for (std::optional<TokenId>* id : {&spec.unk, &spec.bos, &spec.eos, &spec.pad}) {
     if (*id && (**id < 0 || static_cast<std::size_t>(**id) >= count)) id->reset();
   }
@@ -232,7 +232,7 @@ PieceModel build_model(const TokenizerSpec& spec, const StringTable& tokens) {
       return PieceModel(std::in_place_type<Unigram>, spec, tokens);
     case TokenizerModel::kWordPiece:
       return PieceModel(std::in_place_type<WordPiece>, spec, tokens);
-    case TokenizerModel::kLongestMatch:
+    case TokenizerModel::kMaxMatch:
       break;
   }
   return PieceModel(std::in_place_type<LongestMatch>, spec, tokens);
@@ -254,7 +254,7 @@ struct Tokenizer::Impl {
         decoder(spec.decoder),
         keeps_words_apart(models::keeps_words_apart(spec)),
         cache(kCacheSlots),
-        takes_any_bytes(spec.byte_level || spec.model == TokenizerModel::kLongestMatch),
+        takes_any_bytes(spec.byte_level || spec.model == TokenizerModel::kMaxMatch),
         unk(spec.unk),
         bos(spec.bos),
         eos(spec.eos),
@@ -315,7 +315,7 @@ class Tokenizer::Impl::Encoder final : public PieceSink {
 
  private:
   void word(std::string_view bytes) {
-    const bool is_short = bytes.size() <= PieceCache::kLongestPiece;
+    const bool is_short = bytes.size() <= PieceCache::kMaxPieceLength;
     const std::uint64_t hash = is_short ? hash_of(bytes) : 0;
     if (is_short && impl_.cache.find(bytes, hash, ids)) return;
     const std::size_t before = ids.size();
@@ -362,7 +362,7 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
-  if (text.size() > kLongestText) throw std::length_error("the text to encode is longer than 1 GiB");
+  if (text.size() > kMaxTextLength) throw std::length_error("the text to encode is longer than 1 GiB");
   EncodeWork uncounted;
   Impl::Encoder encoder(*impl_, options, options.work ? *options.work : uncounted);
 

@@ -159,7 +159,7 @@ std::string unescape(std::string_view text) {
 }
 
 void read_rwkv(TokenizerSpec& spec) {
-  spec.model = TokenizerModel::kLongestMatch;
+  spec.model = TokenizerModel::kMaxMatch;
   for (std::string& token : spec.tokens) token = unescape(token);
 }
 
@@ -224,9 +224,9 @@ std::string gpt2() {
   return regex(pattern);
 }
 
-std::string llama3(int most_digits, bool marks_are_letters = false) {
+std::string llama3(int max_digits, bool marks_are_letters = false) {
   WordPattern pattern;
-  pattern.most_digits = most_digits;
+  pattern.max_digits = max_digits;
   pattern.marks_are_letters = marks_are_letters;
   return regex(pattern);
 }

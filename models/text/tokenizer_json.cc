@@ -175,7 +175,7 @@ void read_post_processor(const JsonPlace& processor, int depth, TokenizerSpec& s
 
 // -- normalizer, pre-tokenizer and decoder: lists of steps
 
-constexpr int kDeepestSequence = 8;
+constexpr int kMaxSequenceDepth = 8;
 
 [[noreturn]] void refuse_step(const JsonPlace& step, std::string_view what) {
   step.fail(std::string(what) + " '" + step.text_or("type", "?") + "' is not supported");
@@ -185,7 +185,7 @@ constexpr int kDeepestSequence = 8;
 void for_each_step(const JsonPlace& step, std::string_view list, int depth,
                    const std::function<void(const JsonPlace&)>& visit) {
   if (step.at("type").text() != "Sequence") return visit(step);
-  if (depth == kDeepestSequence) step.fail("sequences nested too deeply");
+  if (depth == kMaxSequenceDepth) step.fail("sequences nested too deeply");
   const JsonPlace parts = step.at(list);
   for (std::size_t i = 0; i < parts.size(); ++i) for_each_step(parts.at(i), list, depth + 1, visit);
 }

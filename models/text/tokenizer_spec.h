@@ -26,11 +26,11 @@ namespace reprise::models {
 inline constexpr std::string_view kSpaceMark = "\u2581";
 
 enum class TokenizerModel : std::uint8_t {
-  kBpe,           // merges by rank
-  kSpm,           // merges by the score of the merged token, as SentencePiece does
-  kUnigram,       // the segmentation with the highest probability
-  kLongestMatch,  // greedy longest match, as in RWKV
-  kWordPiece,     // greedy longest match within words, as in BERT
+  kBpe,        // merges by rank
+  kSpm,        // merges by the score of the merged token, as SentencePiece does
+  kUnigram,    // the segmentation with the highest probability
+  kMaxMatch,   // greedy longest match, as in RWKV
+  kWordPiece,  // greedy longest match within words, as in BERT
 };
 
 enum class TokenType : std::uint8_t {

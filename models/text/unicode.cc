@@ -39,7 +39,7 @@ utf8proc_option_t options_of(NormalForm form) {
 }
 
 std::vector<std::int32_t> decompose(std::string_view text, utf8proc_option_t options) {
-  constexpr std::size_t kLongest = 32;  // the longest decomposition has 18 code points
+  constexpr std::size_t kMaxLength = 32;  // the longest decomposition has 18 code points
   std::vector<std::int32_t> out;
   out.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
@@ -50,10 +50,10 @@ std::vector<std::int32_t> decompose(std::string_view text, utf8proc_option_t opt
       out.push_back(code_point);
       continue;
     }
-    std::int32_t parts[kLongest];
+    std::int32_t parts[kMaxLength];
     int boundary = 0;
-    const auto count = utf8proc_decompose_char(code_point, parts, kLongest, options, &boundary);
-    REPRISE_CHECK(count >= 0 && static_cast<std::size_t>(count) <= kLongest,
+    const auto count = utf8proc_decompose_char(code_point, parts, kMaxLength, options, &boundary);
+    REPRISE_CHECK(count >= 0 && static_cast<std::size_t>(count) <= kMaxLength,
                   "utf8proc failed to decompose a code point");
     out.insert(out.end(), parts, parts + count);
   }

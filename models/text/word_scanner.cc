@@ -72,7 +72,7 @@ class Scanner {
   }
 
   std::size_t digits(std::size_t at) {  // after the first digit
-    for (int count = 1; pattern_.most_digits == 0 || count < pattern_.most_digits; ++count) {
+    for (int count = 1; pattern_.max_digits == 0 || count < pattern_.max_digits; ++count) {
       const Ahead next = look(at);
       if (!(next.bits & kNumber)) break;
       at += next.length;
@@ -148,8 +148,8 @@ std::string regex(const WordPattern& pattern) {
   out += R"(|[^\r\n\p{L}\p{N}]?)";
   out += pattern.marks_are_letters ? R"([\p{L}\p{M}]+)" : R"(\p{L}+)";
   out += R"(|\p{N})";
-  if (pattern.most_digits == 0) out += "+";
-  if (pattern.most_digits > 1) out += "{1," + std::to_string(pattern.most_digits) + "}";
+  if (pattern.max_digits == 0) out += "+";
+  if (pattern.max_digits > 1) out += "{1," + std::to_string(pattern.max_digits) + "}";
   out += pattern.marks_are_letters ? R"(| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)" : R"(| ?[^\s\p{L}\p{N}]+[\r\n]*)";
   out += R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
   return out;
@@ -168,7 +168,7 @@ std::optional<WordPattern> find_word_pattern(std::string_view text) {
       for (const int digits : {0, 1, 2, 3}) {
         candidate.contractions = contractions;
         candidate.marks_are_letters = marks;
-        candidate.most_digits = digits;
+        candidate.max_digits = digits;
         if (text == regex(candidate)) return candidate;
       }
     }

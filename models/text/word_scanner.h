@@ -28,7 +28,7 @@ struct WordPattern {
   Family family = Family::kLlama3;
   Case contractions = Case::kUnicode;  // kGpt2: always kLower
   bool marks_are_letters = false;      // kLlama3: [\p{L}\p{M}]+ instead of \p{L}+, and symbols exclude marks
-  int most_digits = 3;                 // kLlama3: 1, 2 or 3; 0: unlimited
+  int max_digits = 3;                  // kLlama3: 1, 2 or 3; 0: unlimited
 
   bool operator==(const WordPattern&) const = default;
 };

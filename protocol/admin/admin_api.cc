@@ -45,7 +45,7 @@ Answered listed_adapters(Service& service) {
   return Json{{"adapters", std::move(data)}}.dump();
 }
 
-Task<Answered> change_adapter(Service& service, bool loads, AdapterWish wish) {
+Task<Answered> change_adapter(Service& service, bool loads, AdapterRequest wish) {
   AdapterDesk* desk = service.adapter_desk();
   if (desk == nullptr) {
     co_return ApiError{
@@ -67,12 +67,12 @@ Task<Answered> change_adapter(Service& service, bool loads, AdapterWish wish) {
 }
 
 ParsedCall parse_adapter_change(bool loads, const ApiInput& input, const BodyLimits& limits) {
-  constexpr std::size_t kLongestPath = 4096;
+  constexpr std::size_t kMaxPathLength = 4096;
   const Json body = parse_body(input.body, limits, BodyHolds::kText);
   const Fields fields(body);
-  AdapterWish wish{.name = required(fields, "name", limits)};
+  AdapterRequest wish{.name = required(fields, "name", limits)};
   if (const std::string* model = fields.string("model", limits.label_bytes)) wish.model = *model;
-  if (const std::string* path = fields.string("path", kLongestPath)) {
+  if (const std::string* path = fields.string("path", kMaxPathLength)) {
     if (!loads) refuse_field("path", "invalid_value", "applies only to loading");
     wish.path = *path;
   }
@@ -147,7 +147,7 @@ Json described(const ModelCache& model, const CacheScope& scope) {
   out["cut"] = model.view.cut;
   if (model.view.cut) {
     out["note"] =
-        "more than " + std::to_string(kMostViewedNodes) + " nodes: only the most recently used are listed";
+        "more than " + std::to_string(kMaxViewedNodes) + " nodes: only the most recently used are listed";
   }
   return out;
 }
@@ -159,8 +159,8 @@ Json described(const TierState& tier) {
               {"evicted", tier.evicted}};
 }
 
-Task<Answered> view_cache(ServerDesk& desk, CacheScope scope) {
-  auto viewing = desk.view_cache(scope, kMostViewedNodes);
+Task<Answered> view_cache(ServerAdmin& desk, CacheScope scope) {
+  auto viewing = desk.view_cache(scope, kMaxViewedNodes);
   const ServerCache cache = co_await viewing;
   Json models = Json::array(), tiers = Json::array();
   for (const ModelCache& model : cache.models) models.push_back(described(model, scope));
@@ -170,7 +170,7 @@ Task<Answered> view_cache(ServerDesk& desk, CacheScope scope) {
   co_return out.dump();
 }
 
-Task<Answered> drop_cache(ServerDesk& desk, std::string model) {
+Task<Answered> drop_cache(ServerAdmin& desk, std::string model) {
   auto dropping = desk.drop_cache(model);
   const Answer<std::uint64_t> dropped = co_await dropping;
   co_return body_of(dropped, [&](std::uint64_t count) {
@@ -180,13 +180,13 @@ Task<Answered> drop_cache(ServerDesk& desk, std::string model) {
 
 // -- models
 
-Task<Answered> load_model(ServerDesk& desk, std::string name) {
+Task<Answered> load_model(ServerAdmin& desk, std::string name) {
   auto loading = desk.load_model(std::move(name));
   const Answer<ModelCard> loaded = co_await loading;
   co_return body_of(loaded, [](const ModelCard& card) { return describe_model(card).dump(); });
 }
 
-Task<Answered> unload_model(ServerDesk& desk, std::string name) {
+Task<Answered> unload_model(ServerAdmin& desk, std::string name) {
   auto unloading = desk.unload_model(name);
   const Answer<std::string> unloaded = co_await unloading;
   co_return body_of(unloaded, [&](const std::string&) {
@@ -194,10 +194,10 @@ Task<Answered> unload_model(ServerDesk& desk, std::string name) {
   });
 }
 
-using OfModel = Task<Answered> (*)(ServerDesk& desk, std::string name);
+using OfModel = Task<Answered> (*)(ServerAdmin& desk, std::string name);
 
 /// Reads {"model": NAME} and applies `change` to the model.
-std::shared_ptr<const Endpoint> at_model(ServerDesk& desk, OfModel change) {
+std::shared_ptr<const Endpoint> at_model(ServerAdmin& desk, OfModel change) {
   return at([&desk, change](const ApiInput& input, const BodyLimits& limits) -> ParsedCall {
     const Json body = parse_body(input.body, limits, BodyHolds::kText);
     const Fields fields(body);
@@ -243,7 +243,7 @@ std::vector<ApiRoute> adapter_routes() {
           change("/admin/adapters/unload", false)};
 }
 
-std::vector<ApiRoute> cache_routes(ServerDesk& desk, ScopeOf scope_of) {
+std::vector<ApiRoute> cache_routes(ServerAdmin& desk, ScopeOf scope_of) {
   return {{.method = HttpMethod::kGet,
            .path = "/v1/cache",
            .endpoint = at([&desk, scope_of = std::move(scope_of)](const ApiInput& input,
@@ -254,7 +254,7 @@ std::vector<ApiRoute> cache_routes(ServerDesk& desk, ScopeOf scope_of) {
           {.path = "/v1/cache/drop", .endpoint = at_model(desk, drop_cache), .for_operators = true}};
 }
 
-std::vector<ApiRoute> model_routes(ServerDesk& desk) {
+std::vector<ApiRoute> model_routes(ServerAdmin& desk) {
   return {{.path = "/v1/models/load", .endpoint = at_model(desk, load_model), .for_operators = true},
           {.path = "/v1/models/unload", .endpoint = at_model(desk, unload_model), .for_operators = true}};
 }

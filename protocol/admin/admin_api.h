@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "protocol/api/endpoint.h"
-#include "protocol/server_desk.h"
+#include "protocol/server_admin.h"
 #include "traces/session_control.h"
 
 namespace reprise::protocol::admin {
@@ -32,14 +32,14 @@ namespace reprise::protocol::admin {
 std::vector<ApiRoute> adapter_routes();
 
 /// Most tree nodes in one answer, all models together.
-inline constexpr std::uint32_t kMostViewedNodes = 2000;
+inline constexpr std::uint32_t kMaxViewedNodes = 2000;
 
 /// Returns what a tenant may see. Called from any thread.
 using ScopeOf = std::function<CacheScope(std::string_view tenant)>;
 
-std::vector<ApiRoute> cache_routes(ServerDesk& desk, ScopeOf scope_of);
+std::vector<ApiRoute> cache_routes(ServerAdmin& desk, ScopeOf scope_of);
 
-std::vector<ApiRoute> model_routes(ServerDesk& desk);
+std::vector<ApiRoute> model_routes(ServerAdmin& desk);
 
 std::vector<ApiRoute> trace_routes(traces::SessionControl& sessions);
 

@@ -16,7 +16,7 @@ using std::chrono::seconds;
 
 constexpr std::size_t kWordBytes = 64;
 constexpr std::size_t kNameBytes = 256;
-constexpr std::size_t kMostBreakpoints = 4;
+constexpr std::size_t kMaxBreakpoints = 4;
 constexpr std::string_view kBillingHeader = "x-anthropic-billing-header";
 
 /// Returns the TTL that cache_control requests, or nullopt if it is absent.
@@ -309,9 +309,9 @@ class ChatReader {
       add_breakpoint({.index = index, .at = cut.at, .ttl = cut.ttl});
   }
   void add_breakpoint(ChatBreakpoint place) {
-    if (chat_.breakpoints.size() == kMostBreakpoints) {
+    if (chat_.breakpoints.size() == kMaxBreakpoints) {
       refuse_field("cache_control", "too_many",
-                   "at most " + std::to_string(kMostBreakpoints) + " blocks can have cache_control");
+                   "at most " + std::to_string(kMaxBreakpoints) + " blocks can have cache_control");
     }
     chat_.breakpoints.push_back(place);
   }
@@ -419,7 +419,7 @@ ChatPrompt read_prompt(const Fields& fields, const BodyLimits& limits, ApiReques
   if (const Json* extra = fields.object("chat_template_kwargs")) chat.template_extra = *extra;
   read_thinking(fields, asked, chat.template_extra);
   // A final assistant message is the beginning of the reply, as in llama-server.
-  read_continuation(fields, Manners::kLlamaServer, chat);
+  read_continuation(fields, ApiFlavor::kLlamaServer, chat);
   const Json* last = chat.messages.size() == 0 ? nullptr : &chat.messages.as_array().back();
   if (last == nullptr || *last->find_string("role") == "assistant") {
     refuse_field("messages", "invalid_value",
@@ -432,7 +432,7 @@ ChatPrompt read_prompt(const Fields& fields, const BodyLimits& limits, ApiReques
 
 ApiRequest read_messages_request(const Json& body, const BodyLimits& limits) {
   const Fields fields(body);
-  ApiRequest asked = read_common(fields, limits, Manners::kAnthropic);
+  ApiRequest asked = read_common(fields, limits, ApiFlavor::kAnthropic);
   GenerateRequest& generate = asked.generate;
   if (!generate.max_tokens) refuse_field("max_tokens", "missing", "is required");
   if (generate.n != 1) refuse_unsupported("n", "is not supported here: there is always one answer");

@@ -10,45 +10,45 @@
 namespace reprise::protocol {
 namespace {
 
-constexpr std::int64_t kMostInt = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kMostToken = std::numeric_limits<TokenId>::max();
+constexpr std::int64_t kMaxInt = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMaxToken = std::numeric_limits<TokenId>::max();
 
 // -- samplers
 
-SamplingWishes read_sampling(const Fields& fields, Manners manners) {
-  SamplingWishes sampling;
+SamplingOverrides read_sampling(const Fields& fields, ApiFlavor manners) {
+  SamplingOverrides sampling;
   // OpenAI refuses temperatures above 2; llama-server accepts them.
-  sampling.temperature = fields.number("temperature", 0, manners == Manners::kLlamaServer ? 100 : 2);
-  sampling.top_k = fields.integer("top_k", -1, kMostToken);
+  sampling.temperature = fields.number("temperature", 0, manners == ApiFlavor::kLlamaServer ? 100 : 2);
+  sampling.top_k = fields.integer("top_k", -1, kMaxToken);
   if (sampling.top_k == -1) sampling.top_k = 0;  // 0 and -1 both disable it, depending on the server
   sampling.top_p = fields.number("top_p", 0, 1);
   sampling.min_p = fields.number("min_p", 0, 1);
   sampling.repetition_penalty = fields.number("repetition_penalty", 0.01, 100);
   if (!sampling.repetition_penalty) sampling.repetition_penalty = fields.number("repeat_penalty", 0.01, 100);
-  sampling.repetition_last_n = fields.integer("repeat_last_n", -1, kMostToken);
+  sampling.repetition_last_n = fields.integer("repeat_last_n", -1, kMaxToken);
   sampling.presence_penalty = fields.number("presence_penalty", -2, 2);
   sampling.frequency_penalty = fields.number("frequency_penalty", -2, 2);
-  if (const auto seed = fields.integer("seed", -kMostInt - 1, kMostInt)) {
-    sampling.seed = static_cast<std::uint64_t>(*seed & kMostInt);  // non-negative, as replies report it
+  if (const auto seed = fields.integer("seed", -kMaxInt - 1, kMaxInt)) {
+    sampling.seed = static_cast<std::uint64_t>(*seed & kMaxInt);  // non-negative, as replies report it
   }
   return sampling;
 }
 
 /// Handles values that llama-server interprets differently.
-void read_as_llama_server(const Fields& fields, SamplingWishes& sampling) {
-  if (fields.integer("seed", -kMostInt - 1, kMostInt) == -1) sampling.seed = std::random_device{}();
-  if (fields.integer("repeat_last_n", -1, kMostToken) == 0) sampling.repetition_penalty = 1;  // empty window
+void read_as_llama_server(const Fields& fields, SamplingOverrides& sampling) {
+  if (fields.integer("seed", -kMaxInt - 1, kMaxInt) == -1) sampling.seed = std::random_device{}();
+  if (fields.integer("repeat_last_n", -1, kMaxToken) == 0) sampling.repetition_penalty = 1;  // empty window
 }
 
-constexpr std::size_t kMostStopTokens = 64;
-constexpr std::size_t kMostBreakers = 16;
-constexpr std::int64_t kMostCount = std::numeric_limits<std::int32_t>::max();
+constexpr std::size_t kMaxStopTokens = 64;
+constexpr std::size_t kMaxBreakers = 16;
+constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 
 std::vector<std::string> read_breakers(const Fields& fields, const BodyLimits& limits) {
   const Json::Array* given = fields.array("dry_sequence_breakers");
   if (given == nullptr) return {"\n", ":", "\"", "*"};
-  if (given->size() > kMostBreakers) {
-    refuse_field("dry_sequence_breakers", "too_many", "has more than " + std::to_string(kMostBreakers));
+  if (given->size() > kMaxBreakers) {
+    refuse_field("dry_sequence_breakers", "too_many", "has more than " + std::to_string(kMaxBreakers));
   }
   std::vector<std::string> breakers;
   for (std::size_t i = 0; i < given->size(); ++i) {
@@ -64,7 +64,7 @@ std::vector<std::string> read_breakers(const Fields& fields, const BodyLimits& l
 }
 
 void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate) {
-  SamplingWishes& sampling = generate.sampling;
+  SamplingOverrides& sampling = generate.sampling;
   sampling.typical_p = fields.number("typical_p", 0, 1);
   sampling.top_n_sigma = fields.number("top_n_sigma", -1, 100);
   if (sampling.top_n_sigma && *sampling.top_n_sigma < 0) sampling.top_n_sigma = 0;
@@ -73,7 +73,7 @@ void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateReque
   sampling.dry_multiplier = fields.number("dry_multiplier", 0, 100);
   sampling.dry_base = fields.number("dry_base", 1, 100);
   sampling.dry_allowed_length = fields.integer("dry_allowed_length", 1, 1'000'000);
-  sampling.dry_penalty_last_n = fields.integer("dry_penalty_last_n", -1, kMostCount);
+  sampling.dry_penalty_last_n = fields.integer("dry_penalty_last_n", -1, kMaxCount);
   std::vector<std::string> breakers = read_breakers(fields, limits);
   if (sampling.dry_multiplier.value_or(0) > 0) generate.dry_breakers = std::move(breakers);
 }
@@ -82,8 +82,8 @@ void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateReque
 
 void read_ends(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate) {
   if (const Json::Array* ids = fields.array("stop_token_ids")) {
-    if (ids->size() > kMostStopTokens) {
-      refuse_field("stop_token_ids", "too_many", "has more than " + std::to_string(kMostStopTokens));
+    if (ids->size() > kMaxStopTokens) {
+      refuse_field("stop_token_ids", "too_many", "has more than " + std::to_string(kMaxStopTokens));
     }
     generate.stop_tokens = read_token_list(*ids, "stop_token_ids", limits);
   }
@@ -97,7 +97,7 @@ void read_ends(const Fields& fields, const BodyLimits& limits, GenerateRequest& 
 
 // -- biases of tokens
 
-constexpr std::size_t kMostBiasTextBytes = 1024;
+constexpr std::size_t kMaxBiasTextBytes = 1024;
 
 float read_bias(const Json& value, const std::string& path) {
   if (value.is_bool() && !value.as_bool()) return -std::numeric_limits<float>::infinity();
@@ -111,19 +111,19 @@ float read_bias(const Json& value, const std::string& path) {
 
 void add_by_text(const std::string& text, const Json& value, const std::string& path,
                  GenerateRequest& request) {
-  if (text.empty() || text.size() > kMostBiasTextBytes) {
+  if (text.empty() || text.size() > kMaxBiasTextBytes) {
     refuse_field(path, "invalid_value",
-                 "a text has from 1 to " + std::to_string(kMostBiasTextBytes) + " bytes, not " +
+                 "a text has from 1 to " + std::to_string(kMaxBiasTextBytes) + " bytes, not " +
                      std::to_string(text.size()));
   }
   request.text_bias.push_back({text, read_bias(value, path)});
 }
 
-void add_member(const Json::Member& member, Manners manners, GenerateRequest& request) {
+void add_member(const Json::Member& member, ApiFlavor manners, GenerateRequest& request) {
   TokenId id = 0;
   const char* end = member.key.data() + member.key.size();
   const auto [stopped, error] = std::from_chars(member.key.data(), end, id);
-  if (stopped != end && manners == Manners::kLlamaServer)
+  if (stopped != end && manners == ApiFlavor::kLlamaServer)
     return add_by_text(member.key, member.value, "logit_bias", request);
   if (error != std::errc() || stopped != end || id < 0) {
     refuse_field("logit_bias", "invalid_value", in_quotes(member.key) + " is not a token id");
@@ -149,11 +149,11 @@ void add_pair(const Json& pair, const std::string& path, GenerateRequest& reques
 ///   {"15": -3}                               by id
 ///   {" the": 2}                              every token of a text (llama-server only)
 ///   [[15, -3], [" the", 2], [7, false]]      as a list; false bans the token (llama-server only)
-void read_logit_bias(const Fields& fields, const BodyLimits& limits, Manners manners,
+void read_logit_bias(const Fields& fields, const BodyLimits& limits, ApiFlavor manners,
                      GenerateRequest& request) {
   const Json* given = fields.find("logit_bias");
   if (given == nullptr) return;
-  const bool takes_lists = manners == Manners::kLlamaServer;
+  const bool takes_lists = manners == ApiFlavor::kLlamaServer;
   if (!given->is_object() && !(takes_lists && given->is_array()))
     refuse_kind("logit_bias", "an object", *given);
   if (given->size() > limits.logit_biases) {
@@ -174,14 +174,14 @@ void read_logit_bias(const Fields& fields, const BodyLimits& limits, Manners man
 using grammar::Constraint;
 using Kind = Constraint::Kind;
 
-constexpr std::size_t kMostGrammarBytes = 1u << 20;
-constexpr std::size_t kMostChoices = 10'000;
+constexpr std::size_t kMaxGrammarBytes = 1u << 20;
+constexpr std::size_t kMaxChoices = 10'000;
 constexpr std::size_t kMaxWhitespaceBytes = 1024;
 
 Constraint of_schema(const Json& given, const std::string& path) {
   Json schema = given;
   if (given.is_string()) {  // a schema as text
-    auto parsed = Json::parse(given.as_string(), {.bytes = kMostGrammarBytes, .depth = 64});
+    auto parsed = Json::parse(given.as_string(), {.bytes = kMaxGrammarBytes, .depth = 64});
     if (!parsed.ok()) refuse_field(path, "invalid_value", parsed.error().message);
     schema = std::move(*parsed);
   }
@@ -191,8 +191,8 @@ Constraint of_schema(const Json& given, const std::string& path) {
 
 Constraint of_text(Kind kind, const Json& given, const std::string& path) {
   if (!given.is_string()) refuse_kind(path, "a string", given);
-  if (given.as_string().size() > kMostGrammarBytes) {
-    refuse_field(path, "too_long", "has more than " + std::to_string(kMostGrammarBytes) + " bytes");
+  if (given.as_string().size() > kMaxGrammarBytes) {
+    refuse_field(path, "too_long", "has more than " + std::to_string(kMaxGrammarBytes) + " bytes");
   }
   return {.kind = kind, .text = given.as_string(), .field = path};
 }
@@ -206,8 +206,8 @@ Constraint of_grammar(const Json& given, const std::string& path) {
 
 Constraint of_choices(const Json& given, const std::string& path) {
   if (!given.is_array() || given.size() == 0) refuse_kind(path, "an array of strings", given);
-  if (given.size() > kMostChoices)
-    refuse_field(path, "too_many", "has more than " + std::to_string(kMostChoices));
+  if (given.size() > kMaxChoices)
+    refuse_field(path, "too_many", "has more than " + std::to_string(kMaxChoices));
   Constraint constraint{.kind = Kind::kChoice, .field = path};
   for (const Json& choice : given.as_array()) {
     if (!choice.is_string() || choice.as_string().empty())
@@ -378,7 +378,7 @@ void read_basics(const Fields& fields, const BodyLimits& limits, ApiRequest& ask
   generate.n = static_cast<std::uint32_t>(fields.integer("n", 1, limits.choices).value_or(1));
   generate.cache_prompt = fields.boolean_or("cache_prompt", true);
   generate.min_cache_tokens =
-      static_cast<std::uint32_t>(fields.integer("min_cache_tokens", 0, kMostToken).value_or(0));
+      static_cast<std::uint32_t>(fields.integer("min_cache_tokens", 0, kMaxToken).value_or(0));
   if (const std::string* key = fields.string("prompt_cache_key", limits.label_bytes)) {
     generate.conversation = *key;
   }
@@ -394,7 +394,7 @@ void read_basics(const Fields& fields, const BodyLimits& limits, ApiRequest& ask
     if (!asked.priority) refuse_field("priority", "invalid_value", "must be \"low\", \"normal\" or \"high\"");
   }
   if (const std::string* salt = fields.string("cache_salt", limits.label_bytes)) asked.cache_salt = *salt;
-  if (const auto most = fields.integer("truncate_prompt_tokens", -1, kMostToken)) {
+  if (const auto most = fields.integer("truncate_prompt_tokens", -1, kMaxToken)) {
     if (*most == 0) refuse_field("truncate_prompt_tokens", "out_of_range", "must be -1 or at least 1");
     generate.prompt_tail_tokens = *most < 0 ? 0 : static_cast<std::uint32_t>(*most);
   }
@@ -406,7 +406,7 @@ void read_basics(const Fields& fields, const BodyLimits& limits, ApiRequest& ask
 }
 
 void read_reasoning_budget(const Fields& fields, const char* name, ApiRequest& asked) {
-  const auto tokens = fields.integer(name, -1, kMostCount);
+  const auto tokens = fields.integer(name, -1, kMaxCount);
   if (!tokens) return;
   asked.generate.reasoning_budget = static_cast<std::int32_t>(*tokens);
   asked.reasoning_budget_field = fields.path_of(name);
@@ -425,7 +425,7 @@ void read_reasoning(const Fields& fields, ApiRequest& asked, Json& extra) {
   }
 }
 
-ApiRequest read_common(const Fields& fields, const BodyLimits& limits, Manners manners) {
+ApiRequest read_common(const Fields& fields, const BodyLimits& limits, ApiFlavor manners) {
   ApiRequest asked;
   GenerateRequest& generate = asked.generate;
   read_basics(fields, limits, asked);
@@ -433,10 +433,10 @@ ApiRequest read_common(const Fields& fields, const BodyLimits& limits, Manners m
   read_logit_bias(fields, limits, manners, generate);
   generate.constraint = read_constraint(fields);
   generate.ignore_eos = fields.boolean_or("ignore_eos", false);
-  if (const auto budget = fields.integer("kv_budget", 0, kMostToken)) {
+  if (const auto budget = fields.integer("kv_budget", 0, kMaxToken)) {
     generate.kv_budget = static_cast<std::uint32_t>(*budget);
   }
-  if (manners != Manners::kAnthropic) {
+  if (manners != ApiFlavor::kAnthropic) {
     generate.stop = read_stop(fields, "stop", limits);
     read_token_limit(fields, "n_predict", limits, generate);
   }
@@ -444,7 +444,7 @@ ApiRequest read_common(const Fields& fields, const BodyLimits& limits, Manners m
   read_ends(fields, limits, generate);
   read_samplers(fields, limits, generate);
   read_any_reasoning_budget(fields, asked);
-  if (manners != Manners::kLlamaServer) return asked;
+  if (manners != ApiFlavor::kLlamaServer) return asked;
   asked.any_model = true;
   read_as_llama_server(fields, generate.sampling);
   generate.ban_eos = generate.ignore_eos;

@@ -19,13 +19,13 @@ namespace reprise::protocol {
 /// The API whose conventions apply where the same fields differ. llama-server accepts any model name if it
 /// serves only one, continues a final assistant message, draws a seed for -1, and adds figures of its own to
 /// replies. Anthropic's API has its own names for stop fields.
-enum class Manners : std::uint8_t { kOpenAi, kLlamaServer, kAnthropic };
+enum class ApiFlavor : std::uint8_t { kOpenAi, kLlamaServer, kAnthropic };
 
 /// Reads the model, the cache fields, the priority and what to report.
 void read_basics(const Fields& fields, const BodyLimits& limits, ApiRequest& asked);
 /// Reads everything except the prompt and the fields that shape the reply: the basics, sampling, token
 /// biases, constraints, stop conditions and the token limit.
-ApiRequest read_common(const Fields& fields, const BodyLimits& limits, Manners manners);
+ApiRequest read_common(const Fields& fields, const BodyLimits& limits, ApiFlavor manners);
 
 /// A string or an array of strings.
 std::vector<std::string> read_stop(const Fields& fields, const std::string& name, const BodyLimits& limits);

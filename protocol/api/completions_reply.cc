@@ -7,10 +7,10 @@
 namespace reprise::protocol {
 namespace {
 
-constexpr double kLeastLogprob = -9999.0;  // for impossible tokens; JSON has no -inf
+constexpr double kMinLogprob = -9999.0;  // for impossible tokens; JSON has no -inf
 
 void append_logprob(std::string& out, double value) {
-  append_json_double(out, std::isfinite(value) ? value : kLeastLogprob, false);
+  append_json_double(out, std::isfinite(value) ? value : kMinLogprob, false);
 }
 
 /// Completions identify a token only by its text, so one that is not UTF-8 is written as hex.
@@ -116,7 +116,7 @@ constexpr std::string_view kDone = "data: [DONE]\n\n";
 std::string chunk_prefix(const ReplyHead& head, const ReplyOptions& options) {
   std::string prefix = "data: ";
   append_opening(prefix, head, options.kind == TextKind::kChat ? "chat.completion.chunk" : "text_completion");
-  if (options.manners == Manners::kLlamaServer) append_fingerprint(prefix);
+  if (options.manners == ApiFlavor::kLlamaServer) append_fingerprint(prefix);
   prefix += ",\"choices\":[";
   return prefix;
 }
@@ -154,7 +154,7 @@ void append_delta(std::string& out, const ReplyPiece& piece) {
 void append_chat_logprobs(std::string& out, const std::vector<ReplyToken>& tokens) {
   out += "{\"content\":";
   append_list(out, tokens, [&](const ReplyToken& token) {
-    append_chat_token(out, token.bytes, token.logprob.value_or(kLeastLogprob));
+    append_chat_token(out, token.bytes, token.logprob.value_or(kMinLogprob));
     out += ",\"top_logprobs\":";
     append_list(out, token.top, [&](const ReplyToken::Alternative& other) {
       append_chat_token(out, other.bytes, other.logprob);
@@ -171,7 +171,7 @@ void append_completion_logprobs(std::string& out, const std::vector<ReplyToken>&
   append_list(out, tokens, [&](const ReplyToken& token) { append_token_name(out, token.bytes); });
   out += ",\"token_logprobs\":";
   append_list(out, tokens,
-              [&](const ReplyToken& token) { append_logprob(out, token.logprob.value_or(kLeastLogprob)); });
+              [&](const ReplyToken& token) { append_logprob(out, token.logprob.value_or(kMinLogprob)); });
   out += ",\"top_logprobs\":";
   append_list(out, tokens, [&](const ReplyToken& token) {
     out += '{';
@@ -231,7 +231,7 @@ void StreamReply::progress(const Progress& event, std::string& out) {
 // Writes the first chunk of each choice of a chat.
 void StreamReply::tell_role(std::string& out) {
   if (options_.kind != TextKind::kChat || std::exchange(role_told_, true)) return;
-  const bool llama = options_.manners == Manners::kLlamaServer;
+  const bool llama = options_.manners == ApiFlavor::kLlamaServer;
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
     open_chunk(i, out);
     out += llama ? "{\"role\":\"assistant\",\"content\":null}" : "{\"role\":\"assistant\",\"content\":\"\"}";
@@ -302,7 +302,7 @@ void StreamReply::done(const Done& event, std::string& out) {
     append_usage(out, event.usage, reasoning_tokens_);
     out += ",\"reprise\":";
     append_reprise(out, event.usage);
-    if (options_.manners == Manners::kLlamaServer)
+    if (options_.manners == ApiFlavor::kLlamaServer)
       append_llama_account(out, event.usage, options_, prompt_text_);
     out += "}\n\n";
   }
@@ -374,7 +374,8 @@ void StreamReply::close_chunk(std::uint32_t index, std::string_view finish_reaso
   if (usage != nullptr) {
     out += ",\"reprise\":";
     append_reprise(out, *usage);
-    if (options_.manners == Manners::kLlamaServer) append_llama_account(out, *usage, options_, prompt_text_);
+    if (options_.manners == ApiFlavor::kLlamaServer)
+      append_llama_account(out, *usage, options_, prompt_text_);
   } else if (options_.timings_per_token && timings_.now().predicted_n > 0) {
     out += ",\"timings\":";
     append_timings(out, timings_.now());
@@ -441,7 +442,7 @@ void WholeReply::done(const Done& event, std::string& out) {
   constexpr std::size_t kUsualBytes = 1024;
   out.reserve(kUsualBytes);
   append_opening(out, head_, options_.kind == TextKind::kChat ? "chat.completion" : "text_completion");
-  if (options_.manners == Manners::kLlamaServer) append_fingerprint(out);
+  if (options_.manners == ApiFlavor::kLlamaServer) append_fingerprint(out);
   out += ",\"choices\":[";
   std::uint32_t shown = 0;
   for (const std::uint32_t i : order_shown()) {
@@ -454,7 +455,7 @@ void WholeReply::done(const Done& event, std::string& out) {
   append_usage(out, event.usage, reasoning_tokens_);
   out += ",\"reprise\":";
   append_reprise(out, event.usage);
-  if (options_.manners == Manners::kLlamaServer)
+  if (options_.manners == ApiFlavor::kLlamaServer)
     append_llama_account(out, event.usage, options_, prompt_text_);
   out += '}';
 }

@@ -25,12 +25,12 @@ void read_reply_options(const Fields& fields, TextRequest& request) {
 
 /// Reads the messages after which a snapshot is kept.
 std::vector<ChatBreakpoint> read_checkpoints(const Fields& fields, const Json::Array& messages) {
-  constexpr std::size_t kMostCheckpoints = 16;  // each costs one more rendering of the chat
+  constexpr std::size_t kMaxCheckpoints = 16;  // each costs one more rendering of the chat
   std::vector<ChatBreakpoint> places;
   const Json::Array* given = fields.array("checkpoints");
   if (given == nullptr) return places;
-  if (given->size() > kMostCheckpoints) {
-    refuse_field("checkpoints", "too_many", "has more than " + std::to_string(kMostCheckpoints));
+  if (given->size() > kMaxCheckpoints) {
+    refuse_field("checkpoints", "too_many", "has more than " + std::to_string(kMaxCheckpoints));
   }
   for (std::size_t i = 0; i < given->size(); ++i) {
     const Json& one = (*given)[i];
@@ -90,8 +90,8 @@ ToolChoice read_tool_choice(const Fields& fields, const Json::Array* tools) {
 }
 
 /// Passes the date to templates under llama-server's variable names.
-void tell_date(Manners manners, ChatPrompt& chat) {
-  if (manners != Manners::kLlamaServer) return;
+void tell_date(ApiFlavor manners, ChatPrompt& chat) {
+  if (manners != ApiFlavor::kLlamaServer) return;
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   localtime_r(&now, &parts);
@@ -105,14 +105,14 @@ void tell_date(Manners manners, ChatPrompt& chat) {
   tell("datetime", "%b %d %Y");
 }
 
-TextRequest read_chat_text(const Fields& fields, const BodyLimits& limits, Manners manners) {
+TextRequest read_chat_text(const Fields& fields, const BodyLimits& limits, ApiFlavor manners) {
   TextRequest request{.asked = read_common(fields, limits, manners)};
   request.reply.n = request.asked.generate.n;
   request.reply.manners = manners;
   read_token_limit(fields, "max_completion_tokens", limits, request.asked.generate);
   request.asked.one_call = !fields.boolean_or("parallel_tool_calls", true);
   read_reply_options(fields, request);
-  if (manners == Manners::kLlamaServer) {
+  if (manners == ApiFlavor::kLlamaServer) {
     read_progress(fields, request.asked, request.reply.timings_per_token);
     request.reply.verbose = fields.boolean_or("verbose", false);
   }
@@ -201,7 +201,7 @@ void read_completion_wishes(const Fields& fields, const BodyLimits& limits, Text
 }
 
 TextRequest read_completion_text(const Fields& fields, const BodyLimits& limits) {
-  TextRequest request{.asked = read_common(fields, limits, Manners::kOpenAi)};
+  TextRequest request{.asked = read_common(fields, limits, ApiFlavor::kOpenAi)};
   request.reply.n = request.asked.generate.n;
   read_reply_options(fields, request);
   request.reply.kind = TextKind::kCompletion;
@@ -247,12 +247,13 @@ std::vector<Prompt> read_prompts(const Json& given, const std::string& field, co
   return prompts;
 }
 
-TextRequest read_text_fields(TextKind kind, const Fields& fields, const BodyLimits& limits, Manners manners) {
+TextRequest read_text_fields(TextKind kind, const Fields& fields, const BodyLimits& limits,
+                             ApiFlavor manners) {
   return kind == TextKind::kChat ? read_chat_text(fields, limits, manners)
                                  : read_completion_text(fields, limits);
 }
 
-TextRequest read_text_request(TextKind kind, const Json& body, const BodyLimits& limits, Manners manners) {
+TextRequest read_text_request(TextKind kind, const Json& body, const BodyLimits& limits, ApiFlavor manners) {
   const Fields fields(body);
   TextRequest request = read_text_fields(kind, fields, limits, manners);
   request.asked.unknown_fields = unknown_fields_of(fields);
@@ -260,7 +261,7 @@ TextRequest read_text_request(TextKind kind, const Json& body, const BodyLimits&
 }
 
 Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits,
-                                             Manners manners) {
+                                             ApiFlavor manners) {
   const BodyHolds holds = kind == TextKind::kChat ? BodyHolds::kText : BodyHolds::kTokenIds;
   try {
     return read_text_request(kind, parse_body(body, limits, holds), limits, manners);

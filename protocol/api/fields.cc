@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kFewMembers = 32;
 constexpr std::size_t kQuotedBytes = 80;
-constexpr std::int64_t kMostTokenId = std::numeric_limits<TokenId>::max();
+constexpr std::int64_t kMaxTokenId = std::numeric_limits<TokenId>::max();
 
 thread_local LookupRecorder* recorder = nullptr;
 
@@ -191,14 +191,14 @@ std::optional<double> Fields::number(std::string_view name, double least, double
   return number;
 }
 
-const std::string* Fields::string(std::string_view name, std::size_t most_bytes) const {
+const std::string* Fields::string(std::string_view name, std::size_t max_bytes) const {
   const Json* value = find(name);
   if (value == nullptr) return nullptr;
   if (!value->is_string()) refuse_kind(path_of(name), "a string", *value);
   const std::string& text = value->as_string();
-  if (text.size() > most_bytes) {
+  if (text.size() > max_bytes) {
     refuse_field(path_of(name), "too_long",
-                 "has " + std::to_string(text.size()) + " bytes, more than " + std::to_string(most_bytes));
+                 "has " + std::to_string(text.size()) + " bytes, more than " + std::to_string(max_bytes));
   }
   return &text;
 }
@@ -234,7 +234,7 @@ TokenList read_token_list(const Json::Array& items, const std::string& path, con
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!items[i].is_int()) refuse_kind(item_of(path, i), "a token id", items[i]);
     const std::int64_t id = items[i].as_int();
-    if (id < 0 || id > kMostTokenId) {
+    if (id < 0 || id > kMaxTokenId) {
       refuse_field(item_of(path, i), "out_of_range", std::to_string(id) + " is not a token id");
     }
     tokens.push_back(static_cast<TokenId>(id));

@@ -52,7 +52,7 @@ class Fields {
   bool boolean_or(std::string_view name, bool otherwise) const { return boolean(name).value_or(otherwise); }
   std::optional<std::int64_t> integer(std::string_view name, std::int64_t least, std::int64_t most) const;
   std::optional<double> number(std::string_view name, double least, double most) const;
-  const std::string* string(std::string_view name, std::size_t most_bytes) const;
+  const std::string* string(std::string_view name, std::size_t max_bytes) const;
   const Json::Array* array(std::string_view name) const;
   const Json* object(std::string_view name) const;
   /// Returns the members of the object of that name, or nullopt if it is absent.

@@ -8,7 +8,7 @@
 namespace reprise::protocol {
 namespace {
 
-constexpr std::size_t kLongestName = 128;
+constexpr std::size_t kMaxNameLength = 128;
 
 /// Does not check the salt's length; the request's readers do.
 NameOwner owner_in(const Json& body, std::string_view tenant) {
@@ -34,8 +34,8 @@ Json joined(const Json& beginning, const Json* more) {
 void check_snapshot_name(std::string_view field, std::string_view name) {
   const std::string said(field);
   if (name.empty()) refuse_field(said, "missing", "is required");
-  if (name.size() > kLongestName)
-    refuse_field(said, "too_long", "may have " + std::to_string(kLongestName) + " bytes");
+  if (name.size() > kMaxNameLength)
+    refuse_field(said, "too_long", "may have " + std::to_string(kMaxNameLength) + " bytes");
   for (const char c : name) {
     const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                        c == '-' || c == '_' || c == '.';
@@ -44,7 +44,7 @@ void check_snapshot_name(std::string_view field, std::string_view name) {
 }
 
 std::string read_snapshot_name(const Fields& fields, const char* field) {
-  const std::string* name = fields.string(field, kLongestName);
+  const std::string* name = fields.string(field, kMaxNameLength);
   if (name == nullptr) refuse_field(field, "missing", "is required");
   check_snapshot_name(field, *name);
   return *name;

@@ -45,7 +45,7 @@ std::vector<CharClass> classes_of(const std::vector<CharSet>& sets, WorkBudget& 
   constexpr std::uint32_t kBehindSurrogates = 0xE000;
   std::uint32_t low = 0;
   for (std::size_t i = 0; i <= borders.size();) {
-    const std::uint32_t end = i < borders.size() ? borders[i].at : kMostCodePoint + 1;
+    const std::uint32_t end = i < borders.size() ? borders[i].at : kMaxCodePoint + 1;
     add(low, std::min(end, kSurrogates));
     add(std::max(low, kBehindSurrogates), end);
     low = end;
@@ -252,12 +252,12 @@ CharDfa CharProduct::build(const Label& label) {
 
 namespace {
 
-constexpr std::size_t kMostStates = 20'000;
+constexpr std::size_t kMaxStates = 20'000;
 
 // Characters that need no escape in a JSON string, except the two line separators that '.' of a pattern
 // excludes.
 constexpr CharRange kPlainChars[] = {
-    {0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x2027}, {0x202A, 0xD7FF}, {0xE000, kMostCodePoint}};
+    {0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x2027}, {0x202A, 0xD7FF}, {0xE000, kMaxCodePoint}};
 
 // Returns whether every plain character leads from `state` to a state with good[target].
 bool leads_on_to(const CharDfa& dfa, const CharDfa::State& state, const std::vector<bool>& good) {
@@ -373,10 +373,10 @@ void CharDfa::find_free(const std::function<bool(std::uint32_t)>& usable, WorkBu
 // only time.
 void CharDfa::find_alike(WorkBudget& budget) {
   for (std::uint32_t s = 0; s < states.size(); ++s) states[s].alike = s;
-  if (states.size() > kMostStates) return;
+  if (states.size() > kMaxStates) return;
   Refiner refiner(*this, budget);
   std::size_t count = 0;
-  for (std::uint32_t round = 0; round < kFarthest; ++round) {
+  for (std::uint32_t round = 0; round < kMaxDistance; ++round) {
     const std::size_t now = refiner.refine();
     if (now == states.size()) return;
     if (now == count) break;

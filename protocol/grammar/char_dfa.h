@@ -29,7 +29,7 @@ struct Nfa;
 
 struct CharDfa {
   static constexpr std::uint32_t kDead = UINT32_MAX;
-  static constexpr std::uint32_t kFarthest = 160;
+  static constexpr std::uint32_t kMaxDistance = 160;
 
   struct Edge {
     std::uint32_t low = 0;
@@ -40,8 +40,9 @@ struct CharDfa {
     std::uint32_t edges = 0;      // index of its first edge
     std::uint32_t edges_end = 0;  // index after its last edge; edges are sorted and do not overlap
     std::uint32_t label = 0;      // 0: not accepting
-    std::uint32_t alike = 0;  // a state that gives the same labels to all texts of up to kFarthest characters
-    bool free = false;        // plain tokens (vocabulary.h) lead from here to free states only
+    std::uint32_t alike =
+        0;              // a state that gives the same labels to all texts of up to kMaxDistance characters
+    bool free = false;  // plain tokens (vocabulary.h) lead from here to free states only
   };
 
   std::vector<State> states{};  // state 0 is the start; empty: no text is accepted

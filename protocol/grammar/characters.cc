@@ -20,7 +20,7 @@ CharSet::CharSet(std::vector<CharRange> ranges) {
 }
 
 CharSet CharSet::all() {
-  return {{0, kMostCodePoint}};
+  return {{0, kMaxCodePoint}};
 }
 
 void CharSet::add(std::uint32_t low, std::uint32_t high) {
@@ -53,7 +53,7 @@ CharSet CharSet::complement() const {
     if (range.low > next) rest.add(next, range.low - 1);
     next = range.high + 1;
   }
-  if (next <= kMostCodePoint) rest.add(next, kMostCodePoint);
+  if (next <= kMaxCodePoint) rest.add(next, kMaxCodePoint);
   return rest;
 }
 
@@ -86,11 +86,11 @@ CharStep part(CharProgress progress, CharRange possible, CharRange possible2 = {
 
 // `value` holds the bits so far of a character of `length` bytes, of which `left` are missing.
 CharStep raw_step(std::uint32_t length, std::uint32_t left, std::uint32_t value) {
-  constexpr std::uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  constexpr std::uint32_t kMin[] = {0, 0, 0x80, 0x800, 0x10000};
   std::uint32_t low = value << (6 * left);
   std::uint32_t high = low | ((1U << (6 * left)) - 1);
-  low = std::max(low, kLeast[length]);
-  high = std::min(high, kMostCodePoint);
+  low = std::max(low, kMin[length]);
+  high = std::min(high, kMaxCodePoint);
   if (low >= 0xD800 && low <= 0xDFFF) low = 0xE000;
   if (high >= 0xD800 && high <= 0xDFFF) high = 0xD7FF;
   if (low > high) return {};
@@ -185,7 +185,7 @@ CharStep json_step(CharProgress progress, std::uint8_t byte) {
   switch (kind_of(progress)) {
     case kBetween:
       if (byte == '"') return {.kind = CharStep::Kind::kQuote};
-      if (byte == '\\') return part(pack(kBackslash, 0), {0, kMostCodePoint});
+      if (byte == '\\') return part(pack(kBackslash, 0), {0, kMaxCodePoint});
       if (byte < 0x20) return {};
       return first_byte(byte);
     case kRaw:

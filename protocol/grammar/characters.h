@@ -9,7 +9,7 @@
 
 namespace reprise::protocol::grammar {
 
-inline constexpr std::uint32_t kMostCodePoint = 0x10FFFF;
+inline constexpr std::uint32_t kMaxCodePoint = 0x10FFFF;
 
 struct CharRange {
   std::uint32_t low = 0;

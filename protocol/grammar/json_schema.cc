@@ -21,7 +21,7 @@ constexpr const char* kFractionPattern = "-?(?:0|[1-9][0-9]{0,39})\\.[0-9]*[1-9]
 constexpr const char* kLongIntegerPattern = "-?(?:0|[1-9][0-9]*)";
 constexpr const char* kLongDecimalPattern = "-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?";
 
-constexpr std::size_t kMostFirstItems = 4096;
+constexpr std::size_t kMaxFirstItems = 4096;
 
 // Caches the node of each set of schemas, so that recursive schemas refer back to the same node.
 class SchemaCompiler {
@@ -154,7 +154,7 @@ class SchemaCompiler {
       }
     }
     const JsonStringSpec spec{.least = parts_.least_of(part, "minLength"),
-                              .most = parts_.most_of(part, "maxLength")};
+                              .most = parts_.max_of(part, "maxLength")};
     if (spec.least > spec.most) return builder_.add(Op::kFail, 0, 0);
     if (spec.least > builder_.budget().limits().repetitions) fail_at("minLength", "is too large");
     return builder_.string(spec, builder_.end());
@@ -226,7 +226,7 @@ class SchemaCompiler {
   }
 
   NodeId array(const Alternative& part) {
-    ArraySpec spec{.least = parts_.least_of(part, "minItems"), .most = parts_.most_of(part, "maxItems")};
+    ArraySpec spec{.least = parts_.least_of(part, "minItems"), .most = parts_.max_of(part, "maxItems")};
     for (const Schema base : part.bases) {
       const Json* unique = base->find("uniqueItems");
       if (unique != nullptr && unique->is_bool() && unique->as_bool() && spec.most > 1) {
@@ -235,7 +235,7 @@ class SchemaCompiler {
     }
     if (spec.least > builder_.budget().limits().repetitions) fail_at("minItems", "is too large");
     const std::size_t first = parts_.first_items(part);
-    if (first > kMostFirstItems) fail_at("items", "has too many schemas");
+    if (first > kMaxFirstItems) fail_at("items", "has too many schemas");
     builder_.budget().take(first * sizeof(NodeId));
     for (std::size_t i = 0; i < first; ++i) spec.first.push_back(value(parts_.of_item(part, i)));
     spec.rest = value(parts_.of_item(part, first));
@@ -331,7 +331,7 @@ bool SchemaCompiler::is_closed(const Alternative& part, std::size_t names, std::
 NodeId SchemaCompiler::object(const Alternative& part) {
   const std::vector<std::string> names = names_of(part);
   ObjectSpec spec{.least = parts_.least_of(part, "minProperties"),
-                  .most = parts_.most_of(part, "maxProperties")};
+                  .most = parts_.max_of(part, "maxProperties")};
   const std::vector<std::string> required = parts_.required(part);
   builder_.budget().take(names.size() * (sizeof(ObjectSpec::Property) + 64));
   for (const std::string& name : names) {

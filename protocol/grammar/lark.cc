@@ -404,7 +404,7 @@ class LarkReader {
       if (!digit) fail("an escape without its digits");
       value = value * 16 + *digit;
     }
-    if (value > kMostCodePoint || (value >= 0xD800 && value <= 0xDFFF)) {
+    if (value > kMaxCodePoint || (value >= 0xD800 && value <= 0xDFFF)) {
       fail("an escape that names no character");
     }
     return value;

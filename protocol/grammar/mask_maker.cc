@@ -240,7 +240,7 @@ const ContentMask& ContentMasks::of(const ContentRule& rule, std::uint32_t a, st
   const bool free = machine.at(start).free;
   const bool counted = machine.dfa == nullptr && rule.most != kUnbounded && b == 0;
   const bool has_plain = counted || free || (b == 0 && mostly_free(machine, start));
-  const std::uint32_t chars = counted ? rule.most - a : Vocabulary::kMostChars;
+  const std::uint32_t chars = counted ? rule.most - a : Vocabulary::kMaxChars;
   auto made = std::make_unique<ContentMask>(has_plain ? vocabulary_.plain_up_to(chars)
                                                       : TokenMask(vocabulary_.size()));
   Walk one{machine, *made, counted};
@@ -268,7 +268,7 @@ class Closing {
   static constexpr std::uint32_t kMaxTokens = 256;     // longer endings are ignored
   static constexpr std::uint32_t kMaxWindow = 256;
   /// Distance to the limit, in tokens, above which masks are not restricted.
-  static constexpr std::size_t kFarthest = kMaxTokens + kMaxWindow;
+  static constexpr std::size_t kMaxDistance = kMaxTokens + kMaxWindow;
 
   Closing(const Program& program, const Vocabulary& vocabulary);
 
@@ -721,7 +721,7 @@ SharedMask ReplyConstraint::find_within_limit(const SharedMask& mask) {
   if (max_tokens_ <= tokens_.size() || mask->ends || gave_up_) return mask;
   const std::size_t left = max_tokens_ - tokens_.size();
   if (closing_) return closing_mask(left, mask);
-  if (left > Closing::kFarthest) return mask;
+  if (left > Closing::kMaxDistance) return mask;
   MaskMaker& maker = *maker_;
   if (maker.closing_ == nullptr)
     maker.closing_ = std::make_unique<Closing>(*maker.program_, *maker.vocabulary_);
@@ -784,7 +784,7 @@ SharedMask ReplyConstraint::closing_mask(std::size_t left, const SharedMask& mas
 SharedMask ReplyConstraint::within_limit_if_known(SharedMask mask) const {
   if (max_tokens_ <= tokens_.size() || mask->ends || gave_up_) return mask;
   const std::size_t left = max_tokens_ - tokens_.size();
-  if (left > Closing::kFarthest) return mask;
+  if (left > Closing::kMaxDistance) return mask;
   const MaskMaker& maker = *maker_;
   if (closing_ || maker.closing_ == nullptr) return nullptr;
   const MaskMaker::Known& known = *maker.known_;

@@ -73,7 +73,7 @@ class Matcher {
   /// Returns a representative state that allows the same tokens of up to kManyChars characters: counts far
   /// from their bounds are merged.
   State typical(State state);
-  static constexpr std::uint32_t kManyChars = CharDfa::kFarthest;
+  static constexpr std::uint32_t kManyChars = CharDfa::kMaxDistance;
 
   /// A location within a string or key. The characters allowed until the string ends do not depend on the
   /// state.

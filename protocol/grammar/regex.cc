@@ -11,7 +11,7 @@
 namespace reprise::protocol::grammar {
 namespace {
 
-constexpr std::uint32_t kMostRepeats = 20'000;  // each is a copy of its nodes
+constexpr std::uint32_t kMaxRepeats = 20'000;  // each is a copy of its nodes
 constexpr std::uint32_t kNoBound = UINT32_MAX;
 
 const CharSet& digits() {
@@ -145,7 +145,7 @@ class RegexParser {
       std::optional<std::uint32_t> value;
       while (more() && peek() >= '0' && peek() <= '9') {
         value = value.value_or(0) * 10 + static_cast<std::uint32_t>(text_[at_++] - '0');
-        if (*value > kMostRepeats) fail("a repetition of more than " + std::to_string(kMostRepeats));
+        if (*value > kMaxRepeats) fail("a repetition of more than " + std::to_string(kMaxRepeats));
       }
       return value;
     };
@@ -269,13 +269,13 @@ class RegexParser {
     if (!is_python() && take('c')) return take_char() & 0x1F;
     if (is_python() && take('U')) {
       const std::uint32_t value = hex(8);
-      if (value > kMostCodePoint) fail("an escape that names no character");
+      if (value > kMaxCodePoint) fail("an escape that names no character");
       return value;
     }
     if (take("u{")) {
       std::uint32_t value = 0;
       while (more() && peek() != '}') value = value * 16 + hex(1);
-      if (!take('}') || value > kMostCodePoint) fail("an escape that names no character");
+      if (!take('}') || value > kMaxCodePoint) fail("an escape that names no character");
       return value;
     }
     if (take('u')) {

@@ -272,7 +272,7 @@ std::vector<SchemaSet> SchemaParts::exclusive(const Json& options, const Open& o
 
 // -- properties of an alternative
 
-std::uint32_t SchemaParts::most_of(const Alternative& part, const char* keyword) const {
+std::uint32_t SchemaParts::max_of(const Alternative& part, const char* keyword) const {
   std::uint32_t most = kUnbounded;
   for (const Schema base : part.bases) {
     if (const Json* value = base->find(keyword)) most = std::min(most, whole_number(keyword, *value));
@@ -425,7 +425,7 @@ bool SchemaParts::add_string_parts(const Alternative& part, CharProduct& product
     }
   }
   const std::uint32_t least = least_of(part, "minLength");
-  const std::uint32_t most = most_of(part, "maxLength");
+  const std::uint32_t most = max_of(part, "maxLength");
   if (least > 0 || most != kUnbounded) product.add(length_part(least, most));
   return !product.empty();
 }
@@ -624,8 +624,8 @@ void SchemaParts::negate_keyword(const Json& schema, const Json::Member& keyword
 
 // Negates oneOf: no option accepts, or two do.
 void SchemaParts::negate_one_of(const Json& options, std::vector<Schema>& found) {
-  constexpr std::size_t kMostOptions = 12;
-  if (!options.is_array() || options.size() > kMostOptions) fail_at("not", "'oneOf' has too many options");
+  constexpr std::size_t kMaxOptions = 12;
+  if (!options.is_array() || options.size() > kMaxOptions) fail_at("not", "'oneOf' has too many options");
   Json none = Json::array();
   bool one_always_fits = false;
   for (const Json& one : options.as_array()) {
@@ -674,7 +674,7 @@ void SchemaParts::negate_for_names(const Json& schema, const std::string& keywor
 
 namespace {
 
-constexpr std::size_t kDeepest = 3;
+constexpr std::size_t kMaxDepth = 3;
 
 struct NumberRange {
   double low = -std::numeric_limits<double>::infinity();
@@ -751,7 +751,7 @@ bool SchemaParts::disjoint_numbers(const Alternative& a, const Alternative& b) c
 
 // Some required property has no value that both accept.
 bool SchemaParts::disjoint_objects(const Alternative& a, const Alternative& b, std::size_t depth) {
-  if (depth >= kDeepest) return false;
+  if (depth >= kMaxDepth) return false;
   const std::vector<std::string> names = required(both(a, b));
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     SchemaSet set = of_property(a, name);
@@ -765,8 +765,8 @@ bool SchemaParts::disjoint_objects(const Alternative& a, const Alternative& b, s
 bool SchemaParts::disjoint_arrays(const Alternative& a, const Alternative& b, std::size_t depth) {
   const Alternative together = both(a, b);
   const std::uint32_t least = least_of(together, "minItems");
-  if (least > most_of(together, "maxItems")) return true;
-  if (least == 0 || depth >= kDeepest) return false;
+  if (least > max_of(together, "maxItems")) return true;
+  if (least == 0 || depth >= kMaxDepth) return false;
   return disjoint(loose_alternatives(of_item(a, 0)), loose_alternatives(of_item(b, 0)), depth + 1);
 }
 

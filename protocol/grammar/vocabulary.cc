@@ -27,7 +27,7 @@ std::uint32_t plain_chars(std::string_view bytes) {
 bool is_long(std::string_view bytes) {
   return std::count_if(bytes.begin(), bytes.end(), [](char c) {
            return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-         }) >= static_cast<std::ptrdiff_t>(Vocabulary::kMostChars);
+         }) >= static_cast<std::ptrdiff_t>(Vocabulary::kMaxChars);
 }
 
 // A trie node before the layout in one array, with children in byte order.
@@ -115,7 +115,7 @@ Vocabulary::Vocabulary(std::vector<Token> tokens, std::vector<TokenId> stops, st
                    [&](TokenId a, TokenId b) { return chars_of(a) < chars_of(b); });
   TokenMask so_far(size_);
   std::size_t next = 0;
-  for (std::uint32_t chars = 0; chars <= kMostChars; ++chars) {
+  for (std::uint32_t chars = 0; chars <= kMaxChars; ++chars) {
     for (; next < by_chars.size() && chars_of(by_chars[next]) <= chars; ++next) so_far.allow(by_chars[next]);
     plain_masks_.push_back(so_far);
   }

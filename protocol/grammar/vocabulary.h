@@ -6,7 +6,7 @@
 // tokens need no individual check: children of a trie node whose subtrees are all plain come last, and masks
 // of the plain tokens up to each length are precomputed.
 //
-// Tokens longer than kMostChars characters, which are rare, are not in the trie, because states with counts
+// Tokens longer than kMaxChars characters, which are rare, are not in the trie, because states with counts
 // above that are merged.
 //
 // Threading: immutable and shared.
@@ -54,7 +54,7 @@ class Vocabulary {
   /// Returns the tokens that are not in the trie.
   std::span<const TokenId> long_tokens() const { return long_tokens_; }
 
-  static constexpr std::uint32_t kMostChars = Matcher::kManyChars;
+  static constexpr std::uint32_t kMaxChars = Matcher::kManyChars;
 
  private:
   const std::vector<Token> tokens_;

@@ -61,12 +61,12 @@ class WorkBudget {
   WorkBudget(const WorkBudget&) = delete;
   WorkBudget& operator=(const WorkBudget&) = delete;
 
-  /// Starts a new piece of work with all counters reset and at most `most_steps` steps.
-  void begin(IsWanted wanted, std::uint64_t most_steps = UINT64_MAX) {
+  /// Starts a new piece of work with all counters reset and at most `max_steps` steps.
+  void begin(IsWanted wanted, std::uint64_t max_steps = UINT64_MAX) {
     wanted_ = std::move(wanted);
-    most_steps_ = std::min(most_.steps, most_steps);
+    max_steps_ = std::min(most_.steps, max_steps);
     steps_ = 0;
-    next_look_ = std::min(kBetweenLooks, most_steps_ + 1);
+    next_look_ = std::min(kBetweenLooks, max_steps_ + 1);
     bytes_ = 0;
     has_begun_ = most_.seconds > 0;
     if (has_begun_) began_ = thread_seconds();
@@ -141,8 +141,8 @@ class WorkBudget {
 
   void look() {
     next_look_ = steps_;  // unchanged if an exception follows, so that the next charge throws too
-    if (steps_ > most_steps_)
-      throw GrammarError(std::string(work_) + " takes more than " + std::to_string(most_steps_) + " steps");
+    if (steps_ > max_steps_)
+      throw GrammarError(std::string(work_) + " takes more than " + std::to_string(max_steps_) + " steps");
     if (wanted_ && !wanted_()) throw GrammarError("the client has disconnected");
     if (has_begun_) {
       if (thread_seconds() - began_ > most_.seconds) {
@@ -150,7 +150,7 @@ class WorkBudget {
                            std::to_string(static_cast<int>(most_.seconds)) + " s");
       }
     }
-    next_look_ = std::min(steps_ + kBetweenLooks, most_steps_ + 1);
+    next_look_ = std::min(steps_ + kBetweenLooks, max_steps_ + 1);
   }
   [[noreturn]] void fail_bytes() const {
     throw GrammarError(std::string(work_) + " needs more than " + std::to_string(most_.bytes >> 20) +
@@ -166,7 +166,7 @@ class WorkBudget {
   IsWanted wanted_;
   double began_ = 0;
   bool has_begun_ = false;
-  std::uint64_t most_steps_ = 0;
+  std::uint64_t max_steps_ = 0;
   std::uint64_t steps_ = 0;
   std::uint64_t next_look_ = 0;
   std::size_t bytes_ = 0;

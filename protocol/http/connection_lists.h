@@ -11,41 +11,41 @@
 #include <cstdint>
 #include <map>
 
-#include "runtime/ticks.h"
+#include "runtime/detail/ticks.h"
 
 namespace reprise::protocol {
 
 /// An idle connection: no request in progress.
-class Waiting
+class IdleConnection
     : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
  public:
   /// Closes the connection for a newcomer. Must leave the list before returning.
-  virtual void give_way() = 0;
+  virtual void close_for_newcomer() = 0;
 
  protected:
-  ~Waiting() = default;
+  ~IdleConnection() = default;
 };
 
 class WaitingList {
  public:
   /// Makes `waiting` the most recently idle connection, even if it is in the list already.
-  void add(Waiting& waiting) {
+  void add(IdleConnection& waiting) {
     remove(waiting);
     list_.push_back(waiting);
   }
   /// Does nothing if the connection is in no list.
-  static void remove(Waiting& waiting) {
+  static void remove(IdleConnection& waiting) {
     if (waiting.is_linked()) waiting.unlink();
   }
   /// Closes the connection that has been idle longest; returns false if the list is empty.
   bool make_room() {
     if (list_.empty()) return false;
-    list_.front().give_way();
+    list_.front().close_for_newcomer();
     return true;
   }
 
  private:
-  boost::intrusive::list<Waiting, boost::intrusive::constant_time_size<false>> list_;
+  boost::intrusive::list<IdleConnection, boost::intrusive::constant_time_size<false>> list_;
 };
 
 /// A client's network: its IPv4 address (also if mapped to IPv6), or the first 64 bits of its IPv6 address.

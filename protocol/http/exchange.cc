@@ -9,11 +9,11 @@ using runtime::Task;
 
 namespace {
 
-constexpr std::size_t kMostIdBytes = 128;
+constexpr std::size_t kMaxIdBytes = 128;
 
 /// Accepts a client's request ID only if it is safe in headers and logs.
 bool is_good_id(std::string_view id) {
-  if (id.empty() || id.size() > kMostIdBytes) return false;
+  if (id.empty() || id.size() > kMaxIdBytes) return false;
   for (const char c : id) {
     const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                        c == '-' || c == '_' || c == '.' || c == ':';

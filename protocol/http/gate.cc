@@ -140,7 +140,7 @@ std::optional<ApiError> objection_to(const HttpRequest& request, Seat seat, cons
     return server_busy("the server has reached its limit of open connections (http.max_connections)");
   }
   if (is_preflight(request)) return std::nullopt;
-  if (auto objection = site_objection(request, context.options)) return objection;
+  if (auto rejection = site_objection(request, context.options)) return rejection;
   if (!route.exists()) {
     return ApiError{.status = 404, .message = "this path does not exist", .code = "not_found"};
   }
@@ -169,7 +169,7 @@ std::optional<ApiError> objection_to(const HttpRequest& request, Seat seat, cons
                     .code = "operator_only"};
   }
   if (route.for_operators && route.method == HttpMethod::kPost) {
-    if (auto objection = operator_site_objection(request, context.options)) return objection;
+    if (auto rejection = operator_site_objection(request, context.options)) return rejection;
   }
   if (!context.body_budget.has_room(declared_length(request))) {
     return server_busy("the server has reached its limit of unprocessed request bodies");
@@ -215,7 +215,7 @@ Admission admission_of(const HttpRequest& request, Seat seat, const ServerContex
   const Tenant* tenant = tenant_of(request, context.options);
   return {.route = route,
           .tenant = tenant == nullptr ? kNobody : *tenant,
-          .objection = objection_to(request, seat, route, tenant, context)};
+          .rejection = objection_to(request, seat, route, tenant, context)};
 }
 
 }  // namespace reprise::protocol

@@ -40,7 +40,7 @@ using runtime::TimePoint;
 /// first token's; the cache miss reported is that of the prompt with most prefilled tokens.
 Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
   Usage sum = accounts.front().value();
-  std::uint32_t most_prefilled = sum.cache.prefilled_tokens;
+  std::uint32_t max_prefilled = sum.cache.prefilled_tokens;
   for (std::size_t i = 1; i < accounts.size(); ++i) {
     const Usage& one = accounts[i].value();
     sum.prompt_tokens += one.prompt_tokens;
@@ -50,8 +50,8 @@ Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
     sum.cache.prefilled_tokens += one.cache.prefilled_tokens;
     sum.cache.lost_tokens += one.cache.lost_tokens;
     sum.cache.waited_for_other = sum.cache.waited_for_other || one.cache.waited_for_other;
-    if (one.cache.prefilled_tokens > most_prefilled) {
-      most_prefilled = one.cache.prefilled_tokens;
+    if (one.cache.prefilled_tokens > max_prefilled) {
+      max_prefilled = one.cache.prefilled_tokens;
       sum.cache.reason = one.cache.reason;
       sum.cache.known_tokens = one.cache.known_tokens;
       sum.cache.behind_tokens = one.cache.behind_tokens;
@@ -212,10 +212,10 @@ Priority priority_for(const Tenant& tenant, std::optional<Priority> asked) {
 }
 
 /// Returns the session name from headers of clients that cannot set one in the body; ignores longer names.
-std::string_view session_of(const HttpRequest& request, std::size_t most_bytes) {
+std::string_view session_of(const HttpRequest& request, std::size_t max_bytes) {
   for (const char* name : {"x-session-affinity", "x-session-id", "x-multi-turn-session-id"}) {
     const std::string_view session = request.header(name);
-    if (!session.empty() && session.size() <= most_bytes) return session;
+    if (!session.empty() && session.size() <= max_bytes) return session;
   }
   return {};
 }

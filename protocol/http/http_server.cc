@@ -16,9 +16,9 @@
 #include "protocol/http/server_context.h"
 #include "protocol/http/wire.h"
 #include "runtime/actor.h"
-#include "runtime/asio.h"
-#include "runtime/asio_home.h"
 #include "runtime/event.h"
+#include "runtime/interop/asio.h"
+#include "runtime/interop/asio_executor.h"
 #include "runtime/supervision.h"
 #include "runtime/wait.h"
 #include "traces/recorder.h"
@@ -63,7 +63,7 @@ struct AbortConnection {};
 ///
 /// When all regular seats are taken, a newcomer replaces a connection that is idle or whose request is still
 /// arriving. If there is none, it gets a reserve seat, which serves one request with short timeouts.
-class Connection : public runtime::Actor, private Waiting, private SenderList::Entry {
+class Connection : public runtime::Actor, private IdleConnection, private SenderList::Entry {
  public:
   using Accepts = runtime::Messages<FinishConnection, AbortConnection>;
   static constexpr const char* kName = "http connection";
@@ -86,7 +86,7 @@ class Connection : public runtime::Actor, private Waiting, private SenderList::E
   Task<bool> read_body();
   /// Returns false if the connection must be closed.
   Task<bool> answer(Exchange& exchange);
-  void give_way() override;
+  void close_for_newcomer() override;
   void stop_sending() override;
   /// Enters the idle connections or, if a request has begun to arrive, the senders.
   void list(bool begun);
@@ -129,7 +129,7 @@ void Connection::on(FinishConnection) {
   if (idle_) wire_.interrupt();
 }
 
-void Connection::give_way() {
+void Connection::close_for_newcomer() {
   WaitingList::remove(*this);
   finishing_ = true;
   wire_.hurry();
@@ -138,7 +138,7 @@ void Connection::give_way() {
 void Connection::stop_sending() {
   SenderList::remove(*this);
   stopped_sending_ = true;
-  give_way();
+  close_for_newcomer();
 }
 
 void Connection::list(bool begun) {
@@ -206,7 +206,7 @@ Task<bool> Connection::read_head_and_body() {
   WaitingList::remove(*this);
   if (!head || refusal_) co_return head;
   admission_.emplace(admission_of(reader_.request(), seat_, *context_));
-  refusal_ = std::move(admission_->objection);
+  refusal_ = std::move(admission_->rejection);
   // A refused request with a short or no body is read to its end so that the connection can be reused, unless
   // it was refused because the server is busy.
   const bool short_body = reader_.request().header("transfer-encoding").empty() &&

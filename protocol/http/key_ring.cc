@@ -8,8 +8,8 @@
 namespace reprise::protocol {
 namespace {
 
-constexpr std::size_t kLeastKeyBytes = 8;
-constexpr std::size_t kMostKeyBytes = 512;
+constexpr std::size_t kMinKeyBytes = 8;
+constexpr std::size_t kMaxKeyBytes = 512;
 constexpr std::string_view kSpace = " \t\r";
 
 std::string_view trimmed(std::string_view text) {
@@ -56,11 +56,11 @@ std::string KeyRing::add(std::string_view text) {
 }
 
 std::string KeyRing::add_key(std::string_view secret, std::string_view tenant) {
-  if (secret.size() < kLeastKeyBytes) {
-    return "an API key needs at least " + std::to_string(kLeastKeyBytes) + " bytes";
+  if (secret.size() < kMinKeyBytes) {
+    return "an API key needs at least " + std::to_string(kMinKeyBytes) + " bytes";
   }
-  if (secret.size() > kMostKeyBytes) {
-    return "an API key can have at most " + std::to_string(kMostKeyBytes) + " bytes";
+  if (secret.size() > kMaxKeyBytes) {
+    return "an API key can have at most " + std::to_string(kMaxKeyBytes) + " bytes";
   }
   if (tenant.find_first_of(kSpace) != std::string_view::npos) return "a tenant's name cannot have spaces";
   if (tenant.starts_with('#')) return "a tenant's name cannot begin with #";

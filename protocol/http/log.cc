@@ -72,8 +72,8 @@ class LineWriter {
   /// Makes the notice that replaces missing lines. Called by the writing thread.
   using Notice = std::function<std::string(std::uint64_t lines)>;
 
-  /// `file` must stay open. At most `most_bytes` of lines are buffered.
-  LineWriter(int file, std::size_t most_bytes, Notice notice);
+  /// `file` must stay open. At most `max_bytes` of lines are buffered.
+  LineWriter(int file, std::size_t max_bytes, Notice notice);
   LineWriter(const LineWriter&) = delete;
   LineWriter& operator=(const LineWriter&) = delete;
 
@@ -95,7 +95,7 @@ struct LineWriter::Shared {
   };
 
   const int file;
-  const std::size_t most_bytes;
+  const std::size_t max_bytes;
   const Notice notice;
 
   std::mutex mutex{};
@@ -110,8 +110,8 @@ struct LineWriter::Shared {
   bool is_idle() const { return lines.empty() && missing == 0 && !writing; }
 };
 
-LineWriter::LineWriter(int file, std::size_t most_bytes, Notice notice)
-    : shared_(new Shared{.file = file, .most_bytes = most_bytes, .notice = std::move(notice)}) {
+LineWriter::LineWriter(int file, std::size_t max_bytes, Notice notice)
+    : shared_(new Shared{.file = file, .max_bytes = max_bytes, .notice = std::move(notice)}) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -123,7 +123,7 @@ LineWriter::LineWriter(int file, std::size_t most_bytes, Notice notice)
 void LineWriter::put(std::string line) {
   const std::lock_guard lock(shared_->mutex);
   const std::size_t cost = Shared::cost(line);
-  if (shared_->bytes + cost > shared_->most_bytes) {
+  if (shared_->bytes + cost > shared_->max_bytes) {
     ++shared_->missing;
     ++shared_->dropped;
   } else {
@@ -174,7 +174,7 @@ void LineWriter::run(Shared& shared) {
 
 // -- the log
 
-constexpr std::size_t kMostWaitingBytes = 1 << 20;
+constexpr std::size_t kMaxWaitingBytes = 1 << 20;
 constexpr std::chrono::milliseconds kLastWrites{500};  // for buffered lines at exit
 
 std::string formatted(spdlog::formatter& formatter, const spdlog::details::log_msg& message) {
@@ -209,7 +209,7 @@ std::string notice_of(std::uint64_t lines) {
 }
 
 LineWriter& writer() {
-  static LineWriter& instance = *new LineWriter(STDERR_FILENO, kMostWaitingBytes, notice_of);
+  static LineWriter& instance = *new LineWriter(STDERR_FILENO, kMaxWaitingBytes, notice_of);
   return instance;
 }
 

@@ -27,7 +27,7 @@ const Buckets kSeconds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
 
 const Buckets kTokenSeconds = {0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075,
                                0.1,   0.15,  0.2,   0.3,  0.5,  1,    2};
-constexpr std::size_t kMostModels = 256;
+constexpr std::size_t kMaxModels = 256;
 
 prometheus::MetricFamily family_of(const Figure& figure) {
   prometheus::MetricFamily family;
@@ -175,7 +175,7 @@ struct HttpMetrics::Families {
   std::map<std::string, OfModel> models;
 
   OfModel& of_model(const std::string& name) {
-    const std::string label = models.contains(name) || models.size() < kMostModels ? name : "other";
+    const std::string label = models.contains(name) || models.size() < kMaxModels ? name : "other";
     const auto found = models.find(label);
     if (found != models.end()) return found->second;
     const prometheus::Labels labels{{"model", label}};

@@ -18,7 +18,7 @@
 
 #include "protocol/http/key_ring.h"
 #include "protocol/service.h"
-#include "runtime/ticks.h"
+#include "runtime/detail/ticks.h"
 
 namespace reprise::protocol {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 
-#include "runtime/asio.h"
+#include "runtime/interop/asio.h"
 #include "runtime/wait.h"
 
 namespace reprise::protocol {

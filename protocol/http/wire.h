@@ -21,9 +21,9 @@
 #include <string_view>
 
 #include "runtime/cancel.h"
+#include "runtime/detail/ticks.h"
 #include "runtime/event.h"
 #include "runtime/task.h"
-#include "runtime/ticks.h"
 
 namespace reprise::protocol {
 

@@ -18,8 +18,8 @@ namespace {
 
 // -- bodies
 
-constexpr std::size_t kMostFieldPaths = 128;
-constexpr std::size_t kMostFiles = 256;
+constexpr std::size_t kMaxFieldPaths = 128;
+constexpr std::size_t kMaxFiles = 256;
 constexpr std::size_t kFileNameBytes = 4096;
 
 std::string text_within(const Json& text, const std::string& path, const BodyLimits& limits) {
@@ -98,8 +98,8 @@ std::vector<std::string> read_response_fields(const Fields& fields) {
   std::vector<std::string> paths;
   const Json::Array* given = fields.array("response_fields");
   if (given == nullptr) return paths;
-  if (given->size() > kMostFieldPaths) {
-    refuse_field("response_fields", "too_many", "has more than " + std::to_string(kMostFieldPaths));
+  if (given->size() > kMaxFieldPaths) {
+    refuse_field("response_fields", "too_many", "has more than " + std::to_string(kMaxFieldPaths));
   }
   for (std::size_t i = 0; i < given->size(); ++i) {
     if (!(*given)[i].is_string()) refuse_kind(item_of("response_fields", i), "a string", (*given)[i]);
@@ -109,7 +109,7 @@ std::vector<std::string> read_response_fields(const Fields& fields) {
 }
 
 CompletionRequest read_all_but_prompt(const Fields& fields, const BodyLimits& limits) {
-  CompletionRequest request{.asked = read_common(fields, limits, Manners::kLlamaServer)};
+  CompletionRequest request{.asked = read_common(fields, limits, ApiFlavor::kLlamaServer)};
   GenerateRequest& generate = request.asked.generate;
   if (const auto n = fields.integer("n_cmpl", 1, limits.choices)) generate.n = static_cast<std::uint32_t>(*n);
   generate.want_settled = true;
@@ -145,8 +145,8 @@ std::vector<InfillPrompt::File> read_files(const Fields& fields, const BodyLimit
   std::vector<InfillPrompt::File> files;
   const Json::Array* given = fields.array("input_extra");
   if (given == nullptr) return files;
-  if (given->size() > kMostFiles) {
-    refuse_field("input_extra", "too_many", "has more than " + std::to_string(kMostFiles));
+  if (given->size() > kMaxFiles) {
+    refuse_field("input_extra", "too_many", "has more than " + std::to_string(kMaxFiles));
   }
   for (std::size_t i = 0; i < given->size(); ++i) {
     const std::string path = item_of("input_extra", i);

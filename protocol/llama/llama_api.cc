@@ -63,7 +63,7 @@ ParsedCall parse_completion(ReadCompletion read, const BookPtr& book, const ApiI
 /// `verbose`: include the prompt even if the request does not ask for it.
 ParsedCall parse_chat(bool verbose, const BookPtr& book, const ApiInput& input, const BodyLimits& limits) {
   const Json body = parse_body(input.body, limits, BodyHolds::kText);
-  TextRequest request = read_text_request(TextKind::kChat, body, limits, Manners::kLlamaServer);
+  TextRequest request = read_text_request(TextKind::kChat, body, limits, ApiFlavor::kLlamaServer);
   request.reply.verbose = request.reply.verbose || verbose;
   request.asked.generate.want_settled = request.reply.verbose;
   return text_call(std::move(request), slot_note(book, body, input.tenant));
@@ -163,7 +163,7 @@ Json slot_of(std::uint32_t id, const ModelCard& card, const RunningRequest* runn
   slot["id_task"] = static_cast<std::int64_t>(running->number);
   slot["n_prompt_tokens"] = running->prompt_tokens;
   slot["n_prompt_tokens_cache"] = running->reused_tokens;
-  const std::uint32_t most = std::max(running->most_reply_tokens, running->reply_tokens);
+  const std::uint32_t most = std::max(running->max_reply_tokens, running->reply_tokens);
   slot["next_token"] = Json::array();
   slot["next_token"].push_back(Json{{"has_next_token", running->reply_tokens < most},
                                     {"n_remain", most - running->reply_tokens},

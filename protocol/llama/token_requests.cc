@@ -88,7 +88,7 @@ std::string detokenize_body(const Detokenized& answer) {
 RenderRequest read_apply_template(std::string_view body, const BodyLimits& limits,
                                   std::vector<std::string>* unknown) {
   const Json json = parse_body(body, limits, BodyHolds::kText);
-  ApiRequest asked = read_text_request(TextKind::kChat, json, limits, Manners::kLlamaServer).asked;
+  ApiRequest asked = read_text_request(TextKind::kChat, json, limits, ApiFlavor::kLlamaServer).asked;
   if (unknown != nullptr) *unknown = std::move(asked.unknown_fields);
   return {.model = std::move(asked.generate.model),
           .chat = std::move(std::get<ChatPrompt>(asked.generate.prompt))};

@@ -106,7 +106,7 @@ OllamaRequest read_shared(const Fields& fields, const BodyLimits& limits, Ollama
   static const Json kNoOptions = Json::object();
   const Json* given = fields.object("options");
   const Fields options(given == nullptr ? kNoOptions : *given, "options", fields);
-  OllamaRequest request{.asked = read_common(options, limits, Manners::kLlamaServer), .kind = kind};
+  OllamaRequest request{.asked = read_common(options, limits, ApiFlavor::kLlamaServer), .kind = kind};
   ApiRequest& asked = request.asked;
   asked.any_model = false;
   for (const char* name : {"model", "stream", "reprise"}) {  // not options, or without effect

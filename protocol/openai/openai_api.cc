@@ -162,9 +162,9 @@ ParsedCall embedding_call(const Json& body, const BodyLimits& limits) {
   form.base64 = is_second(fields, "encoding_format", "float", "base64");
   form.normalize = fields.boolean_or("normalize", true);
   form.dimensions = static_cast<std::uint32_t>(fields.integer("dimensions", 1, 1 << 20).value_or(0));
-  generate.embedding =
-      EmbeddingWish{.pooling = is_second(fields, "pooling", "last", "mean") ? Pooling::kMean : Pooling::kLast,
-                    .dimensions = form.dimensions};
+  generate.embedding = EmbeddingRequest{
+      .pooling = is_second(fields, "pooling", "last", "mean") ? Pooling::kMean : Pooling::kLast,
+      .dimensions = form.dimensions};
   generate.max_tokens = 1;
   generate.prompt = std::move(prompts.front());
   prompts.erase(prompts.begin());

@@ -129,7 +129,7 @@ CallReader::Step XmlCallReader::tag_read(CallSink& out) {
 CallReader::Step XmlCallReader::name(char c, CallSink& out) {
   if (c != '>') {
     text_ += c;
-    const bool possible = c != '\n' && c != '<' && text_.size() <= kLongestCallName;
+    const bool possible = c != '\n' && c != '<' && text_.size() <= kMaxCallNameLength;
     return possible ? Step::kMore : broken(1);
   }
   const std::string name(trimmed(text_));
@@ -234,7 +234,7 @@ PythonLiteral::Step PythonLiteral::put(char c, std::string& json) {
   if (is_word(c) && !whole_) {
     if (word_.empty()) before_item(json);
     word_ += c;
-    return word_.size() > kLongestCallName ? Step::kBad : Step::kInside;
+    return word_.size() > kMaxCallNameLength ? Step::kBad : Step::kInside;
   }
   if (!word_.empty()) end_word(json);
   if (depth_ == 0 && whole_) {
@@ -426,7 +426,7 @@ CallReader::Step PythonCallReader::json(char c, CallSink& out) {
 CallReader::Step PythonCallReader::name(char c, CallSink& out) {
   if (is_name(c)) {
     word_ += c;
-    return word_.size() > kLongestCallName ? broken(1) : Step::kMore;
+    return word_.size() > kMaxCallNameLength ? broken(1) : Step::kMore;
   }
   if (state_ == State::kName && c == '(') {
     out.begin(word_, {});

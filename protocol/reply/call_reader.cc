@@ -196,7 +196,7 @@ CallReader::Step JsonCallReader::put(char c, CallSink& out) {
     case State::kKey:
       if (c == '"') return key_ended();
       key_ += c;
-      return key_.size() > kLongestCallName ? broken(1) : Step::kMore;
+      return key_.size() > kMaxCallNameLength ? broken(1) : Step::kMore;
     case State::kColon:
       if (is_json_space(c)) return Step::kMore;
       if (c != ':') return broken(1);
@@ -288,7 +288,7 @@ CallReader::Step JsonCallReader::value(char c, CallSink& out) {
     add_argument(json_mended(c, was_in_string), out);
   } else if (role_ != Role::kOther) {
     kept_ += c;
-    if (role_ == Role::kName && kept_.size() > kLongestCallName) return broken(1);
+    if (role_ == Role::kName && kept_.size() > kMaxCallNameLength) return broken(1);
   }
   return step == JsonValueScanner::Step::kLast ? value_ended(out, 0) : Step::kMore;
 }
@@ -418,7 +418,7 @@ CallReader::Step NamedCallReader::put(char c, CallSink& out) {
     case State::kTypedName:
       if (c == '\n') return begin(out, 0);
       header_ += c;
-      return header_.size() > kLongestCallName ? broken(1) : Step::kMore;
+      return header_.size() > kMaxCallNameLength ? broken(1) : Step::kMore;
     case State::kArgumentsStart:
       if (mark_.empty() && is_json_space(c)) return Step::kMore;
       if (c == '{' && (mark_.empty() || mark_ == kFence)) {
@@ -462,7 +462,7 @@ CallReader::Step NamedCallReader::header(char c, CallSink& out) {
     return step == Step::kMore ? put(c, out) : step;
   }
   if (separator_.put(c, header_) == MarkFinder::kNone) {
-    return header_.size() > kLongestCallName ? broken(1) : Step::kMore;
+    return header_.size() > kMaxCallNameLength ? broken(1) : Step::kMore;
   }
   if (format_.header != ReplyFormat::Header::kTyped) return begin(out, 0);
   header_.clear();

@@ -43,7 +43,7 @@ class ToolSchemas {
 };
 
 /// Maximum bytes of a name or key; longer text is not accepted as one.
-inline constexpr std::size_t kLongestCallName = 256;
+inline constexpr std::size_t kMaxCallNameLength = 256;
 
 /// Receives the output of a reader. `held`: how many of the last input characters the output does not
 /// include.

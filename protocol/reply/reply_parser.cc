@@ -233,7 +233,7 @@ class ReplyParser::Machine : public CallSink {
     const CallReader::Step step = reader_->put(c, *this);
     const std::size_t unread = step == CallReader::Step::kBroken ? reader_->unread() : 0;
     if (step == CallReader::Step::kMore) {
-      if (raw_.size() <= kMostCallHeld) return;
+      if (raw_.size() <= kMaxCallHeld) return;
       reader_->stop(*this);
     }
     if (step != CallReader::Step::kDone && call_open_) {
@@ -264,7 +264,7 @@ class ReplyParser::Machine : public CallSink {
     const bool newline = c == '\n' || c == '\r';
     if (newline && drops_newlines_ && spaces_.empty()) return;
     const bool waits = newline ? in_reasoning_ || reads_calls_ || at_start_ : at_start_ && is_json_space(c);
-    if (waits && spaces_.size() < kMostNewlinesHeld) {
+    if (waits && spaces_.size() < kMaxNewlinesHeld) {
       spaces_ += c;
       return;
     }
@@ -281,7 +281,7 @@ class ReplyParser::Machine : public CallSink {
     if (text.empty()) return;
     if (drafting_) {
       draft_ += text;
-      if (draft_.size() > kMostCallHeld) drop_draft();
+      if (draft_.size() > kMaxCallHeld) drop_draft();
       return;
     }
     if (!in_reasoning_) drop_draft();

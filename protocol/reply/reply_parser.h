@@ -3,7 +3,7 @@
 //
 // The joined pieces do not depend on how the text was split into pushes. Text that may begin a mark is
 // withheld until that is decided, at most the length of a mark; so are newlines that a following mark would
-// remove, at most kMostNewlinesHeld.
+// remove, at most kMaxNewlinesHeld.
 //
 // Reasoning is recognized only at the start of the reply, or if the prompt has opened it. A call inside
 // reasoning is part of the reasoning if content or calls follow it; otherwise it counts as a call. So from
@@ -15,7 +15,7 @@
 //
 // Newlines around reasoning and calls are removed, because templates write their own.
 //
-// Threading: one thread at a time. Time is linear in the text; memory is bounded by kMostCallHeld.
+// Threading: one thread at a time. Time is linear in the text; memory is bounded by kMaxCallHeld.
 
 #include <cstddef>
 #include <cstdint>
@@ -76,8 +76,8 @@ struct ReplyParserOptions {
 
 /// Maximum bytes of a call that are withheld while its name is unknown or a value is incomplete. A longer
 /// call becomes content.
-inline constexpr std::size_t kMostCallHeld = std::size_t{1} << 20;
-inline constexpr std::size_t kMostNewlinesHeld = 64;
+inline constexpr std::size_t kMaxCallHeld = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxNewlinesHeld = 64;
 
 class ReplyParser {
  public:

@@ -567,7 +567,7 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
                                       const std::string& tenant, ResponseKind kind) {
   const Fields fields(body);
   ResponseRequest request;
-  request.asked = read_common(fields, limits, Manners::kOpenAi);
+  request.asked = read_common(fields, limits, ApiFlavor::kOpenAi);
   ApiRequest& asked = request.asked;
   asked.one_call = !fields.boolean_or("parallel_tool_calls", true);
   if (asked.generate.n != 1) refuse_unsupported("n", "is not supported here: there is always one answer");

@@ -14,7 +14,7 @@
 namespace reprise::protocol::snapshots {
 namespace {
 
-constexpr std::uint64_t kMostJson = 64u << 10;
+constexpr std::uint64_t kMaxJson = 64u << 10;
 
 std::string in_hex(std::uint64_t number) {
   char text[20];
@@ -159,9 +159,9 @@ std::vector<std::byte> seal_manifest(const NamespaceKeys& keys, const RecordId& 
 
 Outcome<Manifest, Refused> open_manifest(const Key& master, const RecordId& folder, const RecordId& id,
                                          std::span<const std::byte> file) {
-  constexpr std::uint64_t kMost = 4 + kMostJson + sizeof(TokenId) * kMostTokens + 8 * kMostReferences;
+  constexpr std::uint64_t kMax = 4 + kMaxJson + sizeof(TokenId) * kMaxTokens + 8 * kMaxReferences;
   Outcome<OpenedRecord, Refused> opened =
-      open_record(keys_of_folder(master, folder), RecordKind::kManifest, id, file, kMost);
+      open_record(keys_of_folder(master, folder), RecordKind::kManifest, id, file, kMax);
   if (!opened.ok()) return opened.error();
   std::span<const std::byte> contents = opened->contents;
   const auto wrong = [](std::string what) { return Refused{Refusal::kContents, std::move(what)}; };
@@ -169,10 +169,10 @@ Outcome<Manifest, Refused> open_manifest(const Key& master, const RecordId& fold
   if (contents.size() < sizeof length) return wrong("it has no fields");
   std::memcpy(&length, contents.data(), sizeof length);
   contents = contents.subspan(sizeof length);
-  if (length > contents.size() || length > kMostJson) return wrong("its fields are longer than it is");
+  if (length > contents.size() || length > kMaxJson) return wrong("its fields are longer than it is");
   const std::string_view text(reinterpret_cast<const char*>(contents.data()), length);
-  const auto json = Json::parse(text, {.bytes = kMostJson, .depth = 4, .values = 256, .members = 64},
-                                {.unique_keys = true});
+  const auto json =
+      Json::parse(text, {.bytes = kMaxJson, .depth = 4, .values = 256, .members = 64}, {.unique_keys = true});
   if (!json.ok()) return wrong("its fields: " + json.error().message);
   if (!json->is_object()) return wrong("its fields are not an object");
   contents = contents.subspan(length);
@@ -188,7 +188,7 @@ Outcome<Manifest, Refused> open_manifest(const Key& master, const RecordId& fold
   members.number("slot_bytes", 1ULL << 40, kind.slot_bytes);
   members.number("page_tokens", 1u << 16, page_tokens);
   members.number("grid", 1u << 16, grid);
-  members.number("stored", kMostTokens, stored);
+  members.number("stored", kMaxTokens, stored);
   members.number("logical", UINT32_MAX, logical);
   manifest.origin = members.string("origin");
   members.number("created", 1ULL << 40, created);

@@ -15,7 +15,7 @@
 
 namespace reprise::protocol::snapshots {
 
-inline constexpr std::uint32_t kMostTokens = 1u << 24;
+inline constexpr std::uint32_t kMaxTokens = 1u << 24;
 
 struct Manifest {
   std::string name_space{};

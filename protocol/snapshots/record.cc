@@ -70,14 +70,14 @@ std::optional<std::uint64_t> stated_bytes(std::span<const std::byte> head) {
   if (head.size() < kRecordHead) return std::nullopt;
   const auto references = get<std::uint32_t>(head, 12);
   const auto contents = get<std::uint64_t>(head, 16);
-  if (references > kMostReferences || contents > UINT64_MAX / 2) return std::nullopt;
+  if (references > kMaxReferences || contents > UINT64_MAX / 2) return std::nullopt;
   return record_bytes(references, contents);
 }
 
 std::vector<std::byte> seal_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
                                    std::span<const RecordId> references, std::span<const std::byte> contents,
                                    RecordForm form) {
-  REPRISE_CHECK(references.size() <= kMostReferences, "a record has too many references");
+  REPRISE_CHECK(references.size() <= kMaxReferences, "a record has too many references");
   std::vector<std::byte> file(record_bytes(references.size(), contents.size()));
   const Nonce nonce = new_nonce();
   std::memcpy(file.data(), kMagic, sizeof kMagic);
@@ -125,7 +125,7 @@ Outcome<RecordHead, Refused> read_head(std::span<const std::byte> file, std::uin
                   .form = static_cast<RecordForm>(form),
                   .bytes = get<std::uint64_t>(file, 16)};
   const auto references = get<std::uint32_t>(file, 12);
-  if (references > kMostReferences) return Refused{Refusal::kSize, "it refers to too many records"};
+  if (references > kMaxReferences) return Refused{Refusal::kSize, "it refers to too many records"};
   const std::uint64_t around = record_bytes(references, 0);
   if (file_bytes < around || file_bytes - around < head.bytes ||
       file.size() < kRecordHead + 16 * std::size_t{references}) {

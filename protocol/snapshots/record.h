@@ -36,7 +36,7 @@ enum class RecordKind : std::uint8_t { kManifest = 1, kPage = 2, kTail = 3, kSlo
 enum class RecordForm : std::uint8_t { kPlain = 0, kPacked = 1 };
 inline constexpr std::uint16_t kFormatVersion = 2;
 inline constexpr std::size_t kRecordHead = 52;  // bytes before the references
-inline constexpr std::size_t kMostReferences = 1u << 20;
+inline constexpr std::size_t kMaxReferences = 1u << 20;
 
 enum class Refusal : std::uint8_t {
   kMissing,     // not found; may have been collected

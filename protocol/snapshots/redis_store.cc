@@ -216,7 +216,7 @@ Outcome<std::vector<RedisAnswer>, IoTrouble> RedisConnection::exchange(std::span
       answers.push_back(answer_from(*static_cast<redisReply*>(reply)));
       continue;
     }
-    if (reader->len - reader->pos > kMostAnswer) return fail("too large an answer from", EPROTO);
+    if (reader->len - reader->pos > kMaxAnswer) return fail("too large an answer from", EPROTO);
     if (const int error = wait_for_socket(socket, POLLIN, deadline)) return fail("no answer from", error);
     const ssize_t got = ::recv(socket, buffer->data(), buffer->size(), MSG_DONTWAIT);
     if (got == 0) return fail("the connection was closed by", ECONNRESET);
@@ -348,7 +348,7 @@ void RedisStore::note_manifest(const RecordId& folder, const RecordId& id, Comma
   if (settings_.ttl.count() > 0) {
     commands.push_back({"ZREMRANGEBYSCORE", names, "-inf", std::to_string(now - settings_.ttl.count())});
   }
-  commands.push_back({"ZREMRANGEBYRANK", names, "0", std::to_string(-1 - static_cast<int>(kMostManifests))});
+  commands.push_back({"ZREMRANGEBYRANK", names, "0", std::to_string(-1 - static_cast<int>(kMaxManifests))});
   commands.push_back(keep(names));
 }
 
@@ -388,7 +388,7 @@ void RedisStore::remove(const RecordId& folder, FileKind kind, const RecordId& i
 
 std::optional<std::vector<RecordId>> RedisStore::manifests(const RecordId& folder) {
   const auto answers =
-      ask({{"ZREVRANGE", family(folder) + "manifests", "0", std::to_string(kMostManifests - 1)}});
+      ask({{"ZREVRANGE", family(folder) + "manifests", "0", std::to_string(kMaxManifests - 1)}});
   if (!answers.ok()) return std::nullopt;
   std::vector<RecordId> found;
   for (const std::string& name : answers->front().list) {

@@ -51,7 +51,7 @@ struct RedisAnswer {
 /// A connection to a Redis server, with time and size limits.
 ///
 /// Connects on first use, and reconnects if the server has closed the connection. On a timeout, an answer
-/// above kMostAnswer or a malformed answer, the connection is closed.
+/// above kMaxAnswer or a malformed answer, the connection is closed.
 ///
 /// Threading: one thread; blocks for `connect` plus `answer` at most.
 class RedisConnection {
@@ -60,7 +60,7 @@ class RedisConnection {
     std::chrono::milliseconds connect{1000};
     std::chrono::milliseconds answer{3000};  // for all commands sent together
   };
-  static constexpr std::size_t kMostAnswer = 16u << 20;  // maximum unparsed bytes
+  static constexpr std::size_t kMaxAnswer = 16u << 20;  // maximum unparsed bytes
   using Command = std::vector<std::string_view>;
 
   RedisConnection(RedisAddress address, std::string password, Limits limits);
@@ -97,7 +97,7 @@ class RedisStore : public RecordStore {
  public:
   static constexpr std::size_t kPiece = 4u << 20;  // maximum bytes per value
   // per namespace; beyond it the least recently used are forgotten
-  static constexpr std::size_t kMostManifests = 4096;
+  static constexpr std::size_t kMaxManifests = 4096;
 
   RedisStore(RedisSettings settings, std::shared_ptr<StoreBreaker> breaker);
 

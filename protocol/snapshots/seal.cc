@@ -24,7 +24,7 @@ namespace {
 
 using Cipher = std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)>;
 
-constexpr std::size_t kMostAtOnce = 1u << 30;  // OpenSSL's lengths are int
+constexpr std::size_t kMaxAtOnce = 1u << 30;  // OpenSSL's lengths are int
 
 Cipher new_cipher() {
   Cipher cipher(EVP_CIPHER_CTX_new(), &EVP_CIPHER_CTX_free);
@@ -42,7 +42,7 @@ unsigned char* raw(std::byte* bytes) {
 /// Passes all of `from` through the cipher; `to` null: authenticates only.
 bool feed(EVP_CIPHER_CTX* cipher, std::span<const std::byte> from, std::byte* to) {
   while (!from.empty()) {
-    const std::size_t count = std::min(from.size(), kMostAtOnce);
+    const std::size_t count = std::min(from.size(), kMaxAtOnce);
     int written = 0;
     if (EVP_CipherUpdate(cipher, to == nullptr ? nullptr : raw(to), &written, raw(from.data()),
                          static_cast<int>(count)) != 1) {
@@ -168,7 +168,7 @@ bool unseal(const Key& key, const Nonce& nonce, std::span<const std::byte> open_
 
 namespace {
 
-constexpr std::size_t kMostSecret = 4096;
+constexpr std::size_t kMaxSecret = 4096;
 
 /// Returns 64 hex digits: 256 random bits.
 std::string new_secret() {
@@ -213,8 +213,8 @@ std::string usual_secret_file() {
 }
 
 Outcome<Key, std::string> key_of_secret(std::string_view secret) {
-  if (secret.size() < kLeastSecret) {
-    return "a secret needs at least " + std::to_string(kLeastSecret) + " bytes, this one " +
+  if (secret.size() < kMinSecret) {
+    return "a secret needs at least " + std::to_string(kMinSecret) + " bytes, this one " +
            std::to_string(secret.size());
   }
   return master_key(secret);
@@ -235,7 +235,7 @@ Outcome<Key, std::string> key_from_file(const std::string& path) {
   if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     return path + " can be read by others; it holds a secret: chmod 600";
   }
-  std::string secret(kMostSecret, '\0');
+  std::string secret(kMaxSecret, '\0');
   file.read(secret.data(), static_cast<std::streamsize>(secret.size()));
   secret.resize(static_cast<std::size_t>(file.gcount()));
   while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();

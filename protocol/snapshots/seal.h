@@ -41,8 +41,8 @@ struct RecordIdHash {
 Key keyed_digest(const Key& key, std::string_view label, std::span<const std::byte> data);
 RecordId id_of(const Key& digest);
 
-/// Derives the master key from a secret of at least kLeastSecret bytes. The secret must be hard to guess.
-inline constexpr std::size_t kLeastSecret = 16;
+/// Derives the master key from a secret of at least kMinSecret bytes. The secret must be hard to guess.
+inline constexpr std::size_t kMinSecret = 16;
 Key master_key(std::string_view secret);
 
 struct NamespaceKeys {

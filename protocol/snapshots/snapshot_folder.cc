@@ -278,7 +278,7 @@ void SnapshotFolder::remove(const FolderFile& file) const {
 namespace {
 
 // seconds a writer may take until its file is renamed or its mtime set
-constexpr std::int64_t kLongestWrite = 600;
+constexpr std::int64_t kMaxWriteTime = 600;
 
 }  // namespace
 
@@ -314,7 +314,7 @@ Collection plan_collection(std::vector<FolderFile> files, const CollectionRules&
   };
   for (FolderFile& file : files) {
     const bool ends = file.kind == FileKind::kTemporary || file.kind == FileKind::kName;
-    if (ends && file.used + kLongestWrite < rules.now) go(file);
+    if (ends && file.used + kMaxWriteTime < rules.now) go(file);
   }
   for (auto chunk = chunks.begin(); chunk != chunks.end();) {
     const bool wanted = holders.contains(chunk->first);
@@ -326,7 +326,7 @@ Collection plan_collection(std::vector<FolderFile> files, const CollectionRules&
   });
   for (FolderFile* root : roots) {
     const bool expired = rules.ttl.count() > 0 && root->used + rules.ttl.count() < rules.now;
-    if (!expired && plan.bytes_left <= rules.most_bytes) break;
+    if (!expired && plan.bytes_left <= rules.max_bytes) break;
     if (root->kind == FileKind::kManifest) ++(expired ? plan.expired : plan.evicted);
     drop(*root);
   }

@@ -111,7 +111,7 @@ class SnapshotFolder {
 };
 
 struct CollectionRules {
-  std::uint64_t most_bytes = UINT64_MAX;
+  std::uint64_t max_bytes = UINT64_MAX;
   std::chrono::seconds ttl{0};  // since the last use; 0: unlimited
   std::int64_t now = 0;         // seconds since 1970
 };

@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/asio.h"
-#include "runtime/asio_home.h"
+#include "runtime/interop/asio.h"
+#include "runtime/interop/asio_executor.h"
 #include "runtime/system.h"
 
 using namespace reprise::runtime;

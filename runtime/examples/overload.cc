@@ -1,5 +1,5 @@
 // The three overload policies of a mailbox with capacity four, when messages come faster than the actor takes
-// them. Sender and worker share a home, which runs one turn at a time, so no message is taken during the
+// them. Sender and worker share an executor, which runs one turn at a time, so no message is taken during the
 // sender's turn.
 
 #include <chrono>

@@ -43,7 +43,7 @@ class Generator : public Actor {
 
 struct Seen {
   int tokens = 0;
-  int most_ahead = 0;  // max values the writer was ahead
+  int max_ahead = 0;  // max values the writer was ahead
 };
 struct Show {
   using Reply = Seen;
@@ -64,14 +64,14 @@ class Screen : public Actor {
       ++seen.tokens;
       auto slowness = sleep_for(1ms);
       const Result<void> rested = co_await slowness;
-      seen.most_ahead = std::max(seen.most_ahead, written - seen.tokens);
+      seen.max_ahead = std::max(seen.max_ahead, written - seen.tokens);
     }
     job.from.cancel();  // tells the writer; destroying the reader would do the same
     co_return seen;
   }
 };
 
-bool run(System& system, int count, int enough, int least_written, int most_written) {
+bool run(System& system, int count, int enough, int min_written, int max_written) {
   const auto generator = system.spawn<Generator>();
   auto [writer, reader] = make_stream<std::string>(kWindow);
   generator.tell(Generate{std::move(writer), count});
@@ -79,9 +79,9 @@ bool run(System& system, int count, int enough, int least_written, int most_writ
   const auto ended = generator.ask_blocking(AwaitEnd{}, 20s);
   if (!seen || !ended) return std::fprintf(stderr, "no answer\n"), false;
   std::printf("%d written, %d read, the writer at most %d ahead\n", written.load(), seen->tokens,
-              seen->most_ahead);
-  return seen->tokens == std::min(count, enough) && seen->most_ahead <= kWindow && written >= least_written &&
-         written <= most_written;
+              seen->max_ahead);
+  return seen->tokens == std::min(count, enough) && seen->max_ahead <= kWindow && written >= min_written &&
+         written <= max_written;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The order of admission.
 
-#include "actors/worker/admission.h"
+#include "actors/device/admission.h"
 
 #include <gtest/gtest.h>
 

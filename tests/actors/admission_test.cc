@@ -88,7 +88,7 @@ TEST_F(AdmissionTest, OneThatDoesNotFitIsPassedABoundedNumberOfTimes) {
   ASSERT_TRUE(holder->admitted());
   const auto large = ask(parts, {.prompt_tokens = 11 * 64});  // fits only an empty device
   ASSERT_FALSE(large->opened.answered());
-  for (std::uint32_t i = 0; i < Admission::kMostPasses; ++i) {
+  for (std::uint32_t i = 0; i < Admission::kMaxPasses; ++i) {
     const auto small = ask(parts, {.prompt_tokens = 64});
     parts.admission.admit(parts.start);
     if (parts.memory.reclaiming()) parts.memory.reclaim_ended(0);

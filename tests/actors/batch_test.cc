@@ -1,6 +1,6 @@
 // Batches: each rule by example, and all rules on random sets.
 
-#include "actors/worker/batch.h"
+#include "actors/device/batch.h"
 
 #include <gtest/gtest.h>
 

@@ -106,11 +106,11 @@ TEST_F(CacheLimits, AnEntryMadeAgainSoonAfterItsEvictionWasThrashed) {
 }
 
 TEST(CacheThresholds, AStateOfManyBytesMustSaveSomeTokens) {
-  EXPECT_EQ(least_tokens_for(0), 1U);
-  EXPECT_EQ(least_tokens_for(233'472), 1U) << "the built-in model";
-  EXPECT_EQ(least_tokens_for(21'000'000), 11U) << "0.8B";
-  EXPECT_EQ(least_tokens_for(154'000'000), 64U) << "27B";
-  EXPECT_EQ(least_tokens_for(UINT64_MAX / 2), 64U);
+  EXPECT_EQ(min_tokens_for(0), 1U);
+  EXPECT_EQ(min_tokens_for(233'472), 1U) << "the built-in model";
+  EXPECT_EQ(min_tokens_for(21'000'000), 11U) << "0.8B";
+  EXPECT_EQ(min_tokens_for(154'000'000), 64U) << "27B";
+  EXPECT_EQ(min_tokens_for(UINT64_MAX / 2), 64U);
 }
 
 TEST(CacheThresholds, PlacesBelowItAreNotPlanned) {
@@ -119,16 +119,16 @@ TEST(CacheThresholds, PlacesBelowItAreNotPlanned) {
       .first_user = 30, .last_user = 63, .after_last_user = 64, .last_opener = 90};
   const std::vector<std::uint32_t> wanted = {10};
   const std::vector<PlacedBreakpoint> wished = {{.at = 20}};
-  EXPECT_EQ(plan_checkpoints(prompt, borders, 0, 40, wanted, {.least_tokens = 64}, wished),
+  EXPECT_EQ(plan_checkpoints(prompt, borders, 0, 40, wanted, {.min_tokens = 64}, wished),
             (std::vector<PlannedCheckpoint>{{10, Origin::kBranch},
                                             {20, Origin::kBreakpoint},
                                             {64, Origin::kHistory},
                                             {90, Origin::kHistory},
                                             {99, Origin::kPromptEnd}}))
       << "who waits for a place, or asks for it, gets it";
-  EXPECT_TRUE(plan_checkpoints(List(2, 5), {}, 0, {}, {}, {.least_tokens = 64}).empty());
-  EXPECT_TRUE(plan_checkpoints(List(64, 5), {}, 0, {}, {}, {.least_tokens = 64}).empty());
-  EXPECT_EQ(plan_checkpoints(List(65, 5), {}, 0, {}, {}, {.least_tokens = 64}).size(), 1U);
+  EXPECT_TRUE(plan_checkpoints(List(2, 5), {}, 0, {}, {}, {.min_tokens = 64}).empty());
+  EXPECT_TRUE(plan_checkpoints(List(64, 5), {}, 0, {}, {}, {.min_tokens = 64}).empty());
+  EXPECT_EQ(plan_checkpoints(List(65, 5), {}, 0, {}, {}, {.min_tokens = 64}).size(), 1U);
 }
 
 TEST(CacheThresholds, RecurrentStateMayHaveLimitsOfItsOwn) {

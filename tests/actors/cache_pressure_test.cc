@@ -26,7 +26,7 @@ std::uint64_t memory_for(int conversations) {
   return static_cast<std::uint64_t>(probe.figure("cache_bytes")) * static_cast<std::uint64_t>(conversations);
 }
 
-// How much is freed ahead of need in a larger memory is MemorySearch's, tested in memory_pressure_test.cc.
+// How much is freed ahead of need in a larger memory is MemoryReclaimer's, tested in memory_pressure_test.cc.
 TEST(CachePressure, InASmallMemoryNothingGoesBeforeItIsNeeded) {
   constexpr int kConversations = 4;  // one of which takes more than a sixteenth of the memory
   EngineHarness harness(small_engine(memory_for(kConversations)));
@@ -63,10 +63,10 @@ TEST(CachePressure, AConversationThatFillsTheMemoryAloneIsKept) {
 
 /// Returns the maximum number of sequences open at once while that many conversations with a common prefix
 /// ran.
-double most_at_once(std::uint64_t bytes, int conversations, bool shares) {
+double max_at_once(std::uint64_t bytes, int conversations, bool shares) {
   EngineOptions options = EngineHarness::defaults("cpu", "qwen3");
   options.worker.state_bytes = bytes;
-  options.requests.longest_wait = 10min;  // however slow the machine
+  options.requests.max_wait = 10min;  // however slow the machine
   EngineHarness harness(options);
   const TokenList beginning = random_tokens(1024, 51);
   const auto request = [&](int who) {
@@ -97,8 +97,8 @@ TEST(Sharing, ManyConversationsWithOneBeginningFitWhereFewDoWithoutIt) {
     ASSERT_TRUE(probe.eventually([&] { return at_rest(probe); }));
     one = static_cast<std::uint64_t>(probe.figure("cache_bytes"));
   }
-  const double apart = most_at_once(6 * one, 8, false);  // more than fit
-  const double shared = most_at_once(6 * one, kConversations, true);
+  const double apart = max_at_once(6 * one, 8, false);  // more than fit
+  const double shared = max_at_once(6 * one, kConversations, true);
   EXPECT_LE(apart, 6);
   EXPECT_GE(shared, 5 * apart) << "of pages that are the same there is one";
 }

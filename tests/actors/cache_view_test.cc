@@ -30,9 +30,9 @@ struct Viewed {
         now);
     cache.end_flight(flight);
   }
-  CacheView view(CacheScope scope, std::uint32_t most_nodes = 2000) const {
-    return view_of(cache, {.scope = std::move(scope), .most_nodes = most_nodes},
-                   now + std::chrono::seconds(5), {.page_bytes = 1000, .slot_bytes = 7, .page_tokens = 64});
+  CacheView view(CacheScope scope, std::uint32_t max_nodes = 2000) const {
+    return view_of(cache, {.scope = std::move(scope), .max_nodes = max_nodes}, now + std::chrono::seconds(5),
+                   {.page_bytes = 1000, .slot_bytes = 7, .page_tokens = 64});
   }
 
   PrefixCache cache{{}};

@@ -12,7 +12,7 @@ using protocol::Origin;
 using Tokens = std::vector<TokenId>;
 
 TEST(CheckpointPlan, SpacedPlacesLoseAtMostAQuarter) {
-  const PlanRules rules{.most_spaced = 1000};
+  const PlanRules rules{.max_spaced = 1000};
   const std::vector<std::uint32_t> places = spaced_places(100'000, rules);
   ASSERT_FALSE(places.empty());
   EXPECT_EQ(places.front(), 256U);
@@ -24,11 +24,11 @@ TEST(CheckpointPlan, SpacedPlacesLoseAtMostAQuarter) {
 }
 
 TEST(CheckpointPlan, FewerPlacesAreSpreadWider) {
-  const PlanRules rules{.most_spaced = 4};
+  const PlanRules rules{.max_spaced = 4};
   const std::vector<std::uint32_t> places = spaced_places(100'000, rules);
   EXPECT_LE(places.size(), 4U);
-  EXPECT_EQ(places.back(), spaced_places(100'000, {.most_spaced = 1000}).back());
-  EXPECT_TRUE(spaced_places(100'000, {.most_spaced = 0}).empty());
+  EXPECT_EQ(places.back(), spaced_places(100'000, {.max_spaced = 1000}).back());
+  EXPECT_TRUE(spaced_places(100'000, {.max_spaced = 0}).empty());
 }
 
 TEST(CheckpointPlan, PutsEveryOriginInItsPlaceOnce) {
@@ -49,12 +49,12 @@ TEST(CheckpointPlan, PutsEveryOriginInItsPlaceOnce) {
 
 TEST(CheckpointPlan, TheEndIsKeptWhereAPromptLikeThisCanBeRestored) {
   const Tokens prompt(200, 5);
-  const PlanRules whole{.most_restored = 168};
+  const PlanRules whole{.max_restored = 168};
   const std::vector<PlannedCheckpoint> expected = {{168, Origin::kPromptEnd}};
   EXPECT_EQ(plan_checkpoints(prompt, {}, 0, {}, {}, whole), expected);
   EXPECT_TRUE(plan_checkpoints(prompt, {}, 168, {}, {}, whole).empty()) << "it came from there";
   const std::vector<PlannedCheckpoint> cut = {{199, Origin::kPromptEnd}};
-  EXPECT_EQ(plan_checkpoints(prompt, {}, 0, {}, {}, {.any_token = true, .most_restored = 168}), cut);
+  EXPECT_EQ(plan_checkpoints(prompt, {}, 0, {}, {}, {.any_token = true, .max_restored = 168}), cut);
 }
 
 TEST(CheckpointPlan, TheEndOfAToolsResultIsNotReplacedByTheNextTurn) {
@@ -90,7 +90,7 @@ TEST(CheckpointPlan, BlocksOfTheLastMessageAreOfTheHistory) {
   const std::vector<PlacedBreakpoint> places = {{.at = 50, .ttl = std::chrono::seconds(300)},
                                                 {.at = 120, .is_block = true},
                                                 {.at = 8, .is_block = true}};
-  EXPECT_EQ(plan_checkpoints(Tokens(200, 5), {}, 0, {}, {}, {.grid = 4, .least_tokens = 16}, places),
+  EXPECT_EQ(plan_checkpoints(Tokens(200, 5), {}, 0, {}, {}, {.grid = 4, .min_tokens = 16}, places),
             (std::vector<PlannedCheckpoint>{{48, Origin::kBreakpoint, std::chrono::seconds(300)},
                                             {120, Origin::kHistory},
                                             {196, Origin::kPromptEnd}}));

@@ -1,6 +1,6 @@
 // The grammars of a model: compiled once, evicted by age beyond the limits.
 
-#include "actors/served/constraint_book.h"
+#include "actors/models/grammar_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -17,11 +17,11 @@ using protocol::grammar::Constraint;
 
 class ConstraintBookTest : public testing::Test {
  protected:
-  static ConstraintBook book(std::size_t most_bytes) {
+  static GrammarCache book(std::size_t max_bytes) {
     const auto tokenizer = std::make_shared<const models::Tokenizer>(
         models::load_tokenizer(source_folder() / "models" / "builtin"));
     const std::size_t vocab = tokenizer->vocab_size();
-    return {tokenizer, {}, vocab, most_bytes};
+    return {tokenizer, {}, vocab, max_bytes};
   }
   static Constraint regex(int number) {
     return {.kind = Constraint::Kind::kRegex, .text = "x{" + std::to_string(number) + "}[a-z]*"};
@@ -29,7 +29,7 @@ class ConstraintBookTest : public testing::Test {
 };
 
 TEST_F(ConstraintBookTest, TheSameConstraintIsCompiledOnce) {
-  ConstraintBook all = book(ConstraintBook::kMostBytes);
+  GrammarCache all = book(GrammarCache::kMaxBytes);
   const auto first = all.find(regex(1));
   ASSERT_TRUE(first.ok());
   EXPECT_EQ(*all.find(regex(1)), *first);
@@ -44,7 +44,7 @@ TEST_F(ConstraintBookTest, TheSameConstraintIsCompiledOnce) {
 
 // Already the first mask has too many parser states: a client error, found before any prefill.
 TEST_F(ConstraintBookTest, WhatTakesTooMuchIsRefused) {
-  ConstraintBook all = book(ConstraintBook::kMostBytes);
+  GrammarCache all = book(GrammarCache::kMaxBytes);
   std::string stars = "root ::= ";
   for (int i = 0; i < 15'000; ++i) stars += "[a-z]* ";
   const auto refused = all.find({.kind = Constraint::Kind::kGbnf, .text = stars});
@@ -58,7 +58,7 @@ TEST_F(ConstraintBookTest, WhatTakesTooMuchIsRefused) {
 }
 
 TEST_F(ConstraintBookTest, WhatIsUnusedLongestGoesWhenAllHoldTooMuch) {
-  ConstraintBook few = book(60'000);
+  GrammarCache few = book(60'000);
   const auto kept = few.find(regex(1));
   ASSERT_TRUE(kept.ok());
   for (int i = 2; i < 60; ++i) {
@@ -71,7 +71,7 @@ TEST_F(ConstraintBookTest, WhatIsUnusedLongestGoesWhenAllHoldTooMuch) {
 
 TEST_F(ConstraintBookTest, MasksCountAsTheyAreMade) {
   constexpr std::size_t kBytes = 300'000;
-  ConstraintBook few = book(kBytes);
+  GrammarCache few = book(kBytes);
   const Constraint object{.kind = Constraint::Kind::kJsonObject};
   const auto other = few.find(regex(1));
   const auto grows = few.find(object);
@@ -97,15 +97,15 @@ TEST_F(ConstraintBookTest, MasksCountAsTheyAreMade) {
 }
 
 TEST_F(ConstraintBookTest, TheirNumberIsBoundedToo) {
-  ConstraintBook many = book(std::size_t{1} << 40);
-  for (int i = 0; i < static_cast<int>(ConstraintBook::kMostGrammars) + 20; ++i) {
+  GrammarCache many = book(std::size_t{1} << 40);
+  for (int i = 0; i < static_cast<int>(GrammarCache::kMaxGrammars) + 20; ++i) {
     ASSERT_TRUE(many.find(regex(i)).ok());
   }
-  EXPECT_EQ(many.grammars(), ConstraintBook::kMostGrammars);
+  EXPECT_EQ(many.grammars(), GrammarCache::kMaxGrammars);
 }
 
 TEST_F(ConstraintBookTest, OneTenantDoesNotPushOutTheOthers) {
-  ConstraintBook few = book(60'000);
+  GrammarCache few = book(60'000);
   const auto modest = few.find(regex(1), "a's", {}, "a");
   ASSERT_TRUE(modest.ok());
   for (int i = 2; i < 60; ++i) ASSERT_TRUE(few.find(regex(i), "b's", {}, "b").ok());
@@ -113,12 +113,12 @@ TEST_F(ConstraintBookTest, OneTenantDoesNotPushOutTheOthers) {
   EXPECT_EQ(*few.find(regex(1), "a's", {}, "a"), *modest)
       << "it is the oldest, but not of the biggest tenant";
 
-  ConstraintBook many = book(std::size_t{1} << 40);
+  GrammarCache many = book(std::size_t{1} << 40);
   const auto kept = many.find(regex(1), "a's", {}, "a");
-  for (int i = 0; i < static_cast<int>(ConstraintBook::kMostGrammars) + 20; ++i) {
+  for (int i = 0; i < static_cast<int>(GrammarCache::kMaxGrammars) + 20; ++i) {
     ASSERT_TRUE(many.find(regex(i), "b's", {}, "b").ok());
   }
-  EXPECT_EQ(many.grammars(), ConstraintBook::kMostGrammars);
+  EXPECT_EQ(many.grammars(), GrammarCache::kMaxGrammars);
   EXPECT_EQ(*many.find(regex(1), "a's", {}, "a"), *kept);
 }
 

@@ -133,7 +133,7 @@ TEST_F(DeviceStepTest, AStepEndsAtACheckpointWhoseMemoryIsOnTheWay) {
 TEST_F(DeviceStepTest, PlacesWithoutRoomArePassedAndTold) {
   WorkerParts parts({.limit = kSlotBytes + 4 * kPageBytes, .rules = kExportingRules});
   SequenceRun& run = parts.open();
-  ASSERT_EQ(parts.memory.find({.bytes = 1 << 20}), Room::kComing);
+  ASSERT_EQ(parts.memory.find({.bytes = 1 << 20}), Availability::kComing);
   parts.memory.reclaim_ended(0);  // the registries have nothing to free
   Prefilled prefilled;
   ASSERT_FALSE(begin(parts, run, prefilled, 200, {64, 128}).has_value());

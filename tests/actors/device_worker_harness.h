@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "actors/worker/device_worker.h"
+#include "actors/device/device_worker.h"
 #include "base/token.h"
 #include "runtime/system.h"
 #include "tests/actors/fake_model.h"

@@ -11,7 +11,7 @@ using protocol::ServiceErrorCode;
 EngineOptions on_two_devices() {
   EngineOptions options = EngineHarness::defaults("cpu", "qwen3_5_text");
   options.models.push_back({.name = "grid", .path = model_path("qwen3_5_text"), .device = "cpu-grid"});
-  options.most_reloads = 100;
+  options.max_reloads = 100;
   return options;
 }
 
@@ -63,7 +63,7 @@ TEST(DevicesTest, AFaultStaysOnItsDevice) {
 
 TEST(DevicesTest, AWorkerThatHangsIsReplacedAloneAndItsRequestsAreTold) {
   EngineOptions options = on_two_devices();
-  options.longest_step = 2000ms;
+  options.max_step = 2000ms;
   EngineHarness harness(std::move(options));
   const TokenList prompt = random_tokens(200, 4);
   const Reply good = harness.ask(request_of("grid", prompt));

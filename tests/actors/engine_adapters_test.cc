@@ -15,7 +15,7 @@ using protocol::ServiceErrorCode;
 class AdapterEngine : public testing::TestWithParam<std::string> {
  protected:
   AdapterEngine() {
-    const models::Checkpoint model = models::Checkpoint::open(model_path("qwen3_5_text"));
+    const models::ModelFiles model = models::ModelFiles::open(model_path("qwen3_5_text"));
     models::test::write_random_adapter(folder("one"), model, {"attn", "mlp"}, 4, 1);
     models::test::write_random_adapter(folder("two"), model, {"q_proj", "down_proj"}, 2, 2);
   }
@@ -24,7 +24,7 @@ class AdapterEngine : public testing::TestWithParam<std::string> {
   EngineOptions options() const {
     EngineOptions options = EngineHarness::defaults(GetParam(), "qwen3_5_text");
     options.models.front().adapters = {{"one", folder("one")}, {"two", folder("two")}};
-    options.most_reloads = 100;
+    options.max_reloads = 100;
     return options;
   }
   static protocol::GenerateRequest request(const TokenList& prompt, const std::string& model,
@@ -224,7 +224,7 @@ TEST_P(AdapterEngine, OneThatDoesNotFitTheMemoryIsRefused) {
   small.models.front().adapters.clear();
   small.worker.state_bytes = 2ULL << 20;
   EngineHarness harness(small);
-  models::test::write_random_adapter(folder("large"), models::Checkpoint::open(model_path("qwen3_5_text")),
+  models::test::write_random_adapter(folder("large"), models::ModelFiles::open(model_path("qwen3_5_text")),
                                      {"attn", "mlp"}, 500, 9);
   const Engine::AdapterAnswer answer =
       harness.engine().load_adapter("m", {.name = "l", .path = folder("large")}, 60s);

@@ -14,7 +14,7 @@ using protocol::ServiceErrorCode;
 
 EngineOptions options_on(const std::string& device) {
   EngineOptions options = EngineHarness::defaults(device, "qwen3_5_text");
-  options.most_reloads = 100;
+  options.max_reloads = 100;
   return options;
 }
 
@@ -67,7 +67,7 @@ TEST_P(FailureTest, RequestsOutliveTheirRegistry) {
 TEST_P(FailureTest, ARegistryThatFailsTooOftenFailsItsModel) {
   const TokenList prompt = random_tokens(100, 3);
   const Reply good = harness_.ask(prompt);
-  for (std::uint32_t i = 0; i <= PrefixRegistry::kMostRestarts; ++i) harness_.crash<PrefixRegistry>();
+  for (std::uint32_t i = 0; i <= PrefixRegistry::kMaxRestarts; ++i) harness_.crash<PrefixRegistry>();
   ASSERT_TRUE(harness_.eventually([&] { return !ready(); }));
   EXPECT_NE(harness_.engine().health().detail.find("cache failed too often"), std::string::npos)
       << harness_.engine().health().detail;
@@ -111,7 +111,7 @@ TEST_P(FailureTest, ASupervisorThatFailsLoadsItsModelsAnew) {
   EXPECT_TRUE(harness_.eventually([&] { return ready(); })) << harness_.engine().health().detail;
   EXPECT_EQ(harness_.engine().models().size(), 2U) << "also what was loaded later";
   EXPECT_EQ(restarts("supervisor"), 1);
-  for (std::uint32_t i = 0; i < ModelSupervisor::kMostRestarts; ++i) harness_.crash<ModelSupervisor>();
+  for (std::uint32_t i = 0; i < ModelSupervisor::kMaxRestarts; ++i) harness_.crash<ModelSupervisor>();
   EXPECT_TRUE(harness_.eventually([&] {
     return harness_.engine().health().detail.find("was stopped") != std::string::npos;
   })) << harness_.engine().health().detail;

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <future>
 
-#include "gpu/scarce_memory.h"
+#include "gpu/state/scarce_memory.h"
 #include "tests/actors/engine_harness.h"
 #include "tests/sanitized.h"
 
@@ -216,7 +216,7 @@ TEST_P(StressTest, SeveralChoicesGoOnFromOnePrefill) {
 TEST_P(StressTest, AFailedStepFailsItsRequestsAndTheModelComesBack) {
   using Kind = Fault::Kind;
   EngineOptions wish = options();
-  wish.most_reloads = 10;
+  wish.max_reloads = 10;
   EngineHarness harness(wish);
   const TokenList prompt = random_tokens(400, 4);
   const Reply good = harness.ask(prompt, 8);
@@ -238,7 +238,7 @@ TEST_P(StressTest, AFailedStepFailsItsRequestsAndTheModelComesBack) {
 
 TEST_P(StressTest, AModelThatFailsTooOftenStaysDown) {
   EngineOptions wish = options();
-  wish.most_reloads = 1;
+  wish.max_reloads = 1;
   EngineHarness harness(wish);
   for (int i = 0; i < 2; ++i) {
     harness.faults().inject({.kind = Fault::Kind::kFailedStep});
@@ -288,7 +288,7 @@ TEST_P(StressTest, EveryHitIsVerifiedInline) {
   EngineOptions wish = options();
   wish.requests.verify_share = 1;
   wish.requests.verify_inline = true;
-  wish.most_idle = 0;
+  wish.max_idle = 0;
   EngineHarness harness(wish);
   const TokenList prompt = random_tokens(300, 6);
   const Reply good = harness.ask(prompt);
@@ -318,7 +318,7 @@ TEST_P(StressTest, EveryHitIsVerifiedInline) {
 TEST_P(StressTest, WhatCannotBeVerifiedIsCounted) {
   EngineOptions wish = options();
   wish.requests.verify_share = 1;
-  wish.most_idle = 0;
+  wish.max_idle = 0;
   EngineHarness harness(wish);
   const TokenList prompt = random_tokens(300, 6);
   harness.ask(prompt);
@@ -329,7 +329,7 @@ TEST_P(StressTest, WhatCannotBeVerifiedIsCounted) {
 
 TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {
   EngineOptions wish = options();
-  wish.longest_step = 1500ms;
+  wish.max_step = 1500ms;
   std::atomic<bool> lost{false};
   wish.device_lost = [&lost](const std::string&) { lost.store(true); };
   EngineHarness harness(wish);

@@ -76,7 +76,7 @@ class FakeModel : public models::Model {
   static constexpr std::uint64_t kSlotBytes = 64;
 
   explicit FakeModel(std::shared_ptr<FakeControl> control)
-      : Model(models::Checkpoint::without_files(config_of()), {}), control_(std::move(control)) {
+      : Model(models::ModelFiles::without_files(config_of()), {}), control_(std::move(control)) {
     state_.add_per_token("token", sizeof(float));
     state_.add_per_sequence("sum", sizeof(float));
   }

@@ -36,9 +36,9 @@ class HostTierActorTest : public testing::Test {
  protected:
   void TearDown() override { system_.stop(); }
   void start(bool even_if_slower) {
-    tier_ = system_.spawn<HostTier>(
-        {.placement = runtime::Placement::own_thread()},
-        HostTierSettings{.most_bytes = 64 << 20, .even_if_slower = even_if_slower}, figures_);
+    tier_ = system_.spawn<HostTier>({.placement = runtime::Placement::own_thread()},
+                                    HostTierSettings{.max_bytes = 64 << 20, .even_if_slower = even_if_slower},
+                                    figures_);
     tier_.tell(protocol::StoreState{.kind = kKind,
                                     .tokens = prompt_,
                                     .at = 200,

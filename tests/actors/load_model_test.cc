@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "actors/worker/load_model.h"
+#include "actors/device/load_model.h"
 #include "gpu/threads.h"
 #include "tests/actors/engine_harness.h"
 

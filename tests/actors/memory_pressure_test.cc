@@ -1,7 +1,7 @@
 // Rising memory use: marks with slack, reclaims ahead of need, skipped checkpoints, and the number of waiting
 // requests.
 
-#include "actors/worker/memory_search.h"
+#include "actors/device/memory_reclaimer.h"
 #include "tests/actors/worker_parts.h"
 
 namespace reprise::actors {
@@ -61,7 +61,7 @@ TEST(MemoryPressure, WhatFreesNothingAheadIsNotTriedAgainAndTheNeedyAreStillHear
   parts.memory.reclaim_ended(0);
   parts.memory.relieve();
   EXPECT_EQ(parts.ahead_of_need.size(), 1U);
-  EXPECT_EQ(parts.memory.find({.bytes = 200, .block = 200}), Room::kComing)
+  EXPECT_EQ(parts.memory.find({.bytes = 200, .block = 200}), Availability::kComing)
       << "the registry may have kept what it gives to the needy";
   EXPECT_EQ(parts.reclaims, std::vector<std::uint64_t>{100});
   parts.memory.reclaim_ended(0);

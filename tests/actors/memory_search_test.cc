@@ -13,62 +13,62 @@ MemoryNeed need_of(std::uint64_t bytes, const SequenceRun* needy = nullptr) {
 
 /// Makes a search whose last reclaim freed nothing.
 void exhaust(WorkerParts& parts) {
-  ASSERT_EQ(parts.memory.find(need_of(parts.state.budget().limit() + 1)), Room::kComing);
+  ASSERT_EQ(parts.memory.find(need_of(parts.state.budget().limit() + 1)), Availability::kComing);
   parts.memory.reclaim_ended(0);
 }
 
-TEST(MemorySearch, WhatIsFreeIsTakenWithoutAskingAnybody) {
+TEST(MemoryReclaimer, WhatIsFreeIsTakenWithoutAskingAnybody) {
   WorkerParts parts({.limit = 1000});
-  EXPECT_EQ(parts.memory.find(need_of(1000)), Room::kHere);
+  EXPECT_EQ(parts.memory.find(need_of(1000)), Availability::kHere);
   EXPECT_TRUE(parts.reclaims.empty());
 }
 
-TEST(MemorySearch, WhatIsShortIsAskedBackOnce) {
+TEST(MemoryReclaimer, WhatIsShortIsAskedBackOnce) {
   WorkerParts parts({.limit = 1000});
   parts.take_all_but(100);
-  EXPECT_EQ(parts.memory.find(need_of(300)), Room::kComing);
-  EXPECT_EQ(parts.memory.find(need_of(500)), Room::kComing) << "somebody else's reclaim is under way";
+  EXPECT_EQ(parts.memory.find(need_of(300)), Availability::kComing);
+  EXPECT_EQ(parts.memory.find(need_of(500)), Availability::kComing) << "somebody else's reclaim is under way";
   EXPECT_EQ(parts.reclaims, std::vector<std::uint64_t>{200});
   EXPECT_FALSE(parts.memory.somebody_is_short());
   parts.state.budget().give(250);
   parts.memory.reclaim_ended(250);
-  EXPECT_EQ(parts.memory.find(need_of(300)), Room::kHere);
-  EXPECT_EQ(parts.memory.find(need_of(500)), Room::kComing) << "and the next one begins";
+  EXPECT_EQ(parts.memory.find(need_of(300)), Availability::kHere);
+  EXPECT_EQ(parts.memory.find(need_of(500)), Availability::kComing) << "and the next one begins";
   EXPECT_EQ(parts.reclaims.size(), 2U);
 }
 
-TEST(MemorySearch, RegistriesThatHadNothingAreNotAskedAgainUntilSomethingChanges) {
+TEST(MemoryReclaimer, RegistriesThatHadNothingAreNotAskedAgainUntilSomethingChanges) {
   WorkerParts parts({.limit = 1000});
   exhaust(parts);
-  EXPECT_EQ(parts.memory.find(need_of(1001)), Room::kNone);
+  EXPECT_EQ(parts.memory.find(need_of(1001)), Availability::kNone);
   EXPECT_TRUE(parts.memory.somebody_is_short());
   parts.memory.begin_round();
   EXPECT_FALSE(parts.memory.somebody_is_short());
-  EXPECT_EQ(parts.memory.find(need_of(1001)), Room::kNone);
+  EXPECT_EQ(parts.memory.find(need_of(1001)), Availability::kNone);
   EXPECT_EQ(parts.reclaims.size(), 1U);
   parts.memory.memory_changed();
-  EXPECT_EQ(parts.memory.find(need_of(1001)), Room::kComing);
+  EXPECT_EQ(parts.memory.find(need_of(1001)), Availability::kComing);
   EXPECT_EQ(parts.reclaims.size(), 2U);
 }
 
-TEST(MemorySearch, AReclaimThatWasOvertakenSaysNothing) {
+TEST(MemoryReclaimer, AReclaimThatWasOvertakenSaysNothing) {
   WorkerParts parts({.limit = 1000});
-  ASSERT_EQ(parts.memory.find(need_of(1001)), Room::kComing);
+  ASSERT_EQ(parts.memory.find(need_of(1001)), Availability::kComing);
   parts.memory.memory_changed();  // a lease ended after the registry had answered
   EXPECT_TRUE(parts.memory.reclaiming());
   parts.memory.reclaim_ended(0);
-  EXPECT_EQ(parts.memory.find(need_of(1001)), Room::kComing) << "it is asked for again";
+  EXPECT_EQ(parts.memory.find(need_of(1001)), Availability::kComing) << "it is asked for again";
   EXPECT_EQ(parts.reclaims.size(), 2U);
 }
 
-TEST(MemorySearch, WithoutWhatIsDispensableNobodyIsShort) {
+TEST(MemoryReclaimer, WithoutWhatIsDispensableNobodyIsShort) {
   WorkerParts parts({.limit = 1000});
   exhaust(parts);
-  EXPECT_EQ(parts.memory.find({.bytes = 1001, .block = 1, .dispensable = true}), Room::kNone);
+  EXPECT_EQ(parts.memory.find({.bytes = 1001, .block = 1, .dispensable = true}), Availability::kNone);
   EXPECT_FALSE(parts.memory.somebody_is_short());
 }
 
-TEST(MemorySearch, IdleWorkGoesFirstThenTheYoungestThatIsYounger) {
+TEST(MemoryReclaimer, IdleWorkGoesFirstThenTheYoungestThatIsYounger) {
   WorkerParts parts;
   SequenceRun& oldest = parts.decoding_run(64);
   SequenceRun& needy = parts.decoding_run(64);
@@ -92,7 +92,7 @@ TEST(MemorySearch, IdleWorkGoesFirstThenTheYoungestThatIsYounger) {
   computed.in_step = false;
 }
 
-TEST(MemorySearch, WithoutANeedyOneIdleWorkAloneGivesWay) {
+TEST(MemoryReclaimer, WithoutANeedyOneIdleWorkAloneGivesWay) {
   WorkerParts parts;
   SequenceRun& request = parts.decoding_run(64);
   SequenceRun& idle = parts.decoding_run(64);
@@ -102,20 +102,20 @@ TEST(MemorySearch, WithoutANeedyOneIdleWorkAloneGivesWay) {
   EXPECT_TRUE(request.state.has_value());
 }
 
-TEST(MemorySearch, SequencesGiveWayOnlyWhenRegistriesCannot) {
+TEST(MemoryReclaimer, SequencesGiveWayOnlyWhenRegistriesCannot) {
   WorkerParts parts({.limit = 2 * (kSlotBytes + kPageBytes)});
   SequenceRun& needy = parts.decoding_run(64);
   SequenceRun& younger = parts.decoding_run(64);
-  EXPECT_EQ(parts.memory.find(need_of(kPageBytes, &needy)), Room::kComing);
+  EXPECT_EQ(parts.memory.find(need_of(kPageBytes, &needy)), Availability::kComing);
   EXPECT_TRUE(younger.state.has_value());
   parts.memory.reclaim_ended(0);
-  EXPECT_EQ(parts.memory.find(need_of(kPageBytes, &needy)), Room::kHere);
+  EXPECT_EQ(parts.memory.find(need_of(kPageBytes, &needy)), Availability::kHere);
   EXPECT_FALSE(younger.state.has_value());
   EXPECT_FALSE(parts.memory.somebody_is_short());
   EXPECT_EQ(parts.figures.preemptions.load(), 1U);
 }
 
-TEST(MemorySearch, WhatCannotBeRecomputedIsSavedWithinTheSwap) {
+TEST(MemoryReclaimer, WhatCannotBeRecomputedIsSavedWithinTheSwap) {
   const std::uint64_t one = kSlotBytes + kPageBytes;
   WorkerParts parts({.limit = 1 << 20, .swap = one + one / 2, .rules = kGpuRules});
   parts.decoding_run(64);
@@ -138,7 +138,7 @@ TEST(MemorySearch, WhatCannotBeRecomputedIsSavedWithinTheSwap) {
   EXPECT_EQ(parts.memory.swapped_bytes(), 0U);
 }
 
-TEST(MemorySearch, ThePreemptedComeBackTheOldestFirst) {
+TEST(MemoryReclaimer, ThePreemptedComeBackTheOldestFirst) {
   WorkerParts parts({.limit = 2 * (kSlotBytes + 2 * kPageBytes)});
   SequenceRun& first = parts.decoding_run(64);
   SequenceRun& second = parts.decoding_run(64);

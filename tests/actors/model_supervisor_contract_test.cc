@@ -20,18 +20,18 @@ using State = protocol::ModelCard::State;
 
 class SupervisorContract : public testing::Test {
  protected:
-  void start(std::uint32_t most_reloads = 3) {
+  void start(std::uint32_t max_reloads = 3) {
     EngineOptions options;
     options.worker.device = "cpu";
     options.worker.device_options.threads = 1;
     options.worker.state_bytes = 1 << 20;
     options.worker.faults = faults_;
     options.worker.make_model = fake_models(control_);
-    options.most_reloads = most_reloads;
+    options.max_reloads = max_reloads;
     supervisor_ =
         system_.spawn<ModelSupervisor>({.placement = runtime::Placement::own_thread(),
                                         .on_failure = runtime::OnFailure::restart(
-                                            ModelSupervisor::kMostRestarts, ModelSupervisor::kRestartWindow)},
+                                            ModelSupervisor::kMaxRestarts, ModelSupervisor::kRestartWindow)},
                                        options, directory_, board_, requests_, restarts_);
   }
   ~SupervisorContract() override {
@@ -93,8 +93,8 @@ class SupervisorContract : public testing::Test {
   const std::shared_ptr<FakeControl> control_ = std::make_shared<FakeControl>();
   const std::shared_ptr<Faults> faults_ = std::make_shared<Faults>();
   const std::shared_ptr<ModelDirectory> directory_ = std::make_shared<ModelDirectory>();
-  const std::shared_ptr<DeviceBoard> board_ = std::make_shared<DeviceBoard>();
-  const std::shared_ptr<RequestRoll> requests_ = std::make_shared<RequestRoll>();
+  const std::shared_ptr<DeviceMetrics> board_ = std::make_shared<DeviceMetrics>();
+  const std::shared_ptr<ActiveRequests> requests_ = std::make_shared<ActiveRequests>();
   const std::shared_ptr<Restarts> restarts_ = std::make_shared<Restarts>(0);
   runtime::System system_{{.workers = 2}};
   runtime::RefOf<ModelSupervisor> supervisor_;
@@ -194,7 +194,7 @@ TEST_F(SupervisorContract, ARegistryThatFailsTooOftenFailsItsModel) {
   start();
   ASSERT_TRUE(load().ok());
   const auto model = served();
-  for (std::uint32_t i = 0; i <= PrefixRegistry::kMostRestarts; ++i) {
+  for (std::uint32_t i = 0; i <= PrefixRegistry::kMaxRestarts; ++i) {
     crash(*model->registry.cell());
   }
   ASSERT_TRUE(eventually([&] { return state() == State::kFailed; }));

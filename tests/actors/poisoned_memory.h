@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "gpu/block_memory.h"
+#include "gpu/state/block_memory.h"
 
 namespace reprise::actors {
 

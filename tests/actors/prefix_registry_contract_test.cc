@@ -80,7 +80,7 @@ TEST_F(RegistryContract, APromptIsRestoredNoFurtherThanItMayBe) {
   keep(2, prompt(100), 90);
   const auto at_most = [&](FlightNumber flight, std::uint32_t most) {
     const auto announced = ask(protocol::Announce{
-        .flight = flight, .name_space = {}, .prompt = share_tokens(prompt(100)), .most_tokens = most});
+        .flight = flight, .name_space = {}, .prompt = share_tokens(prompt(100)), .max_tokens = most});
     const protocol::LookedUp found = look_up(flight);
     const std::uint32_t at = found.restore ? found.restore->at : 0;
     EXPECT_EQ(announced.restorable, at);

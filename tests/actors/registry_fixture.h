@@ -177,7 +177,7 @@ class RegistryContract : public testing::Test {
     if (tier_) options.tier = tier_;
     registry_ =
         system_.spawn<PrefixRegistry>({.on_failure = runtime::OnFailure::restart(
-                                           PrefixRegistry::kMostRestarts, PrefixRegistry::kRestartWindow)},
+                                           PrefixRegistry::kMaxRestarts, PrefixRegistry::kRestartWindow)},
                                       options);
     bind(1);
   }

@@ -142,7 +142,7 @@ TEST_F(TextPoolTest, ALongTextHoldsUpNobodyElse) {
 
 TEST_F(TextPoolTest, WhenAllAreFullItIsOverloaded) {
   std::vector<std::future<TextReply>> jobs;
-  constexpr std::uint32_t kAll = kActors * TextActor::kMostJobs;
+  constexpr std::uint32_t kAll = kActors * TextActor::kMaxJobs;
   for (std::uint32_t i = 0; i < kAll + 8; ++i) jobs.push_back(history_later("wait"));
   std::uint32_t refused = 0;
   ASSERT_TRUE(eventually([&] {

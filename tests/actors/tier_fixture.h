@@ -20,10 +20,10 @@ class TierFixture : public testing::Test {
  protected:
   static constexpr const char* kSecret = "a secret for the tests";
 
-  static EngineOptions host_options(const OnDevice& on, std::uint64_t most_bytes = 64ULL << 20) {
+  static EngineOptions host_options(const OnDevice& on, std::uint64_t max_bytes = 64ULL << 20) {
     EngineOptions options = EngineHarness::defaults(on.device, on.model);
     options.registry.cache.max_entries = 1;
-    options.host.most_bytes = most_bytes;
+    options.host.max_bytes = max_bytes;
     options.host.even_if_slower = true;
     return options;
   }

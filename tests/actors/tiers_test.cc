@@ -107,21 +107,21 @@ TEST_P(TierTest, PagesInCommonAreKeptOnce) {
 }
 
 TEST_P(TierTest, ItStaysWithinItsBound) {
-  constexpr std::uint64_t kMost = 300'000;
+  constexpr std::uint64_t kMax = 300'000;
   if (tier() == Tier::kRemote) return;  // the store has its own bound
   EngineOptions small = options();
-  small.host.most_bytes = tier() == Tier::kHost ? kMost : 0;
-  small.disk.most_bytes = kMost;
+  small.host.max_bytes = tier() == Tier::kHost ? kMax : 0;
+  small.disk.max_bytes = kMax;
   EngineHarness engine(small);
   for (std::uint32_t i = 0; i < 12; ++i) {
     EXPECT_FALSE(engine.ask(random_tokens(200, 100 + i)).error);
     engine.settle();
-    EXPECT_LE(engine.figure("tier_bytes", "host"), kMost);
+    EXPECT_LE(engine.figure("tier_bytes", "host"), kMax);
     std::uint64_t bytes = 0;
     for (const char kind : {'m', 'c'}) {
       for (const auto& path : files(kind)) bytes += std::filesystem::file_size(path);
     }
-    EXPECT_LE(bytes, kMost);
+    EXPECT_LE(bytes, kMax);
   }
   EXPECT_GT(engine.figure("tier_evicted_total") + engine.figure("tier_no_room_total"), 0);
   EXPECT_FALSE(engine.ask(prompt_).error);

@@ -10,11 +10,11 @@
 #include <optional>
 #include <vector>
 
-#include "actors/worker/admission.h"
-#include "actors/worker/device_step.h"
-#include "actors/worker/memory_search.h"
-#include "actors/worker/sequence_work.h"
-#include "actors/worker/snapshot_jobs.h"
+#include "actors/device/admission.h"
+#include "actors/device/device_step.h"
+#include "actors/device/memory_reclaimer.h"
+#include "actors/device/sequence_work.h"
+#include "actors/device/snapshot_jobs.h"
 #include "base/token.h"
 
 namespace reprise::actors {
@@ -212,7 +212,7 @@ class WorkerParts {
   std::vector<protocol::CheckpointTaken> reports;
   std::vector<protocol::DecodeEvent> uncredited;  // waiting for the reader's credit
   DeviceState state;
-  MemorySearch memory;
+  MemoryReclaimer memory;
   Admission admission;
   SnapshotJobs snapshots;
   std::uint32_t compacted = 0;

@@ -66,12 +66,12 @@ TEST(SamplingParams, ReportsAllErrorsInOrder) {
   EXPECT_EQ(errors[2].field, "logprobs");
 }
 
-TEST(SamplingWishes, TheClientComesBeforeTheModelAndTheModelBeforeTheDefaults) {
-  SamplingWishes client;
+TEST(SamplingOverrides, TheClientComesBeforeTheModelAndTheModelBeforeTheDefaults) {
+  SamplingOverrides client;
   client.temperature = 0.5;
   client.seed = 7;
   client.logprobs = 3;
-  SamplingWishes model;
+  SamplingOverrides model;
   model.temperature = 0.9;
   model.top_k = 20;
   model.logit_bias = {{4, -1.0F}};
@@ -85,18 +85,18 @@ TEST(SamplingWishes, TheClientComesBeforeTheModelAndTheModelBeforeTheDefaults) {
   EXPECT_EQ(resolve({}, {}), SamplingParams());
 }
 
-TEST(SamplingWishes, EveryFieldIsTaken) {
-  const SamplingWishes all{.temperature = 0.1,
-                           .top_k = 2,
-                           .top_p = 0.3,
-                           .min_p = 0.4,
-                           .repetition_penalty = 1.5,
-                           .repetition_last_n = 6,
-                           .presence_penalty = 0.7,
-                           .frequency_penalty = 0.8,
-                           .logit_bias = {{9, 1.0F}},
-                           .seed = 10,
-                           .logprobs = 11};
+TEST(SamplingOverrides, EveryFieldIsTaken) {
+  const SamplingOverrides all{.temperature = 0.1,
+                              .top_k = 2,
+                              .top_p = 0.3,
+                              .min_p = 0.4,
+                              .repetition_penalty = 1.5,
+                              .repetition_last_n = 6,
+                              .presence_penalty = 0.7,
+                              .frequency_penalty = 0.8,
+                              .logit_bias = {{9, 1.0F}},
+                              .seed = 10,
+                              .logprobs = 11};
   const SamplingParams wanted{.temperature = 0.1,
                               .top_k = 2,
                               .top_p = 0.3,

@@ -1,7 +1,7 @@
 // A host with its own Asio loop embeds the runtime: one actor on a pool worker, one on the host's loop, and a
 // stream between them.
 
-#include <runtime/asio_home.h>
+#include <runtime/interop/asio_executor.h>
 #include <runtime/stream.h>
 #include <runtime/system.h>
 #include <boost/asio/executor_work_guard.hpp>
@@ -67,9 +67,9 @@ int main() {
   bool ended_well = false;
 
   System system({.workers = 2});
-  const HomePtr home = adopt_io_context(system, loop);
+  const ExecutorPtr executor = adopt_io_context(system, loop);
   const auto speaker = system.spawn<Speaker>();
-  const auto printer = system.spawn<Printer>({.placement = Placement::on(home)});
+  const auto printer = system.spawn<Printer>({.placement = Placement::on(executor)});
 
   auto [writer, reader] = make_stream<std::string>(2);
   boost::asio::post(loop, [] { std::printf("the host's own handler\n"); });

@@ -5,7 +5,7 @@
 
 #include <actors/engine.h>
 #include <runtime/actor.h>
-#include <runtime/asio_home.h>
+#include <runtime/interop/asio_executor.h>
 #include <runtime/system.h>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>

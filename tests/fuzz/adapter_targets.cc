@@ -32,7 +32,7 @@ bool opens(const std::filesystem::path& path) {
       check_matrix(part.a);
       check_matrix(part.b);
       REPRISE_CHECK(part.a.view.rows == part.b.view.columns, "the two matrices of an adapter differ in rank");
-      REPRISE_CHECK(part.rank() <= adapter.largest_rank(), "a rank over the largest");
+      REPRISE_CHECK(part.rank() <= adapter.max_rank(), "a rank over the largest");
     }
     return true;
   } catch (const models::LoadError& error) {

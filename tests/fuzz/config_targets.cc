@@ -28,7 +28,7 @@ void check_attention(const models::AttentionSpec& attention) {
                 "attention's query heads are not a multiple of its KV heads");
 }
 
-void check_delta_net(const models::GatedDeltaNetSpec& net) {
+void check_gated_delta_net(const models::GatedDeltaNetSpec& net) {
   REPRISE_CHECK(net.value_heads == net.key_heads * net.group() && net.group() > 0,
                 "the delta net's value heads are not a multiple of its key heads");
   REPRISE_CHECK(net.conv_kernel > 0, "conv_kernel is 0");
@@ -67,7 +67,8 @@ void check_config(const ModelConfig& config) {
     if (attention->rope && ropes.insert(attention->rope.get()).second)
       check_rope(*attention->rope, attention->head_dim);
   }
-  for (const auto* net : models::parts_of<models::GatedDeltaNetSpec>(config.layers)) check_delta_net(*net);
+  for (const auto* net : models::parts_of<models::GatedDeltaNetSpec>(config.layers))
+    check_gated_delta_net(*net);
   for (const auto* scan : models::parts_of<models::SelectiveScanSpec>(config.layers)) {
     REPRISE_CHECK(scan->inner > 0 && scan->state_size > 0 && scan->step_rank > 0, "a scan of no size");
     REPRISE_CHECK(scan->conv_kernel > 0, "conv_kernel is 0");
@@ -80,7 +81,7 @@ void check_config(const ModelConfig& config) {
   for (const auto* mla : models::parts_of<models::MlaSpec>(config.layers)) {
     REPRISE_CHECK(mla->heads > 0 && mla->rank > 0 && mla->key_dim() > 0 && mla->value_dim > 0,
                   "latent attention has a size of 0");
-    if (mla->rope && ropes.insert(mla->rope.get()).second) check_rope(*mla->rope, mla->turned_dim);
+    if (mla->rope && ropes.insert(mla->rope.get()).second) check_rope(*mla->rope, mla->rotary_dim);
   }
   for (const auto* kda : models::parts_of<models::KdaSpec>(config.layers)) {
     REPRISE_CHECK(kda->size() > 0 && kda->conv_kernel > 0, "Kimi Delta Attention has a size of 0");
@@ -115,7 +116,7 @@ bool fuzz_config(std::string_view input) {
   static const auto kWeights = scratch_file("config/model.safetensors", kModel.safetensors().bytes());
   const auto folder = scratch_file("config/config.json", input).parent_path();
   is_read([&] {
-    REPRISE_CHECK(fault_of(models::Checkpoint::open(folder)).empty(),
+    REPRISE_CHECK(fault_of(models::ModelFiles::open(folder)).empty(),
                   "the opened model files break an invariant of the loader");
   });
   return is_read([&] { check_config(ModelConfig::from_hf(JsonPlace::parse(input, "config.json"))); });
@@ -174,7 +175,7 @@ bool fuzz_quantization_config(std::string_view input) {
                              "," + kConfig.substr(brace + 1);
   const auto folder = scratch_file("quantised/config.json", config).parent_path();
   is_read([&] {
-    REPRISE_CHECK(fault_of(models::Checkpoint::open(folder)).empty(),
+    REPRISE_CHECK(fault_of(models::ModelFiles::open(folder)).empty(),
                   "the opened model files break an invariant of the loader");
   });
   return is_read([&] {

@@ -16,7 +16,7 @@ bool fuzz_gguf(std::string_view input) {
   const auto file = scratch_file("model.gguf", input);
   try {
     REPRISE_CHECK(fault_of(models::Gguf::open(file)).empty(), "a file that is not what it says");
-    const models::Checkpoint checkpoint = models::Checkpoint::open(file);
+    const models::ModelFiles checkpoint = models::ModelFiles::open(file);
     REPRISE_CHECK(fault_of(checkpoint).empty(), "a checkpoint that is not what it says");
     checkpoint.validate();
     return true;

@@ -7,7 +7,7 @@
 namespace reprise::fuzz {
 namespace {
 
-constexpr int kDeepestParts = 6;  // levels of mixed constructs; a single one may nest thousands of brackets
+constexpr int kMaxPartsDepth = 6;  // levels of mixed constructs; a single one may nest thousands of brackets
 
 std::string small_regex(Draws& draws) {
   return draws.pick(
@@ -52,7 +52,7 @@ std::string counted(Draws& draws, std::size_t bytes, std::size_t levels, int dep
 }
 
 std::string regex_part(Draws& draws, std::size_t bytes, int depth) {
-  if (bytes < 8 || depth > kDeepestParts) return small_regex(draws);
+  if (bytes < 8 || depth > kMaxPartsDepth) return small_regex(draws);
   const std::size_t some = 1 + draws.below(12);
   switch (draws.below(7)) {
     case 0: {

@@ -4,7 +4,7 @@
 namespace reprise::fuzz {
 namespace {
 
-constexpr int kDeepestParts = 5;  // levels of mixed constructs; a single one may nest thousands of times
+constexpr int kMaxPartsDepth = 5;  // levels of mixed constructs; a single one may nest thousands of times
 
 const char* small_value(Draws& draws) {
   return draws.pick({"s",
@@ -173,7 +173,7 @@ std::string wrapped(Draws& draws, std::size_t bytes, int depth) {
 }
 
 std::string expression(Draws& draws, std::size_t bytes, int depth) {
-  if (bytes < 12 || depth > kDeepestParts) {
+  if (bytes < 12 || depth > kMaxPartsDepth) {
     std::string text = small_value(draws);
     if (draws.one_in(2)) text += postfix(draws);
     return text;
@@ -306,8 +306,8 @@ std::string macro_chain(Draws& draws, std::size_t bytes) {
 }
 
 std::string body(Draws& draws, std::size_t bytes, int depth) {
-  if (bytes < 24 || depth > kDeepestParts) {
-    const std::string value = expression(draws, bytes, kDeepestParts);
+  if (bytes < 24 || depth > kMaxPartsDepth) {
+    const std::string value = expression(draws, bytes, kMaxPartsDepth);
     return "{{ " + value + " }}";
   }
   switch (draws.below(11)) {

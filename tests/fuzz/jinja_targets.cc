@@ -82,7 +82,7 @@ bool fuzz_chat_template_file(std::string_view input) {
     const auto file = scratch_file(std::string("template/").append(name), input);
     try {
       const auto source = models::load_chat_template(file.parent_path());
-      REPRISE_CHECK(!source || source->size() <= models::kMostTemplateBytes, "a template over its limit");
+      REPRISE_CHECK(!source || source->size() <= models::kMaxTemplateBytes, "a template over its limit");
       if (source) static_cast<void>(Template::compile(*source));
       taken = taken || source.has_value();
     } catch (const models::LoadError& error) {

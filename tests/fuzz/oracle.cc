@@ -30,7 +30,7 @@ namespace {
 constexpr std::size_t kBetweenLooks = std::size_t{1} << 20;
 
 std::atomic<std::size_t> since_last_look{0};
-std::atomic<std::int64_t> most_held{0};
+std::atomic<std::int64_t> max_held{0};
 
 std::int64_t held_now() {
   return static_cast<std::int64_t>(__sanitizer_get_current_allocated_bytes());
@@ -39,7 +39,7 @@ std::int64_t held_now() {
 void look() {
   since_last_look.store(0, std::memory_order_relaxed);
   const std::int64_t now = held_now();
-  if (now > most_held.load(std::memory_order_relaxed)) most_held.store(now, std::memory_order_relaxed);
+  if (now > max_held.load(std::memory_order_relaxed)) max_held.store(now, std::memory_order_relaxed);
 }
 
 void on_malloc(const volatile void*, std::size_t size) {
@@ -52,25 +52,25 @@ std::int64_t begin_count() {
   static const int installed = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
   REPRISE_CHECK(installed > 0, "no hook for allocations");
   const std::int64_t now = held_now();
-  most_held.store(now, std::memory_order_relaxed);
+  max_held.store(now, std::memory_order_relaxed);
   return now;
 }
 
-std::int64_t most_since(std::int64_t begin) {
+std::int64_t max_since(std::int64_t begin) {
   look();
-  return most_held.load(std::memory_order_relaxed) - begin;
+  return max_held.load(std::memory_order_relaxed) - begin;
 }
 
 #else
 
 std::int64_t begin_count() {
   const std::int64_t now = counted_memory::bytes;
-  counted_memory::most_bytes = now;
+  counted_memory::max_bytes = now;
   return now;
 }
 
-std::int64_t most_since(std::int64_t begin) {
-  return counted_memory::most_bytes - begin;
+std::int64_t max_since(std::int64_t begin) {
+  return counted_memory::max_bytes - begin;
 }
 
 #endif
@@ -111,7 +111,7 @@ Watched run_watched(const Target& target, std::string_view input, const Bounds& 
     const double begin = thread_seconds();
     run.taken = target.run(text);
     run.seconds = thread_seconds() - begin;
-    run.bytes = most_since(held);
+    run.bytes = max_since(held);
   };
   if (bounds.stack_bytes == 0) {
     measured();

@@ -43,7 +43,7 @@ inline bool is_within(const std::optional<double>& value, double least, double m
   return !value || (*value >= least && *value <= most);
 }
 
-inline void check_sampling(const SamplingWishes& sampling, const protocol::BodyLimits& limits) {
+inline void check_sampling(const SamplingOverrides& sampling, const protocol::BodyLimits& limits) {
   REPRISE_CHECK(is_within(sampling.temperature, 0, 1000), "temperature is out of range");
   REPRISE_CHECK(is_within(sampling.top_p, 0, 1), "top_p is out of range");
   REPRISE_CHECK(is_within(sampling.min_p, 0, 1), "min_p is out of range");

@@ -29,7 +29,7 @@ bool fuzz_safetensors(std::string_view input) {
   static const auto kConfig =
       scratch_file("weights/config.json", TinyModel({.type = "llama", .layers = 1}).config_json());
   const auto file = scratch_file("weights/model.safetensors", input);
-  is_sound([&] { return models::Checkpoint::open(file.parent_path()); });
+  is_sound([&] { return models::ModelFiles::open(file.parent_path()); });
   return is_sound([&] { return models::open_safetensors(file); });
 }
 

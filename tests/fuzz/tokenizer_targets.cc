@@ -122,7 +122,7 @@ bool fuzz_words(std::string_view input) {
   } else {
     pattern.contractions = static_cast<WordPattern::Case>(choice % 3);
     pattern.marks_are_letters = choice / 8 % 2 == 1;
-    pattern.most_digits = choice / 16 % 4;
+    pattern.max_digits = choice / 16 % 4;
   }
   REPRISE_CHECK(find_word_pattern(regex(pattern)) == pattern, "a pattern that is not known again");
   const std::string text = valid_utf8(input.substr(1));

@@ -1,6 +1,6 @@
 // Bookkeeping of an address range compared with a map of its units.
 
-#include "gpu/arena_map.h"
+#include "gpu/state/arena_map.h"
 
 #include <gtest/gtest.h>
 

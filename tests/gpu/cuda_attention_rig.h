@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/cuda/attention.h"
-#include "gpu/kv_rows.h"
+#include "gpu/cuda/attention/attention.h"
+#include "gpu/state/kv_rows.h"
 #include "tests/gpu/cuda_attention_shapes.h"
 #include "tests/gpu/kernel_inputs.h"
 

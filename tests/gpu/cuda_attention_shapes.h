@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "gpu/cuda/attention.h"
-#include "gpu/kv_rows.h"
+#include "gpu/cuda/attention/attention.h"
+#include "gpu/state/kv_rows.h"
 
 namespace reprise::gpu::cuda {
 

@@ -117,9 +117,9 @@ TEST_F(CudaAttention, MoreRowsThanPartialResultsHaveRoomForAreDecodedInTurns) {
   std::vector<Piece> pieces;
   for (int i = 0; i < kSequences; ++i) sequences.push_back(rig.sequence(1));
   for (const Sequence& sequence : sequences) pieces.push_back({&sequence, 0, 1});
-  constexpr int kLongest = 262144;  // partial results of this many splits would exceed 300 MB
-  EXPECT_LT(attention_workspace(shape, kSequences, 0, kLongest), std::size_t{128} << 20);
-  const std::vector<Bf16> out = rig.decode(pieces, kLongest);
+  constexpr int kMaxLength = 262144;  // partial results of this many splits would exceed 300 MB
+  EXPECT_LT(attention_workspace(shape, kSequences, 0, kMaxLength), std::size_t{128} << 20);
+  const std::vector<Bf16> out = rig.decode(pieces, kMaxLength);
   EXPECT_TRUE(same_bits(out, rig.decode(pieces)));
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     ASSERT_TRUE(close(out.data() + i * rig.width(), rig.reference(sequences[i], 0), rig.width()));

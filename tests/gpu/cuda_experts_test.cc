@@ -6,9 +6,9 @@
 #include <limits>
 #include <optional>
 
-#include "gpu/cuda/experts.h"
-#include "gpu/cuda/gemm.h"
-#include "gpu/cuda/stream.h"
+#include "gpu/cuda/experts/experts.h"
+#include "gpu/cuda/gemm/gemm.h"
+#include "gpu/cuda/memory/stream.h"
 #include "tests/gpu/cuda_rig.h"
 #include "tests/gpu/kernel_inputs.h"
 
@@ -56,8 +56,8 @@ TEST_F(CudaExperts, AreChosenAsOnTheCpu) {
       const std::vector<float> bias = random_.floats(routed);
       const DeviceBytes on_logits = upload(logits);
       const DeviceBytes on_bias = upload(bias);
-      const DeviceBytes memory(ExpertPlaces::bytes(kRows, shape));
-      const ExpertPlaces places = ExpertPlaces::in(memory.data(), kRows, shape);
+      const DeviceBytes memory(RoutedRows::bytes(kRows, shape));
+      const RoutedRows places = RoutedRows::in(memory.data(), kRows, shape);
       route_rows(shape, on_logits.as<const float>(), shape.routed,
                  has_bias ? on_bias.as<const float>() : nullptr, kRows, places, stream_->handle());
       const auto count = static_cast<std::size_t>(shape.chosen);
@@ -94,10 +94,10 @@ TEST_F(CudaExperts, FewRowsAreRoutedAndPlacedAsMany) {
   for (const RouterShape& shape : {shape_of(8, 8, 2), shape_of(256, 256, 8), shape_of(14, 9, 6)}) {
     for (const int rows : {1, 2, 3}) {
       const DeviceBytes logits = upload(random_.floats(static_cast<std::size_t>(rows * shape.routed)));
-      const DeviceBytes memory(ExpertPlaces::bytes(rows, shape));
-      const DeviceBytes other(ExpertPlaces::bytes(rows, shape));
-      const ExpertPlaces a = ExpertPlaces::in(memory.data(), rows, shape);
-      const ExpertPlaces b = ExpertPlaces::in(other.data(), rows, shape);
+      const DeviceBytes memory(RoutedRows::bytes(rows, shape));
+      const DeviceBytes other(RoutedRows::bytes(rows, shape));
+      const RoutedRows a = RoutedRows::in(memory.data(), rows, shape);
+      const RoutedRows b = RoutedRows::in(other.data(), rows, shape);
       route_and_place(shape, logits.as<const float>(), shape.routed, nullptr, rows, a, stream_->handle());
       route_rows(shape, logits.as<const float>(), shape.routed, nullptr, rows, b, stream_->handle());
       place_rows(shape, rows, b, stream_->handle());
@@ -121,8 +121,8 @@ TEST_F(CudaExperts, FewRowsAreRoutedAndPlacedAsMany) {
 TEST_F(CudaExperts, RowsThatAreNoNumbersChooseSomeAllTheSame) {
   const RouterShape shape = shape_of(12, 12, 4);
   const DeviceBytes logits = upload(std::vector<float>(24, std::numeric_limits<float>::quiet_NaN()));
-  const DeviceBytes memory(ExpertPlaces::bytes(2, shape));
-  const ExpertPlaces places = ExpertPlaces::in(memory.data(), 2, shape);
+  const DeviceBytes memory(RoutedRows::bytes(2, shape));
+  const RoutedRows places = RoutedRows::in(memory.data(), 2, shape);
   route_rows(shape, logits.as<const float>(), 12, nullptr, 2, places, stream_->handle());
   EXPECT_EQ(download<std::int32_t>(places.chosen, 8), (std::vector<std::int32_t>{0, 1, 2, 3, 0, 1, 2, 3}));
 }
@@ -158,8 +158,8 @@ TEST_F(CudaExperts, PlacesProductsAndSumsAreThoseOfEachRow) {
     SCOPED_TRACE(rows);
     const std::vector<std::int32_t> chosen = choices(random_, rows, shape);
     const std::vector<float> own_weights = random_.floats(chosen.size());
-    const DeviceBytes memory(ExpertPlaces::bytes(rows, shape));
-    const ExpertPlaces places = ExpertPlaces::in(memory.data(), rows, shape);
+    const DeviceBytes memory(RoutedRows::bytes(rows, shape));
+    const RoutedRows places = RoutedRows::in(memory.data(), rows, shape);
     ASSERT_EQ(places.tile_rows, rows * 3 >= 16 * 12 ? 64 : 8);
     copy_to_device(reinterpret_cast<std::byte*>(places.chosen), chosen.data(), chosen.size() * 4,
                    stream_->handle());
@@ -248,8 +248,8 @@ TEST_F(CudaExperts, ASharedExpertIsMultipliedWithTheChosenOnes) {
   alone.data = shared.data();
   for (const int rows : {1, 2}) {
     const DeviceBytes logits = upload(random_.floats(static_cast<std::size_t>(rows) * 10));
-    const DeviceBytes memory(ExpertPlaces::bytes(rows, shape));
-    const ExpertPlaces places = ExpertPlaces::in(memory.data(), rows, shape);
+    const DeviceBytes memory(RoutedRows::bytes(rows, shape));
+    const RoutedRows places = RoutedRows::in(memory.data(), rows, shape);
     ASSERT_TRUE(places.are_few());
     route_and_place(shape, logits.as<const float>(), 10, nullptr, rows, places, stream_->handle());
     const DeviceBytes x = upload(halves(static_cast<std::size_t>(rows) * kColumns));

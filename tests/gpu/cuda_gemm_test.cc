@@ -2,12 +2,12 @@
 
 #include <cstring>
 
-#include "gpu/cuda/decode_gemm.h"
-#include "gpu/cuda/embedding.h"
-#include "gpu/cuda/gemm.h"
-#include "gpu/cuda/rows.h"
-#include "gpu/cuda/stream.h"
-#include "gpu/kept_formats.h"
+#include "gpu/cuda/gemm/decode_gemm.h"
+#include "gpu/cuda/gemm/gemm.h"
+#include "gpu/cuda/memory/stream.h"
+#include "gpu/cuda/rows/embedding.h"
+#include "gpu/cuda/rows/rows.h"
+#include "gpu/weights/kept_formats.h"
 #include "tests/gpu/cuda_rig.h"
 #include "tests/gpu/kernel_inputs.h"
 
@@ -195,7 +195,7 @@ TEST_F(CudaGemmTest, ProductsWithWhatStandsAroundThemHaveTheBitsOfTheirParts) {
       gate_rows(apart.as<const Bf16>(), m, half, to.act, to.gate_factor, gated.as<Bf16>(), stream_->handle());
       decode_bf16_gated(normed.as<const Bf16>(), m, weight, to, stream_->handle());
       expect_same(gated, m, half, "gated");
-      if (m > kMostNormedRows) continue;
+      if (m > kMaxNormedRows) continue;
       decode_bf16_normed(rows, m, weight, together.data(), GemmOutput::kBf16, stream_->handle());
       expect_same(apart, m, n, "normed");
       const auto elements = static_cast<std::size_t>(m) * static_cast<std::size_t>(k);
@@ -221,7 +221,7 @@ TEST_F(CudaGemmTest, TilesHaveTheBitsOfTheProductOfFewRows) {
       const DeviceBytes few(static_cast<std::size_t>(m) * n * sizeof(float));
       const DeviceBytes tiled(few.size());
       decode_bf16(x.as<const Bf16>(), m, weight, few.data(), GemmOutput::kF32, stream_->handle());
-      if (!tiles_suit(weight, 64, false)) continue;
+      if (!can_use_tiled(weight, 64, false)) continue;
       decode_in_tiles(x.as<const Bf16>(), m, weight, tiled.data(), GemmOutput::kF32, stream_->handle());
       EXPECT_EQ(download<float>(few), download<float>(tiled)) << m << " rows, " << n << " x " << k;
     }

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "gpu/cuda/decode_gemm.h"
-#include "gpu/cuda/gemm.h"
+#include "gpu/cuda/gemm/decode_gemm.h"
+#include "gpu/cuda/gemm/gemm.h"
 #include "tests/gpu/cuda_rig.h"
 #include "tests/gpu/kernel_inputs.h"
 
@@ -17,7 +17,7 @@ using test::Random;
 using test::random_bf16;
 
 constexpr int kOutputs = 102'409;  // a partial tile for every tile size
-constexpr int kMost = 64;
+constexpr int kMax = 64;
 constexpr int kFew = 8;
 
 /// Random values repeated with a prime period, so that all rows of a weight differ.
@@ -43,8 +43,8 @@ class CudaHeadTest : public test::CudaRig<testing::Test> {
   /// Results of `multiply(first, rows, y)`, a few rows at a time.
   template <class Multiply>
   std::vector<float> by_few(const Multiply& multiply) {
-    const DeviceBytes y(static_cast<std::size_t>(kMost) * kOutputs * sizeof(float));
-    for (int first = 0; first < kMost; first += kFew) {
+    const DeviceBytes y(static_cast<std::size_t>(kMax) * kOutputs * sizeof(float));
+    for (int first = 0; first < kMax; first += kFew) {
       multiply(first, kFew, y.as<float>() + static_cast<std::size_t>(first) * kOutputs);
     }
     return download<float>(y);
@@ -69,7 +69,7 @@ constexpr int kRows[] = {9, 12, 16, 17, 24, 25, 31, 32, 33, 50, 64};
 TEST_F(CudaHeadTest, HasTheBitsOfTheProductOfFewRows) {
   Random random(10);
   for (const int k : kColumns) {
-    const std::vector<Bf16> x_values = random_bf16(random, static_cast<std::size_t>(kMost) * k);
+    const std::vector<Bf16> x_values = random_bf16(random, static_cast<std::size_t>(kMax) * k);
     const std::vector<Bf16> w_values = many_bf16(random, static_cast<std::size_t>(kOutputs) * k);
     const DeviceBytes x = upload(x_values);
     const Head head = this->head(w_values, k);
@@ -107,16 +107,16 @@ TEST_F(CudaHeadTest, HasTheBitsOfTheProductOfFewRows) {
 TEST_F(CudaHeadTest, OfUnscaledRowsHasTheBitsOfFewOfThem) {
   Random random(11);
   for (const int k : kColumns) {
-    const auto elements = static_cast<std::size_t>(kMost) * static_cast<std::size_t>(k);
+    const auto elements = static_cast<std::size_t>(kMax) * static_cast<std::size_t>(k);
     const DeviceBytes x = upload(random_bf16(random, elements));
     std::vector<float> of_eights = random.floats(elements / 8);
     for (float& one : of_eights) one = one * one + 1;
     const DeviceBytes squares = upload(of_eights);
     const Head head = this->head(many_bf16(random, static_cast<std::size_t>(kOutputs) * k), k);
     const auto rows_from = [&](int first) {
-      return UnscaledRows{.x = x.as<Bf16>() + static_cast<std::size_t>(first) * k,
-                          .squares = squares.as<float>() + static_cast<std::size_t>(first) * k / 8,
-                          .eps = 1e-6F};
+      return DeferredNormRows{.x = x.as<Bf16>() + static_cast<std::size_t>(first) * k,
+                              .squares = squares.as<float>() + static_cast<std::size_t>(first) * k / 8,
+                              .eps = 1e-6F};
     };
     const std::vector<float> wanted = by_few([&](int first, int m, float* y) {
       decode_bf16_unscaled(rows_from(first), m, head.weight, y, GemmOutput::kF32, stream_->handle());

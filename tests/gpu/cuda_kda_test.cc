@@ -1,7 +1,7 @@
 // Chunked Kimi Delta Attention on a GPU compared with the plain CPU kernels, and bitwise with itself however
 // prompts are cut on the grid and batched.
 
-#include "gpu/cuda/channel_delta.h"
+#include "gpu/cuda/recurrence/kda.h"
 #include "tests/gpu/cuda_chunk_rig.h"
 
 namespace reprise::gpu::test {
@@ -10,13 +10,13 @@ namespace {
 constexpr float kUnitEps = 1e-6F;
 
 struct KdaInputs {
-  cuda::ChannelDeltaShape shape;
+  cuda::KdaShape shape;
   std::size_t heads, dim, size;
   std::size_t beta_stride;
   std::vector<float> q, k, v, f, b;
   std::vector<float> rate, dt_bias;
 
-  KdaInputs(Random& random, const cuda::ChannelDeltaShape& of, std::size_t rows, float least, float most)
+  KdaInputs(Random& random, const cuda::KdaShape& of, std::size_t rows, float least, float most)
       : shape(of),
         heads(static_cast<std::size_t>(of.heads)),
         dim(static_cast<std::size_t>(of.head_dim)),
@@ -51,18 +51,18 @@ struct KdaInputs {
                              .size = dim});
     }
     for (std::size_t head = 0; head < heads; ++head) {
-      plain().channel_delta_rule({.state = state.data() + head * dim * dim,
-                                  .key_dim = dim,
-                                  .value_dim = dim,
-                                  .tokens = tokens,
-                                  .q = unit_q.data() + head * dim,
-                                  .k = unit_k.data() + head * dim,
-                                  .v = v.data() + begin * size + head * dim,
-                                  .decay = decay.data() + head * dim,
-                                  .stride = size,
-                                  .beta = beta.data() + head,
-                                  .beta_stride = beta_stride,
-                                  .out = y.data() + begin * size + head * dim});
+      plain().kda_rule({.state = state.data() + head * dim * dim,
+                        .key_dim = dim,
+                        .value_dim = dim,
+                        .tokens = tokens,
+                        .q = unit_q.data() + head * dim,
+                        .k = unit_k.data() + head * dim,
+                        .v = v.data() + begin * size + head * dim,
+                        .decay = decay.data() + head * dim,
+                        .stride = size,
+                        .beta = beta.data() + head,
+                        .beta_stride = beta_stride,
+                        .out = y.data() + begin * size + head * dim});
     }
   }
 };
@@ -76,29 +76,29 @@ class CudaKda : public CudaChunks {
                std::size_t first, float* y) {
       used_up_.clear();
       for (const auto* values : {&in.q, &in.k, &in.f, &in.b}) used_up_.push_back(upload(*values));
-      return cuda::ChannelDeltaPass{.q = used_up_[0].as<float>() + first * in.size,
-                                    .k = used_up_[1].as<float>() + first * in.size,
-                                    .v = v.as<float>() + first * in.size,
-                                    .decay = used_up_[2].as<float>() + first * in.size,
-                                    .beta = used_up_[3].as<float>() + first * in.beta_stride,
-                                    .beta_stride = static_cast<int>(in.beta_stride),
-                                    .rate = rate.as<float>(),
-                                    .dt_bias = dt_bias.as<float>(),
-                                    .unit_eps = kUnitEps,
-                                    .out = y};
+      return cuda::KdaPass{.q = used_up_[0].as<float>() + first * in.size,
+                           .k = used_up_[1].as<float>() + first * in.size,
+                           .v = v.as<float>() + first * in.size,
+                           .decay = used_up_[2].as<float>() + first * in.size,
+                           .beta = used_up_[3].as<float>() + first * in.beta_stride,
+                           .beta_stride = static_cast<int>(in.beta_stride),
+                           .rate = rate.as<float>(),
+                           .dt_bias = dt_bias.as<float>(),
+                           .unit_eps = kUnitEps,
+                           .out = y};
     };
   }
   /// The launch function for run_batches().
   auto launcher(const KdaInputs& in, bool token_after_token) {
     return [this, &in, token_after_token, pass_from = passes_over(in)](
                const Batch& batch, const cuda::SlotExports& exports, float* y) {
-      const std::size_t bytes = cuda::channel_delta_workspace(in.shape, batch.rows, batch.tile_count);
+      const std::size_t bytes = cuda::kda_workspace(in.shape, batch.rows, batch.tile_count);
       const DeviceBytes workspace = spoiled(bytes);
-      cuda::ChannelDeltaPass pass = pass_from(0, y);
+      cuda::KdaPass pass = pass_from(0, y);
       pass.token_after_token = token_after_token;
       pass.workspace = workspace.data();
       pass.exports = exports;
-      cuda::channel_delta(in.shape, batch, pass, stream_->handle());
+      cuda::kda(in.shape, batch, pass, stream_->handle());
       stream_->wait();  // before the buffers are freed
     };
   }
@@ -136,7 +136,7 @@ void CudaKda::prefill_and_decode(bool token_after_token) {
   for (const Sizes& sizes : cases) {  // the last case runs token by token
     SCOPED_TRACE(std::to_string(sizes.heads) + " heads of " + std::to_string(sizes.head_dim) +
                  ", decays from " + std::to_string(sizes.least));
-    const cuda::ChannelDeltaShape shape{.heads = sizes.heads, .head_dim = sizes.head_dim, .state_offset = 0};
+    const cuda::KdaShape shape{.heads = sizes.heads, .head_dim = sizes.head_dim, .state_offset = 0};
     ChunkSequences sequences{
         .prefills = sizes.prefills, .slots = {}, .width = static_cast<std::size_t>(shape.size())};
     const KdaInputs in(random, shape, static_cast<std::size_t>(sequences.rows()), sizes.least, sizes.most);
@@ -156,7 +156,7 @@ TEST_F(CudaKda, TokenAfterToken) {
 
 TEST_F(CudaKda, InChunksWhereKeysRepeat) {
   Random random(43);
-  const cuda::ChannelDeltaShape shape{.heads = 2, .head_dim = 64, .state_offset = 0};
+  const cuda::KdaShape shape{.heads = 2, .head_dim = 64, .state_offset = 0};
   const ChunkSequences sequences{.prefills = {200},
                                  .slots = {random.floats(2 * 64 * 64)},
                                  .width = static_cast<std::size_t>(shape.size())};
@@ -170,14 +170,14 @@ TEST_F(CudaKda, WithoutTiles) {
   Random random(34);
   for (const auto& [heads, head_dim] : {std::pair{4, 16}, {3, 8}, {2, 40}, {2, 128}}) {
     SCOPED_TRACE(std::to_string(heads) + " heads of " + std::to_string(head_dim));
-    const cuda::ChannelDeltaShape shape{.heads = heads, .head_dim = head_dim, .state_offset = 0};
-    ASSERT_TRUE(cuda::channel_delta_supports(shape));
+    const cuda::KdaShape shape{.heads = heads, .head_dim = head_dim, .state_offset = 0};
+    ASSERT_TRUE(cuda::kda_supports(shape));
     const KdaInputs in(random, shape, kRows, -6.0F, 2.0F);
     std::vector<float> state = random.floats(in.size * in.dim);
     const auto pass_from = passes_over(in);
     const auto got =
         same_however_cut<float>(state, in.size, [&](const Batch& batch, std::size_t first, float* y) {
-          cuda::channel_delta(shape, batch, pass_from(first, y), stream_->handle());
+          cuda::kda(shape, batch, pass_from(first, y), stream_->handle());
         });
     std::vector<float> y(kTokens * in.size);
     in.run(state, 0, kTokens, y);
@@ -201,16 +201,16 @@ void CudaKda::gates_and_norms() {
     const DeviceBytes on_gate = upload(gate);
     const DeviceBytes on_norm = upload(norm);
     const DeviceBytes out(y.size() * sizeof(Row));
-    cuda::gate_channel_delta(
-        {.heads = static_cast<int>(heads), .head_dim = static_cast<int>(dim), .state_offset = 0}, kTokens,
-        cuda::ChannelDeltaGate<Row>{.y = on_y.as<float>(),
-                                    .gate = on_gate.as<Row>(),
-                                    .gate_stride = static_cast<int>(gate_stride),
-                                    .norm = on_norm.as<float>(),
-                                    .norm_offset = 1,
-                                    .norm_eps = 1e-5F,
-                                    .out = out.as<Row>()},
-        stream_->handle());
+    cuda::gate_kda({.heads = static_cast<int>(heads), .head_dim = static_cast<int>(dim), .state_offset = 0},
+                   kTokens,
+                   cuda::KdaGate<Row>{.y = on_y.as<float>(),
+                                      .gate = on_gate.as<Row>(),
+                                      .gate_stride = static_cast<int>(gate_stride),
+                                      .norm = on_norm.as<float>(),
+                                      .norm_offset = 1,
+                                      .norm_eps = 1e-5F,
+                                      .out = out.as<Row>()},
+                   stream_->handle());
     for (std::size_t row = 0; row < kTokens; ++row) {
       float* own = y.data() + row * size;
       plain().rms_norm(own, norm.data(), 1.0F, 1e-5F, own, heads, dim, dim);

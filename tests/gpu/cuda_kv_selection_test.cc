@@ -1,6 +1,6 @@
 // KV selection on a GPU: recorded queries, scores and kept positions compared with the definition in double,
 // gathered rows, and attention over them.
-#include "gpu/cuda/kv_selection.h"
+#include "gpu/cuda/attention/kv_selection.h"
 
 #include <gtest/gtest.h>
 

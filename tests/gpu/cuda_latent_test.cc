@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "gpu/cuda/latent_attention.h"
+#include "gpu/cuda/attention/latent.h"
 #include "gpu/devices.h"
 #include "tests/gpu/cuda_attention_rig.h"
 #include "tests/require.h"
@@ -19,9 +19,9 @@ using gpu::test::same_bits;
 /// Inputs of one sequence; queries are representable in a Row.
 struct LatentTokens {
   int length;
-  std::vector<float> queries;   // [length, heads, plain_dim + turned_dim]
+  std::vector<float> queries;   // [length, heads, plain_dim + rotary_dim]
   std::vector<float> compared;  // [length, heads, rank]
-  std::vector<float> made;      // [length, rank + turned_dim]
+  std::vector<float> made;      // [length, rank + rotary_dim]
   std::vector<int> pages;       // indices in the rig's pool
 };
 
@@ -50,7 +50,7 @@ class LatentRig {
   LatentTokens tokens(int length) {
     LatentTokens out{.length = length,
                      .queries = random_rows<Row>(
-                         random_, size(length * shape_.heads * (shape_.plain_dim + shape_.turned_dim))),
+                         random_, size(length * shape_.heads * (shape_.plain_dim + shape_.rotary_dim))),
                      .compared = random_rows<Row>(random_, size(length * shape_.heads * shape_.rank)),
                      .made = random_.floats(size(length * shape_.stored())),
                      .pages = {}};
@@ -85,7 +85,7 @@ class LatentRig {
         to.insert(to.end(), from.begin() + static_cast<std::ptrdiff_t>(size(piece.begin) * each),
                   from.begin() + static_cast<std::ptrdiff_t>(size(piece.end) * each));
       };
-      append(queries, piece.tokens->queries, size(shape_.heads * (shape_.plain_dim + shape_.turned_dim)));
+      append(queries, piece.tokens->queries, size(shape_.heads * (shape_.plain_dim + shape_.rotary_dim)));
       append(made, piece.tokens->made, size(shape_.stored()));
       for (int row = piece.begin; row < piece.end; ++row) {
         row_slice.push_back(index);
@@ -122,7 +122,7 @@ class LatentRig {
     std::vector<std::byte> workspace(latent_workspace<Row>(shape_, rows, batch.tile_count, longest));
     latent_attention(shape_, batch,
                      LatentPass<Row>{.queries = upload(as_rows<Row>(queries)),
-                                     .query_stride = shape_.heads * (shape_.plain_dim + shape_.turned_dim),
+                                     .query_stride = shape_.heads * (shape_.plain_dim + shape_.rotary_dim),
                                      .made = upload(made),
                                      .made_stride = shape_.stored(),
                                      .norm = upload(norm_),
@@ -144,7 +144,7 @@ class LatentRig {
   std::vector<float> reference(const LatentTokens& tokens, const std::vector<std::byte>& held = {}) const {
     const auto rank = size(shape_.rank);
     const auto stored = size(shape_.stored());
-    const auto turned = size(shape_.turned_dim);
+    const auto turned = size(shape_.rotary_dim);
     std::vector<std::byte> latents(tokens.pages.size() * kGrid * token_bytes());
     std::copy(held.begin(), held.end(), latents.begin());
     std::vector<const std::byte*> pointers;
@@ -170,7 +170,7 @@ class LatentRig {
         const float* compared = tokens.compared.data() + at * rank;
         q.insert(q.end(), compared, compared + rank);
         const float* query =
-            tokens.queries.data() + at * size(shape_.plain_dim + shape_.turned_dim) + shape_.plain_dim;
+            tokens.queries.data() + at * size(shape_.plain_dim + shape_.rotary_dim) + shape_.plain_dim;
         std::vector<float> of_query(query, query + turned);
         turn(of_query.data(), row);
         q.insert(q.end(), of_query.begin(), of_query.end());
@@ -216,8 +216,8 @@ class LatentRig {
   void turn(float* x, std::size_t position) const {
     if (frequencies_.empty()) return;
     if (shape_.neighbours) {
-      const std::size_t half = size(shape_.turned_dim) / 2;
-      std::vector<float> apart(size(shape_.turned_dim));
+      const std::size_t half = size(shape_.rotary_dim) / 2;
+      std::vector<float> apart(size(shape_.rotary_dim));
       for (std::size_t i = 0; i < half; ++i) {
         apart[i] = x[2 * i];
         apart[half + i] = x[2 * i + 1];
@@ -247,10 +247,10 @@ class LatentRig {
   std::vector<DeviceBytes> uploads_;  // alive during one run
 };
 
-LatentShape latent_shape(int heads, int rank, int turned_dim, int rope_pairs, bool neighbours) {
+LatentShape latent_shape(int heads, int rank, int rotary_dim, int rope_pairs, bool neighbours) {
   return {.heads = heads,
           .plain_dim = 16,
-          .turned_dim = turned_dim,
+          .rotary_dim = rotary_dim,
           .rank = rank,
           .rope_pairs = rope_pairs,
           .neighbours = neighbours,
@@ -269,7 +269,7 @@ std::vector<LatentShape> latent_shapes(KvType kv = KvType::kBF16) {
   return shapes;
 }
 std::string name_of_shape(const testing::TestParamInfo<LatentShape>& info) {
-  return "rank_" + std::to_string(info.param.rank) + "_turned_" + std::to_string(info.param.turned_dim);
+  return "rank_" + std::to_string(info.param.rank) + "_turned_" + std::to_string(info.param.rotary_dim);
 }
 
 template <class Row>

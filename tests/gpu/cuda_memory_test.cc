@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "gpu/cuda/device_memory.h"
+#include "gpu/cuda/memory/device_memory.h"
 #include "gpu/devices.h"
 #include "tests/gpu/state_store_contract.h"
 #include "tests/require.h"
@@ -63,8 +63,7 @@ TEST(CudaMemory, SmallCopiesBringEveryByte) {
   if (!OnGpu::is_here()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   cuda::use_device(0);
   cuda::Stream stream;
-  for (const std::size_t bytes :
-       {std::size_t{1}, std::size_t{16}, std::size_t{4097}, cuda::kMostSmallBytes}) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{16}, std::size_t{4097}, cuda::kMaxSmallBytes}) {
     const std::size_t room = (bytes + 15) / 16 * 16;
     const cuda::PinnedBytes from(room);
     for (std::size_t i = 0; i < room; ++i) from.data()[i] = static_cast<std::byte>(i * 7 + i / 251);

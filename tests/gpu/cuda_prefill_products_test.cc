@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "gpu/cuda/prefill_products.h"
-#include "gpu/cuda/rows.h"
+#include "gpu/cuda/gemm/prefill_products.h"
+#include "gpu/cuda/rows/rows.h"
 #include "tests/gpu/cuda_rig.h"
 #include "tests/gpu/kernel_inputs.h"
 #include "tests/require.h"
@@ -28,11 +28,11 @@ class CudaPrefillProducts : public test::CudaRig<testing::Test> {
  protected:
   // With 1,024 outputs, each kind of tile is used.
   static constexpr WeightSizes kHalved[] = {{1024, 2048}, {1024, 3584}, {128, 128}, {384, 1280}, {640, 512}};
-  static constexpr int kMost = 2048;  // rows
+  static constexpr int kMax = 2048;  // rows
 
   void SetUp() override {
     CudaRig::SetUp();
-    if (stream_ && !halved_prefill_suits(1024, 1024)) {
+    if (stream_ && !can_use_split_k(1024, 1024)) {
       REPRISE_SKIP_WITHOUT("sm90",
                            "products by warpgroups want compute capability 9.0 and its shared memory");
     }
@@ -48,8 +48,7 @@ class CudaPrefillProducts : public test::CudaRig<testing::Test> {
   std::vector<float> sums_from(const DeviceBytes& x, int first, int m, const PrefillWeight& w) {
     const DeviceBytes y(elements_of(m, w.outputs) * sizeof(float));
     fill(y.data(), 0, y.size(), stream_->handle());
-    add_halved_prefill(x.as<const Bf16>() + elements_of(first, w.columns), m, w, y.as<float>(),
-                       stream_->handle());
+    add_split_k(x.as<const Bf16>() + elements_of(first, w.columns), m, w, y.as<float>(), stream_->handle());
     return download<float>(y);
   }
 
@@ -58,7 +57,7 @@ class CudaPrefillProducts : public test::CudaRig<testing::Test> {
 
 TEST_F(CudaPrefillProducts, HalvesAreAddedToWhatIsThere) {
   for (const WeightSizes& sizes : kHalved) {
-    ASSERT_TRUE(halved_prefill_suits(sizes.outputs, sizes.columns));
+    ASSERT_TRUE(can_use_split_k(sizes.outputs, sizes.columns));
     const DeviceBytes w = random_weight(sizes);
     const DeviceWeight decoded{
         .format = &kBf16OnDevice, .data = w.data(), .rows = sizes.outputs, .columns = sizes.columns};
@@ -70,9 +69,9 @@ TEST_F(CudaPrefillProducts, HalvesAreAddedToWhatIsThere) {
       fill(y.data(), 0, y.size(), stream_->handle());
       decode_gemm(x.as<const Bf16>(), m, decoded, wanted.data(), GemmOutput::kF32, stream_->handle());
       const std::vector<float> expected = download<float>(wanted);
-      add_halved_prefill(x.as<const Bf16>(), m, weight(w, sizes), y.as<float>(), stream_->handle());
+      add_split_k(x.as<const Bf16>(), m, weight(w, sizes), y.as<float>(), stream_->handle());
       const std::vector<float> once = download<float>(y);
-      add_halved_prefill(x.as<const Bf16>(), m, weight(w, sizes, false), y.as<float>(), stream_->handle());
+      add_split_k(x.as<const Bf16>(), m, weight(w, sizes, false), y.as<float>(), stream_->handle());
       const std::vector<float> twice = download<float>(y);
       const double tolerance = 4e-5 * std::sqrt(sizes.columns);
       for (std::size_t i = 0; i < count; ++i) {
@@ -87,8 +86,8 @@ TEST_F(CudaPrefillProducts, HalvesAreAddedToWhatIsThere) {
 TEST_F(CudaPrefillProducts, ARowOfHalvesHasTheSameBitsAmongEveryNumberOfRows) {
   for (const WeightSizes& sizes : kHalved) {
     const DeviceBytes w = random_weight(sizes);
-    const DeviceBytes x = upload(random_bf16(random_, elements_of(kMost, sizes.columns)));
-    const std::vector<float> all = sums_from(x, 0, kMost, weight(w, sizes));
+    const DeviceBytes x = upload(random_bf16(random_, elements_of(kMax, sizes.columns)));
+    const std::vector<float> all = sums_from(x, 0, kMax, weight(w, sizes));
     for (const auto& [first, m] : {std::pair{0, 64},
                                    {64, 64},
                                    {128, 128},
@@ -109,13 +108,13 @@ TEST_F(CudaPrefillProducts, ARowOfHalvesHasTheSameBitsAmongEveryNumberOfRows) {
 TEST_F(CudaPrefillProducts, GatesOnTheWayHaveTheBitsOfThoseBehind) {
   for (const WeightSizes& sizes :
        {WeightSizes{7168, 1024}, {48, 64}, {1024, 1088}, {3200, 2112}, {272, 40}}) {
-    ASSERT_TRUE(gated_prefill_suits(sizes.outputs, sizes.columns));
+    ASSERT_TRUE(can_use_gated_prefill(sizes.outputs, sizes.columns));
     const int half = sizes.outputs / 2;
     const DeviceBytes w = random_weight(sizes);
     const DeviceWeight whole{
         .format = &kBf16OnDevice, .data = w.data(), .rows = sizes.outputs, .columns = sizes.columns};
     PrefillGemm gemm;
-    gemm.admit(std::span(&whole, 1), GemmOutput::kBf16, kMostGatedRows);
+    gemm.admit(std::span(&whole, 1), GemmOutput::kBf16, kMaxGatedRows);
     for (const int m : {64, 128, 192, 256, 320, 512, 1216}) {
       const DeviceBytes x = upload(random_bf16(random_, elements_of(m, sizes.columns)));
       const DeviceBytes y(elements_of(m, sizes.outputs) * sizeof(Bf16));
@@ -141,10 +140,10 @@ TEST_F(CudaPrefillProducts, GatesAreTakenOnTheWayOfAdmittedProductsAlone) {
       .format = &kBf16OnDevice, .data = w.data(), .rows = sizes.outputs, .columns = sizes.columns};
   PrefillGemm gemm;
   EXPECT_FALSE(gemm.gates(std::span(&whole, 1), 64));
-  ASSERT_TRUE(gemm.admit(std::span(&whole, 1), GemmOutput::kBf16, 2 * kMostGatedRows));
+  ASSERT_TRUE(gemm.admit(std::span(&whole, 1), GemmOutput::kBf16, 2 * kMaxGatedRows));
   EXPECT_TRUE(gemm.gates(std::span(&whole, 1), 64));
-  EXPECT_TRUE(gemm.gates(std::span(&whole, 1), kMostGatedRows));
-  EXPECT_FALSE(gemm.gates(std::span(&whole, 1), kMostGatedRows + 1));
+  EXPECT_TRUE(gemm.gates(std::span(&whole, 1), kMaxGatedRows));
+  EXPECT_FALSE(gemm.gates(std::span(&whole, 1), kMaxGatedRows + 1));
 }
 
 }  // namespace

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <optional>
 
-#include "gpu/cuda/embedding.h"
-#include "gpu/cuda/gemm.h"
-#include "gpu/cuda/rows.h"
-#include "gpu/cuda/stream.h"
+#include "gpu/cuda/gemm/gemm.h"
+#include "gpu/cuda/memory/stream.h"
+#include "gpu/cuda/rows/embedding.h"
+#include "gpu/cuda/rows/rows.h"
 #include "tests/gpu/cuda_rig.h"
 #include "tests/gpu/naive_quants.h"
 #include "tests/gpu/naive_scaled.h"
@@ -165,13 +165,13 @@ TEST_P(CudaQuants, PrefillsHaveTheBitsOfThoseWithBf16) {
 }
 
 TEST_P(CudaQuants, DecodedRowsMeetTheWeightsOfTheFile) {
-  constexpr int kMost = 17;
+  constexpr int kMax = 17;
   for (const Shape& shape : {Shape{8, 256}, Shape{200, 768}, Shape{72, 2048}}) {
     const Stored stored(random_, *GetParam(), shape.rows, shape.columns);
     const Both both = on_device(stored);
-    const std::vector<Bf16> rows = halves(static_cast<std::size_t>(kMost) * shape.columns);
+    const std::vector<Bf16> rows = halves(static_cast<std::size_t>(kMax) * shape.columns);
     const DeviceBytes x = upload(rows);
-    for (const int m : {1, kMost}) {
+    for (const int m : {1, kMax}) {
       const DeviceBytes y(static_cast<std::size_t>(m) * shape.rows * sizeof(float));
       decode_gemm(x.as<const Bf16>(), m, both.weight, y.data(), GemmOutput::kF32, stream_->handle());
       const std::vector<float> got = download<float>(y);
@@ -198,11 +198,11 @@ TEST_P(CudaQuants, DecodedRowsMeetTheWeightsOfTheFile) {
 }
 
 TEST_P(CudaQuants, DecodedRowsHaveTheSameBitsHoweverManyThereAre) {
-  constexpr int kMost = 70;
+  constexpr int kMax = 70;
   for (const Shape& shape : kShapes) {
     const Stored stored(random_, *GetParam(), shape.rows, shape.columns);
     const Both both = on_device(stored);
-    const DeviceBytes x = upload(halves(static_cast<std::size_t>(kMost) * shape.columns));
+    const DeviceBytes x = upload(halves(static_cast<std::size_t>(kMax) * shape.columns));
     for (const GemmOutput output : {GemmOutput::kBf16, GemmOutput::kF32, GemmOutput::kAddF32}) {
       const auto product = [&](int first, int m) {
         const DeviceBytes y(static_cast<std::size_t>(m) * shape.rows * bytes_of(output));
@@ -211,9 +211,9 @@ TEST_P(CudaQuants, DecodedRowsHaveTheSameBitsHoweverManyThereAre) {
                     y.data(), output, stream_->handle());
         return download<std::uint16_t>(y);
       };
-      const std::vector<std::uint16_t> all = product(0, kMost);
+      const std::vector<std::uint16_t> all = product(0, kMax);
       for (const int m : {1, 3, 8, 9, 16, 17, 40, 64}) {
-        for (const int first : {0, kMost - m}) {
+        for (const int first : {0, kMax - m}) {
           const std::vector<std::uint16_t> some = product(first, m);
           const std::size_t row = some.size() / static_cast<std::size_t>(m);
           ASSERT_TRUE(std::equal(some.begin(), some.end(), all.begin() + static_cast<long>(first * row)))
@@ -228,17 +228,17 @@ TEST_P(CudaQuants, DecodedRowsHaveTheSameBitsHoweverManyThereAre) {
 TEST_P(CudaQuants, NormAndGateWithinAProductHaveTheBitsOfThoseApart) {
   constexpr int kColumns = 512;
   constexpr int kOutputs = 2 * 208;
-  constexpr int kMost = 70;
+  constexpr int kMax = 70;
   const Stored stored(random_, *GetParam(), kOutputs, kColumns);
   const Both both = on_device(stored);
   const FusedProducts& fused = *both.weight.format->fused;
   const DeviceBytes raw = upload(random_.floats(static_cast<std::size_t>(8) * kColumns));
   const DeviceBytes norm = upload(random_.floats(kColumns));
-  const DeviceBytes x = upload(halves(static_cast<std::size_t>(kMost) * kColumns));
+  const DeviceBytes x = upload(halves(static_cast<std::size_t>(kMax) * kColumns));
   const NormedRows rows{
       .x = raw.as<const float>(), .norm = {norm.as<const float>(), 1.0F, 1e-6F}, .factor = 0.75F};
   const DeviceBytes normed(static_cast<std::size_t>(8) * kColumns * sizeof(Bf16));
-  const DeviceBytes apart(static_cast<std::size_t>(kMost) * kOutputs * sizeof(Bf16));
+  const DeviceBytes apart(static_cast<std::size_t>(kMax) * kOutputs * sizeof(Bf16));
   const auto gated_apart = [&](const Bf16* from, int m, GateFunction act) {
     DeviceBytes y(static_cast<std::size_t>(m) * kOutputs / 2 * sizeof(Bf16));
     decode_gemm(from, m, both.weight, apart.data(), GemmOutput::kBf16, stream_->handle());
@@ -259,7 +259,7 @@ TEST_P(CudaQuants, NormAndGateWithinAProductHaveTheBitsOfThoseApart) {
         test::same_bits(download<Bf16>(gated), gated_apart(normed.as<const Bf16>(), m, GateFunction::kSilu)))
         << m;
   }
-  for (const int m : {1, 8, 9, 64, kMost}) {
+  for (const int m : {1, 8, 9, 64, kMax}) {
     const DeviceBytes gated(static_cast<std::size_t>(m) * kOutputs / 2 * sizeof(Bf16));
     fused.gated(x.as<const Bf16>(), m, both.weight, {gated.as<Bf16>(), GateFunction::kGelu, 1.0F},
                 stream_->handle());

@@ -1,7 +1,7 @@
 // Block GEMMs and LayerNorm on a GPU compared with the plain CPU kernels.
 
-#include "gpu/cuda/rows.h"
-#include "gpu/cuda/small_products.h"
+#include "gpu/cuda/gemm/small_products.h"
+#include "gpu/cuda/rows/rows.h"
 #include "tests/gpu/cuda_scan_rig.h"
 
 namespace reprise::gpu::test {

@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "gpu/cuda/batch.h"
-#include "gpu/cuda/stream.h"
+#include "gpu/cuda/memory/stream.h"
+#include "gpu/cuda/rows/batch.h"
 #include "gpu/devices.h"
 #include "tests/gpu/kernel_inputs.h"
 #include "tests/require.h"
@@ -29,8 +29,8 @@ class CudaRig : public Fixture {
   /// Allocates a few bytes even for an empty vector.
   template <class T>
   cuda::DeviceBytes upload(const std::vector<T>& values) {
-    constexpr std::size_t kLeast = 16;
-    cuda::DeviceBytes bytes(std::max(kLeast, values.size() * sizeof(T)));
+    constexpr std::size_t kMin = 16;
+    cuda::DeviceBytes bytes(std::max(kMin, values.size() * sizeof(T)));
     cuda::copy_to_device(bytes.data(), values.data(), values.size() * sizeof(T), stream_->handle());
     stream_->wait();
     return bytes;

@@ -1,7 +1,7 @@
 // RWKV-7 on a GPU compared with the plain CPU kernels, and bitwise with itself however sequences are sliced
 // and batched.
 
-#include "gpu/cuda/rwkv.h"
+#include "gpu/cuda/recurrence/rwkv.h"
 #include "tests/gpu/cuda_scan_rig.h"
 
 namespace reprise::gpu::test {

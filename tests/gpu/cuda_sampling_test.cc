@@ -3,7 +3,7 @@
 // The two sum weights in different orders, so if the random draw or top_p's cutoff is extremely close to the
 // boundary between two tokens, either token is accepted.
 
-#include "gpu/cuda/sampling.h"
+#include "gpu/cuda/rows/sampling.h"
 
 #include <gtest/gtest.h>
 

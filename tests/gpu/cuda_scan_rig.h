@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "gpu/cuda/batch.h"
-#include "gpu/cuda/stream.h"
+#include "gpu/cuda/memory/stream.h"
+#include "gpu/cuda/rows/batch.h"
 #include "gpu/devices.h"
 #include "tests/gpu/cuda_rig.h"
 #include "tests/gpu/kernel_inputs.h"

@@ -1,9 +1,9 @@
 // Kernels around recurrences on a GPU (convolutions, inputs, gates) compared with the plain CPU kernels, and
 // bitwise with themselves however sequences are sliced and batched.
 
-#include "gpu/cuda/causal_conv.h"
-#include "gpu/cuda/mamba2.h"
-#include "gpu/cuda/selective_scan.h"
+#include "gpu/cuda/recurrence/causal_conv.h"
+#include "gpu/cuda/recurrence/mamba2.h"
+#include "gpu/cuda/recurrence/selective_scan.h"
 #include "tests/gpu/cuda_scan_rig.h"
 
 namespace reprise::gpu::test {
@@ -141,19 +141,19 @@ void CudaScans::gates_and_norms_of_mamba2() {
   const DeviceBytes on_z = upload(z);
   const DeviceBytes on_norm = upload(norm);
   const DeviceBytes out(y.size() * sizeof(Row));
-  for (const auto gating :
-       {cuda::SsdGating::kGateThenNorm, cuda::SsdGating::kNormThenGate, cuda::SsdGating::kGateAlone}) {
-    cuda::gate_ssd(kFew, kGroups, kSize,
-                   cuda::SsdGatePass<Row>{.y = on_y.as<float>(),
-                                          .z = on_z.as<Row>(),
-                                          .z_stride = static_cast<int>(kStride),
-                                          .z_scale = 0.75F,
-                                          .norm = on_norm.as<float>(),
-                                          .norm_offset = 0,
-                                          .norm_eps = 1e-5F,
-                                          .gating = gating,
-                                          .out = out.as<Row>()},
-                   stream_->handle());
+  for (const auto gating : {cuda::Mamba2Gating::kGateThenNorm, cuda::Mamba2Gating::kNormThenGate,
+                            cuda::Mamba2Gating::kGateAlone}) {
+    cuda::gate_mamba2(kFew, kGroups, kSize,
+                      cuda::Mamba2GatePass<Row>{.y = on_y.as<float>(),
+                                                .z = on_z.as<Row>(),
+                                                .z_stride = static_cast<int>(kStride),
+                                                .z_scale = 0.75F,
+                                                .norm = on_norm.as<float>(),
+                                                .norm_offset = 0,
+                                                .norm_eps = 1e-5F,
+                                                .gating = gating,
+                                                .out = out.as<Row>()},
+                      stream_->handle());
     std::vector<float> wanted = y;
     for (std::size_t row = 0; row < kFew; ++row) {
       for (std::size_t group = 0; group < kGroups; ++group) {
@@ -165,9 +165,9 @@ void CudaScans::gates_and_norms_of_mamba2() {
         const auto normalise = [&] {
           plain().rms_norm(part, norm.data() + group * kSize, 0.0F, 1e-5F, part, 1, kSize, kSize);
         };
-        if (gating == cuda::SsdGating::kNormThenGate) normalise();
+        if (gating == cuda::Mamba2Gating::kNormThenGate) normalise();
         plain().gate_silu(gate.data(), part, kSize);
-        if (gating == cuda::SsdGating::kGateThenNorm) normalise();
+        if (gating == cuda::Mamba2Gating::kGateThenNorm) normalise();
       }
     }
     expect_near(widened(download<Row>(out, y.size())), wanted, tolerance_of<Row>(5e-3F, 2e-5F), "gated");

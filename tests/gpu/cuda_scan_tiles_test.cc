@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "gpu/cuda/rg_lru.h"
-#include "gpu/cuda/selective_scan.h"
+#include "gpu/cuda/recurrence/rg_lru.h"
+#include "gpu/cuda/recurrence/selective_scan.h"
 #include "tests/gpu/cuda_tiles_rig.h"
 
 namespace reprise::gpu::test {

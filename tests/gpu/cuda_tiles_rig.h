@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/cuda/batch.h"
+#include "gpu/cuda/rows/batch.h"
 #include "tests/gpu/cuda_scan_rig.h"
 
 namespace reprise::gpu::test {

@@ -1,8 +1,8 @@
 // Fast GEMMs of quantized formats in every table are bitwise identical to their definition
-// (gpu/cpu/int8_product.h), which the plain table implements, for shapes with full and partial tiles, panels,
+// (gpu/cpu/formats/int8_product.h), which the plain table implements, for shapes with full and partial tiles, panels,
 // groups and blocks of k.
 
-#include "gpu/host_weight.h"
+#include "gpu/weights/host_weight.h"
 #include "tests/gpu/kernel_inputs.h"
 
 namespace reprise::gpu::test {

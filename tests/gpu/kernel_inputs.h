@@ -13,7 +13,7 @@
 
 #include "gpu/cpu/tables.h"
 #include "gpu/kernels.h"
-#include "gpu/kv_rows.h"
+#include "gpu/state/kv_rows.h"
 
 namespace reprise::gpu::test {
 
@@ -290,7 +290,7 @@ struct DeltaInputs {
 };
 
 /// One head among others: input rows contain more than its x, B and C.
-struct SsdInputs {
+struct Mamba2Inputs {
   std::size_t state_size;
   std::size_t head_dim;
   std::size_t tokens;
@@ -298,7 +298,7 @@ struct SsdInputs {
   float dt_scale, dt_bias, dt_min, dt_max, decay, skip;
   std::vector<float> state, rows, step;
 
-  SsdInputs(Random& random, std::size_t states, std::size_t head, std::size_t count)
+  Mamba2Inputs(Random& random, std::size_t states, std::size_t head, std::size_t count)
       : state_size(states),
         head_dim(head),
         tokens(count),
@@ -317,24 +317,24 @@ struct SsdInputs {
   void run(const Kernels& kernels, std::vector<float>& to, std::vector<float>& out, std::size_t begin,
            std::size_t end) const {
     const float* first = rows.data() + begin * stride;
-    kernels.ssd({.state = to.data(),
-                 .state_size = state_size,
-                 .head_dim = head_dim,
-                 .tokens = end - begin,
-                 .x = first,
-                 .b = first + head_dim,
-                 .c = first + head_dim + state_size,
-                 .stride = stride,
-                 .step = step.data() + 3 * begin,
-                 .step_stride = 3,
-                 .dt_scale = dt_scale,
-                 .dt_bias = dt_bias,
-                 .dt_min = dt_min,
-                 .dt_max = dt_max,
-                 .decay = decay,
-                 .skip = skip,
-                 .y = out.data() + begin * head_dim,
-                 .y_stride = head_dim});
+    kernels.mamba2({.state = to.data(),
+                    .state_size = state_size,
+                    .head_dim = head_dim,
+                    .tokens = end - begin,
+                    .x = first,
+                    .b = first + head_dim,
+                    .c = first + head_dim + state_size,
+                    .stride = stride,
+                    .step = step.data() + 3 * begin,
+                    .step_stride = 3,
+                    .dt_scale = dt_scale,
+                    .dt_bias = dt_bias,
+                    .dt_min = dt_min,
+                    .dt_max = dt_max,
+                    .decay = decay,
+                    .skip = skip,
+                    .y = out.data() + begin * head_dim,
+                    .y_stride = head_dim});
   }
 };
 

@@ -1,6 +1,6 @@
 // Block-quantized keys and values: error bounds of dequantized rows.
 
-#include "gpu/kv_rows.h"
+#include "gpu/state/kv_rows.h"
 
 #include <gtest/gtest.h>
 

@@ -15,8 +15,8 @@
 
 #include "base/machine_memory.h"
 #include "gpu/cpu/tables.h"
-#include "gpu/host_weight.h"
 #include "gpu/threads.h"
+#include "gpu/weights/host_weight.h"
 #include "tests/require.h"
 #include "tests/temp_dir.h"
 

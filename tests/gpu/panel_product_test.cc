@@ -1,4 +1,4 @@
-// Panel GEMMs of x86-64 (gpu/cpu/panel_product.h): their order of summation, implemented again, for depths
+// Panel GEMMs of x86-64 (gpu/cpu/formats/panel_product.h): their order of summation, implemented again, for depths
 // and outputs with full and partial blocks and groups. Nothing to test on other processors.
 
 #include "tests/gpu/kernel_inputs.h"

@@ -1,11 +1,11 @@
 // GEMMs of quantized weights with every ISA of this machine: fast ones are bitwise identical to the
-// definition (gpu/cpu/int8_product.h) for any number of rows, ranges and threads, for extreme block contents,
+// definition (gpu/cpu/formats/int8_product.h) for any number of rows, ranges and threads, for extreme block contents,
 // and for x that is not finite.
 
 #include <algorithm>
 #include <limits>
 
-#include "gpu/host_weight.h"
+#include "gpu/weights/host_weight.h"
 #include "tests/gpu/kernel_inputs.h"
 #include "tests/gpu/naive_quants.h"
 

@@ -1,7 +1,7 @@
 // Index arithmetic shared by CUDA recurrence kernels and the host: each state value has exactly one thread,
 // and each tap of a convolution reads the same input as in one run over all tokens.
 
-#include "gpu/cuda/scan_lanes.h"
+#include "gpu/cuda/recurrence/scan_lanes.h"
 
 #include <gtest/gtest.h>
 
@@ -48,8 +48,8 @@ TEST(ScanLanes, TheLanesOfAColumnAreOfOneWarp) {
 TEST(ScanLanes, SizesBeyondTheLargestAreNotThere) {
   EXPECT_FALSE(scan_supports(0));
   EXPECT_TRUE(scan_supports(1));
-  EXPECT_TRUE(scan_supports(kMostScanNumbers));
-  EXPECT_FALSE(scan_supports(kMostScanNumbers + 1));
+  EXPECT_TRUE(scan_supports(kMaxScanNumbers));
+  EXPECT_FALSE(scan_supports(kMaxScanNumbers + 1));
 }
 
 /// Inputs are 1, 2, 3 ...; zeros precede them.

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/state_store.h"
+#include "gpu/state/state_store.h"
 #include "tests/require.h"
 
 namespace reprise::gpu::test {

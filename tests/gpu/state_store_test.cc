@@ -1,8 +1,8 @@
 // Sequences and snapshots in host memory: the contract of every store, what is copied, shared and refused,
 // and no leaks.
 
-#include "gpu/state_store.h"
-#include "gpu/scarce_memory.h"
+#include "gpu/state/state_store.h"
+#include "gpu/state/scarce_memory.h"
 
 #include <algorithm>
 #include <cstring>

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "gpu/cpu/formats.h"
+#include "gpu/cpu/formats/formats.h"
 #include "gpu/kernels.h"
 #include "tests/gpu/kernel_inputs.h"
 

@@ -1,6 +1,6 @@
 // Transfer buffers for states: preallocated within a bound, lent in parts, with the heap as fallback.
 
-#include "gpu/transfer_buffers.h"
+#include "gpu/state/transfer_buffers.h"
 
 #include <gtest/gtest.h>
 

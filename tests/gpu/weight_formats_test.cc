@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "gpu/host_weight.h"
+#include "gpu/weights/host_weight.h"
 #include "tests/gpu/kernel_inputs.h"
 #include "tests/gpu/naive_quants.h"
 #include "tests/gpu/naive_scaled.h"
@@ -195,18 +195,18 @@ TEST(WeightFormats, ExactProductsHaveThePromisedOrder) {
 
 TEST(WeightFormats, RowsDependOnNeitherBatchNorRanges) {
   Random random(4);
-  constexpr std::size_t kMost = 13;
+  constexpr std::size_t kMax = 13;
   for (const Case& which : all_cases()) {
     for (const Compute compute : {Compute::kF32, Compute::kAuto}) {
       const std::size_t columns = columns_of(*which.format->format, 96);
       const std::size_t rows = 22;
       const NaiveWeight naive = naive_weight(random, *which.format->format, rows, columns);
-      const std::vector<float> x = random.floats(kMost * columns);
-      const std::vector<float> all = multiply(which, compute, naive.view, x, kMost);
+      const std::vector<float> x = random.floats(kMax * columns);
+      const std::vector<float> all = multiply(which, compute, naive.view, x, kMax);
       HostWeight weight(naive.view);
       const Product& product = weight.prepare(*which.table, compute, one_thread());
-      for (std::size_t row = 0; row < kMost; ++row) {
-        for (std::size_t m = 1; row + m <= kMost; m += 3) {
+      for (std::size_t row = 0; row < kMax; ++row) {
+        for (std::size_t m = 1; row + m <= kMax; m += 3) {
           const std::vector<float> some(x.begin() + static_cast<std::ptrdiff_t>(row * columns),
                                         x.begin() + static_cast<std::ptrdiff_t>((row + m) * columns));
           const Prepared prepared(product, some, m, columns);

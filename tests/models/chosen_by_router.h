@@ -15,7 +15,7 @@ struct RouterChoice {
 };
 
 /// `x` is f32 [step.rows, hidden]. Requires: a router without bias.
-inline RouterChoice chosen_by_router(const MoeSpec& spec, const Checkpoint& checkpoint, cpu::Step& step,
+inline RouterChoice chosen_by_router(const MoeSpec& spec, const ModelFiles& checkpoint, cpu::Step& step,
                                      const float* x) {
   const cpu::Linear router(checkpoint, spec.name + ".gate");
   cpu::LinearInput input(x, step.rows);

@@ -77,8 +77,8 @@ TEST_F(ConfigGguf, FillsInWhatIsNotSaid) {
   EXPECT_EQ(attention_of(c).kv_heads, 4u);
   EXPECT_EQ(attention_of(c).head_dim, 2u);
   EXPECT_EQ(rope_of(c).dimension, 2u);
-  EXPECT_EQ(delta_net_of(c).value_head_dim, 3u);
-  EXPECT_EQ(delta_nets(c), 3u);
+  EXPECT_EQ(gated_delta_net_of(c).value_head_dim, 3u);
+  EXPECT_EQ(gated_delta_nets(c), 3u);
   EXPECT_TRUE(c.tied());
   EXPECT_TRUE(c.tokens.eos.empty());
 }
@@ -92,7 +92,7 @@ TEST_F(ConfigGguf, ReadsOtherSpellings) {
   EXPECT_EQ(rope_of(c).mrope_section, (std::vector<std::size_t>{1, 1, 0}));
   EXPECT_EQ(attention_of(c).kv_heads, 2u);
   EXPECT_TRUE(attends(c.layers[1]));
-  EXPECT_EQ(delta_nets(c), 2u);
+  EXPECT_EQ(gated_delta_nets(c), 2u);
 
   GgufWriter differing = base({"attention.head_count_kv"});
   differing.i32s("qwen35.attention.head_count_kv", {0, 2, 0, 4});

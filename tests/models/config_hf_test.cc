@@ -34,11 +34,11 @@ TEST(ConfigHf, DerivesSizes) {
   EXPECT_EQ(attention_of(c).q_proj_rows(), 64u);
   EXPECT_EQ(attention_of(c).kv_size(), 16u);
   EXPECT_TRUE(attention_of(c).head_norm);
-  EXPECT_EQ(delta_net_of(c).group(), 2u);
-  EXPECT_EQ(delta_net_of(c).conv_channels(), 16u);
-  EXPECT_EQ(delta_net_of(c).state_size(), 16u);
-  EXPECT_EQ(delta_net_of(c).conv_state_size(), 32u);
-  EXPECT_EQ(delta_nets(c), 3u);
+  EXPECT_EQ(gated_delta_net_of(c).group(), 2u);
+  EXPECT_EQ(gated_delta_net_of(c).conv_channels(), 16u);
+  EXPECT_EQ(gated_delta_net_of(c).state_size(), 16u);
+  EXPECT_EQ(gated_delta_net_of(c).conv_state_size(), 32u);
+  EXPECT_EQ(gated_delta_nets(c), 3u);
   EXPECT_EQ(attentions(c), 1u);
   EXPECT_TRUE(attends(c.layers[3]));
   EXPECT_EQ(rope_of(c).dimension, 4u);
@@ -65,7 +65,7 @@ TEST(ConfigHf, LaysOutLayersByInterval) {
   std::string text = qwen35();
   const std::size_t at = text.find("\"layer_types\"");
   text.erase(at, text.find("],", at) + 2 - at);
-  EXPECT_EQ(delta_nets(from_hf(text)), 3u);
+  EXPECT_EQ(gated_delta_nets(from_hf(text)), 3u);
   const ModelConfig c = from_hf(replaced(text, "{", "{\"full_attention_interval\":2,"));
   const auto kinds = {attends(c.layers[0]), attends(c.layers[1]), attends(c.layers[2]), attends(c.layers[3])};
   EXPECT_EQ(std::vector<bool>(kinds), (std::vector<bool>{false, true, false, true}));

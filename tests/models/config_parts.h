@@ -23,7 +23,7 @@ Spec first_part(const ModelConfig& config) {
 inline AttentionSpec attention_of(const ModelConfig& config) {
   return first_part<AttentionSpec>(config);
 }
-inline GatedDeltaNetSpec delta_net_of(const ModelConfig& config) {
+inline GatedDeltaNetSpec gated_delta_net_of(const ModelConfig& config) {
   return first_part<GatedDeltaNetSpec>(config);
 }
 inline RopeConfig rope_of(const ModelConfig& config) {
@@ -33,7 +33,7 @@ inline RopeConfig rope_of(const ModelConfig& config) {
 inline std::size_t attentions(const ModelConfig& config) {
   return parts_of<AttentionSpec>(config.layers).size();
 }
-inline std::size_t delta_nets(const ModelConfig& config) {
+inline std::size_t gated_delta_nets(const ModelConfig& config) {
   return parts_of<GatedDeltaNetSpec>(config.layers).size();
 }
 inline bool attends(const LayerSpec& layer) {

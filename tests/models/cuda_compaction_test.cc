@@ -1,7 +1,7 @@
 // Prompt compaction of whole models on a GPU: bitwise identical however the prompt was sliced and batched;
 // keeps what the definition keeps; decoding continues with the original positions.
 
-#include "gpu/kv_rows.h"
+#include "gpu/state/kv_rows.h"
 #include "tests/models/compaction.h"
 #include "tests/models/cuda_fixture.h"
 #include "tests/models/naive_kv_selection.h"

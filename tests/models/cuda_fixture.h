@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "gpu/devices.h"
-#include "models/checkpoint.h"
 #include "models/device.h"
 #include "models/gpu_plan.h"
+#include "models/model_files.h"
 #include "tests/models/family_table.h"
 #include "tests/models/model_runs.h"
 #include "tests/require.h"
@@ -28,7 +28,7 @@ inline constexpr std::size_t kGrid = gpu::kPageTokens;
 inline std::vector<std::string> samples_on_gpu() {
   std::vector<std::string> names;
   for (const test::FamilySample& row : test::family_samples()) {
-    const Checkpoint sample = Checkpoint::open(test::sample_checkpoint(row));
+    const ModelFiles sample = ModelFiles::open(test::sample_checkpoint(row));
     if (!gpu_refusal(sample.config())) names.push_back(row.sample);
   }
   return names;
@@ -48,7 +48,7 @@ inline std::vector<std::string> models_on_gpu() {
   names.emplace_back("builtin");
   names.insert(names.end(), quantised_on_gpu().begin(), quantised_on_gpu().end());
   for (const std::string& name : samples_on_gpu()) {
-    const Checkpoint sample = Checkpoint::open(test::sample_checkpoint({.family = {}, .sample = name}));
+    const ModelFiles sample = ModelFiles::open(test::sample_checkpoint({.family = {}, .sample = name}));
     if (!parts_of<MoeSpec>(sample.config().layers).empty()) names.push_back(name + "-on_host");
   }
   for (const char* name : {"moe_BF16-on_host", "moe_Q4_K_M-on_host", "moe_Q8_0-first_on_host"}) {

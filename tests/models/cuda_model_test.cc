@@ -64,11 +64,11 @@ Tolerance tolerance_for(const NamedModel& named) {
   }
   Tolerance tolerance = tolerance_for(named.model);
   if (!is_quantised(named.options.kv)) return tolerance;
-  constexpr double kMostMargin = 0.2;  // beyond it too few choices would be compared
+  constexpr double kMaxMargin = 0.2;  // beyond it too few choices would be compared
   const double factor = named.options.kv == gpu::KvType::kInt8 ? 2 : 10;
   tolerance.median *= factor;
   tolerance.worst *= factor;
-  tolerance.choice_margin = std::min(tolerance.choice_margin * factor, kMostMargin);
+  tolerance.choice_margin = std::min(tolerance.choice_margin * factor, kMaxMargin);
   return tolerance;
 }
 
@@ -177,7 +177,7 @@ TEST_P(CudaModelTest, TheDeviceChoosesTheBestLogit) {
     rig_->prefill(sequence, rig_->random_tokens(20 + 30 * i, i), Slice::Logits::kNone);
     snapshots.push_back(rig_->capture(sequence));
   }
-  const auto decode = [&](const std::vector<std::optional<DrawPlan>>& plans, std::vector<float>& logits) {
+  const auto decode = [&](const std::vector<std::optional<SamplePlan>>& plans, std::vector<float>& logits) {
     std::vector<gpu::Sequence> sequences;
     for (const gpu::Snapshot& snapshot : snapshots) sequences.push_back(rig_->restore(snapshot, 1));
     DecodePass pass;
@@ -190,11 +190,11 @@ TEST_P(CudaModelTest, TheDeviceChoosesTheBestLogit) {
     return pass.drawn;
   };
   std::vector<float> all;
-  for (const auto& drawn : decode(std::vector<std::optional<DrawPlan>>(kSize), all)) EXPECT_FALSE(drawn);
+  for (const auto& drawn : decode(std::vector<std::optional<SamplePlan>>(kSize), all)) EXPECT_FALSE(drawn);
   ASSERT_EQ(all.size(), kSize * vocab);
   for (const std::size_t every : {1U, 2U, 3U}) {
-    std::vector<std::optional<DrawPlan>> plans(kSize);
-    for (std::size_t i = 0; i < kSize; i += every) plans[i] = DrawPlan{.temperature = 0};
+    std::vector<std::optional<SamplePlan>> plans(kSize);
+    for (std::size_t i = 0; i < kSize; i += every) plans[i] = SamplePlan{.temperature = 0};
     std::vector<float> rest;
     const auto drawn = decode(plans, rest);
     std::size_t row = 0;
@@ -223,7 +223,7 @@ TEST_P(CudaModelTest, PoisonIsTold) {
   const TokenId token = 7;
   DecodePass pass;
   pass.slices.push_back({.sequence = &sequence, .tokens = {&token, 1}});
-  pass.plans.emplace_back(DrawPlan{.temperature = 0});
+  pass.plans.emplace_back(SamplePlan{.temperature = 0});
   rig_->model().decode(pass);
   ASSERT_TRUE(pass.drawn[0].has_value());
   EXPECT_EQ(pass.drawn[0]->error, SampleError::kNoLogits);
@@ -250,7 +250,7 @@ INSTANTIATE_TEST_SUITE_P(Blocks, CudaModelTest, testing::ValuesIn(compared_with_
 TEST(CudaExpertsOnHost, TakeNoMemoryOfTheGpu) {
   if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   const std::filesystem::path file = model_folder("moe_Q4_K_M");
-  const Checkpoint checkpoint = Checkpoint::open(file);
+  const ModelFiles checkpoint = ModelFiles::open(file);
   constexpr std::uint64_t kArena = 1ULL << 30;
   const auto left = [&](std::uint32_t cpu_experts) {
     const std::unique_ptr<Device> device =

@@ -81,8 +81,8 @@ inline void states_inside_a_slice(const ColdRun& cold, std::size_t begin,
 }
 
 /// Computes the prompt in slices of up to `most` times the grid, each batched with five other sequences whose
-/// slices have up to `most_text` tokens; some of them ask for logits.
-inline void batched_with_strangers(const ColdRun& cold, int rounds, std::size_t most, std::size_t most_text) {
+/// slices have up to `max_text` tokens; some of them ask for logits.
+inline void batched_with_strangers(const ColdRun& cold, int rounds, std::size_t most, std::size_t max_text) {
   const ModelRuns& runs = cold.runs();
   constexpr std::size_t kStrangers = 5;
   std::mt19937 random(5);
@@ -95,7 +95,7 @@ inline void batched_with_strangers(const ColdRun& cold, int rounds, std::size_t 
       std::vector<std::vector<TokenId>> texts;
       for (std::size_t i = 0; i < kStrangers; ++i) {
         const std::size_t before = runs.grid() * (random() % 3);
-        const std::size_t length = 1 + random() % most_text;
+        const std::size_t length = 1 + random() % max_text;
         texts.push_back(runs.random_tokens(length, random()));
         strangers.push_back(runs.open(before + length));
         runs.prefill(strangers[i], runs.random_tokens(before, random()), Slice::Logits::kNone);

@@ -101,7 +101,7 @@ std::string line_of(const FamilySample& row) {
   const bool folder = std::filesystem::is_directory(test::sample_checkpoint(row)) &&
                       agrees_with_outside_answers(row, test::sample_checkpoint(row));
   const bool gguf = row.gguf && agrees_with_outside_answers(row, test::sample_gguf(row));
-  const bool on_gpu = !gpu_refusal(Checkpoint::open(test::sample_checkpoint(row)).config());
+  const bool on_gpu = !gpu_refusal(ModelFiles::open(test::sample_checkpoint(row)).config());
   std::string out = "| `" + row.family + "` |";
   for (const bool found :
        {folder, gguf, computes_quantised(row), folder || gguf, on_gpu, cached_equals_cold(row)}) {
@@ -121,7 +121,7 @@ TEST(FamilySupport, EveryFamilyHasASample) {
   std::set<std::string> sampled;
   for (const FamilySample& row : test::family_samples()) {
     sampled.insert(row.family);
-    const Checkpoint sample = Checkpoint::open(test::sample_checkpoint(row));
+    const ModelFiles sample = ModelFiles::open(test::sample_checkpoint(row));
     EXPECT_EQ(sample.config().architecture, row.family);
   }
   for (const Family& family : families())

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "gpu/kept_formats.h"
-#include "models/checkpoint.h"
+#include "gpu/weights/kept_formats.h"
 #include "models/compute_options.h"
+#include "models/model_files.h"
 #include "tests/models/tiny_model.h"
 
 namespace reprise::models {
@@ -17,10 +17,10 @@ using test::TinyModel;
 
 constexpr std::uint64_t kGiB = 1ULL << 30;
 
-Checkpoint open(TempDir& dir, const TinyModel& model) {
+ModelFiles open(TempDir& dir, const TinyModel& model) {
   dir.write("config.json", model.config_json());
   dir.write("model.safetensors", model.safetensors().bytes());
-  return Checkpoint::open(dir.path());
+  return ModelFiles::open(dir.path());
 }
 
 TEST(GpuPlan, TheArenaLeavesTwoGiBOrATenthOrHalf) {
@@ -34,7 +34,7 @@ TEST(GpuPlan, TheArenaLeavesTwoGiBOrATenthOrHalf) {
 
 TEST(GpuPlan, CountsMatricesAsBf16AndKeysAndValuesToo) {
   TempDir dir;
-  const Checkpoint checkpoint = open(dir, TinyModel({.type = "qwen3_5_text", .hidden = 16, .value_dim = 8}));
+  const ModelFiles checkpoint = open(dir, TinyModel({.type = "qwen3_5_text", .hidden = 16, .value_dim = 8}));
   const GpuPlan plan = plan_gpu(checkpoint, {}, 12 * kGiB);
   std::uint64_t wanted = 0;
   for (const std::string& name : checkpoint.names()) {
@@ -53,7 +53,7 @@ TEST(GpuPlan, CountsMatricesAsBf16AndKeysAndValuesToo) {
 
 TEST(GpuPlan, CountsKeysAndValuesAsTheyAreAskedFor) {
   TempDir dir;
-  const Checkpoint checkpoint = open(dir, TinyModel({.type = "llama"}));
+  const ModelFiles checkpoint = open(dir, TinyModel({.type = "llama"}));
   for (const gpu::KvType kv : {gpu::KvType::kBF16, gpu::KvType::kInt8, gpu::KvType::kInt4}) {
     const GpuPlan plan = plan_gpu(checkpoint, {.kv = kv}, 12 * kGiB);
     EXPECT_TRUE(plan.fits());
@@ -86,7 +86,7 @@ TEST(GpuPlan, NamesASmallerFileWhereThatWouldFit) {
 
 TEST(GpuPlan, ExpertsOnTheHostTakeItsMemory) {
   TempDir dir;
-  const Checkpoint checkpoint =
+  const ModelFiles checkpoint =
       open(dir, TinyModel({.type = "qwen3_5_moe_text", .hidden = 16, .value_dim = 8, .experts = 5}));
   const GpuPlan plan = plan_gpu(checkpoint, {}, 12 * kGiB);
   const std::size_t layers = parts_of<MoeSpec>(checkpoint.config().layers).size();
@@ -135,7 +135,7 @@ TEST(GpuPlan, NamesHowManyLayersExpertsOnTheHostWouldMakeItFit) {
 
 TEST(GpuPlan, SaysHowLargeAGpuWouldDo) {
   TempDir dir;
-  const Checkpoint checkpoint = open(dir, TinyModel({.type = "llama"}));
+  const ModelFiles checkpoint = open(dir, TinyModel({.type = "llama"}));
   const GpuPlan small = plan_gpu(checkpoint, {}, 1024);
   EXPECT_FALSE(small.fits());
   const std::string said = verdict(small);

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "gpu/kernels.h"
-#include "gpu/kv_rows.h"
+#include "gpu/state/kv_rows.h"
 #include "tests/models/compaction.h"
 #include "tests/models/family_runs.h"
 #include "tests/models/naive_kv_selection.h"

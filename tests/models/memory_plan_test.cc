@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "gpu/kernels.h"
-#include "models/checkpoint.h"
 #include "models/model.h"
+#include "models/model_files.h"
 #include "tests/models/family_table.h"
 #include "tests/models/tiny_model.h"
 
@@ -18,17 +18,17 @@ using test::TinyModel;
 
 class MemoryPlanTest : public testing::Test {
  protected:
-  Checkpoint open(const TinyModel& model) {
+  ModelFiles open(const TinyModel& model) {
     dir_.write("config.json", model.config_json());
     dir_.write("model.safetensors", model.safetensors().bytes());
-    return Checkpoint::open(dir_.path());
+    return ModelFiles::open(dir_.path());
   }
   TempDir dir_;
 };
 
 TEST_F(MemoryPlanTest, StateIsWhatTheLoadedModelDeclares) {
   for (const char* type : {"llama", "qwen3", "qwen3_5_text"}) {
-    const Checkpoint checkpoint = open(TinyModel({.type = type, .hidden = 16, .value_dim = 8}));
+    const ModelFiles checkpoint = open(TinyModel({.type = type, .hidden = 16, .value_dim = 8}));
     for (const gpu::KvType kv : {gpu::KvType::kF32, gpu::KvType::kBF16}) {
       ComputeOptions options;
       options.kv = kv;
@@ -46,7 +46,7 @@ TEST(MemoryPlanSamples, StateOfEveryFamilyIsWhatTheLoadedModelDeclares) {
     const std::filesystem::path file = test::sample_checkpoint(row);
     gpu::Threads threads(1);
     const auto model = load_on_cpu(file, {}, threads);
-    const MemoryPlan plan = plan_memory(Checkpoint::open(file), {});
+    const MemoryPlan plan = plan_memory(ModelFiles::open(file), {});
     EXPECT_EQ(plan.token_state, model->state().sizes().page_bytes / gpu::kPageTokens) << row;
     EXPECT_EQ(plan.sequence_state, model->state().sizes().slot_bytes) << row;
     EXPECT_GT(plan.token_state + plan.sequence_state, 0U) << row;
@@ -72,7 +72,7 @@ TEST(MemoryPlanPrompts, HoldAllOfThemUntilTheyAreCompacted) {
 
 TEST_F(MemoryPlanTest, CountsEveryTensorOnceByItsFormat) {
   const TinyModel model({.type = "llama"});
-  const Checkpoint checkpoint = open(model);
+  const ModelFiles checkpoint = open(model);
   ComputeOptions exact;
   exact.compute = gpu::Compute::kF32;
   const MemoryPlan plan = plan_memory(checkpoint, exact);
@@ -87,7 +87,7 @@ TEST_F(MemoryPlanTest, CountsEveryTensorOnceByItsFormat) {
 
 TEST_F(MemoryPlanTest, WhatAGgufFileHasOtherwiseIsCopied) {
   const TinyModel model({.type = "qwen3_5_text"});
-  const Checkpoint gguf = Checkpoint::open(dir_.write("m.gguf", model.gguf(true).bytes()));
+  const ModelFiles gguf = ModelFiles::open(dir_.write("m.gguf", model.gguf(true).bytes()));
   std::uint64_t copied = 0;
   for (const std::string& name : gguf.names()) {
     EXPECT_EQ(gguf.is_copied(name), gguf.tensor(name).owned != nullptr) << name;
@@ -99,7 +99,7 @@ TEST_F(MemoryPlanTest, WhatAGgufFileHasOtherwiseIsCopied) {
 
 TEST(MemoryPlanSamples, CountsPartsThatKeepState) {
   const auto plan_of = [](const char* sample) {
-    return plan_memory(Checkpoint::open(test::sample_checkpoint({.family = sample, .sample = sample})), {});
+    return plan_memory(ModelFiles::open(test::sample_checkpoint({.family = sample, .sample = sample})), {});
   };
   EXPECT_EQ(plan_of("mamba").parts_with_token_state, 0U);
   EXPECT_EQ(plan_of("mamba").parts_with_sequence_state, 3U);

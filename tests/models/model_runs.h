@@ -20,14 +20,14 @@ namespace reprise::models::test {
 
 class ModelRuns {
  public:
-  /// `owner` keeps what the model needs alive. `most_rows`: maximum rows of a prefill step.
+  /// `owner` keeps what the model needs alive. `max_rows`: maximum rows of a prefill step.
   ModelRuns(std::shared_ptr<void> owner, std::unique_ptr<Model> model, const gpu::StateBounds& bounds,
-            std::size_t grid = 1, std::size_t most_rows = std::numeric_limits<std::size_t>::max())
+            std::size_t grid = 1, std::size_t max_rows = std::numeric_limits<std::size_t>::max())
       : owner_(std::move(owner)),
         model_(std::move(model)),
         store_(std::make_unique<gpu::StateStore>(model_->state().sizes(), bounds)),
         grid_(grid),
-        most_rows_(most_rows) {}
+        max_rows_(max_rows) {}
 
   Model& model() const { return *model_; }
   const StateLayout& state() const { return model_->state(); }
@@ -75,7 +75,7 @@ class ModelRuns {
                              Slice::Logits wanted = Slice::Logits::kAll) const {
     std::vector<float> all;
     while (!tokens.empty()) {
-      const std::size_t count = std::min(tokens.size(), most_rows_);
+      const std::size_t count = std::min(tokens.size(), max_rows_);
       const bool asks = wanted == Slice::Logits::kAll || count == tokens.size();
       const Slice slice{.sequence = &sequence,
                         .tokens = tokens.first(count),
@@ -129,7 +129,7 @@ class ModelRuns {
   std::unique_ptr<Model> model_;
   std::unique_ptr<gpu::StateStore> store_;
   std::size_t grid_;
-  std::size_t most_rows_;
+  std::size_t max_rows_;
 };
 
 /// Compares `logits` with the rows first, first + 1, ... of `whole`, bit for bit.

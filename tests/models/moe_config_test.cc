@@ -1,7 +1,7 @@
 // Configs and tensors of families with experts, and errors in them.
 
-#include "models/checkpoint.h"
 #include "models/files/json_place.h"
+#include "models/model_files.h"
 #include "models/weight_tensors.h"
 #include "tests/models/config_parts.h"
 #include "tests/models/expect_error.h"
@@ -28,21 +28,21 @@ class MoeConfig : public testing::Test {
     EXPECT_NE(at, text.npos) << from;
     return read_hf(text.replace(at, from.size(), to));
   }
-  Checkpoint open_gguf(const GgufWriter& writer) {
-    return Checkpoint::open(dir_.write("m.gguf", writer.bytes()));
+  ModelFiles open_gguf(const GgufWriter& writer) {
+    return ModelFiles::open(dir_.write("m.gguf", writer.bytes()));
   }
-  Checkpoint open_hf(const TinyModel& model) { return open_hf(model.config_json(), model.safetensors()); }
-  Checkpoint open_hf(const std::string& config, const SafetensorsWriter& tensors) {
+  ModelFiles open_hf(const TinyModel& model) { return open_hf(model.config_json(), model.safetensors()); }
+  ModelFiles open_hf(const std::string& config, const SafetensorsWriter& tensors) {
     dir_.write("config.json", config);
     dir_.write("model.safetensors", tensors.bytes());
-    return Checkpoint::open(dir_.path());
+    return ModelFiles::open(dir_.path());
   }
   static std::vector<bool> expert_layers(const ModelConfig& config) {
     std::vector<bool> out;
     for (const LayerSpec& layer : config.layers) out.push_back(!parts_of<MoeSpec>({&layer, 1}).empty());
     return out;
   }
-  static void expect_model(const Checkpoint& checkpoint, const TinyModel& model) {
+  static void expect_model(const ModelFiles& checkpoint, const TinyModel& model) {
     EXPECT_EQ(checkpoint.names().size(), model.tensors.size());
     for (const auto& [name, tensor] : model.tensors) {
       EXPECT_EQ(test::values(checkpoint.tensor(name)), tensor.values) << name;
@@ -166,12 +166,12 @@ TEST_F(MoeConfig, ReadsOtherLayoutsOfGguf) {
 
 TEST_F(MoeConfig, KeepsStackedExpertsWhereTheyAre) {
   const TinyModel stacked({.type = "qwen3_5_moe_text", .stacked = true});
-  const Checkpoint hf = open_hf(stacked);
+  const ModelFiles hf = open_hf(stacked);
   expect_model(hf, stacked);
   EXPECT_EQ(hf.tensor("layers.0.mlp.experts.3.up_proj.weight").owned, nullptr);
-  const Checkpoint gguf = open_gguf(stacked.gguf(true));
+  const ModelFiles gguf = open_gguf(stacked.gguf(true));
   EXPECT_EQ(gguf.tensor("layers.0.mlp.experts.3.up_proj.weight").owned, nullptr);
-  const Checkpoint next = open_hf(next_);
+  const ModelFiles next = open_hf(next_);
   EXPECT_NE(next.tensor("layers.0.linear_attn.in_proj_z.weight").owned, nullptr);
   EXPECT_EQ(next.tensor("layers.0.mlp.experts.3.up_proj.weight").owned, nullptr);
   EXPECT_EQ(next.total_bytes(), [&] {
@@ -196,7 +196,7 @@ TEST_F(MoeConfig, TakesFusedProjectionsApartInFp8) {
     tensors.tensor(prefix + name, "F8_E4M3", tensor.shape, std::string(1024 * 8, '\x38'));
     tensors.tensor(prefix + name + "_scale_inv", "F32", {8, 1}, test::raw_f32({1, 2, 3, 4, 5, 6, 7, 8}));
   }
-  const Checkpoint checkpoint = open_hf(
+  const ModelFiles checkpoint = open_hf(
       model.config_json(
           R"("quantization_config":{"quant_method":"fp8","fmt":"e4m3","weight_block_size":[128,128]},)"),
       tensors);
@@ -234,7 +234,7 @@ TEST_F(MoeConfig, NamesMissingTensorsAndWrongShapes) {
                     "blk.0.ffn_gate_exps.weight: is missing, and so is blk.0.ffn_gate_up_exps.weight");
   TinyModel turned({.type = "qwen3_5_moe_text", .experts = 3});
   turned.o.experts = 2;
-  EXPECT_LOAD_ERROR(Checkpoint::open([&] {
+  EXPECT_LOAD_ERROR(ModelFiles::open([&] {
                       dir_.write("config.json", turned.config_json());
                       turned.o.experts = 3;
                       turned.o.stacked = true;

@@ -3,7 +3,7 @@
 // turn, which must change the outputs. ISAs other than the best use one cut of a short prompt, unless
 // REPRISE_THOROUGH is set.
 
-#include "gpu/block_memory.h"
+#include "gpu/state/block_memory.h"
 #include "tests/models/family_runs.h"
 #include "tests/thorough.h"
 

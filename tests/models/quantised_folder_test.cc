@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "gpu/kernels.h"
-#include "models/checkpoint.h"
 #include "models/model.h"
+#include "models/model_files.h"
 #include "models/weight_tensors.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/tiny_model.h"
@@ -309,7 +309,7 @@ std::vector<float> logits_of(const std::filesystem::path& path, gpu::Compute com
 TEST(QuantisedFolder, HasTheNumbersOfItsDefinition) {
   for (const Scheme& scheme : schemes()) {
     const QuantisedFolder folder(scheme);
-    const Checkpoint checkpoint = Checkpoint::open(folder.dir.path());
+    const ModelFiles checkpoint = ModelFiles::open(folder.dir.path());
     checkpoint.validate();
     for (const auto& [name, expected] : folder.expected) {
       const Tensor tensor = checkpoint.tensor(name, ColumnOrder::kAny);
@@ -349,7 +349,7 @@ TEST(QuantisedFolder, ComputesWhatItsWideTwinDoes) {
 TEST(QuantisedFolder, RefusesByNameWhatIsNotThere) {
   for (const Scheme& scheme : schemes()) {
     const QuantisedFolder folder(scheme, "layers.1.mlp.down_proj");
-    EXPECT_LOAD_ERROR(Checkpoint::open(folder.dir.path()), "model.layers.1.mlp.down_proj.weight: is missing");
+    EXPECT_LOAD_ERROR(ModelFiles::open(folder.dir.path()), "model.layers.1.mlp.down_proj.weight: is missing");
   }
 }
 
@@ -358,7 +358,7 @@ TEST(QuantisedFolder, ColumnsInAnotherOrderAreGivenOnlyToWhomCanDoWithThem) {
   const auto scheme =
       std::find_if(all.begin(), all.end(), [](const Scheme& s) { return s.name == "actorder"; });
   const QuantisedFolder folder(*scheme);
-  const Checkpoint checkpoint = Checkpoint::open(folder.dir.path());
+  const ModelFiles checkpoint = ModelFiles::open(folder.dir.path());
   EXPECT_LOAD_ERROR(checkpoint.tensor("layers.1.mlp.down_proj.weight"),
                     "down_proj.qweight: its groups are not in the order of its columns");
 }
@@ -393,7 +393,7 @@ TEST(QuantisedFolder, RefusesSchemesByName) {
   const auto nothing = [](SafetensorsWriter&, const std::string&) {};
   const auto expect = [&](const std::string& config, const char* message) {
     const OneMatrix folder(config, nothing);
-    EXPECT_LOAD_ERROR(Checkpoint::open(folder.dir.path()), message);
+    EXPECT_LOAD_ERROR(ModelFiles::open(folder.dir.path()), message);
   };
   expect(R"("quant_method":"bitsandbytes")", "checkpoints quantised by bitsandbytes are not read");
   expect(R"("quant_method":"modelopt","quant_algo":"NVFP4")", "modelopt");
@@ -416,7 +416,7 @@ TEST(QuantisedFolder, RefusesTensorsThatDoNotFit) {
   const auto expect = [&](const std::string& config, const char* message,
                           const std::function<void(SafetensorsWriter&, const std::string&)>& write) {
     const OneMatrix folder(config, write);
-    EXPECT_LOAD_ERROR(Checkpoint::open(folder.dir.path()).tensor("layers.0.mlp.down_proj.weight"), message);
+    EXPECT_LOAD_ERROR(ModelFiles::open(folder.dir.path()).tensor("layers.0.mlp.down_proj.weight"), message);
   };
   expect(packed, "down_proj.weight_packed: NVFP4 or MXFP4",
          [&](SafetensorsWriter& out, const std::string& base) {
@@ -483,12 +483,12 @@ TEST(QuantisedFolder, RefusesScalesAndElementsThatAreNoNumbers) {
     };
   };
   const OneMatrix good(fp8, write(0x40, 1.0F));
-  Checkpoint::open(good.dir.path()).validate();
+  ModelFiles::open(good.dir.path()).validate();
   const OneMatrix element(fp8, write(0x7f, 1.0F));
-  EXPECT_LOAD_ERROR(Checkpoint::open(element.dir.path()).validate(),
+  EXPECT_LOAD_ERROR(ModelFiles::open(element.dir.path()).validate(),
                     "down_proj.weight: has a weight that is");
   const OneMatrix scale(fp8, write(0x40, INFINITY));
-  EXPECT_LOAD_ERROR(Checkpoint::open(scale.dir.path()).validate(),
+  EXPECT_LOAD_ERROR(ModelFiles::open(scale.dir.path()).validate(),
                     "down_proj.weight_scale: has a weight that is");
 }
 

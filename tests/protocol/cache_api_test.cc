@@ -10,9 +10,9 @@ namespace {
 
 using runtime::Task;
 
-class FakeDesk : public ServerDesk {
+class FakeDesk : public ServerAdmin {
  public:
-  Task<ServerCache> view_cache(CacheScope scope, std::uint32_t most_nodes) override {
+  Task<ServerCache> view_cache(CacheScope scope, std::uint32_t max_nodes) override {
     ServerCache cache;
     ModelCache model{.model = "fake", .state = "ready", .cached = true};
     ViewedSpace space{.owner = scope.cache_owner, .entries = 1};
@@ -22,7 +22,7 @@ class FakeDesk : public ServerDesk {
                            .tokens = 2,
                            .entry = ViewedEntry{.origin = Origin::kHistory, .hits = 3, .bytes = 99}});
     model.view.spaces.push_back(std::move(space));
-    model.view.cut = most_nodes < 1'000'000;
+    model.view.cut = max_nodes < 1'000'000;
     if (scope.all) {
       model.counts = CacheCounts{.bytes = 5, .budget_bytes = 50, .prompt_tokens = 100, .restored_tokens = 80};
       model.counts->by_reason[static_cast<std::size_t>(MissReason::kDiverged)] = 4;

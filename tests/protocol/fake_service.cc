@@ -14,7 +14,7 @@ namespace {
 constexpr std::chrono::milliseconds kStep{2};  // between checks whether the reader is there
 constexpr std::uint32_t kPromptTokens = 9;
 
-ReplyToken token_of(const std::string& text, int id, const SamplingWishes& sampling) {
+ReplyToken token_of(const std::string& text, int id, const SamplingOverrides& sampling) {
   ReplyToken token{.id = id, .bytes = text};
   if (sampling.logprobs) {
     token.logprob = -0.25;

@@ -58,7 +58,7 @@ TEST(OpenAiRequest, EveryFieldArrives) {
   EXPECT_EQ(generate.n, 3u);
   EXPECT_EQ(generate.stop, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(generate.max_tokens, 7u);
-  const SamplingWishes& sampling = generate.sampling;
+  const SamplingOverrides& sampling = generate.sampling;
   EXPECT_EQ(sampling.temperature, 0.5);
   EXPECT_EQ(sampling.top_p, 0.9);
   EXPECT_EQ(sampling.top_k, 40);
@@ -481,7 +481,7 @@ TEST(OpenAiRequest, Samplers) {
       "dry_multiplier":0.8,"dry_base":2,"dry_allowed_length":3,
       "dry_penalty_last_n":64,"dry_sequence_breakers":["."])");
   ASSERT_TRUE(request.ok());
-  const SamplingWishes& sampling = request->asked.generate.sampling;
+  const SamplingOverrides& sampling = request->asked.generate.sampling;
   EXPECT_EQ(sampling.typical_p, 0.5);
   EXPECT_EQ(sampling.top_n_sigma, 1.5);
   EXPECT_EQ(sampling.xtc_probability, 0.25);
@@ -492,10 +492,10 @@ TEST(OpenAiRequest, Samplers) {
   EXPECT_EQ(sampling.dry_penalty_last_n, 64);
   EXPECT_EQ(request->asked.generate.dry_breakers, std::vector<std::string>{"."});
   EXPECT_EQ(chat(R"("dry_multiplier":1)")->asked.generate.dry_breakers.size(), 4u);
-  EXPECT_EQ(chat(R"("temperature":1)")->asked.generate.sampling, (SamplingWishes{.temperature = 1}));
+  EXPECT_EQ(chat(R"("temperature":1)")->asked.generate.sampling, (SamplingOverrides{.temperature = 1}));
 }
 
-TEST(OpenAiRequest, WishesOfCompletions) {
+TEST(OpenAiRequest, OverridesOfCompletions) {
   const auto filled = completion(R"("prompt":["a","b"],"suffix":"c")");
   ASSERT_TRUE(filled.ok());
   EXPECT_EQ(std::get<InfillPrompt>(filled->asked.generate.prompt).suffix, "c");

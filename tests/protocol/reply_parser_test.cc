@@ -90,7 +90,7 @@ TEST(ReplyParser, AForcedOpeningIsPartOfTheReply) {
 
 TEST(ReplyParser, ARunOfNewlinesIsHeldUpToItsBound) {
   const ReplyFormat format = detect_reply_format(kHermes);
-  const std::string few(kMostNewlinesHeld, '\n');
+  const std::string few(kMaxNewlinesHeld, '\n');
   const std::string call = "<tool_call>{\"name\": \"now\"}</tool_call>";
   EXPECT_EQ(std::get<ReplyContent>(parsed(format, sample_options(), "a" + few + call)[0]).text, "a");
   ReplyParser parser(format, sample_options());
@@ -99,13 +99,13 @@ TEST(ReplyParser, ARunOfNewlinesIsHeldUpToItsBound) {
 
 TEST(ReplyParser, ACallThatIsTooLongToHoldIsContent) {
   const ReplyFormat format = detect_reply_format(kHermes);
-  const std::string reply = "<tool_call>{\"arguments\": {\"a\": \"" + std::string(kMostCallHeld, 'x') +
+  const std::string reply = "<tool_call>{\"arguments\": {\"a\": \"" + std::string(kMaxCallHeld, 'x') +
                             "\"}, \"name\": \"now\"}</tool_call>";
   const ReplyPieces pieces = joined(parsed(format, sample_options(), reply));
   ASSERT_EQ(pieces.size(), 1u);
   EXPECT_EQ(std::get<ReplyContent>(pieces[0]).text, reply);
   // A value that must be complete to be converted is returned as far as it came.
-  const std::string value(kMostCallHeld + 10, '1');
+  const std::string value(kMaxCallHeld + 10, '1');
   const std::string xml = "<tool_call><function=now><parameter=a>" + value;
   const ReplyPieces ended = joined(parsed(detect_reply_format(kXml), sample_options(), xml));
   ASSERT_EQ(ended.size(), 4u);

@@ -179,7 +179,7 @@ class Visitors : public Actor {
 };
 
 template <std::uint32_t kAtOnce>
-int most_inside() {
+int max_inside() {
   System system({.workers = 2});
   auto room = system.spawn<Room<kAtOnce>>();
   auto visitors = system.spawn<Visitors<RefOf<Room<kAtOnce>>>>({}, room);
@@ -187,11 +187,11 @@ int most_inside() {
 }
 
 TEST(Actor, ASerialActorFinishesAHandlerBeforeTheNext) {
-  EXPECT_EQ(most_inside<1>(), 1);
+  EXPECT_EQ(max_inside<1>(), 1);
 }
 TEST(Actor, AReentrantActorInterleavesUpToItsLimit) {
-  EXPECT_EQ(most_inside<2>(), 2);
-  EXPECT_EQ(most_inside<64>(), 3);
+  EXPECT_EQ(max_inside<2>(), 2);
+  EXPECT_EQ(max_inside<64>(), 3);
 }
 
 // -- start, stop, launch

@@ -1,6 +1,6 @@
 // Asio: actors await operations and run on a host's io_context.
 
-#include "runtime/asio.h"
+#include "runtime/interop/asio.h"
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -10,7 +10,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 
-#include "runtime/asio_home.h"
+#include "runtime/interop/asio_executor.h"
 #include "tests/runtime/probe.h"
 
 namespace reprise::runtime {
@@ -43,11 +43,11 @@ class Waiter : public Actor {
   explicit Waiter(asio::io_context& context) : timer_(context) {}
 
   Task<int> on(Go) {
-    const std::thread::id home = std::this_thread::get_id();
+    const std::thread::id executor = std::this_thread::get_id();
     timer_.expires_after(2ms);
     auto short_wait = timer_.async_wait(use_actor);
     const Result<void> waited = co_await short_wait;
-    const bool at_home = std::this_thread::get_id() == home;
+    const bool on_executor = std::this_thread::get_id() == executor;
 
     timer_.expires_after(1h);
     auto limited = timer_.async_wait(use_actor.with(Clock::now() + 5ms));
@@ -57,7 +57,7 @@ class Waiter : public Actor {
     auto cancellable = timer_.async_wait(use_actor.with(TimePoint::max(), source_.token()));
     const Result<void> cancelled = co_await cancellable;
 
-    co_return waited.ok() && at_home && !late.ok() && late.error().code == ErrorCode::kDeadline &&
+    co_return waited.ok() && on_executor && !late.ok() && late.error().code == ErrorCode::kDeadline &&
             !cancelled.ok() && cancelled.error().code == ErrorCode::kCancelled
         ? 1
         : 0;
@@ -72,8 +72,8 @@ class Waiter : public Actor {
 TEST(Asio, AnOperationResumesOnTheActorAndObeysItsLimits) {
   Loop loop;
   System system({.workers = 2});
-  const HomePtr home = adopt_io_context(system, loop.context);
-  for (const Placement& place : {Placement::pool(), Placement::own_thread(), Placement::on(home)}) {
+  const ExecutorPtr executor = adopt_io_context(system, loop.context);
+  for (const Placement& place : {Placement::pool(), Placement::own_thread(), Placement::on(executor)}) {
     auto waiter = system.spawn<Waiter>({.placement = place}, loop.context);
     std::thread canceller([&] {
       std::this_thread::sleep_for(30ms);
@@ -138,13 +138,13 @@ class Client : public Actor {
 TEST(Asio, ActorsOnTheHostsLoopServeSockets) {
   Loop loop;
   System system({.workers = 1});
-  const HomePtr home = adopt_io_context(system, loop.context);
+  const ExecutorPtr executor = adopt_io_context(system, loop.context);
   tcp::acceptor acceptor(loop.context, {asio::ip::make_address("127.0.0.1"), 0});
   acceptor.async_accept([&](const boost::system::error_code& error, tcp::socket socket) {
-    if (!error) system.spawn<EchoSession>({.placement = Placement::on(home)}, std::move(socket));
+    if (!error) system.spawn<EchoSession>({.placement = Placement::on(executor)}, std::move(socket));
   });
   auto client =
-      system.spawn<Client>({.placement = Placement::on(home)}, loop.context, acceptor.local_endpoint());
+      system.spawn<Client>({.placement = Placement::on(executor)}, loop.context, acceptor.local_endpoint());
   EXPECT_EQ(*client.ask_blocking(Go{}, 20s), 100);
   EXPECT_TRUE(eventually([&] { return system.actor_count() == 1; })) << "the session ends with its client";
 }
@@ -152,11 +152,11 @@ TEST(Asio, ActorsOnTheHostsLoopServeSockets) {
 TEST(Asio, StoppingAnActorCancelsItsOperation) {
   Loop loop;
   System system({.workers = 1});
-  const HomePtr home = adopt_io_context(system, loop.context);
+  const ExecutorPtr executor = adopt_io_context(system, loop.context);
   tcp::acceptor acceptor(loop.context, {asio::ip::make_address("127.0.0.1"), 0});
   tcp::socket silent(loop.context);
   acceptor.async_accept([&](const boost::system::error_code& error, tcp::socket socket) {
-    if (!error) system.spawn<EchoSession>({.placement = Placement::on(home)}, std::move(socket));
+    if (!error) system.spawn<EchoSession>({.placement = Placement::on(executor)}, std::move(socket));
   });
   silent.connect(acceptor.local_endpoint());
   ASSERT_TRUE(eventually([&] { return system.actor_count() == 1; }));
@@ -184,8 +184,8 @@ class Doorman : public Actor {
 TEST(Asio, AHostMayRunItsLoopItself) {
   asio::io_context context;
   System system({.workers = 1});
-  const HomePtr home = adopt_io_context(system, context);
-  auto ponger = system.spawn<Doorman>({.placement = Placement::on(home)});
+  const ExecutorPtr executor = adopt_io_context(system, context);
+  auto ponger = system.spawn<Doorman>({.placement = Placement::on(executor)});
   std::atomic<int> answers{0};
   std::thread asks([&] {
     for (int i = 0; i < 20; ++i) answers += *ponger.ask_blocking(Knock{}, 10s);
@@ -216,8 +216,8 @@ class LimitedAsker : public Actor {
 TEST(Asio, ADeadlineThatWasNotNeededDoesNotKeepTheLoop) {
   asio::io_context context;
   System system({.workers = 1});
-  const HomePtr home = adopt_io_context(system, context);
-  auto asker = system.spawn<LimitedAsker>({.placement = Placement::on(home)});
+  const ExecutorPtr executor = adopt_io_context(system, context);
+  auto asker = system.spawn<LimitedAsker>({.placement = Placement::on(executor)});
   asker.tell(AskOther{system.spawn<Doorman>()});
   auto work =
       std::make_unique<asio::executor_work_guard<asio::io_context::executor_type>>(context.get_executor());
@@ -231,8 +231,8 @@ TEST(Asio, ADeadlineThatWasNotNeededDoesNotKeepTheLoop) {
 TEST(Asio, ALoopThatIsGoneDoesNotHinderAStop) {
   asio::io_context context;
   System system({.workers = 1});
-  const HomePtr home = adopt_io_context(system, context);
-  auto ponger = system.spawn<Doorman>({.placement = Placement::on(home)});
+  const ExecutorPtr executor = adopt_io_context(system, context);
+  auto ponger = system.spawn<Doorman>({.placement = Placement::on(executor)});
   ponger.tell(Knock{});
   context.stop();
   const TimePoint begin = Clock::now();

@@ -1,6 +1,6 @@
 // Mailboxes: capacity under each overload policy, and undeliverable messages.
 
-#include "runtime/mailbox.h"
+#include "runtime/detail/mailbox.h"
 
 #include "tests/runtime/probe.h"
 

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <random>
 
-#include "runtime/pool.h"
+#include "runtime/detail/pool.h"
 #include "tests/require.h"
 #include "tests/runtime/probe.h"
 #include "tests/sanitized.h"
@@ -70,7 +70,7 @@ TEST(Pool, BlocksWanderBetweenThreadsAndAreReused) {
   for (int round = 0; round < 200; ++round) {
     blocks.clear();
     for (int i = 0; i < 2000; ++i) {
-      const std::size_t size = 1 + random() % (kLargestPooled + 200);
+      const std::size_t size = 1 + random() % (kMaxPooled + 200);
       auto mark = static_cast<unsigned char>(random());
       void* memory = pool_allocate(size);
       ASSERT_EQ(reinterpret_cast<std::uintptr_t>(memory) % alignof(std::max_align_t), 0U);

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "runtime/asio_home.h"
+#include "runtime/interop/asio_executor.h"
 #include "tests/runtime/probe.h"
 
 namespace reprise::runtime {
@@ -80,7 +80,7 @@ TEST(Order, EveryMessageArrivesOnceAndInItsSendersOrder) {
   boost::asio::io_context loop;
   auto work = boost::asio::make_work_guard(loop);
   System system({.workers = 3});
-  const HomePtr home = adopt_io_context(system, loop);
+  const ExecutorPtr executor = adopt_io_context(system, loop);
   std::vector<std::thread> loop_threads;  // two threads, so turns change threads
   for (int i = 0; i < 2; ++i) loop_threads.emplace_back([&loop] { loop.run(); });
 
@@ -89,7 +89,7 @@ TEST(Order, EveryMessageArrivesOnceAndInItsSendersOrder) {
       case 0:
         return Placement::own_thread();
       case 1:
-        return Placement::on(home);
+        return Placement::on(executor);
       default:
         return Placement::pool();
     }

@@ -75,7 +75,7 @@ TEST(System, OwnThreadsComeAndGo) {
     EXPECT_TRUE(eventually([&] { return own.stopped(); }));
   }
   EXPECT_TRUE(eventually([&] { return system.actor_count() == 0; }));
-  EXPECT_LT(system.core()->homes().size(), 20U) << "ended threads are reaped";
+  EXPECT_LT(system.core()->executors().size(), 20U) << "ended threads are reaped";
 }
 
 TEST(System, TellsWhatItsActorsDo) {

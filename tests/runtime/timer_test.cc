@@ -1,6 +1,6 @@
 // The timer wheel against a naive model, and sleeping actors.
 
-#include "runtime/timer_wheel.h"
+#include "runtime/detail/timer_wheel.h"
 
 #include <map>
 #include <random>

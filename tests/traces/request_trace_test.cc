@@ -53,8 +53,8 @@ TEST(RequestTrace, BeginsWhenItWasSaidToHaveBegun) {
 
 TEST(RequestTrace, IsBounded) {
   const RequestTrace trace("req-4", "accepted");
-  for (std::size_t i = 0; i < RequestTrace::kMostMarks + 10; ++i) trace.mark("again");
-  EXPECT_EQ(trace.marks().size(), RequestTrace::kMostMarks);
+  for (std::size_t i = 0; i < RequestTrace::kMaxMarks + 10; ++i) trace.mark("again");
+  EXPECT_EQ(trace.marks().size(), RequestTrace::kMaxMarks);
   EXPECT_EQ(trace.unkept(), 11U);
 }
 

@@ -92,8 +92,8 @@ TEST_F(SessionFileTest, HoldsZonesPlotsMessagesAndRequests) {
 }
 
 TEST_F(SessionFileTest, EndsByItselfWhenItIsFullAndStaysReadable) {
-  constexpr std::uint64_t kMost = 20'000;
-  auto file = SessionFile::open(path("small.json"), kMost);
+  constexpr std::uint64_t kMax = 20'000;
+  auto file = SessionFile::open(path("small.json"), kMax);
   ASSERT_TRUE(file.ok());
   for (int i = 0; i < 2'000; ++i) message("a message of some length");
   ASSERT_TRUE(eventually([] { return !recording(); })) << "a full file ends the recording";
@@ -101,7 +101,7 @@ TEST_F(SessionFileTest, EndsByItselfWhenItIsFullAndStaysReadable) {
   EXPECT_TRUE(summary.full);
   EXPECT_EQ(summary.events + summary.dropped, 2'000U);
   EXPECT_GT(summary.dropped, 0U);
-  EXPECT_LE(fs::file_size(path("small.json")), kMost);
+  EXPECT_LE(fs::file_size(path("small.json")), kMax);
   const Json::Array events = events_of(path("small.json"));
   const std::vector<Json> end = of(events, "M", "trace_end");
   ASSERT_EQ(end.size(), 1U);

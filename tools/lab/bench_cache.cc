@@ -274,7 +274,7 @@ void measure_round(EnginePair& engines, const TokenList& prompt, unsigned round,
 /// re-created in the opposite order after some rounds.
 MissResult measure_miss(const BenchCacheOptions& options, const RawWorld& world, const TimeBudget& budget) {
   MissResult miss{.prompt_tokens = world.prompt};
-  const unsigned rounds = std::max(options.repeat, kLeastMissRounds);
+  const unsigned rounds = std::max(options.repeat, kMinMissRounds);
   BenchProgress progress("the cost of a miss", rounds);
   std::unique_ptr<EnginePair> engines;
   for (unsigned i = 0; i < rounds && (i == 0 || budget.left() > 0); ++i) {

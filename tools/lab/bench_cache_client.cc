@@ -31,7 +31,7 @@ actors::EngineOptions engine_options(const EngineFlags& flags, bool cache, std::
   options.worker.evicts_ahead = evicts_ahead;
   options.cache = cache;
   options.registry.budget_bytes = cache_bytes;
-  options.requests.longest_wait = kAnswerDeadline;
+  options.requests.max_wait = kAnswerDeadline;
   options.log = [](const std::string& line) { std::fprintf(stderr, "reprise: %s\n", line.c_str()); };
   return options;
 }

@@ -10,10 +10,10 @@
 namespace reprise::tools {
 namespace {
 
-constexpr double kMostMissCost = 1.01;
-constexpr double kMostControl = 0.003;  // max deviation from 1 at which a cost of 1 % is measurable
-constexpr double kMostSnapshotCost = 1.5;
-constexpr double kLeastCrowdSpeedup = 5;
+constexpr double kMaxMissCost = 1.01;
+constexpr double kMaxControl = 0.003;  // max deviation from 1 at which a cost of 1 % is measurable
+constexpr double kMaxSnapshotCost = 1.5;
+constexpr double kMinCrowdSpeedup = 5;
 
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
   char line[512];
@@ -82,7 +82,7 @@ Json row_json(const CacheRow& row) {
 }  // namespace
 
 bool MissResult::certain() const {
-  return wall_ratios.all.size() >= kLeastMissRounds && std::abs(control_ratios.median() - 1) < kMostControl;
+  return wall_ratios.all.size() >= kMinMissRounds && std::abs(control_ratios.median() - 1) < kMaxControl;
 }
 
 std::vector<CacheGoal> cache_goals(const CacheBenchResult& result) {
@@ -105,8 +105,8 @@ std::vector<CacheGoal> cache_goals(const CacheBenchResult& result) {
   if (result.crowd) {
     const CrowdResult& crowd = *result.crowd;
     goals.push_back({format("%u requests with one instruction, all of them", crowd.requests),
-                     format("at least %.0fx sooner", kLeastCrowdSpeedup), format("%.1fx", crowd.speedup()),
-                     crowd.speedup() >= kLeastCrowdSpeedup});
+                     format("at least %.0fx sooner", kMinCrowdSpeedup), format("%.1fx", crowd.speedup()),
+                     crowd.speedup() >= kMinCrowdSpeedup});
     goals.push_back({"tokens restored for them",
                      format("%llu", static_cast<unsigned long long>(crowd.asked_tokens)),
                      format("%llu", static_cast<unsigned long long>(crowd.restored_tokens)),
@@ -117,12 +117,12 @@ std::vector<CacheGoal> cache_goals(const CacheBenchResult& result) {
     goals.push_back({"a miss, beside no cache", "less than 1 % more",
                      format("%+.2f %% (control %+.2f %%)", (miss.wall_ratios.median() - 1) * 100,
                             (miss.control_ratios.median() - 1) * 100),
-                     miss.wall_ratios.median() < kMostMissCost, miss.certain()});
+                     miss.wall_ratios.median() < kMaxMissCost, miss.certain()});
   }
   if (result.snapshots) {
-    goals.push_back({"snapshot and restore, beside two copies", format("at most %.1fx", kMostSnapshotCost),
+    goals.push_back({"snapshot and restore, beside two copies", format("at most %.1fx", kMaxSnapshotCost),
                      format("%.2fx", result.snapshots->beside_copies()),
-                     result.snapshots->beside_copies() <= kMostSnapshotCost});
+                     result.snapshots->beside_copies() <= kMaxSnapshotCost});
   }
   goals.push_back({"warm answers that are not the cold ones", "none",
                    std::to_string(result.differences.size()), result.differences.empty()});

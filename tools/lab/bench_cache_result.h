@@ -64,7 +64,7 @@ struct MissResult {
 };
 
 /// Min rounds for a verdict on the cost of a miss.
-inline constexpr unsigned kLeastMissRounds = 5;
+inline constexpr unsigned kMinMissRounds = 5;
 
 struct CacheBenchResult {
   std::string model;

@@ -46,8 +46,8 @@ Prices prices_of(const EngineFlags& flags, std::uint32_t shared) {
 
 /// Returns the shortest prefix with which the goal is possible; 0: none below 2^20 tokens.
 std::uint32_t shortest_beginning(Prices prices) {
-  constexpr std::uint32_t kLongest = 1U << 20;
-  for (prices.shared = gpu::kPageTokens; prices.shared <= kLongest; prices.shared += gpu::kPageTokens) {
+  constexpr std::uint32_t kMaxLength = 1U << 20;
+  for (prices.shared = gpu::kPageTokens; prices.shared <= kMaxLength; prices.shared += gpu::kPageTokens) {
     if (static_cast<double>(prices.possible()) >= kAskedTimes * kApart) return prices.shared;
   }
   return 0;
@@ -79,8 +79,8 @@ class Concurrency {
         options_.shared_tokens);
     std::printf("|---|---|---|---|---|---|---|\n");
     for (const std::uint32_t conversations : options_.conversations) {
-      const double apart = most_at_once(conversations, false);
-      const double shared = most_at_once(conversations, true);
+      const double apart = max_at_once(conversations, false);
+      const double shared = max_at_once(conversations, true);
       const double asked = std::min<double>(kAskedTimes, conversations / apart);
       std::printf("| %u | %.0f | %.0f | %llu | %.1fx | %.1fx | %s |\n", conversations, apart, shared,
                   static_cast<unsigned long long>(prices_.possible()), shared / apart, asked,
@@ -111,7 +111,7 @@ class Concurrency {
                 from == 0 ? "never" : (std::to_string(from) + " shared tokens").c_str());
   }
 
-  double most_at_once(std::uint32_t conversations, bool shares) const {
+  double max_at_once(std::uint32_t conversations, bool shares) const {
     BenchClient client(options_.engine, true, 0, memory_);
     const TokenList beginning = some_tokens(options_.shared_tokens, 1);
     std::vector<TokenList> prompts;

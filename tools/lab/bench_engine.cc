@@ -26,19 +26,19 @@ constexpr std::size_t kBatches[] = {1, 4, 16};
 constexpr std::size_t kGridBatches[] = {1, 16, 64};
 constexpr std::size_t kSlices[] = {16, 64, 256, 1024};
 constexpr std::size_t kGridSlices[] = {256, 1024, 2048};
-constexpr std::size_t kMostTokens = 1 << 20;
-constexpr std::size_t kMostBatch = 4096;
+constexpr std::size_t kMaxTokens = 1 << 20;
+constexpr std::size_t kMaxBatch = 4096;
 
 void check(const BenchEngineOptions& options) {
-  if (options.prompt < 1 || options.prompt > kMostTokens)
+  if (options.prompt < 1 || options.prompt > kMaxTokens)
     throw UsageError("--prompt: takes 1 to 1048576 tokens");
-  if (options.decode < 1 || options.decode > kMostTokens)
+  if (options.decode < 1 || options.decode > kMaxTokens)
     throw UsageError("--decode: takes 1 to 1048576 tokens");
   for (const std::size_t slice : options.slices) {
     if (slice < 1) throw UsageError("--slices: takes numbers from 1");
   }
   for (const std::size_t batch : options.batches) {
-    if (batch < 1 || batch > kMostBatch) throw UsageError("--batches: takes numbers from 1 to 4096");
+    if (batch < 1 || batch > kMaxBatch) throw UsageError("--batches: takes numbers from 1 to 4096");
   }
   if (options.repeat < 1 || options.repeat > 1000) throw UsageError("--repeat: takes 1 to 1000");
 }
@@ -74,7 +74,7 @@ struct Cost {
   explicit Cost(const Model& model)
       : slot_bytes(static_cast<double>(model.state().sizes().slot_bytes)),
         position_bytes(static_cast<double>(model.state().sizes().page_bytes) / gpu::kPageTokens) {
-    const models::Checkpoint& checkpoint = model.checkpoint();
+    const models::ModelFiles& checkpoint = model.checkpoint();
     const models::ModelConfig& config = model.config();
     const auto elements = [&](const std::string& name) {
       return static_cast<double>(models::element_count(checkpoint.shape(name)).value_or(0));
@@ -262,7 +262,7 @@ class EngineBench {
         for (std::size_t step = 0; step < options_.decode; ++step) {
           models::DecodePass pass;
           for (std::size_t b = 0; b < batch; ++b) pass.slices.push_back({&sequences[b], {&tokens[b], 1}});
-          pass.plans.assign(batch, models::DrawPlan{.temperature = 0});
+          pass.plans.assign(batch, models::SamplePlan{.temperature = 0});
           model_->decode(pass);
           for (std::size_t b = 0; b < batch; ++b) {
             tokens[b] = pass.drawn[b] ? pass.drawn[b]->token : best(pass.logits.subspan(b * vocab, vocab));

@@ -38,8 +38,8 @@ std::string today() {
 
 constexpr double kLeft = 90, kWidth = 600, kTop = 20, kHeight = 260;
 // Each mark has a tooltip with its curve's name, so that color is not the only distinction.
-constexpr const char* kCurveColours[kMostCurves] = {"#8a97ab", "#1668c7", "#b5471b",
-                                                    "#2b7a3d", "#7a3fa8", "#8a6d00"};
+constexpr const char* kCurveColours[kMaxCurves] = {"#8a97ab", "#1668c7", "#b5471b",
+                                                   "#2b7a3d", "#7a3fa8", "#8a6d00"};
 
 /// Returns the values of the horizontal grid lines; the first and last bound the scale.
 std::vector<double> ticks_of(const ReportChart& chart, double least, double most) {
@@ -123,7 +123,7 @@ std::string svg_label(double x, double y, const char* anchor, const std::string&
 }
 
 std::string report_chart(const ReportChart& chart) {
-  REPRISE_CHECK(chart.curves.size() <= kMostCurves, "the chart has too many curves");
+  REPRISE_CHECK(chart.curves.size() <= kMaxCurves, "the chart has too many curves");
   double least = INFINITY, most = -INFINITY;
   for (const ReportCurve& curve : chart.curves) {
     REPRISE_CHECK(curve.values.size() == chart.places.size(),

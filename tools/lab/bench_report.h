@@ -43,9 +43,9 @@ struct ReportChart {
   bool by_powers = false;           // logarithmic y axis, values > 0; otherwise the axis starts at 0
   std::optional<double> up_to{};    // top of the y axis, e.g. 100 for percentages; nullopt: from the values
   std::vector<std::string> places;  // x axis categories, evenly spaced
-  std::vector<ReportCurve> curves;  // at most kMostCurves
+  std::vector<ReportCurve> curves;  // at most kMaxCurves
 };
-inline constexpr std::size_t kMostCurves = 6;
+inline constexpr std::size_t kMaxCurves = 6;
 
 /// Returns the chart with a legend; empty if there are no values.
 std::string report_chart(const ReportChart& chart);

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/state_store.h"
+#include "gpu/state/state_store.h"
 #include "tools/reprise/progress.h"
 
 namespace reprise::tools {

@@ -107,15 +107,15 @@ class ScoringRival : public Rival {
     REPRISE_CHECK(!entries_.empty(), "the policy was asked to evict and has no entries");
     prepare(now);
     const RivalEntry* least = nullptr;
-    double least_score = 0;
+    double min_score = 0;
     for (const auto& [id, entry] : entries_) {
       const double score = value(entry, now);
       const bool before =
-          least == nullptr || score < least_score ||
-          (score == least_score && std::pair(entry.last_use, id) < std::pair(least->last_use, least->id));
+          least == nullptr || score < min_score ||
+          (score == min_score && std::pair(entry.last_use, id) < std::pair(least->last_use, least->id));
       if (!before) continue;
       least = &entry;
-      least_score = score;
+      min_score = score;
     }
     const Id id = least->id;
     entries_.erase(id);

@@ -360,7 +360,7 @@ std::string workload_table(const std::vector<WorkloadResult>& results) {
 /// What evicting ahead of need costs: each result beside that of the same run without it.
 std::string ahead_cost_table(const std::vector<WorkloadResult>& with_ahead,
                              const std::vector<WorkloadResult>& without) {
-  constexpr double kMostPoints = 1;  // max loss in percentage points of restorable tokens
+  constexpr double kMaxPoints = 1;  // max loss in percentage points of restorable tokens
   std::string out =
       "| workload | memory | of possible %, ahead | never | points lost | asked | evicted, ahead | never | "
       "thrashed, ahead | never | |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
@@ -370,8 +370,8 @@ std::string ahead_cost_table(const std::vector<WorkloadResult>& with_ahead,
     const double lost = 100 * (never.of_possible() - ahead.of_possible());
     out += line_of("| %s | %s | %.1f | %.1f | %.1f | at most %.0f | %llu | %llu | %llu | %llu | %s |\n",
                    ahead.name.c_str(), memory_of(ahead).c_str(), 100 * ahead.of_possible(),
-                   100 * never.of_possible(), lost, kMostPoints, Number{ahead.evicted}, Number{never.evicted},
-                   Number{ahead.thrashed}, Number{never.thrashed}, lost <= kMostPoints ? "PASS" : "SHORT");
+                   100 * never.of_possible(), lost, kMaxPoints, Number{ahead.evicted}, Number{never.evicted},
+                   Number{ahead.thrashed}, Number{never.thrashed}, lost <= kMaxPoints ? "PASS" : "SHORT");
   }
   return out;
 }
@@ -478,7 +478,7 @@ class Counters {
 };
 
 // Shorter common prefixes are only the words with which the template begins every prompt.
-constexpr std::uint32_t kLeastShared = 32;
+constexpr std::uint32_t kMinShared = 32;
 
 class WorkloadRun {
  public:
@@ -532,7 +532,7 @@ class WorkloadRun {
     std::uint32_t known = report.known_tokens;
     if (request.up_to_border) known = world_.last_border(world_.tokens_of(request.chat), known);
     std::uint32_t possible = std::min(rules.on_grid(known), last);
-    if (possible < kLeastShared) possible = 0;
+    if (possible < kMinShared) possible = 0;
     ++result_.requests;
     result_.prompt_tokens += report.prompt_tokens;
     result_.restored_tokens += report.restored_tokens;

@@ -27,7 +27,7 @@
 
 #include "actors/engine.h"
 #include "actors/model_supervisor.h"
-#include "gpu/scarce_memory.h"
+#include "gpu/state/scarce_memory.h"
 #include "protocol/apis.h"
 #include "protocol/http/http_server.h"
 #include "protocol/http/log.h"
@@ -158,14 +158,14 @@ int run(int argc, char** argv) {
   std::uint64_t budget_mb = 0;
   unsigned threads = 1;
   std::string device = "cpu";
-  double longest_step = 5;
+  double max_step = 5;
   app.add_option("--model", models, "NAME=PATH")->required();
   app.add_option("--key", keys, "An API key, and its tenant");
   app.add_option("--state-mb", state_mb, "MiB for sequences and snapshots");
   app.add_option("--cache-budget-mb", budget_mb, "MiB for the snapshots of a model");
   app.add_option("--threads", threads, "Threads to compute with");
   app.add_option("--device", device, "cpu or cpu-grid");
-  app.add_option("--longest-step", longest_step, "Seconds before a step counts as a hang");
+  app.add_option("--longest-step", max_step, "Seconds before a step counts as a hang");
   CLI11_PARSE(app, argc, argv);
 
   actors::EngineOptions options;
@@ -183,9 +183,9 @@ int run(int argc, char** argv) {
   options.registry.budget_bytes = budget_mb << 20;
   options.requests.verify_share = 1;
   options.requests.verify_inline = true;
-  options.requests.longest_wait = 20s;
-  options.most_reloads = 1'000'000;
-  options.longest_step = std::chrono::milliseconds(static_cast<std::int64_t>(longest_step * 1000));
+  options.requests.max_wait = 20s;
+  options.max_reloads = 1'000'000;
+  options.max_step = std::chrono::milliseconds(static_cast<std::int64_t>(max_step * 1000));
   options.log = [](const std::string& line) { protocol::log_line(protocol::LogLevel::kWarning, line); };
 
   protocol::HttpOptions http;

@@ -18,10 +18,10 @@
 #include <utility>
 #include <vector>
 
+#include "actors/device/device_state.h"
+#include "actors/device/step_runner.h"
+#include "actors/device/testing.h"
 #include "actors/request/text_pool.h"
-#include "actors/worker/device_state.h"
-#include "actors/worker/step_runner.h"
-#include "actors/worker/testing.h"
 #include "gpu/devices.h"
 #include "runtime/message.h"
 #include "runtime/system.h"

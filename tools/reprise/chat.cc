@@ -164,7 +164,7 @@ constexpr const char* kHelp =
     "Ctrl-D does.\n";
 
 constexpr std::string_view kBlockMark = "\"\"\"";
-constexpr std::uintmax_t kMostFileBytes = std::uintmax_t{64} << 20;
+constexpr std::uintmax_t kMaxFileBytes = std::uintmax_t{64} << 20;
 
 class Chat {
  public:
@@ -213,7 +213,7 @@ int Chat::run() {
     }
     if (heard == ChatInput::Heard::kTooLong) {
       std::fprintf(stderr, "reprise: a message can have at most %zu bytes; this one was ignored\n",
-                   ChatInput::kMostBytes);
+                   ChatInput::kMaxBytes);
       failed_ = true;
       continue;
     }
@@ -249,7 +249,7 @@ ChatInput::Heard Chat::hear(std::string& message, bool& is_text) {
     if (heard == ChatInput::Heard::kEnd) return fits ? ChatInput::Heard::kLine : ChatInput::Heard::kTooLong;
     if (heard == ChatInput::Heard::kInterrupt) return ChatInput::Heard::kCleared;
     if (heard == ChatInput::Heard::kCleared) return heard;
-    fits = fits && heard == ChatInput::Heard::kLine && message.size() + line.size() < ChatInput::kMostBytes;
+    fits = fits && heard == ChatInput::Heard::kLine && message.size() + line.size() < ChatInput::kMaxBytes;
     if (fits) message += "\n" + line;
   }
   if (!fits) return ChatInput::Heard::kTooLong;
@@ -347,7 +347,7 @@ void Chat::load(const std::string& path) {
   std::error_code error;
   const std::uintmax_t bytes = std::filesystem::file_size(path, error);
   std::string problem = error ? error.message() : std::string();
-  if (!error && bytes > kMostFileBytes) problem = "the file is larger than 64 MiB";
+  if (!error && bytes > kMaxFileBytes) problem = "the file is larger than 64 MiB";
   if (problem.empty()) {
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();

@@ -24,12 +24,12 @@
 
 namespace reprise::tools {
 
-/// Line editing at a terminal with libedit, and a history of kMostLines lines in memory. One per process,
+/// Line editing at a terminal with libedit, and a history of kMaxLines lines in memory. One per process,
 /// because it controls the terminal.
 class LineEditor {
  public:
   enum class Read { kLine, kTooLong, kEnd, kCleared, kInterrupted };
-  static constexpr int kMostLines = 1000;
+  static constexpr int kMaxLines = 1000;
 
   /// Throws std::runtime_error.
   LineEditor();
@@ -38,10 +38,10 @@ class LineEditor {
   LineEditor& operator=(const LineEditor&) = delete;
 
   /// Reads a line from stdin as UTF-8, without its newline, showing it on stderr after the prompt. Pasted
-  /// text may contain newlines, and Alt-Enter enters one. A line longer than `most_bytes` is discarded.
+  /// text may contain newlines, and Alt-Enter enters one. A line longer than `max_bytes` is discarded.
   /// `wait_for_key` blocks until input is available, or returns false to abandon the line: kCleared if it was
   /// not empty.
-  Read read(const char* prompt, std::size_t most_bytes, const std::function<bool()>& wait_for_key,
+  Read read(const char* prompt, std::size_t max_bytes, const std::function<bool()>& wait_for_key,
             std::string& line);
 
  private:
@@ -161,7 +161,7 @@ LineEditor::LineEditor() : parts_(std::make_unique<Parts>()) {
   el_set(parts_->editor, EL_GETCFN, &Parts::next_character);
   el_wset(parts_->editor, EL_ADDFN, L"take-paste", L"Take pasted text", &Parts::take_paste);
   el_wset(parts_->editor, EL_ADDFN, L"add-newline", L"Begin another line", &Parts::add_newline);
-  history_w(parts_->history, &parts_->event, H_SETSIZE, kMostLines);
+  history_w(parts_->history, &parts_->event, H_SETSIZE, kMaxLines);
   history_w(parts_->history, &parts_->event, H_SETUNIQUE, 1);
   el_wset(parts_->editor, EL_HIST, history_w, parts_->history);
   // Keys with several encodings, and common shortcuts.
@@ -179,13 +179,13 @@ LineEditor::LineEditor() : parts_(std::make_unique<Parts>()) {
 
 LineEditor::~LineEditor() = default;
 
-LineEditor::Read LineEditor::read(const char* prompt, std::size_t most_bytes,
+LineEditor::Read LineEditor::read(const char* prompt, std::size_t max_bytes,
                                   const std::function<bool()>& wait_for_key, std::string& line) {
   Parts& parts = *parts_;
   parts.prompt = prompt;
   parts.wait_for_key = &wait_for_key;
   parts.taken = 0;
-  parts.most = most_bytes;
+  parts.most = max_bytes;
   parts.interrupted = false;
   line.clear();
   int count = 0;
@@ -197,7 +197,7 @@ LineEditor::Read LineEditor::read(const char* prompt, std::size_t most_bytes,
     return shown != nullptr && shown->lastchar != shown->buffer ? Read::kCleared : Read::kInterrupted;
   }
   if (typed == nullptr || count <= 0) return Read::kEnd;
-  if (parts.taken > most_bytes) return Read::kTooLong;
+  if (parts.taken > max_bytes) return Read::kTooLong;
   for (int i = 0; i < count; ++i) append_utf8(line, static_cast<char32_t>(typed[i]));
   while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
   if (line.find_first_not_of(" \t") != std::string::npos) {
@@ -251,7 +251,7 @@ ChatInput::Heard ChatInput::next(const char* prompt, std::string& line) {
     }
     return !interrupted();
   };
-  switch (editor_->read(prompt, kMostBytes, wait_for_key, line)) {
+  switch (editor_->read(prompt, kMaxBytes, wait_for_key, line)) {
     case LineEditor::Read::kLine:
       return Heard::kLine;
     case LineEditor::Read::kTooLong:
@@ -274,13 +274,13 @@ ChatInput::Heard ChatInput::next_piped(std::string& line) {
       buffer_.erase(0, newline == std::string::npos ? newline : newline + 1);
       scanned_ = 0;
       if (!line.empty() && line.back() == '\r') line.pop_back();
-      const bool whole = !std::exchange(skipping_, false) && line.size() <= kMostBytes;
+      const bool whole = !std::exchange(skipping_, false) && line.size() <= kMaxBytes;
       if (!whole) line.clear();
       return whole ? Heard::kLine : Heard::kTooLong;
     }
     if (ended_) return std::exchange(skipping_, false) ? Heard::kTooLong : Heard::kEnd;
     scanned_ = buffer_.size();
-    if (buffer_.size() > kMostBytes) {
+    if (buffer_.size() > kMaxBytes) {
       skipping_ = true;
       buffer_.clear();
       scanned_ = 0;

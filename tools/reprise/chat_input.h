@@ -18,7 +18,7 @@ class LineEditor;
 class ChatInput {
  public:
   enum class Heard { kLine, kTooLong, kEnd, kCleared, kInterrupt };
-  static constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // per line
+  static constexpr std::size_t kMaxBytes = std::size_t{1} << 20;  // per line
 
   /// Throws std::runtime_error.
   ChatInput();

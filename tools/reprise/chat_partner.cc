@@ -22,8 +22,8 @@ using protocol::ModelCard;
 
 constexpr int kInterrupted = 130;
 constexpr auto kLook = 20ms;  // interval of polling for Ctrl-C
-constexpr std::size_t kMostEventBytes = std::size_t{4} << 20;
-constexpr std::size_t kMostAnswerBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxEventBytes = std::size_t{4} << 20;
+constexpr std::size_t kMaxAnswerBytes = std::size_t{16} << 20;
 
 actors::EngineOptions engine_options(const ChatOptions& options) {
   actors::EngineOptions engine{};
@@ -97,7 +97,7 @@ class StreamReading {
       begin = end + 1;
     }
     rest_.erase(0, begin);
-    return rest_.size() <= kMostEventBytes;
+    return rest_.size() <= kMaxEventBytes;
   }
   bool ended() const { return ended_; }
 
@@ -300,7 +300,7 @@ std::string ChatPartner::find_model(ChatInput& input) {
   bool fits = true;
   const auto take = [&](std::string_view bytes) {
     body += bytes;
-    return fits = body.size() <= kMostAnswerBytes;
+    return fits = body.size() <= kMaxAnswerBytes;
   };
   const std::string problem = exchange.run(input, take);
   if (!problem.empty())
@@ -331,7 +331,7 @@ ChatOutcome ChatPartner::reply(const ChatWish& wish, ChatInput& input, const Sho
   bool fits = true;
   const auto take = [&](std::string_view bytes) {
     if (exchange.status() == 200) return fits = reading.take(bytes);
-    refusal += bytes.substr(0, kMostEventBytes - std::min(kMostEventBytes, refusal.size()));
+    refusal += bytes.substr(0, kMaxEventBytes - std::min(kMaxEventBytes, refusal.size()));
     return true;
   };
   const std::string problem = exchange.run(input, take);

@@ -22,8 +22,8 @@
 #include "gpu/compute.h"
 #include "gpu/devices.h"
 #include "gpu/numa_nodes.h"
-#include "models/checkpoint.h"
 #include "models/memory_plan.h"
+#include "models/model_files.h"
 #include "tools/reprise/commands.h"
 #include "tools/reprise/engine_flags.h"
 #include "tools/reprise/hub.h"
@@ -164,7 +164,7 @@ void look_at_model(Findings& findings, const std::string& wanted) {
   std::string path;
   try {
     path = model_or_builtin(wanted);
-    const models::Checkpoint checkpoint = models::Checkpoint::open(path);
+    const models::ModelFiles checkpoint = models::ModelFiles::open(path);
     const models::MemoryPlan plan = models::plan_memory(checkpoint, models::ComputeOptions{});
     const std::string fits = models::verdict(plan, available_memory(), 0);
     const std::string text = path + ": " + checkpoint.config().architecture + ", " +

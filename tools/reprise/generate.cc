@@ -178,7 +178,7 @@ std::string json_array(std::span<const float> values) {
 }
 
 /// Returns the model's tokenizer, or nullopt; token ids work without one.
-std::optional<models::Tokenizer> find_tokenizer(const models::Checkpoint& checkpoint,
+std::optional<models::Tokenizer> find_tokenizer(const models::ModelFiles& checkpoint,
                                                 const std::string& path) {
   if (checkpoint.gguf() != nullptr) {
     const models::GgufMetadata& metadata = checkpoint.gguf()->metadata();

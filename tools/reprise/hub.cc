@@ -31,8 +31,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLongestHubPath = 255;
-constexpr std::size_t kMostListed = 40;
+constexpr std::size_t kMaxHubPathLength = 255;
+constexpr std::size_t kMaxListed = 40;
 
 bool is_hub_letter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-' || c == '+';
@@ -66,10 +66,10 @@ std::string whole_of(const std::string& path) {
 
 std::string list_of(const std::vector<HubFile>& files) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(files.size(), kMostListed); ++i) {
+  for (std::size_t i = 0; i < std::min(files.size(), kMaxListed); ++i) {
     text += (i == 0 ? "" : ", ") + files[i].path;
   }
-  return files.size() > kMostListed ? text + " ..." : text;
+  return files.size() > kMaxListed ? text + " ..." : text;
 }
 
 bool belongs_to_folder(const HubFile& file) {
@@ -104,14 +104,14 @@ HubName parse_hub_name(std::string_view text) {
   }
   const bool has_file = colon < rest.size();
   if (!is_hub_word(name.owner) || !is_hub_word(name.model) || (has_file && !is_safe_path(name.file))) {
-    throw UsageError("'" + std::string(text.substr(0, kLongestHubPath)) +
+    throw UsageError("'" + std::string(text.substr(0, kMaxHubPathLength)) +
                      "' is not OWNER/MODEL or OWNER/MODEL:FILE");
   }
   return name;
 }
 
 bool is_safe_path(std::string_view path) {
-  if (path.empty() || path.size() > kLongestHubPath) return false;
+  if (path.empty() || path.size() > kMaxHubPathLength) return false;
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find('/', begin), path.size());
     if (!is_hub_word(path.substr(begin, end - begin))) return false;
@@ -229,7 +229,7 @@ class HubTransfer {
   explicit HubTransfer(const HubSettings& settings) : settings_(settings) {}
 
   /// Returns the response to GET `path`. Throws std::runtime_error, with advice if a token may help.
-  std::string text(const std::string& path, std::size_t most_bytes);
+  std::string text(const std::string& path, std::size_t max_bytes);
   /// Downloads to `target` unless it exists; `label` is for the progress bar. Throws std::runtime_error.
   void file(const std::string& path, const HubFile& what, const std::filesystem::path& target,
             const std::string& label);
@@ -299,13 +299,13 @@ std::string HubTransfer::refusal(const std::string& path, long status) const {
   return text;
 }
 
-std::string HubTransfer::text(const std::string& path, std::size_t most_bytes) {
+std::string HubTransfer::text(const std::string& path, std::size_t max_bytes) {
   for (unsigned tries = 1;; ++tries) {
     std::string body;
     bool fits = true;
     const Fetched fetched = fetch(path, 0, [&](long, std::string_view bytes) {
       body += bytes;
-      return fits = body.size() <= most_bytes;
+      return fits = body.size() <= max_bytes;
     });
     if (!fits) throw std::runtime_error(settings_.endpoint + path + ": the answer is too long");
     if (fetched.problem.empty() && fetched.status == 200) return body;
@@ -457,10 +457,10 @@ HubSettings hub_settings() {
 }
 
 std::vector<HubFile> read_hub_list(const std::string& body, const std::string& model) {
-  auto parsed = Json::parse(body, {.bytes = kMostListBytes, .depth = 16});
+  auto parsed = Json::parse(body, {.bytes = kMaxListBytes, .depth = 16});
   if (!parsed.ok() || !parsed->is_array())
     throw std::runtime_error(model + ": the hub's answer is not a list of files");
-  if (parsed->size() > kMostHubFiles) throw std::runtime_error(model + ": the model has too many files");
+  if (parsed->size() > kMaxHubFiles) throw std::runtime_error(model + ": the model has too many files");
   std::vector<HubFile> files;
   for (const Json& item : parsed->as_array()) {
     const std::string* type = item.is_object() ? item.find_string("type") : nullptr;
@@ -484,7 +484,7 @@ fs::path pull(const HubSettings& settings, const HubName& name) {
   HubTransfer transfer(settings);
   const std::string list = "/api/models/" + model + "/tree/" + settings.revision + "?recursive=true";
   const std::vector<HubFile> files =
-      wanted_files(read_hub_list(transfer.text(list, kMostListBytes), model), name);
+      wanted_files(read_hub_list(transfer.text(list, kMaxListBytes), model), name);
   fs::create_directories(folder);
   check_room(folder, files);
   for (std::size_t i = 0; i < files.size(); ++i) {

@@ -8,7 +8,7 @@
 // File names come from the hub and become local paths: only those that stay below the target folder are
 // accepted.
 //
-// Bounds: kMostHubFiles files and kMostListBytes per list; no file exceeds its listed size; a file is not
+// Bounds: kMaxHubFiles files and kMaxListBytes per list; no file exceeds its listed size; a file is not
 // started if the disk has no space for it.
 //
 // Threading: one thread at a time. If two programs pull the same file, the second is refused.
@@ -49,8 +49,8 @@ bool is_safe_path(std::string_view path);
 /// is ambiguous.
 std::vector<HubFile> wanted_files(const std::vector<HubFile>& all, const HubName& name);
 
-inline constexpr std::size_t kMostHubFiles = 10'000;
-inline constexpr std::size_t kMostListBytes = std::size_t{32} << 20;
+inline constexpr std::size_t kMaxHubFiles = 10'000;
+inline constexpr std::size_t kMaxListBytes = std::size_t{32} << 20;
 
 struct HubSettings {
   std::string endpoint = "https://huggingface.co";

@@ -11,9 +11,9 @@
 #include "gpu/devices.h"
 #include "gpu/kernels.h"
 #include "models/adapters/adapter.h"
-#include "models/checkpoint.h"
 #include "models/gpu_plan.h"
 #include "models/memory_plan.h"
+#include "models/model_files.h"
 #include "models/text/chat_template_source.h"
 #include "tools/reprise/commands.h"
 #include "tools/reprise/engine_flags.h"
@@ -116,7 +116,7 @@ void print_gpu(const models::GpuPlan& plan, const InspectOptions& inspected) {
 
 void print_adapter(const std::string& path, const models::ModelConfig& config) {
   const models::Adapter adapter = models::Adapter::open(path, config);
-  std::printf("%-22s %zu matrices, rank %zu, %s\n", "adapter", adapter.parts().size(), adapter.largest_rank(),
+  std::printf("%-22s %zu matrices, rank %zu, %s\n", "adapter", adapter.parts().size(), adapter.max_rank(),
               models::in_units(adapter.bytes()).c_str());
 }
 
@@ -128,7 +128,7 @@ int inspect(const InspectOptions& inspected) {
   check_cpu_experts(flags, {flags.device});
   if (const std::string why = refusal_of(inspected.kv); !why.empty()) throw UsageError("--kv-budget: " + why);
   const models::ComputeOptions options = compute_options(flags);
-  const models::Checkpoint checkpoint = models::Checkpoint::open(flags.model);
+  const models::ModelFiles checkpoint = models::ModelFiles::open(flags.model);
   const models::ModelConfig& config = checkpoint.config();
   const models::MemoryPlan plan = models::plan_memory(checkpoint, options);
 

@@ -117,7 +117,7 @@ void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
   if (!config.folder.empty()) {
     options.disk = {.folder = config.folder,
                     .master_key = key,
-                    .most_bytes = config.disk_mb << 20,
+                    .max_bytes = config.disk_mb << 20,
                     .ttl = seconds(config.disk_ttl),
                     .even_if_slower = config.even_if_slower};
   }
@@ -199,7 +199,7 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   set_tiers(config.cache, options);
   const bool all = options.requests.verify_inline && config.cache.verify_percent == 0;
   options.requests.verify_share = all ? 1.0 : config.cache.verify_percent / 100.0;
-  options.requests.most_choices = config.http.request.choices;
+  options.requests.max_choices = config.http.request.choices;
   if (config.reasoning != "template") options.requests.thinking = config.reasoning != "off";
   const auto in_place = protocol::system_in_place_named(config.system_in_place);
   if (!in_place) {
@@ -207,7 +207,7 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
                      "' is not one of auto, user, template");
   }
   options.requests.system_in_place = *in_place;
-  options.most_requests = static_cast<std::uint32_t>(config.http.requests);
+  options.max_requests = static_cast<std::uint32_t>(config.http.requests);
   options.log = [](const std::string& line) { protocol::log_line(protocol::LogLevel::kInfo, line); };
   options.log_error = [](const std::string& line) { protocol::log_line(protocol::LogLevel::kError, line); };
   options.device_lost = [](const std::string& why) {
@@ -399,7 +399,7 @@ int serve(const ServeConfig& config) {
   if (sessions != nullptr) {
     std::ranges::move(protocol::admin::trace_routes(*sessions), std::back_inserter(apis.routes));
   }
-  if (auto* desk = dynamic_cast<protocol::ServerDesk*>(service.get())) {
+  if (auto* desk = dynamic_cast<protocol::ServerAdmin*>(service.get())) {
     std::ranges::move(protocol::admin::cache_routes(*desk, scopes_of(config.http.keys)),
                       std::back_inserter(apis.routes));
     std::ranges::move(protocol::admin::model_routes(*desk), std::back_inserter(apis.routes));

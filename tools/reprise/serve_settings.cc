@@ -341,7 +341,7 @@ void add_cache(Table& table, ServeConfig& config) {
                "Compute the next turn's history in idle time");
 
   table.group("Prefix cache outside of the device");
-  table.number("cache.host_mb", "--cache-host-mb", "MIB", options.host.most_bytes, 0, kAny >> 20,
+  table.number("cache.host_mb", "--cache-host-mb", "MIB", options.host.max_bytes, 0, kAny >> 20,
                "Host memory for snapshots that do not fit on the device; 0: none", kMiB);
   table.text("cache.dir", "--cache-dir", "FOLDER", cache.folder,
              "Folder for snapshots that are kept across restarts; servers may share it; empty: none");
@@ -368,7 +368,7 @@ void add_operation(Table& table, ServeConfig& config) {
   table.group("Queue, log and traces");
   table.number("queue.length", "--queue-length", "N", config.options.worker.max_waiting, 1, 1'000'000,
                "Maximum number of requests that wait for memory; more get status 429");
-  table.seconds("queue.wait", "--queue-wait", config.options.requests.longest_wait, 0.1, kDay,
+  table.seconds("queue.wait", "--queue-wait", config.options.requests.max_wait, 0.1, kDay,
                 "Maximum time that a request waits for memory");
   table.text("log.level", "--log-level", "LEVEL", config.log_level,
              "Least severe lines to log: debug, info, warning, error or off");

@@ -13,7 +13,7 @@ using namespace protocol::snapshots;
 
 namespace {
 
-constexpr std::uint64_t kMostManifest = 128ULL << 20;
+constexpr std::uint64_t kMaxManifest = 128ULL << 20;
 
 std::optional<Refused> read_chunk(const SnapshotFolder& folder, const NamespaceKeys& keys,
                                   const Manifest& manifest, std::size_t reference,
@@ -54,7 +54,7 @@ std::vector<ListedSnapshot> list_snapshots(const SnapshotFolder& folder, const K
   for (FolderFile& file : folder.scan()) {
     if (file.kind != FileKind::kManifest) continue;
     ListedSnapshot one{.file = std::move(file)};
-    const auto bytes = folder.read(one.file.folder, FileKind::kManifest, one.file.id, kMostManifest);
+    const auto bytes = folder.read(one.file.folder, FileKind::kManifest, one.file.id, kMaxManifest);
     if (bytes.ok()) {
       auto manifest = open_manifest(master, one.file.folder, one.file.id, *bytes);
       if (manifest.ok()) {
@@ -99,13 +99,13 @@ Outcome<std::vector<std::byte>, Refused> read_state(const SnapshotFolder& folder
   return state;
 }
 
-std::optional<Collected> collect_snapshots(const SnapshotFolder& folder, std::uint64_t most_bytes,
+std::optional<Collected> collect_snapshots(const SnapshotFolder& folder, std::uint64_t max_bytes,
                                            std::int64_t ttl_seconds) {
   const std::optional<FolderLock> alone = folder.lock_alone();
   if (!alone) return std::nullopt;
   const Collection plan = plan_collection(
       folder.scan(),
-      {.most_bytes = most_bytes, .ttl = std::chrono::seconds(ttl_seconds), .now = std::time(nullptr)});
+      {.max_bytes = max_bytes, .ttl = std::chrono::seconds(ttl_seconds), .now = std::time(nullptr)});
   for (const FolderFile& file : plan.going) folder.remove(file);
   return Collected{.files = plan.going.size(), .bytes_left = plan.bytes_left};
 }

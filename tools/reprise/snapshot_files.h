@@ -42,10 +42,10 @@ struct Collected {
 };
 /// Collects garbage; returns nullopt if another process is writing to the folder.
 std::optional<Collected> collect_snapshots(const protocol::snapshots::SnapshotFolder& folder,
-                                           std::uint64_t most_bytes, std::int64_t ttl_seconds);
+                                           std::uint64_t max_bytes, std::int64_t ttl_seconds);
 
 /// The two parts of a namespace: the adapter, if the states are of a model with one
-/// (actors/served/served_model.h), which affects the bits, and the owner.
+/// (actors/models/served_model.h), which affects the bits, and the owner.
 struct NamespaceParts {
   std::string adapter{};
   std::string owner{};

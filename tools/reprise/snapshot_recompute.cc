@@ -3,7 +3,7 @@
 #include <cstring>
 #include <new>
 
-#include "gpu/state_store.h"
+#include "gpu/state/state_store.h"
 
 namespace reprise::tools {
 

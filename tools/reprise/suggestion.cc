@@ -6,7 +6,7 @@
 namespace reprise::tools {
 namespace {
 
-constexpr std::size_t kLongestName = 64;
+constexpr std::size_t kMaxNameLength = 64;
 
 /// Edit distance: substitutions, deletions, insertions, and swaps of neighbors.
 std::size_t letters_apart(std::string_view a, std::string_view b) {
@@ -57,9 +57,9 @@ std::string did_you_mean(const std::string& name) {
 std::string nearest_name(std::string_view given, const std::vector<std::string>& names) {
   std::string nearest;
   std::size_t fewest = std::max<std::size_t>(1, given.size() / 3) + 1;
-  if (given.size() > kLongestName) return nearest;
+  if (given.size() > kMaxNameLength) return nearest;
   for (const std::string& name : names) {
-    if (name.size() > kLongestName) continue;
+    if (name.size() > kMaxNameLength) continue;
     // A prefix of a name counts as distance 1.
     const bool begins = given.size() >= 3 && name.starts_with(given);
     const std::size_t apart = begins ? 1 : letters_apart(given, name);

@@ -9,8 +9,8 @@
 namespace reprise::tools {
 namespace {
 
-constexpr std::size_t kLongestLine = 16u << 20;
-constexpr std::int64_t kLargestId = std::numeric_limits<TokenId>::max();
+constexpr std::size_t kMaxLineLength = 16u << 20;
+constexpr std::int64_t kMaxId = std::numeric_limits<TokenId>::max();
 
 std::int64_t integer_within(const models::JsonPlace& object, std::string_view key, std::int64_t most) {
   const models::JsonPlace value = object.at(key);
@@ -39,7 +39,7 @@ std::optional<TraceRequest> TraceFile::next() {
   std::string line;
   if (!std::getline(in_, line)) return std::nullopt;
   const std::string place = name_ + ": line " + std::to_string(++line_);
-  const models::JsonPlace object = models::JsonPlace::parse(line, place, {.bytes = kLongestLine});
+  const models::JsonPlace object = models::JsonPlace::parse(line, place, {.bytes = kMaxLineLength});
   TraceRequest request;
   request.time = std::chrono::milliseconds(integer_within(object, "timestamp", std::int64_t{1} << 40));
   if (request.time < last_) object.at("timestamp").fail("earlier than the line before");
@@ -47,7 +47,7 @@ std::optional<TraceRequest> TraceFile::next() {
   request.input_tokens =
       static_cast<std::uint32_t>(integer_within(object, "input_length", std::numeric_limits<int>::max()));
   for (const std::int64_t id : object.at("hash_ids").integers()) {
-    if (id < 0 || id > kLargestId) object.at("hash_ids").fail("an id is out of range");
+    if (id < 0 || id > kMaxId) object.at("hash_ids").fail("an id is out of range");
     request.blocks.push_back(static_cast<TokenId>(id));
   }
   const std::uint64_t needed = (std::uint64_t{request.input_tokens} + block_tokens_ - 1) / block_tokens_;

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "models/adapters/adapter.h"
-#include "models/checkpoint.h"
+#include "models/model_files.h"
 #include "tests/models/adapters/tiny_adapter.h"
 #include "tests/models/expect_error.h"
 
@@ -24,7 +24,7 @@ class AdapterFiles : public testing::Test {
   AdapterFiles() : model_({.type = "llama"}), adapter_(model_, {"q_proj", "down_proj"}, 2, 4, 5) {
     TinyAdapter::write(dir_.path() / "config.json", model_.config_json());
     TinyAdapter::write(dir_.path() / "model.safetensors", model_.safetensors().bytes());
-    config_ = Checkpoint::open(dir_.path()).config();
+    config_ = ModelFiles::open(dir_.path()).config();
     adapter_.write_peft(folder());
   }
 
@@ -60,7 +60,7 @@ class AdapterFiles : public testing::Test {
 TEST_F(AdapterFiles, ReadsAFolder) {
   const Adapter adapter = open();
   ASSERT_EQ(adapter.parts().size(), 8U);
-  EXPECT_EQ(adapter.largest_rank(), 2U);
+  EXPECT_EQ(adapter.max_rank(), 2U);
   EXPECT_EQ(adapter.parts()[1].name, "layers.0.self_attn.q_proj");
   EXPECT_FLOAT_EQ(adapter.parts()[1].scale, 2);
   std::uint64_t bytes = 0;

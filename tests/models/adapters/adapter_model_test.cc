@@ -104,7 +104,7 @@ TEST_P(AdapterFamilies, AdapterAppliedIsTheMergedModel) {
   const Files files(GetParam());
   // Rounding in a router's weights propagates through all later layers.
   const float bound =
-      parts_of<MoeSpec>(Checkpoint::open(files.folder()).config().layers).empty() ? 2e-5F : 2e-4F;
+      parts_of<MoeSpec>(ModelFiles::open(files.folder()).config().layers).empty() ? 2e-5F : 2e-4F;
   const TinyAdapter adapter(files.model, kAll, files.rank(), 4, 7);
   ASSERT_GE(adapter.changes.size(), 8U);
   const auto peft = files.dir.path() / "peft";

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "models/checkpoint.h"
+#include "models/model_files.h"
 #include "tests/models/files/checkpoint_files.h"
 
 namespace reprise::models::test {
 
 /// Adapts the layers' matrices whose names contain one of `targets`; the changes are large enough to affect
 /// outputs.
-inline void write_random_adapter(const std::filesystem::path& folder, const Checkpoint& model,
+inline void write_random_adapter(const std::filesystem::path& folder, const ModelFiles& model,
                                  const std::vector<std::string>& targets, std::size_t rank,
                                  std::uint64_t seed) {
   std::mt19937_64 random(seed);

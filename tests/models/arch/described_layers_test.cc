@@ -91,13 +91,13 @@ ModelConfig read_made_up(const ConfigSource& source) {
   const MlaSpec latent{.hidden = kWidth,
                        .heads = 5,
                        .plain_dim = 7,
-                       .turned_dim = 3,
+                       .rotary_dim = 3,
                        .value_dim = 6,
                        .rank = 13,
                        .norm = norm,
                        .score_scale = 0.4F};
   MlaSpec turning_latent = latent;
-  turning_latent.turned_dim = 8;
+  turning_latent.rotary_dim = 8;
   turning_latent.q_rank = 9;
   turning_latent.bias = true;
   turning_latent.latent_scale = 1.5F;
@@ -225,7 +225,7 @@ class DescribedLayers : public testing::Test {
     return out;
   }
 
-  Checkpoint open_hf() const {
+  ModelFiles open_hf() const {
     SafetensorsWriter writer;
     for (const auto& [name, tensor] : stored(&TensorSpec::hf)) {
       writer.tensor((name == "lm_head.weight" ? "" : "model.") + name, "F32", tensor.shape,
@@ -233,10 +233,10 @@ class DescribedLayers : public testing::Test {
     }
     dir_.write("config.json", kConfig);
     dir_.write("model.safetensors", writer.bytes());
-    return Checkpoint::open(dir_.path(), kMadeUp);
+    return ModelFiles::open(dir_.path(), kMadeUp);
   }
 
-  Checkpoint open_gguf() const {
+  ModelFiles open_gguf() const {
     GgufWriter writer;
     writer.text("general.architecture", "made-up");
     writer.u32("made-up.embedding_length", kWidth);
@@ -248,7 +248,7 @@ class DescribedLayers : public testing::Test {
       }
       writer.tensor(name, 0, tensor.shape, test::raw_f32(tensor.values));
     }
-    return Checkpoint::open(dir_.write("m.gguf", writer.bytes()), kMadeUp);
+    return ModelFiles::open(dir_.write("m.gguf", writer.bytes()), kMadeUp);
   }
 
   static std::vector<TokenId> tokens(std::size_t count) {
@@ -294,7 +294,7 @@ TEST_F(DescribedLayers, EveryCutIsRestoredToTheBit) {
   gpu::Threads threads(2);
   cpu::HostModel model(open_hf(), {}, threads, threads);
   // Per token: K and V of three attentions, latents of three more. Per sequence: convolution and matrices of
-  // three DeltaNets and a KDA, convolution and state of three scans and an RG-LRU, two rings, rows and
+  // three GatedDeltaNets and a KDA, convolution and state of three scans and an RG-LRU, two rings, rows and
   // matrices of two time mixes, rows of a channel mix.
   EXPECT_EQ(model.state().per_token().size(), 9u);
   EXPECT_EQ(model.state().per_sequence().size(), 23u);
@@ -332,8 +332,8 @@ TEST_F(DescribedLayers, EveryCutIsRestoredToTheBit) {
 }
 
 TEST_F(DescribedLayers, PiecesOfStackedAndFusedTensorsAreFoundInBothFormats) {
-  const Checkpoint hf = open_hf();
-  const Checkpoint gguf = open_gguf();
+  const ModelFiles hf = open_hf();
+  const ModelFiles gguf = open_gguf();
   EXPECT_EQ(hf.names(), gguf.names());
   EXPECT_EQ(hf.total_bytes(), gguf.total_bytes());
   hf.validate();
@@ -360,9 +360,9 @@ TEST_F(DescribedLayers, AStackOfAnotherShapeIsRefused) {
   }
   dir_.write("config.json", kConfig);
   dir_.write("model.safetensors", writer.bytes());
-  EXPECT_LOAD_ERROR(Checkpoint::open(dir_.path(), kMadeUp),
+  EXPECT_LOAD_ERROR(ModelFiles::open(dir_.path(), kMadeUp),
                     "model.layers.3.experts.down_proj: expected shape [2, 24, 20], found [24, 2, 20]");
-  EXPECT_LOAD_ERROR(Checkpoint::open(dir_.path()), "unknown architecture 'made_up'");
+  EXPECT_LOAD_ERROR(ModelFiles::open(dir_.path()), "unknown architecture 'made_up'");
 }
 
 }  // namespace

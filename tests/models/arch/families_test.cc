@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "models/checkpoint.h"
 #include "models/files/json_place.h"
+#include "models/model_files.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/tiny_model.h"
 

@@ -34,7 +34,7 @@ class HostExpertsTest : public testing::Test {
                                5);
     dir_.write("config.json", tiny.config_json());
     dir_.write("model.safetensors", tiny.safetensors().bytes());
-    checkpoint_.emplace(Checkpoint::open(dir_.path()));
+    checkpoint_.emplace(ModelFiles::open(dir_.path()));
   }
 
   /// The MoE part of a layer, without its shared expert.
@@ -77,7 +77,7 @@ class HostExpertsTest : public testing::Test {
   }
 
   test::TempDir dir_;
-  std::optional<Checkpoint> checkpoint_;
+  std::optional<ModelFiles> checkpoint_;
   std::mt19937 random_{7};
 };
 

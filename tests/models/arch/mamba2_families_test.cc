@@ -25,7 +25,7 @@ using test::SafetensorsWriter;
 using test::TempDir;
 using test::Weights;
 
-Checkpoint open_folder(const TempDir& dir, const std::string& json, const Weights& weights,
+ModelFiles open_folder(const TempDir& dir, const std::string& json, const Weights& weights,
                        const std::string& prefix) {
   const ModelConfig config = read(json);
   SafetensorsWriter writer;
@@ -35,7 +35,7 @@ Checkpoint open_folder(const TempDir& dir, const std::string& json, const Weight
   }
   dir.write("config.json", json);
   dir.write("model.safetensors", writer.bytes());
-  return Checkpoint::open(dir.path());
+  return ModelFiles::open(dir.path());
 }
 
 std::vector<TokenId> some_tokens(std::size_t count) {
@@ -50,7 +50,7 @@ struct Variant {
   const char* prefix = "backbone.";
 };
 
-class SsdFamilies : public testing::TestWithParam<Variant> {
+class Mamba2Families : public testing::TestWithParam<Variant> {
  protected:
   std::vector<float> run(Model& model, gpu::Sequence& sequence, std::span<const TokenId> tokens) const {
     const Slice slice{.sequence = &sequence, .tokens = tokens, .logits = Slice::Logits::kAll};
@@ -64,7 +64,7 @@ class SsdFamilies : public testing::TestWithParam<Variant> {
   gpu::Threads threads_{2};
 };
 
-TEST_P(SsdFamilies, ComputeWhatANaiveComputationGives) {
+TEST_P(Mamba2Families, ComputeWhatANaiveComputationGives) {
   cpu::HostModel model(open_folder(dir_, GetParam().config, weights_, GetParam().prefix),
                        {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32}, threads_);
   gpu::StateStore store(model.state().sizes(), {.pages = 2, .slots = 1});
@@ -85,7 +85,7 @@ TEST_P(SsdFamilies, ComputeWhatANaiveComputationGives) {
   }
 }
 
-TEST_P(SsdFamilies, EveryCutIsRestoredToTheBit) {
+TEST_P(Mamba2Families, EveryCutIsRestoredToTheBit) {
   cpu::HostModel model(open_folder(dir_, GetParam().config, weights_, GetParam().prefix), {}, threads_);
   gpu::StateStore store(model.state().sizes(), {.pages = 16, .slots = 8});
   const std::vector<TokenId> prompt = some_tokens(70);
@@ -114,7 +114,7 @@ TEST_P(SsdFamilies, EveryCutIsRestoredToTheBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Variants, SsdFamilies,
+    Variants, Mamba2Families,
     testing::Values(
         Variant{"mamba2", mamba2()},  //
         Variant{"mamba2_prefixed", mamba2(R"("tie_word_embeddings": true)"), "model.backbone."},
@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(
             nemotron_h(R"("hybrid_override_pattern": "M-*M-", "num_hidden_layers": 5, "mlp_bias": true)")}),
     [](const auto& info) { return info.param.name; });
 
-TEST(SsdConfigs, FalconsHeadsMayFollowFromTheirNumber) {
+TEST(Mamba2Configs, FalconsHeadsMayFollowFromTheirNumber) {
   const ModelConfig config = read(falcon_h1());
   const auto mamba = first_part<Mamba2Spec>(config);
   EXPECT_EQ(mamba.head_dim, 10u);
@@ -153,7 +153,7 @@ TEST(SsdConfigs, FalconsHeadsMayFollowFromTheirNumber) {
   EXPECT_EQ(first_part<Mamba2Spec>(read(automatic)), mamba);
 }
 
-TEST(SsdConfigs, WhatCannotBeComputedIsRefusedByKey) {
+TEST(Mamba2Configs, WhatCannotBeComputedIsRefusedByKey) {
   const auto changed = [](std::string json, const std::string& from, const std::string& to) {
     return json.replace(json.find(from), from.size(), to);
   };

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "models/checkpoint.h"
+#include "models/model_files.h"
 #include "tests/models/arch/mamba2_configs.h"
 #include "tests/models/files/checkpoint_files.h"
 #include "tests/models/files/tensor_values.h"
@@ -125,7 +125,7 @@ void expect_the_folders_model(GgufWriter writer, const std::string& json) {
     writer.tensor(name, 0, tensor.shape, test::raw_f32(tensor.values));
   }
   const TempDir dir;
-  const Checkpoint file = Checkpoint::open(dir.write("m.gguf", writer.bytes()));
+  const ModelFiles file = ModelFiles::open(dir.write("m.gguf", writer.bytes()));
   EXPECT_EQ(file.config().layers, folder.layers);
   EXPECT_EQ(file.config().architecture, folder.architecture);
   ASSERT_EQ(file.names().size(), folder.tensors.size());
@@ -142,14 +142,14 @@ void expect_the_folders_model(GgufWriter writer, const std::string& json) {
   }
 }
 
-TEST(SsdGguf, Mamba2WithGroups) {
+TEST(Mamba2Gguf, Mamba2WithGroups) {
   GgufWriter writer = begin("mamba2", 2, 6, 3, 5);
   writer.u32("mamba2.feed_forward_length", 0);
   writer.u32("mamba2.attention.head_count", 0);
   expect_the_folders_model(std::move(writer), test::mamba2());
 }
 
-TEST(SsdGguf, NemotronH) {
+TEST(Mamba2Gguf, NemotronH) {
   GgufWriter writer = begin("nemotron_h", 4, 4, 2, 6);
   writer.i32s("nemotron_h.feed_forward_length", {0, 20, 0, 0});
   writer.i32s("nemotron_h.attention.head_count_kv", {0, 0, 2, 0});
@@ -159,7 +159,7 @@ TEST(SsdGguf, NemotronH) {
   expect_the_folders_model(std::move(writer), test::nemotron_h(R"("hybrid_override_pattern": "M-*M")"));
 }
 
-TEST(SsdGguf, NemotronHWithExperts) {
+TEST(Mamba2Gguf, NemotronHWithExperts) {
   GgufWriter writer = begin("nemotron_h_moe", 4, 4, 2, 6);
   writer.i32s("nemotron_h_moe.feed_forward_length", {0, 12, 0, 12});
   writer.i32s("nemotron_h_moe.attention.head_count_kv", {0, 0, 2, 0});

@@ -40,10 +40,10 @@ TinyOptions sized(TinyOptions options) {
   return options;
 }
 
-Checkpoint open_folder(const TempDir& dir, const TinyModel& model) {
+ModelFiles open_folder(const TempDir& dir, const TinyModel& model) {
   dir.write("config.json", model.config_json());
   dir.write("model.safetensors", model.safetensors().bytes());
-  return Checkpoint::open(dir.path());
+  return ModelFiles::open(dir.path());
 }
 
 TEST(MoeModel, ComputesWhatANaiveComputationGives) {
@@ -70,8 +70,8 @@ TEST(MoeModel, ComputesWhatANaiveComputationGives) {
     for (std::size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<TokenId>(i * i * 7 % 11);
     for (const bool gguf : {false, true}) {
       SCOPED_TRACE(kind.type + (gguf ? " as GGUF" : ""));
-      Checkpoint checkpoint =
-          gguf ? Checkpoint::open(dir.write("m.gguf", tiny.gguf().bytes())) : open_folder(dir, tiny);
+      ModelFiles checkpoint =
+          gguf ? ModelFiles::open(dir.write("m.gguf", tiny.gguf().bytes())) : open_folder(dir, tiny);
       cpu::HostModel model(std::move(checkpoint), {.compute = Compute::kF32, .kv = gpu::KvType::kF32},
                            threads, threads);
       gpu::StateStore store(model.state().sizes(), {.pages = 2, .slots = 1});
@@ -139,7 +139,7 @@ class MoePart : public testing::Test {
 
   TempDir dir_;
   TinyModel tiny_;
-  std::optional<Checkpoint> checkpoint_;
+  std::optional<ModelFiles> checkpoint_;
   std::mt19937 random_{7};
 };
 

@@ -129,7 +129,7 @@ inline NaiveWeights::Rows naive_mla(const MlaSpec& spec,
   const auto eps = static_cast<double>(spec.norm.eps);
   const auto turned = [&](Row row, std::size_t position) {
     if (!spec.rope) return row;
-    const std::size_t half = spec.turned_dim / 2;
+    const std::size_t half = spec.rotary_dim / 2;
     Row out(row.size());
     for (std::size_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(position) * static_cast<double>(spec.rope->inv_freq[i]);
@@ -152,7 +152,7 @@ inline NaiveWeights::Rows naive_mla(const MlaSpec& spec,
     const Row made = w.product("kv_a_proj_with_mqa", x[t]);
     Row latent = w.norm("kv_a_layernorm", NaiveWeights::part(made, 0, spec.rank), eps);
     for (double& value : latent) value *= static_cast<double>(spec.latent_scale);
-    const Row shared = turned(NaiveWeights::part(made, spec.rank, spec.turned_dim), t);
+    const Row shared = turned(NaiveWeights::part(made, spec.rank, spec.rotary_dim), t);
     const Row expanded = w.product("kv_b_proj", latent);
     Row mixed(spec.heads * spec.value_dim);
     for (std::size_t head = 0; head < spec.heads; ++head) {
@@ -162,7 +162,7 @@ inline NaiveWeights::Rows naive_mla(const MlaSpec& spec,
       values[head].push_back(NaiveWeights::part(expanded, head * both + spec.plain_dim, spec.value_dim));
       Row query = NaiveWeights::part(q, head * spec.key_dim(), spec.plain_dim);
       const Row end =
-          turned(NaiveWeights::part(q, head * spec.key_dim() + spec.plain_dim, spec.turned_dim), t);
+          turned(NaiveWeights::part(q, head * spec.key_dim() + spec.plain_dim, spec.rotary_dim), t);
       query.insert(query.end(), end.begin(), end.end());
       Row shares(t + 1);
       double sum = 0;

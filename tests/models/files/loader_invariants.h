@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "models/checkpoint.h"
 #include "models/files/load_error.h"
+#include "models/model_files.h"
 
 namespace reprise::models::test {
 
@@ -60,7 +60,7 @@ inline std::string fault_of(const Gguf& file) {
   return fault_of(file.tensors());
 }
 
-inline std::string fault_of(const Checkpoint& checkpoint) {
+inline std::string fault_of(const ModelFiles& checkpoint) {
   for (const std::string& name : checkpoint.names()) {
     try {
       const Tensor tensor = checkpoint.tensor(name);

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <vector>
 
-#include "models/checkpoint.h"
 #include "models/files/gguf_layout.h"
+#include "models/model_files.h"
 
 namespace reprise::models::test {
 

@@ -41,7 +41,7 @@ TEST(ChatTemplateSource, WhatMakesNoSenseIsRefused) {
   EXPECT_THROW(load_chat_template(folder.path()), LoadError);
   folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "default"}]})");
   EXPECT_THROW(load_chat_template(folder.path()), LoadError);
-  folder.write("chat_template.jinja", std::string(kMostTemplateBytes + 1, 'x'));
+  folder.write("chat_template.jinja", std::string(kMaxTemplateBytes + 1, 'x'));
   EXPECT_THROW(load_chat_template(folder.path()), LoadError);
   EXPECT_THROW(load_chat_template(folder.path() / "nothing"), LoadError);
 }

@@ -219,7 +219,7 @@ TEST(Tokenizer, AddedTokensThatStripOrStandAlone) {
 
 TEST(Tokenizer, LongestMatch) {
   TokenizerSpec spec;
-  spec.model = TokenizerModel::kLongestMatch;
+  spec.model = TokenizerModel::kMaxMatch;
   spec.tokens = {"", "a", "ab", "abcd", "\xF0\x9F", "\x98", "\x80"};
   const Tokenizer tokenizer(std::move(spec));
   EXPECT_EQ(tokenizer.encode("abcabcd"), (Ids{2, 3}));  // c has no token and is dropped

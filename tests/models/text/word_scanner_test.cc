@@ -22,7 +22,7 @@ std::vector<WordPattern> all_patterns() {
         WordPattern& pattern = patterns.emplace_back();
         pattern.contractions = contractions;
         pattern.marks_are_letters = marks;
-        pattern.most_digits = digits;
+        pattern.max_digits = digits;
       }
     }
   }
@@ -93,7 +93,7 @@ TEST(WordScanner, RecognisesItsPatterns) {
   const auto qwen = find_word_pattern(
       R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)");
   ASSERT_TRUE(qwen);
-  EXPECT_EQ(qwen->most_digits, 1);
+  EXPECT_EQ(qwen->max_digits, 1);
 }
 
 TEST(WordScanner, KnowsEveryCharacterAsPcre2Does) {
@@ -126,7 +126,7 @@ TEST(WordScanner, EqualsTheRegularExpressionOnEveryShortText) {
                                              "1", "!", "\u0301", "l", "\u017F"};
   std::vector<std::pair<WordPattern, Regex>> regexes;
   for (const WordPattern& pattern : all_patterns()) {
-    if (pattern.most_digits == 2) continue;
+    if (pattern.max_digits == 2) continue;
     regexes.emplace_back(pattern, Regex(to_pcre2(regex(pattern))));
   }
   std::vector<std::string> texts = {""};

@@ -25,7 +25,7 @@ using Kind = Constraint::Kind;
 constexpr std::uint64_t kStepsBeyond = 8'000'000;
 constexpr std::uint64_t kAllocationsPerStep = 2;
 constexpr std::uint64_t kFreeAllocations = 4'000'000;
-constexpr std::int64_t kMostBytes = 384 << 20;
+constexpr std::int64_t kMaxBytes = 384 << 20;
 
 Limits limits_of_test() {
   Limits limits;
@@ -48,11 +48,11 @@ template <class Work>
 void watched(const std::string& what, std::uint64_t steps, const Work& work) {
   const std::uint64_t allocations = counted_memory::allocations;
   const std::int64_t held = counted_memory::bytes;
-  counted_memory::most_bytes = held;
+  counted_memory::max_bytes = held;
   on_small_stack(work);
   EXPECT_LT(counted_memory::allocations - allocations, kFreeAllocations + kAllocationsPerStep * steps)
       << what;
-  EXPECT_LT(counted_memory::most_bytes - held, kMostBytes) << what;
+  EXPECT_LT(counted_memory::max_bytes - held, kMaxBytes) << what;
 }
 
 void try_out(const Constraint& constraint, const std::string& what, fuzz::Draws& draws, Tally& tally) {

@@ -207,7 +207,7 @@ TEST_P(RedisMannersTest, AServerThatMisbehavesIsGivenUpInTimeAndLeftAlone) {
   EXPECT_TRUE(store.prepare());
 }
 
-INSTANTIATE_TEST_SUITE_P(Manners, RedisMannersTest,
+INSTANTIATE_TEST_SUITE_P(ApiFlavor, RedisMannersTest,
                          testing::Values(FakeRedis::Manner::kSilent, FakeRedis::Manner::kClosing,
                                          FakeRedis::Manner::kGarbage, FakeRedis::Manner::kEndless));
 

@@ -127,7 +127,7 @@ TEST_F(SnapshotFolderTest, ACollectedManifestTakesTheChunksThatAreItsAlone) {
 
   std::uint64_t all = 0;
   for (const FolderFile& file : files) all += file.bytes;
-  const Collection plan = plan_collection(files, {.most_bytes = all - 1, .now = 300});
+  const Collection plan = plan_collection(files, {.max_bytes = all - 1, .now = 300});
   EXPECT_EQ(plan.evicted, 1U);
   const std::vector<std::string> expected = {"c" + old.manifest.references[3].hex(), "m" + old.id.hex()};
   EXPECT_EQ(names(plan.going), expected);
@@ -136,7 +136,7 @@ TEST_F(SnapshotFolderTest, ACollectedManifestTakesTheChunksThatAreItsAlone) {
   EXPECT_EQ(expired.expired, 1U);
   EXPECT_EQ(names(expired.going), expected);
 
-  const Collection everything = plan_collection(files, {.most_bytes = 0, .now = 300});
+  const Collection everything = plan_collection(files, {.max_bytes = 0, .now = 300});
   EXPECT_EQ(everything.going.size(), files.size());
   EXPECT_EQ(everything.bytes_left, 0U);
 }
@@ -151,11 +151,11 @@ TEST_F(SnapshotFolderTest, ARetainedManifestGoesLast) {
   std::vector<FolderFile> files = folder().scan();
   std::uint64_t all = 0;
   for (const FolderFile& file : files) all += file.bytes;
-  const Collection plan = plan_collection(files, {.most_bytes = all - 1});
+  const Collection plan = plan_collection(files, {.max_bytes = all - 1});
   ASSERT_EQ(plan.evicted, 1U);
   const std::vector<std::string> gone = names(plan.going);
   EXPECT_TRUE(std::find(gone.begin(), gone.end(), "m" + recent.id.hex()) != gone.end());
-  EXPECT_EQ(plan_collection(files, {.most_bytes = 0}).evicted, 2U) << "it is no promise";
+  EXPECT_EQ(plan_collection(files, {.max_bytes = 0}).evicted, 2U) << "it is no promise";
 }
 
 TEST_F(SnapshotFolderTest, WhatAKilledProcessLeftGoes) {
@@ -182,7 +182,7 @@ TEST_F(SnapshotFolderTest, ANameGoesWhenItHasExpiredAndNotForRoom) {
   const std::vector<FolderFile> files = folder().scan();
   ASSERT_EQ(files.size(), 1U);
   const std::int64_t expires = files.front().used;
-  EXPECT_TRUE(plan_collection(files, {.most_bytes = 0, .now = expires}).going.empty());
+  EXPECT_TRUE(plan_collection(files, {.max_bytes = 0, .now = expires}).going.empty());
   const std::vector<std::string> expected = {"n" + id.hex()};
   EXPECT_EQ(names(plan_collection(files, {.now = expires + 10'000}).going), expected);
 }

@@ -80,7 +80,7 @@ TEST(RandomGguf, EveryTypeLoadsAndRuns) {
     const reprise::test::TempDir folder;
     const std::uint64_t bytes =
         write_random_gguf(small_shape(), GgufTypes(type), 1, folder.path() / "m.gguf");
-    EXPECT_EQ(models::Checkpoint::open(folder.path() / "m.gguf").total_bytes(), bytes) << type;
+    EXPECT_EQ(models::ModelFiles::open(folder.path() / "m.gguf").total_bytes(), bytes) << type;
     const std::vector<float> exact = logits_of(folder.path() / "m.gguf", gpu::Compute::kF32);
     const std::vector<float> fast = logits_of(folder.path() / "m.gguf", gpu::Compute::kAuto);
     ASSERT_EQ(exact.size(), 12U * 128U);
@@ -138,7 +138,7 @@ TEST(RandomGguf, PartsAreOneModel) {
   EXPECT_EQ(one, logits_of(folder.path() / "three-00003-of-00003.gguf", gpu::Compute::kAuto));
   std::filesystem::remove(folder.path() / "three-00002-of-00003.gguf");
   try {
-    models::Checkpoint::open(folder.path() / "three-00003-of-00003.gguf");
+    models::ModelFiles::open(folder.path() / "three-00003-of-00003.gguf");
     FAIL() << "a part is missing";
   } catch (const models::LoadError& error) {
     EXPECT_NE(std::string(error.what()).find("three-00002-of-00003.gguf"), std::string::npos) << error.what();
@@ -152,7 +152,7 @@ TEST(RandomGguf, ColumnsThatCannotBeMovedStay) {
   const reprise::test::TempDir folder;
   write_random_gguf(small_shape(), GgufTypes("Q6_K"), 2, folder.path() / "k.gguf");
   write_random_gguf(small_shape(), GgufTypes("Q8_0"), 2, folder.path() / "8.gguf");
-  const models::Checkpoint blocks = models::Checkpoint::open(folder.path() / "k.gguf");
+  const models::ModelFiles blocks = models::ModelFiles::open(folder.path() / "k.gguf");
   EXPECT_THROW(blocks.tensor(name), models::LoadError);
   const models::Tensor tensor = blocks.tensor(name, models::ColumnOrder::kAny);
   EXPECT_EQ(tensor.owned, nullptr);
@@ -162,7 +162,7 @@ TEST(RandomGguf, ColumnsThatCannotBeMovedStay) {
   EXPECT_EQ(tensor.column_order[64], 128U);
   EXPECT_EQ(tensor.column_order[129], 65U);
   EXPECT_EQ(tensor.column_order[255], 255U);
-  const models::Checkpoint bytes = models::Checkpoint::open(folder.path() / "8.gguf");
+  const models::ModelFiles bytes = models::ModelFiles::open(folder.path() / "8.gguf");
   EXPECT_TRUE(bytes.tensor(name, models::ColumnOrder::kAny).column_order.empty());
 }
 

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "gpu/cpu/tables.h"
-#include "gpu/host_weight.h"
 #include "gpu/threads.h"
+#include "gpu/weights/host_weight.h"
 
 namespace {
 

@@ -150,7 +150,7 @@ double read_bandwidth(gpu::Threads& threads, std::size_t bytes, double seconds) 
   return best;
 }
 
-constexpr std::size_t kLeastBuffer = std::size_t{256} << 20;
+constexpr std::size_t kMinBuffer = std::size_t{256} << 20;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -191,7 +191,7 @@ int main(int argc, char** argv) {
   try {
     gpu::Threads threads(thread_count);
     const std::size_t cache = last_cache_bytes();
-    const std::size_t buffer = megabytes != 0 ? megabytes * 1000000 : std::max(kLeastBuffer, 4 * cache);
+    const std::size_t buffer = megabytes != 0 ? megabytes * 1000000 : std::max(kMinBuffer, 4 * cache);
     if (json) std::printf(R"({"threads":%u,"last_cache_bytes":%zu,"peaks":[)", threads.count(), cache);
     const char* comma = "";
     const std::vector<Peak> peaks = available_peaks();

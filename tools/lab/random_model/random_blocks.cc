@@ -210,11 +210,11 @@ void random_blocks(DType type, float deviation, Random& random, std::span<std::b
 }
 
 std::uint8_t to_e4m3(float value) {
-  constexpr float kMost = 448;
-  constexpr int kLeast = -6;  // exponent below which steps do not shrink
+  constexpr float kMax = 448;
+  constexpr int kMin = -6;  // exponent below which steps do not shrink
   const std::uint8_t sign = std::signbit(value) ? 0x80 : 0;
-  const float magnitude = std::min(std::abs(value), kMost);
-  int exponent = magnitude > 0 ? std::max(std::ilogb(magnitude), kLeast) : kLeast;
+  const float magnitude = std::min(std::abs(value), kMax);
+  int exponent = magnitude > 0 ? std::max(std::ilogb(magnitude), kMin) : kMin;
   auto eighths =
       static_cast<int>(std::nearbyint(std::ldexp(magnitude, 3 - exponent)));  // 8 ... 16, less if subnormal
   if (eighths == 16) {

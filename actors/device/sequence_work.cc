@@ -1,0 +1,265 @@
+#include "actors/device/sequence_work.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace reprise::actors {
+
+using protocol::DecodeEnd;
+using protocol::DecodeEvent;
+using protocol::JobError;
+using protocol::JobFault;
+using Phase = SequenceRun::Phase;
+
+namespace {
+
+std::vector<std::uint32_t> places_of(const protocol::Prefill& job) {
+  std::vector<std::uint32_t> places;
+  if (!job.plan) return places;
+  for (const protocol::PlannedCheckpoint& planned : job.plan->places) places.push_back(planned.at);
+  return places;
+}
+
+std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& run,
+                                   const protocol::Prefill& job) {
+  const auto bad = [](std::string why) { return JobError{JobFault::kBadJob, std::move(why)}; };
+  if (table.failed()) return JobError{JobFault::kDeviceFailed, "the model has failed"};
+  if (run.phase != Phase::kIdle || run.in_step) return bad("the sequence is busy");
+  // A request that lost its slot to a failed restore starts like a preempted one.
+  if (!run.state && run.priority == protocol::Priority::kIdle) {
+    return JobError{JobFault::kCancelled, "idle work was canceled to free memory"};
+  }
+  if (!job.tokens || job.end > job.tokens->size() || job.end <= run.held_tokens()) {
+    return bad("a prefill must end after the tokens that the sequence holds, and within its own");
+  }
+  if (run.compacted()) return bad("a compacted prompt cannot be extended");
+  if (job.hidden != protocol::Prefill::Hidden::kNone && !table.rules().gives_hidden) {
+    return bad("this device cannot return hidden states");
+  }
+  if (job.hidden == protocol::Prefill::Hidden::kSum && run.held_tokens() > 0) {
+    return bad("a sum of hidden states needs all tokens to be computed");
+  }
+  const auto vocab = static_cast<TokenId>(table.facts().vocab);
+  for (std::uint32_t i = 0; i < job.end; ++i) {
+    const TokenId token = (*job.tokens)[i];
+    if (token < 0 || token >= vocab) {
+      return bad("token " + std::to_string(token) + " is not in the vocabulary of " + std::to_string(vocab));
+    }
+  }
+  const std::uint32_t grid = table.rules().grid;
+  if (run.held_tokens() % grid != 0) {
+    return bad("a prefill must start at a multiple of the grid");
+  }
+  std::uint32_t last = 0;
+  for (const std::uint32_t at : places_of(job)) {
+    if (at <= last || at % grid != 0 || at > job.end) {
+      return bad("checkpoints must ascend, be multiples of the grid and be within the prefill");
+    }
+    last = at;
+  }
+  return std::nullopt;
+}
+
+const JobError& nobody_reads() {
+  static const JobError error{JobFault::kCancelled, "the reader of the reply is gone"};
+  return error;
+}
+
+}  // namespace
+
+// -- prefills
+
+std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, protocol::Prefill& job,
+                                      runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>>& reply) {
+  if (std::optional<JobError> refusal = refusal_of(table, run, job)) return refusal;
+  run.checkpoints.clear();
+  for (const std::uint32_t at : places_of(job)) {
+    if (at > run.held_tokens()) run.checkpoints.push_back(at);
+  }
+  run.awaited = std::exchange(run.early_checkpoints, {});
+  for (const std::uint32_t at : run.awaited) {
+    if (!job.plan) break;
+    const auto place = std::lower_bound(run.checkpoints.begin(), run.checkpoints.end(), at);
+    if (at > run.held_tokens() && at <= job.end && (place == run.checkpoints.end() || *place != at)) {
+      run.checkpoints.insert(place, at);
+    }
+  }
+  run.prompt = std::move(job.tokens);
+  run.prompt_end = job.end;
+  run.decoded.clear();
+  run.logits.clear();
+  run.first.reset();
+  const std::size_t vocab = table.facts().vocab;
+  run.draws_first =
+      table.facts().draws && !job.want_digest && job.sampling && job.sampling->validate(vocab).empty();
+  if (run.draws_first) run.begin_reply(std::move(*job.sampling), vocab, 0);
+  run.want_digest = job.want_digest;
+  run.hidden_wish = job.hidden;
+  run.hidden.assign(job.hidden == protocol::Prefill::Hidden::kNone ? 0 : table.facts().hidden, 0.0f);
+  run.hidden_until = 0;
+  run.plan = std::move(job.plan);
+  run.reported = 0;
+  run.prefilled = std::move(reply);
+  run.progress = std::move(job.progress);
+  run.computed = 0;
+  run.shared_pages = 0;
+  run.kept.reset();
+  run.phase = Phase::kPrefill;
+  return std::nullopt;
+}
+
+bool add_checkpoint(const StateTable& table, SequenceRun& run, std::uint32_t at) {
+  if (at % table.rules().grid != 0) return false;
+  if (run.phase == Phase::kIdle && !run.prompt && run.state) {  // the message may arrive before the prefill
+    if (at > run.held_tokens()) run.early_checkpoints.push_back(at);
+    return at > run.held_tokens();
+  }
+  if (run.phase != Phase::kPrefill || !run.plan) return false;
+  const auto& due = run.checkpoints;
+  const bool planned = std::find(due.begin(), due.end(), at) != due.end();
+  if (!planned) {
+    if (at <= run.reached() || at > run.prompt_end) return false;
+    run.checkpoints.insert(std::upper_bound(due.begin(), due.end(), at), at);
+  }
+  if (std::find(run.awaited.begin(), run.awaited.end(), at) == run.awaited.end()) run.awaited.push_back(at);
+  run.priority = std::max(run.priority, protocol::Priority::kNormal);
+  return true;
+}
+
+bool leave_off(const StateTable& table, SequenceRun& run) {
+  if (run.phase != Phase::kPrefill || !run.plan || !run.state) return false;
+  run.kv = {};  // no reply follows, so no compaction
+  const std::uint32_t grid = table.rules().grid;
+  const std::uint32_t end = (run.reached() / grid + 1) * grid;
+  if (end >= run.prompt_end) return true;  // it ends there anyway
+  std::erase_if(run.checkpoints, [&](std::uint32_t at) { return at >= end; });
+  run.checkpoints.push_back(end);
+  run.prompt_end = end;
+  return true;
+}
+
+// -- decoding
+
+void Decoding::begin(HeldSequence held, protocol::Decode job) {
+  const auto& [table, run] = held;
+  const auto refuse = [&job](JobFault fault, std::string why) {
+    DecodeEvent event{.token = {}, .end = DecodeEnd::kFault, .error = {fault, std::move(why)}};
+    static_cast<void>(job.out.try_write(event));
+    job.out.close();
+  };
+  if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
+  if (table->failed()) return refuse(JobFault::kDeviceFailed, "the model has failed");
+  if (run->phase != Phase::kIdle || (run->logits.empty() && !run->first)) {
+    return refuse(JobFault::kBadJob, "decoding must follow a prefill");
+  }
+  const bool first_is_masked = job.masks && job.masks->is_masked(0);
+  if (run->first && (first_is_masked || job.choice != 0 || job.sampling != run->sampler->params())) {
+    return refuse(JobFault::kBadJob, "the prefill was given another reply's settings");
+  }
+  const std::size_t vocab = table->facts().vocab;
+  if (const auto errors = job.sampling.validate(vocab); !errors.empty()) {
+    return refuse(JobFault::kBadJob, errors.front().describe());
+  }
+  if (!run->first) run->begin_reply(std::move(job.sampling), vocab, job.choice);
+  run->out = std::move(job.out);
+  run->max_tokens = std::max(job.max_tokens, 1U);
+  run->stop_tokens = std::move(job.stop_tokens);
+  run->reported = 0;
+  run->awaits_credit = false;
+  const models::ModelRules& rules = table->rules();
+  const bool checkpoints = rules.decode_is_canonical && !run->compacted();
+  run->reply_plan = checkpoints && job.checkpoint_every > 0 ? std::move(job.plan) : nullptr;
+  run->call_plan = checkpoints ? std::move(job.call_plan) : nullptr;
+  run->call_opener = job.call_opener;
+  run->reply_checkpoint_every = job.checkpoint_every;
+  run->place_next_reply_checkpoint(rules.grid);
+  run->masks = std::move(job.masks);
+  run->awaits_mask = false;
+  run->phase = Phase::kDecode;
+  if (const std::optional<models::DrawnToken> first = std::exchange(run->first, std::nullopt)) {
+    take_drawn(*run, *first);
+  } else {
+    sample(*run);
+  }
+}
+
+void Decoding::take_logits(SequenceRun& run, std::span<const float> logits) {
+  if (run.held_tokens() <= run.settled()) return;
+  run.logits.assign(logits.begin(), logits.end());
+  sample(run);
+}
+
+void Decoding::take_drawn(SequenceRun& run, const models::DecodePass::Drawn& drawn) {
+  if (run.out.reader_gone()) return run.end_work(nobody_reads());
+  if (drawn.error) return end_unsampled(run, *drawn.error);
+  accept(run, {.token = drawn.token});
+}
+
+// Samples the next token from run.logits.
+void Decoding::sample(SequenceRun& run) {
+  if (run.out.reader_gone()) return run.end_work(nobody_reads());
+  const std::uint64_t step = run.sampler->state().step;
+  const bool masked = run.masks && run.masks->is_masked(step);
+  const SharedMask mask = masked ? run.masks->at(step) : nullptr;
+  run.awaits_mask = masked && mask == nullptr;
+  if (run.awaits_mask) return;
+  if (mask != nullptr && mask->ends) {
+    DecodeEvent event{.end = DecodeEnd::kStopToken};
+    return send(run, std::move(event));
+  }
+  const models::SampleResult result = run.sampler->sample(run.logits, scratch_, mask.get());
+  if (const auto* error = std::get_if<models::SampleError>(&result)) return end_unsampled(run, *error);
+  accept(run, std::get<models::Sampled>(result));
+}
+
+void Decoding::take_mask(SequenceRun& run) {
+  if (run.phase != Phase::kDecode || !run.awaits_mask || run.in_step) return;
+  run.awaits_mask = false;
+  if (!run.logits.empty()) sample(run);
+}
+
+void Decoding::end_unsampled(SequenceRun& run, models::SampleError error) {
+  const bool unhealthy = error == models::SampleError::kNoLogits;
+  if (unhealthy) WorkerFigures::add(figures_.unhealthy);
+  run.end_work({unhealthy ? JobFault::kUnhealthy : JobFault::kCannotSample, models::to_string(error)});
+}
+
+void Decoding::accept(SequenceRun& run, const models::Sampled& sampled) {
+  run.sampler->accept(sampled.token, models::TokenOrigin::kOutput);
+  run.decoded.push_back(sampled.token);
+  run.logits.clear();
+  DecodeEvent event{.token = protocol::DecodedToken{.token = sampled.token, .logprob = sampled.logprob}};
+  for (const models::TokenLogprob& top : sampled.top) event.token->top.emplace_back(top.token, top.logprob);
+  const auto& stops = run.stop_tokens;
+  if (std::find(stops.begin(), stops.end(), sampled.token) != stops.end()) {
+    event.end = DecodeEnd::kStopToken;
+  } else if (run.decoded.size() >= run.max_tokens) {
+    event.end = DecodeEnd::kLength;
+  }
+  send(run, std::move(event));
+}
+
+void Decoding::send(SequenceRun& run, DecodeEvent event) {
+  const bool last = event.end.has_value();
+  event.reported = run.reported;
+  const std::optional<runtime::Result<void>> sent = run.out.try_write(event);
+  if (last) run.phase = Phase::kIdle;
+  if (!sent) {
+    run.awaits_credit = true;
+    wait_for_credit_(run.id, std::move(event));
+  } else {
+    written(run, last, sent->ok());
+  }
+}
+
+void Decoding::written(SequenceRun& run, bool last, bool ok) {
+  run.awaits_credit = false;
+  if (!ok) {
+    run.end_work(nobody_reads());
+  } else if (last) {
+    run.out.close();
+  }
+}
+
+}  // namespace reprise::actors

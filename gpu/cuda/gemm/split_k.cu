@@ -1,0 +1,315 @@
+// Split-K GEMM for prefill with few outputs (sm_90).
+//
+// Computes: y f32 += x W^T for bf16 x and W; each output is the sum of two partial sums, one per half of k.
+//
+// Chosen when: the GEMM adds to f32 (kAddF32), at most 1,024 outputs, outputs and columns multiples of 128.
+//
+// Mapping: for small m the two blocks of a cluster compute one half of k each, exchange partial sums through
+// distributed shared memory, and each adds half of the tile's outputs to y. Tiles are 64x64, 128x64 or
+// 128x128 (rows by outputs), the smallest with which the grid fits the GPU in one wave. For larger m one
+// block computes both halves of a 128x128 tile. A consumer warpgroup has 64 rows.
+//
+// Pipeline: gpu/cuda/gemm/pipeline.cuh with 5 to 10 stages. Weights of the first stages are loaded, and the
+// others prefetched into L2, before the PDL wait, unless a kernel of the stream has written them.
+//
+// Bits: independent of m and of the tile. A half is one wgmma chain in ascending k, and the addition of two
+// halves is commutative.
+
+#include "gpu/cuda/gemm/prefill_products.h"
+
+#include "base/check.h"
+
+#ifdef REPRISE_WARPGROUPS
+#include <cooperative_groups.h>
+
+#include "gpu/cuda/gemm/pipeline.cuh"
+#include "gpu/cuda/memory/launch.cuh"
+#endif
+
+namespace reprise::gpu::cuda {
+
+#ifdef REPRISE_WARPGROUPS
+namespace {
+
+/// kBlocksOfTile: 2 (one half of k each) or 1.
+template <int kWarpgroups, int kOutputsOfTile, int kStagesOfRing, int kBlocksOfTile, int kRegistersOfThread>
+struct HalvesTile {
+  using Ring = StagePipeline<kWarpgroups, kOutputsOfTile, kStagesOfRing>;
+  static constexpr int kRows = Ring::kRows;
+  static constexpr int kOutputs = Ring::kOutputs;
+  static constexpr int kSpread = kBlocksOfTile;
+  static constexpr int kRegisters = kRegistersOfThread;
+  static constexpr int kOwnBlocks = Ring::kBlocks / kSpread;  // blocks of 8 outputs that this block adds to y
+
+  struct Shared {
+    Ring ring;
+    // partial sums received from the other block
+    float4 others[kSpread == 2 ? kOwnBlocks : 1][Ring::kGroups * kGroupThreads];
+  };
+};
+
+struct HalvesWork {
+  int m;
+  int outputs;
+  int columns;
+  int row_tiles;
+  bool weights_stay;  // not written by the stream: may be read before the PDL wait
+};
+
+/// A block's tile and range of k.
+template <class Tile>
+struct HalvesPlace {
+  int half;  // half of k; 0 if the block has both
+  int row;
+  int output;
+  int first_column;
+  int stages;
+
+  __device__ explicit HalvesPlace(const HalvesWork& work) {
+    const int tile = static_cast<int>(blockIdx.x) / Tile::kSpread;
+    half = Tile::kSpread == 2 ? rank_in_cluster() : 0;
+    row = tile % work.row_tiles * Tile::kRows;
+    output = tile / work.row_tiles * Tile::kOutputs;
+    const int columns = work.columns / Tile::kSpread;
+    first_column = half * columns;
+    stages = columns / kPanelColumns;
+  }
+};
+
+/// The producer thread. Everything else waits for it, so its loop computes nothing that could be computed
+/// before.
+template <class Tile>
+__device__ __forceinline__ void bring_stages(typename Tile::Ring& ring, const CUtensorMap& x,
+                                             const CUtensorMap& weights, const HalvesWork& work,
+                                             const HalvesPlace<Tile>& place) {
+  using Ring = typename Tile::Ring;
+  int ahead = 0;  // stages whose weights have been requested
+  if (work.weights_stay) {
+    for (; ahead < min(Ring::kStages, place.stages); ++ahead) {
+      expect_bytes(ring.there[ahead], Ring::kStageBytes);
+      copy_rectangle(weights, place.output, place.first_column + ahead * kPanelColumns,
+                     ring.weights_of(ahead), ring.there[ahead]);
+    }
+    // Prefetches the rest into L2.
+    for (int i = place.row == 0 ? ahead : place.stages; i < place.stages; ++i) {
+      ask_for_rectangle(weights, place.output, place.first_column + i * kPanelColumns);
+    }
+  }
+  pdl_wait();
+  pdl_launch_dependents();
+  show_to_copies();
+  RingPlace<Ring::kStages> at;
+  int column = place.first_column;
+  for (int i = 0; i < place.stages; ++i, column += kPanelColumns) {
+    Barrier& there = ring.there[at.stage];
+    if (at.round > 0) ring.read[at.stage].wait(at.round - 1);
+    if (i >= ahead) {
+      expect_bytes(there, Ring::kStageBytes);
+      copy_rectangle(weights, place.output, column, ring.weights_of(at.stage), there);
+    }
+    copy_rectangle(x, place.row, column, ring.x_of(at.stage), there);
+    at.advance();
+  }
+}
+
+/// A lane's elements of kBlocks blocks of 8 outputs of y, as in C fragments: pairs of row `row` and of row +
+/// 8.
+template <int kBlocks>
+class LaneOutputs {
+ public:
+  __device__ LaneOutputs(float* y, const HalvesWork& work, int row, int first_output)
+      : pairs_(y + static_cast<std::size_t>(row) * work.outputs + first_output +
+               2 * (static_cast<int>(threadIdx.x) % 4)),
+        below_(8 * static_cast<std::size_t>(work.outputs)),
+        has_{row < work.m, row + 8 < work.m} {}
+  __device__ __forceinline__ void read() {
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      const float2 upper = has_[0] ? *at(block) : float2{};
+      const float2 lower = has_[1] ? *at(block, below_) : float2{};
+      old_[block] = make_float4(upper.x, upper.y, lower.x, lower.y);
+    }
+  }
+  __device__ __forceinline__ void add(int block, const float4& sum) const {
+    const float4& old = old_[block];
+    if (has_[0]) *at(block) = make_float2(old.x + sum.x, old.y + sum.y);
+    if (has_[1]) *at(block, below_) = make_float2(old.z + sum.z, old.w + sum.w);
+  }
+
+ private:
+  __device__ float2* at(int block, std::size_t further_on = 0) const {
+    return reinterpret_cast<float2*>(pairs_ + further_on + 8 * block);
+  }
+  float* pairs_;
+  std::size_t below_;
+  bool has_[2];
+  float4 old_[kBlocks];
+};
+
+/// Adds the two halves of k.
+__device__ __forceinline__ float4 sum_of(const float (&a)[4], const float4& b) {
+  return make_float4(a[0] + b.x, a[1] + b.y, a[2] + b.z, a[3] + b.w);
+}
+
+/// For a block with one half of k, which adds half of the tile's outputs to y.
+template <class Tile, class Reader>
+__device__ __forceinline__ void multiply_one_half(typename Tile::Shared& shared, Reader& reader,
+                                                  const HalvesWork& work, const HalvesPlace<Tile>& place,
+                                                  float* y, int row) {
+  const int thread = static_cast<int>(threadIdx.x);
+  LaneOutputs<Tile::kOwnBlocks> outputs(y, work, row, place.output + place.half * 8 * Tile::kOwnBlocks);
+  outputs.read();
+  float sums[Tile::Ring::kBlocks][4];
+  reader.multiply(place.stages, sums);
+  reader.finish();
+  settle(sums);
+  const auto cluster = cooperative_groups::this_cluster();
+  const auto other = static_cast<unsigned>(1 - place.half);
+#pragma unroll
+  for (int i = 0; i < Tile::kOwnBlocks; ++i) {
+    float(&low)[4] = sums[i];
+    float(&high)[4] = sums[Tile::kOwnBlocks + i];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {  // moves this block's outputs to the first half of the registers
+      const float own = place.half == 0 ? low[j] : high[j];
+      high[j] = place.half == 0 ? high[j] : low[j];
+      low[j] = own;
+    }
+    *cluster.map_shared_rank(&shared.others[i][thread], other) =
+        make_float4(high[0], high[1], high[2], high[3]);
+  }
+  cluster.sync();
+#pragma unroll
+  for (int i = 0; i < Tile::kOwnBlocks; ++i) outputs.add(i, sum_of(sums[i], shared.others[i][thread]));
+}
+
+/// For a block with both halves of k.
+template <class Tile, class Reader>
+__device__ __forceinline__ void multiply_both_halves(Reader& reader, const HalvesWork& work,
+                                                     const HalvesPlace<Tile>& place, float* y, int row) {
+  float first[Tile::Ring::kBlocks][4];
+  float second[Tile::Ring::kBlocks][4];
+  reader.multiply(place.stages / 2, first);
+  reader.multiply(place.stages / 2, second);
+  reader.finish();
+  settle(first);
+  settle(second);
+  constexpr int kTogether = 4;
+#pragma unroll
+  for (int block = 0; block < Tile::Ring::kBlocks; block += kTogether) {
+    // keeps the compiler from hoisting loads of later blocks: there are no registers for them
+    asm volatile("" ::: "memory");
+    LaneOutputs<kTogether> outputs(y, work, row, place.output + 8 * block);
+    outputs.read();
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      const float(&other)[4] = second[block + i];
+      outputs.add(i, sum_of(first[block + i], make_float4(other[0], other[1], other[2], other[3])));
+    }
+  }
+}
+
+template <class Tile>
+__global__ void __maxnreg__(Tile::kRegisters)
+    add_halves(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weights,
+               HalvesWork work, float* y) {
+  using Ring = typename Tile::Ring;
+  extern __shared__ __align__(16) unsigned char halves_memory[];
+  auto& shared = aligned_in<typename Tile::Shared>(halves_memory);
+  const HalvesPlace<Tile> place(work);
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread == 0) {
+    prefetch_descriptor(x);
+    prefetch_descriptor(weights);
+    shared.ring.init(1);
+  }
+  __syncthreads();
+  if constexpr (Tile::kSpread == 2) wait_for_cluster();
+  const int group = thread / kGroupThreads;
+  if (group < Ring::kGroups) {
+    pdl_wait();
+    pdl_launch_dependents();
+    const auto give_back = [](Barrier& read) {
+      if (threadIdx.x % 32 == 0) read.arrive();
+    };
+    RingReader<Ring, decltype(give_back)> reader(shared.ring, group, give_back);
+    const int row = place.row + 64 * group + 16 * (thread % kGroupThreads / 32) + thread % 32 / 4;
+    if constexpr (Tile::kSpread == 2) {
+      multiply_one_half<Tile>(shared, reader, work, place, y, row);
+    } else {
+      multiply_both_halves<Tile>(reader, work, place, y, row);
+    }
+  } else {
+    if (thread % kGroupThreads < 32) {
+      if (is_chosen_lane()) bring_stages<Tile>(shared.ring, x, weights, work, place);
+      __syncwarp();
+    }
+    if constexpr (Tile::kSpread == 2) cooperative_groups::this_cluster().sync();
+  }
+}
+
+template <class Tile>
+int blocks_of(int m, int outputs) {
+  return (m + Tile::kRows - 1) / Tile::kRows * (outputs / Tile::kOutputs) * Tile::kSpread;
+}
+
+template <class Tile>
+void launch_halves(const Bf16* rows, const PrefillWeight& weight, int m, float* y, StreamHandle stream) {
+  constexpr int kBytes = kAlignedBytes<typename Tile::Shared>;
+  const HalvesWork work{.m = m,
+                        .outputs = weight.outputs,
+                        .columns = weight.columns,
+                        .row_tiles = (m + Tile::kRows - 1) / Tile::kRows,
+                        .weights_stay = weight.stays};
+  allow_shared(add_halves<Tile>, kBytes);
+  launch_after(add_halves<Tile>,
+               {.blocks = dim3(static_cast<unsigned>(blocks_of<Tile>(m, weight.outputs))),
+                .threads = Tile::Ring::kThreads,
+                .shared_bytes = kBytes,
+                .cluster = Tile::kSpread},
+               stream, map_of(rows, m, weight.columns, Tile::kRows),
+               map_of(weight.rows, weight.outputs, weight.columns, Tile::kOutputs), work, y);
+}
+
+using SmallHalves = HalvesTile<1, 64, 10, 2, 80>;
+using TallHalves = HalvesTile<2, 64, 7, 2, 80>;
+using LargeHalves = HalvesTile<2, 128, 5, 2, 128>;
+using WholeHalves = HalvesTile<2, 128, 6, 1, 168>;
+
+}  // namespace
+
+bool can_use_split_k(int outputs, int columns) {
+  constexpr int kMaxOutputs = 1024;  // cuBLASLt is faster above
+  return outputs % WholeHalves::kOutputs == 0 && outputs <= kMaxOutputs &&
+         columns % (2 * kPanelColumns) == 0 && has_warpgroups() &&
+         max_shared() >= kAlignedBytes<WholeHalves::Shared>;
+}
+
+void add_split_k(const Bf16* x, int m, const PrefillWeight& weight, float* y, StreamHandle stream) {
+  REPRISE_CHECK(m % kGrid == 0, "m is not a multiple of kGrid; pad the rows first");
+  const int multiprocessors = multiprocessor_count();
+  // The smallest tile with which all blocks are resident at once.
+  if (blocks_of<SmallHalves>(m, weight.outputs) <= multiprocessors) {
+    launch_halves<SmallHalves>(x, weight, m, y, stream);
+  } else if (blocks_of<TallHalves>(m, weight.outputs) <= multiprocessors) {
+    launch_halves<TallHalves>(x, weight, m, y, stream);
+  } else if (blocks_of<LargeHalves>(m, weight.outputs) <= multiprocessors) {
+    launch_halves<LargeHalves>(x, weight, m, y, stream);
+  } else {
+    launch_halves<WholeHalves>(x, weight, m, y, stream);
+  }
+}
+
+#else
+
+bool can_use_split_k(int, int) {
+  return false;
+}
+
+void add_split_k(const Bf16*, int, const PrefillWeight&, float*, StreamHandle) {
+  REPRISE_CHECK(false, "wgmma GEMMs were not compiled into this build");
+}
+
+#endif
+
+}  // namespace reprise::gpu::cuda

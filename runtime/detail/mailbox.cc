@@ -1,0 +1,148 @@
+#include "runtime/detail/mailbox.h"
+
+#include <memory>
+
+#include "base/check.h"
+#include "runtime/detail/parked_send.h"
+
+namespace reprise::runtime {
+
+Mailbox::~Mailbox() {
+  REPRISE_CHECK(control_.empty() && set_aside_.empty() && arrived_.empty() && parked_.empty(),
+                "a mailbox was destroyed with messages in it");
+}
+
+Admission Mailbox::admit(bool can_wait) {
+  if (closed()) return Admission::kClosed;
+  if (!spec_.bounded()) return Admission::kAdmitted;
+  const std::uint32_t before = admitted_.fetch_add(1, std::memory_order_relaxed);
+  if (before < spec_.capacity) return Admission::kAdmitted;
+  // The executor drops older messages; this second bound applies if the executor is too busy to do so.
+  if (spec_.overload == Overload::kDropOldest && before < 2 * spec_.capacity) return Admission::kAdmitted;
+  // A parked message stays counted, so later messages find no space and cannot overtake it.
+  const bool may_park = spec_.overload == Overload::kSuspend && can_wait;
+  if (may_park && before - spec_.capacity < kMaxParked) return Admission::kPark;
+  admitted_.fetch_sub(1, std::memory_order_relaxed);
+  return Admission::kFull;
+}
+
+void Mailbox::withdraw() {
+  admitted_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Mailbox::admit_always() {
+  if (spec_.bounded()) admitted_.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::uint32_t Mailbox::depth() const {
+  return (spec_.bounded() ? admitted_ : waiting_).load(std::memory_order_relaxed);
+}
+
+void Mailbox::put(Node* node) {
+  switch (node->ops->kind) {
+    case NodeKind::kMessage:
+      return put_message(node);
+    case NodeKind::kContinuation:
+      return arrived_.push(node);
+    case NodeKind::kControl:
+      return control_.push(node);
+    case NodeKind::kParked:
+      parked_.push(node);
+      ++parked_count_;
+      admit_parked();
+      if (parked_count_ >= weed_at_) weed_parked();
+      return;
+  }
+}
+
+void Mailbox::put_message(Node* node) {
+  arrived_.push(node);
+  const std::uint32_t now_waiting = waiting_.load(std::memory_order_relaxed) + 1;
+  waiting_.store(now_waiting, std::memory_order_relaxed);
+  if (spec_.overload == Overload::kDropOldest && spec_.bounded() && now_waiting > spec_.capacity)
+    drop_oldest();
+}
+
+void Mailbox::drop_oldest() {
+  Node* oldest = set_aside_.pop();
+  if (oldest == nullptr) oldest = arrived_.remove_first(NodeKind::kMessage);
+  REPRISE_CHECK(oldest != nullptr, "a full mailbox has no message to drop");
+  note_taken();
+  oldest->ops->bounce(oldest, ErrorCode::kDropped);
+}
+
+void Mailbox::note_taken() {
+  waiting_.store(waiting_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  if (spec_.bounded()) admitted_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Mailbox::admit_parked() {
+  while (!parked_.empty() && waiting_.load(std::memory_order_relaxed) < spec_.capacity) {
+    const std::unique_ptr<ParkedSend> parked(static_cast<ParkedSend*>(parked_.pop()));
+    --parked_count_;
+    if (parked->still_wanted()) {
+      put_message(parked->message);
+      parked->admitted.answer({});
+    } else {
+      withdraw();
+      parked->message->ops->bounce(parked->message, ErrorCode::kCancelled);
+    }
+  }
+}
+
+/// Drops the messages of senders that gave up. Called when the list has doubled, so the amortized cost is
+/// small.
+void Mailbox::weed_parked() {
+  NodeList all = std::exchange(parked_, {});
+  parked_count_ = 0;
+  while (Node* node = all.pop()) {
+    if (static_cast<ParkedSend*>(node)->still_wanted()) {
+      parked_.push(node);
+      ++parked_count_;
+    } else {
+      withdraw();
+      ParkedSend::bounce_node(node, ErrorCode::kCancelled);
+    }
+  }
+  weed_at_ = 2 * parked_count_ + kFirstWeeding;
+}
+
+Node* Mailbox::take(bool messages_too) {
+  if (Node* node = control_.pop()) return node;
+  if (messages_too) {
+    Node* node = set_aside_.pop();
+    if (node == nullptr) node = arrived_.pop();
+    if (node != nullptr && node->ops->kind == NodeKind::kMessage) {
+      note_taken();
+      if (!parked_.empty()) admit_parked();
+    }
+    return node;
+  }
+  while (Node* node = arrived_.pop()) {
+    if (node->ops->kind != NodeKind::kMessage) return node;
+    set_aside_.push(node);
+  }
+  return nullptr;
+}
+
+void Mailbox::bounce_list(NodeList& list, ErrorCode why) {
+  while (Node* node = list.pop()) {
+    if (node->ops->kind == NodeKind::kMessage) note_taken();
+    if (node->ops->kind == NodeKind::kParked) {
+      withdraw();
+      --parked_count_;
+    }
+    node->ops->bounce(node, why);
+  }
+}
+
+void Mailbox::bounce_waiting(ErrorCode why) {
+  for (NodeList* list : {&set_aside_, &arrived_, &parked_}) bounce_list(*list, why);
+}
+
+void Mailbox::bounce_all(ErrorCode why) {
+  bounce_list(control_, why);
+  bounce_waiting(why);
+}
+
+}  // namespace reprise::runtime
