@@ -74,6 +74,12 @@ std::optional<std::uint64_t> stated_bytes(std::span<const std::byte> head) {
   return record_bytes(references, contents);
 }
 
+std::string write_of(std::span<const std::byte> head) {
+  RecordId nonce;  // and zeros
+  std::memcpy(nonce.bytes.data(), head.data() + 40, sizeof(Nonce));
+  return nonce.hex().substr(0, 2 * sizeof(Nonce));
+}
+
 std::vector<std::byte> seal_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
                                    std::span<const RecordId> references, std::span<const std::byte> contents,
                                    RecordForm form) {
@@ -156,6 +162,32 @@ Outcome<RecordHead, Refused> open_record(const NamespaceKeys& keys, RecordKind k
     return Refused{Refusal::kContents, "its contents do not unpack to the size that the model's state needs"};
   }
   return head;
+}
+
+Outcome<std::vector<std::byte>, Refused> open_chunk(const NamespaceKeys& keys, RecordKind kind,
+                                                    const RecordId& id, std::span<const std::byte> file,
+                                                    std::uint64_t bytes) {
+  const Outcome<RecordHead, Refused> head = expect(kind, id, file);
+  if (!head.ok()) return head.error();
+  if (head->form == RecordForm::kPlain ? head->bytes != bytes : bytes > kMaxPacked) {
+    return Refused{Refusal::kSize, "it holds " + std::to_string(head->bytes) +
+                                       " bytes; the model's state needs " + std::to_string(bytes)};
+  }
+  std::vector<std::byte> contents(bytes);
+  const auto opened = open_record(keys, kind, id, file, std::span<std::byte>(contents));
+  if (!opened.ok()) return opened.error();
+  return contents;
+}
+
+std::optional<Refused> authenticate(const NamespaceKeys& keys, const RecordId& id,
+                                    std::span<const std::byte> file) {
+  Outcome<RecordHead, Refused> head = read_head(file, file.size());
+  if (!head.ok()) return head.error();
+  if (head->id != id) return Refused{Refusal::kMisplaced, "it is another record than its name says"};
+  std::vector<std::byte> contents(head->bytes);
+  head = unseal_into(keys, std::move(*head), file, contents);
+  if (!head.ok()) return head.error();
+  return std::nullopt;
 }
 
 Outcome<OpenedRecord, Refused> open_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
