@@ -1,5 +1,6 @@
 #include "protocol/snapshots/record.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -13,6 +14,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 constexpr char kMagic[8] = {'r', 'p', 's', 'n', 'a', 'p', '\r', '\n'};
 constexpr std::size_t kTagBytes = sizeof(Tag);
+constexpr std::uint64_t kMaxRatio = 32768;  // of zstd: a block of 128 KiB in 4 bytes
 
 template <class T>
 void put(std::vector<std::byte>& to, std::size_t at, const T& value) {
@@ -169,7 +171,9 @@ Outcome<std::vector<std::byte>, Refused> open_chunk(const NamespaceKeys& keys, R
                                                     std::uint64_t bytes) {
   const Outcome<RecordHead, Refused> head = expect(kind, id, file);
   if (!head.ok()) return head.error();
-  if (head->form == RecordForm::kPlain ? head->bytes != bytes : bytes > kMaxPacked) {
+  if (head->form == RecordForm::kPlain
+          ? head->bytes != bytes
+          : bytes > std::min<std::uint64_t>(kMaxPacked, head->bytes * kMaxRatio)) {
     return Refused{Refusal::kSize, "it holds " + std::to_string(head->bytes) +
                                        " bytes; the model's state needs " + std::to_string(bytes)};
   }
