@@ -148,8 +148,6 @@ bool fuzz_snapshot_folder(std::string_view input) {
   const auto sealed = seal_manifest(keys, id, manifest);
   REPRISE_CHECK(!folder.write(keys.folder, FileKind::kManifest, id, sealed), "memory is full");
   const auto checked = check_folder(folder, kTestMaster);
-  if (getenv("DBG"))
-    for (auto& p : checked->snapshots_wrong) fprintf(stderr, "%s\n", p.refused.message.c_str());
   REPRISE_CHECK(checked.ok(), "a folder in memory that cannot be read");
   REPRISE_CHECK(checked->snapshots + checked->snapshots_wrong.size() == 1, "one manifest, and another count");
   return checked->is_whole();

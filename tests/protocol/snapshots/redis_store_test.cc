@@ -125,6 +125,51 @@ TEST_F(RedisStoreTest, APieceThatWentIsAMiss) {
   EXPECT_FALSE(store.exists(keys_.folder, FileKind::kChunk, numbered(1), record.size()));
 }
 
+TEST_F(RedisStoreTest, AStatedSizeBoundsNothing) {
+  const RedisServer server;
+  RedisStore store(settings_for(server.port()), breaker_);
+  const auto record = record_of(keys_, numbered(1), 100);
+  std::string head(reinterpret_cast<const char*>(record.data()), kRecordHead);
+  head[16 + 7] = 0x40;  // 2^62 bytes of contents
+  const std::string key = "reprise:" + keys_.folder.hex() + ":c" + numbered(1).hex();
+  RedisConnection plain({.host = "127.0.0.1", .port = server.port()}, "", {});
+  ASSERT_EQ(plain.ask(std::vector<RedisConnection::Command>{{"SET", key, head}})->front().text, "OK");
+  EXPECT_FALSE(store.exists(keys_.folder, FileKind::kChunk, numbered(1), record.size()));
+  EXPECT_FALSE(store.remove(keys_.folder, FileKind::kChunk, numbered(1)));
+  const std::string whole = head + std::string(RedisStore::kPiece - head.size(), 'x');
+  ASSERT_EQ(plain.ask(std::vector<RedisConnection::Command>{{"SET", key, whole}})->front().text, "OK");
+  EXPECT_FALSE(store.exists(keys_.folder, FileKind::kChunk, numbered(1), 2 * RedisStore::kPiece));
+  EXPECT_EQ(store.read(keys_.folder, FileKind::kChunk, numbered(1), 2 * RedisStore::kPiece).error().why,
+            Refusal::kSize);
+}
+
+TEST_F(RedisStoreTest, PiecesOfTwoWritersDoNotMix) {
+  const RedisServer server;
+  RedisStore store(settings_for(server.port()), breaker_);
+  const auto one = record_of(keys_, numbered(1), 2 * RedisStore::kPiece);
+  const auto other = record_of(keys_, numbered(1), 2 * RedisStore::kPiece);
+  ASSERT_FALSE(store.write(keys_.folder, FileKind::kChunk, numbered(1), one));
+  const std::string key = "reprise:" + keys_.folder.hex() + ":c" + numbered(1).hex();
+  RedisConnection plain({.host = "127.0.0.1", .port = server.port()}, "", {});
+  const std::string first = plain.ask(std::vector<RedisConnection::Command>{{"GET", key}})->front().text;
+  ASSERT_FALSE(store.write(keys_.folder, FileKind::kChunk, numbered(1), other));
+  ASSERT_TRUE(plain.ask(std::vector<RedisConnection::Command>{{"SET", key, first}}).ok());  // overtaken
+  const auto read = store.read(keys_.folder, FileKind::kChunk, numbered(1), one.size());
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_TRUE(*read == one);
+}
+
+TEST_F(RedisStoreTest, ARefusedExpiryDoesNotRefuseARecord) {
+  const RedisServer server({"--rename-command", "EXPIRE", ""});
+  RedisSettings settings = settings_for(server.port());
+  settings.address.host = "localhost";
+  RedisStore store(settings, breaker_);
+  const auto record = record_of(keys_, numbered(1), 100);
+  ASSERT_FALSE(store.write(keys_.folder, FileKind::kChunk, numbered(1), record));
+  EXPECT_TRUE(store.read(keys_.folder, FileKind::kChunk, numbered(1), record.size()).ok());
+  EXPECT_TRUE(store.exists(keys_.folder, FileKind::kChunk, numbered(1), record.size()));
+}
+
 TEST_F(RedisStoreTest, SaysWhichManifestsThereAreAndWhenThatChanged) {
   const RedisServer server;
   RedisStore store(settings_for(server.port()), breaker_), other(settings_for(server.port()), breaker_);

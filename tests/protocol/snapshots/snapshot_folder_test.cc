@@ -1,16 +1,18 @@
 // A folder of records: durability, choice of what to delete, and secrecy.
 
 #include <gtest/gtest.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
+#include "protocol/snapshots/folder_check.h"
 #include "protocol/snapshots/record_store.h"
 #include "protocol/snapshots/seal.h"
 #include "protocol/snapshots/snapshot_folder.h"
+#include "tests/protocol/snapshots/memory_files.h"
 #include "tests/protocol/snapshots/sealed_snapshot.h"
 #include "tests/temp_dir.h"
 
@@ -187,6 +189,71 @@ TEST_F(SnapshotFolderTest, ANameGoesWhenItHasExpiredAndNotForRoom) {
   EXPECT_TRUE(plan_collection(files, {.max_bytes = 0, .now = expires}).going.empty());
   const std::vector<std::string> expected = {"n" + id.hex()};
   EXPECT_EQ(names(plan_collection(files, {.now = expires + 10'000}).going), expected);
+}
+
+TEST_F(SnapshotFolderTest, TemporaryNamesAreNotReused) {
+  const auto files = std::make_shared<MemoryFiles>();
+  const SealedSnapshot snapshot;
+  const RecordId& id = snapshot.manifest.references[0];
+  std::set<std::string> temporaries;
+  for (int i = 0; i < 3; ++i) {  // the power goes before the rename: open, write and sync were done
+    const SnapshotFolder one(MemoryFiles::kRoot, files);
+    files->plan(4, MemoryFiles::kStop);
+    EXPECT_TRUE(one.write(snapshot.keys.folder, FileKind::kChunk, id, snapshot.chunk(0)));
+    files->restart(true);
+    const auto left = one.scan();
+    ASSERT_TRUE(left.ok());
+    for (const FolderFile& file : *left) temporaries.insert(file.name);
+  }
+  EXPECT_EQ(temporaries.size(), 3U) << "each writer has its own";
+}
+
+TEST_F(SnapshotFolderTest, ALockThatFailsIsNotBusy) {
+  const auto files = std::make_shared<MemoryFiles>();
+  FolderStore store(MemoryFiles::kRoot, files);
+  files->plan(1, ENOLCK);  // after open()
+  const auto held = store.hold_for_writing();
+  ASSERT_FALSE(held.ok());
+  EXPECT_EQ(held.error().code, ENOLCK);
+  EXPECT_TRUE(*store.hold_for_writing());
+}
+
+TEST_F(SnapshotFolderTest, AnUnreadManifestKeepsItsChunks) {
+  const auto files = std::make_shared<MemoryFiles>();
+  const SnapshotFolder one(MemoryFiles::kRoot, files);
+  const SealedSnapshot snapshot;
+  for (std::size_t i = 0; i < 4; ++i) {
+    ASSERT_FALSE(one.write(snapshot.keys.folder, FileKind::kChunk, snapshot.manifest.references[i],
+                           snapshot.chunk(i)));
+  }
+  ASSERT_FALSE(one.write(snapshot.keys.folder, FileKind::kManifest, snapshot.id, snapshot.sealed));
+  files->plan(SIZE_MAX, 0);
+  ASSERT_TRUE(one.collect({}).ok());
+  const std::size_t calls = files->calls();
+  for (std::size_t k = 0; k < calls; ++k) {
+    files->plan(k, EMFILE);
+    static_cast<void>(one.collect({}));
+    files->plan(SIZE_MAX, 0);
+    EXPECT_EQ(check_folder(one, kTestMaster)->snapshots, 1U) << "call " << k;
+  }
+}
+
+TEST_F(SnapshotFolderTest, ACheckFindsWhatIsWrongOrLeft) {
+  const SealedSnapshot snapshot, other("tenant", 50);
+  store(snapshot);
+  store(other);
+  EXPECT_TRUE(check_folder(folder(), kTestMaster)->is_whole());
+  EXPECT_EQ(check_folder(folder(), kTestMaster)->snapshots, 2U);
+  ASSERT_FALSE(folder().remove(other.keys.folder, FileKind::kManifest, other.id));
+  EXPECT_EQ(check_folder(folder(), kTestMaster)->unreferenced, 4U);
+  ASSERT_FALSE(
+      folder().write(other.keys.folder, FileKind::kChunk, other.manifest.references[0], snapshot.chunk(0)));
+  EXPECT_EQ(check_folder(folder(), kTestMaster)->others_wrong.size(), 1U) << "a chunk under another name";
+  ASSERT_FALSE(folder().remove(snapshot.keys.folder, FileKind::kChunk, snapshot.manifest.references[2]));
+  const auto checked = check_folder(folder(), kTestMaster);
+  ASSERT_EQ(checked->snapshots_wrong.size(), 1U);
+  EXPECT_EQ(checked->snapshots_wrong[0].refused.why, Refusal::kMissing);
+  EXPECT_FALSE(checked->is_whole());
 }
 
 TEST_F(SnapshotFolderTest, ASecretIsMadeOnceAndKept) {
