@@ -408,11 +408,16 @@ Task<bool> ModelSupervisor::on(UnloadModel unload) {
   directory_->remove(unload.name);
   const protocol::ArchId arch = found->second.arch;
   const Device* device = found->second.device;
+  const std::uint64_t model = found->second.kind.model;
   if (found->second.registry) found->second.registry.stop();
   models_.erase(found);
   if (device == nullptr) co_return true;  // it was never loaded
   auto asked = device->worker.ask(protocol::DropArch{arch}, kLoadDeadline);
   const Result<protocol::ArchDropped> dropped = co_await asked;
+  // The same weights may serve under another name.
+  const bool serves = std::any_of(models_.begin(), models_.end(),
+                                  [&](const auto& other) { return other.second.kind.model == model; });
+  if (tier_ && !serves) tier_.tell(protocol::ForgetModel{.model = model});
   log("model '" + unload.name + "' is unloaded");
   co_return dropped.ok();
 }
@@ -557,6 +562,7 @@ Task<UnloadModelAdapter::Reply> ModelSupervisor::on(UnloadModelAdapter unload) {
     one.spec = managed.spec;
   });
   const runtime::RefOf<PrefixRegistry> registry = managed.registry;
+  const std::uint64_t model = managed.kind.model;
   if (adapter.ready()) {
     requests_->tell_all({.why = "adapter '" + unload.name + "' of model '" + name + "' was unloaded",
                          .worker = managed.device->worker.id(),
@@ -571,6 +577,7 @@ Task<UnloadModelAdapter::Reply> ModelSupervisor::on(UnloadModelAdapter unload) {
       const Result<protocol::Nothing> forgotten = co_await forgetting;
       static_cast<void>(forgotten);  // a restarted registry is empty anyway
     }
+    if (tier_) tier_.tell(protocol::ForgetModel{.model = model, .prefix = adapter.name_space()});
   }
   if (const auto now = models_.find(name); now != models_.end())
     now->second.adapters_changing.erase(unload.name);

@@ -70,6 +70,13 @@ struct ForgetStates {
   std::uint32_t length = 0;
 };
 
+/// Frees what a tier keeps in memory of a model that was unloaded, or of those of its namespaces that begin with
+/// `prefix`: of an adapter. States that outlast the process stay.
+struct ForgetModel {
+  std::uint64_t model = 0;  // StateKind::model
+  std::string prefix{};     // empty: all namespaces
+};
+
 /// Stores a sampled turn, so that it outlasts a restart. Nothing waits for the result.
 struct StoreTurn {
   std::uint64_t model = 0;  // ArchLoaded::identity
@@ -87,7 +94,7 @@ struct FetchTurns {
 using TurnStoreRef = runtime::Ref<StoreTurn, FetchTurns>;
 
 /// OneTierRef: a single tier. TierRef: all tiers together.
-using OneTierRef = runtime::Ref<FindState, FetchState, StoreState, ForgetStates>;
-using TierRef = runtime::Ref<FetchState, StoreState, ForgetStates>;
+using OneTierRef = runtime::Ref<FindState, FetchState, StoreState, ForgetStates, ForgetModel>;
+using TierRef = runtime::Ref<FetchState, StoreState, ForgetStates, ForgetModel>;
 
 }  // namespace reprise::protocol

@@ -262,7 +262,12 @@ void HostTier::insert(const StoreState& job, const SnapshotPlan& plan, std::vect
   auto entry = NamespaceIndex::entry_of(plan.keys, job.kind, plan.id, plan.manifest);
   if (!entry) return;
   const Place place{plan.keys.folder, job.kind.arithmetic};
-  Space& space = spaces_.try_emplace(place, Space{plan.keys, NamespaceIndex(job.kind)}).first->second;
+  Space& space = spaces_
+                     .try_emplace(place, Space{.keys = plan.keys,
+                                               .model = job.kind.model,
+                                               .name_space = job.name_space,
+                                               .index = NamespaceIndex(job.kind)})
+                     .first->second;
   for (std::size_t i = 0; i < references.size(); ++i) {
     const auto [block, added] = blocks_.try_emplace(references[i]);
     if (added) {
@@ -305,6 +310,17 @@ void HostTier::drop(const RecordId& id) {
   const auto space = spaces_.find(state.place);
   space->second.index.remove(id);
   if (space->second.index.size() == 0) spaces_.erase(space);
+}
+
+void HostTier::on(const protocol::ForgetModel& job) {
+  std::vector<RecordId> going;
+  for (const auto& [place, space] : spaces_) {
+    if (space.model != job.model || !space.name_space.starts_with(job.prefix)) continue;
+    const std::vector<RecordId> its = space.index.manifests();
+    going.insert(going.end(), its.begin(), its.end());
+  }
+  for (const RecordId& id : going) drop(id);
+  publish();
 }
 
 void HostTier::on(protocol::ForgetStates job) {

@@ -39,7 +39,7 @@ void StoreTier::on_start() {
 StoreTier::SharedSpace StoreTier::space_of(const protocol::StateKind& kind, const std::string& name_space) {
   const NamespaceKeys keys = protocol::snapshots::keys_of(settings_.master_key, kind.model, name_space);
   SharedSpace& space = spaces_[{keys.folder, kind.arithmetic}];
-  if (!space) space = std::make_shared<Space>(keys, kind);
+  if (!space) space = std::make_shared<Space>(keys, kind, name_space);
   const SharedSpace found = space;
   if (spaces_.size() > kMaxSpaces) {  // evict any other; it is read again when needed
     auto other = spaces_.begin();
@@ -193,6 +193,13 @@ Task<Fetched> StoreTier::on(protocol::FetchState job) {
 
 void StoreTier::on(protocol::StoreState job) {
   writer_.tell(std::move(job));
+}
+
+void StoreTier::on(const protocol::ForgetModel& job) {
+  std::erase_if(spaces_, [&](const auto& place) {
+    const Space& space = *place.second;
+    return space.kind.model == job.model && space.name_space.starts_with(job.prefix);
+  });
 }
 
 void StoreTier::on(protocol::StoreTurn job) {

@@ -34,8 +34,8 @@ namespace reprise::actors {
 class StoreTier : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<protocol::FindState, protocol::FetchState, protocol::StoreState,
-                                    protocol::ForgetStates, protocol::StoreTurn, protocol::FetchTurns,
-                                    protocol::NameChange, StateStored, StatesGone>;
+                                    protocol::ForgetStates, protocol::ForgetModel, protocol::StoreTurn,
+                                    protocol::FetchTurns, protocol::NameChange, StateStored, StatesGone>;
   static constexpr const char* kName = "tier";
   static constexpr std::uint32_t kMaxRestarts = 10;
   static constexpr std::chrono::minutes kRestartWindow{1};
@@ -48,6 +48,8 @@ class StoreTier : public runtime::Actor {
   runtime::Task<protocol::Fetched> on(protocol::FetchState job);
   void on(protocol::StoreState job);
   runtime::Task<void> on(protocol::ForgetStates job);
+  /// Frees the index; it is read again when needed.
+  void on(const protocol::ForgetModel& job);
   void on(protocol::StoreTurn job);
   void on(protocol::NameChange change);
   runtime::Task<protocol::FetchTurns::Reply> on(protocol::FetchTurns job);
@@ -57,10 +59,12 @@ class StoreTier : public runtime::Actor {
  private:
   using RecordId = protocol::snapshots::RecordId;
   struct Space {
-    Space(const protocol::snapshots::NamespaceKeys& its_keys, const protocol::StateKind& its_kind)
-        : keys(its_keys), kind(its_kind), index(its_kind) {}
+    Space(const protocol::snapshots::NamespaceKeys& its_keys, const protocol::StateKind& its_kind,
+          std::string its_name)
+        : keys(its_keys), kind(its_kind), name_space(std::move(its_name)), index(its_kind) {}
     const protocol::snapshots::NamespaceKeys keys;
     const protocol::StateKind kind;
+    const std::string name_space;
     NamespaceIndex index;
     std::int64_t changed = -1;  // RecordStore::changed() at the last read; -1: never read
     bool incomplete = false;    // some snapshots could not be read and are to be looked at again

@@ -80,4 +80,8 @@ void TierStack::on(protocol::ForgetStates job) {
   for (const protocol::OneTierRef& tier : tiers_) tier.tell(protocol::ForgetStates(job));
 }
 
+void TierStack::on(protocol::ForgetModel job) {
+  for (const protocol::OneTierRef& tier : tiers_) tier.tell(protocol::ForgetModel(job));
+}
+
 }  // namespace reprise::actors

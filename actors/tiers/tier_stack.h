@@ -18,7 +18,7 @@ namespace reprise::actors {
 class TierStack : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<protocol::FetchState, protocol::StoreState, protocol::ForgetStates,
-                                    protocol::StoreTurn, protocol::FetchTurns>;
+                                    protocol::ForgetModel, protocol::StoreTurn, protocol::FetchTurns>;
   static constexpr const char* kName = "tiers";
   static constexpr std::uint32_t kMaxRestarts = 10;
   static constexpr std::chrono::minutes kRestartWindow{1};
@@ -33,6 +33,7 @@ class TierStack : public runtime::Actor {
   runtime::Task<protocol::Fetched> on(protocol::FetchState job);
   void on(protocol::StoreState job);
   void on(protocol::ForgetStates job);
+  void on(protocol::ForgetModel job);
   void on(protocol::StoreTurn job);
   /// Returns each turn from the nearest store that has it.
   runtime::Task<protocol::FetchTurns::Reply> on(protocol::FetchTurns job);

@@ -131,7 +131,8 @@ struct Bring {
 class FakeTier : public runtime::Actor {
  public:
   using Accepts =
-      runtime::Messages<protocol::FetchState, protocol::StoreState, protocol::ForgetStates, Bring>;
+      runtime::Messages<protocol::FetchState, protocol::StoreState, protocol::ForgetStates,
+                        protocol::ForgetModel, Bring>;
   explicit FakeTier(std::shared_ptr<Below> below) : below_(std::move(below)) {}
   void on(protocol::FetchState job, runtime::ReplyTo<protocol::Fetched> reply) {
     if (below_->hold) {
@@ -146,6 +147,7 @@ class FakeTier : public runtime::Actor {
     const std::lock_guard lock(below_->mutex);
     below_->offered.push_back(std::move(job));
   }
+  void on(protocol::ForgetModel) {}
   void on(protocol::ForgetStates job) {
     const std::lock_guard lock(below_->mutex);
     below_->forgotten.push_back(job.length);

@@ -43,7 +43,8 @@ class JournalTier : public runtime::Actor {
     bool brings = true;
     MissReason reason = MissReason::kNeverSeen;
   };
-  using Accepts = runtime::Messages<FindState, FetchState, protocol::StoreState, protocol::ForgetStates>;
+  using Accepts = runtime::Messages<FindState, FetchState, protocol::StoreState, protocol::ForgetStates,
+                                    protocol::ForgetModel>;
   static constexpr const char* kName = "fake tier";
 
   JournalTier(Manner manner, std::shared_ptr<Journal> journal)
@@ -66,6 +67,7 @@ class JournalTier : public runtime::Actor {
   }
   void on(protocol::StoreState) { note("store"); }
   void on(protocol::ForgetStates) { note("forget"); }
+  void on(protocol::ForgetModel) { note("forget model"); }
 
  private:
   void note(const std::string& what) { journal_->add(std::string(name_of(manner_.tier)) + " " + what); }
@@ -131,13 +133,15 @@ TEST_F(TierStackTest, AllAreToldWhatToKeepAndToForget) {
   journal_->take();
   stack_.tell(protocol::StoreState{});
   stack_.tell(protocol::ForgetStates{});
+  stack_.tell(protocol::ForgetModel{});
   Lines lines;
   EXPECT_TRUE(eventually([&] {
     for (std::string& line : journal_->take()) lines.push_back(std::move(line));
-    return lines.size() >= 4;
+    return lines.size() >= 6;
   }));
   std::sort(lines.begin(), lines.end());
-  EXPECT_EQ(lines, (Lines{"disk forget", "disk store", "remote forget", "remote store"}));
+  EXPECT_EQ(lines, (Lines{"disk forget", "disk forget model", "disk store", "remote forget",
+                          "remote forget model", "remote store"}));
 }
 
 }  // namespace
