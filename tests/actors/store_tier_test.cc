@@ -9,7 +9,6 @@
 #include "runtime/system.h"
 #include "tests/eventually.h"
 #include "tests/protocol/snapshots/memory_files.h"
-#include "tests/thorough.h"
 
 namespace reprise::actors {
 namespace {
@@ -37,7 +36,7 @@ class SmallDevice : public runtime::Actor {
   }
 };
 
-class StoreTierTest : public testing::TestWithParam<int> {
+class StoreTierTest : public testing::Test {
  protected:
   void TearDown() override { system_.stop(); }
   void start(std::uint64_t max_bytes, std::uint64_t loading_bytes = 1 << 20) {
@@ -99,9 +98,8 @@ class StoreTierTest : public testing::TestWithParam<int> {
   runtime::RefOf<SmallDevice> device_ = system_.spawn<SmallDevice>();
   runtime::RefOf<StoreTier> tier_;
 };
-using StoreTierAloneTest = StoreTierTest;
 
-TEST_F(StoreTierAloneTest, MakingRoomKeepsAManifestsPages) {
+TEST_F(StoreTierTest, MakingRoomKeepsAManifestsPages) {
   start(22'000);  // one snapshot has 10,600, and each of these shares three pages with the one before
   for (TokenId last = 10; last < 20; ++last) {
     const std::uint64_t before = settled();
@@ -113,7 +111,7 @@ TEST_F(StoreTierAloneTest, MakingRoomKeepsAManifestsPages) {
   EXPECT_TRUE(fetch(prompt(19)).state);
 }
 
-TEST_F(StoreTierAloneTest, AFailedReadHidesNothingForLong) {
+TEST_F(StoreTierTest, AFailedReadHidesNothingForLong) {
   start(1 << 20);
   store(prompt(1), 200);
   ASSERT_TRUE(eventually([&] { return figures_->stored.load() == 1; }));
@@ -125,40 +123,6 @@ TEST_F(StoreTierAloneTest, AFailedReadHidesNothingForLong) {
     EXPECT_TRUE(eventually([&] { return fetch(prompt(1)).state != nullptr; })) << "call " << call;
   }
 }
-
-TEST_P(StoreTierTest, EveryCallMayFail) {
-  const std::size_t step = thorough() ? 1 : 3;
-  std::size_t calls = 0;
-  start(30'000);
-  for (std::size_t k = 0; k == 0 || k < calls; k += step) {
-    SCOPED_TRACE("call " + std::to_string(k));
-    files_->plan(k == 0 ? SIZE_MAX : k, GetParam());
-    for (TokenId last = 0; last < 2; ++last) {
-      const std::uint64_t before = settled();
-      const SharedTokens tokens = prompt(static_cast<TokenId>(1000 + 2 * k) + last);
-      ASSERT_TRUE(eventually([&] {  // what comes while writing is off is dropped
-        if (figures_->waiting.load() == 0) store(tokens, 200);
-        return settled() > before;
-      }));
-      static_cast<void>(fetch(tokens));
-    }
-    if (k == 0) calls = std::min<std::size_t>(files_->calls(), 150);
-    files_->plan(SIZE_MAX, 0);
-    expect_whole();
-    const auto again = static_cast<TokenId>(100'000 + k);
-    EXPECT_TRUE(eventually([&] {
-      if (figures_->off.load() == 0) store(prompt(again), 200);
-      return fetch(prompt(again)).state != nullptr;
-    })) << "it recovers";
-    if (HasFailure()) return;
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Faults, StoreTierTest, testing::Values(ENOSPC, EMFILE, EIO, MemoryFiles::kShort),
-                         [](const auto& info) {
-                           return info.param == MemoryFiles::kShort ? std::string("short")
-                                                                    : std::to_string(info.param);
-                         });
 
 }  // namespace
 }  // namespace reprise::actors
