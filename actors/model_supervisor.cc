@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "actors/models/grammar_cache.h"
 #include "actors/request/chat_tokens.h"
 #include "base/machine_memory.h"
 #include "models/device.h"
@@ -382,7 +383,7 @@ void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
                   .grid = loaded.grid,
                   .any_token = loaded.any_token};
   managed.registry.tell(binding_of(managed));
-  served.worker.tell(protocol::AttachRegistry{
+  managed.device->worker.tell(protocol::AttachRegistry{
       .arch = loaded.arch, .registry = managed.registry, .oldest_use = [figures = managed.figures] {
         return figures->oldest_use_ns.load(std::memory_order_relaxed);
       }});
@@ -435,7 +436,7 @@ bool is_adapter_name(const std::string& name) {
 }
 
 // Returns an adapter that fails to load with its error; the model serves without it.
-Task<ServedAdapter> ModelSupervisor::bring_adapter(runtime::RefOf<DeviceWorker> worker, protocol::ArchId arch,
+Task<ServedAdapter> ModelSupervisor::bring_adapter(protocol::OperatorRef worker, protocol::ArchId arch,
                                                    AdapterSpec spec) {
   ServedAdapter adapter{.name = spec.name};
   auto asked = worker.ask(protocol::LoadAdapter{.arch = arch, .path = spec.path}, kAdapterDeadline);

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "protocol/chat/prompt_shape.h"
-#include "protocol/job.h"
+#include "protocol/jobs/checkpoints.h"
 
 namespace reprise::actors {
 

@@ -531,7 +531,7 @@ std::size_t PrefixRegistry::likely_enough(std::uint64_t bytes) const {
 
 Task<std::uint64_t> PrefixRegistry::drop_all(std::vector<protocol::SnapshotId> snapshots) {
   struct Drop {
-    Drop(const WorkerRef& worker, protocol::SnapshotId snapshot)
+    Drop(const protocol::SnapshotRef& worker, protocol::SnapshotId snapshot)
         : asked(worker.ask(protocol::DropKvSnapshot{.snapshot = snapshot}, kAdoptionDeadline)) {}
     runtime::Ask<protocol::Dropped> asked;
   };

@@ -2,7 +2,7 @@
 // PrefixRegistry: the actor that owns a model's PrefixCache. It decides which snapshots are kept; the device
 // worker holds them.
 //
-// Adoption. The worker reports every checkpoint of a prefill, with the request's plan (protocol/job.h).
+// Adoption. The worker reports every checkpoint of a prefill, with the request's plan (protocol/jobs/checkpoints.h).
 // Checkpoints that were taken are inserted and adopted within `budget_bytes`; the worker counts the bytes, as
 // it knows which pages are shared. Other entries are evicted first if needed; an entry that does not fit even
 // alone is dropped at once, with a warning. Reports and messages of requests arrive in any order: a request
@@ -45,16 +45,13 @@
 #include "actors/cache/prefix_cache.h"
 #include "actors/cache/registry_figures.h"
 #include "protocol/cache_view.h"
-#include "protocol/job.h"
+#include "protocol/jobs/snapshots.h"
 #include "protocol/registry.h"
 #include "protocol/tier.h"
 #include "runtime/actor.h"
 #include "runtime/event.h"
 
 namespace reprise::actors {
-
-using WorkerRef = runtime::Ref<protocol::AdoptKvSnapshot, protocol::DropKvSnapshot, protocol::DropAdopted,
-                               protocol::AddCheckpoint, protocol::MoreToReclaim, protocol::ReadKv>;
 
 /// Sent by a registry that has started or restarted: it must be bound.
 struct RegistryStarted {
@@ -71,7 +68,7 @@ struct RegistryOptions : RegistrySettings {
 
 /// Sets the worker and generation of a loaded model, also after a reload.
 struct BindRegistry {
-  WorkerRef worker;
+  protocol::SnapshotRef worker;
   protocol::ArchId arch;
   protocol::StateKind kind{};                   // format of the model's states, for lower tiers
   std::function<double()> seconds_per_token{};  // prefill time; 0: unknown. May be empty
@@ -174,7 +171,7 @@ class PrefixRegistry : public runtime::Actor {
 
   RegistryOptions options_;
   PrefixCache cache_;
-  WorkerRef worker_;
+  protocol::SnapshotRef worker_;
   BindRegistry bound_{};  // the last binding
   std::uint32_t generation_ = 0;
   protocol::ArchId arch_{};

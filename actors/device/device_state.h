@@ -35,7 +35,8 @@
 #include "models/compaction.h"
 #include "models/model.h"
 #include "models/sampling/sampler.h"
-#include "protocol/job.h"
+#include "protocol/jobs/models.h"
+#include "protocol/jobs/sequences.h"
 #include "runtime/reply.h"
 #include "runtime/stream.h"
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "actors/cache/registry_figures.h"
+#include "actors/request/text_pool.h"
+
 namespace reprise::actors {
 
 using runtime::Task;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "actors/request/text_pool.h"
 #include "base/token.h"
 #include "runtime/wait.h"
 

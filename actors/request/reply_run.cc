@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "actors/request/text_pool.h"
 #include "base/token.h"
 
 namespace reprise::actors {

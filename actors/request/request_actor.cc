@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "actors/cache/registry_figures.h"
 #include "actors/request/idle_work.h"
 #include "actors/request/prompt_run.h"
 #include "actors/request/reply_run.h"

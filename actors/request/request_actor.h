@@ -38,13 +38,13 @@
 #include <vector>
 
 #include "actors/models/served_model.h"
-#include "actors/request/text_pool.h"
 #include "protocol/service.h"
 #include "runtime/actor.h"
 #include "runtime/cancel.h"
 
 namespace reprise::actors {
 
+class TextPool;
 struct RequestContext;
 class PromptRun;
 class ReplyRun;

@@ -1,4 +1,4 @@
-// The device worker's contracts in protocol/job.h.
+// The device worker's contracts in protocol/jobs/.
 
 #include "tests/actors/device_worker_harness.h"
 

@@ -1,4 +1,4 @@
-#include "protocol/job.h"
+#include "protocol/jobs/job.h"
 
 namespace reprise::protocol {
 
