@@ -57,10 +57,19 @@ struct WorkerOptions : WorkerSettings {
 
 class DeviceWorker : public runtime::Actor {
  public:
-  struct RunStep {};
-  struct StepDone {};
-  struct LoadDone {};
-  struct AdapterRead {};
+  // From the worker to itself. Releases: none is sent again if a full mailbox refuses it.
+  struct RunStep {
+    static constexpr bool kReleases = true;
+  };
+  struct StepDone {
+    static constexpr bool kReleases = true;
+  };
+  struct LoadDone {
+    static constexpr bool kReleases = true;
+  };
+  struct AdapterRead {
+    static constexpr bool kReleases = true;
+  };
   using Accepts =
       runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
                         protocol::LoadAdapter, protocol::DropAdapter, protocol::OpenSequence,
