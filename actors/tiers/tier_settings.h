@@ -8,9 +8,12 @@
 #include <optional>
 #include <string>
 
-#include "gpu/state/transfer_buffers.h"
 #include "protocol/snapshots/record_store.h"
 #include "protocol/snapshots/redis_store.h"
+
+namespace reprise::gpu {
+class TransferBuffers;
+}
 
 namespace reprise::actors {
 
