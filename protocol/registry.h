@@ -114,7 +114,7 @@ struct DropNamespaces {
 struct ViewCache;  // protocol/cache_view.h
 
 /// A registry, for requests and for the engine.
-using RegistryRef = runtime::Ref<Announce, Lookup, EndLease, Settle, Pin, EndFlight, DropEntry, DropNamespaces,
-                                 ViewCache>;
+using RegistryRef =
+    runtime::Ref<Announce, Lookup, EndLease, Settle, Pin, EndFlight, DropEntry, DropNamespaces, ViewCache>;
 
 }  // namespace reprise::protocol
