@@ -2,9 +2,9 @@
 // Attention over a paged KV cache: norm and RoPE of the heads, append of new keys and values to the pages,
 // attention, output gate. gpu/kernels.h (rms_norm, rope, attention, gate_sigmoid) is the specification.
 //
-// Arithmetic: bf16 rows use bf16 MMA with f32 accumulators; f32 rows are f32 throughout
-// (gpu/cuda/attention/precise.cu) and may have an f32 KV cache. A quantized KV cache (int8, int4) has the
-// CPU's bits and is rounded to bf16 when read; a row reads the stored values even for keys of its own slice.
+// Arithmetic: bf16 rows use bf16 MMA with f32 accumulators; f32 rows are f32 throughout (precise.cu) and may
+// have an f32 KV cache. A quantized KV cache (int8, int4) has the CPU's bits and is rounded to bf16 when
+// read; a row reads the stored values even for keys of its own slice.
 //
 // Bits: keys are visited in tiles of 64 anchored at position 0, in ascending order; decode combines parts of
 // kDecodeSplit positions in ascending order, so prefill and decode differ. For f32 rows both phases are
@@ -13,7 +13,7 @@
 // Sliding window: keys and values are kept in a ring of pages in the slot, page n of the sequence at n mod
 // ring_pages. A prefill writes those of its own rows to pages of the same layout in the workspace, so that
 // every row still sees the old ring. Afterwards it copies the last ones into the ring, and rings as of
-// positions inside the slice into the slots that want them (gpu/cuda/attention/prepare.cu).
+// positions inside the slice into the slots that want them (prepare.cu).
 
 #include <cstddef>
 

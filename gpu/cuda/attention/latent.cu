@@ -6,8 +6,8 @@
 // Mapping: bf16: a block has 32 query rows, which are half a tile of tokens with one head (prefill) or 32
 // heads of one token (decode, split-KV over 256 positions, merged by combine_latents()). It visits latents in
 // steps of 32. Of its 8 warps, two groups divide the rows by 16; the four warps of a group divide the keys
-// for the scores and the columns for the sum. f32: a block has one token and four heads
-// (gpu/cuda/attention/precise_row.cuh), in both phases.
+// for the scores and the columns for the sum. f32: a block has one token and four heads (precise_row.cuh), in
+// both phases.
 //
 // Pipeline: one latent buffer per block (cp.async); two blocks per SM overlap.
 //

@@ -2,8 +2,7 @@
 // Multi-head latent attention (MLA) over a paged cache of latents: RoPE, norm and storage of new latents, and
 // attention in which all heads share the cached rows as one KV head. models/layers/mla_spec.h defines the
 // layer, gpu/kernels.h (rms_norm, rope, attention) is the specification. bf16 rows use bf16 MMA with f32
-// accumulators; f32 rows are f32 throughout. The per-head projections around it are in
-// gpu/cuda/gemm/small_products.h.
+// accumulators; f32 rows are f32 throughout. The per-head projections around it are in gemm/small_products.h.
 //
 // Bits: keys are visited in steps of 32 anchored at position 0, in ascending order; decode combines parts of
 // kDecodeSplit positions in ascending order. For f32 rows prefill and decode use one order.

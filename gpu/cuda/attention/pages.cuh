@@ -1,7 +1,7 @@
 #pragma once
 // Address of a KV entry with and without a window, and loads of K or V from a page into bf16 tiles in shared
-// memory (gpu/cuda/attention/tiles.cuh). bf16 rows are copied straight to the tile; quantized rows are copied
-// as stored and dequantized when they have arrived.
+// memory (tiles.cuh). bf16 rows are copied straight to the tile; quantized rows are copied as stored and
+// dequantized when they have arrived.
 
 #include "gpu/cuda/attention/attention.h"
 #include "gpu/cuda/attention/kv_rows.cuh"

@@ -22,16 +22,16 @@ std::size_t q_bytes(const AttentionShape& shape, int rows) {
 /// Returns the bytes of the partial results of a split-KV decode.
 std::size_t partial_bytes(const AttentionShape& shape, int rows, int longest);
 
-/// Two-pass attention for a prefill with too few tiles to fill the GPU (gpu/cuda/attention/two_pass.cu): the
-/// predicate, the workspace bytes after q, and the launch. attend_two_pass() requires q in the workspace.
+/// Two-pass attention for a prefill with too few tiles to fill the GPU (two_pass.cu): the predicate, the
+/// workspace bytes after q, and the launch. attend_two_pass() requires q in the workspace.
 bool can_use_two_pass(const AttentionShape& shape, int tile_count, int longest);
 std::size_t few_tiles_bytes(const AttentionShape& shape, int tile_count, int longest);
 void attend_two_pass(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                      StreamHandle stream);
 
-/// wgmma prefill attention (compute capability 9.0, gpu/cuda/attention/prefill_wgmma.cu), bitwise identical to
-/// the other kernels: whether the current GPU has a kernel for the shape, and the launch, which requires q in
-/// the workspace.
+/// wgmma prefill attention (compute capability 9.0, prefill_wgmma.cu), bitwise identical to the other
+/// kernels: whether the current GPU has a kernel for the shape, and the launch, which requires q in the
+/// workspace.
 bool can_use_wgmma(const AttentionShape& shape);
 void attend_by_warpgroups(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                           StreamHandle stream);

@@ -4,8 +4,8 @@
 // attention_prepare().
 //
 // Chosen when: rows are f32, for prefill and decode. Mapping: grid (row, up to four query heads of one KV
-// head); the block is described in gpu/cuda/attention/precise_row.cuh. Bits: the order of additions depends
-// only on the row's position, so prefill and decode are bitwise identical.
+// head); the block is described in precise_row.cuh. Bits: the order of additions depends only on the row's
+// position, so prefill and decode are bitwise identical.
 
 #include <cmath>
 

@@ -3,8 +3,8 @@
 // Computes: causal attention of tiles of up to 64 rows over the paged KV cache, optionally with a window and
 // a gate; bf16 MMA, f32 online softmax.
 //
-// Chosen when: bf16 rows, and neither the two-pass (gpu/cuda/attention/two_pass.cu) nor the wgmma kernel
-// (gpu/cuda/attention/prefill_wgmma.cu) applies.
+// Chosen when: bf16 rows, and neither the two-pass (two_pass.cu) nor the wgmma kernel (prefill_wgmma.cu)
+// applies.
 //
 // Mapping: grid (query head, tile), 4 warps with 16 rows each; pages in ascending order.
 //

@@ -1,6 +1,6 @@
 // Warp-specialized wgmma attention for prefill (sm_90).
 //
-// Computes: the same as attend_tiles() (gpu/cuda/attention/prefill.cu).
+// Computes: the same as attend_tiles() (prefill.cu).
 //
 // Chosen when: bf16 rows and KV cache, head_dim 128 or 256, no window, an even number of query heads per KV
 // head, compute capability 9.0, and the two-pass kernel does not apply.

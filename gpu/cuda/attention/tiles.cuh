@@ -1,8 +1,8 @@
 #pragma once
 // Shared memory tiles and softmax helpers of the attention kernels. A tile is bf16 [rows, kDim] with a row
 // pitch of kDim + 8 elements: an odd number of 16-byte units, so that the eight rows of an ldmatrix are in
-// different banks. Fragments are those of gpu/cuda/gemm/tensor_core.cuh; the C fragments of the scores, rounded,
-// are the A fragments of the product with V.
+// different banks. Fragments are those of gemm/tensor_core.cuh; the C fragments of the scores, rounded, are
+// the A fragments of the product with V.
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 // Two-pass prefill attention for few tiles.
 //
-// Computes: the same as attend_tiles() (gpu/cuda/attention/prefill.cu), which would leave most SMs idle.
+// Computes: the same as attend_tiles() (prefill.cu), which would leave most SMs idle.
 //
 // Chosen when: bf16 rows, tiles * heads <= 96, a sequence of at least 2,048 tokens in the batch, no window.
 //

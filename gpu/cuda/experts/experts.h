@@ -5,7 +5,7 @@
 // A routed row ("place") is a (row, expert) pair. Routed rows are sorted by expert, then by row, and cut into
 // tiles of one expert, so that each block of a grouped GEMM reads the weights of one expert.
 //
-// Bits: a row's routing, its GEMMs (gpu/cuda/gemm/decode_product.cuh) and its sum over experts in ascending order
+// Bits: a row's routing, its GEMMs (gemm/decode_product.cuh) and its sum over experts in ascending order
 // depend on that row alone; no float atomics.
 
 #include "gpu/cuda/gemm/formats.h"

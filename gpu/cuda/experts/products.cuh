@@ -1,10 +1,10 @@
 #pragma once
-// Grouped GEMMs of experts (MoE) for a format with the loaders `Ring` and `Tiles`
-// (gpu/cuda/gemm/small_m.cuh, gpu/cuda/gemm/tiled.cuh).
+// Grouped GEMMs of experts (MoE) for a format with the loaders `Ring` and `Tiles` (gemm/small_m.cuh,
+// gemm/tiled.cuh).
 //
 // Computes: for each tile of routed rows y = x W_e^T with the weights of the tile's expert e. Chosen when:
 // tiles of 8 rows use the small-m kernel, tiles of 64 the tiled one. Mapping: blockIdx.y is the tile; tiles
-// past the device-side count exit. Bits: those of gpu/cuda/gemm/decode_product.cuh.
+// past the device-side count exit. Bits: those of gemm/decode_product.cuh.
 
 #include "gpu/cuda/experts/experts.h"
 #include "gpu/cuda/gemm/decode_product.cuh"

@@ -1,6 +1,5 @@
 #pragma once
-// Loads bf16 weights for the small-m and tiled decode GEMMs (gpu/cuda/gemm/small_m.cuh,
-// gpu/cuda/gemm/tiled.cuh).
+// Loads bf16 weights for the small-m and tiled decode GEMMs (small_m.cuh, tiled.cuh).
 
 #include "gpu/cuda/gemm/small_m.cuh"
 #include "gpu/cuda/gemm/tiled.cuh"

@@ -1,5 +1,5 @@
 // Dispatch of decode GEMMs with bf16 weights: wgmma, persistent, tiled, or the small-m kernel instantiated
-// here (gpu/cuda/gemm/small_m.cuh). All are bitwise identical.
+// here (small_m.cuh). All are bitwise identical.
 
 #include "gpu/cuda/gemm/decode_bf16.cuh"
 #include "gpu/cuda/gemm/decode_gemm.h"

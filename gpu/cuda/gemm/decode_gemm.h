@@ -1,6 +1,6 @@
 #pragma once
 // Alternatives of decode_gemm() for bf16 weights and more than a few rows of x, bitwise identical to the
-// small-m kernel. gpu/cuda/gemm/decode_gemm.cu chooses among them.
+// small-m kernel. decode_gemm.cu chooses among them.
 
 #include "gpu/cuda/gemm/formats.h"
 #include "gpu/cuda/gemm/gemm.h"
@@ -8,7 +8,7 @@
 
 namespace reprise::gpu::cuda {
 
-// Tiled GEMM through shared memory (gpu/cuda/gemm/tiled.cu).
+// Tiled GEMM through shared memory (tiled.cu).
 
 /// Returns whether the tiled GEMM should be used for m rows.
 bool can_use_tiled(const DeviceWeight& weight, int m, bool gated);
@@ -29,7 +29,7 @@ void decode_in_tiles_unscaled(const DeferredNormRows& rows, int m, const DeviceW
 void decode_in_tiles_unscaled_gated(const DeferredNormRows& rows, int m, const DeviceWeight& weight,
                                     const GatedRows& to, StreamHandle stream);
 
-// Persistent GEMM for the LM head with 9 to 32 rows (gpu/cuda/gemm/persistent.cu).
+// Persistent GEMM for the LM head with 9 to 32 rows (persistent.cu).
 
 /// Returns whether the persistent GEMM should be used for m rows on the current GPU.
 bool can_use_persistent(const DeviceWeight& weight, int m, GemmOutput output);
@@ -40,8 +40,8 @@ void decode_persistent(const Bf16* x, int m, const DeviceWeight& weight, float* 
 void decode_persistent(const DeferredNormRows& rows, int m, const DeviceWeight& weight, float* y,
                        StreamHandle stream);
 
-// wgmma GEMM for the LM head (compute capability 9.0, gpu/cuda/gemm/decode_wgmma.cu), for more than 32 rows,
-// where the other kernels read x from the L2 cache as often as weights from memory.
+// wgmma GEMM for the LM head (compute capability 9.0, decode_wgmma.cu), for more than 32 rows, where the
+// other kernels read x from the L2 cache as often as weights from memory.
 
 /// Returns whether the current GPU has a wgmma kernel for m rows and it should be used.
 bool can_use_decode_wgmma(const DeviceWeight& weight, int m, GemmOutput output);

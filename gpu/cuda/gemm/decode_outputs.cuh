@@ -1,5 +1,5 @@
 #pragma once
-// Epilogues of the decode GEMMs (gpu/cuda/gemm/decode_product.cuh): store, add, gate, deferred norm.
+// Epilogues of the decode GEMMs (decode_product.cuh): store, add, gate, deferred norm.
 //
 // An Output maps a block's output indices to rows of W (row_of) and stores the sums (put_block). All threads
 // call ask_ahead() before the PDL wait, and begin_rows() after it with a barrier before put_block().

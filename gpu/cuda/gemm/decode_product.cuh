@@ -8,9 +8,9 @@
 //   thread t of four holds k = 8t ... 8t+7 and 32 + 8t ... 32 + 8t + 7 of the chunk;
 //   MMA s takes the s-th four of these from each thread.
 // This is kRun = 8. Weights with a scale per 16 columns use kRun = 4: MMA s takes k = 16s + 4t ... 16s + 4t +
-// 3. multiply_chunk() is the bf16 case; gpu/cuda/gemm/quants/products.cuh has the quantized ones. So an output
-// depends only on its row of x and its row of W, whatever the tile sizes and whether a chain belongs to a
-// warp or to a block.
+// 3. multiply_chunk() is the bf16 case; quants/products.cuh has the quantized ones. So an output depends only
+// on its row of x and its row of W, whatever the tile sizes and whether a chain belongs to a warp or to a
+// block.
 
 #include <type_traits>
 

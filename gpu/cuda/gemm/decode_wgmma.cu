@@ -11,7 +11,7 @@
 // producer runs ahead across tiles. Weights go from shared memory through registers (wgmma operand A); x
 // (operand B) is stored 128-byte swizzled, with k in the permuted order of the weight fragments.
 //
-// Bits: those of gpu/cuda/gemm/decode_product.cuh: one block computes all chains in turn.
+// Bits: those of decode_product.cuh: one block computes all chains in turn.
 
 #include "gpu/cuda/gemm/decode_gemm.h"
 

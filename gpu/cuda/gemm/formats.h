@@ -47,7 +47,7 @@ struct DeferredNormRows;
 struct DeferredNormOutput;
 struct GatedRows;
 
-/// Fused GEMMs of a format (gpu/cuda/gemm/gemm.h).
+/// Fused GEMMs of a format (gemm.h).
 struct FusedProducts {
   /// Elements of x up to which a fused norm pays: every block recomputes the norms of all rows, so more rows
   /// are normalized faster by a separate kernel.
@@ -69,7 +69,7 @@ struct FusedProducts {
 struct ExpertWeights;
 struct RoutedRows;
 
-/// Grouped GEMMs with the weights of experts (gpu/cuda/experts/experts.h).
+/// Grouped GEMMs with the weights of experts (experts/experts.h).
 struct ExpertProducts {
   void (*gated)(const Bf16* x, const ExpertWeights& weights, const RoutedRows& places, const GatedRows& to,
                 StreamHandle stream);
@@ -100,7 +100,7 @@ struct DeviceFormat {
 };
 
 extern const DeviceFormat kBf16OnDevice;
-// Quantized weights keep their size in the file (gpu/cuda/gemm/quants/formats.cuh).
+// Quantized weights keep their size in the file (quants/formats.cuh).
 extern const DeviceFormat kQ8_0OnDevice;
 extern const DeviceFormat kQ4_0OnDevice;
 extern const DeviceFormat kQ4_KOnDevice;

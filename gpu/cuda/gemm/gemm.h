@@ -3,10 +3,10 @@
 // a decode form whose bits differ. gpu/weights/products.h is the specification.
 //
 // Bits: in each form a row of y depends only on its row of x and on W, not on m. All decode kernels of a
-// format sum over k in one order. Prefill uses its own kernels where they are faster
-// (gpu/cuda/gemm/prefill_products.h), else cuBLASLt without split-K. cuBLASLt does not promise independence of m,
-// so admit() measures it for each weight; a weight that fails uses the decode form. Weights that are not
-// row-major bf16 are first expanded, into a buffer that PrefillGemm keeps.
+// format sum over k in one order. Prefill uses its own kernels where they are faster (prefill_products.h),
+// else cuBLASLt without split-K. cuBLASLt does not promise independence of m, so admit() measures it for each
+// weight; a weight that fails uses the decode form. Weights that are not row-major bf16 are first expanded,
+// into a buffer that PrefillGemm keeps.
 //
 // A weight may consist of parts in different formats; their outputs are concatenated.
 //

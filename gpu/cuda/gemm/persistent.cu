@@ -10,7 +10,7 @@
 // Pipeline: each warp has its own cp.async ring of weights, 2 or 4 chunks deep, that runs ahead across tiles,
 // so no load is awaited by all warps; the block synchronizes twice per tile to reduce the chains.
 //
-// Bits: those of gpu/cuda/gemm/decode_product.cuh.
+// Bits: those of decode_product.cuh.
 
 #include "gpu/cuda/gemm/decode_gemm.h"
 

@@ -16,8 +16,8 @@
 
 namespace reprise::gpu::cuda {
 
-// -- TMA and clusters. A box is some rows of 64 bf16; it is stored as a panel (gpu/cuda/gemm/wgmma.cuh).
-// Elements outside the matrix are zero but count as transferred bytes.
+// -- TMA and clusters. A box is some rows of 64 bf16; it is stored as a panel (wgmma.cuh). Elements outside
+// the matrix are zero but count as transferred bytes.
 
 /// Returns the tensor map of a bf16 matrix [rows, columns] for boxes of box_rows rows. Requires: columns are
 /// a multiple of 8, box_rows <= 256. Throws std::runtime_error.

@@ -12,9 +12,9 @@
 // cluster have adjacent row tiles and the same outputs; one loads the gates' weights and the other the ups',
 // by TMA multicast to both.
 //
-// Pipeline: gpu/cuda/gemm/pipeline.cuh with 6 stages; a stage is released to both blocks of the cluster.
-// Weights of the first tile are loaded or prefetched into L2 before the PDL wait, unless a kernel of the
-// stream has written them.
+// Pipeline: pipeline.cuh with 6 stages; a stage is released to both blocks of the cluster. Weights of the
+// first tile are loaded or prefetched into L2 before the PDL wait, unless a kernel of the stream has written
+// them.
 //
 // Bits: an output is one wgmma chain in ascending k, for every m and tile.
 

@@ -1,5 +1,5 @@
-// PrefillGemm: cuBLASLt, and the wgmma kernels of gpu/cuda/gemm/prefill_products.h. For cuBLASLt the row-major [m,
-// n] = x [m, k] W[n, k]^T is the column-major product of W^T (W is k x n) and x (k x m).
+// PrefillGemm: cuBLASLt, and the wgmma kernels of prefill_products.h. For cuBLASLt the row-major [m, n] = x
+// [m, k] W[n, k]^T is the column-major product of W^T (W is k x n) and x (k x m).
 
 #include <cublasLt.h>
 

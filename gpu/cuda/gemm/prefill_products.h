@@ -1,6 +1,6 @@
 #pragma once
 // Two wgmma GEMMs for prefill with bf16 weights (compute capability 9.0): one with a gated epilogue
-// (prefill_gated.cu), and a split-K one for few outputs that adds to f32 rows (gemm/split_k.cu).
+// (prefill_gated.cu), and a split-K one for few outputs that adds to f32 rows (split_k.cu).
 //
 // Bits: independent of m and of the tile. An output of the gated GEMM is one sum over k in ascending steps of
 // 16, an output of the split-K GEMM the sum of two such sums, each over half of k.

@@ -2,7 +2,7 @@
 // Small-m GEMM for decode.
 //
 // Computes: y = x W^T for bf16 x [m, columns] or f32 rows with a fused RMSNorm, W in any format, f32
-// accumulators, epilogues of gpu/cuda/gemm/decode_outputs.cuh.
+// accumulators, epilogues of decode_outputs.cuh.
 //
 // Chosen when: m <= 8; 9 to 16 rows and 3,072 to 8,448 outputs (bf16 weights, blocks of 16 rows); or fewer
 // than 5,760 outputs and m <= 16 (m <= 64 with a gate, any m before compute capability 9.0). Also grouped
@@ -16,14 +16,14 @@
 // previous kernel. Fragments of x are read from global memory. At the end the chains are reduced through
 // shared memory.
 //
-// Bits: those of gpu/cuda/gemm/decode_product.cuh.
+// Bits: those of decode_product.cuh.
 //
 // A Ring loads the weights of a format:
 //   kOutputs, kWarpBytes, kDepth    outputs of a block; shared memory of a warp, bytes; chunks in flight
 //   kTogether                       min blocks per SM
 //   kPartsAhead                     chunks of x that a warp reads at once
 //   Ring(memory, w, columns, block, output)
-//   kRun                                 run length (gpu/cuda/gemm/decode_product.cuh)
+//   kRun                                 run length (decode_product.cuh)
 //   begin_load(index, chunk, chunks)     starts to load `chunk` into ring slot `index`; past the end: nothing
 //   prepare(x)                           converts a fragment of x once for all output tiles
 //   multiply(sums, index, chunk, tile, lane, prepared)

@@ -9,8 +9,8 @@
 // 128x128 (rows by outputs), the smallest with which the grid fits the GPU in one wave. For larger m one
 // block computes both halves of a 128x128 tile. A consumer warpgroup has 64 rows.
 //
-// Pipeline: gpu/cuda/gemm/pipeline.cuh with 5 to 10 stages. Weights of the first stages are loaded, and the
-// others prefetched into L2, before the PDL wait, unless a kernel of the stream has written them.
+// Pipeline: pipeline.cuh with 5 to 10 stages. Weights of the first stages are loaded, and the others
+// prefetched into L2, before the PDL wait, unless a kernel of the stream has written them.
 //
 // Bits: independent of m and of the tile. A half is one wgmma chain in ascending k, and the addition of two
 // halves is commutative.

@@ -1,5 +1,4 @@
-// Instantiates the tiled decode GEMM (gpu/cuda/gemm/tiled.cuh) for bf16 weights, and the grouped GEMMs of
-// experts.
+// Instantiates the tiled decode GEMM (tiled.cuh) for bf16 weights, and the grouped GEMMs of experts.
 
 #include "gpu/cuda/gemm/decode_gemm.h"
 

@@ -2,10 +2,10 @@
 // Tiled GEMM for decode.
 //
 // Computes: y = x W^T for bf16 x [m, columns], W in any format, f32 accumulators, epilogues of
-// gpu/cuda/gemm/decode_outputs.cuh.
+// decode_outputs.cuh.
 //
-// Chosen when: can_use_tiled_to(): m > 8 and at least 5,760 outputs, or m > 16 (m > 64 with a gate) from compute
-// capability 9.0 on; also grouped GEMMs of experts with tiles of 64 rows.
+// Chosen when: can_use_tiled_to(): m > 8 and at least 5,760 outputs, or m > 16 (m > 64 with a gate) from
+// compute capability 9.0 on; also grouped GEMMs of experts with tiles of 64 rows.
 //
 // Mapping: a block of 8 warps computes 64 outputs for 8 * kRowTiles rows; warp w has output tile w % 4 and
 // half w / 4 of the rows. With fewer than 5,760 outputs and no gate, a cluster of 8 blocks splits k
@@ -16,11 +16,11 @@
 // Weights of the first stages are loaded before the PDL wait. A block takes the chains one after another and
 // adds each finished chain to the totals.
 //
-// Bits: those of gpu/cuda/gemm/decode_product.cuh.
+// Bits: those of decode_product.cuh.
 //
 // Weights loads a format:
 //   kChunkBytes, kWarpBytes       shared memory: of a chunk of 64 outputs; extra per warp
-//   kRun                          run length (gpu/cuda/gemm/decode_product.cuh)
+//   kRun                          run length (decode_product.cuh)
 //   kNeedsRowSums                 whether multiply() needs the sums of x over the columns of each scale
 //   Weights(w, columns, block, output)
 //   copy(to, chunk)               starts the copy; called by all threads

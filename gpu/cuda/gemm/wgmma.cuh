@@ -2,10 +2,10 @@
 // Wrappers for wgmma and mbarrier (compute capability 9.0 only; for sources compiled for sm_90a).
 //
 // A warpgroup is four warps, which call the wgmma functions together. Warp w has rows 16 w ... 16 w + 15 of
-// the 64 rows, in the fragments of gpu/cuda/gemm/tensor_core.cuh (C in blocks of 8 columns, A of 16). Shared
-// memory operands are stored in *panels* with the 128-byte swizzle: 64 rows of 64 bf16, in which the eight
-// 16-byte pieces of a row are permuted by the row (swizzled_offset), against bank conflicts. A panel is aligned
-// to 1,024 bytes.
+// the 64 rows, in the fragments of tensor_core.cuh (C in blocks of 8 columns, A of 16). Shared memory
+// operands are stored in *panels* with the 128-byte swizzle: 64 rows of 64 bf16, in which the eight 16-byte
+// pieces of a row are permuted by the row (swizzled_offset), against bank conflicts. A panel is aligned to
+// 1,024 bytes.
 //
 // wgmma is asynchronous: begin_products(), wgmmas, end_products(). wait_for_products() must precede any use
 // of the results (settle() tells the compiler) and any overwrite of the operands.

@@ -61,7 +61,7 @@ struct PrefillSpace {
   float* out;           // [tiles, value_heads, 64, value_dim]: before the gated norm
 };
 
-/// The chunked delta rule (recurrence/gated_delta_net_chunks.cu). Requires: `space` holds q, k, v, g and beta.
+/// The chunked delta rule (gated_delta_net_chunks.cu). Requires: `space` holds q, k, v, g and beta.
 void gated_delta_net_chunks(const GatedDeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
                             const PrefillSpace& space, StreamHandle stream);
 

@@ -5,7 +5,7 @@
 //
 // For bf16 rows, prefill uses the chunked delta rule, 64 tokens per chunk on the grid, and decode the
 // sequential rule in f32; their bits differ. For f32 rows both use the sequential rule
-// (gpu/cuda/recurrence/gated_delta_net_precise.cu) and are bitwise identical.
+// (gated_delta_net_precise.cu) and are bitwise identical.
 
 #include <cstddef>
 

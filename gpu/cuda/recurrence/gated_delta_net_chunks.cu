@@ -23,8 +23,8 @@ namespace {
 //   L = strictly lower part of beta_i (k_i . k_j) D_ij
 //   T = (I + L)^-1                               in f32 (chunk_triangles.cuh)
 //   P = lower part, with the diagonal, of (q_i . k_j) D_ij
-// T, P (as A fragments, recurrence/gated_delta_net.cuh) and G go to the workspace. Masked elements are never passed to exp,
-// which may overflow above the diagonal.
+// T, P (as A fragments, gated_delta_net.cuh) and G go to the workspace. Masked elements are never passed to
+// exp, which may overflow above the diagonal.
 
 constexpr int kMatrixThreads = 256;
 constexpr int kFewBlocks = 66;  // blocks of the scan: half of an H200's SMs

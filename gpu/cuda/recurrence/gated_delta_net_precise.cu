@@ -1,8 +1,8 @@
 // Gated DeltaNet for f32 rows.
 //
-// Computes: convolution (gpu/cuda/recurrence/causal_conv.h), L2 norms and gates, the sequential delta rule
-// (gpu/cuda/recurrence/scan.cuh) and the gated norm, all in f32. Chosen when: rows are f32. Bits: prefill and decode use
-// the same kernels, so they do not depend on where a slice begins nor on the phase.
+// Computes: convolution (causal_conv.h), L2 norms and gates, the sequential delta rule (scan.cuh) and the
+// gated norm, all in f32. Chosen when: rows are f32. Bits: prefill and decode use the same kernels, so they
+// do not depend on where a slice begins nor on the phase.
 
 #include <cmath>
 
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(32 * kHeadWarps)
   space.beta[at] = sigmoid_of(b[head]);
 }
 
-/// Rule for gpu/cuda/recurrence/scan.cuh. A column is an element of v.
+/// Rule for scan.cuh. A column is an element of v.
 struct PreciseRule {
   int columns;       // value_size
   int size;          // key_dim

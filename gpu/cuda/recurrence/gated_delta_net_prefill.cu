@@ -1,6 +1,6 @@
 // Gated DeltaNet prefill: convolve() (convolution, L2 norms, gates), the chunked delta rule
-// (recurrence/gated_delta_net_chunks.cu), and finish() (gated norm, convolution state). Bits: a row's results depend on its
-// own inputs and, in the convolution, on the rows before it, in a fixed order.
+// (gated_delta_net_chunks.cu), and finish() (gated norm, convolution state). Bits: a row's results depend on
+// its own inputs and, in the convolution, on the rows before it, in a fixed order.
 
 #include <cmath>
 #include <utility>

@@ -1,7 +1,7 @@
 // Kimi Delta Attention: gates and norms, and the sequential delta rule in f32.
 //
-// Computes: prepare_delta_heads() (L2 norms, decays, beta); the rule by gpu/cuda/recurrence/scan.cuh or, for a prefill,
-// by the chunked kernels of recurrence/kda_prefill.cu; gate_delta_heads() (norm and output gate).
+// Computes: prepare_delta_heads() (L2 norms, decays, beta); the rule by scan.cuh or, for a prefill, by the
+// chunked kernels of kda_prefill.cu; gate_delta_heads() (norm and output gate).
 
 #include "gpu/cuda/recurrence/kda.h"
 
@@ -13,7 +13,7 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-/// Rule for gpu/cuda/recurrence/scan.cuh. A column is an element of v.
+/// Rule for scan.cuh. A column is an element of v.
 struct KdaScanRule {
   int columns;  // heads * head_dim
   int size;     // head_dim

@@ -1,15 +1,15 @@
 // The Mamba-2 recurrence (SSD), and the gated norm after it.
 //
 // Computes: for prefill the chunked form over 64 tokens with the formulas below; else the sequential form in
-// f32 (gpu/cuda/recurrence/scan.cuh). In the chunked form B and C are rounded to bf16, other MMA operands keep 16 bits
-// (two bf16), accumulators are f32.
+// f32 (scan.cuh). In the chunked form B and C are rounded to bf16, other MMA operands keep 16 bits (two
+// bf16), accumulators are f32.
 //
 // Chosen when: chunked for a batch with tiles, bf16 rows, state_size 16, 32, 64, 128 or 256, head_dim a
 // multiple of 16 up to 128.
 //
-// Mapping: prepare_mamba2_chunks() computes what needs no state for all chunks in parallel, grid (groups, then
-// heads by warps; tile). scan_mamba2_chunks() walks the chunks of a slice and carries the state, grid (strip of
-// 16 or 32 columns of a head, slice), 8 warps.
+// Mapping: prepare_mamba2_chunks() computes what needs no state for all chunks in parallel, grid (groups,
+// then heads by warps; tile). scan_mamba2_chunks() walks the chunks of a slice and carries the state, grid
+// (strip of 16 or 32 columns of a head, slice), 8 warps.
 //
 // Pipeline: scan_mamba2_chunks() loads C of the next chunk while B is used and vice versa (cp.async).
 //
@@ -606,7 +606,7 @@ void mamba2_in_chunks(const Mamba2Shape& shape, const Batch& batch, const Mamba2
   }
 }
 
-/// Rule for gpu/cuda/recurrence/scan.cuh. A column is an element of the head's x.
+/// Rule for scan.cuh. A column is an element of the head's x.
 template <class Row>
 struct Mamba2Rule {
   int columns;  // heads * head_dim

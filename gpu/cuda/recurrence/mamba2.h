@@ -3,8 +3,8 @@
 // specification.
 //
 // Prefill uses the chunked form, 64 tokens per chunk on the grid, if the shape allows it. Decode, other
-// shapes and f32 rows use the sequential form in f32 (gpu/cuda/recurrence/scan.cuh). The bits of the two differ; the
-// choice depends only on the shape, on the element type and on whether the batch has tiles.
+// shapes and f32 rows use the sequential form in f32 (scan.cuh). The bits of the two differ; the choice
+// depends only on the shape, on the element type and on whether the batch has tiles.
 
 #include <cstddef>
 

@@ -1,5 +1,5 @@
 // RG-LRU. Decode has three launches: gates of all tokens in parallel; h, one thread per channel; the output
-// gate. Prefill is a rule of gpu/cuda/recurrence/scan_tiles.cuh.
+// gate. Prefill is a rule of scan_tiles.cuh.
 
 #include "gpu/cuda/recurrence/rg_lru.h"
 

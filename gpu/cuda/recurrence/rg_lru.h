@@ -1,10 +1,10 @@
 #pragma once
 // The Real-Gated Linear Recurrent Unit over the rows of a batch, from after its gate projections
-// (gpu/cuda/gemm/small_products.h), and the product with the other branch. gpu/kernels.h (RgLru, gate_gelu) is the
+// (gemm/small_products.h), and the product with the other branch. gpu/kernels.h (RgLru, gate_gelu) is the
 // specification.
 //
-// Prefill scans the tiles of a batch in parallel (gpu/cuda/recurrence/scan_tiles.cuh), decode one token at a time; their
-// bits differ.
+// Prefill scans the tiles of a batch in parallel (scan_tiles.cuh), decode one token at a time; their bits
+// differ.
 
 #include <cstddef>
 

@@ -1,8 +1,8 @@
-// RWKV-7 kernels (gpu/cuda/recurrence/rwkv.h).
+// RWKV-7 kernels (rwkv.h).
 //
 // Computes: token shift, activations of the low-rank pairs, and WKV: gates (prepare_wkv_heads), the
-// recurrence by gpu/cuda/recurrence/scan.cuh, and norm, bonus and gate (finish_wkv_heads). Mapping: a thread per
-// element, or a warp per head and row. Bits: prefill and decode use the same kernels.
+// recurrence by scan.cuh, and norm, bonus and gate (finish_wkv_heads). Mapping: a thread per element, or a
+// warp per head and row. Bits: prefill and decode use the same kernels.
 
 #include "gpu/cuda/recurrence/rwkv.h"
 
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(32 * kWkvWarps)
   }
 }
 
-/// Rule for gpu/cuda/recurrence/scan.cuh. A column is an element of v.
+/// Rule for scan.cuh. A column is an element of v.
 template <class Row>
 struct WkvColumns {
   int columns;  // heads * head_dim

@@ -1,7 +1,7 @@
 #pragma once
 // RWKV-7 between its GEMMs, over the rows of a batch: token shift, activations inside the low-rank pairs,
 // gates, the recurrence, and the norm, bonus and gate after it. gpu/kernels.h is the specification; the same
-// kernels serve prefill and decode (gpu/cuda/recurrence/scan.cuh).
+// kernels serve prefill and decode (scan.cuh).
 
 #include <cstddef>
 

@@ -2,7 +2,7 @@
 // Sequential scan: a recurrence over the rows of slices, token by token.
 //
 // Bits: one kernel per rule serves prefill and decode, so they depend neither on where a slice begins nor on
-// the phase. Rules with a tiled form (gpu/cuda/recurrence/scan_tiles.cuh) use this one where that form does not apply.
+// the phase. Rules with a tiled form (scan_tiles.cuh) use this one where that form does not apply.
 //
 // Mapping: the state consists of independent columns of `size` elements (a channel of Mamba-1; a column of a
 // head's matrix in Mamba-2 and RWKV-7). A warp has 8 columns with 4 lanes each: lane 8 p + c holds elements

@@ -1,6 +1,6 @@
 #pragma once
 // Index maps shared by kernels and, in tests, the host: which thread of a sequential scan holds which state
-// elements (gpu/cuda/recurrence/scan.cuh), and which input a tap of a causal convolution reads (gpu/cuda/recurrence/causal_conv.h).
+// elements (scan.cuh), and which input a tap of a causal convolution reads (causal_conv.h).
 
 #include "gpu/gpu_limits.h"
 

@@ -1,8 +1,8 @@
 // The Mamba-1 selective scan, and the split of its inputs (separate_rows).
 //
 // Computes: h = exp(dt A) h + (dt x) B; y = (h C + skip x) silu(gate). Chosen when: a batch with tiles and at
-// most 32 elements per channel use the tiled scan (SelectiveTiles, gpu/cuda/recurrence/scan_tiles.cuh), everything else
-// the sequential one (SelectiveRule, gpu/cuda/recurrence/scan.cuh); their bits differ.
+// most 32 elements per channel use the tiled scan (SelectiveTiles, scan_tiles.cuh), everything else the
+// sequential one (SelectiveRule, scan.cuh); their bits differ.
 
 #include "gpu/cuda/recurrence/selective_scan.h"
 
@@ -19,7 +19,7 @@ __device__ __forceinline__ std::size_t place_of(int channel, int size, int n) {
          channel % kScanColumns;
 }
 
-/// Rule for gpu/cuda/recurrence/scan.cuh. A column is a channel.
+/// Rule for scan.cuh. A column is a channel.
 template <class Row>
 struct SelectiveRule {
   int columns;

@@ -2,9 +2,8 @@
 // The Mamba-1 selective scan over the rows of a batch, and the steps between the GEMMs before it.
 // gpu/kernels.h is the specification.
 //
-// Prefill scans the tiles of a batch in parallel (gpu/cuda/recurrence/scan_tiles.cuh), decode one token at a time
-// (gpu/cuda/recurrence/scan.cuh); their bits differ. States of more than 32 elements per channel use the sequential scan
-// in both.
+// Prefill scans the tiles of a batch in parallel (scan_tiles.cuh), decode one token at a time (scan.cuh);
+// their bits differ. States of more than 32 elements per channel use the sequential scan in both.
 
 #include <cstddef>
 

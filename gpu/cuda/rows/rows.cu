@@ -1,5 +1,5 @@
-// Row-wise kernels (gpu/cuda/rows/rows.h). Mapping: a block per row or per part of a row; bf16 RMSNorms of a
-// multiple of 128 elements have a warp per row. Bits: the order of every sum depends only on the row size.
+// Row-wise kernels (rows.h). Mapping: a block per row or per part of a row; bf16 RMSNorms of a multiple of
+// 128 elements have a warp per row. Bits: the order of every sum depends only on the row size.
 
 #include "gpu/cuda/rows/rows.h"
 
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// A warp per row, four lanes per chain (gpu/cuda/gemm/decode_product.cuh).
+/// A warp per row, four lanes per chain (gemm/decode_product.cuh).
 __global__ void __launch_bounds__(kNormWarps * 32)
     norm_rows_by_chains(const float* x, int rows, int size, RowNorm norm, float factor, Bf16* y) {
   pdl_wait();

@@ -26,8 +26,7 @@ void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, co
               float factor, float* y, StreamHandle stream);
 
 /// bf16 RMSNorm of all rows that sums in the order of a decode GEMM with a fused norm
-/// (gpu/cuda/gemm/decode_product.cuh), so that both are bitwise identical. Requires: size is a multiple of 8, no
-/// bias.
+/// (gemm/decode_product.cuh), so that both are bitwise identical. Requires: size is a multiple of 8, no bias.
 void norm_for_decode(const float* x, int rows, int size, const RowNorm& norm, float factor, Bf16* y,
                      StreamHandle stream);
 

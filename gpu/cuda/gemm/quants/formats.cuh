@@ -13,7 +13,7 @@ namespace reprise::gpu::cuda::quants {
 
 // -- dequantization. A prefill uses q * scale (+ offset) rounded to bf16, with the scale as the sum of two
 // bf16 (16 bits): the nearest bf16 to the file's value, or its neighbor. Only value_of() computes it. Decode
-// multiplies by the integers q, exact in bf16, and scales the sums in f32 (gpu/cuda/gemm/quants/products.cuh).
+// multiplies by the integers q, exact in bf16, and scales the sums in f32 (quants/products.cuh).
 
 /// Two integers as bf16, exact.
 using Pair = __nv_bfloat162;
@@ -87,7 +87,7 @@ __device__ __forceinline__ Pair signed_bytes(std::uint32_t bytes) {
 //   kZero                         zero point; read() returns q + 128. -1: read() returns q itself
 //   factor(header, row, chunk, i) scale i and offset; row of the eight, chunk of the four
 //   read(chunk, lane, q)          fragment of lane 4 g + t: the columns of row g that thread t supplies to MMA s
-//                                 (gpu/cuda/gemm/decode_product.cuh), as pairs 2 (s % 2), ... of q[s / 2]
+//                                 (decode_product.cuh), as pairs 2 (s % 2), ... of q[s / 2]
 //
 // A row of a chunk has the words of t = 0 first, then of t = 1, 2, 3; of each t the first eight integers,
 // then the second eight. 4-bit: a word has eight, pair i at bits 4 i and 16 + 4 i. Bytes: two words have
@@ -101,7 +101,7 @@ inline constexpr int kChunks = kColumns / kChunkColumns;
 template <class Format>
 inline constexpr int kBlockBytes = Format::kHeaderBytes + kChunks* Format::kChunkBytes;
 
-/// Run length (gpu/cuda/gemm/decode_product.cuh): an MMA takes columns of a single scale.
+/// Run length (decode_product.cuh): an MMA takes columns of a single scale.
 template <class Format>
 inline constexpr int kRun = Format::kScales == 4 ? 4 : 8;
 

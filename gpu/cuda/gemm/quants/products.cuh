@@ -1,19 +1,18 @@
 #pragma once
-// Kernels of a quantized format (gpu/cuda/gemm/quants/formats.cuh): decode GEMMs, repacking, expansion, embedding.
+// Kernels of a quantized format (quants/formats.cuh): decode GEMMs, repacking, expansion, embedding.
 //
 // Computes: y = x W^T for decode; a prefill expands the weights to bf16 first.
 //
-// Chosen when: as for bf16 weights, the small-m or the tiled GEMM (gpu/cuda/gemm/small_m.cuh,
-// gpu/cuda/gemm/tiled.cuh).
+// Chosen when: as for bf16 weights, the small-m or the tiled GEMM (small_m.cuh, tiled.cuh).
 //
 // Pipeline: chunks are copied to shared memory as stored; a warp dequantizes its fragments in registers.
 //
-// Bits: chunks and chains as in gpu/cuda/gemm/decode_product.cuh, so an output depends only on its row of x and
-// its row of W. Within a chunk the columns of a scale are multiplied by the integers, exact in bf16, and
-// summed in f32 from zero; scale times that sum is added to the chain in f32. So no weight is rounded, and a
-// scale costs one multiplication per output and row. An offset is multiplied by the sum of x over these
-// columns (an MMA with ones) and added next. Integers of few bits keep the 128 of their conversion, which is
-// folded into the offset; with a scale per 16 columns it is subtracted instead, which costs less there.
+// Bits: chunks and chains as in decode_product.cuh, so an output depends only on its row of x and its row of
+// W. Within a chunk the columns of a scale are multiplied by the integers, exact in bf16, and summed in f32
+// from zero; scale times that sum is added to the chain in f32. So no weight is rounded, and a scale costs
+// one multiplication per output and row. An offset is multiplied by the sum of x over these columns (an MMA
+// with ones) and added next. Integers of few bits keep the 128 of their conversion, which is folded into the
+// offset; with a scale per 16 columns it is subtracted instead, which costs less there.
 
 #include "gpu/cuda/experts/products.cuh"
 #include "gpu/cuda/gemm/decode_product.cuh"
