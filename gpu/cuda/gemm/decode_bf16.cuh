@@ -6,8 +6,8 @@
 
 namespace reprise::gpu::cuda::product {
 
-/// A warp's cp.async ring of weight chunks. It needs no registers for data in flight, so many blocks, also
-/// those of the next kernel, can have loads outstanding.
+/// A warp's cp.async ring of weight chunks. Loads in flight need no registers, so many blocks, also those of
+/// the next kernel, can have loads outstanding.
 template <int kBlockOutputs, class Output, int kBytes>
 class Bf16RingOf {
  public:
@@ -56,7 +56,7 @@ class Bf16RingOf {
     const std::byte* chunk = memory_ + index % kDepth * kChunkBytes;
     if constexpr (kBlockOutputs >= product::kOutputs) {
       return read_weights(chunk, product::kOutputs * tile, lane);
-    } else {  // 8 outputs: half an MMA tile
+    } else {  // half an MMA tile
       WeightPart part;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -79,8 +79,8 @@ class Bf16RingOf {
   }
 
   std::byte* memory_;
-  int left_;                // columns from the lane's first one
-  const Bf16* from_[kOwn];  // next chunk of each of the lane's rows
+  int left_;                // columns from the lane's first one to the end
+  const Bf16* from_[kOwn];  // address of the next chunk of each of the lane's rows
 };
 
 template <int kBlockOutputs, class Output>

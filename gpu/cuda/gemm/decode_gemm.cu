@@ -1,5 +1,5 @@
 // Dispatch of decode GEMMs with bf16 weights: wgmma, persistent, tiled, or the small-m kernel instantiated
-// here (small_m.cuh). All are bitwise identical.
+// here. All are bitwise identical.
 
 #include "gpu/cuda/gemm/decode_bf16.cuh"
 #include "gpu/cuda/gemm/decode_gemm.h"
@@ -9,7 +9,7 @@ namespace {
 
 using product::Bf16Ring;
 
-/// Blocks with 16 rows of x, where can_use_two_tiled().
+/// Blocks of 16 rows of x (can_use_two_tiled()).
 template <class Output>
 void launch_pair(const Bf16* x, int m, const DeviceWeight& weight, const Output& output,
                  StreamHandle stream) {
@@ -21,7 +21,6 @@ void launch_pair(const Bf16* x, int m, const DeviceWeight& weight, const Output&
   }
 }
 
-/// Small-m GEMM of bf16 rows, plain or gated.
 template <class Output>
 void launch_few(const Bf16* x, int m, const DeviceWeight& weight, const Output& output, StreamHandle stream) {
   if (product::can_use_two_tiled(weight, m)) return launch_pair(x, m, weight, output, stream);

@@ -2,16 +2,16 @@
 //
 // Computes: y f32 = x W^T for bf16 x and W, plain or with a deferred norm.
 //
-// Chosen when: 33 to 64 rows, at least 102,400 outputs (400 tiles), columns a multiple of 64.
+// Chosen when: 33 to 64 rows, at least 102,400 outputs, columns a multiple of 64.
 //
 // Mapping: one block per SM walks tiles of 256 outputs with a stride of the grid. Four consumer warpgroups
 // compute 64 outputs each by 64 rows; a fifth warpgroup is the producer.
 //
-// Pipeline: 5 stages of a chunk of weights and of x, with full (`there`) and empty (`read`) mbarriers; the
-// producer runs ahead across tiles. Weights go from shared memory through registers (wgmma operand A); x
-// (operand B) is stored 128-byte swizzled, with k in the permuted order of the weight fragments.
+// Pipeline: 5 stages of a chunk of weights and of x with full and empty mbarriers; the producer runs ahead
+// across tiles. wgmma takes weights from registers (operand A) and x (operand B) from shared memory, 128-byte
+// swizzled, with k in the permuted order of the weight fragments.
 //
-// Bits: those of decode_product.cuh: one block computes all chains in turn.
+// Bits: those of decode_product.cuh; a block computes all chains in turn.
 
 #include "gpu/cuda/gemm/decode_gemm.h"
 
@@ -35,8 +35,8 @@ constexpr int kGroupOutputs = 64;
 constexpr int kTileOutputs = kGroups * kGroupOutputs;
 constexpr int kHeadRows = 64;  // max rows of x
 constexpr int kRingStages = 5;
-// Registers per thread of the producer and of a consumer after setmaxnreg. Together they must not exceed the
-// block's allocation at launch, or setmaxnreg.inc blocks forever.
+// Registers per thread of the producer and of a consumer after setmaxnreg. Together they must fit the block's
+// allocation at launch, or setmaxnreg.inc blocks forever.
 constexpr int kCopyRegisters = 56;
 constexpr int kProductRegisters = 104;
 constexpr int kLaunchRegisters = 65536 / kHeadThreads / 8 * 8;
@@ -50,7 +50,6 @@ struct HeadShared {
 };
 constexpr int kHeadBytes = static_cast<int>(sizeof(HeadShared)) + 1024;  // padding for alignment to 1,024
 
-/// Epilogues: plain rows, or rows with a deferred norm.
 using PlainLogits = product::PlainOutput<GemmOutput::kF32>;
 using ScaledLogits = product::ScaledOutput<PlainLogits>;
 __device__ __forceinline__ const PlainLogits& logits_of(const PlainLogits& output) {
@@ -71,7 +70,7 @@ struct HeadProduct {
   __device__ int tiles() const { return (outputs + kTileOutputs - 1) / kTileOutputs; }
 };
 
-/// Starts the copy of a weight chunk of a tile; called by the producer warpgroup.
+/// Starts the copy of a tile's weight chunk; called by the producer warpgroup.
 __device__ __forceinline__ void copy_weights(HeadShared& shared, const HeadProduct& p, int tile, int chunk,
                                              int stage) {
   constexpr int kRowsAtOnce = kGroupSize / product::kUnits;
@@ -102,8 +101,8 @@ struct HalfRow {
 #pragma unroll
     for (int t = 0; t < 4; ++t) of[t] = from[t];
   }
-  /// Stores to the swizzled panel. MMA s of a half takes elements 8 t + 4 s ... 8 t + 4 s + 3 of each thread
-  /// t; the panel has the four pairs that the fragments hold first, then those that they hold last.
+  /// Stores to the swizzled panel in the order of the weight fragments: MMA s of a half takes elements 8 t +
+  /// 4 s ... 8 t + 4 s + 3 of each thread t.
   __device__ void put(unsigned char* panel) const {
     const int thread = static_cast<int>(threadIdx.x) % kGroupSize;
     const auto put_piece = [&](int piece, const uint4& eight) {
@@ -133,7 +132,7 @@ __device__ __forceinline__ void bring_chunks(HeadShared& shared, const HeadProdu
   const int chunks = p.chunks();
   const int tiles = p.tiles();
   TileWalk ahead{.tile = static_cast<int>(blockIdx.x)};
-  // weights need not wait for the previous kernel
+  // independent of the previous kernel
   for (int i = 0; i < kRingStages && ahead.tile < tiles; ++i) {
     copy_weights(shared, p, ahead.tile, ahead.at.chunk, i);
     shared.there[i].arrive_behind_copies();
@@ -155,11 +154,10 @@ __device__ __forceinline__ void bring_chunks(HeadShared& shared, const HeadProdu
     show_to_products();
     shared.there[stage].arrive();
     walk.advance(chunks);
-    rows.read(p, walk.at.chunk);  // in flight during the wait for the stage
+    rows.read(p, walk.at.chunk);  // in flight while the stage is awaited
   }
 }
 
-/// Stores a warpgroup's 64 outputs of all rows.
 template <class Output>
 __device__ __forceinline__ void put_outputs(const HeadProduct& p, const Output& output_rows, int first_output,
                                             const float (&totals)[8][4]) {
@@ -237,7 +235,7 @@ __global__ void __launch_bounds__(kHeadThreads, 1) multiply_head(HeadProduct p, 
       *reinterpret_cast<HeadShared*>(head_memory + (1024 - shared_address(head_memory) % 1024) % 1024);
   if (threadIdx.x == 0) {
     for (int i = 0; i < kRingStages; ++i) {
-      // each producer thread arrives for its weights and for its part of x
+      // one arrival per producer thread for its weights, one for its part of x
       shared.there[i].init(2 * kGroupSize);
       shared.read[i].init(kGroups * kGroupSize / 32);
     }
@@ -279,7 +277,7 @@ void launch_head(const Bf16* x, int m, const DeviceWeight& weight, const Output&
 }  // namespace
 
 bool can_use_decode_wgmma(const DeviceWeight& weight, int m, GemmOutput output) {
-  constexpr int kFewTiles = 400;  // about 3 tiles per block of an H200
+  constexpr int kFewTiles = 400;  // about 3 tiles per SM of an H200
   return output == GemmOutput::kF32 && m > kHeadRows / 2 && m <= kHeadRows && weight.columns % kChunk == 0 &&
          weight.rows >= kFewTiles * kTileOutputs && max_shared() >= kHeadBytes && has_warpgroups();
 }

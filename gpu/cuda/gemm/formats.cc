@@ -10,7 +10,6 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-/// Rounds each element to the nearest bf16.
 void round_to_bf16(const WeightView& weight, std::byte* to) {
   const Kernels& kernels = cpu_kernels(best_isa());
   const FormatKernels& format = kernels.format(*weight.format);
@@ -34,7 +33,7 @@ constexpr DeviceUpload kUploads[] = {
     {.stored = &kIQ4_XSFormat, .kept = &kIQ4_XSOnDevice, .convert = nullptr},
     {.stored = &kF8TileFormat, .kept = &kF8OnDevice, .convert = nullptr},
     {.stored = &kF8RowFormat, .kept = &kF8OnDevice, .convert = nullptr},
-    // No kernels of their own: expanded to bf16, larger than in the file.
+    // without kernels of their own: expanded to bf16
     {.stored = &kInt4Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
     {.stored = &kQ4_1Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
     {.stored = &kQ5_0Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},

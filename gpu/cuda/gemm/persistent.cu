@@ -7,8 +7,8 @@
 // Mapping: 1 or 2 blocks per SM keep all of x in shared memory and walk tiles of 32 outputs with a stride of
 // the grid. Each of 8 warps computes one chain.
 //
-// Pipeline: each warp has its own cp.async ring of weights, 2 or 4 chunks deep, that runs ahead across tiles,
-// so no load is awaited by all warps; the block synchronizes twice per tile to reduce the chains.
+// Pipeline: each warp's cp.async ring of weights, 2 or 4 chunks deep, runs ahead across tiles; the block
+// synchronizes only twice per tile, to reduce the chains.
 //
 // Bits: those of decode_product.cuh.
 
@@ -30,7 +30,7 @@ static_assert(kSkinnyThreads == product::kTiledThreads, "the block's threads cop
 constexpr int kTileOutputs = 32;
 constexpr int kOutputTiles = kTileOutputs / product::kOutputs;
 constexpr int kPitch = kTileOutputs + 1;
-constexpr int kChunkBytes = kTileOutputs * kRowBytes;  // a chunk of a warp's weights
+constexpr int kChunkBytes = kTileOutputs * kRowBytes;  // weights of a warp's chunk
 
 /// Shared memory of a block: rings of the warps, x [chunks][rows], sums [chains][rows][kPitch].
 template <int kRowTiles, int kDepth>
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, kBlocks)
       __syncwarp();
       ahead.begin_next();
     }
-    __syncthreads();  // sums of the previous tile have been read
+    __syncthreads();  // the previous tile's sums have been read
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i) {
 #pragma unroll
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, kBlocks)
   wait_for_copies<0>();
 }
 
-/// Bytes of shared memory not in StayingMemory: the driver's, and the row factors.
+/// Shared memory not in StayingMemory, bytes: the driver's, and the row factors.
 constexpr int kReserved = 1024 + product::ScaledOutput<Logits>::kMaxRows * static_cast<int>(sizeof(float));
 
 /// Returns whether kBlocks blocks fit into an SM.
@@ -183,8 +183,7 @@ void launch(const Bf16* x, int m, const DeviceWeight& weight, const Output& outp
                stream, x, m, static_cast<const std::byte*>(weight.data), weight.columns, output);
 }
 
-/// Up to 16 rows: two blocks per SM, whose stalls overlap, if they fit; else one block with a ring twice as
-/// deep.
+/// Up to 16 rows: two blocks per SM, whose stalls overlap, if they fit; else one with a ring twice as deep.
 constexpr int kFewRows = 16;
 constexpr int kMaxRows = 32;
 bool is_for_two(int m, int columns) {

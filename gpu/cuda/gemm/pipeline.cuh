@@ -1,8 +1,8 @@
 #pragma once
-// Shared by the wgmma prefill GEMMs (sm_90a): TMA, cluster helpers and the stage pipeline. One producer
-// thread loads stages of 64 columns of x and W into shared memory by TMA; each consumer warpgroup multiplies
-// 64 rows and releases the stages. A stage takes about a microsecond to arrive from L2, in which a block
-// multiplies several stages, so a pipeline is as deep as shared memory allows.
+// Stage pipeline of the wgmma prefill GEMMs (sm_90a), with TMA and cluster helpers. One producer thread loads
+// stages of 64 columns of x and W by TMA; each consumer warpgroup multiplies 64 rows and releases the stages.
+// A stage takes about a microsecond to arrive from L2, in which a block multiplies several, so a pipeline is
+// as deep as shared memory allows.
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -16,8 +16,8 @@
 
 namespace reprise::gpu::cuda {
 
-// -- TMA and clusters. A box is some rows of 64 bf16; it is stored as a panel (wgmma.cuh). Elements outside
-// the matrix are zero but count as transferred bytes.
+// -- TMA and clusters. A box is some rows of 64 bf16, stored as a panel (wgmma.cuh). Elements outside the
+// matrix become zero and count as transferred bytes.
 
 /// Returns the tensor map of a bf16 matrix [rows, columns] for boxes of box_rows rows. Requires: columns are
 /// a multiple of 8, box_rows <= 256. Throws std::runtime_error.
@@ -68,8 +68,7 @@ __device__ __forceinline__ void copy_rectangle(const CUtensorMap& map, int row, 
       "l"(&map), "r"(column), "r"(row), "r"(shared_address(&barrier))
       : "memory");
 }
-/// Multicast: loads into the blocks of the cluster whose bits are set in `blocks`, and signals the barrier of
-/// each.
+/// Multicast to the blocks of the cluster whose bits are set in `blocks`; signals the barrier of each.
 __device__ __forceinline__ void copy_rectangle_to(unsigned blocks, const CUtensorMap& map, int row,
                                                   int column, std::uint32_t to, Barrier& barrier) {
   asm volatile(
@@ -117,14 +116,14 @@ __device__ __forceinline__ int cluster_count() {
   asm("mov.u32 %0, %%nclusterid.x;" : "=r"(count));
   return count;
 }
-/// Cluster barrier with relaxed ordering: it orders only barrier initializations (show_barriers()).
+/// Cluster barrier with relaxed ordering, for barrier initializations only (show_barriers()).
 __device__ __forceinline__ void wait_for_cluster() {
   asm volatile(
       "barrier.cluster.arrive.relaxed.aligned;"
       "barrier.cluster.wait.aligned;" ::
           : "memory");
 }
-/// Makes mbarrier initializations visible to TMA and, after a cluster barrier, to all blocks of the cluster.
+/// Makes mbarrier initializations visible to TMA and, after a cluster barrier, to the cluster.
 __device__ __forceinline__ void show_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -143,8 +142,7 @@ __device__ __forceinline__ void arrive_in(int rank, Barrier& barrier) {
 inline constexpr int kGroupThreads = 128;
 inline constexpr int kStageRowBytes = 2 * kPanelColumns;
 
-/// Stages for a tile of 64 * kWarpgroups rows by kOutputsOfTile outputs. `there` and `read` are the full and
-/// empty barriers.
+/// Stages of a tile of 64 * kWarpgroups rows by kOutputsOfTile outputs.
 template <int kWarpgroups, int kOutputsOfTile, int kStagesOfRing>
 struct StagePipeline {
   static constexpr int kGroups = kWarpgroups;  // consumer warpgroups
@@ -156,7 +154,7 @@ struct StagePipeline {
   static constexpr int kXBytes = kRows * kStageRowBytes;
   static constexpr int kStageBytes = kXBytes + kOutputs * kStageRowBytes;
 
-  unsigned char stages[kStages][kStageBytes];  // x, then the weights
+  unsigned char stages[kStages][kStageBytes];  // x, then W
   Barrier there[kStages];
   Barrier read[kStages];
 
@@ -174,8 +172,7 @@ struct StagePipeline {
   __device__ std::uint32_t weights_of(int stage) const { return x_of(stage) + kXBytes; }
 };
 
-/// Places `Shared` at the next multiple of 1,024 bytes, as wgmma requires, in `memory` of
-/// kAlignedBytes<Shared> bytes.
+/// Aligns `Shared` to 1,024 bytes, as wgmma requires, in `memory` of kAlignedBytes<Shared> bytes.
 template <class Shared>
 constexpr int kAlignedBytes = static_cast<int>(sizeof(Shared)) + 1024;
 template <class Shared>
@@ -183,7 +180,6 @@ __device__ __forceinline__ Shared& aligned_in(unsigned char* memory) {
   return *reinterpret_cast<Shared*>(memory + (1024 - shared_address(memory) % 1024) % 1024);
 }
 
-/// Current stage and the number of completed rounds.
 template <int kStages>
 struct RingPlace {
   int stage = 0;
@@ -203,8 +199,8 @@ class RingReader {
   __device__ RingReader(Ring& ring, int group, const GiveBack& give_back)
       : ring_(ring), group_(group), give_back_(give_back) {}
 
-  /// sums = product over the next `stages` stages. The last wgmmas are still running on return: call finish()
-  /// and settle() before reading sums.
+  /// sums = product over the next `stages` stages. The last wgmmas still run on return: call finish() and
+  /// settle() before reading sums.
   __device__ __forceinline__ void multiply(int stages, float (&sums)[Ring::kBlocks][4]) {
     for (int step = 0; step < stages; ++step) {
       ring_.there[at_.stage].wait(at_.round);
@@ -235,7 +231,7 @@ class RingReader {
   int group_;
   GiveBack give_back_;
   RingPlace<Ring::kStages> at_;
-  int before_ = -1;  // stage whose wgmmas may still run
+  int before_ = -1;  // stage that running wgmmas may read
 };
 
 }  // namespace reprise::gpu::cuda

@@ -4,17 +4,15 @@
 // of the rounded GEMM.
 //
 // Chosen when: padded m <= 512, outputs a multiple of 16, columns a multiple of 8, at most 16 Mi weights
-// (larger ones are as fast with cuBLASLt), and PrefillGemm::admit() has found it bitwise identical to
-// cuBLASLt.
+// (above, cuBLASLt is as fast), and PrefillGemm::admit() has found it bitwise identical to cuBLASLt.
 //
 // Mapping: persistent clusters walk tiles, rows first. A tile is 128 rows by 128 rows of W (64 gates and
 // their 64 ups), or 64 by 64 if the large tiles would occupy less than half of the SMs. Two blocks of a
-// cluster have adjacent row tiles and the same outputs; one loads the gates' weights and the other the ups',
-// by TMA multicast to both.
+// cluster have adjacent row tiles and the same outputs; one loads the gates' weights, the other the ups', by
+// TMA multicast to both.
 //
-// Pipeline: pipeline.cuh with 6 stages; a stage is released to both blocks of the cluster. Weights of the
-// first tile are loaded or prefetched into L2 before the PDL wait, unless a kernel of the stream has written
-// them.
+// Pipeline: pipeline.cuh with 6 stages; a stage is released to both blocks. Weights of the first tile are
+// loaded or prefetched into L2 before the PDL wait, unless a kernel of the stream writes them.
 //
 // Bits: an output is one wgmma chain in ascending k, for every m and tile.
 
@@ -42,7 +40,7 @@ template <int kWarpgroups, int kOutputsOfTile, int kStagesOfRing, int kMaxOfMult
 struct GatedTile {
   using Ring = StagePipeline<kWarpgroups, kOutputsOfTile, kStagesOfRing>;
   static constexpr int kRows = Ring::kRows;
-  static constexpr int kMade = Ring::kOutputs / 2;  // outputs of y
+  static constexpr int kMade = Ring::kOutputs / 2;  // columns of y per tile
   static constexpr int kBlocksThatFit = kMaxOfMultiprocessor;
   static constexpr int kRegisters = kRegistersOfThread;
 };
@@ -53,15 +51,15 @@ struct GatedWork {
   int m;
   int outputs;  // columns of y
   int columns;
-  bool weights_stay;  // not written by the stream: may be read before the PDL wait
+  bool weights_stay;  // may be read before the PDL wait
   int cluster;        // blocks of a cluster
   int row_clusters;   // row tiles / cluster, rounded up
-  int tiles;          // tiles per cluster rank: row_clusters times the output tiles
+  int tiles;          // per cluster rank: row_clusters times the output tiles
 
   __device__ int stages() const { return (columns + kPanelColumns - 1) / kPanelColumns; }
 };
 
-/// Tiles of a block in order: cluster_index(), then steps of cluster_count(); rows vary fastest.
+/// A block's tiles in order, rows fastest.
 template <class Tile>
 struct TileOrder {
   int row_clusters;
@@ -81,7 +79,7 @@ struct TileOrder {
 /// blocks.
 template <class Tile>
 struct WeightPieces {
-  static constexpr std::uint32_t kHalf = Tile::kMade * kStageRowBytes;  // bytes: half of a stage's weights
+  static constexpr std::uint32_t kHalf = Tile::kMade * kStageRowBytes;  // bytes of half a stage's weights
   int gates;                                                            // first row of W
   int others;
   int rank;
@@ -93,7 +91,6 @@ struct WeightPieces {
         rank(order.rank),
         is_alone(order.size == 1) {}
 
-  /// Loads the boxes of 64 columns.
   __device__ __forceinline__ void bring(const CUtensorMap& weights, int column, std::uint32_t to,
                                         Barrier& there) const {
     if (is_alone) {
@@ -110,7 +107,7 @@ struct WeightPieces {
   }
 };
 
-/// Prefetches into L2 those weights of the first tile that bring_stages() does not load before the PDL wait.
+/// Prefetches into L2 the weights of the first tile that bring_stages() does not load before the PDL wait.
 /// Called by one thread.
 template <class Tile>
 __device__ __forceinline__ void ask_for_weights(const CUtensorMap& weights, const GatedWork& work,
@@ -122,7 +119,7 @@ __device__ __forceinline__ void ask_for_weights(const CUtensorMap& weights, cons
   }
 }
 
-/// The producer thread. Everything else waits for it, so its loop computes nothing that could be computed
+/// The producer thread. All consumers wait for it, so its loop computes nothing that could be computed
 /// before.
 template <class Tile>
 __device__ __forceinline__ void bring_stages(typename Tile::Ring& ring, const CUtensorMap& x,
@@ -157,20 +154,20 @@ __device__ __forceinline__ void bring_stages(typename Tile::Ring& ring, const CU
       at.advance();
     }
   }
-  // Stay resident until the other block has made its last arrival at this block's barriers.
+  // Stay resident until the other block's last arrival at this block's barriers.
   for (int i = 0; i < Ring::kStages; ++i, at.advance()) {
     if (at.round > 0) ring.read[at.stage].wait(at.round - 1);
   }
 }
 
 /// Transposes within a quad: each lane has a pair of bf16 of each of four blocks of 8 outputs; lane t gets
-/// all of block t.
+/// block t.
 __device__ __forceinline__ uint4 gather_block(const std::uint32_t (&pairs)[4]) {
   const bool odd = threadIdx.x % 2 != 0;
   const bool upper = threadIdx.x / 2 % 2 != 0;
   const std::uint32_t first = __shfl_xor_sync(~0U, odd ? pairs[0] : pairs[1], 1);
   const std::uint32_t second = __shfl_xor_sync(~0U, odd ? pairs[2] : pairs[3], 1);
-  // Blocks `odd` and 2 + odd: the pairs of this lane and of its neighbor.
+  // blocks `odd` and 2 + odd: the pairs of this lane and of its neighbor
   const uint2 low = odd ? make_uint2(first, pairs[1]) : make_uint2(pairs[0], first);
   const uint2 high = odd ? make_uint2(second, pairs[3]) : make_uint2(pairs[2], second);
   const std::uint32_t third = __shfl_xor_sync(~0U, upper ? low.x : high.x, 2);
@@ -290,7 +287,7 @@ void launch_gated(const Bf16* rows, const PrefillWeight& weight, int m, const Ga
 }  // namespace
 
 bool can_use_gated_prefill(int outputs, int columns) {
-  constexpr std::size_t kMaxElements = std::size_t{16} << 20;  // cuBLASLt is as fast or faster above
+  constexpr std::size_t kMaxElements = std::size_t{16} << 20;  // above, cuBLASLt is as fast or faster
   return outputs % 16 == 0 && columns % 8 == 0 &&
          static_cast<std::size_t>(outputs) * static_cast<std::size_t>(columns) <= kMaxElements &&
          has_warpgroups() && max_shared() >= kAlignedBytes<WideGated::Ring>;

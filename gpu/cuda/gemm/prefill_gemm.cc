@@ -53,7 +53,6 @@ void prefer(Preference& preference, cublasLtMatmulPreferenceAttributes_t attribu
            "cublasLtMatmulPreferenceSetAttribute");
 }
 
-// A cuBLASLt GEMM and its algorithm.
 struct Plan {
   Description operation;
   Layout weight;  // k x n
@@ -62,7 +61,7 @@ struct Plan {
   cublasLtMatmulAlgo_t algorithm{};
 };
 
-using Shape = std::tuple<int, int, GemmOutput>;  // outputs, columns, output kind
+using Shape = std::tuple<int, int, GemmOutput>;  // outputs, columns, kind
 
 Shape shape_of(std::span<const DeviceWeight> parts, GemmOutput output) {
   int outputs = 0;
@@ -88,7 +87,7 @@ struct PrefillGemm::State {
   std::map<std::tuple<int, int, int, GemmOutput>, std::unique_ptr<Plan>> plans;
   std::map<Shape, bool> admitted;
   std::map<Shape, bool> gated;  // true: the fused gate is bitwise identical
-  DeviceBytes expanded;         // expanded weights that are not row-major bf16
+  DeviceBytes expanded;         // weights expanded to row-major bf16
 
   ~State() {
     if (handle != nullptr) cublasLtDestroy(handle);
@@ -180,7 +179,7 @@ struct PrefillGemm::State {
         "cublasLtMatmul");
   }
 
-  /// Returns whether the fused gate is bitwise identical to gate_rows() after the GEMM, for m rows.
+  /// Returns whether the fused gate is bitwise identical to gate_rows() after the GEMM.
   bool gates_agree(const Bf16* x, int m, std::span<const DeviceWeight> parts) {
     const auto& [outputs, columns, kind] = shape_of(parts, GemmOutput::kBf16);
     if (!can_use_gated_prefill(outputs, columns)) return false;
@@ -245,7 +244,7 @@ bool PrefillGemm::admit(std::span<const DeviceWeight> parts, GemmOutput output, 
   const std::size_t element = output == GemmOutput::kBf16 ? 2 : 4;
   const std::size_t kept = kGrid * outputs * element;
   Stream stream;
-  // Pseudorandom x with magnitudes that bf16 activations have.
+  // Pseudorandom x with magnitudes of bf16 activations.
   std::vector<Bf16> pattern(static_cast<std::size_t>(largest) * columns);
   std::uint32_t bits = 12345;
   for (Bf16& value : pattern) {
@@ -281,7 +280,7 @@ std::string PrefillGemm::arithmetic() const {
       digest.add(static_cast<std::uint64_t>(number));
     }
     digest.add(static_cast<std::uint64_t>(is_halved(outputs, columns, output)));
-    // The plan for the smallest m that admit() tried: all are bitwise identical.
+    // The plan for the smallest m; the others are bitwise identical.
     const auto plan = state_->plans.find({outputs, columns, kGrid, output});
     if (plan == state_->plans.end()) continue;
     digest.add(std::as_bytes(std::span(plan->second->algorithm.data)));

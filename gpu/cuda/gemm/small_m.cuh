@@ -6,15 +6,14 @@
 //
 // Chosen when: m <= 8; 9 to 16 rows and 3,072 to 8,448 outputs (bf16 weights, blocks of 16 rows); or fewer
 // than 5,760 outputs and m <= 16 (m <= 64 with a gate, any m before compute capability 9.0). Also grouped
-// GEMMs of experts with tiles of 8 rows. Blocks have 8, 16 or 32 outputs, so that every SM of an H200 (132
-// SMs) gets one.
+// GEMMs of experts in tiles of 8 rows.
 //
-// Mapping: grid (outputs / Ring::kOutputs, row tiles of 8 or 16). A block has 8 warps; warp w computes chain
-// w of all its outputs (split-K inside the block). Each weight is read once per row tile.
+// Mapping: grid (outputs / Ring::kOutputs, row tiles of 8 or 16). Warp w of 8 computes chain w of the block's
+// 8, 16 or 32 outputs (split-K inside the block); as many blocks as give every SM of an H200 (132 SMs) one. A
+// weight is read once per row tile.
 //
-// Pipeline: each warp has its own ring of weight chunks, filled before the PDL wait, so loads overlap the
-// previous kernel. Fragments of x are read from global memory. At the end the chains are reduced through
-// shared memory.
+// Pipeline: each warp fills its own ring of weight chunks before the PDL wait. x is read from global memory.
+// The chains are reduced through shared memory.
 //
 // Bits: those of decode_product.cuh.
 //
@@ -22,8 +21,8 @@
 //   kOutputs, kWarpBytes, kDepth    outputs of a block; shared memory of a warp, bytes; chunks in flight
 //   kTogether                       min blocks per SM
 //   kPartsAhead                     chunks of x that a warp reads at once
+//   kRun                            run length (decode_product.cuh)
 //   Ring(memory, w, columns, block, output)
-//   kRun                                 run length (decode_product.cuh)
 //   begin_load(index, chunk, chunks)     starts to load `chunk` into ring slot `index`; past the end: nothing
 //   prepare(x)                           converts a fragment of x once for all output tiles
 //   multiply(sums, index, chunk, tile, lane, prepared)
@@ -41,7 +40,7 @@ namespace reprise::gpu::cuda::product {
 inline constexpr int kSkinnyThreads = kChains * 32;
 inline constexpr int kWide = 6144;        // min outputs for blocks of 32
 inline constexpr int kNarrow = 3072;      // min outputs for blocks of 16
-inline constexpr int kTilesAlone = 8448;  // H200: 132 SMs with one tile of 64 outputs each
+inline constexpr int kTilesAlone = 8448;  // outputs with one tile of 64 per SM of an H200
 
 /// Source of x: bf16 rows, or f32 rows to normalize.
 struct PlainRows {
@@ -51,8 +50,7 @@ struct RowsToNorm : NormedRows {
   explicit RowsToNorm(const NormedRows& rows) : NormedRows(rows) {}
 };
 
-/// Returns 1 / RMS of the block's row g to all lanes; unspecified for rows from m on. All threads must call
-/// it.
+/// Returns 1 / RMS of the block's row g (unspecified from row m on). All threads must call it.
 __device__ __forceinline__ float scale_of_row(const RowsToNorm& rows, int m, int columns, int chain,
                                               int lane) {
   __shared__ float squares[kChains][kSkinnyRows];
@@ -67,7 +65,7 @@ __device__ __forceinline__ float scale_of_row(const RowsToNorm& rows, int m, int
   return norm_scale(total, columns, rows.norm.eps);
 }
 
-/// Constants that depend on the number of row tiles of a block.
+/// Constants by row tiles of a block.
 template <class Ring, int kRowTiles>
 struct SkinnyShape {
   static constexpr int kRows = kSkinnyRows * kRowTiles;
@@ -76,7 +74,7 @@ struct SkinnyShape {
   static constexpr int kOutputTiles = (Ring::kOutputs + kOutputs - 1) / kOutputs;
   static constexpr int kPitch = kOutputTiles * kOutputs + 1;
 
-  /// Buffer for a warp's sums: separate, or its ring once the warp has read all of it.
+  /// Buffer for a warp's sums: separate, or its ring once it has been read.
   __device__ static float* sums_of(std::byte* rings, int warp) {
     if constexpr (kRowTiles == 1) {
       __shared__ float sums[kChains][kRows * kPitch];
@@ -88,7 +86,7 @@ struct SkinnyShape {
   }
 };
 
-/// Requires, for RowsToNorm: at most 8 rows and one weight.
+/// RowsToNorm requires at most 8 rows and one weight.
 template <class Ring, int kRowTiles, class Rows, class Where, class Output>
 __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::kTogether)
     skinny_product(Rows rows, Where where, int columns, Output output) {
@@ -121,7 +119,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::
   pdl_launch_dependents();
   begin_rows<kSkinnyThreads>(output, tile.first, block_rows);
   bool has_row[kRowTiles];
-  decltype(rows.x) at[kRowTiles];  // next element of the lane's rows
+  decltype(rows.x) at[kRowTiles];  // next element of each of the lane's rows
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i) {
     has_row[i] = tile.has(kSkinnyRows * i + g);
@@ -129,7 +127,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::
   }
   [[maybe_unused]] const auto* row = at[0];
   float scale = 0;
-  bool keeps = false;  // one block stores the normalized rows
+  bool keeps = false;  // this block stores the normalized rows
   if constexpr (kNormed) {
     scale = scale_of_row(rows, tile.end, columns, warp, lane);
     keeps = rows.kept != nullptr && block == 0;
@@ -231,7 +229,7 @@ void launch_small_m(const Rows& rows, int m, const DeviceWeight& weight, const O
                                     (m + kRows - 1) / kRows, weight, output, stream);
 }
 
-/// Selects the outputs per block from weight.rows, so that all SMs have work; the bits do not change.
+/// Selects the outputs per block from weight.rows, so that all SMs have work.
 template <template <int, class> class Ring, class Rows, class Output>
 void launch_skinny_for(const Rows& rows, int m, const DeviceWeight& weight, const Output& output,
                        StreamHandle stream) {
@@ -245,7 +243,7 @@ void launch_skinny_for(const Rows& rows, int m, const DeviceWeight& weight, cons
 }
 
 /// Returns whether blocks of 16 rows should be used: enough outputs for all SMs, but too few for the tiled
-/// GEMM, which would have one block per SM and nothing to hide its load latency.
+/// GEMM, which would have one block per SM and could not hide its load latency.
 inline bool can_use_two_tiled(const DeviceWeight& weight, int m) {
   return m > kSkinnyRows && m <= 2 * kSkinnyRows && weight.rows >= kNarrow && weight.rows <= kTilesAlone;
 }

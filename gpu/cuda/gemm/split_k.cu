@@ -2,17 +2,17 @@
 //
 // Computes: y f32 += x W^T for bf16 x and W; each output is the sum of two partial sums, one per half of k.
 //
-// Chosen when: the GEMM adds to f32 (kAddF32), at most 1,024 outputs, outputs and columns multiples of 128.
+// Chosen when: kAddF32, at most 1,024 outputs, outputs and columns multiples of 128.
 //
-// Mapping: for small m the two blocks of a cluster compute one half of k each, exchange partial sums through
-// distributed shared memory, and each adds half of the tile's outputs to y. Tiles are 64x64, 128x64 or
-// 128x128 (rows by outputs), the smallest with which the grid fits the GPU in one wave. For larger m one
-// block computes both halves of a 128x128 tile. A consumer warpgroup has 64 rows.
+// Mapping: for small m each block of a pair (a cluster) computes one half of k; they exchange partial sums
+// through distributed shared memory, and each adds half of the tile's outputs to y. Tiles are 64x64, 128x64
+// or 128x128 (rows by outputs), the smallest with which the grid runs in one wave. For larger m one block
+// computes both halves of a 128x128 tile. A consumer warpgroup has 64 rows.
 //
 // Pipeline: pipeline.cuh with 5 to 10 stages. Weights of the first stages are loaded, and the others
-// prefetched into L2, before the PDL wait, unless a kernel of the stream has written them.
+// prefetched into L2, before the PDL wait, unless a kernel of the stream writes them.
 //
-// Bits: independent of m and of the tile. A half is one wgmma chain in ascending k, and the addition of two
+// Bits: independent of m and of the tile. A half is one wgmma chain in ascending k; the addition of two
 // halves is commutative.
 
 #include "gpu/cuda/gemm/prefill_products.h"
@@ -53,7 +53,7 @@ struct HalvesWork {
   int outputs;
   int columns;
   int row_tiles;
-  bool weights_stay;  // not written by the stream: may be read before the PDL wait
+  bool weights_stay;  // may be read before the PDL wait
 };
 
 /// A block's tile and range of k.
@@ -76,7 +76,7 @@ struct HalvesPlace {
   }
 };
 
-/// The producer thread. Everything else waits for it, so its loop computes nothing that could be computed
+/// The producer thread. All consumers wait for it, so its loop computes nothing that could be computed
 /// before.
 template <class Tile>
 __device__ __forceinline__ void bring_stages(typename Tile::Ring& ring, const CUtensorMap& x,
@@ -90,7 +90,7 @@ __device__ __forceinline__ void bring_stages(typename Tile::Ring& ring, const CU
       copy_rectangle(weights, place.output, place.first_column + ahead * kPanelColumns,
                      ring.weights_of(ahead), ring.there[ahead]);
     }
-    // Prefetches the rest into L2.
+    // the rest, into L2
     for (int i = place.row == 0 ? ahead : place.stages; i < place.stages; ++i) {
       ask_for_rectangle(weights, place.output, place.first_column + i * kPanelColumns);
     }
@@ -112,8 +112,7 @@ __device__ __forceinline__ void bring_stages(typename Tile::Ring& ring, const CU
   }
 }
 
-/// A lane's elements of kBlocks blocks of 8 outputs of y, as in C fragments: pairs of row `row` and of row +
-/// 8.
+/// A lane's elements of kBlocks blocks of 8 outputs of y, as in C fragments: pairs of rows `row` and row + 8.
 template <int kBlocks>
 class LaneOutputs {
  public:
@@ -146,7 +145,6 @@ class LaneOutputs {
   float4 old_[kBlocks];
 };
 
-/// Adds the two halves of k.
 __device__ __forceinline__ float4 sum_of(const float (&a)[4], const float4& b) {
   return make_float4(a[0] + b.x, a[1] + b.y, a[2] + b.z, a[3] + b.w);
 }
@@ -197,7 +195,7 @@ __device__ __forceinline__ void multiply_both_halves(Reader& reader, const Halve
   constexpr int kTogether = 4;
 #pragma unroll
   for (int block = 0; block < Tile::Ring::kBlocks; block += kTogether) {
-    // keeps the compiler from hoisting loads of later blocks: there are no registers for them
+    // keeps the compiler from hoisting later blocks' loads, for which there are no registers
     asm volatile("" ::: "memory");
     LaneOutputs<kTogether> outputs(y, work, row, place.output + 8 * block);
     outputs.read();
@@ -288,7 +286,6 @@ bool can_use_split_k(int outputs, int columns) {
 void add_split_k(const Bf16* x, int m, const PrefillWeight& weight, float* y, StreamHandle stream) {
   REPRISE_CHECK(m % kGrid == 0, "m is not a multiple of kGrid; pad the rows first");
   const int multiprocessors = multiprocessor_count();
-  // The smallest tile with which all blocks are resident at once.
   if (blocks_of<SmallHalves>(m, weight.outputs) <= multiprocessors) {
     launch_halves<SmallHalves>(x, weight, m, y, stream);
   } else if (blocks_of<TallHalves>(m, weight.outputs) <= multiprocessors) {

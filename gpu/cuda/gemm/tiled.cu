@@ -1,4 +1,4 @@
-// Instantiates the tiled decode GEMM (tiled.cuh) for bf16 weights, and the grouped GEMMs of experts.
+// Instantiates the tiled decode GEMM (tiled.cuh) and the grouped GEMMs of experts for bf16 weights.
 
 #include "gpu/cuda/gemm/decode_gemm.h"
 

@@ -4,24 +4,23 @@
 // Computes: y = x W^T for bf16 x [m, columns], W in any format, f32 accumulators, epilogues of
 // decode_outputs.cuh.
 //
-// Chosen when: can_use_tiled_to(): m > 8 and at least 5,760 outputs, or m > 16 (m > 64 with a gate) from
-// compute capability 9.0 on; also grouped GEMMs of experts with tiles of 64 rows.
+// Chosen when: m > 8 and at least 5,760 outputs, or m > 16 (m > 64 with a gate) from compute capability 9.0
+// on; also grouped GEMMs of experts in tiles of 64 rows. Except where small_m.cuh has blocks of 16 rows.
 //
 // Mapping: a block of 8 warps computes 64 outputs for 8 * kRowTiles rows; warp w has output tile w % 4 and
-// half w / 4 of the rows. With fewer than 5,760 outputs and no gate, a cluster of 8 blocks splits k
-// (split-K): block c computes chain c, partial sums are exchanged through distributed shared memory, and each
-// block reduces 1/8 of the rows.
+// half w / 4 of the rows. With fewer than 5,760 outputs and no gate, a cluster of 8 blocks splits k: block c
+// computes chain c, partial sums are exchanged through distributed shared memory, and each block reduces 1/8
+// of the rows.
 //
 // Pipeline: chunks of W and x pass through a cp.async ring of 5 or 7 stages, one block barrier per chunk.
-// Weights of the first stages are loaded before the PDL wait. A block takes the chains one after another and
-// adds each finished chain to the totals.
+// Weights of the first stages are loaded before the PDL wait. A block computes its chains in turn.
 //
 // Bits: those of decode_product.cuh.
 //
 // Weights loads a format:
 //   kChunkBytes, kWarpBytes       shared memory: of a chunk of 64 outputs; extra per warp
 //   kRun                          run length (decode_product.cuh)
-//   kNeedsRowSums                 whether multiply() needs the sums of x over the columns of each scale
+//   kNeedsRowSums                 multiply() needs the sums of x over the columns of each scale
 //   Weights(w, columns, block, output)
 //   copy(to, chunk)               starts the copy; called by all threads
 //   part(at, own, chunk, tile, lane)    a lane's fragment; `own` is the warp's extra memory
@@ -46,7 +45,6 @@ struct ChunkWalk {
   int chain;
 
   __device__ bool ended(int chunks) const { return chunk >= chunks; }
-  /// True for the last chunk of its chain.
   __device__ bool ends_chain(int chunks) const { return chunk + kChains >= chunks; }
   template <int kRanks>
   __device__ void advance(int chunks) {
@@ -58,7 +56,7 @@ struct ChunkWalk {
 };
 
 /// Copies chunks of bf16 rows to shared memory with all threads; a thread copies the same 16-byte unit of
-/// kOwn rows. Missing rows are filled with zeros.
+/// kOwn rows. Missing rows become zero.
 template <int kCount>
 class RowCopies {
   static constexpr int kRowsAtOnce = kTiledThreads / kUnits;
@@ -97,7 +95,7 @@ class RowCopies {
   }
 
   int row_;
-  int left_;  // columns from the thread's first one
+  int left_;  // columns from the thread's first one to the end
   int bytes_[kOwn];
   const Bf16* from_[kOwn];
 };
@@ -111,7 +109,7 @@ struct RowsOfX {
   }
 };
 
-/// A lane's fragment of row tile `tile` of a chunk.
+/// Reads a lane's fragment of row tile `tile` of a chunk.
 template <int kRun>
 __device__ __forceinline__ RowPart read_rows(const std::byte* rows, int tile, int lane) {
   const int row = 8 * tile + lane / 4;
@@ -126,7 +124,7 @@ __device__ __forceinline__ RowPart read_rows(const std::byte* rows, int tile, in
 inline constexpr int kTiles = 4;  // output tiles
 inline constexpr int kTiledOutputs = kTiles * kOutputs;
 inline constexpr int kTiledPitch = kTiledOutputs + 1;
-inline constexpr int kEnoughTiles = 90;                  // blocks, for nearly all of an H200's 132 SMs
+inline constexpr int kEnoughTiles = 90;                  // blocks that occupy nearly all of an H200's 132 SMs
 inline constexpr int kRowSumBytes = 4 * sizeof(float4);  // per row tile: one float4 per lane t
 
 template <int kRowTiles, class Weights>
@@ -140,7 +138,7 @@ struct TiledMemory {
   static_assert(kRing >= kRows * kTiledPitch * static_cast<int>(sizeof(float)), "the sums take its place");
 };
 
-/// Computes the sums of x; the four warps that share row tiles divide them.
+/// Computes the sums of x, divided among the four warps that share row tiles.
 template <class Weights, int kOwn>
 __device__ __forceinline__ void put_row_sums(const std::byte* rows, int first_tile, int output_tile,
                                              float4* to, int lane) {
@@ -172,8 +170,8 @@ __device__ __forceinline__ void multiply_stage(float (&sums)[kOwn][4], const Par
   }
 }
 
-/// Layout of the received partial sums in the block that reduces kShare rows: one float4 per lane, rows r and
-/// r + 1 (r even) of outputs g and g + 8 of a tile.
+/// Layout of the received partial sums: one float4 per lane, rows r and r + 1 (r even) of outputs g and g + 8
+/// of a tile.
 template <int kShare>
 struct SharedSums {
   static constexpr int kBytes = kChains * kTiledOutputs * kShare * static_cast<int>(sizeof(float));
@@ -312,8 +310,7 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
   }
 }
 
-/// `tiles`: row tiles. kRanks above 1 needs a single weight, because all blocks of a cluster must take the
-/// same path.
+/// `tiles`: row tiles. kRanks above 1 needs a single weight: all blocks of a cluster must take the same path.
 template <template <class> class WeightsOf, int kRowTiles, int kRanks, class Where, class Output>
 void launch_tiled_at(const Bf16* x, const Where& where, int tiles, const DeviceWeight& weight,
                      const Output& output, StreamHandle stream) {
@@ -341,9 +338,9 @@ inline bool has_enough_outputs(const DeviceWeight& weight) {
   return weight.rows >= kEnoughTiles * kTiledOutputs;
 }
 
-/// Returns whether the tiled GEMM should be used: with enough outputs for all SMs, else with clusters (from
-/// compute capability 9.0 on). Clusters synchronize, so for few rows two passes of the small-m kernel are
-/// faster; GEMMs with a gate do not use clusters.
+/// Returns whether the tiled GEMM should be used: with enough outputs for all SMs, else with clusters.
+/// Clusters synchronize, so for few rows two passes of the small-m kernel are faster; with a gate there are
+/// no clusters.
 inline bool can_use_tiled_to(const DeviceWeight& weight, int m, bool gated) {
   constexpr int kTwice = 2 * kSkinnyRows;
   constexpr int kMaxGated = 64;

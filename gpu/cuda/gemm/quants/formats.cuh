@@ -12,8 +12,8 @@
 namespace reprise::gpu::cuda::quants {
 
 // -- dequantization. A prefill uses q * scale (+ offset) rounded to bf16, with the scale as the sum of two
-// bf16 (16 bits): the nearest bf16 to the file's value, or its neighbor. Only value_of() computes it. Decode
-// multiplies by the integers q, exact in bf16, and scales the sums in f32 (quants/products.cuh).
+// bf16 (16 bits): the nearest bf16 to the file's value, or its neighbor. Decode multiplies by the integers q,
+// exact in bf16, and scales the sums in f32 (products.cuh).
 
 /// Two integers as bf16, exact.
 using Pair = __nv_bfloat162;
@@ -23,7 +23,7 @@ struct Factor {
   float scale;
   float offset;
 };
-/// A Factor in bf16, duplicated in both halves of each word.
+/// A Factor in bf16, twice in each word.
 struct Scale {
   std::uint32_t high;
   std::uint32_t low;
@@ -57,7 +57,7 @@ __device__ __forceinline__ std::uint32_t value_of(Pair numbers, const Scale& sca
 
 constexpr std::uint32_t kTwice128 = 0x43004300;  // two bf16 of 128, whose last mantissa bit is 1
 
-/// (bits & mask) | more in one LOP3; the compiler emits two instructions if mask and more are constants.
+/// (bits & mask) | more in one LOP3; with constant masks the compiler emits two instructions.
 __device__ __forceinline__ std::uint32_t masked_or(std::uint32_t bits, std::uint32_t mask,
                                                    std::uint32_t more) {
   std::uint32_t both;
@@ -78,9 +78,9 @@ __device__ __forceinline__ Pair signed_bytes(std::uint32_t bytes) {
   return __hsub2(few_bits(bytes, 0x007f007f), few_bits(bytes, 0x00800080));
 }
 
-// -- layout. A block is eight rows of W by 256 columns: the file's bytes in another order. First the headers
-// (scales) of the eight rows, then four chunks of 64 columns. Blocks of the same rows are contiguous along
-// the columns. Columns are zero-padded to 256, rows to eight. A Format defines
+// -- layout. A block is eight rows of W by 256 columns: the headers (scales) of the eight rows, then four
+// chunks of 64 columns. Blocks of the same rows are contiguous along the columns. Columns are zero-padded to
+// 256, rows to eight. A Format defines
 //   kHeaderBytes, kChunkBytes     of eight rows; multiples of 16
 //   kHasOffset                    whether an offset is added to (q - zero) * scale
 //   kScales                       scales per row and chunk, each for 64 / kScales columns
@@ -178,7 +178,7 @@ struct Q4_0 {
 };
 
 /// Header, 16 bytes per row: f16 d, f16 dmin, then three bytes per chunk: scale, offset, scale, offset of six
-/// bits. Integers are taken relative to kZero, which keeps the offset small.
+/// bits. Integers are relative to kZero, which keeps the offset small.
 template <int kZero>
 __device__ __forceinline__ Factor factor_of_six_bits(const std::byte* header, int row, int chunk, int i) {
   const auto* words = reinterpret_cast<const std::uint32_t*>(header) + 4 * row;
@@ -227,9 +227,9 @@ struct Q5_K {
   }
 };
 
-/// Header: signed bytes [8 rows][16 groups of 16], then f16 d [8 rows]. A chunk has three words per lane, two
-/// together and the third ones after all of those. Each half of a word has two 6-bit integers (pairs 0 and 1,
-/// 2 and 3, 4 and 5) and above them four bits of pairs 6 and 7.
+/// Header: signed bytes [8 rows][16 groups of 16], then f16 d [8 rows]. A chunk has three words per lane: two
+/// together, then all third ones. Each half of a word has two 6-bit integers (pairs 0 and 1, 2 and 3, 4 and
+/// 5) and above them four bits of pairs 6 and 7.
 struct Q6_K {
   static constexpr int kHeaderBytes = 128 + 16;
   static constexpr int kChunkBytes = 256 + 128;
@@ -331,8 +331,7 @@ __device__ __forceinline__ void numbers(const std::byte* chunk, int lane, Pair (
   }
 }
 
-/// Expands this lane's columns of row lane / 4 of a chunk: put(k, run) receives kRun bf16 from column k of
-/// the chunk.
+/// Expands this lane's columns of row lane / 4 of a chunk: put(k, run) receives kRun bf16 from column k.
 template <class Format, class Put>
 __device__ __forceinline__ void expand_from(const std::byte* block, int chunk, int lane, const Put& put) {
   Pair q[2][4];
@@ -362,7 +361,7 @@ __device__ __forceinline__ void expand_from(const std::byte* block, int chunk, i
 //   put_header(row, first, in, header) writes the scales from column `first`; the row is number `in` of the block
 // and `columns`; columns past the end become zero.
 
-/// Rows of a tensor in GPU memory, in the file layout.
+/// Rows of a tensor in the file layout.
 struct FileRows {
   const std::byte* data;
   const float* scales;  // null: no separate scales

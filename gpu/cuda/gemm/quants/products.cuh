@@ -1,5 +1,5 @@
 #pragma once
-// Kernels of a quantized format (quants/formats.cuh): decode GEMMs, repacking, expansion, embedding.
+// Kernels of a quantized format (formats.cuh): decode GEMMs, repacking, expansion, embedding.
 //
 // Computes: y = x W^T for decode; a prefill expands the weights to bf16 first.
 //
@@ -7,12 +7,12 @@
 //
 // Pipeline: chunks are copied to shared memory as stored; a warp dequantizes its fragments in registers.
 //
-// Bits: chunks and chains as in decode_product.cuh, so an output depends only on its row of x and its row of
-// W. Within a chunk the columns of a scale are multiplied by the integers, exact in bf16, and summed in f32
-// from zero; scale times that sum is added to the chain in f32. So no weight is rounded, and a scale costs
-// one multiplication per output and row. An offset is multiplied by the sum of x over these columns (an MMA
-// with ones) and added next. Integers of few bits keep the 128 of their conversion, which is folded into the
-// offset; with a scale per 16 columns it is subtracted instead, which costs less there.
+// Bits: chunks and chains as in decode_product.cuh. Within a chunk the columns of a scale are multiplied by
+// the integers, exact in bf16, and summed in f32 from zero; scale times that sum is added to the chain in
+// f32. So no weight is rounded, and a scale costs one multiplication per output and row. An offset is
+// multiplied by the sum of x over these columns (an MMA with ones) and added next. Integers of few bits keep
+// the 128 of their conversion, which is folded into the offset; with a scale per 16 columns it is subtracted,
+// which costs less there.
 
 #include "gpu/cuda/experts/products.cuh"
 #include "gpu/cuda/gemm/decode_product.cuh"
@@ -22,11 +22,11 @@
 
 namespace reprise::gpu::cuda::quants {
 
-/// True if integers keep their 128, so that sums of x are needed.
+/// Integers keep their 128, so sums of x are needed.
 template <class Format>
 inline constexpr bool kKeeps128 = Format::kZero >= 0 && Format::kScales == 2;
 
-/// A lane's fragment of a chunk of 16 rows of W: rows g and g + 8, integers in pairs, and factors.
+/// A lane's fragment of a chunk of 16 rows of W: rows g and g + 8, pairs of integers, and factors.
 template <class Format>
 struct Part {
   Pair low[2][4];
@@ -71,7 +71,7 @@ __device__ __forceinline__ void read_numbers(const std::byte* chunk, int lane, P
 }
 
 /// Loads the fragment from kGroups groups of eight rows (2, or 1 and zeros) in shared memory, header and
-/// chunk each. All lanes of a warp must call it. `chunk` is the index in its block; `own` has kFactorBytes.
+/// chunk each. `chunk`: index in its block; `own`: kFactorBytes. Called by all lanes.
 template <class Format, int kGroups>
 __device__ __forceinline__ Part<Format> part_of(const std::byte* groups, std::byte* own, int chunk,
                                                 int lane) {
@@ -181,7 +181,7 @@ class Groups {
   __device__ Groups(const std::byte* w, int columns, int block, const Output& output)
       : w_(w), blocks_(blocks_of(columns)), block_(block), output_(output) {}
 
-  /// Returns the first block of a group. Missing outputs read group 0; their results are dropped.
+  /// Returns the first block of a group; for missing outputs, whose results are dropped, of group 0.
   __device__ const std::byte* first(int group) const {
     int row = output_.template row_of<kBlockOutputs>(block_, kRows * group);
     if (row >= output_.weight_rows()) row = output_.template row_of<kBlockOutputs>(block_, 0);
@@ -200,8 +200,8 @@ inline constexpr int kFew = 2048;
 
 template <class Format>
 struct Products {
-  /// Ring of the small-m GEMM. A warp's chunks are eight apart, which is two blocks, so the next address is a
-  /// constant step. The lanes divide the groups of eight rows, and a lane's 16-byte units are equally spaced.
+  /// Ring of the small-m GEMM. A warp's chunks are eight apart, which is two blocks: a constant address step.
+  /// The lanes divide the groups of eight rows; a lane's 16-byte units are equally spaced.
   template <int kBlockOutputs, class Output>
   class Ring {
     using Of = Groups<Format, kBlockOutputs, Output>;
@@ -225,7 +225,6 @@ struct Products {
                 16 * (lane % kLanes);
       to_ = shared_address(memory) + lane / kLanes * Of::kGroupBytes + 16 * (lane % kLanes);
     }
-    /// Called for the warp's chunks in ascending order.
     __device__ void begin_load(int index, int chunk, int chunks) {
       if (chunk < chunks) {
         const std::uint32_t slot = to_ + index % kDepth * Of::kBytes;
@@ -257,7 +256,6 @@ struct Products {
     }
 
    private:
-    /// Copies a lane's share of kUnits units of a group.
     template <int kUnits>
     __device__ static void copy_units(std::uint32_t to, const std::byte* from) {
 #pragma unroll
@@ -269,8 +267,8 @@ struct Products {
     }
 
     std::byte* memory_;
-    int in_block_;             // chunk index in a block, the same for all chunks of a warp
-    const std::byte* header_;  // address of the lane's first header unit of the next chunk
+    int in_block_;             // chunk index in a block, constant for a warp
+    const std::byte* header_;  // the lane's first header unit of the next chunk
     std::uint32_t to_;
   };
 
