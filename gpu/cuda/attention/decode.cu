@@ -1,16 +1,15 @@
 // Split-KV attention (flash decoding) for decode.
 //
-// Computes: attention of one row per sequence, at position `stored`, over all positions up to its own or
-// those in its window; bf16 MMA, f32 softmax. Includes norm and RoPE of q, and the append of the new key and
-// value.
+// Computes: attention of one row per sequence over all positions up to its own or those in its window; bf16
+// MMA, f32 softmax. Includes norm and RoPE of q, and the append of the new key and value.
 //
 // Chosen when: bf16 rows and one row per slice. Above 528 blocks attention_prepare() does norm, RoPE and
 // append once for all blocks; below, each block prepares its own q, and the block with the row's own position
 // appends. The bits are the same.
 //
 // Mapping: grid (split of 256 positions, KV head, slice). The up to 16 query heads of the KV head are the
-// rows of the MMA. 8 warps: for scores each has 8 keys of every page, for values 16 or more columns. With
-// more than one split, combine_splits() merges them.
+// rows of the MMA. Each of 8 warps has 8 keys of every page for the scores, and 16 or more columns for the
+// values. With more than one split, combine_splits() merges them.
 //
 // Pipeline: K pages, then V pages pass through a cp.async ring of 3 tiles (2 if shared memory is small).
 // Pages that this step does not write are requested before the PDL wait. Quantized tiles are dequantized into
@@ -31,7 +30,7 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-// -- preparing the row, and its gate
+// -- the row and its gate
 
 template <int kDim, int kRows>
 __device__ __forceinline__ void clear_rows(Bf16* q, int group) {
@@ -97,7 +96,6 @@ __device__ __forceinline__ void prepare_row(const AttentionShape& shape, const A
   }
 }
 
-/// Returns the destination for KV head kv_head.
 template <KvType kKv, int kDim>
 __device__ __forceinline__ NewestRow newest_row(const AttentionShape& shape, const BatchSlice& slice,
                                                 int kv_head) {
@@ -107,7 +105,7 @@ __device__ __forceinline__ NewestRow newest_row(const AttentionShape& shape, con
   return {.key = place + shape.k_offset, .value = place + shape.v_offset};
 }
 
-/// Copies prepared rows of q; rows from `present` on are zeroed.
+/// Copies prepared rows of q; rows from `present` on become zero.
 template <int kDim, int kRows>
 __device__ __forceinline__ void put_rows(Bf16* to, const Bf16* from, int present) {
   constexpr int kChunks = kDim / 8;
@@ -133,7 +131,7 @@ __device__ __forceinline__ float gate_of(const AttentionShape& shape, const Atte
 
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kRows = 16;  // query heads; only `group` of them exist
+constexpr int kRows = 16;  // query heads; `group` of them exist
 constexpr int kPages = kDecodeSplit / kGrid;
 
 static_assert(kGrid == 8 * kWarps, "a warp scores 8 keys of a page");
@@ -156,7 +154,7 @@ struct SplitOfRow {
   int kv_head;
   int split;   // index in the sequence
   int before;  // positions of the split before the window
-  int count;   // positions of the split; <= 0: the split does not exist
+  int count;   // positions of the split; <= 0: it does not exist
 
   /// `index` counts from the first split that the row attends to.
   __device__ SplitOfRow(const AttentionShape& shape, const BatchSlice& of, int head, int index)
@@ -217,7 +215,8 @@ __device__ __forceinline__ void score_keys(float (&s)[4], std::uint32_t q, std::
   for (int i = 0; i < 4; ++i) s[i] += odd[i];
 }
 
-/// Softmax over the split: writes probabilities to shared memory. s[i]: the warp's scores of page i.
+/// Softmax over the split: writes probabilities to shared memory; readers need a barrier. s[i]: the warp's
+/// scores of page i.
 template <KvType kKv, int kDim, int kRing>
 __device__ __forceinline__ void weigh_split(DecodeShared<kKv, kDim, kRing>& shared,
                                             const float (&s)[kPages][4], float (&highest)[2], float scale) {
@@ -251,7 +250,6 @@ __device__ __forceinline__ void weigh_split(DecodeShared<kKv, kDim, kRing>& shar
     weight = tiles::sum_of_four(weight);
     if (lane % 4 == 0) shared.weight[warp][row] = weight;
   }
-  // the caller synchronizes before reading
 }
 
 /// Returns the sum of a row's probabilities. Requires: attend_split() has returned.
@@ -305,7 +303,7 @@ __device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim, kRing>& sha
     Load::end_copy(landed, shared.widened, present(page));
     return shared_address(Load::kIsWidened ? shared.widened : landed);
   };
-  // Only the page of the newest token is written in this step; loads before it need not wait.
+  // Loads before that of the newest token's page need not wait: no kernel writes those pages in this step.
   const int settled = own.has_newest() ? pages - 1 : 2 * pages;
 #pragma unroll
   for (int i = 0; i < kRing; ++i) {
@@ -371,18 +369,16 @@ __device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim, kRing>& sha
   }
 }
 
-// -- kernels and launches
-
 constexpr int kCombineThreads = 64;
 constexpr int kMaxSlices = 32768;  // per launch
-constexpr int kFewBlocks = 528;    // max blocks that prepare their own q: four per SM of an H200
+constexpr int kFewBlocks = 528;    // blocks that prepare their own q, at most: four per SM of an H200
 constexpr int kUsualRing = 3;      // tiles in flight
 constexpr int kShortRing = 2;      // for GPUs with little shared memory
-// A decode whose partial results need more than this is split into several launches.
+// A decode whose partial results need more is split into several launches.
 constexpr std::size_t kPartialBytes = std::size_t{64} << 20;
 
-/// Partial results. Row r of the launch, head h and split s (counted from the first one the row attends to)
-/// are at (r * heads + h) * splits + s.
+/// Partial results. Row r of the launch, head h and split s (from the first one the row attends to) are at (r
+/// * heads + h) * splits + s.
 struct Partial {
   float* out;       // [kDim] each, unnormalized
   float2* weights;  // max score, sum of probabilities
@@ -451,8 +447,8 @@ __device__ __forceinline__ void finish_only_split(const DecodeShared<kKv, kDim, 
   });
 }
 
-/// Grid: split, KV head, slice - first_slice. Writes to `partial`, or to the output if no row has more than
-/// one split.
+/// Grid: split, KV head, slice - first_slice. Writes to `partial`, or to the output if no row has several
+/// splits.
 template <KvType kKv, int kDim, bool kPrepared, int kRing>
 __global__ void __launch_bounds__(kThreads, 2)
     attend_splits(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, int first_slice,
@@ -552,7 +548,6 @@ std::size_t row_bytes(const AttentionShape& shape, int longest) {
          (static_cast<std::size_t>(shape.head_dim) * sizeof(float) + sizeof(float2));
 }
 
-/// kPrepared: q is in the workspace.
 template <KvType kKv, int kDim, bool kPrepared, int kRing>
 void launch_splits(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                    StreamHandle stream) {

@@ -1,6 +1,6 @@
 #pragma once
-// Per-head RMSNorm and RoPE of q or k, one warp per head. Lane l < kDim / 8 holds elements 8 l ... 8 l + 7;
-// the other lanes hold zeros.
+// Per-head RMSNorm and RoPE of q or k, one warp per head. Lane l < kDim / 8 holds elements 8 l ... 8 l + 7,
+// the other lanes zeros.
 
 #include "gpu/cuda/attention/attention.h"
 #include "gpu/cuda/attention/kv_rows.cuh"

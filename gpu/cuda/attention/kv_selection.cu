@@ -1,4 +1,4 @@
-// KV compression: saves queries, scores KV entries, selects and gathers them (kv_selection.h).
+// KV compression (kv_selection.h).
 //
 // Scoring. Mapping: a block has one page, one query head and kQueriesAtOnce queries, a thread kOwnPlaces
 // entries for kOwnQueries queries. Scores are computed twice instead of being stored: look_at_pages() and

@@ -5,9 +5,9 @@
 //
 // Mapping: bf16: a block has 32 query rows, which are half a tile of tokens with one head (prefill) or 32
 // heads of one token (decode, split-KV over 256 positions, merged by combine_latents()). It visits latents in
-// steps of 32. Of its 8 warps, two groups divide the rows by 16; the four warps of a group divide the keys
-// for the scores and the columns for the sum. f32: a block has one token and four heads (precise_row.cuh), in
-// both phases.
+// steps of 32. Two groups of 4 warps divide the rows by 16; the warps of a group divide the keys for the
+// scores and the columns for the sum. f32: a block has one token and four heads (precise_row.cuh), in both
+// phases.
 //
 // Pipeline: one latent buffer per block (cp.async); two blocks per SM overlap.
 //
@@ -30,7 +30,7 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-// -- before attention, for both element types
+// -- before attention
 
 constexpr int kPrepareWarps = 8;
 
@@ -98,8 +98,8 @@ void prepare_latent_rows(const LatentShape& shape, const Batch& batch, const Lat
   check_launch("latent attention: its rows");
 }
 
-// -- bf16 rows. Scores go through shared memory; each of the four warps of a group computes the same
-// probabilities from them.
+// -- bf16 rows. Scores go through shared memory; each warp of a group computes the same probabilities from
+// them.
 
 constexpr int kLatentThreads = 256;
 constexpr int kQueries = 32;     // query rows per block
@@ -130,12 +130,12 @@ struct LatentBlock {
   int rows;
   int first_key;
   int end_key;
-  int last_key;  // last visible key of row 0; row r sees r * per_row more
+  int last_key;  // last key visible to row 0; row r sees r * per_row more
   int per_row;
 };
 
 /// Starts the copy of rows of `size` elements (a multiple of 8), `stride` apart, to shared memory. Rows from
-/// `present` on are zeroed.
+/// `present` on become zero.
 __device__ __forceinline__ void copy_latents(std::uint32_t tile, int tile_stride, const Bf16* from,
                                              std::size_t stride, int size, int rows, int present) {
   const int chunks = size / 8;
@@ -315,7 +315,7 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
   }
 }
 
-/// Merges the splits. Grid: elements of the latent, head, slice - first_slice; one element per thread.
+/// Grid: elements of the latent, head, slice - first_slice; one element per thread.
 __global__ void __launch_bounds__(kLatentCombineThreads)
     combine_latents(LatentShape shape, Batch batch, LatentPass<Bf16> pass, LatentPartial partial,
                     float scale) {

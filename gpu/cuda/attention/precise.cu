@@ -1,7 +1,6 @@
 // f32 attention.
 //
-// Computes: attention of f32 rows, in f32 without tensor cores; norm, RoPE and KV append by
-// attention_prepare().
+// Computes: attention of f32 rows, without tensor cores, after attention_prepare().
 //
 // Chosen when: rows are f32, for prefill and decode. Mapping: grid (row, up to four query heads of one KV
 // head); the block is described in precise_row.cuh. Bits: the order of additions depends only on the row's

@@ -6,8 +6,7 @@
 // columns of V; if V has fewer than 256 columns, lanes divide the keys and are summed at the end. The warps
 // are merged in ascending order.
 //
-// Bits: the order of additions depends only on the row's position and the sizes, so prefill and decode are
-// bitwise identical.
+// Bits: the order of additions depends only on the row's position and the sizes.
 
 #include "gpu/cuda/attention/kv_rows.cuh"
 #include "gpu/cuda/attention/tiles.cuh"
@@ -19,7 +18,6 @@ constexpr int kPreciseWarps = 8;
 constexpr int kPreciseThreads = 32 * kPreciseWarps;
 constexpr int kKeysOfStep = 32;  // one per lane
 
-/// Keys of a row.
 struct PreciseKeys {
   int first;         // position
   int last;          // the row's own position
@@ -70,7 +68,7 @@ class PreciseWarp {
   __device__ __forceinline__ void take(const float* queries, const PreciseKeys& keys, const PreciseStep& step,
                                        int begin) {
     const int first = max(keys.first - begin, 0);              // first visible key of the step
-    const int last = min(keys.last - begin, kKeysOfStep - 1);  // keys outside may hold anything
+    const int last = min(keys.last - begin, kKeysOfStep - 1);  // last visible key
     const auto is_seen = [&](int key) { return key >= first && key <= last; };
     const auto near = [&](int key) {
       return static_cast<std::size_t>(max(first, min(last, key))) * keys.row_bytes;

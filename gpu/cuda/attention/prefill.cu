@@ -3,8 +3,7 @@
 // Computes: causal attention of tiles of up to 64 rows over the paged KV cache, optionally with a window and
 // a gate; bf16 MMA, f32 online softmax.
 //
-// Chosen when: bf16 rows, and neither the two-pass (two_pass.cu) nor the wgmma kernel (prefill_wgmma.cu)
-// applies.
+// Chosen when: bf16 rows, and neither two_pass.cu nor prefill_wgmma.cu applies.
 //
 // Mapping: grid (query head, tile), 4 warps with 16 rows each; pages in ascending order.
 //
@@ -71,7 +70,6 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
   // B of V, transposed: keys 0-7, keys 8-15, then both for the next 8 elements.
   const std::uint32_t v_lane = v_tile + (lane % 16 * kStride + lane / 16 * 8) * sizeof(Bf16);
 
-  // Byte offsets of the head's K and V in a page.
   const int kv_head = head / (shape.heads / shape.kv_heads);
   const auto k_offset = static_cast<std::uint32_t>(shape.k_offset) + kv_head * Load::kHeadBytes;
   const auto v_offset = static_cast<std::uint32_t>(shape.v_offset) + kv_head * Load::kHeadBytes;
@@ -122,7 +120,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
     }
     if (index == last_page) mask_later_keys(s, warp * 16 + lane / 4 - 2 * (lane % 4));
     if constexpr (kWindow) {
-      const int behind = first_position + 1 - shape.window - index * kGrid;  // value of the tile's first row
+      // `behind` of mask_earlier_keys() for the tile's first row
+      const int behind = first_position + 1 - shape.window - index * kGrid;
       if (behind + kGrid > 1) mask_earlier_keys(s, behind + warp * 16 + lane / 4 - 2 * (lane % 4));
     }
     weigh_page<kDim, kWindow>(rows, s, scale);

@@ -3,13 +3,13 @@
 // Computes: the same as attend_tiles() (prefill.cu).
 //
 // Chosen when: bf16 rows and KV cache, head_dim 128 or 256, no window, an even number of query heads per KV
-// head, compute capability 9.0, and the two-pass kernel does not apply.
+// head, and two_pass.cu does not apply.
 //
 // Mapping: grid (pair of query heads with one KV head, tile of up to 64 rows). Two consumer warpgroups have
 // one head each, a third one is the producer.
 //
-// Pipeline: two stages of K and of V with full (`_there`) and empty (`_read`) mbarriers. The softmax of a
-// page overlaps with P V of the previous page and with the other head.
+// Pipeline: two stages of K and of V with full and empty mbarriers. The softmax of a page overlaps with P V
+// of the previous page and with the other head.
 //
 // Bits: those of attend_tiles(): the same additions in the same order.
 
@@ -30,8 +30,8 @@ constexpr int kHeadsAtOnce = 2;
 constexpr int kGroupThreads = 128;
 constexpr int kWarpgroupThreads = (kHeadsAtOnce + 1) * kGroupThreads;
 constexpr int kStages = 2;
-// Registers per thread of the producer and of a consumer after setmaxnreg. Together they must not exceed the
-// block's allocation at launch, or setmaxnreg.inc blocks forever.
+// Registers per thread of the producer and of a consumer after setmaxnreg. Together they must fit the block's
+// allocation at launch, or setmaxnreg.inc blocks forever.
 constexpr int kCopyRegisters = 40;
 constexpr int kComputeRegisters = 232;
 constexpr int kLaunchRegisters = 65536 / kWarpgroupThreads / 8 * 8;
@@ -51,7 +51,7 @@ struct WarpgroupShared {
   Barrier values_read[kStages];
 };
 template <int kDim>
-// for alignment to 1,024
+// with padding for alignment to 1,024
 constexpr int kWarpgroupBytes = static_cast<int>(sizeof(WarpgroupShared<kDim>)) + 1024;
 
 struct TileOfPair {
@@ -70,7 +70,7 @@ struct TileOfPair {
 };
 
 /// Starts the copy of 64 rows of kDim elements, `stride` elements apart, to swizzled panels, by one
-/// warpgroup. Rows from `present` on are zeroed and not read.
+/// warpgroup. Rows from `present` on become zero and are not read.
 template <int kDim>
 __device__ __forceinline__ void copy_panels(std::uint32_t to, const Bf16* from, std::size_t stride,
                                             int present) {
@@ -143,7 +143,7 @@ __device__ __forceinline__ void begin_values(WarpgroupShared<kDim>& shared, Rows
   end_products();
 }
 
-/// Releases what the barrier guards; called by all lanes of a warp.
+/// Releases a stage; called by all lanes of a warp.
 __device__ __forceinline__ void has_read(Barrier& barrier) {
   __syncwarp();
   if (threadIdx.x % 32 == 0) barrier.arrive();

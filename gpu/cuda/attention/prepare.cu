@@ -2,7 +2,7 @@
 //
 // Computes: RoPE tables; norm and RoPE of q and k; the append of K and V to the pages (prepare_heads, one
 // warp per head and row). After a windowed prefill: the copy of its last rows into the ring (keep_last_rows),
-// and of rings as of positions inside its slices (export_ring). Also the checks of AttentionShape.
+// and of rings as of positions inside its slices (export_ring). Also checks AttentionShape.
 
 #include <cmath>
 #include <cstdint>
@@ -172,7 +172,7 @@ namespace {
 constexpr int kKeepThreads = 256;
 
 /// Grid: tiles. Copies the rows that remain in the ring; rows that later rows of the slice overwrite are
-/// skipped, so no two blocks write the same entry. kElement: bytes of an element.
+/// skipped, so no two blocks write the same entry.
 template <int kElement>
 __global__ void __launch_bounds__(kKeepThreads)
     keep_last_rows(AttentionShape shape, Batch batch, std::byte* made) {
@@ -192,8 +192,8 @@ __global__ void __launch_bounds__(kKeepThreads)
   }
 }
 
-/// Grid: tiles, pages of the ring. Copies the ring as of the end of a tile to the slot that wants it: pages
-/// of the slice itself and, before them, the sequence's ring, which keep_last_rows has not changed yet.
+/// Grid: tiles, pages of the ring. Copies the ring as of the end of a tile to the exported slot: pages of the
+/// slice itself and, before them, the sequence's ring, which keep_last_rows has not changed yet.
 template <int kElement>
 __global__ void __launch_bounds__(kKeepThreads)
     export_ring(AttentionShape shape, Batch batch, SlotExports exports, std::byte* made) {

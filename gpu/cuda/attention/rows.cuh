@@ -10,12 +10,12 @@ namespace {
 
 constexpr int kKeyBlocks = kGrid / 8;  // blocks of 8 keys: columns of C
 
-/// Attention state of a warp's rows. With lane = 4 * g + t, a lane has parts of rows g and g + 8.
+/// Attention state of a warp's rows. Lane 4 * g + t has parts of rows g and g + 8.
 template <int kDim>
 struct RowsInProgress {
-  float out[kDim / 8][4];  // unnormalized output, one C fragment per 8 elements of the head
+  float out[kDim / 8][4];  // unnormalized: one C fragment per 8 elements of the head
   float highest[2];        // max score
-  float weight[2];         // sum of probabilities, of the lane's columns only
+  float weight[2];         // sum of probabilities of the lane's columns
 };
 
 /// s = q K^T: [16, 64] in 8 C fragments. `q` and `k` are the lane's ldmatrix addresses.
@@ -91,7 +91,7 @@ __device__ __forceinline__ void weigh_scores(RowsInProgress<kDim>& rows, float (
   }
 }
 
-/// Rescales the output. All lanes of the warp must call it; it does nothing if no row has a new maximum.
+/// Rescales the output; does nothing if no row has a new maximum. All lanes of the warp must call it.
 template <int kDim>
 __device__ __forceinline__ void fade_rows(RowsInProgress<kDim>& rows, const float (&fade)[2]) {
   if (!__any_sync(0xffffffffU, fade[0] != 1.0F || fade[1] != 1.0F)) return;
@@ -156,7 +156,7 @@ __device__ __forceinline__ void add_values(RowsInProgress<kDim>& rows, const flo
   }
 }
 
-/// Divides by the sum of probabilities, applies the gate and writes the warp's first `count` rows, through
+/// Divides by the sum of probabilities, applies the gate and writes the warp's first `count` rows through
 /// `tile`, 16 rows of shared memory that the warp owns, so that global accesses are coalesced.
 template <int kDim>
 __device__ __forceinline__ void finish_rows(const RowsInProgress<kDim>& rows, Bf16* tile, int count,

@@ -39,7 +39,7 @@ template <int kDim>
 constexpr int kStrip = kDim < 32 ? kDim : 32;
 template <int kDim>
 constexpr int kWideStrip = kDim < 64 ? kStrip<kDim> : 64;
-constexpr int kEnoughBlocks = 128;  // nearly all of an H200's 132 SMs
+constexpr int kEnoughBlocks = 128;  // blocks that occupy nearly all of an H200's 132 SMs
 
 /// The pages of this pair of launches, and the buffers between them.
 struct Window {
@@ -64,8 +64,7 @@ struct TileOfRows {
     count = min(kGrid, slice.rows - first);
     last_page = (slice.stored + first) / kGrid;
   }
-  /// Returns the rows of a page that exist. The others may hold anything, even NaN, so they must be read as
-  /// zero.
+  /// Returns the rows of a page that exist. The others may hold anything, even NaN.
   __device__ int present(int page) const { return page == last_page ? count : kGrid; }
 };
 
@@ -139,7 +138,7 @@ __device__ __forceinline__ void for_each_output(RowsInProgress<kColumns>& rows, 
   }
 }
 
-/// Probabilities of a page, handed from lane to lane.
+/// Probabilities of a page, passed from lane to lane.
 struct PageWeights {
   uint4 of_keys[kWarps][kGrid / 16][32];  // A fragments of 16 keys each
   float2 fades[kWarps][32];               // rescale factors of rows g and g + 8
@@ -151,7 +150,6 @@ struct StripShared {
   float2 sums[kWarps][32];  // final probability sums
 };
 
-/// Barrier of all eight warps.
 __device__ __forceinline__ void wait_for_halves() {
   asm volatile("bar.sync 1, %0;" ::"n"(2 * kThreads) : "memory");
 }

@@ -67,7 +67,7 @@ struct RouterInput {
   const float* bias;
 };
 
-/// Floats of shared memory per routed row: scores, ranks, group scores, chosen.
+/// Floats of shared memory per row: scores, ranks, group scores, chosen.
 __host__ __device__ int route_floats(const RouterShape& shape) {
   return 2 * shape.routed + shape.groups + kMaxChosen;
 }
@@ -141,7 +141,7 @@ __device__ void route_row(const RouterShape& shape, const RouterInput& input, in
     sum += scores[e];
   }
   sum = sum_of_warp(sum);
-  // If only the softmax is applied, the order of the logits is that of the scores.
+  // If only the softmax is applied, the logits have the order of the scores.
   const bool by_logits = softmax && bias == nullptr && shape.chosen_groups >= shape.groups;
 #pragma unroll 8
   for (int e = lane; e < shape.routed; e += 32) {
@@ -334,7 +334,7 @@ int RoutedRows::max_tiles(int rows, const RouterShape& shape) {
 
 std::size_t RoutedRows::bytes(int rows, const RouterShape& shape) {
   const auto choices = static_cast<std::size_t>(rows) * static_cast<std::size_t>(shape.chosen);
-  // Fewer rows may use the smallest tiles, so these bound the size.
+  // Upper bound for few rows too, which may use the smallest tiles.
   const std::size_t tiles = choices / 8 + std::min(choices, static_cast<std::size_t>(shape.experts));
   return 3 * rounded_up(choices * 4) + rounded_up((choices + static_cast<std::size_t>(rows)) * 4) +
          rounded_up((static_cast<std::size_t>(shape.experts) + 1) * 4) +

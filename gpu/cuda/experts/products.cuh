@@ -1,6 +1,6 @@
 #pragma once
-// Grouped GEMMs of experts (MoE) for a format with the loaders `Ring` and `Tiles` (gemm/small_m.cuh,
-// gemm/tiled.cuh).
+// Grouped GEMMs of experts (MoE) for a format with the loaders `Ring` (gemm/small_m.cuh) and `Tiles`
+// (gemm/tiled.cuh).
 //
 // Computes: for each tile of routed rows y = x W_e^T with the weights of the tile's expert e. Chosen when:
 // tiles of 8 rows use the small-m kernel, tiles of 64 the tiled one. Mapping: blockIdx.y is the tile; tiles
@@ -49,8 +49,7 @@ struct ExpertTiles {
 
 template <template <int, class> class Ring, template <class> class Tiles>
 struct GroupedProducts {
-  /// Small-m blocks have kBlockOutputs outputs; with more columns per output fewer are enough to keep a block
-  /// busy.
+  /// Small-m blocks have kBlockOutputs outputs; with more columns fewer outputs keep a block busy.
   template <int kBlockOutputs, class Output>
   static void launch(const Bf16* x, bool x_is_by_place, const ExpertWeights& weights,
                      const RoutedRows& places, const Output& output, StreamHandle stream) {

@@ -8,7 +8,7 @@
 //   kRun = 8   thread t of four holds k = 8t ... 8t+7 and 32 + 8t ... 32 + 8t + 7; MMA s takes the s-th four
 //   kRun = 4   for weights with a scale per 16 columns: MMA s takes k = 16s + 4t ... 16s + 4t + 3
 // So an output depends only on its row of x and its row of W, whatever the tile, and whether a chain belongs
-// to a warp or to a block. quants/products.cuh has multiply_chunk() for quantized weights.
+// to a warp or to a block. quants/products.cuh has its own multiply for quantized weights.
 
 #include <type_traits>
 

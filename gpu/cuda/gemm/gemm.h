@@ -42,8 +42,8 @@ struct NormedRows {
 /// Every block recomputes the norms, so a fused norm pays only for few rows.
 inline constexpr int kMaxNormedRows = 8;
 
-/// GEMM input with a deferred RMSNorm: `x` is the residual times the norm's weights; the consumer multiplies
-/// row i of its accumulators by 1 / sqrt(mean(squares of row i) + eps) before its epilogue.
+/// GEMM input with a deferred RMSNorm: `x` is the residual times the norm's weights and factor; the consumer
+/// multiplies row i of its accumulators by 1 / sqrt(mean(squares of row i) + eps) before its epilogue.
 struct DeferredNormRows {
   Bf16* x = nullptr;  // [m, columns]
   // [m, columns / 8]: sums of squares of 8 residual elements; columns are a multiple of 32

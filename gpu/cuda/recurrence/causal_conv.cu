@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kConvThreads)
 }
 
 /// Grid: channels, write points (state_place()). Inputs only move towards the front of the state, in
-/// ascending order, so none is read after it has been overwritten.
+/// ascending order, so none is read after it was overwritten.
 template <class Row>
 __global__ void __launch_bounds__(kConvThreads)
     keep_inputs(CausalConvShape shape, Batch batch, CausalConvPass<Row> pass) {

@@ -19,7 +19,7 @@ constexpr int kMaxTaps = 4;
 constexpr int kMaxGroup = 8;  // max value heads per key head
 constexpr unsigned kWholeWarp = 0xffffffffU;
 
-/// GatedDeltaNetShape with derived sizes, for kernels.
+/// GatedDeltaNetShape with derived sizes.
 struct GatedDeltaNetSizes {
   int key_heads;
   int value_heads;

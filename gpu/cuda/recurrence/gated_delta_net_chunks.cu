@@ -1,7 +1,7 @@
 // Chunked delta rule of Gated DeltaNet, for prefill.
 //
-// Computes: the gated delta rule over chunks of 64 tokens, in two kernels with the formulas below; bf16 MMA
-// with f32 accumulators, f32 operands split into two bf16.
+// Computes: the gated delta rule over chunks of 64 tokens in two kernels; bf16 MMA with f32 accumulators, f32
+// operands split into two bf16.
 //
 // Mapping: chunk_matrices() computes T and P of all chunks in parallel, grid (value head, tile, T or P).
 // scan_chunks() walks the chunks of a slice and carries the state, grid (strip of 16 or 32 value columns of a
@@ -186,7 +186,8 @@ __global__ void __launch_bounds__(kMatrixThreads)
 
 constexpr int kScanThreads = 256;
 
-/// Shared memory: one or two stages of a chunk's operands. With one, it is refilled at the end of the chunk.
+/// Shared memory: one or two stages of a chunk's operands. A single stage is refilled at the end of the
+/// chunk.
 template <int kKeyDim, int kColumns, int kStages>
 struct ScanMemory {
   // padding: eight rows of 16 bytes hit every bank once
@@ -236,7 +237,7 @@ __device__ void load_rows(const GatedDeltaNetSizes& sizes, const PrefillSpace& s
   if (thread < 16) copy_chunk(stage + Memory::kBeta + thread * 16, space.beta + chunk * 64 + thread * 4);
 }
 
-/// Starts the copies of its T, P and G; commits one group with those of load_rows().
+/// Starts the copies of T, P and G; commits one group with those of load_rows().
 template <int kKeyDim, int kColumns, int kStages>
 __device__ void load_matrices_of(const GatedDeltaNetSizes& sizes, const PrefillSpace& space, std::size_t tile,
                                  int head, std::uint32_t stage) {
@@ -369,7 +370,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     }
   };
 
-  // The previous kernel writes only T, P and G, so q, k, v and beta may be loaded before the wait.
+  // The previous kernel writes only T, P and G.
   load_rows<kKeyDim, kColumns, kStages>(sizes, space, first_tile, head, first_column, memory);
   if (has_state) {
     const float* state = reinterpret_cast<const float*>(slice.slot + sizes.state_offset) + state_at;

@@ -34,7 +34,7 @@ __device__ inline float4 scaled_sum(float factor, float4 x, float4 sum) {
           fmaf(factor, x.w, sum.w)};
 }
 
-/// A channel of the convolution without the token's input, so that it can be loaded before the PDL wait.
+/// A channel of the convolution without the token's input; can be loaded before the PDL wait.
 struct Channel {
   float x[kMaxTaps];  // the last is the token's
   float tap[kMaxTaps];
@@ -111,8 +111,8 @@ __device__ inline uint2 finished(float4 o, float scale, float4 gate) {
 }
 
 // decode_share(): a cluster of kRanks blocks per key head. Each block has a share of the columns of one value
-// head's state, and convolves a share of the channels of q and k for the whole cluster, so that a channel's
-// history is read and written by one block only.
+// head's state, and convolves a share of the channels of q and k for the whole cluster, so that one block
+// only reads and writes a channel's history.
 
 constexpr int kRanks = 8;
 constexpr int kMaxFewSlices = 4;  // more sequences fill all SMs without clusters

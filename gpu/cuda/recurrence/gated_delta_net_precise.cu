@@ -2,7 +2,7 @@
 //
 // Computes: convolution (causal_conv.h), L2 norms and gates, the sequential delta rule (scan.cuh) and the
 // gated norm, all in f32. Chosen when: rows are f32. Bits: prefill and decode use the same kernels, so they
-// do not depend on where a slice begins nor on the phase.
+// depend neither on where a slice begins nor on the phase.
 
 #include <cmath>
 
@@ -16,7 +16,6 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-/// Workspace.
 struct PreciseSpace {
   // [rows, channels]: q | k | v after the convolution; then q and k L2-normalized, q times key_dim^-1/2
   float* mixed;

@@ -129,7 +129,7 @@ __device__ inline void convolve_rows(const GatedDeltaNetSizes& sizes, const Gate
   }
 }
 
-/// Gates of a token; load() is separate so that loads can be issued early.
+/// Gates of a token; load() is separate, to be called early.
 struct TokenGates {
   Bf16 a = 0;
   Bf16 b = 0;

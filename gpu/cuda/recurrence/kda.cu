@@ -1,7 +1,7 @@
-// Kimi Delta Attention: gates and norms, and the sequential delta rule in f32.
+// Kimi Delta Attention.
 //
-// Computes: prepare_delta_heads() (L2 norms, decays, beta); the rule by scan.cuh or, for a prefill, by the
-// chunked kernels of kda_prefill.cu; gate_delta_heads() (norm and output gate).
+// Computes: prepare_delta_heads() (L2 norms, decays, beta); the delta rule, sequentially in f32 (scan.cuh)
+// or, for a prefill, in chunks (kda_prefill.cu); gate_delta_heads() (norm and output gate).
 
 #include "gpu/cuda/recurrence/kda.h"
 

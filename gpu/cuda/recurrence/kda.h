@@ -34,10 +34,10 @@ struct KdaPass {
   const float* rate;               // [heads]: exp(A_log)
   const float* dt_bias;            // [heads, head_dim]
   float unit_eps;                  // epsilon of the L2 norms of q and k
-  bool token_after_token = false;  // sequential f32 rule in prefill too, instead of chunks with bf16 MMA
+  bool token_after_token = false;  // sequential f32 rule in prefill too
   float* out;
   std::byte* workspace = nullptr;  // kda_workspace() bytes, aligned to 256
-  SlotExports exports{};           // prefill only
+  SlotExports exports{};
 };
 
 bool kda_supports(const KdaShape& shape);
@@ -61,7 +61,7 @@ struct KdaGate {
 void gate_kda(const KdaShape& shape, int rows, const KdaGate<Bf16>& pass, StreamHandle stream);
 void gate_kda(const KdaShape& shape, int rows, const KdaGate<float>& pass, StreamHandle stream);
 
-// Internal to kda.cu: the chunked rule (kda_prefill.cu).
+// -- internal to kda.cu: the chunked rule (kda_prefill.cu)
 
 /// Returns whether the chunked rule has a kernel for the shape: head_dim 16, 32, 64 or 128.
 bool can_use_kda_chunks(const KdaShape& shape);

@@ -1,8 +1,7 @@
 // Chunked delta rule of Kimi Delta Attention, for prefill.
 //
-// Computes: the delta rule with per-channel decays over chunks of 64 tokens, in two kernels with the formulas
-// below. MMA operands keep 16 bits (two bf16), accumulators are f32; the bits differ from the sequential
-// rule.
+// Computes: the delta rule with per-channel decays over chunks of 64 tokens in two kernels. MMA operands keep
+// 16 bits (two bf16), accumulators are f32; the bits differ from the sequential rule.
 //
 // Chosen when: a batch with tiles, head_dim 16, 32, 64 or 128, and the caller did not request the sequential
 // rule.
@@ -29,8 +28,8 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-/// Workspace of a chunk of a head. With G the inclusive prefix sums of log decays in the chunk. Rows past the
-/// end of a slice have zero keys and queries and add nothing to G.
+/// Workspace of a chunk of a head. G: inclusive prefix sums of log decays in the chunk. Rows past the end of
+/// a slice have zero keys and queries and add nothing to G.
 template <int kDim>
 struct KdaChunk {
   // k e^G and q e^G [64, head_dim]: blocks row-major; k high, k low, q high, q low of a block.
@@ -50,7 +49,6 @@ struct KdaChunk {
   }
 };
 
-/// Prefill workspace.
 struct KdaSpace {
   int heads;
   std::byte* chunks;  // [tiles, heads] of KdaChunk
@@ -126,7 +124,7 @@ __device__ inline void load_slice(const KdaPass& pass, const KdaRows& rows, int 
   }
 }
 
-/// Stores a slice's recall and fade operands: steps (blocks of 16 channels) from first_step.
+/// Stores a slice's recall and decay operands: steps (blocks of 16 channels) from first_step.
 template <int kDim>
 __device__ inline void write_operands(const float* memory, int first_step, std::byte* chunk) {
   using Memory = KdaMemory<kDim>;
@@ -161,7 +159,7 @@ __device__ inline void write_operands(const float* memory, int first_step, std::
   }
 }
 
-/// Adds a slice to a block below the diagonal, k k^T and q k^T; two C fragments each.
+/// Adds a slice to a block below the diagonal of k k^T and q k^T; two C fragments each.
 template <int kDim>
 __device__ inline void multiply_slice(float (&of_k)[2][4], float (&of_q)[2][4], const float* memory,
                                       int row_block, int column_block) {
@@ -207,7 +205,7 @@ __device__ inline void multiply_slice(float (&of_k)[2][4], float (&of_q)[2][4], 
   }
 }
 
-/// Adds a slice to one pair of rows j < i, k k^T and q k^T.
+/// Adds a slice to one pair of rows j < i of k k^T and q k^T.
 template <int kDim>
 __device__ inline void add_pair(float& of_k, float& of_q, const float* memory, int i, int j) {
   using Memory = KdaMemory<kDim>;

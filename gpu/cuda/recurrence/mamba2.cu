@@ -1,8 +1,7 @@
 // The Mamba-2 recurrence (SSD), and the gated norm after it.
 //
-// Computes: for prefill the chunked form over 64 tokens with the formulas below; else the sequential form in
-// f32 (scan.cuh). In the chunked form B and C are rounded to bf16, other MMA operands keep 16 bits (two
-// bf16), accumulators are f32.
+// Computes: for prefill the chunked form over 64 tokens; else the sequential form in f32 (scan.cuh). In the
+// chunked form B and C are rounded to bf16, other MMA operands keep 16 bits (two bf16), accumulators are f32.
 //
 // Chosen when: chunked for a batch with tiles, bf16 rows, state_size 16, 32, 64, 128 or 256, head_dim a
 // multiple of 16 up to 128.
@@ -69,8 +68,8 @@ struct Mamba2Space {
 
 constexpr int kMamba2ScanThreads = 256;
 
-/// Shared memory, at most 99 KB. C and B of a chunk are used in turn, and each is loaded for the next chunk
-/// while the other is used. If both share a buffer (kOnePlace), B is loaded during M X'.
+/// Shared memory, at most 99 KB. C and B of a chunk are used in turn; each is loaded for the next chunk while
+/// the other is used. If both share a buffer (kOnePlace), B is loaded during M X'.
 template <int kState, int kColumns>
 struct Mamba2Memory {
   static constexpr bool kOnePlace = kState > 128;
@@ -413,7 +412,7 @@ constexpr int kPrepareWarps = kPrepareThreads / 32;
 constexpr int kFewStrips = 66;  // blocks of the scan: half of an H200's SMs
 constexpr std::size_t kSpaceAlignment = 256;
 
-/// Rounds B and C of a group and computes C B^T, in a block with 2 * 64 padded rows of shared memory.
+/// Rounds B and C of a group and computes C B^T, with 2 * 64 padded rows of shared memory.
 template <int kState>
 __device__ void prepare_group(const Mamba2Space& space, const BatchSlice& slice, const BatchTile& tile,
                               std::size_t tile_index, int group, const float* mixed, std::byte* memory) {
@@ -587,7 +586,6 @@ std::size_t mamba2_chunks_workspace(const Mamba2Shape& shape, int tiles) {
   return 2 * bytes.keys + bytes.products + 2 * bytes.steps;
 }
 
-/// Requires: the batch has tiles.
 void mamba2_in_chunks(const Mamba2Shape& shape, const Batch& batch, const Mamba2Pass<Bf16>& pass,
                       StreamHandle stream) {
   REPRISE_CHECK(can_use_mamba2_chunks(shape), "the chunked recurrence has no kernel for this shape");

@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kLruThreads)
   store_row(pass.out[at], pass.input_gate[at] * gelu_of(branch));
 }
 
-/// Rule for scan_tiles(): the total is the product of the decays. sum() stores a token's update in place of
+/// Rule for scan_tiles(); the total is the product of the decays. sum() stores a token's update in place of
 /// its gates.
 template <class Row>
 struct LruTiles {
@@ -104,7 +104,7 @@ struct LruTiles {
   __device__ float* state(std::byte* slot) const { return reinterpret_cast<float*>(slot + state_offset); }
   __device__ std::size_t place(int column, int /*n*/) const { return static_cast<std::size_t>(column); }
   __device__ int column_of(std::size_t place) const { return static_cast<int>(place); }
-  __device__ float rate(std::size_t /*place*/) const { return 0.0F; }  // the total is the decay
+  __device__ float rate(std::size_t /*place*/) const { return 0.0F; }  // unused: the total is the decay
   __device__ float decay(float /*rate*/, float total) const { return total; }
 
   struct Shared {};

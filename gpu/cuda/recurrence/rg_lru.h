@@ -28,10 +28,10 @@ struct RgLruPass {
   int branch_stride;
   Row* out;                        // [rows, channels]: h GELU(branch)
   std::byte* workspace = nullptr;  // rg_lru_workspace() bytes, aligned to 4
-  SlotExports exports{};           // prefill only
+  SlotExports exports{};
 };
 
-/// Returns the workspace bytes for `tiles` tiles: 2 * channels floats per tile. Decode needs none.
+/// Returns 2 * channels floats per tile, in bytes. Decode needs none.
 std::size_t rg_lru_workspace(const RgLruShape& shape, int tiles);
 
 /// A batch with tiles is a prefill. Writes out and updates h in the slots.

@@ -107,7 +107,7 @@ void scan(const Rule& rule, const Batch& batch, const SlotExports& exports, Stre
   check_launch(what);
 }
 
-// -- the delta rule for rules whose columns are those of a head's matrix, and per-head sums
+// -- the delta rule by columns of a head's matrix, and per-head sums
 
 constexpr int kHeadWarps = 4;  // per block: a warp has a head of a row
 
@@ -153,7 +153,6 @@ __device__ __forceinline__ float norm_scale(const float* x, int size, float eps,
   return 1.0F / sqrtf(head_squares(x, size, lane) / static_cast<float>(size) + eps);
 }
 
-/// Returns the blocks of a launch with one warp per head and row.
 inline unsigned blocks_of_heads(int heads, int rows) {
   return static_cast<unsigned>((rows * heads + kHeadWarps - 1) / kHeadWarps);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Index maps shared by kernels and, in tests, the host: which thread of a sequential scan holds which state
-// elements (scan.cuh), and which input a tap of a causal convolution reads (causal_conv.h).
+// Index maps shared by kernels and host tests: which thread of a sequential scan holds which state elements
+// (scan.cuh), and which input a tap of a causal convolution reads (causal_conv.h).
 
 #include "gpu/gpu_limits.h"
 
@@ -48,7 +48,7 @@ struct ConvSource {
 };
 
 /// Returns the input of `tap` at token `token` of a slice; the last tap reads the token itself. With `token`
-/// = rows of the slice it returns the source of state row `tap` after the slice.
+/// = rows of the slice: the source of state row `tap` after the slice.
 REPRISE_ANYWHERE inline ConvSource conv_source(int token, int tap, int taps) {
   const int at = token - (taps - 1) + tap;
   return at < 0 ? ConvSource{true, at + taps - 1} : ConvSource{false, at};

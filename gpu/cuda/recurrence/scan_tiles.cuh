@@ -46,7 +46,7 @@ constexpr int kTileRowsAhead = 4;   // loaded together
 constexpr int kCarryThreads = 128;  // elements of a block
 constexpr int kCarryTiles = 8;      // loaded together
 
-/// Blocks per SM, as many as have registers for their elements.
+/// Blocks per SM that have registers for their elements.
 template <class Rule>
 constexpr int kTileBlocks = Rule::kNumbers <= 16 ? 7 : 4;
 
@@ -63,7 +63,6 @@ struct TileToken {
   }
 };
 
-/// Workspace.
 struct TileStates {
   float* states;  // [tiles, numbers]: end state of each tile from zero; after carry_tiles its initial state
   float* totals;  // [tiles, columns]
@@ -87,7 +86,6 @@ __device__ __forceinline__ TileRows rows_of_tile(const Batch& batch, std::size_t
           .begins = slice.stored == 0 && tile.first == 0};
 }
 
-/// Returns the first tile of a slice.
 __device__ __forceinline__ int first_tile_of(const Batch& batch, int slice) {
   int low = 0;
   int high = batch.tile_count;

@@ -59,7 +59,6 @@ struct SelectiveRule {
     fixed.skip = pass.skip[column];
   }
 
-  /// h = exp(dt A) h + (dt x) B;  y = (h C + skip x) silu(gate)
   template <int kNumbers>
   __device__ void step(const Fixed<kNumbers>& fixed, const Input& in, const ScanLane& lane,
                        float (&h)[kNumbers]) const {
@@ -80,8 +79,8 @@ struct SelectiveRule {
   }
 };
 
-/// Rule for scan_tiles(), for at most kMax elements per channel. The total is the sum of dt; sum()
-/// overwrites the projected dt with it.
+/// Rule for scan_tiles(), for at most kMax elements per channel. The total is the sum of dt; sum() overwrites
+/// the projected dt with dt.
 template <int kMax, class Row>
 struct SelectiveTiles {
   static constexpr int kNumbers = kMax;
@@ -126,7 +125,6 @@ struct SelectiveTiles {
     return own;
   }
 
-  /// h = exp(dt A) h + (dt x) B
   __device__ void advance(const Column& own, const Shared& shared, float x, float dt, const TileToken& token,
                           float (&h)[kMax]) const {
     const float change = dt * x;
@@ -161,7 +159,6 @@ struct SelectiveTiles {
     const Input input = read(token);  // sum() has replaced the step by dt
     return {.x = input.x, .dt = input.step, .gate = load_row(__ldg(token.in(pass.gate, pass.gate_stride)))};
   }
-  /// y = (h C + skip x) silu(gate)
   __device__ void emit(const Column& own, const Shared& shared, const Again& in, const TileToken& token,
                        float (&h)[kMax]) const {
     advance(own, shared, in.x, in.dt, token, h);

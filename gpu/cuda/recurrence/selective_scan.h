@@ -48,12 +48,11 @@ struct SelectiveScanPass {
   int gate_stride;
   Row* out;                        // [rows, channels]
   std::byte* workspace = nullptr;  // selective_scan_workspace() bytes, aligned to 4
-  SlotExports exports{};           // prefill only
+  SlotExports exports{};
 };
 
 bool selective_scan_supports(const SelectiveScanShape& shape);
-/// Returns the workspace bytes for `tiles` tiles: about channels * (state_size + 1) floats per tile. Decode
-/// needs none.
+/// Returns about channels * (state_size + 1) floats per tile, in bytes. Decode needs none.
 std::size_t selective_scan_workspace(const SelectiveScanShape& shape, int tiles);
 
 /// A batch with tiles is a prefill. Writes out and updates the state in the slots.

@@ -11,7 +11,6 @@ namespace reprise::gpu::cuda {
 
 /// Writes y f32 [rows, table.columns]: the rows of `table` for tokens [rows].
 void embed(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y, StreamHandle stream);
-/// The same for a bf16 table.
 void embed_bf16(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y,
                 StreamHandle stream);
 /// Writes y times `factor`, the deferred-norm input of the first GEMM (bitwise as decode_bf16_to_stream()

@@ -41,8 +41,7 @@ struct NormOfRow {
   }
 };
 
-/// Called by a block. The order of the sums is fixed by `size`: each thread's elements ascending, then
-/// sum_of_block().
+/// Called by a block. Each thread's elements ascending, then sum_of_block().
 __device__ NormOfRow norm_of_row(const float* x, int size, const RowNorm& norm) {
   float mean = 0;
   if (norm.bias != nullptr) {
@@ -69,7 +68,7 @@ __global__ void __launch_bounds__(kWarpNormThreads)
   const int fours = size / 128;  // per lane
   const auto* weights = reinterpret_cast<const float4*>(norm.weight);
   float4 weight[kMaxFours];
-  // Weights are constant, so they are loaded before the PDL wait.
+  // constant, so loaded before the PDL wait
   if constexpr (kMaxFours > 1) {
 #pragma unroll
     for (int i = 0; i < kMaxFours; ++i) {
