@@ -98,7 +98,7 @@ struct RopeRows {
 void rope_table(const RopeRows& rope, int rows, StreamHandle stream);
 
 #ifdef __CUDACC__
-__device__ __forceinline__ void put_turn(const RopeRows& rope, int row, int pair) {
+__device__ __forceinline__ void put_rope_entry(const RopeRows& rope, int row, int pair) {
   const float angle = static_cast<float>(rope.positions[row]) * rope.inv_freq[pair];
   const std::size_t at = static_cast<std::size_t>(row) * rope.pairs + pair;
   rope.cosine[at] = cosf(angle) * rope.factor;

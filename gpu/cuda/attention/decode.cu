@@ -45,8 +45,8 @@ __device__ __forceinline__ void clear_rows(Bf16* q, int group) {
 
 /// Prefetches norm weights and RoPE tables, which the previous kernel does not write.
 template <int kDim>
-__device__ __forceinline__ void ask_for_norms(const AttentionShape& shape, const AttentionPass<Bf16>& pass,
-                                              int row) {
+__device__ __forceinline__ void prefetch_norms(const AttentionShape& shape, const AttentionPass<Bf16>& pass,
+                                               int row) {
   constexpr int kLine = 32;
   const int at = static_cast<int>(threadIdx.x) * kLine;
   const auto ask = [](const float* line) { asm volatile("prefetch.global.L1 [%0];" ::"l"(line)); };
@@ -74,9 +74,9 @@ __device__ __forceinline__ void prepare_row(const AttentionShape& shape, const A
   const int pitch = shape.output_gate ? 2 * kDim : kDim;  // elements between heads of q
   const Bf16* projected = pass.projected + static_cast<std::size_t>(row) * pass.stride;
   const Bf16* keys = projected + shape.heads * pitch + kv_head * kDim;
-  const std::size_t turn = static_cast<std::size_t>(row) * shape.rope_pairs;
-  const float* cosine = pass.rope_cos + turn;
-  const float* sine = pass.rope_sin + turn;
+  const std::size_t first_angle = static_cast<std::size_t>(row) * shape.rope_pairs;
+  const float* cosine = pass.rope_cos + first_angle;
+  const float* sine = pass.rope_sin + first_angle;
   const int items = newest.key == nullptr ? group : group + 2;
   for (int item = static_cast<int>(threadIdx.x) / 32; item < items;
        item += static_cast<int>(blockDim.x) / 32) {
@@ -99,10 +99,10 @@ __device__ __forceinline__ void prepare_row(const AttentionShape& shape, const A
 template <KvType kKv, int kDim>
 __device__ __forceinline__ NewestRow newest_row(const AttentionShape& shape, const BatchSlice& slice,
                                                 int kv_head) {
-  std::byte* place =
+  std::byte* page =
       key_page(shape, slice, 0, nullptr, slice.stored / kGrid) +
       static_cast<std::size_t>(kv_head * kGrid + slice.stored % kGrid) * KvRow<kKv, kDim>::kBytes;
-  return {.key = place + shape.k_offset, .value = place + shape.v_offset};
+  return {.key = page + shape.k_offset, .value = page + shape.v_offset};
 }
 
 /// Copies prepared rows of q; rows from `present` on become zero.
@@ -218,8 +218,8 @@ __device__ __forceinline__ void score_keys(float (&s)[4], std::uint32_t q, std::
 /// Softmax over the split: writes probabilities to shared memory; readers need a barrier. s[i]: the warp's
 /// scores of page i.
 template <KvType kKv, int kDim, int kRing>
-__device__ __forceinline__ void weigh_split(DecodeShared<kKv, kDim, kRing>& shared,
-                                            const float (&s)[kPages][4], float (&highest)[2], float scale) {
+__device__ __forceinline__ void softmax_split(DecodeShared<kKv, kDim, kRing>& shared,
+                                              const float (&s)[kPages][4], float (&highest)[2], float scale) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
@@ -239,13 +239,13 @@ __device__ __forceinline__ void weigh_split(DecodeShared<kKv, kDim, kRing>& shar
     for (int other = 1; other < kWarps; ++other)
       highest[half] = fmaxf(highest[half], shared.highest[other][row]);
     float weight = 0;
-    Bf16* place = shared.rows + row * tiles::kRowStride<kDecodeSplit> + warp * 8 + lane % 4 * 2;
+    Bf16* to = shared.rows + row * tiles::kRowStride<kDecodeSplit> + warp * 8 + lane % 4 * 2;
 #pragma unroll
     for (int page = 0; page < kPages; ++page) {
       const float first = tiles::power_of_two((s[page][2 * half] - highest[half]) * scale);
       const float second = tiles::power_of_two((s[page][2 * half + 1] - highest[half]) * scale);
       weight += first + second;
-      *reinterpret_cast<std::uint32_t*>(place + page * kGrid) = narrow(first, second);
+      *reinterpret_cast<std::uint32_t*>(to + page * kGrid) = narrow(first, second);
     }
     weight = tiles::sum_of_four(weight);
     if (lane % 4 == 0) shared.weight[warp][row] = weight;
@@ -254,7 +254,7 @@ __device__ __forceinline__ void weigh_split(DecodeShared<kKv, kDim, kRing>& shar
 
 /// Returns the sum of a row's probabilities. Requires: attend_split() has returned.
 template <KvType kKv, int kDim, int kRing>
-__device__ __forceinline__ float weight_of(const DecodeShared<kKv, kDim, kRing>& shared, int row) {
+__device__ __forceinline__ float probability_sum(const DecodeShared<kKv, kDim, kRing>& shared, int row) {
   float weight = 0;
 #pragma unroll
   for (int other = 0; other < kWarps; ++other) weight += shared.weight[other][row];
@@ -342,7 +342,7 @@ __device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim, kRing>& sha
       if (at >= count || at < before) s[page][i] = tiles::kMinusInfinity;
     }
   }
-  weigh_split(shared, s, sums.highest, scale);
+  softmax_split(shared, s, sums.highest, scale);
 
   for (int page = 0; page < pages; ++page) {
     const int load = pages + page;
@@ -408,7 +408,7 @@ __device__ __forceinline__ bool attend_own(DecodeShared<kKv, kDim, kRing>& share
     attend_split(
         shared, shape, own, scale, [&](Bf16* q) { put_rows<kDim, kRows>(q, rows, group); }, sums);
   } else {
-    ask_for_norms<kDim>(shape, pass, row);
+    prefetch_norms<kDim>(shape, pass, row);
     attend_split(
         shared, shape, own, scale,
         [&](Bf16* q) {
@@ -435,7 +435,7 @@ __device__ __forceinline__ void finish_only_split(const DecodeShared<kKv, kDim, 
     if (of_group >= group) return;
     const int row = own.slice.first_row;
     const int head = own.kv_head * group + of_group;
-    const float share = tiles::inverse(weight_of(shared, of_group));
+    const float share = tiles::inverse(probability_sum(shared, of_group));
     float first = fmaf(1.0F, two.x, 0.0F) * share;  // combine_splits() adds to 0, which turns -0 into 0
     float second = fmaf(1.0F, two.y, 0.0F) * share;
     if (shape.output_gate) {
@@ -462,20 +462,21 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (partial.splits == 1) return finish_only_split(shared, shape, own, pass, sums);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int group = shape.heads / shape.kv_heads;
-  const auto place_of = [&](int row) {
+  const auto index_of = [&](int row) {
     return (static_cast<std::size_t>(blockIdx.z) * shape.heads + own.kv_head * group + row) * partial.splits +
            blockIdx.x;
   };
   sums.each_pair([&](int half, int element, float2 two) {
     const int row = lane / 4 + half * 8;
     if (row >= group) return;
-    *reinterpret_cast<float2*>(partial.out + place_of(row) * kDim + element) = two;
+    *reinterpret_cast<float2*>(partial.out + index_of(row) * kDim + element) = two;
   });
   if (threadIdx.x >= 32 || lane % 4 != 0) return;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = lane / 4 + half * 8;
-    if (row < group) partial.weights[place_of(row)] = make_float2(sums.highest[half], weight_of(shared, row));
+    if (row < group)
+      partial.weights[index_of(row)] = make_float2(sums.highest[half], probability_sum(shared, row));
   }
 }
 
@@ -498,10 +499,10 @@ __global__ void __launch_bounds__(kCombineThreads)
   pdl_wait();
   pdl_launch_dependents();
   const int splits = splits_of(shape, slice);
-  const std::size_t place =
+  const std::size_t first_split =
       (static_cast<std::size_t>(blockIdx.z) * shape.heads + head) * static_cast<std::size_t>(partial.splits);
-  const float2* weights = partial.weights + place;
-  const float* outs = partial.out + place * kDim + min(element, kDim - 1);
+  const float2* weights = partial.weights + first_split;
+  const float* outs = partial.out + first_split * kDim + min(element, kDim - 1);
 
   float highest = tiles::kMinusInfinity;
   for (int split = thread; split < splits; split += kCombineThreads) {

@@ -3,10 +3,10 @@
 // models/layers/kv_selection.h is the specification.
 //
 //   remember_queries()   during prefill: saves the queries of the last tokens, after norm and RoPE, in a ring
-//   score_places()       sums the softmax probabilities of those queries over the prompt, pools them per
+//   score_entries()       sums the softmax probabilities of those queries over the prompt, pools them per
 //                        query head, and sums over the heads that share a KV head
-//   choose_places()      selects the first `sinks` entries, the highest scores after them, the last `window`
-//   gather_places()      copies K and V of the selected entries, as bytes, into other pages
+//   choose_entries()      selects the first `sinks` entries, the highest scores after them, the last `window`
+//   gather_entries()      copies K and V of the selected entries, as bytes, into other pages
 //
 // Bits: queries and keys are bf16 (keys as stored), products and sums f32. The order of every sum depends
 // only on the KV indices (entries of a page, pages, queries, all ascending), so scores and selection depend
@@ -54,15 +54,15 @@ struct PromptOfLayer {
 
 struct CompactionSpace {
   /// Online-softmax state of one query over a page or the prompt.
-  struct Seen {
+  struct SoftmaxState {
     float highest;  // max score
     float weight;   // sum of exp2(score - highest)
   };
-  Seen* of_pages;       // [heads, kQueriesAtOnce, pages]
-  Seen* of_prompt;      // [heads, kQueriesAtOnce]
-  float* sums;          // [heads, scored]: probabilities, summed over queries
-  float* scores;        // [kv_heads, scored]
-  std::uint32_t* kept;  // [kv_heads, budget.tokens]: selected KV indices, ascending
+  SoftmaxState* of_pages;   // [heads, kQueriesAtOnce, pages]
+  SoftmaxState* of_prompt;  // [heads, kQueriesAtOnce]
+  float* sums;              // [heads, scored]: probabilities, summed over queries
+  float* scores;            // [kv_heads, scored]
+  std::uint32_t* kept;      // [kv_heads, budget.tokens]: selected KV indices, ascending
 
   static std::size_t bytes(const AttentionShape& shape, std::size_t tokens, const KvBudget& budget);
   /// Requires: `memory` has bytes() bytes, aligned to 256.
@@ -70,9 +70,9 @@ struct CompactionSpace {
                             std::byte* memory);
 };
 
-void score_places(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream);
-/// Requires: score_places() has run. NaN ranks lowest; of equal scores the lower index wins.
-void choose_places(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream);
-void gather_places(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream);
+void score_entries(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream);
+/// Requires: score_entries() has run. NaN ranks lowest; of equal scores the lower index wins.
+void choose_entries(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream);
+void gather_entries(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

@@ -36,8 +36,8 @@ constexpr int kPrepareWarps = 8;
 
 /// Returns element i of a RoPE part x after rotation, de-interleaved if shape.neighbours.
 template <class Read>
-__device__ __forceinline__ float turned_element(const LatentShape& shape, const Read& x, const float* cosine,
-                                                const float* sine, int i) {
+__device__ __forceinline__ float rotated_element(const LatentShape& shape, const Read& x, const float* cosine,
+                                                 const float* sine, int i) {
   const int half = shape.rotary_dim / 2;
   const auto apart = [&](int at) {
     return x(!shape.neighbours ? at : at < half ? 2 * at : 2 * (at - half) + 1);
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(32 * kPrepareWarps)
     Row* to = pass.compared + (static_cast<std::size_t>(row) * shape.heads + head) * compared + shape.rank;
     const auto read = [&](int i) { return load_row(x[i]); };
     for (int i = lane; i < compared - shape.rank; i += 32) {
-      store_row(to[i], i < shape.rotary_dim ? turned_element(shape, read, cosine, sine, i) : 0.0F);
+      store_row(to[i], i < shape.rotary_dim ? rotated_element(shape, read, cosine, sine, i) : 0.0F);
     }
     return;
   }
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(32 * kPrepareWarps)
   }
   const auto read = [&](int i) { return latent[shape.rank + i]; };
   for (int i = lane; i < shape.rotary_dim; i += 32) {
-    store_row(to[shape.rank + i], turned_element(shape, read, cosine, sine, i));
+    store_row(to[shape.rank + i], rotated_element(shape, read, cosine, sine, i));
   }
 }
 
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
     for (int half = 0; half < 2; ++half) {
       const int row = first_row + lane / 4 + half * 8;
       const int last = own.last_key + row * own.per_row - key;
-      float most = highest[half];
+      float maximum = highest[half];
 #pragma unroll
       for (int block = 0; block < kLatents / 8; ++block) {
 #pragma unroll
@@ -246,25 +246,25 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
           const float score = from_scores[half * 8 * kScoreStride + block * 8 + j];
           const bool seen = block * 8 + lane % 4 * 2 + j <= last;
           p[block][2 * half + j] = seen ? score : tiles::kMinusInfinity;
-          most = fmaxf(most, p[block][2 * half + j]);
+          maximum = fmaxf(maximum, p[block][2 * half + j]);
         }
       }
-      most = tiles::highest_of_four(most);
-      const float fade = tiles::power_of_two((highest[half] - most) * scale);
-      highest[half] = most;
-      weight[half] *= fade;
+      maximum = tiles::highest_of_four(maximum);
+      const float rescale = tiles::power_of_two((highest[half] - maximum) * scale);
+      highest[half] = maximum;
+      weight[half] *= rescale;
 #pragma unroll
       for (auto& block : p) {
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-          block[2 * half + j] = tiles::power_of_two((block[2 * half + j] - most) * scale);
+          block[2 * half + j] = tiles::power_of_two((block[2 * half + j] - maximum) * scale);
           weight[half] += block[2 * half + j];
         }
       }
 #pragma unroll
       for (auto& block : out) {
-        block[2 * half] *= fade;
-        block[2 * half + 1] *= fade;
+        block[2 * half] *= rescale;
+        block[2 * half + 1] *= rescale;
       }
     }
 #pragma unroll
@@ -290,19 +290,19 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
     const float total = tiles::sum_of_four(weight[half]);
     const float divided = kDecode ? 1.0F : tiles::inverse(total);
     if (row >= own.rows) continue;
-    std::size_t place;
+    std::size_t index;
     if constexpr (kDecode) {
-      place = (static_cast<std::size_t>(blockIdx.z) * shape.heads + head + row) * partial.splits + blockIdx.x;
-      if (share == 0 && lane % 4 == 0) partial.weights[place] = make_float2(highest[half], total);
+      index = (static_cast<std::size_t>(blockIdx.z) * shape.heads + head + row) * partial.splits + blockIdx.x;
+      if (share == 0 && lane % 4 == 0) partial.weights[index] = make_float2(highest[half], total);
     } else {
       const int batch_row = own.slice.first_row + own.last_key - own.slice.stored + row;
-      place = static_cast<std::size_t>(batch_row) * shape.heads + head;
+      index = static_cast<std::size_t>(batch_row) * shape.heads + head;
     }
 #pragma unroll
     for (int block = 0; block < 2 * kColumnPairs; ++block) {
       const int column = share * kColumnPairs * 16 + block * 8 + lane % 4 * 2;
       if (column < shape.rank) {
-        const std::size_t at = place * shape.rank + column;
+        const std::size_t at = index * shape.rank + column;
         const float first = out[block][2 * half] * divided;
         const float second = out[block][2 * half + 1] * divided;
         if constexpr (kDecode) {
@@ -324,10 +324,10 @@ __global__ void __launch_bounds__(kLatentCombineThreads)
   const int element = static_cast<int>(blockIdx.x * kLatentCombineThreads + threadIdx.x);
   if (element >= shape.rank) return;
   const int splits = slice.stored / kDecodeSplit + 1;
-  const std::size_t place =
+  const std::size_t index =
       (static_cast<std::size_t>(blockIdx.z) * shape.heads + head) * static_cast<std::size_t>(partial.splits);
-  const float2* weights = partial.weights + place;
-  const float* outs = partial.out + place * shape.rank + element;
+  const float2* weights = partial.weights + index;
+  const float* outs = partial.out + index * shape.rank + element;
   float highest = tiles::kMinusInfinity;
   for (int split = 0; split < splits; ++split) highest = fmaxf(highest, weights[split].x);
   float total = 0;
@@ -446,10 +446,10 @@ __global__ void __launch_bounds__(kPreciseThreads)
   const int stored = shape.rank + shape.rotary_dim;
   const int head = static_cast<int>(blockIdx.y) * kPreciseHeads;
   const int present = min(kPreciseHeads, shape.heads - head);
-  const std::size_t place = static_cast<std::size_t>(row) * shape.heads + head;
+  const std::size_t index = static_cast<std::size_t>(row) * shape.heads + head;
   for (int i = static_cast<int>(threadIdx.x); i < kPreciseHeads * stored; i += kPreciseThreads) {
     const int query = i / stored;
-    queries[i] = query < present ? pass.compared[(place + query) * compared + i % stored] : 0.0F;
+    queries[i] = query < present ? pass.compared[(index + query) * compared + i % stored] : 0.0F;
   }
   __syncthreads();
 
@@ -467,7 +467,7 @@ __global__ void __launch_bounds__(kPreciseThreads)
   attend_precisely<Kept, kPreciseHeads, 32, kLatentsOfLane>(
       shared, queries, keys, step_at, [&](int query, int column, float result) {
         if (query >= present || column >= shape.rank) return;
-        pass.out[(place + query) * shape.rank + column] = result;
+        pass.out[(index + query) * shape.rank + column] = result;
       });
 }
 

@@ -25,7 +25,7 @@ std::size_t partial_bytes(const AttentionShape& shape, int rows, int longest);
 /// Two-pass attention for a prefill with few tiles (two_pass.cu): predicate, workspace bytes after q, and
 /// launch, which requires q in the workspace.
 bool can_use_two_pass(const AttentionShape& shape, int tile_count, int longest);
-std::size_t few_tiles_bytes(const AttentionShape& shape, int tile_count, int longest);
+std::size_t two_pass_bytes(const AttentionShape& shape, int tile_count, int longest);
 void attend_two_pass(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                      StreamHandle stream);
 
@@ -37,9 +37,9 @@ void attend_by_warpgroups(const AttentionShape& shape, const Batch& batch, const
 
 /// With a window: workspace bytes after q for the pages of a prefill's own keys and values; their address
 /// (null without a window or for decode); the copy of the last ones into the ring.
-std::size_t made_pages_bytes(const AttentionShape& shape, int rows, int tile_count);
+std::size_t own_pages_bytes(const AttentionShape& shape, int rows, int tile_count);
 template <class Row>
-std::byte* made_pages(const AttentionShape& shape, const Batch& batch, const AttentionPass<Row>& pass) {
+std::byte* own_pages(const AttentionShape& shape, const Batch& batch, const AttentionPass<Row>& pass) {
   return shape.window != 0 && batch.tile_count > 0 ? pass.workspace + q_bytes<Row>(shape, batch.rows)
                                                    : nullptr;
 }

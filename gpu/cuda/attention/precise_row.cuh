@@ -92,15 +92,15 @@ class PreciseWarp {
 #pragma unroll
     for (int query = 0; query < kQueries; ++query) {
       const float own = is_seen(lane_) ? score[query] * keys.scale : tiles::kMinusInfinity;
-      const float most = fmaxf(highest_[query], highest_of_warp(own));
-      const float fade = expf(highest_[query] - most);
-      share[query] = expf(own - most);
-      highest_[query] = most;
-      weight_[query] = fmaf(weight_[query], fade, share[query]);
+      const float maximum = fmaxf(highest_[query], highest_of_warp(own));
+      const float rescale = expf(highest_[query] - maximum);
+      share[query] = expf(own - maximum);
+      highest_[query] = maximum;
+      weight_[query] = fmaf(weight_[query], rescale, share[query]);
 #pragma unroll
       for (auto& eight : out_[query]) {
 #pragma unroll
-        for (float& sum : eight) sum *= fade;
+        for (float& sum : eight) sum *= rescale;
       }
     }
 #pragma unroll 4
@@ -128,7 +128,7 @@ class PreciseWarp {
   }
 
   /// Writes the warp's result for a query to shared memory; readers need a barrier.
-  __device__ __forceinline__ void leave(int query, PreciseShared<kColumns>& shared) {
+  __device__ __forceinline__ void put_result(int query, PreciseShared<kColumns>& shared) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll
     for (auto& eight : out_[query]) {
@@ -177,7 +177,7 @@ __device__ __forceinline__ void attend_precisely(
 #pragma unroll
   for (int query = 0; query < kQueries; ++query) {
     __syncthreads();  // the previous query's results have been read
-    sums.leave(query, shared);
+    sums.put_result(query, shared);
     __syncthreads();
     float highest = tiles::kMinusInfinity;
     for (const float2& one : shared.weights) highest = fmaxf(highest, one.x);

@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
       const int behind = first_position + 1 - shape.window - index * kGrid;
       if (behind + kGrid > 1) mask_earlier_keys(s, behind + warp * 16 + lane / 4 - 2 * (lane % 4));
     }
-    weigh_page<kDim, kWindow>(rows, s, scale);
+    softmax_page<kDim, kWindow>(rows, s, scale);
     wait_for_copies<kPending>();
     __syncthreads();  // the values are ready; with quantized rows all have read the keys
     if constexpr (Load::kIsWidened) {
@@ -159,7 +159,7 @@ void launch_tiles(const AttentionShape& shape, const Batch& batch, const Attenti
                              cudaSharedmemCarveoutMaxShared),
         "shared memory of attention");
   kAttend<<<dim3(shape.heads, batch.tile_count), kThreads, kBytes, stream>>>(
-      shape, batch, pass, reinterpret_cast<const Bf16*>(pass.workspace), made_pages(shape, batch, pass),
+      shape, batch, pass, reinterpret_cast<const Bf16*>(pass.workspace), own_pages(shape, batch, pass),
       score_scale(shape));
 }
 
@@ -175,7 +175,7 @@ void attention_prefill(const AttentionShape& shape, const Batch& batch, const At
       launch_tiles<KvType::kBF16, decltype(dim)::value, true>(shape, batch, pass, stream);
     });
     check_launch("attention of a prefill with a window");
-    return keep_window(shape, batch, pass.exports, made_pages(shape, batch, pass), stream);
+    return keep_window(shape, batch, pass.exports, own_pages(shape, batch, pass), stream);
   }
   if (can_use_two_pass(shape, batch.tile_count, batch.longest)) {
     return attend_two_pass(shape, batch, pass, stream);

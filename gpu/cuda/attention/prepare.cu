@@ -25,8 +25,8 @@ constexpr int kMaxHeadsOfGroup = 16;
 
 /// Returns the destination of a row's key or value. `offset`: that of K or V in a page.
 template <int kElement>
-__device__ std::byte* place_in_page(const AttentionShape& shape, const Batch& batch, int row, int kv_head,
-                                    std::size_t offset, std::byte* made, int row_bytes) {
+__device__ std::byte* row_in_page(const AttentionShape& shape, const Batch& batch, int row, int kv_head,
+                                  std::size_t offset, std::byte* made, int row_bytes) {
   const BatchSlice& slice = batch.slices[batch.row_slice[row]];
   const int position = slice.stored + row - slice.first_row;
   return key_page<kElement>(shape, slice, batch.row_slice[row], made, position / kGrid) + offset +
@@ -65,15 +65,16 @@ __global__ void __launch_bounds__(32 * kWarps)
   if (is_q) {
     to = reinterpret_cast<std::byte*>(q + (static_cast<std::size_t>(row) * shape.heads + head) * kDim);
   } else if (is_value) {
-    to = place_in_page<kElement>(shape, batch, row, kv_head - shape.kv_heads, shape.v_offset, made,
-                                 Kept::kBytes);
+    to = row_in_page<kElement>(shape, batch, row, kv_head - shape.kv_heads, shape.v_offset, made,
+                               Kept::kBytes);
   } else {
-    to = place_in_page<kElement>(shape, batch, row, kv_head, shape.k_offset, made, Kept::kBytes);
+    to = row_in_page<kElement>(shape, batch, row, kv_head, shape.k_offset, made, Kept::kBytes);
   }
   if (is_value) return Kept::store(to, lane, read.x);
-  const std::size_t turn = static_cast<std::size_t>(row) * shape.rope_pairs;
-  const EightOfHead ready = prepare_head<kDim>(read, shape, is_q ? pass.q_norm : pass.k_norm,
-                                               pass.rope_cos + turn, pass.rope_sin + turn, lane);
+  const std::size_t first_angle = static_cast<std::size_t>(row) * shape.rope_pairs;
+  const EightOfHead ready =
+      prepare_head<kDim>(read, shape, is_q ? pass.q_norm : pass.k_norm, pass.rope_cos + first_angle,
+                         pass.rope_sin + first_angle, lane);
   if (is_q) {
     KvRow<kKeptQ<Row>, kDim>::store(to, lane, ready.x);
   } else {
@@ -85,7 +86,7 @@ __global__ void make_rope_table(RopeRows rope, int rows) {
   pdl_wait();
   pdl_launch_dependents();
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i < rows * rope.pairs) put_turn(rope, i / rope.pairs, i % rope.pairs);
+  if (i < rows * rope.pairs) put_rope_entry(rope, i / rope.pairs, i % rope.pairs);
 }
 
 }  // namespace
@@ -118,11 +119,11 @@ template bool attention_supports<float>(const AttentionShape&);
 template <class Row>
 std::size_t attention_workspace(const AttentionShape& shape, int rows, int tiles, int longest) {
   if (tiles > 0 && shape.window != 0) {
-    return q_bytes<Row>(shape, rows) + made_pages_bytes(shape, rows, tiles);
+    return q_bytes<Row>(shape, rows) + own_pages_bytes(shape, rows, tiles);
   }
   if constexpr (std::is_same_v<Row, float>) return q_bytes<Row>(shape, rows);
   return q_bytes(shape, rows) +
-         (tiles > 0 ? few_tiles_bytes(shape, tiles, longest) : partial_bytes(shape, rows, longest));
+         (tiles > 0 ? two_pass_bytes(shape, tiles, longest) : partial_bytes(shape, rows, longest));
 }
 template std::size_t attention_workspace<Bf16>(const AttentionShape&, int, int, int);
 template std::size_t attention_workspace<float>(const AttentionShape&, int, int, int);
@@ -151,7 +152,7 @@ void attention_prepare(const AttentionShape& shape, const Batch& batch, const At
   with_rows<Row>(shape, [&](auto kv, auto dim) {
     launch_after(prepare_heads<Row, decltype(kv)::value, decltype(dim)::value>,
                  {.blocks = dim3((items + kWarps - 1) / kWarps), .threads = 32 * kWarps}, stream, shape,
-                 batch, pass, reinterpret_cast<Row*>(pass.workspace), made_pages(shape, batch, pass));
+                 batch, pass, reinterpret_cast<Row*>(pass.workspace), own_pages(shape, batch, pass));
   });
 }
 template void attention_prepare(const AttentionShape&, const Batch&, const AttentionPass<Bf16>&,
@@ -197,14 +198,14 @@ __global__ void __launch_bounds__(kKeepThreads)
 template <int kElement>
 __global__ void __launch_bounds__(kKeepThreads)
     export_ring(AttentionShape shape, Batch batch, SlotExports exports, std::byte* made) {
-  std::byte* const wanted = export_behind(exports, blockIdx.x);
-  if (wanted == nullptr) return;
+  std::byte* const destination = export_after_tile(exports, blockIdx.x);
+  if (destination == nullptr) return;
   const BatchTile tile = batch.tiles[blockIdx.x];
   const BatchSlice slice = batch.slices[tile.slice];
   const int page = (slice.stored + tile.first) / kGrid - static_cast<int>(blockIdx.y);
   if (page < 0) return;  // before the sequence: stays zero
   BatchSlice exported = slice;
-  exported.slot = wanted;
+  exported.slot = destination;
   const auto* from = reinterpret_cast<const uint4*>(key_page<kElement>(shape, slice, tile.slice, made, page));
   auto* to = reinterpret_cast<uint4*>(key_page<kElement>(shape, exported, tile.slice, nullptr, page));
   const int chunks = shape.head_dim * kElement / static_cast<int>(sizeof(uint4));
@@ -227,7 +228,7 @@ void keep_rows(const AttentionShape& shape, const Batch& batch, const SlotExport
 
 }  // namespace
 
-std::size_t made_pages_bytes(const AttentionShape& shape, int rows, int tile_count) {
+std::size_t own_pages_bytes(const AttentionShape& shape, int rows, int tile_count) {
   return static_cast<std::size_t>(rows + tile_count * kGrid) * shape.token_bytes();
 }
 

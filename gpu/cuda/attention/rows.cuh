@@ -63,11 +63,11 @@ __device__ __forceinline__ void mask_earlier_keys(float (&s)[kKeyBlocks][4], int
 }
 
 /// Online-softmax step: replaces the scores `s` by exp2((s - max) * scale), updates row maxima and sums, and
-/// returns in `fade` the factor by which the caller rescales the output (rows g, g + 8). kMayBeEmpty: all
+/// returns in `rescale` the factor by which the caller rescales the output (rows g, g + 8). kMayBeEmpty: all
 /// keys so far may be masked.
 template <int kDim, bool kMayBeEmpty = false>
-__device__ __forceinline__ void weigh_scores(RowsInProgress<kDim>& rows, float (&s)[kKeyBlocks][4],
-                                             float scale, float (&fade)[2]) {
+__device__ __forceinline__ void softmax_step(RowsInProgress<kDim>& rows, float (&s)[kKeyBlocks][4],
+                                             float scale, float (&rescale)[2]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float highest = rows.highest[half];
@@ -76,9 +76,9 @@ __device__ __forceinline__ void weigh_scores(RowsInProgress<kDim>& rows, float (
     highest = tiles::highest_of_four(highest);
     const float kept = highest;
     if (kMayBeEmpty && highest == tiles::kMinusInfinity) highest = 0;  // avoids infinity - infinity
-    fade[half] = tiles::power_of_two((rows.highest[half] - highest) * scale);
+    rescale[half] = tiles::power_of_two((rows.highest[half] - highest) * scale);
     rows.highest[half] = kept;
-    float weight = rows.weight[half] * fade[half];
+    float weight = rows.weight[half] * rescale[half];
 #pragma unroll
     for (auto& block : s) {
 #pragma unroll
@@ -93,22 +93,22 @@ __device__ __forceinline__ void weigh_scores(RowsInProgress<kDim>& rows, float (
 
 /// Rescales the output; does nothing if no row has a new maximum. All lanes of the warp must call it.
 template <int kDim>
-__device__ __forceinline__ void fade_rows(RowsInProgress<kDim>& rows, const float (&fade)[2]) {
-  if (!__any_sync(0xffffffffU, fade[0] != 1.0F || fade[1] != 1.0F)) return;
+__device__ __forceinline__ void rescale_rows(RowsInProgress<kDim>& rows, const float (&rescale)[2]) {
+  if (!__any_sync(0xffffffffU, rescale[0] != 1.0F || rescale[1] != 1.0F)) return;
 #pragma unroll
   for (auto& block : rows.out) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) block[i] *= fade[i / 2];
+    for (int i = 0; i < 4; ++i) block[i] *= rescale[i / 2];
   }
 }
 
-/// weigh_scores() and fade_rows().
+/// softmax_step() and rescale_rows().
 template <int kDim, bool kMayBeEmpty = false>
-__device__ __forceinline__ void weigh_page(RowsInProgress<kDim>& rows, float (&s)[kKeyBlocks][4],
-                                           float scale) {
-  float fade[2];
-  weigh_scores<kDim, kMayBeEmpty>(rows, s, scale, fade);
-  fade_rows(rows, fade);
+__device__ __forceinline__ void softmax_page(RowsInProgress<kDim>& rows, float (&s)[kKeyBlocks][4],
+                                             float scale) {
+  float rescale[2];
+  softmax_step<kDim, kMayBeEmpty>(rows, s, scale, rescale);
+  rescale_rows(rows, rescale);
 }
 
 template <int kDim>
@@ -123,8 +123,8 @@ __device__ __forceinline__ void begin_rows(RowsInProgress<kDim>& rows) {
 }
 
 /// Rounds the probabilities of keys 16 i ... 16 i + 15 into an A fragment.
-__device__ __forceinline__ void narrow_weights(std::uint32_t (&a)[4], const float (&p)[kKeyBlocks][4],
-                                               int i) {
+__device__ __forceinline__ void narrow_probabilities(std::uint32_t (&a)[4], const float (&p)[kKeyBlocks][4],
+                                                     int i) {
   a[0] = narrow(p[2 * i][0], p[2 * i][1]);
   a[1] = narrow(p[2 * i][2], p[2 * i][3]);
   a[2] = narrow(p[2 * i + 1][0], p[2 * i + 1][1]);
@@ -151,7 +151,7 @@ __device__ __forceinline__ void add_values(RowsInProgress<kDim>& rows, const flo
 #pragma unroll
   for (int i = 0; i < kGrid / 16; ++i) {
     std::uint32_t a[4];
-    narrow_weights(a, p, i);
+    narrow_probabilities(a, p, i);
     add_values_of(rows, a, i, v);
   }
 }
@@ -181,14 +181,14 @@ __device__ __forceinline__ void finish_rows(const RowsInProgress<kDim>& rows, Bf
     Bf16* row = tile + (lane / 4 + half * 8) * tiles::kRowStride<kDim> + lane % 4 * 2;
 #pragma unroll
     for (int block = 0; block < kDim / 8; ++block) {
-      auto* place = reinterpret_cast<std::uint32_t*>(row + block * 8);
+      auto* packed = reinterpret_cast<std::uint32_t*>(row + block * 8);
       float first = rows.out[block][2 * half] * share;
       float second = rows.out[block][2 * half + 1] * share;
       if (gate != nullptr) {
-        first *= tiles::sigmoid(tiles::first_of(*place));
-        second *= tiles::sigmoid(tiles::second_of(*place));
+        first *= tiles::sigmoid(tiles::first_of(*packed));
+        second *= tiles::sigmoid(tiles::second_of(*packed));
       }
-      *place = narrow(first, second);
+      *packed = narrow(first, second);
     }
   }
   __syncwarp();

@@ -139,25 +139,25 @@ __device__ __forceinline__ void for_each_output(RowsInProgress<kColumns>& rows, 
 }
 
 /// Probabilities of a page, passed from lane to lane.
-struct PageWeights {
+struct PageProbabilities {
   uint4 of_keys[kWarps][kGrid / 16][32];  // A fragments of 16 keys each
-  float2 fades[kWarps][32];               // rescale factors of rows g and g + 8
+  float2 rescales[kWarps][32];            // rescale factors of rows g and g + 8
 };
 template <int kColumns>
 struct StripShared {
   Bf16 values[kRing][kGrid * tiles::kRowStride<kColumns>];
-  PageWeights weights[2];
+  PageProbabilities weights[2];
   float2 sums[kWarps][32];  // final probability sums
 };
 
-__device__ __forceinline__ void wait_for_halves() {
+__device__ __forceinline__ void sync_all_warps() {
   asm volatile("bar.sync 1, %0;" ::"n"(2 * kThreads) : "memory");
 }
 
 /// The softmax warps: turn scores into probabilities, one page ahead of the other warps.
 template <int kColumns>
-__device__ __forceinline__ void weigh_pages(StripShared<kColumns>& shared, const float4* scores, int pages,
-                                            float (&highest_and_weight)[4], float scale) {
+__device__ __forceinline__ void softmax_pages(StripShared<kColumns>& shared, const float4* scores, int pages,
+                                              float (&max_and_sum)[4], float scale) {
   const int warp = static_cast<int>(threadIdx.x) / 32 - kWarps;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const auto load_scores = [&](int i, float(&s)[kKeyBlocks][4]) {
@@ -171,37 +171,37 @@ __device__ __forceinline__ void weigh_pages(StripShared<kColumns>& shared, const
     }
   };
   RowsInProgress<8> rows;
-  rows.highest[0] = highest_and_weight[0];
-  rows.highest[1] = highest_and_weight[1];
-  rows.weight[0] = highest_and_weight[2];
-  rows.weight[1] = highest_and_weight[3];
+  rows.highest[0] = max_and_sum[0];
+  rows.highest[1] = max_and_sum[1];
+  rows.weight[0] = max_and_sum[2];
+  rows.weight[1] = max_and_sum[3];
   float s[kKeyBlocks][4];
   load_scores(0, s);
   for (int i = 0; i < pages; ++i) {
     float next[kKeyBlocks][4];
     if (i + 1 < pages) load_scores(i + 1, next);
-    float fade[2];
-    weigh_scores(rows, s, scale, fade);
-    PageWeights& to = shared.weights[i % 2];
+    float rescale[2];
+    softmax_step(rows, s, scale, rescale);
+    PageProbabilities& to = shared.weights[i % 2];
 #pragma unroll
     for (int keys = 0; keys < kGrid / 16; ++keys) {
       std::uint32_t a[4];
-      narrow_weights(a, s, keys);
+      narrow_probabilities(a, s, keys);
       to.of_keys[warp][keys][lane] = make_uint4(a[0], a[1], a[2], a[3]);
     }
-    to.fades[warp][lane] = make_float2(fade[0], fade[1]);
+    to.rescales[warp][lane] = make_float2(rescale[0], rescale[1]);
     if (i + 1 == pages) shared.sums[warp][lane] = make_float2(rows.weight[0], rows.weight[1]);
-    wait_for_halves();
+    sync_all_warps();
 #pragma unroll
     for (int block = 0; block < kKeyBlocks; ++block) {
 #pragma unroll
       for (int k = 0; k < 4; ++k) s[block][k] = next[block][k];
     }
   }
-  highest_and_weight[0] = rows.highest[0];
-  highest_and_weight[1] = rows.highest[1];
-  highest_and_weight[2] = rows.weight[0];
-  highest_and_weight[3] = rows.weight[1];
+  max_and_sum[0] = rows.highest[0];
+  max_and_sum[1] = rows.highest[1];
+  max_and_sum[2] = rows.weight[0];
+  max_and_sum[3] = rows.weight[1];
 }
 
 /// Grid: strip, head, tile. The first four warps load V and multiply, the others compute probabilities.
@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(2 * kThreads)
   const int thread = static_cast<int>(threadIdx.x) % kThreads;
   const int warp = thread / 32;
   const int lane = thread % 32;
-  const bool weighs = threadIdx.x >= kThreads;
+  const bool is_softmax_warp = threadIdx.x >= kThreads;
   const int strip = static_cast<int>(blockIdx.x);
   const int head = static_cast<int>(blockIdx.y);
   const std::size_t of_tile = static_cast<std::size_t>(blockIdx.z) * shape.heads + head;
@@ -229,15 +229,15 @@ __global__ void __launch_bounds__(2 * kThreads)
       window.progress + (of_tile * (kDim / kColumns) + strip) * kProgressFloats<kColumns> * kThreads + thread;
   float* own_progress = progress + kColumns / 2 * kThreads;  // state of the softmax warps
 
-  if (weighs) {
+  if (is_softmax_warp) {
     float kept[4] = {tiles::kMinusInfinity, tiles::kMinusInfinity, 0, 0};
     if (window.first_page > 0) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) kept[i] = own_progress[i * kThreads];
     }
     const float4* scores = window.scores + (of_tile * window.pages * kWarps + warp) * kKeyBlocks * 32 + lane;
-    weigh_pages(shared, scores, pages, kept, scale);
-    wait_for_halves();  // matches the last barrier of the multiplying warps
+    softmax_pages(shared, scores, pages, kept, scale);
+    sync_all_warps();  // matches the last barrier of the multiplying warps
     if (is_last) return;
 #pragma unroll
     for (int i = 0; i < 4; ++i) own_progress[i * kThreads] = kept[i];
@@ -274,13 +274,13 @@ __global__ void __launch_bounds__(2 * kThreads)
     for_each_output(rows, [&](int i, float& value) { value = progress[i * kThreads]; });
   }
   wait_for_copies<kRing - 2>();
-  wait_for_halves();  // values and probabilities of the first page are ready
+  sync_all_warps();  // values and probabilities of the first page are ready
   for (int i = 0; i < pages; ++i) {
     begin_load(i + kRing - 1);  // overwrites the previous page, which no warp reads any more
-    const PageWeights& weights = shared.weights[i % 2];
-    const float2 fades = weights.fades[warp][lane];
-    const float fade[2] = {fades.x, fades.y};
-    fade_rows(rows, fade);
+    const PageProbabilities& weights = shared.weights[i % 2];
+    const float2 rescales = weights.rescales[warp][lane];
+    const float rescale[2] = {rescales.x, rescales.y};
+    rescale_rows(rows, rescale);
     const std::uint32_t v_lane =
         shared_address(shared.values[i % kRing]) + (lane % 16 * kStride + lane / 16 * 8) * sizeof(Bf16);
 #pragma unroll
@@ -290,7 +290,7 @@ __global__ void __launch_bounds__(2 * kThreads)
       add_values_of(rows, a, keys, v_lane);
     }
     wait_for_copies<kRing - 2>();
-    wait_for_halves();  // the next page is ready, and this one has been read
+    sync_all_warps();  // the next page is ready, and this one has been read
   }
   if (!is_last) {
     for_each_output(rows, [&](int i, float& value) { progress[i * kThreads] = value; });
@@ -393,7 +393,7 @@ bool can_use_two_pass(const AttentionShape& shape, int tile_count, int longest) 
   return tile_count > 0 && tile_count * shape.heads <= kMaxTilesTimesHeads && longest >= kMinLongest;
 }
 
-std::size_t few_tiles_bytes(const AttentionShape& shape, int tile_count, int longest) {
+std::size_t two_pass_bytes(const AttentionShape& shape, int tile_count, int longest) {
   if (!can_use_two_pass(shape, tile_count, longest)) return 0;
   const auto of_heads = static_cast<std::size_t>(tile_count) * shape.heads;
   // Upper bound of kProgressFloats over all strips: head_dim floats per thread, since a strip has at least 8

@@ -45,16 +45,16 @@ struct alignas(16) ExpertTile {
 
 /// Routing tables of a step, in one block of memory.
 struct RoutedRows {
-  std::int32_t* chosen;    // [rows, chosen], ascending
-  float* weights;          // [rows, chosen]: mixing weights
-  std::int32_t* place_of;  // [rows, chosen]: index of the routed row; -1: zero expert
+  std::int32_t* chosen;      // [rows, chosen], ascending
+  float* weights;            // [rows, chosen]: mixing weights
+  std::int32_t* routed_row;  // [rows, chosen]: index of the routed row; -1: zero expert
   // [rows * chosen + rows]: row of each routed row; if rows are few, also of the shared expert's
   std::int32_t* row_at;
   std::int32_t* first;       // [experts + 1]: first routed row of each expert; not written if rows are few
   ExpertTile* tile_at;       // [tiles]
   std::int32_t* tile_count;  // [1]
   int rows;
-  int places;     // rows * chosen
+  int entries;    // rows * chosen
   int tiles;      // upper bound
   int tile_rows;  // 8 or 64
 
@@ -77,10 +77,10 @@ struct RoutedRows {
 void route_rows(const RouterShape& shape, const float* logits, int stride, const float* bias, int rows,
                 const RoutedRows& to, StreamHandle stream);
 /// Computes the other tables from `chosen`.
-void place_rows(const RouterShape& shape, int rows, const RoutedRows& places, StreamHandle stream);
-/// route_rows() and place_rows(); a single kernel if rows are few.
-void route_and_place(const RouterShape& shape, const float* logits, int stride, const float* bias, int rows,
-                     const RoutedRows& to, StreamHandle stream);
+void sort_rows(const RouterShape& shape, int rows, const RoutedRows& tables, StreamHandle stream);
+/// route_rows() and sort_rows(); a single kernel if rows are few.
+void route_and_sort(const RouterShape& shape, const float* logits, int stride, const float* bias, int rows,
+                    const RoutedRows& to, StreamHandle stream);
 
 /// Weights of all experts, concatenated by rows; `one`: the first expert's.
 struct ExpertWeights {
@@ -93,12 +93,12 @@ struct ExpertWeights {
 
 /// y bf16 [routed rows, one.rows / 2] = gate(x W^T), where routed row i reads row row_at[i] of x [rows,
 /// columns].
-void experts_gated(const Bf16* x, const ExpertWeights& weights, const RoutedRows& places, const GatedRows& to,
+void experts_gated(const Bf16* x, const ExpertWeights& weights, const RoutedRows& tables, const GatedRows& to,
                    StreamHandle stream);
 /// y [routed rows, one.rows] = x W^T with x [rows, columns] (routed row i reads row row_at[i]), or with x
-/// [routed rows, columns] if x_is_by_place.
-void experts_product(const Bf16* x, bool x_is_by_place, const ExpertWeights& weights,
-                     const RoutedRows& places, void* y, GemmOutput output, StreamHandle stream);
+/// [routed rows, columns] if x_is_routed.
+void experts_product(const Bf16* x, bool x_is_routed, const ExpertWeights& weights, const RoutedRows& tables,
+                     void* y, GemmOutput output, StreamHandle stream);
 
 struct SharedExpert {
   const float* made = nullptr;   // [rows, size]; null: no shared expert
@@ -117,7 +117,7 @@ struct ExpertSum {
   bool adds;  // true: y has an old value
 };
 template <class Row>
-void sum_experts(const RouterShape& shape, const RoutedRows& places, const ExpertSum<Row>& sum, int rows,
+void sum_experts(const RouterShape& shape, const RoutedRows& tables, const ExpertSum<Row>& sum, int rows,
                  int size, StreamHandle stream);
 /// y [rows, size] += gated output of the shared expert.
 void add_shared_expert(const SharedExpert& shared, int rows, int size, float* y, StreamHandle stream);

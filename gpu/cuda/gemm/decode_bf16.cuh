@@ -35,7 +35,7 @@ class Bf16RingOf {
   __device__ void begin_load(int index, int chunk, int chunks) {
     if (chunk < chunks) {
       const std::uint32_t to =
-          shared_address(memory_ + index % kDepth * kChunkBytes) + place_of(first_row(), unit());
+          shared_address(memory_ + index % kDepth * kChunkBytes) + unit_offset(first_row(), unit());
       const int bytes = chunk * kChunk < left_ ? 16 : 0;
 #pragma unroll
       for (int i = 0; i < kOwn; ++i) {
@@ -97,8 +97,8 @@ class Bf16Tiles {
     int block;
     const Output& output;
     __device__ const Bf16* operator()(int row) const {
-      const int place = output.template row_of<kTiledOutputs>(block, row);
-      return place < output.weight_rows() ? w + static_cast<std::size_t>(place) * columns : nullptr;
+      const int output_row = output.template row_of<kTiledOutputs>(block, row);
+      return output_row < output.weight_rows() ? w + static_cast<std::size_t>(output_row) * columns : nullptr;
     }
   };
 

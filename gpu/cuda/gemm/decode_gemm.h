@@ -19,9 +19,9 @@ void decode_in_tiles(const Bf16* x, int m, const DeviceWeight& weight, void* y, 
 extern const ExpertProducts kBf16Experts;
 void decode_in_tiles_gated(const Bf16* x, int m, const DeviceWeight& weight, const GatedRows& to,
                            StreamHandle stream);
-/// Variants that write or read a deferred norm, as decode_bf16_to_stream() and decode_bf16_unscaled().
-void decode_in_tiles_to_stream(const Bf16* x, int m, const DeviceWeight& weight, float* y,
-                               const DeferredNormOutput& next, StreamHandle stream);
+/// Variants that write or read a deferred norm, as decode_bf16_to_residual() and decode_bf16_unscaled().
+void decode_in_tiles_to_residual(const Bf16* x, int m, const DeviceWeight& weight, float* y,
+                                 const DeferredNormOutput& next, StreamHandle stream);
 void decode_in_tiles_unscaled(const DeferredNormRows& rows, int m, const DeviceWeight& weight, void* y,
                               GemmOutput output, StreamHandle stream);
 void decode_in_tiles_unscaled_gated(const DeferredNormRows& rows, int m, const DeviceWeight& weight,

@@ -2,7 +2,7 @@
 // Epilogues of the decode GEMMs (decode_product.cuh): store, add, gate, deferred norm.
 //
 // An Output maps a block's outputs to rows of W (row_of) and stores the sums (put_block). All threads call
-// ask_ahead() before the PDL wait, then begin_rows(), and put_block() after a barrier.
+// prefetch_constants() before the PDL wait, then begin_rows(), and put_block() after a barrier.
 
 #include "base/check.h"
 #include "gpu/cuda/gemm/decode_product.cuh"
@@ -30,14 +30,14 @@ struct PlainOutput {
     for (int i = static_cast<int>(threadIdx.x); i < rows * kCount; i += kThreads) {
       const int output = block * kCount + i % kCount;
       if (output >= outputs) continue;
-      const std::size_t place = static_cast<std::size_t>(first_row + i / kCount) * stride + output;
+      const std::size_t element = static_cast<std::size_t>(first_row + i / kCount) * stride + output;
       const float sum = sum_at(i / kCount, i % kCount);
       if constexpr (kKind == GemmOutput::kBf16) {
-        static_cast<Bf16*>(y)[place] = narrow(sum);
+        static_cast<Bf16*>(y)[element] = narrow(sum);
       } else if constexpr (kKind == GemmOutput::kF32) {
-        static_cast<float*>(y)[place] = sum;
+        static_cast<float*>(y)[element] = sum;
       } else {
-        static_cast<float*>(y)[place] += sum;
+        static_cast<float*>(y)[element] += sum;
       }
     }
   }
@@ -84,8 +84,8 @@ struct GatedOutput {
   __device__ int weight_rows() const { return 2 * outputs; }
   template <int kCount>
   __device__ int row_of(int block, int index) const {
-    const int place = block * (kCount / 2) + index % (kCount / 2);
-    return place >= outputs ? 2 * outputs : place + index / (kCount / 2) * outputs;
+    const int output = block * (kCount / 2) + index % (kCount / 2);
+    return output >= outputs ? 2 * outputs : output + index / (kCount / 2) * outputs;
   }
   /// Bitwise as gate_rows(): the sums are rounded to bf16 first.
   template <int kCount, int kThreads, class SumAt>
@@ -104,19 +104,19 @@ struct GatedOutput {
 
 /// Writes the deferred-norm input of one residual element. The eight lanes of an aligned group of columns add
 /// their squares by butterfly shuffles.
-__device__ __forceinline__ void leave_element(const DeferredNormOutput& next, std::size_t place, int column,
-                                              float value) {
-  next.to.x[place] = narrow(value * (next.norm.offset + __ldg(next.norm.weight + column)) * next.factor);
+__device__ __forceinline__ void put_deferred_norm(const DeferredNormOutput& next, std::size_t element,
+                                                  int column, float value) {
+  next.to.x[element] = narrow(value * (next.norm.offset + __ldg(next.norm.weight + column)) * next.factor);
   const unsigned eight = 0xffU << (threadIdx.x % 32 / 8 * 8);
   float squares = value * value;
 #pragma unroll
   for (int step = 1; step < 8; step *= 2) squares += __shfl_xor_sync(eight, squares, step);
-  if (column % 8 == 0) next.to.squares[place / 8] = squares;
+  if (column % 8 == 0) next.to.squares[element / 8] = squares;
 }
 
 /// Adds to the residual and writes the deferred-norm input of the next GEMM. Eight adjacent outputs belong to
 /// eight adjacent lanes.
-struct StreamOutput {
+struct ResidualOutput {
   float* y;
   int outputs;  // a multiple of 8
   DeferredNormOutput next;
@@ -132,10 +132,10 @@ struct StreamOutput {
     for (int i = static_cast<int>(threadIdx.x); i < rows * kCount; i += kThreads) {
       const int output = block * kCount + i % kCount;
       if (output >= outputs) continue;
-      const std::size_t place = static_cast<std::size_t>(first_row + i / kCount) * outputs + output;
-      const float sum = y[place] + sum_at(i / kCount, i % kCount);
-      y[place] = sum;
-      leave_element(next, place, output, sum);
+      const std::size_t element = static_cast<std::size_t>(first_row + i / kCount) * outputs + output;
+      const float sum = y[element] + sum_at(i / kCount, i % kCount);
+      y[element] = sum;
+      put_deferred_norm(next, element, output, sum);
     }
   }
 };
@@ -201,11 +201,11 @@ __device__ __forceinline__ float scale_of(const ScaledOutput<Output>& /*output*/
 
 /// Prefetches constants of block `block`.
 template <int kCount, class Output>
-__device__ __forceinline__ void ask_ahead(const Output& output, int block) {
-  if constexpr (std::is_same_v<Output, StreamOutput>) {
+__device__ __forceinline__ void prefetch_constants(const Output& output, int block) {
+  if constexpr (std::is_same_v<Output, ResidualOutput>) {
     const int at = static_cast<int>(threadIdx.x) * 8;
     if (at < kCount && block * kCount + at < output.outputs) {
-      ask_for(output.next.norm.weight + block * kCount + at);
+      prefetch_line(output.next.norm.weight + block * kCount + at);
     }
   }
 }

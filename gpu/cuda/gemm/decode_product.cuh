@@ -20,18 +20,18 @@ namespace reprise::gpu::cuda::product {
 inline constexpr int kChains = 8;
 inline constexpr int kOutputs = 16;  // rows of W in an MMA tile
 inline constexpr int kChunk = 64;
-inline constexpr int kSkinnyRows = 8;  // rows of x in a tile of the small-m kernel
+inline constexpr int kSmallMRows = 8;  // rows of x in a tile of the small-m kernel
 
 inline constexpr int kRowBytes = kChunk * static_cast<int>(sizeof(Bf16));
 inline constexpr int kUnits = kRowBytes / 16;  // 16-byte units in a row of a chunk
 
 /// Swizzled offset of a 16-byte unit of a chunk row: adjacent rows use different banks.
-__device__ __forceinline__ int place_of(int row, int unit) {
+__device__ __forceinline__ int unit_offset(int row, int unit) {
   return row * kRowBytes + (unit ^ (row % 2 * 4)) * 16;
 }
 /// Reads a lane's 16 bytes of half `half` of a row.
 __device__ __forceinline__ uint4 read_unit(const std::byte* rows, int row, int half, int t) {
-  return *reinterpret_cast<const uint4*>(rows + place_of(row, 4 * half + t));
+  return *reinterpret_cast<const uint4*>(rows + unit_offset(row, 4 * half + t));
 }
 
 /// A lane's fragment of W, 16 rows by one chunk: rows g and g + 8, both halves of the chunk.
@@ -58,7 +58,7 @@ struct RowPart {
 
 /// Returns the first k that thread t supplies to MMA s.
 template <int kRun>
-__device__ __forceinline__ int place_in_chunk(int s, int t) {
+__device__ __forceinline__ int k_in_chunk(int s, int t) {
   static_assert(kRun == 8 || kRun == 4);
   return kRun == 8 ? s / 2 * 32 + 8 * t + s % 2 * 4 : 16 * s + 4 * t;
 }
@@ -70,7 +70,7 @@ __device__ __forceinline__ RowPart collect_row(const Read& read) {
   RowPart part;
 #pragma unroll
   for (int s = 0; s < 4; s += kRun / 4) {
-    const auto run = read(place_in_chunk<kRun>(s, 0));
+    const auto run = read(k_in_chunk<kRun>(s, 0));
     part.of[s] = make_uint2(run.x, run.y);
     if constexpr (kRun == 8) part.of[s + 1] = make_uint2(run.z, run.w);
   }
@@ -125,7 +125,7 @@ struct OneWeight {
 };
 
 /// Prefetches a line that no kernel writes into L1.
-__device__ __forceinline__ void ask_for(const float* at) {
+__device__ __forceinline__ void prefetch_line(const float* at) {
   asm volatile("prefetch.global.L1 [%0];" ::"l"(at));
 }
 

@@ -45,8 +45,8 @@ static_assert(kGroups * kProductRegisters + kCopyRegisters <= (kGroups + 1) * kL
 struct HeadShared {
   unsigned char x[kRingStages][kPanelBytes];
   unsigned char weights[kRingStages][kTileOutputs * product::kRowBytes];
-  Barrier there[kRingStages];
-  Barrier read[kRingStages];
+  Barrier full[kRingStages];
+  Barrier empty[kRingStages];
 };
 constexpr int kHeadBytes = static_cast<int>(sizeof(HeadShared)) + 1024;  // padding for alignment to 1,024
 
@@ -84,7 +84,7 @@ __device__ __forceinline__ void copy_weights(HeadShared& shared, const HeadProdu
   for (int i = 0; i < kTileOutputs / kRowsAtOnce; ++i) {
     const int row = first + i * kRowsAtOnce;
     const bool present = tile * kTileOutputs + row < p.outputs;
-    copy_chunk(to + product::place_of(row, unit), present ? from : p.w, present);
+    copy_chunk(to + product::unit_offset(row, unit), present ? from : p.w, present);
     from += static_cast<std::size_t>(kRowsAtOnce) * p.columns;
   }
 }
@@ -128,14 +128,14 @@ struct TileWalk {
   }
 };
 
-__device__ __forceinline__ void bring_chunks(HeadShared& shared, const HeadProduct& p) {
+__device__ __forceinline__ void load_chunks(HeadShared& shared, const HeadProduct& p) {
   const int chunks = p.chunks();
   const int tiles = p.tiles();
   TileWalk ahead{.tile = static_cast<int>(blockIdx.x)};
   // independent of the previous kernel
   for (int i = 0; i < kRingStages && ahead.tile < tiles; ++i) {
     copy_weights(shared, p, ahead.tile, ahead.at.chunk, i);
-    shared.there[i].arrive_behind_copies();
+    shared.full[i].arrive_after_copies();
     ahead.advance(chunks);
   }
   pdl_wait();
@@ -146,13 +146,13 @@ __device__ __forceinline__ void bring_chunks(HeadShared& shared, const HeadProdu
   for (int index = 0; walk.tile < tiles; ++index) {
     const int stage = index % kRingStages;
     if (index >= kRingStages) {
-      shared.read[stage].wait(index / kRingStages - 1);
+      shared.empty[stage].wait(index / kRingStages - 1);
       copy_weights(shared, p, walk.tile, walk.at.chunk, stage);
-      shared.there[stage].arrive_behind_copies();
+      shared.full[stage].arrive_after_copies();
     }
     rows.put(shared.x[stage]);
-    show_to_products();
-    shared.there[stage].arrive();
+    make_visible_to_wgmma();
+    shared.full[stage].arrive();
     walk.advance(chunks);
     rows.read(p, walk.at.chunk);  // in flight while the stage is awaited
   }
@@ -191,7 +191,7 @@ __device__ __forceinline__ void multiply_chunks(HeadShared& shared, const HeadPr
     bool adds = false;
     for (ChunkWalk at{.chunk = 0, .chain = 0}; !at.ended(chunks); ++index) {
       const int stage = index % kRingStages;
-      shared.there[stage].wait(index / kRingStages);
+      shared.full[stage].wait(index / kRingStages);
       const auto* rows = reinterpret_cast<const std::byte*>(shared.weights[stage]);
       const product::WeightPart w = product::read_weights(rows, group * kGroupOutputs + 16 * warp, lane);
       const std::uint64_t x = panels_at(shared_address(shared.x[stage]));
@@ -200,14 +200,14 @@ __device__ __forceinline__ void multiply_chunks(HeadShared& shared, const HeadPr
       for (int half = 0; half < 2; ++half) {
         const std::uint32_t first[4] = {w.low[half].x, w.high[half].x, w.low[half].y, w.high[half].y};
         const std::uint32_t second[4] = {w.low[half].z, w.high[half].z, w.low[half].w, w.high[half].w};
-        multiply_rows(sums, first, further(x, half * 64), adds || half > 0);
-        multiply_rows(sums, second, further(x, half * 64 + 32), true);
+        multiply_rows(sums, first, advance_descriptor(x, half * 64), adds || half > 0);
+        multiply_rows(sums, second, advance_descriptor(x, half * 64 + 32), true);
       }
       end_products();
       wait_for_products<0>();
       settle(sums);
       __syncwarp();
-      if (lane == 0) shared.read[stage].arrive();
+      if (lane == 0) shared.empty[stage].arrive();
       adds = !at.ends_chain(chunks);
       if (!adds) {
 #pragma unroll
@@ -236,15 +236,15 @@ __global__ void __launch_bounds__(kHeadThreads, 1) multiply_head(HeadProduct p, 
   if (threadIdx.x == 0) {
     for (int i = 0; i < kRingStages; ++i) {
       // one arrival per producer thread for its weights, one for its part of x
-      shared.there[i].init(2 * kGroupSize);
-      shared.read[i].init(kGroups * kGroupSize / 32);
+      shared.full[i].init(2 * kGroupSize);
+      shared.empty[i].init(kGroups * kGroupSize / 32);
     }
   }
   __syncthreads();
   const int group = static_cast<int>(threadIdx.x) / kGroupSize;
   if (group == kGroups) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCopyRegisters));
-    return bring_chunks(shared, p);
+    return load_chunks(shared, p);
   }
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kProductRegisters));
   pdl_wait();

@@ -55,7 +55,7 @@ constexpr FusedProducts kFusedBf16{.max_normed = 8192,
                                    .normed = decode_bf16_normed,
                                    .gated = decode_bf16_gated,
                                    .normed_gated = decode_bf16_normed_gated,
-                                   .to_stream = decode_bf16_to_stream,
+                                   .to_residual = decode_bf16_to_residual,
                                    .unscaled = decode_bf16_unscaled,
                                    .unscaled_gated = decode_bf16_unscaled_gated};
 

@@ -57,8 +57,8 @@ struct FusedProducts {
   void (*normed_gated)(const NormedRows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
                        StreamHandle stream);
   /// Null, all three: the format has no deferred-norm GEMMs.
-  void (*to_stream)(const Bf16* x, int m, const DeviceWeight& weight, float* y,
-                    const DeferredNormOutput& next, StreamHandle stream);
+  void (*to_residual)(const Bf16* x, int m, const DeviceWeight& weight, float* y,
+                      const DeferredNormOutput& next, StreamHandle stream);
   void (*unscaled)(const DeferredNormRows& rows, int m, const DeviceWeight& weight, void* y,
                    GemmOutput output, StreamHandle stream);
   void (*unscaled_gated)(const DeferredNormRows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
@@ -70,9 +70,9 @@ struct RoutedRows;
 
 /// Grouped GEMMs with the weights of experts (experts/experts.h).
 struct ExpertProducts {
-  void (*gated)(const Bf16* x, const ExpertWeights& weights, const RoutedRows& places, const GatedRows& to,
+  void (*gated)(const Bf16* x, const ExpertWeights& weights, const RoutedRows& tables, const GatedRows& to,
                 StreamHandle stream);
-  void (*product)(const Bf16* x, bool x_is_by_place, const ExpertWeights& weights, const RoutedRows& places,
+  void (*product)(const Bf16* x, bool x_is_routed, const ExpertWeights& weights, const RoutedRows& tables,
                   void* y, GemmOutput output, StreamHandle stream);
 };
 

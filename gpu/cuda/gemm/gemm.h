@@ -75,8 +75,8 @@ void decode_bf16_normed_gated(const NormedRows& rows, int m, const DeviceWeight&
 // that reads them scales its accumulators. The bits differ from the separate norm's and do not depend on m.
 
 /// y f32 [m, weight.rows] += x W^T, and `next` from the sum. Requires: weight.rows is a multiple of 8.
-void decode_bf16_to_stream(const Bf16* x, int m, const DeviceWeight& weight, float* y,
-                           const DeferredNormOutput& next, StreamHandle stream);
+void decode_bf16_to_residual(const Bf16* x, int m, const DeviceWeight& weight, float* y,
+                             const DeferredNormOutput& next, StreamHandle stream);
 /// `output` is kBf16 or kF32.
 void decode_bf16_unscaled(const DeferredNormRows& rows, int m, const DeviceWeight& weight, void* y,
                           GemmOutput output, StreamHandle stream);
@@ -112,9 +112,9 @@ class PrefillGemm {
 
   /// Measures whether the first rows of a GEMM are bitwise identical for every m up to `most`; call it once
   /// per shape before multiply(). Blocks until the GPU is done.
-  bool admit(std::span<const DeviceWeight> parts, GemmOutput output, int most);
-  bool admit(const DeviceWeight& weight, GemmOutput output, int most) {
-    return admit(std::span(&weight, 1), output, most);
+  bool admit(std::span<const DeviceWeight> parts, GemmOutput output, int max_rows);
+  bool admit(const DeviceWeight& weight, GemmOutput output, int max_rows) {
+    return admit(std::span(&weight, 1), output, max_rows);
   }
 
   /// Returns the GPU memory it holds, in bytes.

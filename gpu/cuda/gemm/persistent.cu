@@ -22,11 +22,11 @@ namespace {
 using product::kChains;
 using product::kChunk;
 using product::kRowBytes;
-using product::kSkinnyThreads;
+using product::kSmallMThreads;
 
 using Logits = product::PlainOutput<GemmOutput::kF32>;
 
-static_assert(kSkinnyThreads == product::kTiledThreads, "the block's threads copy x as those of tiles do");
+static_assert(kSmallMThreads == product::kTiledThreads, "the block's threads copy x as those of tiles do");
 constexpr int kTileOutputs = 32;
 constexpr int kOutputTiles = kTileOutputs / product::kOutputs;
 constexpr int kPitch = kTileOutputs + 1;
@@ -34,7 +34,7 @@ constexpr int kChunkBytes = kTileOutputs * kRowBytes;  // weights of a warp's ch
 
 /// Shared memory of a block: rings of the warps, x [chunks][rows], sums [chains][rows][kPitch].
 template <int kRowTiles, int kDepth>
-struct StayingMemory {
+struct PersistentMemory {
   static constexpr int kRows = 8 * kRowTiles;
   static constexpr int kRowsBytes = kRows * kRowBytes;  // a chunk of x
   static constexpr int kRings = kChains * kDepth * kChunkBytes;
@@ -91,9 +91,9 @@ class TilesAhead {
 
 /// Grid: kBlocks per SM. Requires: m <= 8 * kRowTiles.
 template <int kRowTiles, int kDepth, int kBlocks, class Output>
-__global__ void __launch_bounds__(kSkinnyThreads, kBlocks)
-    staying_product(const Bf16* x, int m, const std::byte* w, int columns, Output output) {
-  using Memory = StayingMemory<kRowTiles, kDepth>;
+__global__ void __launch_bounds__(kSmallMThreads, kBlocks)
+    persistent_gemm(const Bf16* x, int m, const std::byte* w, int columns, Output output) {
+  using Memory = PersistentMemory<kRowTiles, kDepth>;
   using Ring = product::Bf16RingOf<kTileOutputs, Output, kDepth * kChunkBytes>;
   extern __shared__ __align__(128) std::byte memory[];
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, kBlocks)
     for (int i = 0; i < chunks; ++i) copies.copy(shared_address(all_rows) + i * Memory::kRowsBytes, i);
     end_copy_group();
   }
-  product::begin_rows<kSkinnyThreads>(output, 0, m);
+  product::begin_rows<kSmallMThreads>(output, 0, m);
   wait_for_copies<0>();
   __syncthreads();
 
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, kBlocks)
       }
     }
     __syncthreads();
-    output.template put_block<kTileOutputs, kSkinnyThreads>(tile, 0, m, [&](int row, int column) {
+    output.template put_block<kTileOutputs, kSmallMThreads>(tile, 0, m, [&](int row, int column) {
       float sum = 0;
 #pragma unroll
       for (int chain = 0; chain < kChains; ++chain) {
@@ -159,26 +159,26 @@ __global__ void __launch_bounds__(kSkinnyThreads, kBlocks)
   wait_for_copies<0>();
 }
 
-/// Shared memory not in StayingMemory, bytes: the driver's, and the row factors.
+/// Shared memory not in PersistentMemory, bytes: the driver's, and the row factors.
 constexpr int kReserved = 1024 + product::ScaledOutput<Logits>::kMaxRows * static_cast<int>(sizeof(float));
 
 /// Returns whether kBlocks blocks fit into an SM.
 template <int kRowTiles, int kDepth, int kBlocks>
 bool fits(int columns) {
-  const int bytes = StayingMemory<kRowTiles, kDepth>::bytes(columns);
+  const int bytes = PersistentMemory<kRowTiles, kDepth>::bytes(columns);
   return bytes + kReserved <= max_shared() &&
          kBlocks * (bytes + kReserved) <= gpu_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
 }
 
 template <int kRowTiles, int kDepth, int kBlocks, class Output>
 void launch(const Bf16* x, int m, const DeviceWeight& weight, const Output& output, StreamHandle stream) {
-  const auto kernel = staying_product<kRowTiles, kDepth, kBlocks, Output>;
-  const int bytes = StayingMemory<kRowTiles, kDepth>::bytes(weight.columns);
+  const auto kernel = persistent_gemm<kRowTiles, kDepth, kBlocks, Output>;
+  const int bytes = PersistentMemory<kRowTiles, kDepth>::bytes(weight.columns);
   allow_shared(kernel, bytes);
   const int blocks = kBlocks * multiprocessor_count();
   launch_after(kernel,
                {.blocks = dim3(static_cast<unsigned>(blocks)),
-                .threads = kSkinnyThreads,
+                .threads = kSmallMThreads,
                 .shared_bytes = static_cast<std::size_t>(bytes)},
                stream, x, m, static_cast<const std::byte*>(weight.data), weight.columns, output);
 }
@@ -201,7 +201,7 @@ void launch_for(const Bf16* x, int m, const DeviceWeight& weight, const Output& 
 
 bool can_use_persistent(const DeviceWeight& weight, int m, GemmOutput output) {
   constexpr int kManyOutputs = 65536;  // several tiles per block
-  if (output != GemmOutput::kF32 || m <= product::kSkinnyRows || m > kMaxRows || weight.rows < kManyOutputs) {
+  if (output != GemmOutput::kF32 || m <= product::kSmallMRows || m > kMaxRows || weight.rows < kManyOutputs) {
     return false;
   }
   if (m > kFewRows) return fits<4, 4, 1>(weight.columns);

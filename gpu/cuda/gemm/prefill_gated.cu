@@ -51,10 +51,10 @@ struct GatedWork {
   int m;
   int outputs;  // columns of y
   int columns;
-  bool weights_stay;  // may be read before the PDL wait
-  int cluster;        // blocks of a cluster
-  int row_clusters;   // row tiles / cluster, rounded up
-  int tiles;          // per cluster rank: row_clusters times the output tiles
+  bool weights_are_constant;  // may be read before the PDL wait
+  int cluster;                // blocks of a cluster
+  int row_clusters;           // row tiles / cluster, rounded up
+  int tiles;                  // per cluster rank: row_clusters times the output tiles
 
   __device__ int stages() const { return (columns + kPanelColumns - 1) / kPanelColumns; }
 };
@@ -91,72 +91,72 @@ struct WeightPieces {
         rank(order.rank),
         is_alone(order.size == 1) {}
 
-  __device__ __forceinline__ void bring(const CUtensorMap& weights, int column, std::uint32_t to,
-                                        Barrier& there) const {
+  __device__ __forceinline__ void load(const CUtensorMap& weights, int column, std::uint32_t to,
+                                       Barrier& full) const {
     if (is_alone) {
-      copy_rectangle(weights, gates, column, to, there);
-      copy_rectangle(weights, others, column, to + kHalf, there);
+      load_box(weights, gates, column, to, full);
+      load_box(weights, others, column, to + kHalf, full);
     } else {
       constexpr unsigned kBoth = 3;
-      copy_rectangle_to(kBoth, weights, rank == 0 ? gates : others, column, to + rank * kHalf, there);
+      multicast_box(kBoth, weights, rank == 0 ? gates : others, column, to + rank * kHalf, full);
     }
   }
-  __device__ __forceinline__ void ask_for(const CUtensorMap& weights, int column) const {
-    if (is_alone || rank == 0) ask_for_rectangle(weights, gates, column);
-    if (is_alone || rank == 1) ask_for_rectangle(weights, others, column);
+  __device__ __forceinline__ void prefetch(const CUtensorMap& weights, int column) const {
+    if (is_alone || rank == 0) prefetch_box(weights, gates, column);
+    if (is_alone || rank == 1) prefetch_box(weights, others, column);
   }
 };
 
-/// Prefetches into L2 the weights of the first tile that bring_stages() does not load before the PDL wait.
+/// Prefetches into L2 the weights of the first tile that load_stages() does not load before the PDL wait.
 /// Called by one thread.
 template <class Tile>
-__device__ __forceinline__ void ask_for_weights(const CUtensorMap& weights, const GatedWork& work,
-                                                const TileOrder<Tile>& order) {
-  if (!work.weights_stay || order.first() >= order.count || work.row_clusters > 1) return;
+__device__ __forceinline__ void prefetch_weights(const CUtensorMap& weights, const GatedWork& work,
+                                                 const TileOrder<Tile>& order) {
+  if (!work.weights_are_constant || order.first() >= order.count || work.row_clusters > 1) return;
   const WeightPieces<Tile> pieces(work, order, order.first());
   for (int column = Tile::Ring::kStages * kPanelColumns; column < work.columns; column += kPanelColumns) {
-    pieces.ask_for(weights, column);
+    pieces.prefetch(weights, column);
   }
 }
 
 /// The producer thread. All consumers wait for it, so its loop computes nothing that could be computed
 /// before.
 template <class Tile>
-__device__ __forceinline__ void bring_stages(typename Tile::Ring& ring, const CUtensorMap& x,
-                                             const CUtensorMap& weights, const GatedWork& work,
-                                             const TileOrder<Tile>& order) {
+__device__ __forceinline__ void load_stages(typename Tile::Ring& ring, const CUtensorMap& x,
+                                            const CUtensorMap& weights, const GatedWork& work,
+                                            const TileOrder<Tile>& order) {
   using Ring = typename Tile::Ring;
   int ahead = 0;  // stages whose weights have been requested
-  if (work.weights_stay && order.first() < order.count) {
+  if (work.weights_are_constant && order.first() < order.count) {
     const WeightPieces<Tile> pieces(work, order, order.first());
     for (; ahead < min(Ring::kStages, work.stages()); ++ahead) {
-      expect_bytes(ring.there[ahead], Ring::kStageBytes);
-      pieces.bring(weights, ahead * kPanelColumns, ring.weights_of(ahead), ring.there[ahead]);
+      expect_bytes(ring.full[ahead], Ring::kStageBytes);
+      pieces.load(weights, ahead * kPanelColumns, ring.weights_of(ahead), ring.full[ahead]);
     }
   }
   pdl_wait();
   pdl_launch_dependents();
-  show_to_copies();
-  RingPlace<Ring::kStages> at;
+  make_visible_to_tma();
+  StagePosition<Ring::kStages> at;
   for (int tile = order.first(); tile < order.count; tile += order.step()) {
     const WeightPieces<Tile> pieces(work, order, tile);
     const int row = order.row_of(tile);
     for (int column = 0; column < work.columns; column += kPanelColumns) {
-      Barrier& there = ring.there[at.stage];
-      if (at.round > 0) ring.read[at.stage].wait(at.round - 1);
+      Barrier& full = ring.full[at.stage];
+      if (at.round > 0) ring.empty[at.stage].wait(at.round - 1);
       if (ahead > 0) {
         --ahead;
       } else {
-        expect_bytes(there, Ring::kStageBytes);
-        pieces.bring(weights, column, ring.weights_of(at.stage), there);
+        expect_bytes(full, Ring::kStageBytes);
+        pieces.load(weights, column, ring.weights_of(at.stage), full);
       }
-      copy_rectangle(x, row, column, ring.x_of(at.stage), there);
+      load_box(x, row, column, ring.x_of(at.stage), full);
       at.advance();
     }
   }
   // Stay resident until the other block's last arrival at this block's barriers.
   for (int i = 0; i < Ring::kStages; ++i, at.advance()) {
-    if (at.round > 0) ring.read[at.stage].wait(at.round - 1);
+    if (at.round > 0) ring.empty[at.stage].wait(at.round - 1);
   }
 }
 
@@ -212,10 +212,10 @@ __device__ __forceinline__ void multiply_tiles(typename Tile::Ring& ring, const 
   using Ring = typename Tile::Ring;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) % kGroupThreads / 32;
-  const auto give_back = [&](Barrier& read) {
-    if (lane < order.size) arrive_in(lane, read);
+  const auto release = [&](Barrier& empty) {
+    if (lane < order.size) arrive_in(lane, empty);
   };
-  RingReader<Ring, decltype(give_back)> reader(ring, group, give_back);
+  StageReader<Ring, decltype(release)> reader(ring, group, release);
   for (int tile = order.first(); tile < order.count; tile += order.step()) {
     float sums[Ring::kBlocks][4];
     reader.multiply(work.stages(), sums);
@@ -247,9 +247,9 @@ __global__ void __maxnreg__(Tile::kRegisters)
     pdl_launch_dependents();
     multiply_tiles<Tile>(ring, work, to, order, group);
   } else if (thread % kGroupThreads < 32) {
-    if (is_chosen_lane()) bring_stages<Tile>(ring, x, weights, work, order);
+    if (is_chosen_lane()) load_stages<Tile>(ring, x, weights, work, order);
   } else if (thread % kGroupThreads < 64) {
-    if (is_chosen_lane()) ask_for_weights<Tile>(weights, work, order);
+    if (is_chosen_lane()) prefetch_weights<Tile>(weights, work, order);
   }
 }
 
@@ -269,7 +269,7 @@ void launch_gated(const Bf16* rows, const PrefillWeight& weight, int m, const Ga
   const GatedWork work{.m = m,
                        .outputs = weight.outputs / 2,
                        .columns = weight.columns,
-                       .weights_stay = weight.stays,
+                       .weights_are_constant = weight.is_constant,
                        .cluster = cluster,
                        .row_clusters = row_clusters,
                        .tiles = tiles};

@@ -17,7 +17,7 @@ struct PrefillWeight {
   const Bf16* rows;
   int outputs;
   int columns;
-  bool stays;  // not written by any kernel of the stream: may be read before the PDL wait
+  bool is_constant;  // not written by any kernel of the stream: may be read before the PDL wait
 };
 
 /// Above, cuBLASLt and a separate gate kernel are as fast.

@@ -37,7 +37,7 @@
 
 namespace reprise::gpu::cuda::product {
 
-inline constexpr int kSkinnyThreads = kChains * 32;
+inline constexpr int kSmallMThreads = kChains * 32;
 inline constexpr int kWide = 6144;        // min outputs for blocks of 32
 inline constexpr int kNarrow = 3072;      // min outputs for blocks of 16
 inline constexpr int kTilesAlone = 8448;  // outputs with one tile of 64 per SM of an H200
@@ -53,7 +53,7 @@ struct RowsToNorm : NormedRows {
 /// Returns 1 / RMS of the block's row g (unspecified from row m on). All threads must call it.
 __device__ __forceinline__ float scale_of_row(const RowsToNorm& rows, int m, int columns, int chain,
                                               int lane) {
-  __shared__ float squares[kChains][kSkinnyRows];
+  __shared__ float squares[kChains][kSmallMRows];
   const int g = lane / 4;
   const float* row = rows.x + static_cast<std::size_t>(min(g, m - 1)) * columns;
   const float own = squares_of_chain(row, chain, lane % 4, columns);
@@ -67,8 +67,8 @@ __device__ __forceinline__ float scale_of_row(const RowsToNorm& rows, int m, int
 
 /// Constants by row tiles of a block.
 template <class Ring, int kRowTiles>
-struct SkinnyShape {
-  static constexpr int kRows = kSkinnyRows * kRowTiles;
+struct SmallMShape {
+  static constexpr int kRows = kSmallMRows * kRowTiles;
   static constexpr int kTogether = kRowTiles == 1 ? Ring::kTogether : 2;
   static constexpr int kPartsAhead = kRowTiles == 1 ? Ring::kPartsAhead : 2;
   static constexpr int kOutputTiles = (Ring::kOutputs + kOutputs - 1) / kOutputs;
@@ -88,9 +88,9 @@ struct SkinnyShape {
 
 /// RowsToNorm requires at most 8 rows and one weight.
 template <class Ring, int kRowTiles, class Rows, class Where, class Output>
-__global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::kTogether)
-    skinny_product(Rows rows, Where where, int columns, Output output) {
-  using Shape = SkinnyShape<Ring, kRowTiles>;
+__global__ void __launch_bounds__(kSmallMThreads, SmallMShape<Ring, kRowTiles>::kTogether)
+    small_m_gemm(Rows rows, Where where, int columns, Output output) {
+  using Shape = SmallMShape<Ring, kRowTiles>;
   constexpr bool kNormed = std::is_same_v<Rows, RowsToNorm>;
   static_assert(!kNormed || kRowTiles == 1);
   extern __shared__ __align__(128) std::byte memory[];
@@ -108,22 +108,22 @@ __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::
 #pragma unroll
   for (int i = 0; i < Ring::kDepth; ++i) ring.begin_load(i, warp + i * kChains, chunks);
   if constexpr (kNormed) {
-    for (int i = static_cast<int>(threadIdx.x) * 32; i < columns; i += kSkinnyThreads * 32) {
-      ask_for(rows.norm.weight + i);
+    for (int i = static_cast<int>(threadIdx.x) * 32; i < columns; i += kSmallMThreads * 32) {
+      prefetch_line(rows.norm.weight + i);
     }
   }
   const int block_rows = min(Shape::kRows, tile.end - tile.first);
-  ask_ahead<Ring::kOutputs>(output, block);
+  prefetch_constants<Ring::kOutputs>(output, block);
 
   if constexpr (!Where::kKnownLate) pdl_wait();
   pdl_launch_dependents();
-  begin_rows<kSkinnyThreads>(output, tile.first, block_rows);
+  begin_rows<kSmallMThreads>(output, tile.first, block_rows);
   bool has_row[kRowTiles];
   decltype(rows.x) at[kRowTiles];  // next element of each of the lane's rows
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i) {
-    has_row[i] = tile.has(kSkinnyRows * i + g);
-    at[i] = rows.x + (has_row[i] ? tile.row_of_x(kSkinnyRows * i + g) * columns : 0);
+    has_row[i] = tile.has(kSmallMRows * i + g);
+    at[i] = rows.x + (has_row[i] ? tile.row_of_x(kSmallMRows * i + g) * columns : 0);
   }
   [[maybe_unused]] const auto* row = at[0];
   float scale = 0;
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::
     scale = scale_of_row(rows, tile.end, columns, warp, lane);
     keeps = rows.kept != nullptr && block == 0;
   }
-  int k = warp * kChunk + place_in_chunk<Ring::kRun>(0, t);
+  int k = warp * kChunk + k_in_chunk<Ring::kRun>(0, t);
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i) at[i] += k;
   const auto part_of = [&](int i) {
@@ -192,11 +192,11 @@ __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::
 #pragma unroll
     for (int o = 0; o < Shape::kOutputTiles; ++o) {
       put_sums<Shape::kPitch>(
-          sums[o][i], Shape::sums_of(memory, warp) + kSkinnyRows * i * Shape::kPitch + kOutputs * o, lane);
+          sums[o][i], Shape::sums_of(memory, warp) + kSmallMRows * i * Shape::kPitch + kOutputs * o, lane);
     }
   }
   __syncthreads();
-  output.template put_block<Ring::kOutputs, kSkinnyThreads>(
+  output.template put_block<Ring::kOutputs, kSmallMThreads>(
       block, tile.first, block_rows, [&](int of_row, int column) {
         float sum = 0;
 #pragma unroll
@@ -209,14 +209,14 @@ __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::
 
 /// `tiles`: row tiles of 8 * kRowTiles rows.
 template <class Ring, int kRowTiles = 1, class Rows, class Where, class Output>
-void launch_skinny_at(const Rows& rows, const Where& where, int tiles, const DeviceWeight& weight,
-                      const Output& output, StreamHandle stream) {
+void launch_small_m_at(const Rows& rows, const Where& where, int tiles, const DeviceWeight& weight,
+                       const Output& output, StreamHandle stream) {
   constexpr int kBytes = kChains * Ring::kWarpBytes;
-  const auto kernel = skinny_product<Ring, kRowTiles, Rows, Where, Output>;
+  const auto kernel = small_m_gemm<Ring, kRowTiles, Rows, Where, Output>;
   static_assert(kBytes <= kMinShared);
   allow_shared(kernel, kBytes);
   const LaunchShape shape{.blocks = dim3((weight.rows + Ring::kOutputs - 1) / Ring::kOutputs, tiles),
-                          .threads = kSkinnyThreads,
+                          .threads = kSmallMThreads,
                           .shared_bytes = kBytes};
   launch_after(kernel, shape, stream, rows, where, weight.columns, output);
 }
@@ -224,15 +224,15 @@ void launch_skinny_at(const Rows& rows, const Where& where, int tiles, const Dev
 template <class Ring, int kRowTiles = 1, class Rows, class Output>
 void launch_small_m(const Rows& rows, int m, const DeviceWeight& weight, const Output& output,
                     StreamHandle stream) {
-  constexpr int kRows = kRowTiles * kSkinnyRows;
-  launch_skinny_at<Ring, kRowTiles>(rows, OneWeight{static_cast<const std::byte*>(weight.data), m},
-                                    (m + kRows - 1) / kRows, weight, output, stream);
+  constexpr int kRows = kRowTiles * kSmallMRows;
+  launch_small_m_at<Ring, kRowTiles>(rows, OneWeight{static_cast<const std::byte*>(weight.data), m},
+                                     (m + kRows - 1) / kRows, weight, output, stream);
 }
 
 /// Selects the outputs per block from weight.rows, so that all SMs have work.
 template <template <int, class> class Ring, class Rows, class Output>
-void launch_skinny_for(const Rows& rows, int m, const DeviceWeight& weight, const Output& output,
-                       StreamHandle stream) {
+void launch_small_m_for(const Rows& rows, int m, const DeviceWeight& weight, const Output& output,
+                        StreamHandle stream) {
   if (weight.rows >= kWide) {
     launch_small_m<Ring<32, Output>>(rows, m, weight, output, stream);
   } else if (weight.rows >= kNarrow) {
@@ -245,7 +245,7 @@ void launch_skinny_for(const Rows& rows, int m, const DeviceWeight& weight, cons
 /// Returns whether blocks of 16 rows should be used: enough outputs for all SMs, but too few for the tiled
 /// GEMM, which would have one block per SM and could not hide its load latency.
 inline bool can_use_two_tiled(const DeviceWeight& weight, int m) {
-  return m > kSkinnyRows && m <= 2 * kSkinnyRows && weight.rows >= kNarrow && weight.rows <= kTilesAlone;
+  return m > kSmallMRows && m <= 2 * kSmallMRows && weight.rows >= kNarrow && weight.rows <= kTilesAlone;
 }
 
 inline void check_few(int m) {

@@ -35,9 +35,9 @@ __global__ void __launch_bounds__(kBlockThreads)
     for (int i = static_cast<int>(threadIdx.x); i < kInputsAtOnce * kRowsAtOnce; i += kBlockThreads) {
       const int input = i % kInputsAtOnce;
       const int row = i / kInputsAtOnce;
-      const bool there = input < count && first_row + row < rows;
+      const bool present = input < count && first_row + row < rows;
       inputs[input][row] =
-          there ? load_row(x.first[(first_row + row) * x.row + block * x.block + begin + input]) : 0.0F;
+          present ? load_row(x.first[(first_row + row) * x.row + block * x.block + begin + input]) : 0.0F;
     }
     __syncthreads();
     if (!has_output) continue;

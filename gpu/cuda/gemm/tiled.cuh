@@ -81,7 +81,7 @@ class RowCopies {
     const bool present = chunk * kChunk < left_;
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      copy_some(to + place_of(row_, unit()) + i * kRowsAtOnce * kRowBytes,
+      copy_some(to + unit_offset(row_, unit()) + i * kRowsAtOnce * kRowBytes,
                 from_[i] + (present && bytes_[i] != 0 ? chunk * kChunk : 0), present ? bytes_[i] : 0);
     }
   }
@@ -114,8 +114,8 @@ template <int kRun>
 __device__ __forceinline__ RowPart read_rows(const std::byte* rows, int tile, int lane) {
   const int row = 8 * tile + lane / 4;
   return collect_row<kRun>([&](int ahead) {
-    const int k = place_in_chunk<kRun>(0, lane % 4) + ahead;
-    return *reinterpret_cast<const Run<kRun>*>(rows + place_of(row, k / 8) + k % 8 * sizeof(Bf16));
+    const int k = k_in_chunk<kRun>(0, lane % 4) + ahead;
+    return *reinterpret_cast<const Run<kRun>*>(rows + unit_offset(row, k / 8) + k % 8 * sizeof(Bf16));
   });
 }
 
@@ -176,19 +176,19 @@ template <int kShare>
 struct SharedSums {
   static constexpr int kBytes = kChains * kTiledOutputs * kShare * static_cast<int>(sizeof(float));
 
-  __device__ static int place(int chain, int tile, int row, int g) {
+  __device__ static int index_of(int chain, int tile, int row, int g) {
     return ((chain * kTiles + tile) * (kShare / 2) + row / 2) * 8 + g;
   }
   /// Offset of one output, in floats.
   __device__ static int element(int chain, int row, int column) {
-    return 4 * place(chain, column / kOutputs, row, column % 8) + column % kOutputs / 8 * 2 + row % 2;
+    return 4 * index_of(chain, column / kOutputs, row, column % 8) + column % kOutputs / 8 * 2 + row % 2;
   }
 };
 
 /// kRanks: blocks that split k, 1 or kChains.
 template <template <class> class WeightsOf, int kRowTiles, int kRanks, class Where, class Output>
 __global__ void __launch_bounds__(kTiledThreads, 2)
-    tiled_product(const Bf16* x, Where where, int columns, Output output) {
+    tiled_gemm(const Bf16* x, Where where, int columns, Output output) {
   using Weights = WeightsOf<Output>;
   using Memory = TiledMemory<kRowTiles, Weights>;
   constexpr int kOwn = kRowTiles / 2;  // row tiles of a warp
@@ -230,7 +230,7 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
   constexpr int kShare = Memory::kRows / kRanks;  // rows that this block stores
   const int own_row = first_row + rank * kShare;
   const int own_rows = min(kShare, m - own_row);
-  ask_ahead<kTiledOutputs>(output, block);
+  prefetch_constants<kTiledOutputs>(output, block);
   if constexpr (!Where::kKnownLate) pdl_wait();
   pdl_launch_dependents();
   ahead = begin;
@@ -293,8 +293,8 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
       const int row = 8 * (first_tile + i) + lane % 4 * 2;  // this and the next row
-      float4* place = sums_of_chains + Sums::place(rank, tile, row % kShare, lane / 4);
-      *cluster.map_shared_rank(place, row / kShare) =
+      float4* index_of = sums_of_chains + Sums::index_of(rank, tile, row % kShare, lane / 4);
+      *cluster.map_shared_rank(index_of, row / kShare) =
           make_float4(totals[i][0], totals[i][1], totals[i][2], totals[i][3]);
     }
     cluster.sync();
@@ -315,7 +315,7 @@ template <template <class> class WeightsOf, int kRowTiles, int kRanks, class Whe
 void launch_tiled_at(const Bf16* x, const Where& where, int tiles, const DeviceWeight& weight,
                      const Output& output, StreamHandle stream) {
   using Memory = TiledMemory<kRowTiles, WeightsOf<Output>>;
-  const auto kernel = tiled_product<WeightsOf, kRowTiles, kRanks, Where, Output>;
+  const auto kernel = tiled_gemm<WeightsOf, kRowTiles, kRanks, Where, Output>;
   constexpr int kBytes = Memory::kBytes + (kRanks > 1 ? SharedSums<Memory::kRows / kRanks>::kBytes : 0);
   static_assert(kBytes <= kMinShared);
   allow_shared(kernel, kBytes);
@@ -342,9 +342,9 @@ inline bool has_enough_outputs(const DeviceWeight& weight) {
 /// Clusters synchronize, so for few rows two passes of the small-m kernel are faster; with a gate there are
 /// no clusters.
 inline bool can_use_tiled_to(const DeviceWeight& weight, int m, bool gated) {
-  constexpr int kTwice = 2 * kSkinnyRows;
+  constexpr int kTwice = 2 * kSmallMRows;
   constexpr int kMaxGated = 64;
-  if (m <= kSkinnyRows) return false;
+  if (m <= kSmallMRows) return false;
   if (has_enough_outputs(weight)) return true;
   return is_hopper_or_later() && m > (gated ? kMaxGated : kTwice);
 }

@@ -36,7 +36,7 @@ __device__ __forceinline__ std::uint64_t panels_at(std::uint32_t address) {
   return ((address & 0x3ffffU) >> 4) | kNextPanel | kStride | kSwizzle128;
 }
 /// Advances a descriptor by `bytes`.
-__device__ __forceinline__ std::uint64_t further(std::uint64_t panels, int bytes) {
+__device__ __forceinline__ std::uint64_t advance_descriptor(std::uint64_t panels, int bytes) {
   return panels + static_cast<std::uint64_t>(bytes >> 4);
 }
 
@@ -60,7 +60,7 @@ __device__ __forceinline__ void settle(float (&c)[kBlocks][4]) {
   }
 }
 /// Makes shared memory writes of this thread, and of threads it has synchronized with, visible to wgmma.
-__device__ __forceinline__ void show_to_products() {
+__device__ __forceinline__ void make_visible_to_wgmma() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
@@ -211,7 +211,7 @@ class Barrier {
     asm volatile("{.reg .b64 state; mbarrier.arrive.shared.b64 state, [%0];}" ::"r"(address()) : "memory");
   }
   /// Arrives when all cp.async copies of this thread have landed.
-  __device__ void arrive_behind_copies() {
+  __device__ void arrive_after_copies() {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(address()) : "memory");
   }
   /// Waits for phase `time`, from 0. Requires: the waiter is less than two phases behind.

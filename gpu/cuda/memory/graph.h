@@ -39,7 +39,7 @@ class GraphCache {
     int runs = 0;                     // before recording
     std::uint64_t used = 0;
   };
-  void make_room();
+  void evict_if_full();
 
   std::map<std::uint64_t, Recording> recordings_;
   std::uint64_t uses_ = 0;

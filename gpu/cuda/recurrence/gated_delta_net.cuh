@@ -101,7 +101,7 @@ __device__ inline float warp_sums(float (&x)[kCount], int lane) {
 }
 /// Broadcasts sum i of warp_sums().
 template <int kCount>
-__device__ inline float of_number(float x, int i) {
+__device__ inline float broadcast_sum(float x, int i) {
   return __shfl_sync(kWholeWarp, x, i * (32 / kCount));
 }
 

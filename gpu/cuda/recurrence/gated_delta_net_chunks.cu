@@ -206,8 +206,8 @@ struct ScanMemory {
   static constexpr int kS = kStages * kStage;
   static constexpr bool kNarrow = kColumns == 16;
   static constexpr int kNew = kNarrow ? kS + 2 * kKeyDim * kRow : kS;
-  static constexpr int kFaded = kNew + 128 * kRow;
-  static constexpr int kR = kFaded + 128 * kRow;
+  static constexpr int kDecayed = kNew + 128 * kRow;
+  static constexpr int kR = kDecayed + 128 * kRow;
   static constexpr int kBytes = kR + 128 * kRow;
   static_assert(2 * kKeyDim <= 256);
 };
@@ -393,7 +393,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     const std::size_t tile = first_tile + chunk;
     const int stage_offset = chunk % kStages * Memory::kStage;
     const std::byte* stage = scan_memory + stage_offset;
-    std::byte* const wanted = export_behind(exports, tile);
+    std::byte* const exported = export_after_tile(exports, tile);
     const std::uint32_t stage_at = memory + stage_offset;
     wait_for_copies<0>();
     __syncthreads();  // the stage and S are ready, and the other stage has been read
@@ -406,7 +406,8 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     const auto* betas = reinterpret_cast<const float*>(stage + Memory::kBeta);
     const float last = sums[63];
     const float decay[2] = {expf(sums[row]), expf(sums[row + 8])};  // decay since the chunk's start
-    const float fade[2] = {expf(last - sums[row]), expf(last - sums[row + 8])};  // decay to the chunk's end
+    const float decay_to_end[2] = {expf(last - sums[row]),
+                                   expf(last - sums[row + 8])};  // decay to the chunk's end
     const float beta[2] = {betas[row], betas[row + 8]};
     float x[kTiles][4] = {};
     float o[kTiles][4] = {};
@@ -456,8 +457,8 @@ __global__ void __launch_bounds__(kScanThreads, 1)
         const float second = change[t][2 * half + 1];
         const int at = row + 8 * half;
         store_split<kRow>(scan_memory + Memory::kNew, 64 * kRow, at, column + 8 * t + p, first, second);
-        store_split<kRow>(scan_memory + Memory::kFaded, 64 * kRow, at, column + 8 * t + p, fade[half] * first,
-                          fade[half] * second);
+        store_split<kRow>(scan_memory + Memory::kDecayed, 64 * kRow, at, column + 8 * t + p,
+                          decay_to_end[half] * first, decay_to_end[half] * second);
       }
     }
     __syncthreads();  // V' is ready
@@ -477,7 +478,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
 #pragma unroll
         for (int t = 0; t < kColumns / 8; ++t) {
           std::uint32_t b[4];
-          load_transposed(b, memory + Memory::kFaded + rows_lane + step * 16 * kRow + t * 16);
+          load_transposed(b, memory + Memory::kDecayed + rows_lane + step * 16 * kRow + t * 16);
           multiply_add(s[t], kt, b[0], b[1]);
           multiply_add(s[t], kt, b[2], b[3]);
         }
@@ -503,7 +504,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
       store_out();
       update_state();
     }
-    if (wanted != nullptr) store_state(wanted);
+    if (exported != nullptr) store_state(exported);
     const bool reloads = kStages == 1 && chunk + 1 < chunks;
     if (reloads || !kNarrow) __syncthreads();  // V' and the stage have been read
     if (reloads) {

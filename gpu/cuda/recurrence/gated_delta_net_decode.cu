@@ -46,9 +46,9 @@ __device__ inline Channel read_channel(const GatedDeltaNetSizes& sizes, const fl
   channel.index = index;
 #pragma unroll
   for (int j = 0; j < kMaxTaps - 1; ++j) {
-    const int place = j - (kMaxTaps - sizes.taps);
-    channel.x[j] = place >= 0 ? history[place * sizes.channels + index] : 0.0F;
-    channel.tap[j] = place >= 0 ? taps[place * sizes.channels + index] : 0.0F;
+    const int own_tap = j - (kMaxTaps - sizes.taps);
+    channel.x[j] = own_tap >= 0 ? history[own_tap * sizes.channels + index] : 0.0F;
+    channel.tap[j] = own_tap >= 0 ? taps[own_tap * sizes.channels + index] : 0.0F;
   }
   channel.tap[kMaxTaps - 1] = taps[(sizes.taps - 1) * sizes.channels + index];
   return channel;
@@ -63,8 +63,8 @@ __device__ inline float convolve(const GatedDeltaNetSizes& sizes, Channel channe
   for (int j = 0; j < kMaxTaps; ++j) sum = fmaf(channel.tap[j], channel.x[j], sum);
 #pragma unroll
   for (int j = 1; j < kMaxTaps; ++j) {
-    const int place = j - 1 - (kMaxTaps - sizes.taps);
-    if (place >= 0) history[place * sizes.channels + channel.index] = channel.x[j];
+    const int own_tap = j - 1 - (kMaxTaps - sizes.taps);
+    if (own_tap >= 0) history[own_tap * sizes.channels + channel.index] = channel.x[j];
   }
   return quick_silu_of(sum);
 }

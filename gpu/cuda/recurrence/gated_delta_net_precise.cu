@@ -77,18 +77,18 @@ struct PreciseRule {
             .beta = __ldg(space.beta + head)};
   }
 
-  template <int kNumbers>
+  template <int kElements>
   struct Fixed {
     int first;  // first element of the key head in a row
   };
-  template <int kNumbers>
-  __device__ void prepare(Fixed<kNumbers>& fixed, int column, int) const {
+  template <int kElements>
+  __device__ void prepare(Fixed<kElements>& fixed, int column, int) const {
     fixed.first = column / sizes.value_dim / sizes.group * size;
   }
 
-  template <int kNumbers>
-  __device__ void step(const Fixed<kNumbers>& fixed, const Input& in, const ScanLane& lane,
-                       float (&s)[kNumbers]) const {
+  template <int kElements>
+  __device__ void step(const Fixed<kElements>& fixed, const Input& in, const ScanLane& lane,
+                       float (&s)[kElements]) const {
     const float* q = space.mixed + static_cast<std::size_t>(lane.row) * sizes.channels + fixed.first;
     const float* k = q + sizes.key_heads * size;
     const auto decay_of = [&in](int) { return in.decay; };

@@ -37,19 +37,19 @@ struct KdaScanRule {
             .beta = __ldg(pass.beta + r * pass.beta_stride + column / size)};
   }
 
-  template <int kNumbers>
+  template <int kElements>
   struct Fixed {
     int first;  // first element of the head in a row
   };
-  template <int kNumbers>
-  __device__ void prepare(Fixed<kNumbers>& fixed, int column, int) const {
+  template <int kElements>
+  __device__ void prepare(Fixed<kElements>& fixed, int column, int) const {
     fixed.first = column / size * size;
   }
 
   /// S = diag(decay) S;  S += k (beta (v - k^T S));  o = q^T S
-  template <int kNumbers>
-  __device__ void step(const Fixed<kNumbers>& fixed, const Input& in, const ScanLane& lane,
-                       float (&s)[kNumbers]) const {
+  template <int kElements>
+  __device__ void step(const Fixed<kElements>& fixed, const Input& in, const ScanLane& lane,
+                       float (&s)[kElements]) const {
     const std::size_t at = static_cast<std::size_t>(lane.row) * columns + fixed.first;
     const auto decay_of = [decay = pass.decay + at](int n) { return __ldg(decay + n); };
     const float y = delta_step(pass.q + at, pass.k + at, decay_of, size, in.v, in.beta, lane.part, s);

@@ -18,19 +18,19 @@ inline constexpr int kScanThreads = 128;
 inline constexpr int kScanColumnsOfBlock = kScanThreads / kScanParts;
 static_assert(kMaxScanNumbers == 64 * kScanParts, "the largest kernel has 64 numbers a lane");
 
-struct ScanPlace {
+struct ScanPosition {
   int column;  // may exceed the last column
   int part;
 };
 
-REPRISE_ANYWHERE inline ScanPlace scan_place(int block, int thread) {
+REPRISE_ANYWHERE inline ScanPosition scan_position(int block, int thread) {
   const int lane = thread % 32;
   return {block * kScanColumnsOfBlock + thread / 32 * kScanColumns + lane % kScanColumns,
           lane / kScanColumns};
 }
 
 /// Returns the state row of the i-th element of a lane.
-REPRISE_ANYWHERE inline int scan_number(int part, int i) {
+REPRISE_ANYWHERE inline int scan_row(int part, int i) {
   return part + kScanParts * i;
 }
 

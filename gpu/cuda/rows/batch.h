@@ -62,29 +62,29 @@ struct SlotExports {
 };
 
 #ifdef __CUDACC__
-__device__ __forceinline__ std::byte* export_behind(const SlotExports& exports, std::size_t tile) {
+__device__ __forceinline__ std::byte* export_after_tile(const SlotExports& exports, std::size_t tile) {
   return exports.tiles == nullptr ? nullptr : exports.tiles[tile];
 }
 /// Returns the slot for the state after the tile of row `row` of a slice, or null.
-__device__ __forceinline__ std::byte* export_behind_row(const SlotExports& exports, int slice, int row) {
+__device__ __forceinline__ std::byte* export_after_row(const SlotExports& exports, int slice, int row) {
   return exports.tiles == nullptr ? nullptr : exports.tiles[exports.first_tiles[slice] + row / kGrid];
 }
 
 /// A point in a slice at which the state is written: after its first `rows` rows.
-struct StatePlace {
+struct WritePoint {
   BatchSlice slice;
   std::byte* slot;  // destination; null: nothing is written
   int rows;
 };
 /// Returns write point `index`: the ends of all slices, then the ends of all tiles.
-__device__ __forceinline__ StatePlace state_place(const Batch& batch, const SlotExports& exports, int index) {
+__device__ __forceinline__ WritePoint write_point(const Batch& batch, const SlotExports& exports, int index) {
   if (index < batch.slice_count) {
     const BatchSlice slice = batch.slices[index];
     return {slice, slice.slot, slice.rows};
   }
   const int tile_index = index - batch.slice_count;
   const BatchTile tile = batch.tiles[tile_index];
-  return {batch.slices[tile.slice], export_behind(exports, tile_index), tile.first + kGrid};
+  return {batch.slices[tile.slice], export_after_tile(exports, tile_index), tile.first + kGrid};
 }
 #endif
 

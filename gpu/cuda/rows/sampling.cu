@@ -301,7 +301,7 @@ class RowOrder {
       } else if (inside.count <= kSorted) {
         sort_buckets(bucket, bucket, before);
       } else {
-        return find_in_crowd(bucket, by_count, wanted, before);
+        return find_in_large_bucket(bucket, by_count, wanted, before);
       }
     }
     return find_in_sorted(by_count, wanted);
@@ -389,7 +389,7 @@ class RowOrder {
   }
 
   /// Radix search in a bucket that does not fit the sort buffer, until the rest fits or is equal.
-  __device__ Found find_in_crowd(int bucket, bool by_count, std::uint64_t wanted, Part before) {
+  __device__ Found find_in_large_bucket(int bucket, bool by_count, std::uint64_t wanted, Part before) {
     std::uint32_t prefix = 0;
     for (int shift = 24; shift >= 0; shift -= 8) {
       __syncthreads();

@@ -62,11 +62,11 @@ __device__ __forceinline__ void read_factors(const float* from, float (&to)[4]) 
 }
 
 template <class Format>
-__device__ __forceinline__ void read_numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+__device__ __forceinline__ void read_integers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
   if constexpr (kKeeps128<Format>) {
     Format::read(chunk, lane, q);
   } else {
-    numbers<Format>(chunk, lane, q);
+    integers<Format>(chunk, lane, q);
   }
 }
 
@@ -95,9 +95,9 @@ __device__ __forceinline__ Part<Format> part_of(const std::byte* groups, std::by
     }
   }
   Part<Format> part;
-  read_numbers<Format>(groups + Format::kHeaderBytes, lane, part.low);
+  read_integers<Format>(groups + Format::kHeaderBytes, lane, part.low);
   if constexpr (kGroups == 2) {
-    read_numbers<Format>(groups + kGroupBytes + Format::kHeaderBytes, lane, part.high);
+    read_integers<Format>(groups + kGroupBytes + Format::kHeaderBytes, lane, part.high);
   } else {
 #pragma unroll
     for (int i = 0; i < 8; ++i) part.high[i / 4][i % 4] = as_pair(0);
@@ -296,9 +296,9 @@ struct Products {
         const bool is_header = unit < kHeaderUnits;
         const int of_kind = is_header ? unit : unit - kHeaderUnits;
         const int in_group = (is_header ? kHeaderUnits : kUnits - kHeaderUnits) / Of::kGroups;
-        const int place = (is_header ? 0 : Format::kHeaderBytes) + of_kind % in_group * 16;
-        from_[i] = groups.first(of_kind / in_group) + place;
-        to_[i] = of_kind / in_group * Of::kGroupBytes + place;
+        const int byte = (is_header ? 0 : Format::kHeaderBytes) + of_kind % in_group * 16;
+        from_[i] = groups.first(of_kind / in_group) + byte;
+        to_[i] = of_kind / in_group * Of::kGroupBytes + byte;
         of_chunk_[i] = is_header ? 0 : Format::kChunkBytes;
       }
     }
@@ -342,8 +342,8 @@ struct Products {
   }
 
   template <class Rows>
-  static void skinny(const Rows& rows, int m, const DeviceWeight& weight, const product::AnyOutput& output,
-                     StreamHandle stream) {
+  static void small_m(const Rows& rows, int m, const DeviceWeight& weight, const product::AnyOutput& output,
+                      StreamHandle stream) {
     if (weight.rows >= product::kWide) {
       product::launch_small_m<Ring<32, product::AnyOutput>>(rows, m, weight, output, stream);
     } else if (weight.rows >= kFew) {
@@ -353,8 +353,8 @@ struct Products {
     }
   }
   template <class Rows>
-  static void skinny_gated(const Rows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
-                           StreamHandle stream) {
+  static void small_m_gated(const Rows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
+                            StreamHandle stream) {
     const product::GatedOutput output(to, weight);
     if (weight.rows >= product::kWide) {
       product::launch_small_m<Ring<32, product::GatedOutput>>(rows, m, weight, output, stream);
@@ -367,7 +367,7 @@ struct Products {
                      StreamHandle stream) {
     const product::AnyOutput output{y, weight.rows, weight.stride(), kind};
     if (!product::can_use_tiled_to(weight, m, false)) {
-      skinny(product::PlainRows{x}, m, weight, output, stream);
+      small_m(product::PlainRows{x}, m, weight, output, stream);
     } else if (product::has_enough_outputs(weight)) {
       tiled<1>(x, m, weight, output, stream);
     } else {
@@ -377,20 +377,20 @@ struct Products {
   static void decode_normed(const NormedRows& rows, int m, const DeviceWeight& weight, void* y,
                             GemmOutput kind, StreamHandle stream) {
     product::check_few(m);
-    skinny(product::RowsToNorm(rows), m, weight, product::AnyOutput{y, weight.rows, weight.stride(), kind},
-           stream);
+    small_m(product::RowsToNorm(rows), m, weight, product::AnyOutput{y, weight.rows, weight.stride(), kind},
+            stream);
   }
   static void decode_gated(const Bf16* x, int m, const DeviceWeight& weight, const GatedRows& to,
                            StreamHandle stream) {
     if (product::can_use_tiled_to(weight, m, true)) {
       return tiled<1>(x, m, weight, product::GatedOutput(to, weight), stream);
     }
-    skinny_gated(product::PlainRows{x}, m, weight, to, stream);
+    small_m_gated(product::PlainRows{x}, m, weight, to, stream);
   }
   static void decode_normed_gated(const NormedRows& rows, int m, const DeviceWeight& weight,
                                   const GatedRows& to, StreamHandle stream) {
     product::check_few(m);
-    skinny_gated(product::RowsToNorm(rows), m, weight, to, stream);
+    small_m_gated(product::RowsToNorm(rows), m, weight, to, stream);
   }
 };
 
@@ -407,8 +407,8 @@ __global__ void expand_chunks(const std::byte* w, int rows, int columns, Bf16* t
   expand_from<Format>(block, chunk % kChunks, lane, [&](int in_chunk, const auto& run) {
     const int k = chunk * kChunkColumns + in_chunk;
     if (row < rows && k < columns) {
-      Bf16* place = to + static_cast<std::size_t>(row) * columns + k;
-      *reinterpret_cast<std::remove_cvref_t<decltype(run)>*>(place) = run;
+      Bf16* destination = to + static_cast<std::size_t>(row) * columns + k;
+      *reinterpret_cast<std::remove_cvref_t<decltype(run)>*>(destination) = run;
     }
   });
 }
@@ -496,7 +496,7 @@ struct OnDevice {
                                         .normed = Products<Format>::decode_normed,
                                         .gated = Products<Format>::decode_gated,
                                         .normed_gated = Products<Format>::decode_normed_gated,
-                                        .to_stream = nullptr,
+                                        .to_residual = nullptr,
                                         .unscaled = nullptr,
                                         .unscaled_gated = nullptr};
   static constexpr DeviceFormat describe(const WeightFormat& format) {
