@@ -15,8 +15,7 @@
 //
 // Bounds: numbers of pages and slots, and a byte budget that stores can share. An operation that does not fit
 // fails and changes nothing. If the budget has the bytes but the memory has no block, the store reports
-// fragmentation to the budget.
-// Threading: the device worker's thread only.
+// fragmentation to the budget. Threading: the device worker's thread only.
 
 #include <cstddef>
 #include <cstdint>
@@ -33,9 +32,9 @@ namespace reprise::gpu {
 
 using BlockId = std::uint32_t;
 
-/// A pool of reference-counted blocks of one size; pages and slots are such blocks.
+/// A pool of reference-counted blocks of one size: pages and slots.
 ///
-/// A block's memory is allocated when the block is first taken. Free blocks keep their memory for reuse until
+/// A block's memory is allocated when the block is first taken. Free blocks keep their memory until
 /// give_back().
 ///
 /// Threading: the device worker's thread; other threads may read the addresses of live blocks.
@@ -97,7 +96,7 @@ struct StateBounds {
 
 class StateStore;
 
-/// Base of Sequence and Snapshot: holds references to blocks and releases them on destruction.
+/// Base of Sequence and Snapshot: references to blocks, released on destruction.
 class HeldState {
  public:
   HeldState(HeldState&& other) noexcept;
@@ -265,7 +264,7 @@ class StateStore {
   /// True if the next block from take() is already zeroed.
   bool next_is_clear(const BlockPool& pool) const;
   /// Contents of added pages. kZeros: no data of earlier owners, in padding and unused entries either;
-  /// kAnything: the caller overwrites the whole pages.
+  /// kAnything: the caller overwrites whole pages.
   enum class Fresh : bool { kZeros, kAnything };
   /// Adds pages until there are `wanted`. Returns false and changes nothing if there are not enough.
   bool add_pages(std::vector<BlockId>& pages, std::size_t wanted, Fresh fresh = Fresh::kZeros);
@@ -320,13 +319,12 @@ class SnapshotGroup {
   std::size_t bytes_ = 0;
 };
 
-// The serialized form of a state, which the tiers below the device keep: the pages in order, then the slot.
+// -- the serialized form of a state in the tiers below the device: the pages in order, then the slot
 
 /// Returns the bytes of a serialized state with `stored` KV entries.
 std::size_t transfer_bytes(const StateSizes& sizes, std::size_t stored);
 
-/// Copies pages [first, first + count) of a snapshot, and its slot if `slot`, into `to`, which must have
-/// exactly that size.
+/// Copies pages [first, first + count) of a snapshot, and its slot if `slot`, into `to` of exactly that size.
 void read_snapshot(const StateStore& store, const Snapshot& snapshot, std::size_t first, std::size_t count,
                    bool slot, std::span<std::byte> to);
 
