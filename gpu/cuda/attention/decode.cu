@@ -144,7 +144,7 @@ struct DecodeShared {
   alignas(16) unsigned char ring[kRing][Load::kLandingBytes];
   alignas(16) unsigned char widened[Load::kIsWidened ? Load::kTileBytes : 16];
   float highest[kWarps][kRows];
-  float weight[kWarps][kRows];
+  float denominator[kWarps][kRows];
   const std::byte* pages[kPages];
 };
 
@@ -238,27 +238,27 @@ __device__ __forceinline__ void softmax_split(DecodeShared<kKv, kDim, kRing>& sh
 #pragma unroll
     for (int other = 1; other < kWarps; ++other)
       highest[half] = fmaxf(highest[half], shared.highest[other][row]);
-    float weight = 0;
+    float denominator = 0;
     Bf16* to = shared.rows + row * tiles::kRowStride<kDecodeSplit> + warp * 8 + lane % 4 * 2;
 #pragma unroll
     for (int page = 0; page < kPages; ++page) {
       const float first = tiles::power_of_two((s[page][2 * half] - highest[half]) * scale);
       const float second = tiles::power_of_two((s[page][2 * half + 1] - highest[half]) * scale);
-      weight += first + second;
+      denominator += first + second;
       *reinterpret_cast<std::uint32_t*>(to + page * kGrid) = narrow(first, second);
     }
-    weight = tiles::sum_of_four(weight);
-    if (lane % 4 == 0) shared.weight[warp][row] = weight;
+    denominator = tiles::sum_of_four(denominator);
+    if (lane % 4 == 0) shared.denominator[warp][row] = denominator;
   }
 }
 
 /// Returns the sum of a row's probabilities. Requires: attend_split() has returned.
 template <KvType kKv, int kDim, int kRing>
 __device__ __forceinline__ float probability_sum(const DecodeShared<kKv, kDim, kRing>& shared, int row) {
-  float weight = 0;
+  float denominator = 0;
 #pragma unroll
-  for (int other = 0; other < kWarps; ++other) weight += shared.weight[other][row];
-  return weight;
+  for (int other = 0; other < kWarps; ++other) denominator += shared.denominator[other][row];
+  return denominator;
 }
 
 /// Attention over a split. All threads call put_q(q) after the PDL wait; it writes q [16, kDim] to shared
@@ -380,9 +380,9 @@ constexpr std::size_t kPartialBytes = std::size_t{64} << 20;
 /// Partial results. Row r of the launch, head h and split s (from the first one the row attends to) are at (r
 /// * heads + h) * splits + s.
 struct Partial {
-  float* out;       // [kDim] each, unnormalized
-  float2* weights;  // max score, sum of probabilities
-  int splits;       // max per row
+  float* out;           // [kDim] each, unnormalized
+  float2* max_and_sum;  // of scores; of probabilities
+  int splits;           // max per row
 };
 
 __device__ __forceinline__ int splits_of(const AttentionShape& shape, const BatchSlice& slice) {
@@ -476,7 +476,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   for (int half = 0; half < 2; ++half) {
     const int row = lane / 4 + half * 8;
     if (row < group)
-      partial.weights[index_of(row)] = make_float2(sums.highest[half], probability_sum(shared, row));
+      partial.max_and_sum[index_of(row)] = make_float2(sums.highest[half], probability_sum(shared, row));
   }
 }
 
@@ -501,12 +501,12 @@ __global__ void __launch_bounds__(kCombineThreads)
   const int splits = splits_of(shape, slice);
   const std::size_t first_split =
       (static_cast<std::size_t>(blockIdx.z) * shape.heads + head) * static_cast<std::size_t>(partial.splits);
-  const float2* weights = partial.weights + first_split;
+  const float2* max_and_sum = partial.max_and_sum + first_split;
   const float* outs = partial.out + first_split * kDim + min(element, kDim - 1);
 
   float highest = tiles::kMinusInfinity;
   for (int split = thread; split < splits; split += kCombineThreads) {
-    highest = fmaxf(highest, weights[split].x);
+    highest = fmaxf(highest, max_and_sum[split].x);
   }
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) {
@@ -517,12 +517,12 @@ __global__ void __launch_bounds__(kCombineThreads)
   highest = fmaxf(highest_of_warp[0], highest_of_warp[1]);
 
   float total = 0;
-  float weight = 0;
+  float denominator = 0;
   for (int begin = 0; begin < splits; begin += kCombineThreads) {
     const int some = min(kCombineThreads, splits - begin);
     __syncthreads();  // the previous shares have been read
     if (thread < some) {
-      const float2 own = weights[begin + thread];
+      const float2 own = max_and_sum[begin + thread];
       const float share = tiles::power_of_two((own.x - highest) * scale);
       shares[thread] = make_float2(share, share * own.y);
     }
@@ -530,11 +530,11 @@ __global__ void __launch_bounds__(kCombineThreads)
 #pragma unroll 16
     for (int i = 0; i < some; ++i) {
       total = fmaf(shares[i].x, outs[static_cast<std::size_t>(begin + i) * kDim], total);
-      weight += shares[i].y;
+      denominator += shares[i].y;
     }
   }
   if (element >= kDim) return;
-  const float result = total * tiles::inverse(weight);
+  const float result = total * tiles::inverse(denominator);
   pass.out[(static_cast<std::size_t>(slice.first_row) * shape.heads + head) * kDim + element] =
       narrow(shape.output_gate ? result * gate : result);
 }
@@ -566,9 +566,9 @@ void launch_splits(const AttentionShape& shape, const Batch& batch, const Attent
   for (int first = 0; first < batch.slice_count; first += at_once) {
     const int slices = std::min(at_once, batch.slice_count - first);
     auto* out = reinterpret_cast<float*>(pass.workspace + q_bytes(shape, batch.rows));
-    auto* weights =
+    auto* max_and_sum =
         reinterpret_cast<float2*>(out + static_cast<std::size_t>(slices) * shape.heads * splits * kDim);
-    const Partial partial{.out = out, .weights = weights, .splits = splits};
+    const Partial partial{.out = out, .max_and_sum = max_and_sum, .splits = splits};
     launch_after(
         kAttend,
         {.blocks = dim3(splits, shape.kv_heads, slices), .threads = kThreads, .shared_bytes = kBytes}, stream,

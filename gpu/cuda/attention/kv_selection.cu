@@ -145,17 +145,17 @@ __global__ void __launch_bounds__(kScoreThreads)
     for (int step = kEntryThreads / 2; step > 0; step /= 2) {
       highest = fmaxf(highest, __shfl_xor_sync(0xffffffffU, highest, step));
     }
-    float weight = 0;
+    float denominator = 0;
 #pragma unroll
-    for (int j = 0; j < kOwnEntries; ++j) weight += tiles::power_of_two(below(s[i][j], highest));
+    for (int j = 0; j < kOwnEntries; ++j) denominator += tiles::power_of_two(below(s[i][j], highest));
 #pragma unroll
     for (int step = kEntryThreads / 2; step > 0; step /= 2) {
-      weight += __shfl_xor_sync(0xffffffffU, weight, step);
+      denominator += __shfl_xor_sync(0xffffffffU, denominator, step);
     }
     if (thread % kEntryThreads != 0) continue;
     const int query = thread / kEntryThreads * kOwnQueries + i;
     of_pages[(static_cast<std::size_t>(at.head) * kQueriesAtOnce + query) * gridDim.x + blockIdx.x] = {
-        .highest = highest, .weight = weight};
+        .highest = highest, .denominator = denominator};
   }
 }
 
@@ -171,13 +171,13 @@ __global__ void __launch_bounds__(32)
   for (int step = 16; step > 0; step /= 2) {
     highest = fmaxf(highest, __shfl_xor_sync(0xffffffffU, highest, step));
   }
-  float weight = 0;
+  float denominator = 0;
   for (int page = lane; page < pages; page += 32) {
-    weight += own[page].weight * tiles::power_of_two(below(own[page].highest, highest));
+    denominator += own[page].denominator * tiles::power_of_two(below(own[page].highest, highest));
   }
 #pragma unroll
-  for (int step = 16; step > 0; step /= 2) weight += __shfl_xor_sync(0xffffffffU, weight, step);
-  if (lane == 0) of_prompt[row] = {.highest = highest, .weight = weight};
+  for (int step = 16; step > 0; step /= 2) denominator += __shfl_xor_sync(0xffffffffU, denominator, step);
+  if (lane == 0) of_prompt[row] = {.highest = highest, .denominator = denominator};
 }
 
 /// Adds the probabilities to the sums of a head, queries in ascending order. Grid: pages before the window,
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kScoreThreads)
     add_probabilities(PromptOfLayer prompt, int first_query, int queries, float scale,
                       const SoftmaxState* of_prompt, float* sums) {
   __shared__ ScoreShared shared;
-  __shared__ float weights[kQueriesAtOnce][kGrid];
+  __shared__ float probabilities[kQueriesAtOnce][kGrid];
   const Square at = square_of_block(first_query, queries);
   float s[kOwnQueries][kOwnEntries];
   score_square<kKv, kDim>(prompt, at, scale, shared, s);
@@ -198,8 +198,8 @@ __global__ void __launch_bounds__(kScoreThreads)
     const SoftmaxState state = of_prompt[static_cast<std::size_t>(at.head) * kQueriesAtOnce + query];
 #pragma unroll
     for (int j = 0; j < kOwnEntries; ++j) {
-      weights[query][thread % kEntryThreads * kOwnEntries + j] =
-          tiles::power_of_two(below(s[i][j], state.highest)) / state.weight;
+      probabilities[query][thread % kEntryThreads * kOwnEntries + j] =
+          tiles::power_of_two(below(s[i][j], state.highest)) / state.denominator;
     }
   }
   __syncthreads();
@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(kScoreThreads)
   if (thread >= kGrid || entry >= prompt.scored) return;
   float* sum = sums + static_cast<std::size_t>(at.head) * prompt.scored + entry;
   float total = first_query == prompt.scored ? 0 : *sum;
-  for (int query = 0; query < queries; ++query) total += weights[query][thread];
+  for (int query = 0; query < queries; ++query) total += probabilities[query][thread];
   *sum = total;
 }
 

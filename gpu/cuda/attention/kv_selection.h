@@ -55,8 +55,8 @@ struct PromptOfLayer {
 struct CompactionSpace {
   /// Online-softmax state of one query over a page or the prompt.
   struct SoftmaxState {
-    float highest;  // max score
-    float weight;   // sum of exp2(score - highest)
+    float highest;      // max score
+    float denominator;  // sum of exp2(score - highest)
   };
   SoftmaxState* of_pages;   // [heads, kQueriesAtOnce, pages]
   SoftmaxState* of_prompt;  // [heads, kQueriesAtOnce]

@@ -117,9 +117,9 @@ static_assert(kLatentThreads == 32 * kSharers * kQueries / 16 && kLatents == 8 *
 
 /// Partial results. Row r of the launch, head h and split s are at (r * heads + h) * splits + s.
 struct LatentPartial {
-  float* out;       // [rank] each, unnormalized
-  float2* weights;  // max score, sum of probabilities
-  int splits;       // of the longest sequence
+  float* out;           // [rank] each, unnormalized
+  float2* max_and_sum;  // of scores; of probabilities
+  int splits;           // of the longest sequence
   int first_slice;
 };
 
@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
 
   float out[2 * kColumnPairs][4] = {};
   float highest[2] = {tiles::kMinusInfinity, tiles::kMinusInfinity};
-  float weight[2] = {0.0F, 0.0F};
+  float denominator[2] = {0.0F, 0.0F};
   for (int key = own.first_key; key < own.end_key; key += kLatents) {
     const auto* page = reinterpret_cast<const Bf16*>(own.slice.pages[key / kGrid] + shape.offset) +
                        static_cast<std::size_t>(key % kGrid) * stored;
@@ -252,13 +252,13 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
       maximum = tiles::highest_of_four(maximum);
       const float rescale = tiles::power_of_two((highest[half] - maximum) * scale);
       highest[half] = maximum;
-      weight[half] *= rescale;
+      denominator[half] *= rescale;
 #pragma unroll
       for (auto& block : p) {
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
           block[2 * half + j] = tiles::power_of_two((block[2 * half + j] - maximum) * scale);
-          weight[half] += block[2 * half + j];
+          denominator[half] += block[2 * half + j];
         }
       }
 #pragma unroll
@@ -287,13 +287,13 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = first_row + lane / 4 + half * 8;
-    const float total = tiles::sum_of_four(weight[half]);
+    const float total = tiles::sum_of_four(denominator[half]);
     const float divided = kDecode ? 1.0F : tiles::inverse(total);
     if (row >= own.rows) continue;
     std::size_t index;
     if constexpr (kDecode) {
       index = (static_cast<std::size_t>(blockIdx.z) * shape.heads + head + row) * partial.splits + blockIdx.x;
-      if (share == 0 && lane % 4 == 0) partial.weights[index] = make_float2(highest[half], total);
+      if (share == 0 && lane % 4 == 0) partial.max_and_sum[index] = make_float2(highest[half], total);
     } else {
       const int batch_row = own.slice.first_row + own.last_key - own.slice.stored + row;
       index = static_cast<std::size_t>(batch_row) * shape.heads + head;
@@ -326,19 +326,19 @@ __global__ void __launch_bounds__(kLatentCombineThreads)
   const int splits = slice.stored / kDecodeSplit + 1;
   const std::size_t index =
       (static_cast<std::size_t>(blockIdx.z) * shape.heads + head) * static_cast<std::size_t>(partial.splits);
-  const float2* weights = partial.weights + index;
+  const float2* max_and_sum = partial.max_and_sum + index;
   const float* outs = partial.out + index * shape.rank + element;
   float highest = tiles::kMinusInfinity;
-  for (int split = 0; split < splits; ++split) highest = fmaxf(highest, weights[split].x);
+  for (int split = 0; split < splits; ++split) highest = fmaxf(highest, max_and_sum[split].x);
   float total = 0;
-  float weight = 0;
+  float denominator = 0;
   for (int split = 0; split < splits; ++split) {
-    const float share = tiles::power_of_two((weights[split].x - highest) * scale);
+    const float share = tiles::power_of_two((max_and_sum[split].x - highest) * scale);
     total = fmaf(share, outs[static_cast<std::size_t>(split) * shape.rank], total);
-    weight = fmaf(share, weights[split].y, weight);
+    denominator = fmaf(share, max_and_sum[split].y, denominator);
   }
   pass.out[(static_cast<std::size_t>(slice.first_row) * shape.heads + head) * shape.rank + element] =
-      narrow(total * tiles::inverse(weight));
+      narrow(total * tiles::inverse(denominator));
 }
 
 int latent_splits(int longest) {
@@ -408,10 +408,10 @@ void latent_attention(const LatentShape& shape, const Batch& batch, const Latent
       static_cast<unsigned>((shape.rank + kLatentCombineThreads - 1) / kLatentCombineThreads);
   for (int first = 0; first < batch.slice_count; first += at_once) {
     const int slices = std::min(at_once, batch.slice_count - first);
-    auto* weights = reinterpret_cast<float2*>(pass.workspace);
+    auto* max_and_sum = reinterpret_cast<float2*>(pass.workspace);
     const std::size_t results = static_cast<std::size_t>(slices) * shape.heads * splits;
-    const LatentPartial partial{.out = reinterpret_cast<float*>(weights + results),
-                                .weights = weights,
+    const LatentPartial partial{.out = reinterpret_cast<float*>(max_and_sum + results),
+                                .max_and_sum = max_and_sum,
                                 .splits = splits,
                                 .first_slice = first};
     const auto many = static_cast<unsigned>(slices);

@@ -9,17 +9,17 @@
 
 namespace reprise::gpu::cuda {
 
-/// Returns the address of page `index` of a sequence. With a window, `made` has the pages of a prefill's own
+/// Returns the address of page `index` of a sequence. With a window, `prefill_pages` has the pages of a prefill's own
 /// rows, in which a slice begins at row 64 * slice_index + first_row, so that slices do not share a page;
 /// null for decode, whose keys go directly to the ring.
 template <int kElement = sizeof(Bf16)>
 __device__ __forceinline__ std::byte* key_page(const AttentionShape& shape, const BatchSlice& slice,
-                                               int slice_index, std::byte* made, int index) {
+                                               int slice_index, std::byte* prefill_pages, int index) {
   if (shape.window == 0) return slice.pages[index];
   const auto token = static_cast<std::size_t>(2 * shape.kv_heads * shape.head_dim) * kElement;
   const int ahead = index * kGrid - slice.stored;
-  if (made != nullptr && ahead >= 0) {
-    return made + static_cast<std::size_t>(slice.first_row + slice_index * kGrid + ahead) * token;
+  if (prefill_pages != nullptr && ahead >= 0) {
+    return prefill_pages + static_cast<std::size_t>(slice.first_row + slice_index * kGrid + ahead) * token;
   }
   return slice.slot + shape.ring_offset + static_cast<std::size_t>(index % shape.ring_pages) * kGrid * token;
 }
@@ -86,7 +86,7 @@ struct PageTile {
 /// Loads columns [strip * kColumns, ...) of K or V of one head from a page through registers, because
 /// cp.async cannot gather a strip of quantized rows.
 template <KvType kKv, int kDim, int kColumns, int kThreads>
-struct StripOnItsWay {
+struct StripLoad {
   using Row = KvRow<kKv, kDim>;
   static constexpr int kChunks = kColumns / 8;
   static constexpr int kHeld = kGrid * kChunks / kThreads;

@@ -43,8 +43,8 @@ std::byte* own_pages(const AttentionShape& shape, const Batch& batch, const Atte
   return shape.window != 0 && batch.tile_count > 0 ? pass.workspace + q_bytes<Row>(shape, batch.rows)
                                                    : nullptr;
 }
-void keep_window(const AttentionShape& shape, const Batch& batch, const SlotExports& exports, std::byte* made,
-                 StreamHandle stream);
+void keep_window(const AttentionShape& shape, const Batch& batch, const SlotExports& exports,
+                 std::byte* prefill_pages, StreamHandle stream);
 
 /// Checks that there is a kernel for the shape and that buffers are aligned for it.
 template <class Row>

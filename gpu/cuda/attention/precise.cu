@@ -22,8 +22,8 @@ constexpr int kMaxQueries = 4;  // per block
 /// Grid: rows, last first because it has the most keys; parts of the query heads.
 template <KvType kKv, int kDim, int kQueries>
 __global__ void __launch_bounds__(kPreciseThreads)
-    attend_rows(AttentionShape shape, Batch batch, AttentionPass<float> pass, const float* q, std::byte* made,
-                float scale) {
+    attend_rows(AttentionShape shape, Batch batch, AttentionPass<float> pass, const float* q,
+                std::byte* prefill_pages, float scale) {
   using Kept = KvRow<kKv, kDim>;
   __shared__ PreciseShared<kDim> shared;
   __shared__ __align__(16) float queries[kQueries * kDim];
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kPreciseThreads)
                          .scale = scale};
   const auto step_at = [&](int step) -> PreciseStep {
     const std::byte* page =
-        key_page<kElementInRing<kKv>>(shape, slice, slice_index, made, step * kKeysOfStep / kGrid) +
+        key_page<kElementInRing<kKv>>(shape, slice, slice_index, prefill_pages, step * kKeysOfStep / kGrid) +
         static_cast<std::size_t>(kv_head * kGrid + step * kKeysOfStep % kGrid) * Kept::kBytes;
     return {.keys = page + shape.k_offset, .values = page + shape.v_offset};
   };

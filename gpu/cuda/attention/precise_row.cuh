@@ -36,7 +36,7 @@ struct PreciseStep {
 template <int kColumns>
 struct PreciseShared {
   alignas(16) float sums[kPreciseWarps][kColumns];  // sums of one query
-  float2 weights[kPreciseWarps];                    // max score, sum of probabilities
+  float2 max_and_sum[kPreciseWarps];                // of scores; of probabilities
 };
 
 __device__ __forceinline__ float sum_of_warp(float x) {
@@ -96,7 +96,7 @@ class PreciseWarp {
       const float rescale = expf(highest_[query] - maximum);
       share[query] = expf(own - maximum);
       highest_[query] = maximum;
-      weight_[query] = fmaf(weight_[query], rescale, share[query]);
+      denominator_[query] = fmaf(denominator_[query], rescale, share[query]);
 #pragma unroll
       for (auto& eight : out_[query]) {
 #pragma unroll
@@ -138,8 +138,8 @@ class PreciseWarp {
         for (int step = kSpread; step < 32; step *= 2) sum += __shfl_xor_sync(~0U, sum, step);
       }
     }
-    const float weight = sum_of_warp(weight_[query]);
-    if (lane_ == 0) shared.weights[warp] = make_float2(highest_[query], weight);
+    const float denominator = sum_of_warp(denominator_[query]);
+    if (lane_ == 0) shared.max_and_sum[warp] = make_float2(highest_[query], denominator);
     if (lane_ >= kSpread) return;
 #pragma unroll
     for (int held = 0; held < kHeld; ++held) {
@@ -156,7 +156,7 @@ class PreciseWarp {
 
   int lane_;
   float highest_[kQueries];
-  float weight_[kQueries] = {};  // probability sum of the lane's keys
+  float denominator_[kQueries] = {};  // probability sum of the lane's keys
   float out_[kQueries][kHeld][8] = {};
 };
 
@@ -180,16 +180,16 @@ __device__ __forceinline__ void attend_precisely(
     sums.put_result(query, shared);
     __syncthreads();
     float highest = tiles::kMinusInfinity;
-    for (const float2& one : shared.weights) highest = fmaxf(highest, one.x);
+    for (const float2& one : shared.max_and_sum) highest = fmaxf(highest, one.x);
     for (int column = static_cast<int>(threadIdx.x); column < Warp::kColumns; column += kPreciseThreads) {
       float total = 0;
-      float weight = 0;
+      float denominator = 0;
       for (int other = 0; other < kPreciseWarps; ++other) {  // a warp without steps has factor 0
-        const float share = expf(shared.weights[other].x - highest);
+        const float share = expf(shared.max_and_sum[other].x - highest);
         total = fmaf(share, shared.sums[other][column], total);
-        weight = fmaf(share, shared.weights[other].y, weight);
+        denominator = fmaf(share, shared.max_and_sum[other].y, denominator);
       }
-      put(query, column, total / weight);
+      put(query, column, total / denominator);
     }
   }
 }

@@ -41,8 +41,8 @@ constexpr int kBlocksAtOnce = kDim == 256   ? 2
 /// Grid: head, tile; last tiles first, because a slice's last tile has the most pages.
 template <KvType kKv, int kDim, bool kWindow>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
-    attend_tiles(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, const Bf16* q, std::byte* made,
-                 float scale) {
+    attend_tiles(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, const Bf16* q,
+                 std::byte* prefill_pages, float scale) {
   using Load = PageTile<kKv, kDim, kThreads>;
   constexpr int kStride = tiles::kRowStride<kDim>;
   constexpr int kPending = Load::kIsWidened ? 0 : 1;  // copy groups that may be in flight
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
 
   const auto page_at = [&](int index) -> const std::byte* {
     if constexpr (kWindow) {
-      return key_page(shape, slice, tile.slice, made, index);
+      return key_page(shape, slice, tile.slice, prefill_pages, index);
     } else {
       return slice.pages[index];
     }

@@ -212,8 +212,8 @@ __device__ __forceinline__ void attend_head(WarpgroupShared<kDim>& shared, const
   if (shape.output_gate) {
     gate = pass.projected + static_cast<std::size_t>(warp_row) * pass.stride + (2 * head + 1) * kDim;
   }
-  auto* way_out = reinterpret_cast<Bf16*>(shared.q[which]) + warp * 16 * tiles::kRowStride<kDim>;
-  finish_rows<kDim>(rows, way_out, tile.count - warp * 16, gate, pass.stride,
+  auto* staging = reinterpret_cast<Bf16*>(shared.q[which]) + warp * 16 * tiles::kRowStride<kDim>;
+  finish_rows<kDim>(rows, staging, tile.count - warp * 16, gate, pass.stride,
                     pass.out + warp_row * out_stride + head * kDim, out_stride);
 }
 

@@ -26,10 +26,10 @@ constexpr int kMaxHeadsOfGroup = 16;
 /// Returns the destination of a row's key or value. `offset`: that of K or V in a page.
 template <int kElement>
 __device__ std::byte* row_in_page(const AttentionShape& shape, const Batch& batch, int row, int kv_head,
-                                  std::size_t offset, std::byte* made, int row_bytes) {
+                                  std::size_t offset, std::byte* prefill_pages, int row_bytes) {
   const BatchSlice& slice = batch.slices[batch.row_slice[row]];
   const int position = slice.stored + row - slice.first_row;
-  return key_page<kElement>(shape, slice, batch.row_slice[row], made, position / kGrid) + offset +
+  return key_page<kElement>(shape, slice, batch.row_slice[row], prefill_pages, position / kGrid) + offset +
          static_cast<std::size_t>(kv_head * kGrid + position % kGrid) * row_bytes;
 }
 
@@ -40,7 +40,8 @@ inline constexpr KvType kKeptQ = std::is_same_v<Row, float> ? KvType::kF32 : KvT
 /// One warp per head of q, k and v of each row.
 template <class Row, KvType kKv, int kDim>
 __global__ void __launch_bounds__(32 * kWarps)
-    prepare_heads(AttentionShape shape, Batch batch, AttentionPass<Row> pass, Row* q, std::byte* made) {
+    prepare_heads(AttentionShape shape, Batch batch, AttentionPass<Row> pass, Row* q,
+                  std::byte* prefill_pages) {
   pdl_wait();
   pdl_launch_dependents();
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -65,10 +66,10 @@ __global__ void __launch_bounds__(32 * kWarps)
   if (is_q) {
     to = reinterpret_cast<std::byte*>(q + (static_cast<std::size_t>(row) * shape.heads + head) * kDim);
   } else if (is_value) {
-    to = row_in_page<kElement>(shape, batch, row, kv_head - shape.kv_heads, shape.v_offset, made,
+    to = row_in_page<kElement>(shape, batch, row, kv_head - shape.kv_heads, shape.v_offset, prefill_pages,
                                Kept::kBytes);
   } else {
-    to = row_in_page<kElement>(shape, batch, row, kv_head, shape.k_offset, made, Kept::kBytes);
+    to = row_in_page<kElement>(shape, batch, row, kv_head, shape.k_offset, prefill_pages, Kept::kBytes);
   }
   if (is_value) return Kept::store(to, lane, read.x);
   const std::size_t first_angle = static_cast<std::size_t>(row) * shape.rope_pairs;
@@ -176,13 +177,14 @@ constexpr int kKeepThreads = 256;
 /// skipped, so no two blocks write the same entry.
 template <int kElement>
 __global__ void __launch_bounds__(kKeepThreads)
-    keep_last_rows(AttentionShape shape, Batch batch, std::byte* made) {
+    keep_last_rows(AttentionShape shape, Batch batch, std::byte* prefill_pages) {
   const BatchTile tile = batch.tiles[blockIdx.x];
   const BatchSlice slice = batch.slices[tile.slice];
   const int page = (slice.stored + tile.first) / kGrid;
   const int first = slice.stored + slice.rows - shape.ring_pages * kGrid;  // first position that stays
   const int count = min(kGrid, slice.rows - tile.first);
-  const auto* from = reinterpret_cast<const uint4*>(key_page<kElement>(shape, slice, tile.slice, made, page));
+  const auto* from =
+      reinterpret_cast<const uint4*>(key_page<kElement>(shape, slice, tile.slice, prefill_pages, page));
   auto* to = reinterpret_cast<uint4*>(key_page<kElement>(shape, slice, tile.slice, nullptr, page));
   // 16-byte units of a row of one head
   const int chunks = shape.head_dim * kElement / static_cast<int>(sizeof(uint4));
@@ -197,7 +199,7 @@ __global__ void __launch_bounds__(kKeepThreads)
 /// slice itself and, before them, the sequence's ring, which keep_last_rows has not changed yet.
 template <int kElement>
 __global__ void __launch_bounds__(kKeepThreads)
-    export_ring(AttentionShape shape, Batch batch, SlotExports exports, std::byte* made) {
+    export_ring(AttentionShape shape, Batch batch, SlotExports exports, std::byte* prefill_pages) {
   std::byte* const destination = export_after_tile(exports, blockIdx.x);
   if (destination == nullptr) return;
   const BatchTile tile = batch.tiles[blockIdx.x];
@@ -206,7 +208,8 @@ __global__ void __launch_bounds__(kKeepThreads)
   if (page < 0) return;  // before the sequence: stays zero
   BatchSlice exported = slice;
   exported.slot = destination;
-  const auto* from = reinterpret_cast<const uint4*>(key_page<kElement>(shape, slice, tile.slice, made, page));
+  const auto* from =
+      reinterpret_cast<const uint4*>(key_page<kElement>(shape, slice, tile.slice, prefill_pages, page));
   auto* to = reinterpret_cast<uint4*>(key_page<kElement>(shape, exported, tile.slice, nullptr, page));
   const int chunks = shape.head_dim * kElement / static_cast<int>(sizeof(uint4));
   const int all = 2 * shape.kv_heads * kGrid * chunks;
@@ -214,15 +217,15 @@ __global__ void __launch_bounds__(kKeepThreads)
 }
 
 template <int kElement>
-void keep_rows(const AttentionShape& shape, const Batch& batch, const SlotExports& exports, std::byte* made,
-               StreamHandle stream) {
+void keep_rows(const AttentionShape& shape, const Batch& batch, const SlotExports& exports,
+               std::byte* prefill_pages, StreamHandle stream) {
   if (exports.tiles != nullptr) {
     const dim3 rings(static_cast<unsigned>(batch.tile_count), static_cast<unsigned>(shape.ring_pages));
-    export_ring<kElement><<<rings, kKeepThreads, 0, stream>>>(shape, batch, exports, made);
+    export_ring<kElement><<<rings, kKeepThreads, 0, stream>>>(shape, batch, exports, prefill_pages);
     check_launch("the rings inside a prefill");
   }
   const auto tiles = static_cast<unsigned>(batch.tile_count);
-  keep_last_rows<kElement><<<tiles, kKeepThreads, 0, stream>>>(shape, batch, made);
+  keep_last_rows<kElement><<<tiles, kKeepThreads, 0, stream>>>(shape, batch, prefill_pages);
   check_launch("the window of a prefill");
 }
 
@@ -232,11 +235,11 @@ std::size_t own_pages_bytes(const AttentionShape& shape, int rows, int tile_coun
   return static_cast<std::size_t>(rows + tile_count * kGrid) * shape.token_bytes();
 }
 
-void keep_window(const AttentionShape& shape, const Batch& batch, const SlotExports& exports, std::byte* made,
-                 StreamHandle stream) {
+void keep_window(const AttentionShape& shape, const Batch& batch, const SlotExports& exports,
+                 std::byte* prefill_pages, StreamHandle stream) {
   const auto keep = shape.kv == KvType::kF32 ? keep_rows<kElementInRing<KvType::kF32>>
                                              : keep_rows<kElementInRing<KvType::kBF16>>;
-  keep(shape, batch, exports, made, stream);
+  keep(shape, batch, exports, prefill_pages, stream);
 }
 
 }  // namespace reprise::gpu::cuda

@@ -15,7 +15,7 @@ template <int kDim>
 struct RowsInProgress {
   float out[kDim / 8][4];  // unnormalized: one C fragment per 8 elements of the head
   float highest[2];        // max score
-  float weight[2];         // sum of probabilities of the lane's columns
+  float denominator[2];    // partial: of the lane's columns
 };
 
 /// s = q K^T: [16, 64] in 8 C fragments. `q` and `k` are the lane's ldmatrix addresses.
@@ -78,16 +78,16 @@ __device__ __forceinline__ void softmax_step(RowsInProgress<kDim>& rows, float (
     if (kMayBeEmpty && highest == tiles::kMinusInfinity) highest = 0;  // avoids infinity - infinity
     rescale[half] = tiles::power_of_two((rows.highest[half] - highest) * scale);
     rows.highest[half] = kept;
-    float weight = rows.weight[half] * rescale[half];
+    float denominator = rows.denominator[half] * rescale[half];
 #pragma unroll
     for (auto& block : s) {
 #pragma unroll
       for (int i = 2 * half; i < 2 * half + 2; ++i) {
         block[i] = tiles::power_of_two((block[i] - highest) * scale);
-        weight += block[i];
+        denominator += block[i];
       }
     }
-    rows.weight[half] = weight;
+    rows.denominator[half] = denominator;
   }
 }
 
@@ -102,7 +102,6 @@ __device__ __forceinline__ void rescale_rows(RowsInProgress<kDim>& rows, const f
   }
 }
 
-/// softmax_step() and rescale_rows().
 template <int kDim, bool kMayBeEmpty = false>
 __device__ __forceinline__ void softmax_page(RowsInProgress<kDim>& rows, float (&s)[kKeyBlocks][4],
                                              float scale) {
@@ -119,7 +118,7 @@ __device__ __forceinline__ void begin_rows(RowsInProgress<kDim>& rows) {
     for (float& value : block) value = 0;
   }
   rows.highest[0] = rows.highest[1] = tiles::kMinusInfinity;
-  rows.weight[0] = rows.weight[1] = 0;
+  rows.denominator[0] = rows.denominator[1] = 0;
 }
 
 /// Rounds the probabilities of keys 16 i ... 16 i + 15 into an A fragment.
@@ -177,7 +176,7 @@ __device__ __forceinline__ void finish_rows(const RowsInProgress<kDim>& rows, Bf
   }
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float share = tiles::inverse(tiles::sum_of_four(rows.weight[half]));
+    const float share = tiles::inverse(tiles::sum_of_four(rows.denominator[half]));
     Bf16* row = tile + (lane / 4 + half * 8) * tiles::kRowStride<kDim> + lane % 4 * 2;
 #pragma unroll
     for (int block = 0; block < kDim / 8; ++block) {

@@ -146,7 +146,7 @@ struct PageProbabilities {
 template <int kColumns>
 struct StripShared {
   Bf16 values[kRing][kGrid * tiles::kRowStride<kColumns>];
-  PageProbabilities weights[2];
+  PageProbabilities probabilities[2];
   float2 sums[kWarps][32];  // final probability sums
 };
 
@@ -173,8 +173,8 @@ __device__ __forceinline__ void softmax_pages(StripShared<kColumns>& shared, con
   RowsInProgress<8> rows;
   rows.highest[0] = max_and_sum[0];
   rows.highest[1] = max_and_sum[1];
-  rows.weight[0] = max_and_sum[2];
-  rows.weight[1] = max_and_sum[3];
+  rows.denominator[0] = max_and_sum[2];
+  rows.denominator[1] = max_and_sum[3];
   float s[kKeyBlocks][4];
   load_scores(0, s);
   for (int i = 0; i < pages; ++i) {
@@ -182,7 +182,7 @@ __device__ __forceinline__ void softmax_pages(StripShared<kColumns>& shared, con
     if (i + 1 < pages) load_scores(i + 1, next);
     float rescale[2];
     softmax_step(rows, s, scale, rescale);
-    PageProbabilities& to = shared.weights[i % 2];
+    PageProbabilities& to = shared.probabilities[i % 2];
 #pragma unroll
     for (int keys = 0; keys < kGrid / 16; ++keys) {
       std::uint32_t a[4];
@@ -190,7 +190,7 @@ __device__ __forceinline__ void softmax_pages(StripShared<kColumns>& shared, con
       to.of_keys[warp][keys][lane] = make_uint4(a[0], a[1], a[2], a[3]);
     }
     to.rescales[warp][lane] = make_float2(rescale[0], rescale[1]);
-    if (i + 1 == pages) shared.sums[warp][lane] = make_float2(rows.weight[0], rows.weight[1]);
+    if (i + 1 == pages) shared.sums[warp][lane] = make_float2(rows.denominator[0], rows.denominator[1]);
     sync_all_warps();
 #pragma unroll
     for (int block = 0; block < kKeyBlocks; ++block) {
@@ -200,8 +200,8 @@ __device__ __forceinline__ void softmax_pages(StripShared<kColumns>& shared, con
   }
   max_and_sum[0] = rows.highest[0];
   max_and_sum[1] = rows.highest[1];
-  max_and_sum[2] = rows.weight[0];
-  max_and_sum[3] = rows.weight[1];
+  max_and_sum[2] = rows.denominator[0];
+  max_and_sum[3] = rows.denominator[1];
 }
 
 /// Grid: strip, head, tile. The first four warps load V and multiply, the others compute probabilities.
@@ -248,15 +248,15 @@ __global__ void __launch_bounds__(2 * kThreads)
   // ahead.
   const int kv_head = head / (shape.heads / shape.kv_heads);
   const std::size_t v_offset = shape.v_offset + static_cast<std::size_t>(kv_head) * Load::kHeadBytes;
-  [[maybe_unused]] StripOnItsWay<kKv, kDim, kColumns, kThreads> on_its_way;
+  [[maybe_unused]] StripLoad<kKv, kDim, kColumns, kThreads> strip_load;
   const auto begin_load = [&](int i) {
     const int page = window.first_page + i;
     if constexpr (Load::kIsWidened) {
       const auto fetch = [&](int which) {
-        on_its_way.fetch(tile.slice.pages[which] + v_offset, strip, tile.present(which));
+        strip_load.fetch(tile.slice.pages[which] + v_offset, strip, tile.present(which));
       };
       if (i == 0) fetch(page);
-      if (i < pages) on_its_way.put(shared.values[i % kRing], tile.present(page));
+      if (i < pages) strip_load.put(shared.values[i % kRing], tile.present(page));
       if (i + 1 < pages) fetch(page + 1);
     } else if (i < pages) {
       const auto* values =
@@ -277,15 +277,15 @@ __global__ void __launch_bounds__(2 * kThreads)
   sync_all_warps();  // values and probabilities of the first page are ready
   for (int i = 0; i < pages; ++i) {
     begin_load(i + kRing - 1);  // overwrites the previous page, which no warp reads any more
-    const PageProbabilities& weights = shared.weights[i % 2];
-    const float2 rescales = weights.rescales[warp][lane];
+    const PageProbabilities& probabilities = shared.probabilities[i % 2];
+    const float2 rescales = probabilities.rescales[warp][lane];
     const float rescale[2] = {rescales.x, rescales.y};
     rescale_rows(rows, rescale);
     const std::uint32_t v_lane =
         shared_address(shared.values[i % kRing]) + (lane % 16 * kStride + lane / 16 * 8) * sizeof(Bf16);
 #pragma unroll
     for (int keys = 0; keys < kGrid / 16; ++keys) {
-      const uint4 four = weights.of_keys[warp][keys][lane];
+      const uint4 four = probabilities.of_keys[warp][keys][lane];
       const std::uint32_t a[4] = {four.x, four.y, four.z, four.w};
       add_values_of(rows, a, keys, v_lane);
     }
@@ -297,8 +297,8 @@ __global__ void __launch_bounds__(2 * kThreads)
     return;
   }
   const float2 sums = shared.sums[warp][lane];
-  rows.weight[0] = sums.x;
-  rows.weight[1] = sums.y;
+  rows.denominator[0] = sums.x;
+  rows.denominator[1] = sums.y;
   const int warp_row = tile.slice.first_row + tile.first + warp * 16;
   const std::size_t out_stride = static_cast<std::size_t>(shape.heads) * kDim;
   const Bf16* gate = nullptr;

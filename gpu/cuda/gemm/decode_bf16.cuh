@@ -70,7 +70,7 @@ class Bf16RingOf {
  private:
   static constexpr int kRowsAtOnce = 32 / kUnits;
   static constexpr int kOwn = kBlockOutputs / kRowsAtOnce;
-  static_assert(kRowsAtOnce % 2 == 0, "places of rows at even distances are at even distances");
+  static_assert(kRowsAtOnce % 2 == 0, "unit_offset() is linear in steps of an even number of rows");
   __device__ static int unit() {
     return static_cast<int>(threadIdx.x) % kUnits;
   }

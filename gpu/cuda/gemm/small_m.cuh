@@ -9,8 +9,8 @@
 // GEMMs of experts in tiles of 8 rows.
 //
 // Mapping: grid (outputs / Ring::kOutputs, row tiles of 8 or 16). Warp w of 8 computes chain w of the block's
-// 8, 16 or 32 outputs (split-K inside the block); as many blocks as give every SM of an H200 (132 SMs) one. A
-// weight is read once per row tile.
+// 8, 16 or 32 outputs (split-K inside the block); enough blocks for every SM of an H200 (132). A weight is
+// read once per row tile.
 //
 // Pipeline: each warp fills its own ring of weight chunks before the PDL wait. x is read from global memory.
 // The chains are reduced through shared memory.

@@ -62,7 +62,7 @@ class RowCopies {
   static constexpr int kRowsAtOnce = kTiledThreads / kUnits;
   static constexpr int kOwn = (kCount + kRowsAtOnce - 1) / kRowsAtOnce;
   static_assert(kCount % kRowsAtOnce == 0 || kOwn == 1);
-  static_assert(kRowsAtOnce % 2 == 0, "places of rows at even distances are at even distances");
+  static_assert(kRowsAtOnce % 2 == 0, "unit_offset() is linear in steps of an even number of rows");
 
  public:
   /// row_at(row) returns null for a missing row; `any` is readable memory.

@@ -21,7 +21,7 @@ constexpr int kDeep = 4;                  // loads in flight per thread
 constexpr int kChunk = kThreads * kDeep;  // 16-byte vectors per block and step
 constexpr int kMax = CheckedCopier::kMaxCopies;
 constexpr unsigned kExponent = 0x7f800000;
-constexpr std::uint64_t kIndexSalt = 0x9e3779b97f4a7c15;
+constexpr std::uint64_t kPlace = 0x9e3779b97f4a7c15;
 constexpr std::uint64_t kOdd = 0xd6e8feb86659fd93;
 
 struct Job {
@@ -52,7 +52,7 @@ __host__ __device__ inline std::uint64_t mixed(std::uint64_t word) {
   return word ^ (word >> 32);
 }
 
-struct Examined {
+struct Seen {
   std::uint64_t sum = 0;
   unsigned infinite = 0;
 
@@ -60,8 +60,8 @@ struct Examined {
   __device__ void add(uint4 vector, std::uint64_t place) {
     const std::uint64_t low = vector.x | static_cast<std::uint64_t>(vector.y) << 32;
     const std::uint64_t high = vector.z | static_cast<std::uint64_t>(vector.w) << 32;
-    const std::uint64_t salt = 2 * place * kIndexSalt;
-    sum += mixed(low + salt) + mixed(high + salt + kIndexSalt);
+    const std::uint64_t salt = 2 * place * kPlace;
+    sum += mixed(low + salt) + mixed(high + salt + kPlace);
     const unsigned words[4] = {vector.x, vector.y, vector.z, vector.w};
     for (const unsigned word : words) infinite |= (word & kExponent) == kExponent ? 1 : 0;
   }
@@ -69,7 +69,7 @@ struct Examined {
 
 // Copies and examines one step of a block, from vector `begin`.
 template <bool kCopy>
-__device__ void take_chunk(const Job& job, std::uint64_t begin, Examined& seen) {
+__device__ void take_chunk(const Job& job, std::uint64_t begin, Seen& seen) {
   const uint4* from = reinterpret_cast<const uint4*>(job.from);
   uint4* to = reinterpret_cast<uint4*>(job.to);
   const std::uint64_t whole = job.bytes / sizeof(uint4);
@@ -108,7 +108,7 @@ __device__ void take_chunk(const Job& job, std::uint64_t begin, Examined& seen) 
 }
 
 // All threads of the block must call it.
-__device__ void add_to_totals(Examined& seen, int job, Totals* totals) {
+__device__ void add_to_totals(Seen& seen, int job, Totals* totals) {
   __shared__ std::uint64_t sums[kWarps];
   __shared__ unsigned infinites[kWarps];
   for (int distance = 16; distance > 0; distance /= 2) {
@@ -137,7 +137,7 @@ __device__ void add_to_totals(Examined& seen, int job, Totals* totals) {
 __global__ void __launch_bounds__(kThreads)
     checked_copy_kernel(const __grid_constant__ Plan plan, Totals* totals, Results* results) {
   const std::uint64_t chunks = plan.first_chunk[plan.count];
-  Examined seen;
+  Seen seen;
   int job = 0;
   for (std::uint64_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
     if (chunk >= plan.first_chunk[job + 1]) {
@@ -201,7 +201,7 @@ void CheckedCopier::launch(std::span<const BlockMemory::Copy> copies, StreamHand
 
 CopyFigures CheckedCopier::figures(std::size_t index) const {
   const auto* results = reinterpret_cast<const volatile Results*>(results_.data());
-  return {.checksum = mixed(results->sum[index] + sizes_[index] * kIndexSalt),
+  return {.checksum = mixed(results->sum[index] + sizes_[index] * kPlace),
           .finite = results->infinite[index] == 0};
 }
 
