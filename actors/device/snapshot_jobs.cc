@@ -271,7 +271,6 @@ void SnapshotJobs::begin_restore(StateTable& table, SequenceRun& run, RestoredRe
   run.prompt_end = 0;
   run.decoded.clear();
   run.logits.clear();
-  run.first.reset();
 }
 
 void SnapshotJobs::end_restore(SequenceRun& run, protocol::JobResult<protocol::Restored> result) {

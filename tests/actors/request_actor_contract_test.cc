@@ -135,6 +135,7 @@ class ScriptedWorker : public runtime::Actor {
     }
     const auto reported = static_cast<std::uint32_t>(job.plan ? job.plan->places.size() : 0);
     answer(At::kPrefill, std::move(reply), protocol::Prefilled{.computed = job.end, .reported = reported});
+    if (job.decode && script_->fail != At::kPrefill) on(std::move(*job.decode));
   }
   void on(protocol::Decode job) {
     if (script_->fail == At::kDecode) {
