@@ -446,7 +446,7 @@ Task<ServedAdapter> ModelSupervisor::bring_adapter(protocol::OperatorRef worker,
   } else {
     adapter.error = redact_paths(loaded.error().message, spec.path);
     log_error("adapter '" + spec.name + "' cannot be used: " + loaded.error().message);
-    adapter.fault = loaded.error().fault;
+    adapter.fault = loaded.error().kind;
   }
   co_return adapter;
 }

@@ -234,10 +234,10 @@ Task<RequestFailure> PromptRun::restore_found(Computation& computation, protocol
       model.limits.max_wait, request_.lost.token());
   const Restoring restored = protocol::answer_of(co_await restoring);
   using protocol::JobFault;
-  const bool unanswered = !restored.ok() && restored.error().fault == JobFault::kNoAnswer;
+  const bool unanswered = !restored.ok() && restored.error().kind == JobFault::kNoAnswer;
   MissReason failed = MissReason::kNone;
   if (!restored.ok() && !unanswered) {
-    const JobFault fault = restored.error().fault;
+    const JobFault fault = restored.error().kind;
     failed = fault == JobFault::kDamaged    ? MissReason::kCorrupt
              : fault == JobFault::kNoMemory ? MissReason::kNoMemory
                                             : MissReason::kLost;
@@ -271,9 +271,9 @@ Task<RequestFailure> PromptRun::load(Computation& computation, const protocol::L
       model.limits.max_wait, request_.lost.token());
   const Restoring loaded = protocol::answer_of(co_await loading);
   if (!loaded.ok()) {
-    if (loaded.error().fault == protocol::JobFault::kNoAnswer) co_return request_.failure_of(loaded.error());
+    if (loaded.error().kind == protocol::JobFault::kNoAnswer) co_return request_.failure_of(loaded.error());
     report.reason =
-        loaded.error().fault == protocol::JobFault::kNoMemory ? MissReason::kNoMemory : MissReason::kLost;
+        loaded.error().kind == protocol::JobFault::kNoMemory ? MissReason::kNoMemory : MissReason::kLost;
     if (model.warn) model.warn("cache tier: a snapshot could not be loaded: " + loaded.error().message);
     co_return std::nullopt;
   }

@@ -316,7 +316,7 @@ Task<RequestFailure> ReplyRun::give_made_mask(Choice& choice) {
   MaskJob::Reply made = std::move(*answered);
   if (!made.ok()) {
     ServiceError error = made.error();
-    error.field = request_.job.request->constraint.field;
+    error.param = request_.job.request->constraint.field;
     co_return error;
   }
   choice.masks->put(choice.tokens.size(), std::move(*made));

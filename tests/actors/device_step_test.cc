@@ -383,7 +383,7 @@ TEST_F(DeviceStepTest, WhatAPrefillMustBe) {
   const auto refused = [&](std::uint32_t end, const std::vector<std::uint32_t>& places) {
     Prefilled box;
     const auto refusal = begin(parts, run, box, end, places);
-    return refusal && refusal->fault == JobFault::kBadJob && run.phase == Phase::kIdle;
+    return refusal && refusal->kind == JobFault::kBadJob && run.phase == Phase::kIdle;
   };
   EXPECT_TRUE(refused(64, {})) << "not beyond what it holds";
   EXPECT_TRUE(refused(200, {100})) << "off the grid";
@@ -392,7 +392,7 @@ TEST_F(DeviceStepTest, WhatAPrefillMustBe) {
   Prefilled outside;
   auto reply = outside.reply();
   protocol::Prefill job{.sequence = run.id, .tokens = share_tokens(TokenList(100, kVocab)), .end = 100};
-  EXPECT_EQ(begin_prefill(parts.table, run, job, reply)->fault, JobFault::kBadJob);
+  EXPECT_EQ(begin_prefill(parts.table, run, job, reply)->kind, JobFault::kBadJob);
   Prefilled box;
   EXPECT_FALSE(begin(parts, run, box, 200, {64, 128}).has_value());
   EXPECT_EQ(run.checkpoints, std::deque<std::uint32_t>{128}) << "what it holds already is not taken again";

@@ -405,7 +405,7 @@ TEST_F(RequestContract, ALostModelIsToldInAnyPhase) {
     expect_gone(client, at);
     if (at != At::kTurnEnd && at != At::kSettle) {  // by then the answer is complete
       ASSERT_TRUE(error.has_value()) << static_cast<int>(at) << " " << seen;
-      EXPECT_EQ(error->code, ServiceErrorCode::kUnavailable);
+      EXPECT_EQ(error->kind, ServiceErrorCode::kUnavailable);
     }
     EXPECT_EQ(std::count(seen.begin(), seen.end(), 'X') + std::count(seen.begin(), seen.end(), 'E'), 1)
         << "told once: " << seen;
@@ -422,7 +422,7 @@ TEST_F(RequestContract, WhatTheWorkerRefusesIsToldByKind) {
     const std::string seen = read(client, &error);
     expect_gone(client, at);
     EXPECT_EQ(std::count(seen.begin(), seen.end(), 'X'), 1) << seen;
-    return error ? error->code : ServiceErrorCode::kCancelled;
+    return error ? error->kind : ServiceErrorCode::kCancelled;
   };
   EXPECT_EQ(code_of(At::kOpen, JobFault::kNeverFits), ServiceErrorCode::kTooLong);
   EXPECT_EQ(code_of(At::kOpen, JobFault::kBusy), ServiceErrorCode::kOverloaded);
