@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/cache/cache_view.h"
+#include "protocol/checkpoint_rules.h"
 #include "runtime/names.h"
 #include "runtime/wait.h"
 #include "traces/trace.h"
@@ -311,7 +312,7 @@ void PrefixRegistry::begin_fetch(protocol::FlightNumber number, Flight& flight, 
   const std::uint32_t grid = options_.cache.grid;
   const std::uint32_t most =
       std::min(static_cast<std::uint32_t>(flight.prompt->size() - 1), flight.max_tokens) / grid * grid;
-  if (most < restorable + kWorthFetching) return;
+  if (most < restorable + protocol::CheckpointRules::kMinStored) return;
   flight.fetching = true;
   launch(fetch(number, {.kind = bound_.kind,
                         .name_space = flight.name_space,
@@ -336,7 +337,9 @@ Task<void> PrefixRegistry::fetch(protocol::FlightNumber number, protocol::FetchS
 }
 
 void PrefixRegistry::offer_below(const protocol::CheckpointTaken& taken, Origin origin) {
-  if (!options_.tier || bound_.kind.page_tokens == 0 || taken.at < kWorthFetching) return;
+  const auto stores = protocol::CheckpointRules::stores(origin, taken.at);
+  if (!options_.tier || bound_.kind.page_tokens == 0 || stores == protocol::CheckpointRules::Store::kNever)
+    return;
   protocol::StoreState store{.kind = bound_.kind,
                              .name_space = taken.plan->name_space,
                              .tokens = taken.tokens,
@@ -344,7 +347,7 @@ void PrefixRegistry::offer_below(const protocol::CheckpointTaken& taken, Origin 
                              .origin = origin,
                              .snapshot = taken.snapshot->snapshot,
                              .worker = worker_};
-  if (origin == Origin::kSpaced || origin == Origin::kReply) {
+  if (stores == protocol::CheckpointRules::Store::kWhenIdle) {
     store.device_is_idle = bound_.device_is_idle ? bound_.device_is_idle : [] { return true; };
   } else {
     store.retention = taken.plan->disk_retention;

@@ -16,8 +16,8 @@
 //
 // Lower tiers (protocol/tier.h). When a prompt is announced, the tier below is asked for a deeper state, and
 // the lookup waits for it. The request loads that state and takes a checkpoint of it, which is inserted like
-// any other. Adopted entries are offered to the tier; spaced ones and those inside replies only when the
-// device is idle. Prompts and gains below kWorthFetching tokens are not fetched. A tier that misses its
+// any other. Adopted entries are offered to the tier as CheckpointRules say (protocol/checkpoint_rules.h);
+// gains of fewer tokens than a tier stores are not fetched. A tier that misses its
 // deadline is not asked for a while, so it delays one request, not all.
 //
 // Eviction. Leased entries cannot be reclaimed. If a reclaim frees less than requested, the registry notifies
@@ -88,7 +88,6 @@ class PrefixRegistry : public runtime::Actor {
   static constexpr std::uint32_t kMaxRestarts = 3;
   static constexpr std::chrono::minutes kRestartWindow{1};
   static constexpr std::uint32_t kConcurrentHandlers = 65'536;
-  static constexpr std::uint32_t kWorthFetching = 64;
 
   explicit PrefixRegistry(RegistryOptions options);
 

@@ -324,7 +324,7 @@ Task<RequestFailure> PromptRun::prefill(Computation& computation, bool want_dige
       protocol::MessageBorders borders = model.borders(*computation.tokens);
       borders.behind_tool = &computation == request_.main.get() && goes_on_from_tool(*request_.job.request);
       computation.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
-      PlanRules rules = model.plan_rules();
+      CheckpointRules rules = model.checkpoints;
       rules.max_restored = computation.max_restored();
       computation.plan =
           plan_checkpoints(*computation.tokens, borders, computation.report.restored_tokens,
