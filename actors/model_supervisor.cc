@@ -348,8 +348,13 @@ void ModelSupervisor::give_chat(const Managed& managed, ServedModel& served) {
 
 void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
   const protocol::ArchLoaded& loaded = served.arch;
-  const RegistrySettings settings = settings_for(options_.registry, loaded.any_token, loaded.slot_bytes);
-  served.min_tokens = settings.min_insert_tokens;
+  const RegistrySettings settings = settings_for(options_.registry, loaded.any_token);
+  served.checkpoints = CheckpointRules::of({.grid = loaded.grid,
+                                            .any_token = loaded.any_token,
+                                            .slot_bytes = loaded.slot_bytes,
+                                            .state_bytes = loaded.state_bytes});
+  served.checkpoints.reply_every = options_.requests.reply_checkpoint_tokens;
+  served.checkpoints.max_in_reply = options_.requests.reply_checkpoints;
   if (!managed.registry || managed.registry.stopped()) {
     RegistryOptions registry{settings};
     registry.cache.grid = loaded.grid;

@@ -5,10 +5,12 @@
 #include "base/check.h"
 #include "base/token.h"
 #include "gpu/state/state_store.h"
+#include "protocol/checkpoint_rules.h"
 #include "traces/trace.h"
 
 namespace reprise::actors {
 
+using protocol::CheckpointRules;
 using protocol::JobError;
 using protocol::JobFault;
 using Kind = protocol::SnapshotKv::Kind;
@@ -88,15 +90,15 @@ void SnapshotJobs::keep(StateTable& table, SequenceRun& run, std::uint32_t at, g
 }
 
 bool SnapshotJobs::is_spared(const SequenceRun& run, std::uint32_t here) {
-  if (!run.plan || !memory_.pressure().choosy()) return false;
-  if (std::find(run.awaited.begin(), run.awaited.end(), here) != run.awaited.end()) return false;
-  std::size_t spaced_behind = 0;
+  if (!run.plan) return false;
+  std::uint32_t spaced_after = 0;
   for (auto place = run.plan->places.rbegin(); place != run.plan->places.rend(); ++place) {
     if (place->at == here) {
-      return place->origin == protocol::Origin::kReply ||
-             (place->origin == protocol::Origin::kSpaced && spaced_behind % 2 == 1);
+      const bool awaited = std::find(run.awaited.begin(), run.awaited.end(), here) != run.awaited.end();
+      return !CheckpointRules::takes({.origin = place->origin, .at = here, .is_awaited = awaited},
+                                     memory_.pressure().choosy(), spaced_after);
     }
-    if (place->origin == protocol::Origin::kSpaced) ++spaced_behind;
+    if (place->origin == protocol::Origin::kSpaced) ++spaced_after;
   }
   return false;
 }
@@ -154,7 +156,9 @@ void SnapshotJobs::take_checkpoint(StateTable& table, SequenceRun& run) {
 void SnapshotJobs::take_reply_checkpoint(StateTable& table, SequenceRun& run,
                                          const protocol::SharedPlan& plan) {
   if (run.held_tokens() % table.rules().grid != 0) return;
-  if (memory_.pressure().choosy()) {
+  const std::uint32_t at = run.held_tokens();
+  const protocol::Origin origin = plan ? plan->origin_elsewhere : protocol::Origin::kReply;
+  if (!CheckpointRules::takes({.origin = origin, .at = at}, memory_.pressure().choosy())) {
     WorkerFigures::add(figures_.checkpoints_spared);
     return;
   }

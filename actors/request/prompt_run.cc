@@ -309,7 +309,7 @@ void PromptRun::place_checkpoints() {
   protocol::MessageBorders borders = model.borders(*main.tokens);
   borders.behind_tool = goes_on_from_tool(*request_.job.request);
   main.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
-  PlanRules rules = model.plan_rules();
+  CheckpointRules rules = model.checkpoints;
   rules.max_restored = main.max_restored();
   main.plan = actors::plan_checkpoints(*main.tokens, borders, main.report.restored_tokens,
                                        main.announced->branch, main.wanted, rules, request_.prompt.breakpoints);

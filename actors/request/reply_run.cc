@@ -417,7 +417,11 @@ Task<void> ReplyRun::keep_turn_end(Choice& choice) {
   const ServedModel& model = *request_.job.model;
   if (!request_.main->writes_cache || !model.arch.decode_is_canonical || choice.tokens.size() < 2) co_return;
   if (request_.main->kept) co_return;  // a compacted prompt differs from a cold run
-  if (request_.main->tokens->size() + choice.tokens.size() - 1 < model.min_tokens) co_return;
+  const std::size_t end = request_.main->tokens->size() + choice.tokens.size() - 1;
+  if (!model.checkpoints.plans(
+          {.origin = protocol::Origin::kTurnEnd, .at = static_cast<std::uint32_t>(end), .is_end = true})) {
+    co_return;
+  }
   protocol::CheckpointPlan plan = prompt_run_.plan_of(*request_.main);
   plan.origin_elsewhere = protocol::Origin::kTurnEnd;
   auto asked = model.worker.ask(
