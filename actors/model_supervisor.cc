@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "actors/request/chat_tokens.h"
-#include "base/machine_memory.h"
+#include "base/machine.h"
 #include "models/device.h"
 #include "models/files/load_error.h"
 #include "models/memory_plan.h"

@@ -14,7 +14,7 @@ namespace reprise::gpu {
 
 enum class Compute : std::uint8_t {
   kF32,  // the reference, on a CPU: weights widened in registers, f32 arithmetic
-  // GPU: kBf16, or kPrecise for small models (models/cuda/precision.h). CPU: the fastest product that the
+  // GPU: kBf16, or kPrecise for small models (models/cuda/model.h). CPU: the fastest product that the
   // processor has for the weight's format (gpu/weights/products.h): for quantized weights, integer products of
   // activations rounded to int8; for others bf16 instructions where there are any, with each activation split
   // into two bf16; else f32 arithmetic, in kF32's order of additions or another.

@@ -228,7 +228,7 @@ struct ReplyToken {
 enum class FinishReason : std::uint8_t { kStop, kLength };
 std::string_view name_of(FinishReason reason);
 
-/// What closed the reasoning part of a reply.
+/// The cause that closed the reasoning part of a reply.
 enum class ReasoningEnd : std::uint8_t {
   kModel,
   kBudget,

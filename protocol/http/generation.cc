@@ -78,7 +78,7 @@ Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
 }
 
 /// Merges the replies to several prompts of one completion, each a separate request to the engine, into one
-/// stream of events, in order of arrival. An actor on the reader's home.
+/// stream of events, in order of arrival. An actor on the reader's executor.
 ///
 /// Choice k of prompt p becomes choice p * n + k. Admitted is sent once, with the first; Started once per
 /// prompt, with its index; Done once, at the end, with the merged usage. The first Failed ends the stream.
@@ -477,7 +477,7 @@ StreamReader<Event> Generation::generate() {
     replies.push_back(context_.service.generate(request_.generate));
   }
   auto [writer, reader] = runtime::make_stream<Event>(kEventWindow);
-  context_.system.spawn<PromptMerge>({.placement = runtime::Placement::on(context_.home)}, std::move(replies),
+  context_.system.spawn<PromptMerge>({.placement = runtime::Placement::on(context_.executor)}, std::move(replies),
                                      n, std::move(writer));
   return std::move(reader);
 }

@@ -492,10 +492,10 @@ HttpServer::HttpServer(runtime::System& system, IoLoop& loop, Service& service, 
   std::ostringstream url;
   url << "http://" << endpoint << "/";
   url_ = url.str();
-  const runtime::HomePtr home = runtime::adopt_io_context(system, loop.context());
+  const runtime::ExecutorPtr executor = runtime::adopt_io_context(system, loop.context());
   listening_->context =
-      std::make_shared<ServerContext>(std::move(options), std::move(apis), service, system, home);
-  listening_->listener = system.spawn<Listener>({.placement = runtime::Placement::on(home)},
+      std::make_shared<ServerContext>(std::move(options), std::move(apis), service, system, executor);
+  listening_->listener = system.spawn<Listener>({.placement = runtime::Placement::on(executor)},
                                                 std::move(acceptor), listening_->context);
 }
 

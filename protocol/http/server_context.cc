@@ -7,12 +7,12 @@
 namespace reprise::protocol {
 
 ServerContext::ServerContext(HttpOptions given, ApiTable apis, Service& engine, runtime::System& actors,
-                             runtime::HomePtr loop)
+                             runtime::ExecutorPtr loop)
     : options(std::move(given)),
       routes(std::move(apis), options.front_page),
       service(engine),
       system(actors),
-      home(std::move(loop)),
+      executor(std::move(loop)),
       bodies(actors, options.inline_body_bytes, options.request),
       body_budget(std::max(options.bodies_bytes, options.body_bytes)) {}
 

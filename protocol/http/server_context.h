@@ -20,13 +20,13 @@ namespace reprise::protocol {
 
 struct ServerContext {
   ServerContext(HttpOptions given, ApiTable apis, Service& engine, runtime::System& actors,
-                runtime::HomePtr loop);
+                runtime::ExecutorPtr loop);
 
   const HttpOptions options;
   const RouteTable routes;
   Service& service;
   runtime::System& system;
-  const runtime::HomePtr home;  // the server's loop
+  const runtime::ExecutorPtr executor;  // the server's loop
   BodyParsers bodies;
   HttpMetrics metrics;
   BodyBudget body_budget;

@@ -140,8 +140,8 @@ inline void crash(runtime::Cell& actor) {
 template <class A>
 void crash_all(const runtime::System& system, std::size_t most = SIZE_MAX) {
   std::vector<runtime::CellPtr> cells;
-  for (const runtime::HomePtr& home : system.core()->homes()) {
-    home->for_each_resident([&](runtime::Cell& cell) {
+  for (const runtime::ExecutorPtr& executor : system.core()->executors()) {
+    executor->for_each_resident([&](runtime::Cell& cell) {
       if (std::strcmp(cell.type().name, A::kName) == 0) cells.emplace_back(&cell);
     });
   }

@@ -1,6 +1,6 @@
 #pragma once
 // KV compression of a prompt that has been prefilled (base/kv_budget.h): selects KV entries and gathers them
-// on the GPU, without copying keys, scores or the selection to the host. models/layers/kv_selection.h is the
+// on the GPU, without copying keys, scores or the selection to the host. models/cpu/kv_compaction.h is the
 // specification.
 //
 //   remember_queries()   during prefill: saves the queries of the last tokens, after norm and RoPE, in a ring
