@@ -45,7 +45,7 @@ TEST_P(FamilyTurnsTest, TurnsHaveTheBitsOfColdRuns) {
   const TokenList second = turn("the second", first_turn + random_tokens(30, 2), kLength - 1);
   turn("the third", second + random_tokens(30, 3), kLength + 29);
   turn("another", random_tokens(100, 4), 0);
-  turn("a branch", first(first_turn, kLength) + random_tokens(20, 5), kLength - 1);
+  turn("a branch", first(first_turn, kLength) + random_tokens(20, 5), kLength * 3 / 4);
   EXPECT_TRUE(engine.eventually([&] { return engine.figure("cache_verified_total") >= 3; }));
   EXPECT_EQ(engine.figure("cache_mismatches_total"), 0);
   EXPECT_EQ(engine.figure("damaged_snapshots_total"), 0);
