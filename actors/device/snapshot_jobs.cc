@@ -394,7 +394,7 @@ void SnapshotJobs::try_load(StateTable& table, SequenceRun& run, Time now) {
   end_restore(run, protocol::Restored{.tokens = from.stored, .shared_bytes = 0});
 }
 
-protocol::ReadKv::Reply SnapshotJobs::read(const protocol::ReadKv& job) const {
+protocol::ReadKv::Reply SnapshotJobs::read(const protocol::ReadKv& job) {
   StateTable* table = state_.find(job.snapshot.generation);
   const SnapshotRecord* record = table == nullptr ? nullptr : table->find(job.snapshot);
   if (record == nullptr || !record->adopted) return JobError{JobFault::kUnknown, "no such snapshot"};
@@ -408,6 +408,10 @@ protocol::ReadKv::Reply SnapshotJobs::read(const protocol::ReadKv& job) const {
   }
   static constexpr traces::ZoneSite kSite{"read snapshot"};
   const traces::Zone zone(kSite);
+  if (!table->store().is_intact(record->state, job.first_page, job.pages, job.slot)) {
+    drop_damaged(*table, job.snapshot);
+    return JobError{JobFault::kDamaged, "the snapshot's checksum is wrong"};
+  }
   gpu::read_snapshot(table->store(), record->state, job.first_page, job.pages, job.slot, job.to);
   return protocol::Nothing{};
 }
