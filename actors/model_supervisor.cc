@@ -4,8 +4,9 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "actors/models/grammar_cache.h"
 #include "actors/request/chat_tokens.h"
-#include "base/machine_memory.h"
+#include "base/machine.h"
 #include "models/device.h"
 #include "models/files/load_error.h"
 #include "models/memory_plan.h"
@@ -347,8 +348,13 @@ void ModelSupervisor::give_chat(const Managed& managed, ServedModel& served) {
 
 void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
   const protocol::ArchLoaded& loaded = served.arch;
-  const RegistrySettings settings = settings_for(options_.registry, loaded.any_token, loaded.slot_bytes);
-  served.min_tokens = settings.min_insert_tokens;
+  const RegistrySettings settings = settings_for(options_.registry, loaded.any_token);
+  served.checkpoints = CheckpointRules::of({.grid = loaded.grid,
+                                            .any_token = loaded.any_token,
+                                            .slot_bytes = loaded.slot_bytes,
+                                            .state_bytes = loaded.state_bytes});
+  served.checkpoints.reply_every = options_.requests.reply_checkpoint_tokens;
+  served.checkpoints.max_in_reply = options_.requests.reply_checkpoints;
   if (!managed.registry || managed.registry.stopped()) {
     RegistryOptions registry{settings};
     registry.cache.grid = loaded.grid;
@@ -382,7 +388,7 @@ void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
                   .grid = loaded.grid,
                   .any_token = loaded.any_token};
   managed.registry.tell(binding_of(managed));
-  served.worker.tell(protocol::AttachRegistry{
+  managed.device->worker.tell(protocol::AttachRegistry{
       .arch = loaded.arch, .registry = managed.registry, .oldest_use = [figures = managed.figures] {
         return figures->oldest_use_ns.load(std::memory_order_relaxed);
       }});
@@ -435,7 +441,7 @@ bool is_adapter_name(const std::string& name) {
 }
 
 // Returns an adapter that fails to load with its error; the model serves without it.
-Task<ServedAdapter> ModelSupervisor::bring_adapter(runtime::RefOf<DeviceWorker> worker, protocol::ArchId arch,
+Task<ServedAdapter> ModelSupervisor::bring_adapter(protocol::OperatorRef worker, protocol::ArchId arch,
                                                    AdapterSpec spec) {
   ServedAdapter adapter{.name = spec.name};
   auto asked = worker.ask(protocol::LoadAdapter{.arch = arch, .path = spec.path}, kAdapterDeadline);
@@ -445,7 +451,7 @@ Task<ServedAdapter> ModelSupervisor::bring_adapter(runtime::RefOf<DeviceWorker> 
   } else {
     adapter.error = redact_paths(loaded.error().message, spec.path);
     log_error("adapter '" + spec.name + "' cannot be used: " + loaded.error().message);
-    adapter.fault = loaded.error().fault;
+    adapter.fault = loaded.error().kind;
   }
   co_return adapter;
 }

@@ -32,6 +32,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/cache/prefix_registry.h"
+#include "actors/device/device_worker.h"
 #include "actors/device/worker_figures.h"
 #include "actors/engine_options.h"
 #include "actors/models/model_directory.h"
@@ -167,7 +169,7 @@ class ModelSupervisor : public runtime::Actor {
   void log_error(const std::string& line) const { options_.log_error ? options_.log_error(line) : log(line); }
 
   // -- adapters
-  runtime::Task<ServedAdapter> bring_adapter(runtime::RefOf<DeviceWorker> worker, protocol::ArchId arch,
+  runtime::Task<ServedAdapter> bring_adapter(protocol::OperatorRef worker, protocol::ArchId arch,
                                              AdapterSpec spec);
   runtime::Task<std::vector<ServedAdapter>> bring_adapters(const Managed& managed);
 

@@ -14,7 +14,7 @@ namespace reprise::gpu {
 
 enum class Compute : std::uint8_t {
   kF32,  // the reference, on a CPU: weights widened in registers, f32 arithmetic
-  // GPU: kBf16, or kPrecise for small models (models/cuda/precision.h). CPU: the fastest product for the
+  // GPU: kBf16, or kPrecise for small models (models/cuda/model.h). CPU: the fastest product for the
   // weight's format (gpu/weights/products.h): integer products of activations rounded to int8 for quantized
   // weights; bf16 instructions, where available, on activations split into two bf16 for others; else f32.
   kAuto,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/machine.h"
+
 namespace reprise::gpu {
 
 namespace {
@@ -19,7 +21,7 @@ void relax() {
 }  // namespace
 
 Threads::Threads(unsigned count, const NumaNodes& nodes) {
-  if (count == 0) count = std::max(1U, std::thread::hardware_concurrency());
+  if (count == 0) count = available_processors();
   shares_ = std::vector<Share>(count);
   over_nodes_ = nodes.count() > 1 && count > 1;
   for (unsigned i = 1; i < count; ++i) {

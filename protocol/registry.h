@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "protocol/cache_report.h"
-#include "protocol/job.h"
+#include "protocol/jobs/snapshots.h"
 #include "protocol/pin.h"
 
 namespace reprise::protocol {
@@ -108,5 +108,11 @@ struct DropNamespaces {
   using Reply = Nothing;
   std::string prefix{};
 };
+
+struct ViewCache;  // protocol/cache_view.h
+
+/// A registry, for requests and for the engine.
+using RegistryRef = runtime::Ref<Announce, Lookup, EndLease, Settle, Pin, EndFlight, DropEntry, DropNamespaces,
+                                 ViewCache>;
 
 }  // namespace reprise::protocol

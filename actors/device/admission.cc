@@ -119,8 +119,7 @@ void Admission::apply(OpenSequence job, Reply reply, Time now) {
     return reply.answer(OpenResult(JobError{
         JobFault::kNeverFits,
         "the request needs " + std::to_string(price) + " bytes of memory for its state; the limit is " +
-            std::to_string(most) + (most < state_.budget().limit() ? " (the share of its tenant)" : ""),
-        price}));
+            std::to_string(most) + (most < state_.budget().limit() ? " (the share of its tenant)" : "")}));
   }
   if (waiting_.size() >= limits_.waiting) {
     return reply.answer(OpenResult(JobError{JobFault::kBusy, "too many requests wait for the device"}));

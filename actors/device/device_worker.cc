@@ -340,7 +340,7 @@ AdapterAnswer DeviceWorker::take_in(ModelInstance& arch, const models::Adapter& 
     arch.runner().idle_model().add_adapter(id.number, adapter);
   } catch (const std::bad_alloc&) {
     arch.drop_adapter(id.number);
-    return JobError{JobFault::kNoMemory, "no memory for the adapter", bytes};
+    return JobError{JobFault::kNoMemory, "no memory for the adapter"};
   } catch (const models::LoadError& error) {  // names the matrix
     arch.drop_adapter(id.number);
     return JobError{JobFault::kBadJob, error.what()};

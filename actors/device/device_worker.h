@@ -1,6 +1,6 @@
 #pragma once
 // DeviceWorker owns a device: weights, pages, slots and snapshots. Other actors hold ids and send jobs
-// (protocol/job.h).
+// (protocol/jobs/).
 //
 // It computes in steps and handles messages between them, so a message waits for at most one step, and on a
 // GPU for a model being loaded. The jobs of a sequence are OpenSequence, optionally RestoreKv, Prefill,
@@ -44,7 +44,8 @@
 #include "actors/device/worker_figures.h"
 #include "actors/device/worker_settings.h"
 #include "models/device.h"
-#include "protocol/job.h"
+#include "protocol/jobs/models.h"
+#include "protocol/jobs/sequences.h"
 #include "runtime/actor.h"
 
 namespace reprise::actors {

@@ -230,7 +230,8 @@ struct BuildContext {
   HostExperts* experts = nullptr;   // computes them; null: none
 };
 
-// What `context` refers to must outlive the part. Throws LoadError, std::bad_alloc.
+// Creates the part of one layer and uploads its weights. The objects that `context` refers to must outlive the
+// part. Throws LoadError, std::bad_alloc.
 std::unique_ptr<Part> make_part(const AttentionSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const SwiGluSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const MlpSpec& spec, BuildContext& context);

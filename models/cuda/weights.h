@@ -128,7 +128,7 @@ class WeightStore {
   WeightStore(const WeightStore&) = delete;
   WeightStore& operator=(const WeightStore&) = delete;
 
-  /// Whether the inputs are padded to a number that the GEMM kernels support.
+  /// kFilledUp: the number of inputs is rounded up to one that the GEMM kernels support.
   enum class Inputs { kAsTheyAre, kFilledUp };
 
   /// Uploads the matrices `names`, without ".weight", as one linear; all have the same number of inputs.

@@ -11,7 +11,7 @@
 // be closed after the answer. A client from which more than `flood` bytes are discarded counts as
 // disconnected. Reads are never cancelled, so no byte is lost between two requests.
 //
-// Threading: the owning actor. The socket's io_context must be that actor's home and have one thread.
+// Threading: the owning actor. The socket's io_context must be that actor's executor and have one thread.
 
 #include <array>
 #include <boost/asio/ip/tcp.hpp>

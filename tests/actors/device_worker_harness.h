@@ -1,5 +1,5 @@
 #pragma once
-// A device worker with a fake model and a fake registry, for tests of the contracts in protocol/job.h.
+// A device worker with a fake model and a fake registry, for tests of the contracts in protocol/jobs/.
 
 #include <gtest/gtest.h>
 

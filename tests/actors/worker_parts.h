@@ -61,7 +61,7 @@ using Prefilled = AnswerBox<JobResult<protocol::Prefilled>>;
 template <class T>
 std::optional<JobFault> fault_of(const AnswerBox<JobResult<T>>& box) {
   if (!box.answered() || box.answer().ok()) return std::nullopt;
-  return box.answer().error().fault;
+  return box.answer().error().kind;
 }
 
 inline constexpr std::uint64_t kPageBytes = gpu::kPageTokens * 4;

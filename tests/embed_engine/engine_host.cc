@@ -121,8 +121,8 @@ int main(int argc, char** argv) {
   options.worker.device_options.threads = 1;
   options.worker.state_bytes = 64ULL << 20;
   auto engine = std::make_unique<actors::Engine>(system, options);
-  const runtime::HomePtr home = runtime::adopt_io_context(system, loop);
-  const auto guest = system.spawn<Guest>({.placement = runtime::Placement::on(home)}, *engine);
+  const runtime::ExecutorPtr executor = runtime::adopt_io_context(system, loop);
+  const auto guest = system.spawn<Guest>({.placement = runtime::Placement::on(executor)}, *engine);
   guest.tell(Talk{argv[1], [&](bool went_well) {
                     well = went_well && std::this_thread::get_id() == loop_thread;
                     work.reset();

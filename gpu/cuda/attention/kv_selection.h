@@ -1,12 +1,12 @@
 #pragma once
 // KV compression of a prefilled prompt (base/kv_budget.h): selects KV entries and gathers them on the GPU.
-// models/layers/kv_selection.h is the specification.
+// models/cpu/kv_compaction.h is the specification.
 //
 //   remember_queries()   during prefill: saves the queries of the last tokens, after norm and RoPE, in a ring
-//   score_entries()       sums the softmax probabilities of those queries over the prompt, pools them per
+//   score_entries()      sums the softmax probabilities of those queries over the prompt, pools them per
 //                        query head, and sums over the heads that share a KV head
-//   choose_entries()      selects the first `sinks` entries, the highest scores after them, the last `window`
-//   gather_entries()      copies K and V of the selected entries, as bytes, into other pages
+//   choose_entries()     selects the first `sinks` entries, the highest scores after them, the last `window`
+//   gather_entries()     copies K and V of the selected entries, as bytes, into other pages
 //
 // Bits: queries and keys are bf16 (keys as stored), products and sums f32. The order of every sum depends
 // only on the KV indices (entries of a page, pages, queries, all ascending), so scores and selection depend

@@ -1,6 +1,6 @@
 #pragma once
 // Multi-head latent attention (MLA) over a paged cache of latents: RoPE, norm and storage of new latents, and
-// attention in which all heads share the cached rows as one KV head. models/layers/mla_spec.h defines the
+// attention in which all heads share the cached rows as one KV head. models/parts/mla.h defines the
 // layer, gpu/kernels.h (rms_norm, rope, attention) is the specification. bf16 rows use bf16 MMA with f32
 // accumulators; f32 rows are f32 throughout. gemm/small_products.h has the per-head projections.
 //

@@ -1,6 +1,6 @@
 #pragma once
 // Mixture of experts: routing, grouped GEMMs of the experts with their rows, and the weighted sum of the
-// outputs. gpu/expert_routing.h and models/layers/moe_spec.h are the specification.
+// outputs. gpu/expert_routing.h and models/parts/moe.h are the specification.
 //
 // A routed row is a (row, expert) pair. Routed rows are sorted by expert, then by row, and cut into tiles of
 // one expert, so that each block of a grouped GEMM reads the weights of one expert.
