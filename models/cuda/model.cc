@@ -103,7 +103,7 @@ class RowsByIndex {
  public:
   explicit RowsByIndex(std::size_t slices) : rows_(slices) {}
 
-  void put(std::size_t place, std::span<const float> row) { rows_[place].assign(row.begin(), row.end()); }
+  void put(std::size_t index, std::span<const float> row) { rows_[index].assign(row.begin(), row.end()); }
   /// Replaces `all` by the rows that were put, concatenated.
   void move_to(std::vector<float>& all) const {
     all.clear();
@@ -117,21 +117,21 @@ class RowsByIndex {
 }  // namespace
 
 std::unique_ptr<CudaModel> CudaModel::load(const std::filesystem::path& path, const ComputeOptions& options,
-                                           gc::Arena& arena, const Placement& place) {
-  return std::make_unique<CudaModel>(ModelFiles::open(path), options, arena, place);
+                                           gc::Arena& arena, const Placement& placement) {
+  return std::make_unique<CudaModel>(ModelFiles::open(path), options, arena, placement);
 }
 
 CudaModel::CudaModel(ModelFiles checkpoint, const ComputeOptions& options, gc::Arena& arena,
-                     const Placement& place)
+                     const Placement& placement)
     : Model(std::move(checkpoint), options),
-      device_(place.device),
-      precise_(computes_precisely(checkpoint_, options, place.cpu_experts != 0)),
+      device_(placement.device),
+      precise_(computes_precisely(checkpoint_, options, placement.cpu_experts != 0)),
       weights_(checkpoint_, arena),
       handed_on_(handed_on(config().layers)),
-      memory_(place.memory) {
+      memory_(placement.memory) {
   if (const auto refusal = gpu_refusal(options)) throw LoadError(checkpoint_.path(), "", *refusal);
-  const std::set<std::string> on_host = mixtures_on_host(checkpoint_, place.cpu_experts);
-  if (!on_host.empty()) host_experts_ = std::make_unique<HostExperts>(options, place.threads);
+  const std::set<std::string> on_host = mixtures_on_host(checkpoint_, placement.cpu_experts);
+  if (!on_host.empty()) host_experts_ = std::make_unique<HostExperts>(options, placement.threads);
   embedding_ = weights_.linear({config().embedding});
   if (const auto refusal = gpu_refusal(config())) {
     throw LoadError(checkpoint_.path(), "", *refusal + " is not supported on a GPU yet; use --device cpu");
@@ -155,7 +155,7 @@ CudaModel::CudaModel(ModelFiles checkpoint, const ComputeOptions& options, gc::A
   weights_.finish();
   join_steps();
   for (const ResidualStep& step : steps_) {
-    step.admit({.gemm = gemm_, .max_rows = place.max_rows, .precise = precise_});
+    step.admit({.gemm = gemm_, .max_rows = placement.max_rows, .precise = precise_});
     has_late_ = has_late_ || !step.late_parts.empty();
     for (const auto* parts : {&step.parts, &step.late_parts}) {
       for (const auto& part : *parts) {
@@ -588,11 +588,11 @@ std::span<const float> CudaModel::forward_apart(std::span<const Slice> slices) {
   RowsByIndex rows(slices.size());
   for (const std::vector<std::size_t>& group : groups_of(slices)) {
     std::vector<Slice> some;
-    for (const std::size_t place : group) some.push_back(slices[place]);
+    for (const std::size_t index : group) some.push_back(slices[index]);
     std::span<const float> logits = forward(some, Phase::kDecode);
-    for (const std::size_t place : group) {
-      if (slices[place].logits == Slice::Logits::kNone) continue;
-      rows.put(place, logits.first(vocab));
+    for (const std::size_t index : group) {
+      if (slices[index].logits == Slice::Logits::kNone) continue;
+      rows.put(index, logits.first(vocab));
       logits = logits.subspan(vocab);
     }
   }
@@ -606,18 +606,18 @@ void CudaModel::decode_apart(DecodePass& pass) {
   pass.drawn.assign(pass.slices.size(), std::nullopt);
   for (const std::vector<std::size_t>& group : groups_of(pass.slices)) {
     DecodePass some;
-    for (const std::size_t place : group) {
-      some.slices.push_back(pass.slices[place]);
-      some.plans.push_back(pass.plans[place]);
+    for (const std::size_t index : group) {
+      some.slices.push_back(pass.slices[index]);
+      some.plans.push_back(pass.plans[index]);
     }
     decode(some);
     std::span<const float> logits = some.logits;
     for (std::size_t i = 0; i < group.size(); ++i) {
-      const std::size_t place = group[i];
-      pass.plans[place] = some.plans[i];
-      pass.drawn[place] = some.drawn[i];
+      const std::size_t index = group[i];
+      pass.plans[index] = some.plans[i];
+      pass.drawn[index] = some.drawn[i];
       if (some.drawn[i]) continue;
-      rows.put(place, logits.first(vocab));
+      rows.put(index, logits.first(vocab));
       logits = logits.subspan(vocab);
     }
   }

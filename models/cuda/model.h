@@ -206,7 +206,7 @@ class CudaModel : public Model {
     unsigned threads = 0;                // CPU threads for experts on the host; 0: one per core
   };
 
-  /// `arena`, on place.device, must outlive the model. Throws LoadError, std::bad_alloc,
+  /// `arena`, on placement.device, must outlive the model. Throws LoadError, std::bad_alloc,
   /// gpu::cuda::CudaError.
   static std::unique_ptr<CudaModel> load(const std::filesystem::path& path, const ComputeOptions& options,
                                          gc::Arena& arena, const Placement& placement);

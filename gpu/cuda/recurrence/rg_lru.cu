@@ -104,7 +104,7 @@ struct LruTiles {
   __device__ float* state(std::byte* slot) const { return reinterpret_cast<float*>(slot + state_offset); }
   __device__ std::size_t index_of(int column, int /*n*/) const { return static_cast<std::size_t>(column); }
   __device__ int column_of(std::size_t element) const { return static_cast<int>(element); }
-  __device__ float rate(std::size_t /*place*/) const { return 0.0F; }  // unused: the total is the decay
+  __device__ float rate(std::size_t /*element*/) const { return 0.0F; }  // unused: the total is the decay
   __device__ float decay(float /*rate*/, float total) const { return total; }
 
   struct Shared {};

@@ -235,12 +235,12 @@ __global__ void square_each_wide_row(float* x, int size) {
 __global__ void square_each_row(Bf16* x, int size) {
   const int i = 8 * (blockIdx.x * blockDim.x + threadIdx.x);
   if (i >= size) return;
-  auto* place = reinterpret_cast<uint4*>(x + (size_t)blockIdx.y * size + i);
-  uint4 values = *place;
+  auto* eight = reinterpret_cast<uint4*>(x + (size_t)blockIdx.y * size + i);
+  uint4 values = *eight;
   auto* value = reinterpret_cast<Bf16*>(&values);
 #pragma unroll
   for (int j = 0; j < 8; ++j) value[j] = narrow(squared_above_zero(widen(value[j])));
-  *place = values;
+  *eight = values;
 }
 
 /// Grid: columns, rows.
@@ -260,10 +260,10 @@ __global__ void __launch_bounds__(kThreads)
   pdl_wait();
   pdl_launch_dependents();
   const size_t source = (size_t)picked[blockIdx.x] * (size / 8);  // index in groups of eight
-  const size_t place = (size_t)blockIdx.x * (size / 8);
+  const size_t destination = (size_t)blockIdx.x * (size / 8);
   for (int i = threadIdx.x; i < size / 8; i += kThreads) {
-    reinterpret_cast<uint4*>(to.x)[place + i] = reinterpret_cast<const uint4*>(from.x)[source + i];
-    to.squares[place + i] = from.squares[source + i];
+    reinterpret_cast<uint4*>(to.x)[destination + i] = reinterpret_cast<const uint4*>(from.x)[source + i];
+    to.squares[destination + i] = from.squares[source + i];
   }
 }
 
