@@ -64,6 +64,7 @@ struct Lookup {
 
 /// Ends the lease of a lookup, after RestoreKv was answered.
 struct EndLease {
+  static constexpr bool kReleases = true;
   FlightNumber flight = 0;
   MissReason failed = MissReason::kNone;  // kCorrupt, kLost: the entry is dropped; kNoMemory: it stays
   std::uint32_t brought_tokens = 0;       // restored from `tier` instead
@@ -93,6 +94,7 @@ struct Pin {
 };
 
 struct EndFlight {
+  static constexpr bool kReleases = true;
   FlightNumber flight = 0;
 };
 
