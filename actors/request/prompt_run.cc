@@ -311,8 +311,9 @@ void PromptRun::place_checkpoints() {
   main.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
   CheckpointRules rules = model.checkpoints;
   rules.max_restored = main.max_restored();
-  main.plan = actors::plan_checkpoints(*main.tokens, borders, main.report.restored_tokens,
-                                       main.announced->branch, main.wanted, rules, request_.prompt.breakpoints);
+  main.plan =
+      actors::plan_checkpoints(*main.tokens, borders, main.report.restored_tokens, main.announced->branch,
+                               main.wanted, rules, request_.prompt.breakpoints);
 }
 
 Task<RequestFailure> PromptRun::prefill(Computation& computation, bool want_digest,
