@@ -46,7 +46,7 @@ SharedTokens tokens_of(const GenerateRequest& request) {
 }
 
 ScriptStep failure(ErrorKind code, std::string message) {
-  return Event(Failed{{.code = code, .message = std::move(message)}});
+  return Event(Failed{{.kind = code, .message = std::move(message)}});
 }
 
 }  // namespace
