@@ -24,18 +24,17 @@ GenerateRequest request() {
 TEST(ChatRequest, AForcedCallNeedsNoHttp) {
   const ChatFormatPtr chat = format();
   GenerateRequest asked = request();
-  const auto parsing = prepare_chat(chat.get(), {.mode = Mode::kRequired}, kPrompt, asked);
+  const auto parsing = prepare_chat(chat.get(), {.mode = Mode::kNamed, .name = "now"}, kPrompt, asked);
   ASSERT_TRUE(parsing.ok()) << parsing.error().message;
   const std::string& opening = std::get<ChatPrompt>(asked.prompt).reply_opening;
-  EXPECT_NE(opening.find("<tool_call>"), std::string::npos) << opening;
+  EXPECT_EQ(opening, "<tool_call>\n{\"name\": \"now\", \"arguments\":");
   EXPECT_EQ(asked.rules.constraint.kind, grammar::Constraint::Kind::kCalls);
   EXPECT_EQ(asked.rules.constraint.field, "tools");
 
   Started started;
   started.prompt_tail = kPrompt + opening;
   ReplyParser parser = reply_parser(chat.get(), *parsing, started, "seed");
-  ReplyPieces pieces = parser.push(R"({"name": "now", "arguments": {}})"
-                                   "\n</tool_call>");
+  ReplyPieces pieces = parser.push(" {}}\n</tool_call>");
   for (ReplyPiece& piece : parser.finish()) pieces.push_back(std::move(piece));
   const Json message = assistant_message(pieces);
   ASSERT_NE(message.find_array("tool_calls"), nullptr) << message.dump() << opening;
