@@ -168,8 +168,10 @@ Engine::~Engine() {
 
 runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request) {
   auto [writer, reader] = runtime::make_stream<Event>(protocol::kEventWindow);
-  const bool ends_trace = !request.trace;  // no caller ends it
-  if (ends_trace) request.trace = traces::RequestTrace(request.id.empty() ? "nameless" : request.id, "asked");
+  const bool ends_trace = !request.origin.trace;  // no caller ends it
+  if (ends_trace)
+    request.origin.trace =
+        traces::RequestTrace(request.origin.id.empty() ? "nameless" : request.origin.id, "asked");
   const auto refuse = [&writer = writer](ServiceError error) {
     Event event = protocol::Failed{std::move(error)};
     static_cast<void>(writer.try_write(event));
@@ -187,14 +189,14 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
   } else {
     try {
       auto& choice = std::get<ModelChoice>(found);
-      std::string name_space = choice.name_space(request.name_space);
+      std::string name_space = choice.name_space(request.cache.name_space);
       std::string name = choice.name();
       const std::hash<std::string> number;
-      const std::uint64_t tenant = request.tenant.empty() ? 0 : number(request.tenant);
-      const std::uint64_t group = request.id.empty() ? 0 : number(request.id);
+      const std::uint64_t tenant = request.origin.tenant.empty() ? 0 : number(request.origin.tenant);
+      const std::uint64_t group = request.origin.id.empty() ? 0 : number(request.origin.id);
       auto meter = std::make_shared<RequestMeter>(++parts_->requests_begun, name);
-      std::string reply_id = request.reply_id;
-      std::string tenant_name = request.tenant;
+      std::string reply_id = request.origin.reply_id;
+      std::string tenant_name = request.origin.tenant;
       auto actor = parts_->system.spawn<RequestActor>(
           {}, RequestJob{.request = std::make_shared<const protocol::GenerateRequest>(std::move(request)),
                          .model = std::move(choice.model),

@@ -57,8 +57,7 @@ TEST_F(DeviceWorkerContract, AfterARestoreThatFailedTheSequenceCanBeUsed) {
   faults_->inject({.kind = Fault::Kind::kDamage});
   close(open());  // a round, in which it happens
   EXPECT_EQ(ask(restore_of(sequence, damaged, 80)).error().kind, JobFault::kDamaged);
-  EXPECT_EQ(ask(restore_of(sequence, damaged, 80)).error().kind, JobFault::kUnknown)
-      << "it has been dropped";
+  EXPECT_EQ(ask(restore_of(sequence, damaged, 80)).error().kind, JobFault::kUnknown) << "it has been dropped";
   prefill(sequence, 90);
   EXPECT_EQ(decode(sequence, 5), FakeModel::reply_to(prompt(90), 5));
 }

@@ -32,10 +32,10 @@ class RequestContract : public testing::Test {
   Client send(std::uint32_t n = 1, bool want_progress = false) {
     protocol::GenerateRequest request{.prompt = TokenList{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}};
     request.n = n;
-    request.want_progress = want_progress;
+    request.report.progress = want_progress;
     request.max_tokens = 3;
     request.sampling.temperature = 0;
-    request.ignore_eos = true;
+    request.rules.ignore_eos = true;
     auto [writer, reader] = runtime::make_stream<protocol::Event>(protocol::kEventWindow);
     RequestJob job{.request = std::make_shared<const protocol::GenerateRequest>(std::move(request)),
                    .model = model_,
