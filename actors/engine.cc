@@ -117,15 +117,18 @@ void Engine::Parts::spawn_tiers() {
   };
   const std::shared_ptr<gpu::TransferBuffers> buffers = buffers_for(options);
   std::vector<protocol::TurnStoreRef> turn_stores;
+  runtime::Ref<protocol::UnloadStates> host;
   if (options.host.max_bytes > 0) {
     HostTierSettings settings = options.host;
     if (!settings.buffers) settings.buffers = buffers;
     if (!settings.log) settings.log = options.log;
     const auto figures = figures_of(protocol::Tier::kHost);
-    tiers.back().actor = system.spawn<HostTier>(
+    const auto tier = system.spawn<HostTier>(
         {.placement = runtime::Placement::own_thread(),
          .on_failure = OnFailure::restart(HostTier::kMaxRestarts, HostTier::kRestartWindow)},
         std::move(settings), figures);
+    tiers.back().actor = tier;
+    host = tier;
   }
   const auto add_store = [&](TierSettings settings) {
     if (!settings.buffers) settings.buffers = buffers;
@@ -145,7 +148,7 @@ void Engine::Parts::spawn_tiers() {
   for (const LowerTier& lower : tiers) refs.emplace_back(lower.actor);
   all_tiers = system.spawn<TierStack>(
       {.on_failure = runtime::OnFailure::restart(TierStack::kMaxRestarts, TierStack::kRestartWindow)},
-      std::move(refs), turn_stores);
+      std::move(refs), turn_stores, host);
 }
 
 void Engine::Parts::keep_names(const TierSettings& settings, const runtime::RefOf<StoreTier>& tier) const {
