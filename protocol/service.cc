@@ -4,28 +4,6 @@
 
 namespace reprise::protocol {
 
-std::string_view name_of(ServiceErrorCode code) {
-  switch (code) {
-    case ServiceErrorCode::kInvalid:
-      return "invalid";
-    case ServiceErrorCode::kUnknownModel:
-      return "unknown_model";
-    case ServiceErrorCode::kTooLong:
-      return "too_long";
-    case ServiceErrorCode::kUnsupported:
-      return "unsupported";
-    case ServiceErrorCode::kOverloaded:
-      return "overloaded";
-    case ServiceErrorCode::kUnavailable:
-      return "unavailable";
-    case ServiceErrorCode::kInternal:
-      return "internal";
-    case ServiceErrorCode::kCancelled:
-      return "cancelled";
-  }
-  return "?";
-}
-
 std::string_view name_of(FinishReason reason) {
   return reason == FinishReason::kStop ? "stop" : "length";
 }

@@ -30,6 +30,7 @@
 #include "base/sampling.h"
 #include "base/token.h"
 #include "protocol/cache_report.h"
+#include "protocol/error.h"
 #include "protocol/grammar/constraint.h"
 #include "protocol/pin.h"
 #include "protocol/priority.h"
@@ -44,31 +45,8 @@ class ChatFormat;   // defined in protocol/chat/chat_format.h
 
 // -- errors
 
-enum class ServiceErrorCode : std::uint8_t {
-  kInvalid,  // malformed request; `field` names the offending member
-  kUnknownModel,
-  kTooLong,      // prompt and reply exceed the model's context or the memory; the message has the numbers
-  kUnsupported,  // an option that would change the answer and is not implemented; `field` names it
-  kOverloaded,   // queue full, or queued for too long; the client may retry
-  kUnavailable,  // the model is loading, or its device failed and is being recovered
-  kInternal,     // a defect of the engine
-  kCancelled,    // by the client, or by shutdown
-};
-
-std::string_view name_of(ServiceErrorCode code);
-
-struct ServiceError {
-  ServiceErrorCode code = ServiceErrorCode::kInternal;
-  std::string message;
-  std::string field{};  // name of the offending request member, as the client spelled it; may be empty
-  std::optional<std::chrono::seconds> retry_after{};
-  /// kTooLong: tokens of the prompt, and the maximum.
-  struct Lengths {
-    std::uint64_t prompt = 0;
-    std::uint64_t context = 0;
-  };
-  std::optional<Lengths> lengths{};
-};
+using ServiceErrorCode = ErrorKind;
+using ServiceError = Error;
 
 template <class T>
 using Answer = std::variant<T, ServiceError>;

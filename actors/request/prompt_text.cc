@@ -8,7 +8,9 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "actors/models/grammar_cache.h"
 #include "models/text/regex.h"
+#include "models/text/tokenizer.h"
 
 namespace reprise::actors {
 
@@ -98,11 +100,13 @@ std::uint64_t random_seed() {
 TokenList tokens_of_parts(const protocol::PromptParts& mixed, const models::Tokenizer& tokenizer) {
   TokenList tokens;
   for (const auto& part : mixed.parts) {
-    const auto* ids = std::get_if<TokenList>(&part);
-    const TokenList more = ids != nullptr ? *ids
-                           : &part == &mixed.parts.front()
-                               ? encode_prompt(tokenizer, std::get<std::string>(part))
-                               : tokenizer.encode(std::get<std::string>(part));
+    if (const auto* ids = std::get_if<TokenList>(&part)) {
+      tokens.insert(tokens.end(), ids->begin(), ids->end());
+      continue;
+    }
+    const auto& text = std::get<std::string>(part);
+    const TokenList more =
+        &part == &mixed.parts.front() ? encode_prompt(tokenizer, text) : tokenizer.encode(text);
     tokens.insert(tokens.end(), more.begin(), more.end());
   }
   return tokens;
@@ -144,7 +148,8 @@ void add_biases(const protocol::GenerateRequest& request, const ServedModel& mod
   for (const TokenId id : ends) sampling.logit_bias.push_back({id, -std::numeric_limits<float>::infinity()});
 }
 
-// Returns the tokens of the prompt, and its text if it has one; for a chat, also the turns known as sampled.
+// Returns the tokens of the prompt. Sets `text` to the text of a chat or the end of a plain text; for a chat,
+// also sets the turns known as sampled.
 Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& request, const ServedModel& model,
                                            std::string& text, PreparedPrompt& prepared) {
   if (const auto* ids = std::get_if<TokenList>(&request.prompt)) return *ids;
@@ -183,8 +188,9 @@ Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& requ
         "model '" + model.card.id + "' has no tokens for fill-in-the-middle (prefix, suffix, middle)",
         infill->field};
   }
-  text = std::get<std::string>(request.prompt);
-  return encode_prompt(*model.tokenizer, text);
+  const auto& plain = std::get<std::string>(request.prompt);
+  text = plain.substr(plain.size() - std::min(plain.size(), kTailBytes));
+  return encode_prompt(*model.tokenizer, plain);
 }
 
 std::size_t string_bytes(const Json& value) {

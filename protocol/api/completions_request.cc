@@ -260,7 +260,7 @@ TextRequest read_text_request(TextKind kind, const Json& body, const BodyLimits&
   return request;
 }
 
-Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits,
+Outcome<TextRequest, Error> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits,
                                              ApiFlavor manners) {
   const BodyHolds holds = kind == TextKind::kChat ? BodyHolds::kText : BodyHolds::kTokenIds;
   try {

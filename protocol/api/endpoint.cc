@@ -7,8 +7,8 @@ namespace {
 
 class OpenAiDialect final : public Dialect {
  public:
-  ErrorAnswer error_answer(const ApiError& error) const override {
-    return {error.status, error_envelope(error).dump()};
+  ErrorAnswer error_answer(const Error& error) const override {
+    return {shown(error).status, error_envelope(error).dump()};
   }
 };
 

@@ -50,11 +50,11 @@ std::string read_snapshot_name(const Fields& fields, const char* field) {
   return *name;
 }
 
-ApiError no_such_snapshot(std::string_view name) {
-  return {.status = 404,
+Error no_such_snapshot(std::string_view name) {
+  return {.kind = ErrorKind::kNotFound,
           .message = "there is no snapshot " + in_quotes(name),
-          .code = "snapshot_not_found",
-          .param = "from_snapshot"};
+          .param = "from_snapshot",
+          .code = "snapshot_not_found"};
 }
 
 std::string new_conversation(const std::string& name) {

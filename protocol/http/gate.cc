@@ -72,11 +72,11 @@ bool is_json(std::string_view content_type) {
   return same_name(content_type, "application/json");
 }
 
-ApiError another_site(std::string message) {
-  return {.status = 403, .message = std::move(message), .code = "another_site"};
+Error another_site(std::string message) {
+  return {.kind = ErrorKind::kForbidden, .message = std::move(message), .code = "another_site"};
 }
 
-std::optional<ApiError> site_objection(const HttpRequest& request, const HttpOptions& options) {
+std::optional<Error> site_objection(const HttpRequest& request, const HttpOptions& options) {
   if (!options.keys.empty()) return std::nullopt;
   const std::string_view host = request.header("host");  // optional in HTTP/1.0, which no browser speaks
   if (!host.empty() && !is_own_name(name_in(host), options)) {
@@ -98,7 +98,7 @@ std::optional<ApiError> site_objection(const HttpRequest& request, const HttpOpt
 }
 
 /// The stricter check for POSTs to operator routes.
-std::optional<ApiError> operator_site_objection(const HttpRequest& request, const HttpOptions& options) {
+std::optional<Error> operator_site_objection(const HttpRequest& request, const HttpOptions& options) {
   const std::string_view origin = request.header("origin");
   if (!origin.empty() && !is_own_origin(origin, request.header("host"), options)) {
     return another_site("Origin: pages of other sites may not ask for this");
@@ -107,8 +107,7 @@ std::optional<ApiError> operator_site_objection(const HttpRequest& request, cons
     return another_site("Sec-Fetch-Site: pages of other sites may not ask for this");
   }
   if (!is_json(request.header("content-type"))) {
-    return ApiError{
-        .status = 415, .message = "Content-Type: must be application/json", .code = "unsupported_media_type"};
+    return Error{ErrorKind::kMediaType, "Content-Type: must be application/json"};
   }
   return std::nullopt;
 }
@@ -134,7 +133,7 @@ const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options) 
   return key.empty() ? nullptr : options.keys.tenant_of(key);
 }
 
-std::optional<ApiError> objection_to(const HttpRequest& request, Seat seat, const Route& route,
+std::optional<Error> objection_to(const HttpRequest& request, Seat seat, const Route& route,
                                      const Tenant* tenant, const ServerContext& context) {
   if (seat == Seat::kReserve && !route.is_public && route.page != Page::kMetrics) {
     return server_busy("the server has reached its limit of open connections (http.max_connections)");
@@ -142,27 +141,23 @@ std::optional<ApiError> objection_to(const HttpRequest& request, Seat seat, cons
   if (is_preflight(request)) return std::nullopt;
   if (auto rejection = site_objection(request, context.options)) return rejection;
   if (!route.exists()) {
-    return ApiError{.status = 404, .message = "this path does not exist", .code = "not_found"};
+    return Error{ErrorKind::kNotFound, "this path does not exist"};
   }
   if (request.method == "OPTIONS") return std::nullopt;
   if (!route.allows(request.method) && same_name(request.header("upgrade"), "websocket")) {
     // Clients that try a WebSocket first take this status for "use HTTP", and others for "try again".
-    return ApiError{.status = 426,
-                    .message = "WebSockets are not supported: send a POST to this path",
-                    .code = "upgrade_required"};
+    return Error{ErrorKind::kUpgradeRequired, "WebSockets are not supported: send a POST to this path"};
   }
   if (!route.allows(request.method)) {
-    return ApiError{
-        .status = 405,
-        .message = "method not allowed; this path accepts " + std::string(route.allowed_methods()),
-        .code = "method_not_allowed"};
+    return Error{ErrorKind::kMethodNotAllowed,
+                 "method not allowed; this path accepts " + std::string(route.allowed_methods())};
   }
   if (route.is_public) return std::nullopt;
   if (tenant == nullptr) {
-    return ApiError{.status = 401, .message = "a valid API key is required", .code = "invalid_api_key"};
+    return Error{ErrorKind::kUnauthorized, "a valid API key is required"};
   }
   if (route.for_operators && !context.options.keys.empty() && !tenant->is_operator) {
-    return ApiError{.status = 403,
+    return Error{.kind = ErrorKind::kForbidden,
                     .message =
                         "this request needs an operator's API key: one with 'operator = true' in a [[keys]] "
                         "table of the server's configuration",

@@ -31,7 +31,7 @@ enum class Seat : std::uint8_t { kRegular, kReserve };
 struct Admission {
   const Route& route;    // owned by the route table
   const Tenant& tenant;  // without keys: the anonymous tenant; without a valid key: one with an empty name
-  std::optional<ApiError> rejection{};  // the error to send; empty: admitted
+  std::optional<Error> rejection{};  // the error to send; empty: admitted
 };
 Admission admission_of(const HttpRequest& request, Seat seat, const ServerContext& context);
 

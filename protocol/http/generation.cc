@@ -185,7 +185,7 @@ std::optional<Event> PromptMerge::translate(std::uint32_t prompt, Event event) {
   } else if (auto* embedded = std::get_if<Embedded>(&event)) {
     embedded->prompt_index = prompt;
   } else if (auto* failed = std::get_if<Failed>(&event)) {
-    if (failed->error.field == "prompt") failed->error.field = item_of("prompt", prompt);
+    if (failed->error.param == "prompt") failed->error.param = item_of("prompt", prompt);
   } else if (const auto* done = std::get_if<Done>(&event)) {
     accounts_[prompt] = done->usage;
     const bool all = std::all_of(accounts_.begin(), accounts_.end(), [](const auto& one) { return !!one; });
@@ -241,7 +241,7 @@ class Generation {
 
  private:
   /// Counts the request against the server's and the tenant's limits, or returns the error.
-  std::optional<ApiError> enter();
+  std::optional<Error> enter();
   /// Undoes enter() and charges for the tokens. Runs before the last bytes are written, because a client that
   /// has its reply may send the next request at once. Later calls do nothing.
   void leave();
@@ -255,17 +255,17 @@ class Generation {
 
   /// Sets up the parsing of a chat's reply, and appends the opening of a forced call to the prompt. Returns
   /// an error if that is impossible.
-  Task<std::optional<ApiError>> prepare_chat(ReplyContext& context);
-  Task<std::optional<ApiError>> force_call(ReplyContext& context);
-  std::optional<ApiError> keep_calls(const ReplyContext& context);
+  Task<std::optional<Error>> prepare_chat(ReplyContext& context);
+  Task<std::optional<Error>> force_call(ReplyContext& context);
+  std::optional<Error> keep_calls(const ReplyContext& context);
   StreamReader<Event> generate();
   Task<bool> run_stream();
   Task<bool> run_whole();
 
   /// Appends one event to `out_`; returns false after the last.
   bool take(Event& event);
-  void fail(ApiError error);
-  ApiError broken_off(const runtime::Error& error) const;
+  void fail(Error error);
+  Error broken_off(const runtime::Error& error) const;
   /// Ends the request when the client has left or the server stops. Returns false if the connection must be
   /// closed.
   Task<bool> give_up();
@@ -286,7 +286,7 @@ class Generation {
   bool admitted_ = false;
 
   std::string out_;  // unwritten events of a stream, or the body
-  std::optional<ApiError> failure_;
+  std::optional<Error> failure_;
 };
 
 Generation::Generation(Exchange& exchange, const Tenant& tenant, std::unique_ptr<GenerationCall> call)
@@ -314,7 +314,7 @@ void Generation::leave() {
   }
 }
 
-std::optional<ApiError> Generation::enter() {
+std::optional<Error> Generation::enter() {
   const std::size_t prompts = 1 + request_.further_prompts.size();
   const std::uint64_t wanted = std::uint64_t{prompts} * request_.generate.n;
   const std::uint32_t most = context_.options.requests;
@@ -365,7 +365,7 @@ void Generation::note_idle_budget() {
 }
 
 Task<bool> Generation::run() {
-  std::optional<ApiError> refused = enter();
+  std::optional<Error> refused = enter();
   ReplyContext context{.id = new_id()};
   if (!refused) {
     complete_request();
@@ -393,7 +393,7 @@ Task<bool> Generation::run() {
   co_return goes_on;
 }
 
-Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
+Task<std::optional<Error>> Generation::prepare_chat(ReplyContext& context) {
   auto* chat = std::get_if<ChatPrompt>(&request_.generate.prompt);
   if (chat == nullptr) co_return std::nullopt;
   const ToolChoice::Mode mode = request_.tool_choice.mode;
@@ -401,7 +401,7 @@ Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
   context.parser.tools = chat->tools;
   context.parser.parse_tools = mode != ToolChoice::Mode::kNone;
   context.parser.one_call = request_.one_call;
-  std::optional<ApiError> impossible;
+  std::optional<Error> impossible;
   if (mode == ToolChoice::Mode::kRequired || mode == ToolChoice::Mode::kNamed) {
     auto forcing = force_call(context);
     impossible = co_await forcing;
@@ -411,27 +411,26 @@ Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
   co_return impossible;
 }
 
-Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
+Task<std::optional<Error>> Generation::force_call(ReplyContext& context) {
   auto& chat = std::get<ChatPrompt>(request_.generate.prompt);
   if (!chat.reply_opening.empty()) {
-    co_return ApiError{
-        .message = "tool_choice: a reply that continues a message cannot be forced to be a tool call",
-        .code = "invalid_value",
-        .param = "tool_choice"};
+    co_return Error{ErrorKind::kInvalid,
+                    "tool_choice: a reply that continues a message cannot be forced to be a tool call",
+                    "tool_choice"};
   }
   auto asking = context_.service.render(
       {.model = request_.generate.model, .chat = chat, .caller = {tenant_.name, text_time_}});
   Result<Answer<Rendered>> answer = co_await asking;
-  if (!answer.ok()) co_return to_api_error(answer.error());
-  if (const auto* error = std::get_if<ServiceError>(&*answer)) co_return to_api_error(*error);
+  if (!answer.ok()) co_return unanswered_error(answer.error());
+  if (const auto* error = std::get_if<Error>(&*answer)) co_return *error;
   const std::string& prompt = std::get<Rendered>(*answer).prompt;
   const std::string tail = prompt.size() > kTailBytes ? prompt.substr(prompt.size() - kTailBytes) : prompt;
   std::optional<std::string> opening;
   if (context.chat != nullptr) opening = context.chat->call_opening(request_.tool_choice.name, tail);
   if (!opening) {
-    co_return ApiError{.message = "tool_choice: this model's chat template gives no way to force a tool call",
-                       .code = "unsupported_parameter",
-                       .param = "tool_choice"};
+    co_return Error{ErrorKind::kUnsupported,
+                    "tool_choice: this model's chat template gives no way to force a tool call",
+                    "tool_choice"};
   }
   chat.reply_opening = *opening;
   context.parser.reply_opening = std::move(*opening);
@@ -447,7 +446,7 @@ Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
 
 // Constrains calls that the model may choose to make: calls of strict tools match their schemas, and calls
 // remain possible beside another constraint.
-std::optional<ApiError> Generation::keep_calls(const ReplyContext& context) {
+std::optional<Error> Generation::keep_calls(const ReplyContext& context) {
   const auto& chat = std::get<ChatPrompt>(request_.generate.prompt);
   grammar::Constraint& constraint = request_.generate.constraint;
   const bool strict = has_strict_tool(chat.tools, chat.text_tools);
@@ -460,11 +459,10 @@ std::optional<ApiError> Generation::keep_calls(const ReplyContext& context) {
     return std::nullopt;
   }
   if (!strict) return std::nullopt;
-  return ApiError{.message =
-                      "tools: 'strict' and the formats of custom tools cannot be enforced in this model's "
-                      "format of tool calls",
-                  .code = "unsupported_parameter",
-                  .param = "tools"};
+  return Error{ErrorKind::kUnsupported,
+               "tools: 'strict' and the formats of custom tools cannot be enforced in this model's format of "
+               "tool calls",
+               "tools"};
 }
 
 StreamReader<Event> Generation::generate() {
@@ -569,7 +567,7 @@ Task<bool> Generation::run_whole() {
 bool Generation::take(Event& event) {
   account_.see(event);
   if (const auto* failed = std::get_if<Failed>(&event)) {
-    fail(to_api_error(failed->error));
+    fail(failed->error);
     return false;
   }
   if (const auto* admitted = std::get_if<Admitted>(&event)) {
@@ -602,8 +600,8 @@ bool Generation::take(Event& event) {
 
 // -- failures
 
-void Generation::fail(ApiError error) {
-  exchange_.record().outcome = error.code;
+void Generation::fail(Error error) {
+  exchange_.record().outcome = shown(error).code;
   if (exchange_.stream_open()) {
     streamed_->failed(error, out_);
   } else {
@@ -611,10 +609,8 @@ void Generation::fail(ApiError error) {
   }
 }
 
-ApiError Generation::broken_off(const runtime::Error& error) const {
-  return {.status = 500,
-          .message = "the engine ended the reply early: " + error.describe(),
-          .code = "internal_error"};
+Error Generation::broken_off(const runtime::Error& error) const {
+  return {ErrorKind::kInternal, "the engine ended the reply early: " + error.describe()};
 }
 
 Task<bool> Generation::give_up() {
@@ -717,7 +713,7 @@ Task<bool> answer_call(Exchange& exchange, const Tenant& tenant) {
   }
   exchange.trace().mark("parsed");
   exchange.drop_body();
-  if (auto* error = std::get_if<ApiError>(&*parsed)) {
+  if (auto* error = std::get_if<Error>(&*parsed)) {
     auto refusing = exchange.refuse(std::move(*error));
     goes_on = co_await refusing;
   } else if (auto* question = std::get_if<std::unique_ptr<Question>>(&*parsed)) {

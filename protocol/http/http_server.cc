@@ -100,7 +100,7 @@ class Connection : public runtime::Actor, private IdleConnection, private Sender
   std::int64_t head_began_ns_ = 0;  // arrival of the current request's first byte
   std::optional<BodyLease> lease_;
   std::optional<Admission> admission_;  // set once the current request's head is complete
-  std::optional<ApiError> refusal_;
+  std::optional<Error> refusal_;
   bool idle_ = true;  // no request to answer has arrived
   bool finishing_ = false;
   bool stopped_sending_ = false;  // the current request is not read to its end
@@ -212,7 +212,7 @@ Task<bool> Connection::read_head_and_body() {
   const bool short_body = reader_.request().header("transfer-encoding").empty() &&
                           reader_.request().header("content-length").size() <= 5;
   const bool reads_on =
-      !refusal_ || (short_body && !reader_.request().expects_continue && refusal_->status != 503);
+      !refusal_ || (short_body && !reader_.request().expects_continue && refusal_->kind != ErrorKind::kUnavailable);
   if (!reads_on) co_return true;
   auto reading_body = read_body();
   const bool body = co_await reading_body;
@@ -282,7 +282,7 @@ Task<bool> Connection::read_body() {
     const bool came = co_await waiting;
     if (came) continue;
     if (wire_.client_closed() || finishing_) co_return false;
-    refusal_ = ApiError{.status = 408, .message = "the body arrived too slowly", .code = "body_timeout"};
+    refusal_ = Error{ErrorKind::kTooSlow, "the body arrived too slowly"};
     co_return true;
   }
 }

@@ -26,30 +26,30 @@ std::string new_id() {
   return text;
 }
 
-ApiError server_busy(std::string message) {
-  return {.status = 503,
+Error server_busy(std::string message) {
+  return {.kind = ErrorKind::kUnavailable,
           .message = std::move(message),
-          .code = "server_busy",
-          .retry_after = std::chrono::seconds(1)};
+          .retry_after = std::chrono::seconds(1),
+          .code = "server_busy"};
 }
 
-ApiError too_many_requests(std::uint32_t most) {
-  return {.status = 429,
+Error too_many_requests(std::uint32_t most) {
+  return {.kind = ErrorKind::kOverloaded,
           .message = "the server has reached its limit of requests answered at once (http.max_requests): " +
                      std::to_string(most),
-          .code = "too_many_requests",
-          .retry_after = std::chrono::seconds(1)};
+          .code = "too_many_requests"};
 }
 
-ApiError never_fits(std::uint64_t wanted, std::uint32_t most) {
-  return {.message = "n: the request asks for " + std::to_string(wanted) +
+Error never_fits(std::uint64_t wanted, std::uint32_t most) {
+  return {.kind = ErrorKind::kInvalid,
+          .message = "n: the request asks for " + std::to_string(wanted) +
                      " replies at once; the server's limit is " + std::to_string(most),
-          .code = "too_many",
-          .param = "n"};
+          .param = "n",
+          .code = "too_many"};
 }
 
-ApiError over_limit(const OverLimit& over, const Tenant& tenant) {
-  ApiError error{.status = 429, .message = {}, .code = {}, .retry_after = over.retry_after};
+Error over_limit(const OverLimit& over, const Tenant& tenant) {
+  Error error{.kind = ErrorKind::kOverloaded, .retry_after = over.retry_after};
   if (over.of == OverLimit::Of::kRequests) {
     error.message = "this API key has reached its limit of " + std::to_string(tenant.requests) +
                     " requests answered at once";
@@ -62,11 +62,10 @@ ApiError over_limit(const OverLimit& over, const Tenant& tenant) {
   return error;
 }
 
-ApiError shutting_down() {
-  return {.status = 503,
+Error shutting_down() {
+  return {.kind = ErrorKind::kUnavailable,
           .message = "the server is shutting down",
-          .code = "shutting_down",
-          .retry_after = std::chrono::seconds(5)};
+          .code = "shutting_down"};
 }
 
 }  // namespace reprise::protocol

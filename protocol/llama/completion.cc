@@ -341,7 +341,7 @@ class StreamedCompletion final : public StreamedReply {
   void finished(const Finished& event, std::string& out) override;
   void done(const Done& event, std::string& out) override;
   void keep_alive(std::string& out) override;
-  void failed(const ApiError& error, std::string& out) override;
+  void failed(const Error& error, std::string& out) override;
 
  private:
   CompletionParts parts_;
@@ -534,7 +534,7 @@ void StreamedCompletion::keep_alive(std::string& out) {
   out += kSseKeepAlive;
 }
 
-void StreamedCompletion::failed(const ApiError& error, std::string& out) {
+void StreamedCompletion::failed(const Error& error, std::string& out) {
   append_sse_data(out, error_body(error).dump());
 }
 

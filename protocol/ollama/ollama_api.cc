@@ -45,20 +45,17 @@ std::string without_tag(const std::string& name) {
   return name.ends_with(kUsualTag) ? name.substr(0, name.size() - kUsualTag.size()) : name;
 }
 
-std::string error_text(const ApiError& error) {
+std::string error_text(const Error& error) {
   return Json{{"error", as_utf8(error.message)}}.dump();
 }
 
-ApiError model_not_found(const std::string& name) {
-  return {.status = 404,
-          .message = "model '" + name + "' not found",
-          .code = "model_not_found",
-          .param = "model"};
+Error model_not_found(const std::string& name) {
+  return {ErrorKind::kUnknownModel, "model '" + name + "' not found", "model"};
 }
 
 class OllamaDialect final : public Dialect {
  public:
-  ErrorAnswer error_answer(const ApiError& error) const override { return {error.status, error_text(error)}; }
+  ErrorAnswer error_answer(const Error& error) const override { return {shown(error).status, error_text(error)}; }
 };
 
 const Dialect& ollama_dialect() {
@@ -279,7 +276,7 @@ class OllamaStream final : public StreamedReply {
   void finished(const Finished& event, std::string& out) override;
   void done(const Done& event, std::string& out) override;
   void keep_alive(std::string& out) override;
-  void failed(const ApiError& error, std::string& out) override;
+  void failed(const Error& error, std::string& out) override;
 
  private:
   void write(const ReplyPieces& pieces, std::string& out);
@@ -435,7 +432,7 @@ void OllamaStream::keep_alive(std::string& out) {
   out += ' ';
 }
 
-void OllamaStream::failed(const ApiError& error, std::string& out) {
+void OllamaStream::failed(const Error& error, std::string& out) {
   append_json_line(out, error_text(error));
 }
 

@@ -237,8 +237,7 @@ Question::Answered one_model(Service& service, const std::string& id) {
   if (found != nullptr) return describe_model(*found).dump();
   std::vector<std::string> served;
   for (const ModelCard& card : cards) served.push_back(card.id);
-  return ApiError{
-      .status = 404, .message = no_such_model(id, served), .code = "model_not_found", .param = "model"};
+  return Error{ErrorKind::kUnknownModel, no_such_model(id, served), "model"};
 }
 
 /// GET: all models, or the one named in the path.
@@ -341,7 +340,10 @@ ParsedCall parse_naming(const std::shared_ptr<NamedSnapshots>& names, const ApiI
   }
   asked.unknown_fields = unknown_fields_of(fields);
   if (const auto over = names->limit_for(owner, snapshot, snapshot.created)) {
-    throw BadRequest(ApiError{.message = "name: " + *over, .code = "too_many_snapshots", .param = "name"});
+    throw BadRequest(Error{.kind = ErrorKind::kInvalid,
+                           .message = "name: " + *over,
+                           .param = "name",
+                           .code = "too_many_snapshots"});
   }
   return std::make_unique<NamedCall>(
       std::move(asked), Naming{.names = names, .owner = std::move(owner), .snapshot = std::move(snapshot)});

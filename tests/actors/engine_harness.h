@@ -205,7 +205,7 @@ class EngineHarness {
 inline Reply ask_until_available(EngineHarness& harness, const TokenList& prompt, std::uint32_t max_tokens) {
   for (int tries = 0;; ++tries) {
     Reply reply = harness.ask(prompt, max_tokens);
-    const bool later = reply.error && reply.error->code == protocol::ServiceErrorCode::kUnavailable;
+    const bool later = reply.error && reply.error->kind == protocol::ServiceErrorCode::kUnavailable;
     if (!later || tries == 1000) return reply;
     std::this_thread::sleep_for(5ms);
   }

@@ -75,14 +75,14 @@ class SupervisorContract : public testing::Test {
     const auto opened = model.worker.ask_blocking(
         protocol::OpenSequence{.arch = model.arch.arch, .ticket = ticket, .prompt_tokens = 10}, 20s);
     if (!opened.ok()) return JobFault::kCancelled;
-    if (!opened->ok()) return opened->error().fault;
+    if (!opened->ok()) return opened->error().kind;
     const auto prefilled = model.worker.ask_blocking(
         protocol::Prefill{
             .sequence = (*opened)->sequence, .tokens = share_tokens(TokenList(10, 1)), .end = 10},
         20s);
     model.worker.tell(protocol::CloseSequence{model.arch.arch, ticket});
     if (!prefilled.ok()) return JobFault::kCancelled;
-    if (!prefilled->ok()) return prefilled->error().fault;
+    if (!prefilled->ok()) return prefilled->error().kind;
     return std::nullopt;
   }
   void break_a_step(const ServedModel& model) {
@@ -213,7 +213,8 @@ TEST_F(SupervisorContract, UnloadingLeavesNothingOnTheDevice) {
   EXPECT_EQ(state(), std::nullopt);
   EXPECT_EQ(compute(*model), JobFault::kUnknown);
   EXPECT_TRUE(eventually([&] { return model->registry.stopped(); }));
-  const auto memory = model->worker.ask_blocking(protocol::QueryMemory{}, 20s);
+  const protocol::OperatorRef worker(model->worker.cell());  // a request cannot ask this
+  const auto memory = worker.ask_blocking(protocol::QueryMemory{}, 20s);
   ASSERT_TRUE(memory.ok());
   EXPECT_EQ(memory->used_bytes, 0U);
 }

@@ -211,7 +211,7 @@ TEST_F(SnapshotJobsTest, AStateFromTheHostIsLoadedAndReadBackAsItWas) {
         {.snapshot = snapshot, .first_page = first, .pages = pages, .slot = slot, .to = room});
   };
   constexpr std::size_t kAll = 2 * kPageBytes + kSlotBytes;
-  EXPECT_EQ(read(0, 2, true, kAll).error().fault, JobFault::kUnknown) << "it is its sequence's";
+  EXPECT_EQ(read(0, 2, true, kAll).error().kind, JobFault::kUnknown) << "it is its sequence's";
   ASSERT_TRUE(parts.table.adopt(snapshot, 1 << 20)->done);
   const std::vector<std::byte> all(state->bytes.begin(), state->bytes.end());
   ASSERT_TRUE(read(0, 2, true, kAll).ok());
@@ -220,9 +220,9 @@ TEST_F(SnapshotJobsTest, AStateFromTheHostIsLoadedAndReadBackAsItWas) {
   EXPECT_EQ(room, std::vector<std::byte>(all.begin() + kPageBytes, all.begin() + 2 * kPageBytes));
   ASSERT_TRUE(read(0, 0, true, kSlotBytes).ok());
   EXPECT_EQ(room, std::vector<std::byte>(all.end() - kSlotBytes, all.end()));
-  EXPECT_EQ(read(1, 2, false, 2 * kPageBytes).error().fault, JobFault::kBadJob) << "it has fewer pages";
+  EXPECT_EQ(read(1, 2, false, 2 * kPageBytes).error().kind, JobFault::kBadJob) << "it has fewer pages";
   for (const std::size_t bytes : {kAll - 1, kAll + 1, std::size_t{0}}) {
-    EXPECT_EQ(read(0, 2, true, bytes).error().fault, JobFault::kBadJob) << bytes;
+    EXPECT_EQ(read(0, 2, true, bytes).error().kind, JobFault::kBadJob) << bytes;
     EXPECT_EQ(room, std::vector<std::byte>(bytes, std::byte{0xFF})) << "nothing was written";
   }
 }

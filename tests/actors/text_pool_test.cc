@@ -94,7 +94,7 @@ class TextPoolTest : public testing::Test {
   }
   static std::optional<ServiceErrorCode> code(const TextReply& reply) {
     const auto* error = std::get_if<ServiceError>(&reply);
-    return error == nullptr ? std::nullopt : std::optional(error->code);
+    return error == nullptr ? std::nullopt : std::optional(error->kind);
   }
 
   std::latch gate_{1};

@@ -13,7 +13,7 @@ namespace {
 
 using namespace protocol;
 
-void check_answer(const Dialect& dialect, const ApiError& error) {
+void check_answer(const Dialect& dialect, const Error& error) {
   check_refusal(error);
   const Dialect::ErrorAnswer answer = dialect.error_answer(error);
   REPRISE_CHECK(answer.status >= 400 && answer.status < 500, "a refusal that blames the server");
@@ -60,7 +60,7 @@ bool fuzz_path(std::string_view path, std::string_view input) {
   const BodyLimits limits = small_limits();
   try {
     const ParsedCall parsed = route->endpoint->parse({.body = input}, limits);
-    if (const auto* error = std::get_if<ApiError>(&parsed)) {
+    if (const auto* error = std::get_if<Error>(&parsed)) {
       check_answer(route->endpoint->dialect(), *error);
       return false;
     }

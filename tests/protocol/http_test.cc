@@ -151,7 +151,7 @@ TEST(Http, OnePromptOfSeveralThatFailsFailsTheRequest) {
       return script;
     }
     return Script{
-        Event(Failed{{.code = ServiceErrorCode::kTooLong, .message = "too long", .field = "prompt"}})};
+        Event(Failed{{.kind = ErrorKind::kTooLong, .message = "too long", .param = "prompt"}})};
   });
   HttpClient client(served.port());
   const ClientResponse response = client.post("/v1/completions", R"({"prompt":["a","b"]})");
@@ -190,19 +190,19 @@ TEST(Http, ErrorsHaveTheirStatus) {
   Served served;
   HttpClient client(served.port());
   struct Case {
-    ServiceErrorCode code;
+    ErrorKind code;
     int status;
     const char* word;
   };
-  for (const Case& one : {Case{ServiceErrorCode::kInvalid, 400, "invalid_value"},
-                          Case{ServiceErrorCode::kUnknownModel, 404, "model_not_found"},
-                          Case{ServiceErrorCode::kTooLong, 400, "context_length_exceeded"},
-                          Case{ServiceErrorCode::kUnsupported, 400, "unsupported_parameter"},
-                          Case{ServiceErrorCode::kOverloaded, 429, "overloaded"},
-                          Case{ServiceErrorCode::kUnavailable, 503, "unavailable"},
-                          Case{ServiceErrorCode::kInternal, 500, "internal_error"}}) {
+  for (const Case& one : {Case{ErrorKind::kInvalid, 400, "invalid_value"},
+                          Case{ErrorKind::kUnknownModel, 404, "model_not_found"},
+                          Case{ErrorKind::kTooLong, 400, "context_length_exceeded"},
+                          Case{ErrorKind::kUnsupported, 400, "unsupported_parameter"},
+                          Case{ErrorKind::kOverloaded, 429, "overloaded"},
+                          Case{ErrorKind::kUnavailable, 503, "unavailable"},
+                          Case{ErrorKind::kInternal, 500, "internal_error"}}) {
     served.service.set_script([one](const GenerateRequest&) {
-      return Script{Event(Failed{{.code = one.code, .message = "because", .field = "prompt"}})};
+      return Script{Event(Failed{{.kind = one.code, .message = "because", .param = "prompt"}})};
     });
     for (const char* stream : {"false", "true"}) {
       const ClientResponse response =

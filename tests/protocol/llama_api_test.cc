@@ -194,7 +194,7 @@ TEST(LlamaApi, StreamedChatsHaveItsAdditions) {
 TEST(LlamaApi, LongPromptsAreToldTheirLengths) {
   LlamaServed served;
   served.service.set_script([](const GenerateRequest&) {
-    ServiceError error{ServiceErrorCode::kTooLong, "too long", "messages"};
+    Error error{ErrorKind::kTooLong, "too long", "messages"};
     error.lengths = {.prompt = 300, .context = 256};
     return Script{Event(Failed{error})};
   });

@@ -11,17 +11,17 @@ namespace {
 
 constexpr const char* kMessages = R"("messages":[{"role":"user","content":"hi"}])";
 
-Outcome<TextRequest, ApiError> parse(TextKind kind, std::string members) {
+Outcome<TextRequest, Error> parse(TextKind kind, std::string members) {
   members.insert(0, 1, '{');
   members += '}';
   return parse_request(kind, members, {});
 }
-Outcome<TextRequest, ApiError> chat(const std::string& fields) {
+Outcome<TextRequest, Error> chat(const std::string& fields) {
   std::string members = kMessages;
   if (!fields.empty()) members += ',';
   return parse(TextKind::kChat, members + fields);
 }
-Outcome<TextRequest, ApiError> completion(const std::string& fields) {
+Outcome<TextRequest, Error> completion(const std::string& fields) {
   return parse(TextKind::kCompletion, fields);
 }
 
@@ -199,7 +199,7 @@ TEST(OpenAiRequest, ChatFieldsAreRefusedByName) {
   for (const Refusal& refusal : refusals) {
     const auto request = chat(refusal.fields);
     ASSERT_FALSE(request.ok()) << refusal.fields;
-    EXPECT_EQ(request.error().status, 400) << refusal.fields;
+    EXPECT_EQ(shown(request.error()).status, 400) << refusal.fields;
     EXPECT_EQ(request.error().param, refusal.param) << refusal.fields;
     EXPECT_EQ(request.error().code, refusal.code) << refusal.fields;
     EXPECT_TRUE(request.error().message.starts_with(refusal.param)) << request.error().message;
@@ -416,10 +416,10 @@ TEST(OpenAiRequest, ErrorsComeInOpenAisEnvelope) {
   EXPECT_EQ(error_envelope(request.error()).dump(),
             R"({"error":{"message":"temperature: 9000 is not from 0 to 2","type":"invalid_request_error",)"
             R"("param":"temperature","code":"out_of_range"}})");
-  EXPECT_EQ(to_api_error({.code = ServiceErrorCode::kUnknownModel, .message = "m"}).status, 404);
-  EXPECT_EQ(to_api_error({.code = ServiceErrorCode::kOverloaded, .message = "m"}).status, 429);
-  EXPECT_TRUE(to_api_error({.code = ServiceErrorCode::kUnavailable, .message = "m"}).retry_after);
-  EXPECT_EQ(to_api_error({.code = ServiceErrorCode::kTooLong, .message = "m"}).code,
+  EXPECT_EQ(shown({.kind = ErrorKind::kUnknownModel, .message = "m"}).status, 404);
+  EXPECT_EQ(shown({.kind = ErrorKind::kOverloaded, .message = "m"}).status, 429);
+  EXPECT_TRUE(shown({.kind = ErrorKind::kUnavailable, .message = "m"}).retry_after);
+  EXPECT_EQ(shown({.kind = ErrorKind::kTooLong, .message = "m"}).code,
             "context_length_exceeded");
 }
 
