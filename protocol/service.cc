@@ -54,12 +54,9 @@ bool ModelCard::is_called(std::string_view name) const {
 }
 
 const ModelCard* card_named(const std::vector<ModelCard>& cards, std::string_view name) {
-  const ModelCard* by_pattern = nullptr;
-  for (const ModelCard& card : cards) {
-    if (name.empty() || card.is_called(name)) return &card;
-    if (by_pattern == nullptr && card.answers_to(name)) by_pattern = &card;
-  }
-  return by_pattern;
+  const auto found = find_named(cards.begin(), cards.end(), name,
+                                [](const ModelCard& card) -> const ModelCard& { return card; });
+  return found == cards.end() ? nullptr : &*found;
 }
 
 std::string nearest_model(const std::vector<ModelCard>& cards, const std::string& name) {

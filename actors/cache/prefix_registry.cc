@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "actors/cache/cache_view.h"
-#include "protocol/checkpoint_rules.h"
 #include "runtime/names.h"
 #include "runtime/wait.h"
 #include "traces/trace.h"
@@ -24,9 +23,6 @@ constexpr std::chrono::seconds kExpiryPeriod{5};
 constexpr std::chrono::seconds kUnadmitted{1};
 constexpr int kMaxLeaders = 4;  // followed before a prompt computes itself
 
-constexpr std::chrono::seconds kFetchDeadline{20};
-constexpr std::chrono::seconds kTierRests{60};
-
 // Deadline for adoption, as the worker may be in the middle of a long step.
 constexpr std::chrono::minutes kAdoptionDeadline{10};
 
@@ -38,7 +34,9 @@ Task<void> wait_for(Task<protocol::Dropped> dropping) {
 }  // namespace
 
 PrefixRegistry::PrefixRegistry(RegistryOptions options)
-    : options_(std::move(options)), cache_(options_.cache) {
+    : options_(std::move(options)),
+      cache_(options_.cache),
+      tier_(options_.tier, options_.cache.grid, options_.warn) {
   if (!options_.figures) options_.figures = std::make_shared<RegistryFigures>();
   options_.figures->budget_bytes.store(options_.budget_bytes, std::memory_order_relaxed);
 }
@@ -55,7 +53,11 @@ CacheTime PrefixRegistry::now() const {
 
 void PrefixRegistry::on(BindRegistry bind) {
   const bool first = generation_ == 0;  // nothing was computed before, so no report is lost
-  bound_ = bind;
+  kind_ = bind.kind;
+  tier_.bind({.kind = bind.kind,
+              .seconds_per_token = std::move(bind.seconds_per_token),
+              .device_is_idle = std::move(bind.device_is_idle),
+              .worker = bind.worker});
   worker_ = std::move(bind.worker);
   arch_ = bind.arch;
   generation_ = bind.arch.generation;
@@ -281,53 +283,22 @@ void PrefixRegistry::end_lease(Flight& flight, MissReason failed) {
 // -- the tier below
 
 void PrefixRegistry::begin_fetch(protocol::FlightNumber number, Flight& flight, std::uint32_t restorable) {
-  if (!options_.tier || bound_.kind.page_tokens == 0 || flight.prompt->empty()) return;
-  if (runtime::Clock::now() < tier_rests_until_) return;
-  const std::uint32_t grid = options_.cache.grid;
-  const std::uint32_t most =
-      std::min(static_cast<std::uint32_t>(flight.prompt->size() - 1), flight.max_tokens) / grid * grid;
-  if (most < restorable + protocol::CheckpointRules::kMinStored) return;
+  std::optional<protocol::FetchState> wish =
+      tier_.wish(flight.name_space, flight.prompt, flight.max_tokens, restorable);
+  if (!wish) return;
   flight.fetching = true;
   flight.fetched_since = flights_.wrong().now();
-  launch(fetch(number, {.kind = bound_.kind,
-                        .name_space = flight.name_space,
-                        .prompt = flight.prompt,
-                        .more_than = restorable,
-                        .at_most = most,
-                        .seconds_per_token = bound_.seconds_per_token ? bound_.seconds_per_token() : 0}));
+  launch(fetch(number, std::move(*wish)));
 }
 
 Task<void> PrefixRegistry::fetch(protocol::FlightNumber number, protocol::FetchState wish) {
-  auto asked = options_.tier.ask(std::move(wish), kFetchDeadline);
-  Result<protocol::Fetched> fetched = co_await asked;
-  if (!fetched.ok()) {
-    tier_rests_until_ = runtime::Clock::now() + kTierRests;
-    if (options_.warn) options_.warn("cache tier: no answer to a lookup: " + fetched.error().describe());
-  }
+  Task<std::optional<protocol::Fetched>> fetching = tier_.fetch(std::move(wish));
+  std::optional<protocol::Fetched> fetched = co_await fetching;
   Flight* flight = flights_.find(number);
   if (flight == nullptr) co_return;
   flight->fetching = false;
-  if (fetched.ok()) flight->fetched = std::move(*fetched);
+  if (fetched) flight->fetched = std::move(*fetched);
   flight->changed.signal();
-}
-
-void PrefixRegistry::offer_below(const protocol::CheckpointTaken& taken, Origin origin) {
-  const auto stores = protocol::CheckpointRules::stores(origin, taken.at);
-  if (!options_.tier || bound_.kind.page_tokens == 0 || stores == protocol::CheckpointRules::Store::kNever)
-    return;
-  protocol::StoreState store{.kind = bound_.kind,
-                             .name_space = taken.plan->name_space,
-                             .tokens = taken.tokens,
-                             .at = taken.at,
-                             .origin = origin,
-                             .snapshot = taken.snapshot->snapshot,
-                             .worker = worker_};
-  if (stores == protocol::CheckpointRules::Store::kWhenIdle) {
-    store.device_is_idle = bound_.device_is_idle ? bound_.device_is_idle : [] { return true; };
-  } else {
-    store.retention = taken.plan->disk_retention;
-  }
-  options_.tier.tell(std::move(store));
 }
 
 Task<void> PrefixRegistry::on(protocol::CheckpointTaken taken) {
@@ -396,7 +367,7 @@ Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
   const bool adopted = co_await adopting;
   if (adopted && !may_be_wrong()) {
     latest_ = inserted.entry;  // only now: if adoption fails, the previous one must still be protected
-    offer_below(taken, origin);
+    tier_.offer(taken, origin);
     co_return true;
   }  // else its place says why it is not there
   co_return false;
@@ -447,12 +418,7 @@ void PrefixRegistry::on(protocol::DropEntry dropped) {
   for (const std::uint64_t snapshot : cache_.remove_from(dropped.name_space, wrong, MissReason::kCorrupt)) {
     drop_later(id_of(snapshot));
   }
-  if (options_.tier && bound_.kind.page_tokens != 0) {
-    options_.tier.tell(protocol::ForgetStates{.kind = bound_.kind,
-                                              .name_space = dropped.name_space,
-                                              .tokens = dropped.tokens,
-                                              .length = dropped.length});
-  }
+  tier_.forget(dropped);
   publish();
 }
 
@@ -465,7 +431,7 @@ protocol::Nothing PrefixRegistry::on(protocol::DropNamespaces dropped) {
 }
 
 protocol::CacheView PrefixRegistry::on(protocol::ViewCache view) {
-  return view_of(cache_, view, now(), bound_.kind);
+  return view_of(cache_, view, now(), kind_);
 }
 
 Task<protocol::Dropped> PrefixRegistry::drop(protocol::SnapshotId snapshot) {

@@ -19,9 +19,7 @@
 //
 // Lower tiers (protocol/tier.h). When a prompt is announced, the tier below is asked for a deeper state, and
 // the lookup waits for it. The request loads that state and takes a checkpoint of it, which is inserted like
-// any other. Adopted entries are offered to the tier as CheckpointRules say (protocol/checkpoint_rules.h);
-// gains of fewer tokens than a tier stores are not fetched. A tier that misses its
-// deadline is not asked for a while, so it delays one request, not all.
+// any other. Adopted entries are offered to the tier (actors/cache/tier_client.h).
 //
 // Eviction. Leased entries cannot be reclaimed. If a reclaim frees less than requested, the registry notifies
 // the worker when a lease has ended; the worker knows of adoptions itself. Eviction ahead of need spares
@@ -47,6 +45,7 @@
 #include "actors/cache/flights.h"
 #include "actors/cache/prefix_cache.h"
 #include "actors/cache/registry_figures.h"
+#include "actors/cache/tier_client.h"
 #include "protocol/cache_view.h"
 #include "protocol/jobs/snapshots.h"
 #include "protocol/registry.h"
@@ -121,7 +120,6 @@ class PrefixRegistry : public runtime::Actor {
   runtime::Task<bool> insert(protocol::CheckpointTaken taken);
   void begin_fetch(protocol::FlightNumber number, Flight& flight, std::uint32_t restorable);
   runtime::Task<void> fetch(protocol::FlightNumber number, protocol::FetchState wish);
-  void offer_below(const protocol::CheckpointTaken& taken, Origin origin);
   /// Fills in the miss reason and the tokens it costs.
   void explain(Flight& flight, const Found& best, protocol::LookedUp& answer);
   runtime::Task<protocol::Dropped> drop(protocol::SnapshotId snapshot);
@@ -145,14 +143,14 @@ class PrefixRegistry : public runtime::Actor {
   RegistryOptions options_;
   PrefixCache cache_;
   protocol::SnapshotRef worker_;
-  BindRegistry bound_{};  // the last binding
+  protocol::StateKind kind_{};  // of the last binding
   std::uint32_t generation_ = 0;
   protocol::ArchId arch_{};
   bool fell_short_ = false;  // of what the worker wanted to reclaim last
   EntryId latest_ = 0;       // made or used last
   std::uint64_t adopted_bytes_ = 0;
   Flights flights_{cache_};
-  runtime::TimePoint tier_rests_until_{};
+  TierClient tier_;
   std::uint64_t brought_tokens_ = 0;  // not found by lookups here
   std::array<std::uint64_t, protocol::kMissReasons> by_reason_{};
   std::array<std::uint64_t, protocol::kMissReasons> lost_tokens_{};

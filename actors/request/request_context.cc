@@ -7,7 +7,7 @@ using protocol::ServiceError;
 using protocol::ServiceErrorCode;
 
 bool RequestContext::caches() const {
-  return job.request->cache_prompt && job.model->registry;
+  return job.request->cache.enabled && job.model->registry;
 }
 
 double RequestContext::since_arrival_ms() const {
@@ -23,7 +23,8 @@ RequestFailure RequestContext::failure_of(const protocol::JobError& error) const
   if (error.kind == JobFault::kNoAnswer) return unanswered(error.no_answer, error.message);
   ServiceError failure = protocol::request_error(error);
   const bool is_lost = error.kind == JobFault::kUnknown || error.kind == JobFault::kDeviceFailed;
-  if (is_lost && !lost_why.empty()) failure.message = lost_why;  // the reason that it was told is more specific
+  if (is_lost && !lost_why.empty())
+    failure.message = lost_why;  // the reason that it was told is more specific
   return failure;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/machine.h"
 
 namespace reprise::gpu {
 namespace {
@@ -115,9 +116,9 @@ void HostMemory::look_at_all(std::span<const std::byte* const> blocks, std::size
                              std::span<CopyFigures> figures) {
   constexpr std::size_t kShare = 32 << 20;  // bytes per thread, at least: some milliseconds
   constexpr std::size_t kMaxThreads = 8;    // these read nearly as fast as the memory allows
+  static const std::size_t kProcessors = available_processors();
   const std::size_t count = std::clamp<std::size_t>(
-      std::min<std::size_t>(blocks.size() * size / kShare, std::thread::hardware_concurrency()), 1,
-      kMaxThreads);
+      std::min<std::size_t>(blocks.size() * size / kShare, kProcessors), 1, kMaxThreads);
   std::atomic<std::size_t> next = 0;  // relaxed: hands out indices; join() publishes the figures
   const auto look = [&] {
     for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < blocks.size();) {

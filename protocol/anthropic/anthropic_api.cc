@@ -18,9 +18,6 @@
 namespace reprise::protocol::anthropic {
 namespace {
 
-using runtime::Result;
-using runtime::Task;
-
 // -- errors
 
 /// Returns e.g. "invalid_request_error" for the status.
@@ -402,37 +399,16 @@ ParsedCall parse_messages(const ApiInput& input, const BodyLimits& limits) {
       read_messages_request(parse_body(input.body, limits, BodyHolds::kText), limits));
 }
 
-/// {"input_tokens": …}: renders and tokenizes the prompt as /v1/messages would.
-class CountQuestion final : public Question {
- public:
-  explicit CountQuestion(RenderRequest request) : request_(std::move(request)) {}
-
-  Task<Answered> answer(Service& service) override {
-    const std::string model = request_.model;
-    request_.caller = caller;
-    auto rendering = service.render(std::move(request_));
-    const Result<Answer<Rendered>> rendered = co_await rendering;
-    if (!rendered.ok()) co_return unanswered_error(rendered.error());
-    if (const auto* error = std::get_if<Error>(&*rendered)) co_return *error;
-    auto tokenizing =
-        service.tokenize({.model = model, .text = std::get<Rendered>(*rendered).prompt, .caller = caller});
-    const Result<Answer<Tokenized>> tokenized = co_await tokenizing;
-    co_return body_of(tokenized, [](const Tokenized& found) {
-      return Json{{"input_tokens", found.tokens.size()}}.dump();
-    });
-  }
-  bool is_text_work() const override { return true; }
-
- private:
-  RenderRequest request_;
-};
-
+/// {"input_tokens": …}: the tokens that the prompt of /v1/messages would have.
 ParsedCall parse_count(const ApiInput& input, const BodyLimits& limits) {
   std::vector<std::string> unknown;
-  auto question = std::make_unique<CountQuestion>(
-      read_count_request(parse_body(input.body, limits, BodyHolds::kText), limits, unknown));
-  question->unknown_fields = std::move(unknown);
-  return question;
+  RenderRequest request =
+      read_count_request(parse_body(input.body, limits, BodyHolds::kText), limits, unknown);
+  request.want_tokens = true;
+  const auto write = [](const Rendered& answer) {
+    return Json{{"input_tokens", answer.tokens.size()}}.dump();
+  };
+  return ask_for_text(std::move(request), &Service::render, write, std::move(unknown));
 }
 
 /// Answers Anthropic's paths that this server does not implement.

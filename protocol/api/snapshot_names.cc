@@ -71,9 +71,9 @@ SharedPinTicket ticket_for(NamedSnapshots& names, const NameOwner& owner, const 
 void keep_pin(const NamedSnapshot& from, GenerateRequest& request) {
   if (from.ticket == nullptr) return;
   const std::int64_t left = from.expires - std::time(nullptr);
-  request.pin = std::chrono::seconds(std::max<std::int64_t>(left, 0));
-  request.pin_ticket = from.ticket;
-  request.pin_tokens = from.tokens;
+  request.cache.pin = std::chrono::seconds(std::max<std::int64_t>(left, 0));
+  request.cache.pin_ticket = from.ticket;
+  request.cache.pin_tokens = from.tokens;
 }
 
 Continued with_beginning(Json body, TextKind kind, NamedSnapshots& names, std::string_view tenant) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace reprise::protocol {
 
@@ -134,7 +135,7 @@ const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options) 
 }
 
 std::optional<Error> objection_to(const HttpRequest& request, Seat seat, const Route& route,
-                                     const Tenant* tenant, const ServerContext& context) {
+                                  const Tenant* tenant, const ServerContext& context) {
   if (seat == Seat::kReserve && !route.is_public && route.page != Page::kMetrics) {
     return server_busy("the server has reached its limit of open connections (http.max_connections)");
   }
@@ -158,10 +159,10 @@ std::optional<Error> objection_to(const HttpRequest& request, Seat seat, const R
   }
   if (route.for_operators && !context.options.keys.empty() && !tenant->is_operator) {
     return Error{.kind = ErrorKind::kForbidden,
-                    .message =
-                        "this request needs an operator's API key: one with 'operator = true' in a [[keys]] "
-                        "table of the server's configuration",
-                    .code = "operator_only"};
+                 .message =
+                     "this request needs an operator's API key: one with 'operator = true' in a [[keys]] "
+                     "table of the server's configuration",
+                 .code = "operator_only"};
   }
   if (route.for_operators && route.method == HttpMethod::kPost) {
     if (auto rejection = operator_site_objection(request, context.options)) return rejection;
@@ -204,13 +205,95 @@ HttpResponse preflight_response(const HttpRequest& request, const std::string& a
   return response;
 }
 
-Admission admission_of(const HttpRequest& request, Seat seat, const ServerContext& context) {
+Admission admission_of(const HttpRequest& request, Seat seat, const ServerContext& context,
+                       std::optional<Error> malformed) {
   static const Tenant kNobody;
   const Route& route = context.routes.find(request.path, request.method);
+  if (malformed) return {.route = route, .tenant = kNobody, .rejection = std::move(malformed)};
   const Tenant* tenant = tenant_of(request, context.options);
   return {.route = route,
           .tenant = tenant == nullptr ? kNobody : *tenant,
           .rejection = objection_to(request, seat, route, tenant, context)};
+}
+
+// -- limits
+
+namespace {
+
+Error too_many_requests(std::uint32_t most) {
+  return {.kind = ErrorKind::kOverloaded,
+          .message = "the server has reached its limit of requests answered at once (http.max_requests): " +
+                     std::to_string(most),
+          .code = "too_many_requests"};
+}
+
+/// The request alone exceeds the limit, so a retry cannot succeed.
+Error never_fits(std::uint64_t wanted, std::uint32_t most) {
+  return {.kind = ErrorKind::kInvalid,
+          .message = "n: the request asks for " + std::to_string(wanted) +
+                     " replies at once; the server's limit is " + std::to_string(most),
+          .param = "n",
+          .code = "too_many"};
+}
+
+Error over_limit(const OverLimit& over, const Tenant& tenant) {
+  Error error{.kind = ErrorKind::kOverloaded, .retry_after = over.retry_after};
+  if (over.of == OverLimit::Of::kRequests) {
+    error.message = "this API key has reached its limit of " + std::to_string(tenant.requests) +
+                    " requests answered at once";
+    error.code = "tenant_requests";
+  } else {
+    error.message = "this API key has reached its limit of " + std::to_string(tenant.tokens_per_minute) +
+                    " tokens per minute";
+    error.code = "tenant_tokens";
+  }
+  return error;
+}
+
+}  // namespace
+
+std::optional<Error> CountedWork::full(const ServerContext& context) {
+  if (context.generations < context.options.requests) return std::nullopt;
+  return too_many_requests(context.options.requests);
+}
+
+std::optional<Error> CountedWork::enter(std::uint32_t requests) {
+  if (const auto over = context_.meter.enter(tenant_, requests, runtime::Clock::now())) {
+    return over_limit(*over, tenant_);
+  }
+  entered_ = requests;
+  return std::nullopt;
+}
+
+std::optional<Error> CountedWork::enter_text() {
+  return enter(1);
+}
+
+std::optional<Error> CountedWork::enter_replies(std::uint32_t prompts, std::uint32_t n) {
+  const std::uint64_t wanted = std::uint64_t{prompts} * n;
+  const std::uint32_t most = context_.options.requests;
+  if (wanted > most) return never_fits(wanted, most);
+  const auto count = static_cast<std::uint32_t>(wanted);
+  if (tenant_.requests > 0 && count > tenant_.requests) return never_fits(count, tenant_.requests);
+  if (count > most - context_.generations) return too_many_requests(most);
+  if (auto over = enter(count)) return over;
+  replies_ = count;
+  account_.expect_prompts(prompts);
+  context_.generations += count;
+  context_.metrics.generations_changed(static_cast<int>(count));
+  return std::nullopt;
+}
+
+void CountedWork::leave() {
+  const std::uint32_t entered = std::exchange(entered_, 0);
+  if (entered == 0) return;
+  if (replies_ > 0) {
+    context_.generations -= replies_;
+    context_.metrics.generations_changed(-static_cast<int>(replies_));
+  }
+  context_.meter.leave(tenant_, entered);
+  const std::uint64_t computed = replies_ > 0 ? account_.tokens() : 0;
+  context_.meter.pay(tenant_, computed + tokens_of(text_time_), runtime::Clock::now());
 }
 
 }  // namespace reprise::protocol

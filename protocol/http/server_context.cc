@@ -33,39 +33,8 @@ Error server_busy(std::string message) {
           .code = "server_busy"};
 }
 
-Error too_many_requests(std::uint32_t most) {
-  return {.kind = ErrorKind::kOverloaded,
-          .message = "the server has reached its limit of requests answered at once (http.max_requests): " +
-                     std::to_string(most),
-          .code = "too_many_requests"};
-}
-
-Error never_fits(std::uint64_t wanted, std::uint32_t most) {
-  return {.kind = ErrorKind::kInvalid,
-          .message = "n: the request asks for " + std::to_string(wanted) +
-                     " replies at once; the server's limit is " + std::to_string(most),
-          .param = "n",
-          .code = "too_many"};
-}
-
-Error over_limit(const OverLimit& over, const Tenant& tenant) {
-  Error error{.kind = ErrorKind::kOverloaded, .retry_after = over.retry_after};
-  if (over.of == OverLimit::Of::kRequests) {
-    error.message = "this API key has reached its limit of " + std::to_string(tenant.requests) +
-                    " requests answered at once";
-    error.code = "tenant_requests";
-  } else {
-    error.message = "this API key has reached its limit of " + std::to_string(tenant.tokens_per_minute) +
-                    " tokens per minute";
-    error.code = "tenant_tokens";
-  }
-  return error;
-}
-
 Error shutting_down() {
-  return {.kind = ErrorKind::kUnavailable,
-          .message = "the server is shutting down",
-          .code = "shutting_down"};
+  return {.kind = ErrorKind::kUnavailable, .message = "the server is shutting down", .code = "shutting_down"};
 }
 
 }  // namespace reprise::protocol

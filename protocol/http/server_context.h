@@ -43,10 +43,6 @@ std::string new_id();
 
 /// All connections or all body memory is in use.
 Error server_busy(std::string message);
-Error too_many_requests(std::uint32_t most);
-/// The request alone exceeds the limit, so a retry cannot succeed.
-Error never_fits(std::uint64_t wanted, std::uint32_t most);
-Error over_limit(const OverLimit& over, const Tenant& tenant);
 Error shutting_down();
 
 }  // namespace reprise::protocol

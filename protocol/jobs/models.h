@@ -72,6 +72,7 @@ struct ArchDropped {
   std::uint64_t freed_bytes = 0;
 };
 struct DropArch {
+  static constexpr bool kReleases = true;
   using Reply = ArchDropped;
   ArchId arch{};
 };
@@ -107,6 +108,7 @@ struct AdapterDropped {
   std::uint64_t freed_bytes = 0;
 };
 struct DropAdapter {
+  static constexpr bool kReleases = true;
   using Reply = AdapterDropped;
   AdapterId adapter{};
 };

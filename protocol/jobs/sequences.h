@@ -52,18 +52,21 @@ struct OpenSequence {
 /// Closes a sequence, ends its current work and frees its snapshots that were not adopted. Names the sequence
 /// by ticket, because a sender that stopped waiting cannot know whether it was opened.
 struct CloseSequence {
+  static constexpr bool kReleases = true;
   ArchId arch{};
   std::uint64_t ticket = 0;
 };
 /// Ends the prefill or decoding in progress with kCancelled; the sequence stays open. A decoding that the
 /// prefill carries does not begin.
 struct Cancel {
+  static constexpr bool kReleases = true;
   SequenceId sequence{};
 };
 
 /// Ends a prefill that has a plan at the next grid position, as if that were its end, with a checkpoint
 /// there. A prefill without a plan is ended like Cancel.
 struct LeaveOff {
+  static constexpr bool kReleases = true;
   SequenceId sequence{};
 };
 
@@ -127,6 +130,7 @@ struct Prefill {
 
 /// The mask slot of a decoding has changed: the next step's mask is available, or that step is not masked.
 struct MaskReady {
+  static constexpr bool kReleases = true;
   SequenceId sequence{};
 };
 

@@ -97,12 +97,14 @@ struct Dropped {
   std::uint64_t adopted_bytes = 0;  // total after the drop
 };
 struct DropKvSnapshot {
+  static constexpr bool kReleases = true;
   using Reply = Dropped;
   SnapshotId snapshot{};
 };
 
 /// Drops all adopted snapshots of the model; sent by a registry that starts empty.
 struct DropAdopted {
+  static constexpr bool kReleases = true;
   using Reply = Dropped;
   ArchId arch{};
 };
@@ -122,6 +124,7 @@ struct Reclaim {
 
 /// Sent by a registry that freed less than it was asked for, when more can be freed.
 struct MoreToReclaim {
+  static constexpr bool kReleases = true;
   ArchId arch{};
 };
 

@@ -65,7 +65,7 @@ ParsedCall parse_chat(bool verbose, const BookPtr& book, const ApiInput& input, 
   const Json body = parse_body(input.body, limits, BodyHolds::kText);
   TextRequest request = read_text_request(TextKind::kChat, body, limits, ApiFlavor::kLlamaServer);
   request.reply.verbose = request.reply.verbose || verbose;
-  request.asked.generate.want_settled = request.reply.verbose;
+  request.asked.generate.report.settled = request.reply.verbose;
   return text_call(std::move(request), slot_note(book, body, input.tenant));
 }
 
@@ -291,7 +291,7 @@ ApiRequest request_for(const NamedSnapshot& snapshot, const BodyLimits& limits) 
   const TextKind kind = body.find("messages") != nullptr ? TextKind::kChat : TextKind::kCompletion;
   ApiRequest asked = read_text_request(kind, body, limits).asked;
   asked.generate.max_tokens = 1;
-  asked.generate.conversation = new_conversation(snapshot.name);
+  asked.generate.cache.conversation = new_conversation(snapshot.name);
   return asked;
 }
 
@@ -323,8 +323,7 @@ ParsedCall save_slot(const Slots& slots, SlotKey key, const std::string& name,
   snapshot.beginning = Json{{"prompt", std::move(prompt)}, {"model", contents->model}};
   if (!key.owner.salt.empty()) snapshot.beginning["cache_salt"] = key.owner.salt;
   if (const auto over = slots.names->limit_for(key.owner, snapshot, now)) {
-    throw BadRequest(
-        Error{.kind = ErrorKind::kInvalid,
+    throw BadRequest(Error{.kind = ErrorKind::kInvalid,
                            .message = "filename: " + *over,
                            .param = "filename",
                            .code = "too_many_snapshots"});
@@ -332,10 +331,10 @@ ParsedCall save_slot(const Slots& slots, SlotKey key, const std::string& name,
   snapshot.ticket = ticket_for(*slots.names, key.owner, name);
   ApiRequest asked = request_for(snapshot, limits);
   asked.unknown_fields = std::move(unknown);
-  asked.generate.pin = NamedSnapshots::kMaxLife;
-  asked.generate.pin_ticket = snapshot.ticket;
-  asked.generate.pin_moves = true;
-  asked.generate.disk_retention = NamedSnapshots::kMaxLife;
+  asked.generate.cache.pin = NamedSnapshots::kMaxLife;
+  asked.generate.cache.pin_ticket = snapshot.ticket;
+  asked.generate.cache.pin_moves = true;
+  asked.generate.cache.disk_retention = NamedSnapshots::kMaxLife;
   return std::make_unique<SlotCall>(std::move(asked), slots.task(true, std::move(key), std::move(snapshot)));
 }
 

@@ -55,7 +55,9 @@ Error model_not_found(const std::string& name) {
 
 class OllamaDialect final : public Dialect {
  public:
-  ErrorAnswer error_answer(const Error& error) const override { return {shown(error).status, error_text(error)}; }
+  ErrorAnswer error_answer(const Error& error) const override {
+    return {shown(error).status, error_text(error)};
+  }
 };
 
 const Dialect& ollama_dialect() {
@@ -83,7 +85,7 @@ void read_limit(const Fields& options, const BodyLimits& limits, GenerateRequest
   if (!most) return;
   if (*most == 0) refuse_field(options.path_of("num_predict"), "out_of_range", "must be -1 or at least 1");
   if (*most < 0) {
-    generate.unlimited = true;
+    generate.rules.unlimited = true;
   } else {
     generate.max_tokens = static_cast<std::uint32_t>(*most);
   }
@@ -116,10 +118,11 @@ OllamaRequest read_shared(const Fields& fields, const BodyLimits& limits, Ollama
   read_limit(options, limits, asked.generate);
   if (asked.generate.n != 1) refuse_unsupported("options.n", "is not supported: there is always one reply");
   if (grammar::Constraint format = read_format(fields)) {
-    if (asked.generate.constraint) {
-      refuse_field("format", "invalid_value", "does not go together with " + asked.generate.constraint.field);
+    if (asked.generate.rules.constraint) {
+      refuse_field("format", "invalid_value",
+                   "does not go together with " + asked.generate.rules.constraint.field);
     }
-    asked.generate.constraint = std::move(format);
+    asked.generate.rules.constraint = std::move(format);
   }
   return request;
 }

@@ -328,12 +328,12 @@ ParsedCall parse_naming(const std::shared_ptr<NamedSnapshots>& names, const ApiI
   const std::chrono::seconds life(snapshot.expires - snapshot.created);
   if (snapshot.pinned) {
     snapshot.ticket = ticket_for(*names, owner, snapshot.name);
-    asked.generate.pin = life;
-    asked.generate.pin_ticket = snapshot.ticket;
-    asked.generate.pin_moves = true;
+    asked.generate.cache.pin = life;
+    asked.generate.cache.pin_ticket = snapshot.ticket;
+    asked.generate.cache.pin_moves = true;
   }
-  asked.generate.disk_retention = life;
-  asked.generate.conversation = new_conversation(snapshot.name);
+  asked.generate.cache.disk_retention = life;
+  asked.generate.cache.conversation = new_conversation(snapshot.name);
   for (const char* member : kBeginningMembers) {
     const Json* value = body.find(member);
     if (value != nullptr && !value->is_null()) snapshot.beginning[member] = *value;

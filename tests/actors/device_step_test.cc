@@ -179,8 +179,7 @@ class CarriedDecodeTest : public DeviceStepTest {
   static protocol::Decode decode_of(const SequenceRun& run, Reader& reader, SamplingParams sampling) {
     auto [writer, its_reader] = runtime::make_stream<protocol::DecodeEvent>(8);
     reader = std::move(its_reader);
-    return {
-        .sequence = run.id, .sampling = std::move(sampling), .max_tokens = 2, .out = std::move(writer)};
+    return {.sequence = run.id, .sampling = std::move(sampling), .max_tokens = 2, .out = std::move(writer)};
   }
   /// Begins a prefill of 100 tokens that carries `decode`.
   static std::optional<JobError> begin_carrying(WorkerParts& parts, SequenceRun& run, Prefilled& box,
@@ -257,7 +256,7 @@ TEST_F(CarriedDecodeTest, AMaskedFirstTokenWaitsForItsMask) {
   EXPECT_EQ(parts.step.work().prefills.front().plan, nullptr) << "the mask may be late";
   parts.compute(5);
   ASSERT_TRUE(box.answered() && box.answer().ok());
-  EXPECT_TRUE(run.awaits_mask);
+  EXPECT_TRUE(run.decode.awaits_mask);
   EXPECT_FALSE(reader.try_next().has_value());
   auto mask = std::make_shared<TokenMask>(kVocab);
   mask->allow(9);
@@ -270,9 +269,10 @@ TEST_F(CarriedDecodeTest, WaitsForTheCompactionOfItsPrompt) {
   for (const bool draws : {true, false}) {
     WorkerParts parts({.limit = kSlotBytes + 2 * kPageBytes + 1024, .rules = kGpuRules, .draws = draws});
     SequenceRun& run = parts.open();
-    run.kv = {.tokens = 64, .window = 16};
-    run.tail = models::PromptTail::make(kTailBytes, 16, &parts.state.budget(), parts.table.store().memory());
-    ASSERT_TRUE(run.tail);
+    run.compaction.budget = {.tokens = 64, .window = 16};
+    run.compaction.tail =
+        models::PromptTail::make(kTailBytes, 16, &parts.state.budget(), parts.table.store().memory());
+    ASSERT_TRUE(run.compaction.tail);
     Prefilled box;
     Reader reader;
     ASSERT_FALSE(begin_carrying(parts, run, box, decode_of(run, reader, greedy_)).has_value());
@@ -285,7 +285,8 @@ TEST_F(CarriedDecodeTest, WaitsForTheCompactionOfItsPrompt) {
     parts.state.budget().give(taken);
     parts.memory.reclaim_ended(taken);
     parts.memory.begin_round();
-    ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 64})) << "the same round decodes: no message follows";
+    ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 64}))
+        << "the same round decodes: no message follows";
     ASSERT_TRUE(box.answered() && box.answer().ok());
     EXPECT_EQ(token_in(reader), 5);
     EXPECT_EQ(parts.step.work().decodes.slices.size(), 1U);
@@ -395,7 +396,8 @@ TEST_F(DeviceStepTest, WhatAPrefillMustBe) {
   EXPECT_EQ(begin_prefill(parts.table, run, job, reply)->kind, JobFault::kBadJob);
   Prefilled box;
   EXPECT_FALSE(begin(parts, run, box, 200, {64, 128}).has_value());
-  EXPECT_EQ(run.checkpoints, std::deque<std::uint32_t>{128}) << "what it holds already is not taken again";
+  EXPECT_EQ(run.prefill.checkpoints, std::deque<std::uint32_t>{128})
+      << "what it holds already is not taken again";
 }
 
 TEST_F(DeviceStepTest, ACheckpointMayBeAddedAheadOfAPrefillAndNotBehindIt) {
@@ -406,7 +408,7 @@ TEST_F(DeviceStepTest, ACheckpointMayBeAddedAheadOfAPrefillAndNotBehindIt) {
   EXPECT_TRUE(add_checkpoint(parts.table, run, 30)) << "it may overtake the prefill";
   Prefilled prefilled;
   ASSERT_FALSE(begin(parts, run, prefilled, 100, {60}).has_value());
-  EXPECT_EQ(run.checkpoints, (std::deque<std::uint32_t>{30, 60}));
+  EXPECT_EQ(run.prefill.checkpoints, (std::deque<std::uint32_t>{30, 60}));
   ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 1000, .idle_tokens = 1000}));
   EXPECT_FALSE(add_checkpoint(parts.table, run, 20)) << "the step under way passes it";
   EXPECT_TRUE(add_checkpoint(parts.table, run, 80));
@@ -428,7 +430,7 @@ TEST_F(DeviceStepTest, APrefillThatIsLeftOffEndsAtTheNextPlaceWithACheckpoint) {
   ASSERT_LT(reached, 60U);
   EXPECT_TRUE(leave_off(parts.table, run));
   EXPECT_EQ(run.prompt_end, reached + 1);
-  EXPECT_EQ(run.checkpoints, (std::deque<std::uint32_t>{reached + 1}));
+  EXPECT_EQ(run.prefill.checkpoints, (std::deque<std::uint32_t>{reached + 1}));
   EXPECT_TRUE(leave_off(parts.table, run)) << "once more changes nothing";
   parts.compute();
   run_all(parts, {.tokens = 1000});
@@ -488,10 +490,10 @@ TEST_F(DeviceStepTest, TokensAreDecodedUntilTheLastOneAndAtTheReadersPace) {
   EXPECT_EQ(run.decoded.size(), 1U) << "from the prefill's logits";
   EXPECT_EQ(run_all(parts, {}), 2U);
   ASSERT_EQ(parts.uncredited.size(), 1U) << "two were read by nobody, the third waits";
-  EXPECT_TRUE(run.awaits_credit);
+  EXPECT_TRUE(run.decode.awaits_credit);
   EXPECT_TRUE(reader.try_next()->ok());
   EXPECT_TRUE(reader.try_next()->ok());
-  ASSERT_TRUE(run.out.try_write(parts.uncredited[0]).has_value());
+  ASSERT_TRUE(run.decode.out.try_write(parts.uncredited[0]).has_value());
   parts.decoding.written(run, false, true);
   EXPECT_EQ(run_all(parts, {}), 1U);
   EXPECT_EQ(reader.try_next().value()->token->token, 3);

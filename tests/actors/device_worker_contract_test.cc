@@ -57,8 +57,7 @@ TEST_F(DeviceWorkerContract, AfterARestoreThatFailedTheSequenceCanBeUsed) {
   faults_->inject({.kind = Fault::Kind::kDamage});
   close(open());  // a round, in which it happens
   EXPECT_EQ(ask(restore_of(sequence, damaged, 80)).error().kind, JobFault::kDamaged);
-  EXPECT_EQ(ask(restore_of(sequence, damaged, 80)).error().kind, JobFault::kUnknown)
-      << "it has been dropped";
+  EXPECT_EQ(ask(restore_of(sequence, damaged, 80)).error().kind, JobFault::kUnknown) << "it has been dropped";
   prefill(sequence, 90);
   EXPECT_EQ(decode(sequence, 5), FakeModel::reply_to(prompt(90), 5));
 }
@@ -418,6 +417,32 @@ TEST_F(DeviceWorkerContract, ASequenceThatIsClosedInAStepGoesWhenTheStepHasEnded
   close(sequence);
   control_->release();
   EXPECT_EQ(prefilling.get().error().kind, JobFault::kCancelled);
+  EXPECT_EQ(memory().sequences, 0U);
+  EXPECT_EQ(memory().used_bytes, 0U);
+}
+
+/// A worker whose mailbox has space for one message; questions wait for it.
+class NarrowWorker : public DeviceWorker {
+ public:
+  static constexpr runtime::MailboxSpec kMailbox{.capacity = 1, .overload = runtime::Overload::kSuspend};
+  using DeviceWorker::DeviceWorker;
+};
+
+TEST_F(DeviceWorkerContract, AFullMailboxAdmitsWhatGivesBack) {
+  start<NarrowWorker>();
+  const Open one = open(kLong);
+  const Open other = open();
+  control_->hold();
+  auto prefilling = ask_meanwhile(prefill_of(one, kLong));
+  ASSERT_TRUE(eventually([&] { return control_->steps() > 0; }));  // on the worker's thread
+  const protocol::AttachRegistry filler{.arch = arch_, .registry = registry_};
+  EXPECT_EQ(worker_.tell(protocol::AttachRegistry(filler)), runtime::SendStatus::kSent);
+  EXPECT_EQ(worker_.tell(protocol::AttachRegistry(filler)), runtime::SendStatus::kMailboxFull);
+  for (const Open& sequence : {one, other}) {
+    EXPECT_EQ(worker_.tell(protocol::CloseSequence{arch_, sequence.ticket}), runtime::SendStatus::kSent);
+  }
+  control_->release();
+  EXPECT_EQ(prefilling.get().error().fault, JobFault::kCancelled);
   EXPECT_EQ(memory().sequences, 0U);
   EXPECT_EQ(memory().used_bytes, 0U);
 }

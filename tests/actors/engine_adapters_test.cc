@@ -36,7 +36,7 @@ class AdapterEngine : public testing::TestWithParam<std::string> {
   }
   static protocol::GenerateRequest cold(const TokenList& prompt, const std::string& model) {
     protocol::GenerateRequest wish = request(prompt, model);
-    wish.cache_prompt = false;
+    wish.cache.enabled = false;
     return wish;
   }
 

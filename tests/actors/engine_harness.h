@@ -150,7 +150,7 @@ class EngineHarness {
     request.max_tokens = max_tokens;
     request.sampling.temperature = 0;
     request.sampling.logprobs = 20;
-    request.ignore_eos = true;
+    request.rules.ignore_eos = true;
     return request;
   }
 
@@ -161,7 +161,7 @@ class EngineHarness {
   /// Asks without reading or writing the cache.
   Reply cold(TokenList prompt, std::uint32_t max_tokens = 6) {
     protocol::GenerateRequest wish = request(std::move(prompt), max_tokens);
-    wish.cache_prompt = false;
+    wish.cache.enabled = false;
     return ask(std::move(wish));
   }
 

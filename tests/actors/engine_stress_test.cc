@@ -195,7 +195,7 @@ TEST_P(StressTest, SeveralChoicesGoOnFromOnePrefill) {
     wish.n = 4;
     wish.sampling.temperature = 1.0;
     wish.sampling.seed = 77;
-    wish.cache_prompt = cached;
+    wish.cache.enabled = cached;
     return harness.ask(std::move(wish));
   };
   const std::uint64_t before = harness.engine().device_figures(GetParam()).prefill_tokens.load();
@@ -433,7 +433,7 @@ TEST_P(StressTest, SwitchesOfTheCache) {
   EXPECT_EQ(harness.figure("cache_entries"), 0) << "and it wrote nothing";
   harness.ask(prompt);
   protocol::GenerateRequest wish = EngineHarness::request(prompt);
-  wish.min_cache_tokens = 500;
+  wish.cache.min_tokens = 500;
   const Reply below = harness.ask(wish);
   EXPECT_EQ(below.cache.reason, MissReason::kBelowMinimum);
   EXPECT_EQ(below.cache.restored_tokens, 0U);
@@ -475,7 +475,7 @@ TEST_P(StressTest, SeveralModelsShareTheMemory) {
       protocol::GenerateRequest wish = EngineHarness::request(random_tokens(600, round));
       wish.model = name;
       protocol::GenerateRequest cold = wish;
-      cold.cache_prompt = false;
+      cold.cache.enabled = false;
       const Reply reply = harness.ask(wish);
       ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
       EXPECT_TRUE(reply.choices == harness.ask(cold).choices);

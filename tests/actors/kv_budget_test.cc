@@ -15,11 +15,11 @@ class KvBudgetTest : public testing::TestWithParam<OnDevice> {
   static EngineOptions options() { return EngineHarness::defaults(GetParam().device, GetParam().model); }
   static protocol::GenerateRequest within(TokenList prompt, std::optional<std::uint32_t> budget = kTokens) {
     protocol::GenerateRequest wish = EngineHarness::request(std::move(prompt), kReply);
-    wish.kv_budget = budget;
+    wish.cache.kv_budget = budget;
     return wish;
   }
   static Reply cold(EngineHarness& harness, protocol::GenerateRequest wish) {
-    wish.cache_prompt = false;
+    wish.cache.enabled = false;
     return harness.ask(std::move(wish));
   }
 };
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(Places, KvBudgetTest,
 TEST(KvBudgetRefusals, ModelsThatCannotKeepToOneSayWhy) {
   EngineHarness latent(EngineHarness::defaults("cpu", "kimi_linear"));
   protocol::GenerateRequest wish = EngineHarness::request(random_tokens(300, 9));
-  wish.kv_budget = kTokens;
+  wish.cache.kv_budget = kTokens;
   const Reply refused = latent.ask(wish);
   ASSERT_TRUE(refused.error.has_value());
   EXPECT_EQ(refused.error->kind, protocol::ServiceErrorCode::kInvalid);

@@ -140,7 +140,7 @@ class WorkerParts {
     run.phase = SequenceRun::Phase::kDecode;
     run.decoded = {1};
     streams_.push_back(runtime::make_stream<protocol::DecodeEvent>(8));
-    run.out = std::move(streams_.back().writer);
+    run.decode.out = std::move(streams_.back().writer);
     return run;
   }
   static SharedTokens prompt(std::uint32_t count) {

@@ -34,9 +34,9 @@ void check_messages(const ChatPrompt& chat) {
 void check_request(const ApiRequest& request, const BodyLimits& limits) {
   const GenerateRequest& generate = request.generate;
   REPRISE_CHECK(generate.n >= 1 && generate.n <= limits.choices, "n is out of range");
-  REPRISE_CHECK(generate.stop.size() <= limits.stop_strings,
+  REPRISE_CHECK(generate.rules.stop.size() <= limits.stop_strings,
                 "stop has too many strings, or an empty or too long one");
-  for (const std::string& stop : generate.stop) {
+  for (const std::string& stop : generate.rules.stop) {
     REPRISE_CHECK(!stop.empty() && stop.size() <= limits.stop_bytes,
                   "stop has too many strings, or an empty or too long one");
   }

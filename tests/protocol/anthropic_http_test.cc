@@ -125,8 +125,8 @@ TEST(AnthropicHttp, StopReasons) {
     for (ScriptStep& step : script) {
       auto* event = std::get_if<Event>(&step);
       if (auto* finished = event == nullptr ? nullptr : std::get_if<Finished>(event)) {
-        if (!request.stop.empty()) finished->stop = request.stop.front();
-        if (request.stop.empty()) finished->reason = FinishReason::kLength;
+        if (!request.rules.stop.empty()) finished->stop = request.rules.stop.front();
+        if (request.rules.stop.empty()) finished->reason = FinishReason::kLength;
       }
     }
     return script;

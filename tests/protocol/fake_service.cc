@@ -46,7 +46,7 @@ SharedTokens tokens_of(const GenerateRequest& request) {
 }
 
 ScriptStep failure(ErrorKind code, std::string message) {
-  return Event(Failed{{.code = code, .message = std::move(message)}});
+  return Event(Failed{{.kind = code, .message = std::move(message)}});
 }
 
 }  // namespace
@@ -246,7 +246,7 @@ std::vector<ModelCard> FakeService::models() const {
 bool FakeService::end_reasoning(const std::string& reply_id, const std::string& tenant) {
   const std::lock_guard lock(mutex_);
   return live_ > 0 && std::any_of(requests_.begin(), requests_.end(), [&](const GenerateRequest& one) {
-           return one.reply_id == reply_id && one.tenant == tenant;
+           return one.origin.reply_id == reply_id && one.origin.tenant == tenant;
          });
 }
 
