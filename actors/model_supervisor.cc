@@ -221,11 +221,14 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
         std::to_string(served->arch.state_bytes >> 20) + " MiB of state memory");
     Task<std::vector<ServedAdapter>> bringing = bring_adapters(managed);
     std::vector<ServedAdapter> adapters = co_await bringing;
-    if ((worker != device.worker || managed.failed_early) && tries < kMaxDevices) {
+    const bool registry_failed = managed.registry && managed.registry.stopped();
+    if ((worker != device.worker || managed.failed_early || registry_failed) && tries < kMaxDevices) {
       Task<void> dropping = drop(managed);
       co_await dropping;
       continue;
     }
+    if (registry_failed)
+      co_return ServiceError{ServiceErrorCode::kUnavailable, "its prefix cache failed while it was loaded"};
     directory_->set({served->card, served, "", spec, std::move(adapters), nullptr});
     co_return std::nullopt;
   }
@@ -325,8 +328,13 @@ void ModelSupervisor::give_chat(const Managed& managed, ServedModel& served) {
 
 void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
   const protocol::ArchLoaded& loaded = served.arch;
-  const RegistrySettings settings = settings_for(options_.registry, loaded.any_token, loaded.slot_bytes);
-  served.min_tokens = settings.min_insert_tokens;
+  const RegistrySettings settings = settings_for(options_.registry, loaded.any_token);
+  served.checkpoints = CheckpointRules::of({.grid = loaded.grid,
+                                            .any_token = loaded.any_token,
+                                            .slot_bytes = loaded.slot_bytes,
+                                            .state_bytes = loaded.state_bytes});
+  served.checkpoints.reply_every = options_.requests.reply_checkpoint_tokens;
+  served.checkpoints.max_in_reply = options_.requests.reply_checkpoints;
   if (!managed.registry || managed.registry.stopped()) {
     RegistryOptions registry{settings};
     registry.cache.grid = loaded.grid;
@@ -385,14 +393,24 @@ Task<bool> ModelSupervisor::on(UnloadModel unload) {
   if (found == models_.end() || found->second.loading) co_return false;
   directory_->remove(unload.name);
   const protocol::ArchId arch = found->second.arch;
+  const std::uint64_t model = found->second.kind.model;
   const SupervisedDevice* device = found->second.device;
   if (found->second.registry) found->second.registry.stop();
   models_.erase(found);
   if (device == nullptr) co_return true;  // it was never loaded
   auto asked = device->worker.ask(protocol::DropArch{arch}, kLoadDeadline);
   const Result<protocol::ArchDropped> dropped = co_await asked;
+  free_states(model, "");
   log("model '" + unload.name + "' is unloaded");
   co_return dropped.ok();
+}
+
+// After the device has dropped them: none is being read any more.
+void ModelSupervisor::free_states(std::uint64_t model, const std::string& prefix) const {
+  const bool is_served = std::any_of(models_.begin(), models_.end(), [&](const auto& other) {
+    return other.second.arch && other.second.kind.model == model;
+  });
+  if (tier_ && (!is_served || !prefix.empty())) tier_.tell(protocol::UnloadStates{model, prefix});
 }
 
 Task<void> ModelSupervisor::drop(Managed& managed) {
@@ -423,7 +441,7 @@ Task<ServedAdapter> ModelSupervisor::bring_adapter(protocol::OperatorRef worker,
   } else {
     adapter.error = redact_paths(loaded.error().message, spec.path);
     log_error("adapter '" + spec.name + "' cannot be used: " + loaded.error().message);
-    adapter.fault = loaded.error().fault;
+    adapter.fault = loaded.error().kind;
   }
   co_return adapter;
 }
@@ -535,6 +553,7 @@ Task<UnloadModelAdapter::Reply> ModelSupervisor::on(UnloadModelAdapter unload) {
     one.spec = managed.spec;
   });
   const runtime::RefOf<PrefixRegistry> registry = managed.registry;
+  const std::uint64_t model = managed.kind.model;
   if (adapter.ready()) {
     requests_->tell_all({.why = "adapter '" + unload.name + "' of model '" + name + "' was unloaded",
                          .worker = managed.device->worker.id(),
@@ -548,6 +567,7 @@ Task<UnloadModelAdapter::Reply> ModelSupervisor::on(UnloadModelAdapter unload) {
           registry.ask(protocol::DropNamespaces{.prefix = adapter.name_space()}, kAdapterDeadline);
       const Result<protocol::Nothing> forgotten = co_await forgetting;
       static_cast<void>(forgotten);  // a restarted registry is empty anyway
+      free_states(model, adapter.name_space());
     }
   }
   if (const auto now = models_.find(name); now != models_.end())

@@ -119,6 +119,9 @@ class ModelSupervisor : public runtime::Actor {
   /// Returns an error if the model's KV budget is invalid, or not supported by the model.
   static Error refusal_of_budget(const ModelSpec& spec, const protocol::ArchLoaded& loaded);
   runtime::Task<void> drop(Managed& managed);
+  /// Makes the tier in host memory free the states of an unloaded model, unless it is served under another
+  /// name, or those of an unloaded adapter, whose namespaces begin with `prefix`.
+  void free_states(std::uint64_t model, const std::string& prefix) const;
   void end_load(Managed& managed, const Error& error);
   std::shared_ptr<const ServedModel> make_served(Managed& managed, const protocol::ArchLoaded& loaded);
   void give_chat(const Managed& managed, ServedModel& served);

@@ -89,8 +89,8 @@ struct Pin {
   FlightNumber flight = 0;
   std::chrono::seconds time{0};
   SharedPinTicket ticket{};           // null: pinned for `time` only
-  std::uint32_t tokens = UINT32_MAX;  // maximum tokens; see GenerateRequest::pin_tokens
-  bool moves = false;                 // see GenerateRequest::pin_moves
+  std::uint32_t tokens = UINT32_MAX;  // maximum tokens; see CacheOptions::pin_tokens
+  bool moves = false;                 // see CacheOptions::pin_moves
 };
 
 struct EndFlight {

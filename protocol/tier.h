@@ -38,6 +38,9 @@ struct FetchState {
   double seconds_per_token = 0;  // prefill speed of the device; 0: not known yet
 };
 
+/// How long a tier may take for a fetch.
+inline constexpr std::chrono::seconds kMaxFetchTime{70};
+
 struct FoundState {
   std::uint32_t at = 0;  // tokens; 0: a miss, explained by `reason`
   MissReason reason = MissReason::kNeverSeen;
@@ -70,6 +73,13 @@ struct ForgetStates {
   std::uint32_t length = 0;
 };
 
+/// Frees the memory of a model's states in the namespaces with this prefix, because the model or an adapter was
+/// unloaded. They are valid, so what outlives the process is kept.
+struct UnloadStates {
+  std::uint64_t model = 0;  // StateKind::model
+  std::string prefix{};     // empty: all namespaces
+};
+
 /// Stores a sampled turn, so that it outlasts a restart. Nothing waits for the result.
 struct StoreTurn {
   std::uint64_t model = 0;  // ArchLoaded::identity
@@ -86,8 +96,8 @@ struct FetchTurns {
 /// A store of sampled turns: one durable tier, or all of them together.
 using TurnStoreRef = runtime::Ref<StoreTurn, FetchTurns>;
 
-/// OneTierRef: a single tier. TierRef: all tiers together.
+/// OneTierRef: a single tier. TierRef: all tiers together. Only a tier in host memory gets UnloadStates.
 using OneTierRef = runtime::Ref<FindState, FetchState, StoreState, ForgetStates>;
-using TierRef = runtime::Ref<FetchState, StoreState, ForgetStates>;
+using TierRef = runtime::Ref<FetchState, StoreState, ForgetStates, UnloadStates>;
 
 }  // namespace reprise::protocol

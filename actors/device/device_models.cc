@@ -229,8 +229,7 @@ void DeviceModels::add_adapters() {
       read.reply.answer(AdapterAnswer(JobError{JobFault::kNoMemory,
                                                "the adapter needs " + std::to_string(bytes) +
                                                    " bytes of the device's memory; free are " +
-                                                   std::to_string(state_.budget().free()),
-                                               bytes}));
+                                                   std::to_string(state_.budget().free())}));
     } else {
       read.reply.answer(add(*arch, adapter, bytes));
     }
@@ -243,7 +242,7 @@ AdapterAnswer DeviceModels::add(ModelInstance& arch, const models::Adapter& adap
     arch.runner().idle_model().add_adapter(id.number, adapter);
   } catch (const std::bad_alloc&) {
     arch.drop_adapter(id.number);
-    return JobError{JobFault::kNoMemory, "no memory for the adapter", bytes};
+    return JobError{JobFault::kNoMemory, "no memory for the adapter"};
   } catch (const models::LoadError& error) {  // names the matrix
     arch.drop_adapter(id.number);
     return JobError{JobFault::kBadJob, error.what()};

@@ -337,7 +337,7 @@ runtime::Task<void> DeviceWorker::write_when_credited(protocol::SequenceId id, p
   SequenceRun* run = state_.find(id).run;
   if (run == nullptr) co_return;
   const bool last = event.end.has_value();
-  auto writing = run->out.write(std::move(event));
+  auto writing = run->decode.out.write(std::move(event));
   const runtime::Result<void> written = co_await writing;
   run = state_.find(id).run;
   if (run == nullptr) co_return;
@@ -412,7 +412,7 @@ bool DeviceWorker::give_up_one() {
   const JobError error{JobFault::kNoMemory, "the device's memory is full and nothing more can be freed"};
   // A job that could run would have made progress; so the oldest that lacks memory is failed.
   const auto stuck = state_.sequences_where([](const SequenceRun& run) {
-    return run.phase != Phase::kIdle && !run.awaits_credit && !run.awaits_mask;
+    return run.phase != Phase::kIdle && !run.decode.awaits_credit && !run.decode.awaits_mask;
   });
   if (!stuck.empty()) {
     stuck.front().run->end_work(error);

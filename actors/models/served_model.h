@@ -63,7 +63,7 @@ struct ServedModel {
   protocol::TurnStoreRef turn_store;          // null: turns do not outlast the process
   RequestRules limits;
   KvBudget kv;
-  std::uint32_t min_tokens = 1;  // minimum length of a snapshot
+  CheckpointRules checkpoints;
   std::function<void(const std::string&)> warn;
 
   /// Returns where messages begin in a prompt; empty if unknown.
@@ -73,14 +73,6 @@ struct ServedModel {
   /// Returns true if its chat format has reasoning tags.
   bool has_reasoning() const {
     return tokenizer != nullptr && card.chat != nullptr && card.chat->reply_format().has_reasoning();
-  }
-  PlanRules plan_rules() const {
-    // The spaced checkpoints of one prompt take at most an eighth of the memory.
-    const std::uint64_t share = arch.slot_bytes == 0 ? 16 : arch.state_bytes / 8 / arch.slot_bytes;
-    return {.grid = arch.grid,
-            .any_token = arch.any_token,
-            .min_tokens = min_tokens,
-            .max_spaced = static_cast<std::uint32_t>(std::min<std::uint64_t>(share, 24))};
   }
   /// Returns the tokens of one sequence that fit the device's memory, together with a snapshot of its prompt
   /// if kept.

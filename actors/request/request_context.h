@@ -112,7 +112,7 @@ struct RequestContext {
   /// Ends all waits of this request.
   void break_off();
   double since_arrival_ms() const;
-  const traces::RequestTrace& trace() const { return job.request->trace; }
+  const traces::RequestTrace& trace() const { return job.request->origin.trace; }
 
   RequestJob job;
   const std::function<void(runtime::Task<void>)> launch;  // runs a task on the request's actor

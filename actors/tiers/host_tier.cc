@@ -255,7 +255,9 @@ void HostTier::insert(const StoreState& job, const SnapshotPlan& plan, std::vect
   auto entry = NamespaceIndex::entry_of(plan.keys, job.kind, plan.id, plan.manifest);
   if (!entry) return;
   const Place place{plan.keys.folder, job.kind.arithmetic};
-  Space& space = spaces_.try_emplace(place, Space{plan.keys, NamespaceIndex(job.kind)}).first->second;
+  Space& space =
+      spaces_.try_emplace(place, Space{plan.keys, NamespaceIndex(job.kind), job.kind.model, job.name_space})
+          .first->second;
   for (std::size_t i = 0; i < references.size(); ++i) {
     const auto [block, added] = blocks_.try_emplace(references[i]);
     if (added) {
@@ -309,6 +311,16 @@ void HostTier::on(protocol::ForgetStates job) {
         std::equal(wrong.begin(), wrong.end(), state.tokens.begin())) {
       going.push_back(id);
     }
+  }
+  for (const RecordId& id : going) drop(id);
+  publish();
+}
+
+void HostTier::on(const protocol::UnloadStates& job) {
+  std::vector<RecordId> going;
+  for (const auto& [id, state] : states_) {
+    const Space& space = spaces_.at(state.place);
+    if (space.model == job.model && space.name.starts_with(job.prefix)) going.push_back(id);
   }
   for (const RecordId& id : going) drop(id);
   publish();

@@ -60,7 +60,7 @@ class SummedBytes {
 class HostTier : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<protocol::FindState, protocol::FetchState, protocol::StoreState,
-                                    protocol::ForgetStates>;
+                                    protocol::ForgetStates, protocol::UnloadStates>;
   static constexpr const char* kName = "host tier";
   static constexpr std::uint32_t kMaxRestarts = 10;
   static constexpr std::chrono::minutes kRestartWindow{1};
@@ -73,6 +73,7 @@ class HostTier : public runtime::Actor {
   protocol::Fetched on(protocol::FetchState job);
   void on(protocol::StoreState job);
   void on(protocol::ForgetStates job);
+  void on(const protocol::UnloadStates& job);
 
  private:
   using RecordId = protocol::snapshots::RecordId;
@@ -90,6 +91,8 @@ class HostTier : public runtime::Actor {
   struct Space {
     protocol::snapshots::NamespaceKeys keys{};
     NamespaceIndex index;
+    std::uint64_t model = 0;
+    std::string name{};
   };
 
   /// Returns null if the tier has nothing of this namespace.

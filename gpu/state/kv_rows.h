@@ -7,9 +7,8 @@
 //                 element i + 16 in its high half, both plus 8. The last block is padded with zeros.
 // An element's value is its integer times its block's scale.
 //
-// Each row is quantized by itself, bitwise identically on all devices, so the stored bytes depend neither on
-// prefill slices nor on the batch. A block with a non-finite element becomes NaN as a whole, so that the
-// fault stays visible.
+// Each row is quantized by itself, bitwise identically on all devices. A block with a non-finite element
+// becomes NaN as a whole, so that the fault stays visible.
 
 #include <bit>
 #include <cstddef>

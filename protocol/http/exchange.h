@@ -42,7 +42,7 @@ class Exchange {
   const traces::RequestTrace& trace() const { return trace_; }
 
   runtime::Task<bool> respond(HttpResponse response);
-  runtime::Task<bool> refuse(ApiError error);
+  runtime::Task<bool> refuse(Error error);
 
   enum class Last : bool { kNo, kYes };
   /// The head is sent with the first send().

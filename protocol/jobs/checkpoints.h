@@ -39,7 +39,7 @@ struct CheckpointPlan {
   std::string name_space{};
   std::uint64_t conversation = 0;
   std::uint32_t keep = 0;                     // do not supersede an entry of this length
-  std::chrono::seconds disk_retention{0};     // see GenerateRequest::disk_retention
+  std::chrono::seconds disk_retention{0};     // see CacheOptions::disk_retention
   std::vector<PlannedCheckpoint> places{};    // ascending positions
   Origin origin_elsewhere = Origin::kBranch;  // origin of a checkpoint that is not in `places`
 };

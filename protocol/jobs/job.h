@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/outcome.h"
+#include "protocol/error.h"
 #include "runtime/ref.h"
 
 namespace reprise::protocol {
@@ -37,27 +38,8 @@ using SequenceId = JobId<struct SequenceTag>;
 using SnapshotId = JobId<struct SnapshotTag>;
 using AdapterId = JobId<struct AdapterTag>;
 
-enum class JobFault : std::uint8_t {
-  kUnknown,       // no such model, sequence or snapshot, or no longer
-  kBadJob,        // invalid job, such as a token outside the vocabulary or a position beyond the tokens
-  kNeverFits,     // needs more bytes than the device has for sequences
-  kNoMemory,      // the memory is in use and no more can be freed
-  kBusy,          // too many jobs are waiting
-  kDamaged,       // a snapshot failed its checksum and was dropped
-  kUnhealthy,     // the state or the logits are not finite
-  kCannotSample,  // the request's biases exclude every token
-  kCancelled,
-  kDeviceFailed,  // a step failed; the model must be loaded again
-  kNoAnswer,      // the worker is gone, or the wait timed out
-};
-std::string_view name_of(JobFault fault);
-
-struct JobError {
-  JobFault fault = JobFault::kUnknown;
-  std::string message{};
-  std::uint64_t bytes = 0;                                      // kNeverFits, kNoMemory: the bytes needed
-  runtime::ErrorCode no_answer = runtime::ErrorCode::kStopped;  // kNoAnswer: the cause
-};
+using JobFault = ErrorKind;
+using JobError = Error;
 
 template <class T>
 using JobResult = Outcome<T, JobError>;
@@ -67,7 +49,8 @@ using JobResult = Outcome<T, JobError>;
 template <class T>
 JobResult<T> answer_of(runtime::Result<JobResult<T>> asked) {
   if (asked.ok()) return std::move(*asked);
-  return JobError{JobFault::kNoAnswer, asked.error().describe(), 0, asked.error().code};
+  return JobError{
+      .kind = JobFault::kNoAnswer, .message = asked.error().describe(), .no_answer = asked.error().code};
 }
 
 struct Nothing {};

@@ -56,7 +56,8 @@ struct CloseSequence {
   ArchId arch{};
   std::uint64_t ticket = 0;
 };
-/// Ends the prefill or decoding in progress with kCancelled; the sequence stays open.
+/// Ends the prefill or decoding in progress with kCancelled; the sequence stays open. A decoding that the
+/// prefill carries does not begin.
 struct Cancel {
   static constexpr bool kReleases = true;
   SequenceId sequence{};
@@ -79,24 +80,6 @@ struct Prefilled {
   std::vector<float> hidden{};
   std::optional<KvKept> kept{};  // set if the prompt was compacted
 };
-/// Computes tokens[stored, end) and takes the planned checkpoints on the way, reporting each to the registry
-/// in order. The logits of the last token stay with the sequence for Decode.
-struct Prefill {
-  using Reply = JobResult<Prefilled>;
-  SequenceId sequence{};
-  SharedTokens tokens{};  // from position 0
-  std::uint32_t end = 0;
-  SharedPlan plan{};  // none: no checkpoints
-  bool want_digest = false;
-  enum class Hidden : std::uint8_t { kNone, kLast, kSum } hidden = Hidden::kNone;
-  /// The parameters of the Decode that will follow. Set only if that is the next job, with choice 0 and no
-  /// mask for its first token: the last step of the prefill may then sample it.
-  std::optional<SamplingParams> sampling{};
-  /// Receives the number of tokens that the sequence holds after each slice, as credit permits; closed when
-  /// the prefill ends. May be null.
-  runtime::StreamWriter<std::uint32_t> progress{};
-};
-
 struct DecodedToken {
   TokenId token = 0;
   std::optional<double> logprob{};
@@ -109,7 +92,7 @@ struct DecodeEvent {
   JobError error{};                // set for kFault
   std::uint32_t reported = 0;      // checkpoints of this decoding reported to the registry so far
 };
-/// Decodes from the logits that the prefill left, as fast as the stream's credit permits. With a plan, and if
+/// Decodes from the logits of the prefill, as fast as the stream's credit permits. With a plan, and if
 /// decoding is canonical, takes a checkpoint every `checkpoint_every` tokens.
 struct Decode {
   SequenceId sequence{};
@@ -125,6 +108,24 @@ struct Decode {
   SharedPlan call_plan{};  // plan of one checkpoint before the first `call_opener`; null: not taken
   TokenId call_opener = -1;
   runtime::StreamWriter<DecodeEvent> out{};
+};
+
+/// Computes tokens[stored, end) and takes the planned checkpoints on the way, reporting each to the registry
+/// in order. The logits of the last token stay with the sequence for Decode, unless the prefill carries it.
+struct Prefill {
+  using Reply = JobResult<Prefilled>;
+  SequenceId sequence{};
+  SharedTokens tokens{};  // from position 0
+  std::uint32_t end = 0;
+  SharedPlan plan{};  // none: no checkpoints
+  bool want_digest = false;
+  enum class Hidden : std::uint8_t { kNone, kLast, kSum } hidden = Hidden::kNone;
+  /// The decoding that begins when the prefill succeeds, without another message; the last step of the prefill
+  /// may sample its first token. If the prefill fails or is ended early, its stream ends without an event.
+  std::optional<Decode> decode{};
+  /// Receives the number of tokens that the sequence holds after each slice, as credit permits; closed when
+  /// the prefill ends. May be null.
+  runtime::StreamWriter<std::uint32_t> progress{};
 };
 
 /// The mask slot of a decoding has changed: the next step's mask is available, or that step is not masked.

@@ -42,6 +42,7 @@ class JournalTier : public runtime::Actor {
     std::uint32_t depth = 0;
     bool brings = true;
     MissReason reason = MissReason::kNeverSeen;
+    bool is_silent = false;
   };
   using Accepts = runtime::Messages<FindState, FetchState, protocol::StoreState, protocol::ForgetStates>;
   static constexpr const char* kName = "fake tier";
@@ -49,10 +50,12 @@ class JournalTier : public runtime::Actor {
   JournalTier(Manner manner, std::shared_ptr<Journal> journal)
       : manner_(manner), journal_(std::move(journal)) {}
 
-  FoundState on(FindState job) {
+  void on(FindState job, runtime::ReplyTo<FoundState> reply) {
     note("find");
+    if (manner_.is_silent) return silenced_.push_back(std::move(reply));
     const bool there = manner_.depth > job.wish.more_than && manner_.depth <= job.wish.at_most;
-    return {.at = there ? manner_.depth : 0, .reason = there ? MissReason::kNone : manner_.reason};
+    reply.answer(
+        FoundState{.at = there ? manner_.depth : 0, .reason = there ? MissReason::kNone : manner_.reason});
   }
   Fetched on(FetchState job) {
     note("fetch");
@@ -72,6 +75,7 @@ class JournalTier : public runtime::Actor {
 
   const Manner manner_;
   const std::shared_ptr<Journal> journal_;
+  std::vector<runtime::ReplyTo<FoundState>> silenced_;
 };
 
 class TierStackTest : public testing::Test {
@@ -79,7 +83,11 @@ class TierStackTest : public testing::Test {
   Fetched fetch(const std::vector<JournalTier::Manner>& manners) {
     std::vector<protocol::OneTierRef> tiers;
     for (const auto& manner : manners) tiers.emplace_back(system_.spawn<JournalTier>({}, manner, journal_));
-    stack_ = system_.spawn<TierStack>({}, std::move(tiers));
+    stack_ =
+        system_.spawn<TierStack>({}, std::move(tiers), std::vector<protocol::TurnStoreRef>{}, host_, limits_);
+    return fetch_again();
+  }
+  Fetched fetch_again() {
     auto fetched = stack_.ask_blocking(
         FetchState{.prompt = std::make_shared<TokenList>(1000), .more_than = 100, .at_most = 999}, 10s);
     EXPECT_TRUE(fetched.ok());
@@ -89,6 +97,8 @@ class TierStackTest : public testing::Test {
 
   const std::shared_ptr<Journal> journal_ = std::make_shared<Journal>();
   runtime::System system_{{.workers = 1}};
+  runtime::Ref<protocol::UnloadStates> host_;
+  TierLimits limits_{};
   runtime::RefOf<TierStack> stack_;
 };
 
@@ -124,6 +134,44 @@ TEST_F(TierStackTest, AMissSaysWhy) {
   const Fetched corrupt = fetch({{Tier::kDisk, 512, false}, {Tier::kRemote, 0}});
   EXPECT_FALSE(corrupt.state);
   EXPECT_EQ(corrupt.reason, MissReason::kCorrupt);
+}
+
+TEST_F(TierStackTest, OnlyTheTierThatDoesNotAnswerRests) {
+  limits_.find = 50ms;
+  limits_.rest = 10min;
+  EXPECT_EQ(fetch({{.tier = Tier::kDisk, .is_silent = true}, {Tier::kRemote, 512}}).tier, Tier::kRemote);
+  EXPECT_EQ(journal_->take(), (Lines{"disk find", "remote find", "remote fetch"}));
+  EXPECT_TRUE(fetch_again().state);
+  EXPECT_EQ(journal_->take(), (Lines{"remote find", "remote fetch"}));
+}
+
+TEST_F(TierStackTest, ATierIsAskedAgainAfterItsRest) {
+  limits_.find = 50ms;
+  limits_.rest = 0ms;
+  fetch({{.tier = Tier::kDisk, .is_silent = true}, {Tier::kRemote, 512}});
+  journal_->take();
+  fetch_again();
+  EXPECT_EQ(journal_->take(), (Lines{"disk find", "remote find", "remote fetch"}));
+}
+
+class HostJournal : public runtime::Actor {
+ public:
+  using Accepts = runtime::Messages<protocol::UnloadStates>;
+  explicit HostJournal(std::shared_ptr<Journal> journal) : journal_(std::move(journal)) {}
+  void on(protocol::UnloadStates job) { journal_->add("host unload " + job.prefix); }
+
+ private:
+  const std::shared_ptr<Journal> journal_;
+};
+
+TEST_F(TierStackTest, HostMemoryHearsOfUnloadedModels) {
+  host_ = system_.spawn<HostJournal>({}, journal_);
+  fetch({{Tier::kDisk, 0}});
+  journal_->take();
+  stack_.tell(protocol::UnloadStates{.model = 1, .prefix = "a"});
+  Lines lines;
+  EXPECT_TRUE(eventually([&] { return !(lines = journal_->take()).empty(); }));
+  EXPECT_EQ(lines, Lines{"host unload a"});
 }
 
 TEST_F(TierStackTest, AllAreToldWhatToKeepAndToForget) {

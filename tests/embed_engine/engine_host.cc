@@ -82,9 +82,9 @@ class Guest : public runtime::Actor {
   runtime::Task<Reply> answer(TokenList prompt, bool cached) {
     protocol::GenerateRequest request{.prompt = std::move(prompt)};
     request.max_tokens = kReplyTokens;
-    request.ignore_eos = true;
+    request.rules.ignore_eos = true;
     request.sampling.temperature = 0;
-    request.cache_prompt = cached;
+    request.cache.enabled = cached;
     Reply reply;
     runtime::StreamReader<protocol::Event> events = engine_.generate(std::move(request));
     for (;;) {
