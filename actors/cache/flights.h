@@ -22,6 +22,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "actors/cache/checkpoint_plan.h"
 #include "actors/cache/prefix_cache.h"
 #include "protocol/registry.h"
 #include "protocol/tier.h"

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "actors/cache/checkpoint_plan.h"
 #include "protocol/registry.h"
 #include "protocol/tier.h"
 #include "runtime/task.h"
