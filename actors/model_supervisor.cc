@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "actors/models/grammar_cache.h"
 #include "actors/request/chat_tokens.h"
 #include "base/machine.h"
 #include "models/device.h"
@@ -85,14 +86,6 @@ auto named(List& list, const std::string& name) {
 constexpr std::chrono::milliseconds kWatchPeriod{50};
 constexpr std::chrono::milliseconds kLastWords{500};  // for answers to reach their clients
 
-// Resets the figures that an abandoned or ended worker will not update any more.
-void forget_what_is_held(WorkerFigures& figures) {
-  figures.step_began_ns.store(0, std::memory_order_relaxed);
-  for (auto* held : {&figures.sequences, &figures.snapshots, &figures.waiting, &figures.used_bytes}) {
-    WorkerFigures::set(*held, 0);
-  }
-}
-
 }  // namespace
 
 ModelSupervisor::ModelSupervisor(EngineOptions options, std::shared_ptr<ModelDirectory> directory,
@@ -101,11 +94,18 @@ ModelSupervisor::ModelSupervisor(EngineOptions options, std::shared_ptr<ModelDir
                                  protocol::TierRef tier, protocol::TurnStoreRef turn_store)
     : options_(std::move(options)),
       directory_(std::move(directory)),
-      board_(std::move(board)),
       requests_(std::move(requests)),
       restarts_(std::move(restarts)),
       tier_(std::move(tier)),
-      turn_store_(std::move(turn_store)) {}
+      turn_store_(std::move(turn_store)),
+      devices_(options_.worker, std::move(board), [this](WorkerOptions worker) {
+        worker.supervisor = self(*this);
+        const std::string name = "device " + worker.device;
+        auto spawned = spawn<DeviceWorker>({.name = name, .placement = runtime::Placement::own_thread()},
+                                           std::move(worker));
+        watch(*this, spawned);
+        return spawned;
+      }) {}
 
 void ModelSupervisor::on_start() {
   restarts_->supervisors.note_start();
@@ -118,29 +118,6 @@ void ModelSupervisor::on_start() {
     }
     begin_load(managed, entry.spec);
   }
-}
-
-ModelSupervisor::Device& ModelSupervisor::device_for(const ModelSpec& spec) {
-  const std::string name =
-      models::Device::resolve(spec.device.empty() ? options_.worker.device : spec.device);
-  const auto [place, is_new] = devices_.try_emplace(name);
-  Device& device = place->second;
-  if (is_new) {
-    device.name = name;
-    device.figures = board_->of(name);
-    spawn_worker(device);
-  }
-  return device;
-}
-
-void ModelSupervisor::spawn_worker(Device& device) {
-  WorkerOptions options{options_.worker};
-  options.device = device.name;
-  options.figures = device.figures;
-  options.supervisor = self(*this);
-  device.worker = spawn<DeviceWorker>(
-      {.name = "device " + device.name, .placement = runtime::Placement::own_thread()}, std::move(options));
-  watch(*this, device.worker);
 }
 
 void ModelSupervisor::publish_state(Managed& managed, ModelCard::State state, const std::string& detail) {
@@ -209,7 +186,8 @@ void ModelSupervisor::end_load(Managed& managed, const Error& error) {
 // If the device fails meanwhile, tries again on its replacement.
 Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
   const ModelSpec& spec = managed.spec;
-  Device& device = device_for(spec);
+  SupervisedDevice& device =
+      devices_.get(models::Device::resolve(spec.device.empty() ? options_.worker.device : spec.device));
   managed.device = &device;
   if (device.lost) co_return ServiceError{ServiceErrorCode::kUnavailable, "the device is lost"};
   if (!device.is_gpu()) log_plan(spec);
@@ -347,8 +325,13 @@ void ModelSupervisor::give_chat(const Managed& managed, ServedModel& served) {
 
 void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
   const protocol::ArchLoaded& loaded = served.arch;
-  const RegistrySettings settings = settings_for(options_.registry, loaded.any_token, loaded.slot_bytes);
-  served.min_tokens = settings.min_insert_tokens;
+  const RegistrySettings settings = settings_for(options_.registry, loaded.any_token);
+  served.checkpoints = CheckpointRules::of({.grid = loaded.grid,
+                                            .any_token = loaded.any_token,
+                                            .slot_bytes = loaded.slot_bytes,
+                                            .state_bytes = loaded.state_bytes});
+  served.checkpoints.reply_every = options_.requests.reply_checkpoint_tokens;
+  served.checkpoints.max_in_reply = options_.requests.reply_checkpoints;
   if (!managed.registry || managed.registry.stopped()) {
     RegistryOptions registry{settings};
     registry.cache.grid = loaded.grid;
@@ -382,7 +365,7 @@ void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
                   .grid = loaded.grid,
                   .any_token = loaded.any_token};
   managed.registry.tell(binding_of(managed));
-  served.worker.tell(protocol::AttachRegistry{
+  managed.device->worker.tell(protocol::AttachRegistry{
       .arch = loaded.arch, .registry = managed.registry, .oldest_use = [figures = managed.figures] {
         return figures->oldest_use_ns.load(std::memory_order_relaxed);
       }});
@@ -407,7 +390,7 @@ Task<bool> ModelSupervisor::on(UnloadModel unload) {
   if (found == models_.end() || found->second.loading) co_return false;
   directory_->remove(unload.name);
   const protocol::ArchId arch = found->second.arch;
-  const Device* device = found->second.device;
+  const SupervisedDevice* device = found->second.device;
   if (found->second.registry) found->second.registry.stop();
   models_.erase(found);
   if (device == nullptr) co_return true;  // it was never loaded
@@ -435,7 +418,7 @@ bool is_adapter_name(const std::string& name) {
 }
 
 // Returns an adapter that fails to load with its error; the model serves without it.
-Task<ServedAdapter> ModelSupervisor::bring_adapter(runtime::RefOf<DeviceWorker> worker, protocol::ArchId arch,
+Task<ServedAdapter> ModelSupervisor::bring_adapter(protocol::OperatorRef worker, protocol::ArchId arch,
                                                    AdapterSpec spec) {
   ServedAdapter adapter{.name = spec.name};
   auto asked = worker.ask(protocol::LoadAdapter{.arch = arch, .path = spec.path}, kAdapterDeadline);
@@ -582,8 +565,8 @@ Task<UnloadModelAdapter::Reply> ModelSupervisor::on(UnloadModelAdapter unload) {
 
 void ModelSupervisor::on(protocol::ArchFailed failed) {
   if (failed.device_lost) {
-    const auto device = devices_.find(failed.device);
-    if (device != devices_.end()) launch(lose_device(device->second, failed.why));
+    SupervisedDevice* device = devices_.find(failed.device);
+    if (device != nullptr) launch(lose_device(*device, failed.why));
     return;
   }
   for (auto& [name, managed] : models_) {
@@ -659,9 +642,8 @@ void ModelSupervisor::on(RegistryStarted started) {
 }
 
 void ModelSupervisor::on(runtime::Down down) {
-  for (auto& [name, device] : devices_) {
-    if (device.worker.id() != down.who) continue;
-    if (!device.lost) replace_worker(device, "the device's worker failed: " + down.why);
+  if (SupervisedDevice* device = devices_.with_worker(down.who)) {
+    if (!device->lost) replace_worker(*device, "the device's worker failed: " + down.why);
     return;
   }
   for (auto& [name, managed] : models_) {
@@ -673,14 +655,11 @@ void ModelSupervisor::on(runtime::Down down) {
 
 // -- failure of a device
 
-void ModelSupervisor::replace_worker(Device& device, const std::string& why) {
+void ModelSupervisor::replace_worker(SupervisedDevice& device, const std::string& why) {
   log(device.name + ": " + why);
   requests_->tell_all({.why = why, .worker = device.worker.id()});
   restarts_->devices.note_restart();
-  device.worker.stop();
-  forget_what_is_held(*device.figures);
-  device.steps.forget();
-  spawn_worker(device);
+  devices_.replace_worker(device);
   for (auto& [name, managed] : models_) {
     if (managed.device != &device || managed.loading || !managed.arch) continue;
     managed.loading = true;
@@ -694,25 +673,22 @@ Task<void> ModelSupervisor::watch_workers() {
     auto pause = runtime::sleep_for(kWatchPeriod);
     const Result<void> rested = co_await pause;
     if (!rested.ok()) co_return;
-    for (auto& [name, device] : devices_) {
+    for (auto& [name, device] : devices_.all()) {
       if (!device.lost) look_at(device);
     }
   }
 }
 
-void ModelSupervisor::look_at(Device& device) {
-  device.steps.look(device.figures->step_began_ns.load(std::memory_order_relaxed),
-                    runtime::Clock::now().time_since_epoch());
+void ModelSupervisor::look_at(SupervisedDevice& device) {
   StepPatience patience{.floor = options_.max_step, .on_gpu = device.is_gpu()};
   for (const auto& [name, managed] : models_) {
     if (managed.device == &device) {
       patience.weight_bytes = std::max(patience.weight_bytes, managed.weight_bytes);
     }
   }
-  if (!device.steps.hangs(patience)) return;
-  const auto seen = std::chrono::duration_cast<std::chrono::milliseconds>(device.steps.seen());
   const std::string why =
-      "the device hangs: the running step has taken " + std::to_string(seen.count()) + " ms";
+      SupervisedDevices::hang_of(device, patience, runtime::Clock::now().time_since_epoch());
+  if (why.empty()) return;
   if (device.is_gpu()) {
     launch(lose_device(device, why));
   } else {
@@ -720,7 +696,7 @@ void ModelSupervisor::look_at(Device& device) {
   }
 }
 
-Task<void> ModelSupervisor::lose_device(Device& device, std::string why) {
+Task<void> ModelSupervisor::lose_device(SupervisedDevice& device, std::string why) {
   if (std::exchange(device.lost, true)) co_return;
   log_error(device.name + ": the device is lost: " + why);
   for (auto& [name, managed] : models_) {

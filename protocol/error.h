@@ -1,8 +1,6 @@
 #pragma once
 // Error: why a job, a request to the engine or an HTTP request failed. One type from the device to the
 // client: the device worker and the engine name its kind, and a table (error.cc) says how the APIs show it.
-//
-// Threading: plain values, pure functions.
 
 #include <chrono>
 #include <cstdint>

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "protocol/cache_report.h"
-#include "protocol/job.h"
+#include "protocol/jobs/snapshots.h"
 #include "protocol/sampled_turns.h"
 #include "protocol/snapshots/state_key.h"
 #include "runtime/ref.h"

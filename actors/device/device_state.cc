@@ -30,9 +30,21 @@ gpu::StateBounds bounds_of(const gpu::StateSizes& sizes, gpu::ByteBudget& budget
 
 // -- one sequence
 
-void SequenceRun::begin_reply(SamplingParams sampling, std::size_t vocab, std::uint32_t choice) {
-  sampler.emplace(std::move(sampling), vocab, choice);
+void SequenceRun::set_up_decode(protocol::Decode job, std::size_t vocab) {
+  sampler.emplace(std::move(job.sampling), vocab, job.choice);
   for (std::uint32_t i = 0; i < prompt_end; ++i) sampler->accept((*prompt)[i], models::TokenOrigin::kPrompt);
+  out = std::move(job.out);
+  max_tokens = std::max(job.max_tokens, 1U);
+  stop_tokens = std::move(job.stop_tokens);
+  reply_plan = job.checkpoint_every > 0 ? std::move(job.plan) : nullptr;
+  reply_checkpoint_every = job.checkpoint_every;
+  call_plan = std::move(job.call_plan);
+  call_opener = job.call_opener;
+  masks = std::move(job.masks);
+}
+
+void SequenceRun::drop_carried_decode() {
+  if (std::exchange(decode_follows, false)) out = {};
 }
 
 void SequenceRun::tell_progress() {
@@ -43,6 +55,7 @@ void SequenceRun::tell_progress() {
 
 void SequenceRun::answer_prefill(protocol::JobResult<protocol::Prefilled> answer) {
   progress = {};
+  if (!answer.ok()) drop_carried_decode();
   auto reply = std::move(prefilled);
   reply.answer(std::move(answer));
 }

@@ -35,7 +35,8 @@
 #include "models/compaction.h"
 #include "models/model.h"
 #include "models/sampling/sampler.h"
-#include "protocol/job.h"
+#include "protocol/jobs/models.h"
+#include "protocol/jobs/sequences.h"
 #include "runtime/reply.h"
 #include "runtime/stream.h"
 
@@ -100,9 +101,11 @@ struct SequenceRun {
   runtime::StreamWriter<std::uint32_t> progress;  // null: no progress is reported
 
   // -- decode
-  std::optional<models::Sampler> sampler;   // set by the prefill if that knows how the reply begins
-  bool draws_first = false;                 // the prefill draws the first token
-  std::optional<models::DrawnToken> first;  // drawn by the prefill, which then left no logits
+  bool decode_follows = false;  // the prefill carries the decoding, which is set up and begins at its end
+  std::optional<models::Sampler> sampler;
+  // The step that ends the prefill reads the plan and writes the token, if the device samples it.
+  std::optional<models::SamplePlan> first_plan;
+  std::optional<models::DrawnToken> first;
   runtime::StreamWriter<protocol::DecodeEvent> out;
   std::vector<TokenId> stop_tokens;
   protocol::SharedPlan reply_plan;           // plan of checkpoints inside the reply; null: none
@@ -166,11 +169,14 @@ struct SequenceRun {
 
   /// Reports how many tokens the prefill has computed; a report without credit is skipped.
   void tell_progress();
-  /// Ends the prefill with this answer.
+  /// Ends the prefill with this answer. On an error the decoding that it carries does not begin.
   void answer_prefill(protocol::JobResult<protocol::Prefilled> answer);
 
-  /// Creates the sampler and feeds it the prompt.
-  void begin_reply(SamplingParams sampling, std::size_t vocab, std::uint32_t choice);
+  /// Sets up a decoding with valid sampling parameters; the sampler is fed the prompt.
+  void set_up_decode(protocol::Decode job, std::size_t vocab);
+
+  /// Forgets the decoding that the prefill carries, and ends its stream.
+  void drop_carried_decode();
 
   /// Ends the current work and answers all who wait for it with `error`.
   void end_work(const protocol::JobError& error);

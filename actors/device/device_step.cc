@@ -44,7 +44,6 @@ bool DeviceStep::build(StateTable& table, const BatchLimits& limits) {
   tokens_.reserve(batch.size());  // slices point into it
   exports_.clear();
   exports_.reserve(batch.size());
-  first_tokens_.clear();
   passed_.clear();
   for (const BatchSlice& slice : batch) add_slice(table, slice);
   table_ = tokens_.empty() ? nullptr : &table;
@@ -61,7 +60,7 @@ std::vector<Runnable> DeviceStep::runnable(StateTable& table) {
     }
     if (run.prompt_is_computed()) {  // it is complete but was not compacted for lack of memory
       end_prefill(table, run);
-      continue;
+      if (run.phase != Phase::kDecode) continue;
     }
     Runnable one{.key = number,
                  .decodes = false,
@@ -132,7 +131,15 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
     const bool passes = passed_.size() > passed_before;
     const bool judged = table.slot_bytes() == 0 && !run.checkpoints.empty() && run.checkpoints.front() <= end;
     if (!at_end && !judged) part.logits = models::Slice::Logits::kNone;
-    if (at_end && run.draws_first) draw_first(run, part);
+    run.first.reset();
+    // The device samples the first token of the reply, if it can and no mask is needed.
+    const bool samples = at_end && run.decode_follows && table.facts().draws && !run.want_digest &&
+                         !(run.masks && run.masks->is_masked(0));
+    run.first_plan = samples ? run.sampler->plan(kMaxAdjustments) : std::nullopt;
+    if (run.first_plan) {
+      part.plan = &*run.first_plan;
+      part.drawn = &run.first;
+    }
     if (passes) {
       std::vector<models::SlotExport>& exports = exports_.emplace_back();
       for (std::size_t i = passed_before; i < passed_.size(); ++i) {
@@ -179,14 +186,6 @@ void DeviceStep::wish_hidden(SequenceRun& run, std::uint32_t at, std::uint32_t e
   if (part.adds_hidden && at != run.hidden_until) run.hidden.clear();
   run.hidden_until = end;
   part.hidden = run.hidden.empty() ? nullptr : run.hidden.data();
-}
-
-void DeviceStep::draw_first(const SequenceRun& run, models::Slice& part) {
-  std::optional<models::SamplePlan> plan = run.sampler->plan(kMaxAdjustments);
-  if (!plan) return;
-  FirstToken& first = first_tokens_.emplace_back(FirstToken{.plan = std::move(*plan)});
-  part.plan = &first.plan;
-  part.drawn = &first.drawn;
 }
 
 std::size_t DeviceStep::prefilled_tokens() const {
@@ -238,16 +237,14 @@ void DeviceStep::take_apart() {
   row = work_.prefill_logits.data();
   for (std::size_t i = 0; i < prefills_.size(); ++i) {
     SequenceRun& run = table_->sequences().at(prefills_[i]);
-    const auto* drawn = work_.prefills[i].drawn;
-    const bool is_drawn = drawn != nullptr && *drawn;
-    const bool has_row = work_.prefills[i].logits != models::Slice::Logits::kNone && !is_drawn;
+    const bool has_row = work_.prefills[i].logits != models::Slice::Logits::kNone && !run.first;
     const auto tokens = static_cast<std::uint32_t>(work_.prefills[i].tokens.size());
     WorkerFigures::add(figures_.prefill_tokens, tokens);
     run.computed += tokens;
     const std::span<const float> logits = has_row ? std::span(row, vocab) : std::span<const float>();
     if (run.phase == Phase::kPrefill && !run.closing) {
       run.tell_progress();
-      finish_prefill(run, logits, is_drawn ? *drawn : std::nullopt);
+      finish_prefill(run, logits);
     }
     row += logits.size();
   }
@@ -260,10 +257,9 @@ void DeviceStep::take_passed(std::uint64_t key, SequenceRun& run, bool healthy) 
 }
 
 // `logits`: [vocab], or empty if none were requested or the device sampled from them.
-void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits,
-                                const std::optional<models::DrawnToken>& drawn) {
-  const bool healthy =
-      drawn ? drawn->finite && drawn->error != models::SampleError::kNoLogits : all_finite(logits);
+void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits) {
+  const bool healthy = run.first ? run.first->finite && run.first->error != models::SampleError::kNoLogits
+                                 : all_finite(logits);
   take_passed(run.id.number, run, healthy);
   if (run.checkpoint_is_due()) {
     if (healthy) {
@@ -279,11 +275,10 @@ void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits,
     return run.answer_prefill(JobError{JobFault::kUnhealthy, "the model's logits are not finite"});
   }
   run.logits.assign(logits.begin(), logits.end());
-  run.first = drawn;
   end_prefill(*table_, run);
 }
 
-// Ends a prefill whose tokens are all computed. Answers later if the prompt must wait for memory to be
+// Ends a prefill whose tokens are all computed and begins the decoding that it carries. Answers later if the prompt must wait for memory to be
 // compacted.
 void DeviceStep::end_prefill(StateTable& table, SequenceRun& run) {
   if (run.compaction_is_due()) compaction_.compact(table, run);
@@ -302,6 +297,7 @@ void DeviceStep::end_prefill(StateTable& table, SequenceRun& run) {
   done.hidden = std::move(run.hidden);
   done.kept = run.kept;
   run.answer_prefill(std::move(done));
+  if (run.decode_follows) decoding_.begin_carried(table, run);
 }
 
 bool DeviceStep::clear() {

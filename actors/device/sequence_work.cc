@@ -51,6 +51,11 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
   if (run.held_tokens() % grid != 0) {
     return bad("a prefill must start at a multiple of the grid");
   }
+  if (job.decode) {
+    if (const auto errors = job.decode->sampling.validate(table.facts().vocab); !errors.empty()) {
+      return bad(errors.front().describe());
+    }
+  }
   std::uint32_t last = 0;
   for (const std::uint32_t at : places_of(job)) {
     if (at <= last || at % grid != 0 || at > job.end) {
@@ -89,11 +94,8 @@ std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, proto
   run.prompt_end = job.end;
   run.decoded.clear();
   run.logits.clear();
-  run.first.reset();
-  const std::size_t vocab = table.facts().vocab;
-  run.draws_first =
-      table.facts().draws && !job.want_digest && job.sampling && job.sampling->validate(vocab).empty();
-  if (run.draws_first) run.begin_reply(std::move(*job.sampling), vocab, 0);
+  run.decode_follows = job.decode.has_value();
+  if (run.decode_follows) run.set_up_decode(std::move(*job.decode), table.facts().vocab);
   run.want_digest = job.want_digest;
   run.hidden_wish = job.hidden;
   run.hidden.assign(job.hidden == protocol::Prefill::Hidden::kNone ? 0 : table.facts().hidden, 0.0f);
@@ -129,6 +131,7 @@ bool add_checkpoint(const StateTable& table, SequenceRun& run, std::uint32_t at)
 
 bool leave_off(const StateTable& table, SequenceRun& run) {
   if (run.phase != Phase::kPrefill || !run.plan || !run.state) return false;
+  run.drop_carried_decode();
   run.kv = {};  // no reply follows, so no compaction
   const std::uint32_t grid = table.rules().grid;
   const std::uint32_t end = (run.reached() / grid + 1) * grid;
@@ -150,38 +153,34 @@ void Decoding::begin(HeldSequence held, protocol::Decode job) {
   };
   if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
   if (table->failed()) return refuse(JobFault::kDeviceFailed, "the model has failed");
-  if (run->phase != Phase::kIdle || (run->logits.empty() && !run->first)) {
+  if (run->phase != Phase::kIdle || run->logits.empty()) {
     return refuse(JobFault::kBadJob, "decoding must follow a prefill");
-  }
-  const bool first_is_masked = job.masks && job.masks->is_masked(0);
-  if (run->first && (first_is_masked || job.choice != 0 || job.sampling != run->sampler->params())) {
-    return refuse(JobFault::kBadJob, "the prefill was given another reply's settings");
   }
   const std::size_t vocab = table->facts().vocab;
   if (const auto errors = job.sampling.validate(vocab); !errors.empty()) {
     return refuse(JobFault::kBadJob, errors.front().describe());
   }
-  if (!run->first) run->begin_reply(std::move(job.sampling), vocab, job.choice);
-  run->out = std::move(job.out);
-  run->max_tokens = std::max(job.max_tokens, 1U);
-  run->stop_tokens = std::move(job.stop_tokens);
-  run->reported = 0;
-  run->awaits_credit = false;
-  const models::ModelRules& rules = table->rules();
-  const bool checkpoints = rules.decode_is_canonical && !run->compacted();
-  run->reply_plan = checkpoints && job.checkpoint_every > 0 ? std::move(job.plan) : nullptr;
-  run->call_plan = checkpoints ? std::move(job.call_plan) : nullptr;
-  run->call_opener = job.call_opener;
-  run->reply_checkpoint_every = job.checkpoint_every;
-  run->place_next_reply_checkpoint(rules.grid);
-  run->masks = std::move(job.masks);
-  run->awaits_mask = false;
-  run->phase = Phase::kDecode;
-  if (const std::optional<models::DrawnToken> first = std::exchange(run->first, std::nullopt)) {
-    take_drawn(*run, *first);
+  run->set_up_decode(std::move(job), vocab);
+  start(*table, *run);
+  sample(*run);
+}
+
+void Decoding::begin_carried(const StateTable& table, SequenceRun& run) {
+  run.decode_follows = false;
+  start(table, run);
+  if (const std::optional<models::DrawnToken> first = std::exchange(run.first, std::nullopt)) {
+    take_drawn(run, *first);
   } else {
-    sample(*run);
+    sample(run);
   }
+}
+
+void Decoding::start(const StateTable& table, SequenceRun& run) {
+  if (!table.rules().decode_is_canonical || run.compacted()) run.reply_plan = run.call_plan = nullptr;
+  run.place_next_reply_checkpoint(table.rules().grid);
+  run.reported = 0;
+  run.awaits_credit = run.awaits_mask = false;
+  run.phase = Phase::kDecode;
 }
 
 void Decoding::take_logits(SequenceRun& run, std::span<const float> logits) {

@@ -5,10 +5,12 @@
 #include "base/check.h"
 #include "base/token.h"
 #include "gpu/state/state_store.h"
+#include "protocol/checkpoint_rules.h"
 #include "traces/trace.h"
 
 namespace reprise::actors {
 
+using protocol::CheckpointRules;
 using protocol::JobError;
 using protocol::JobFault;
 using Kind = protocol::SnapshotKv::Kind;
@@ -88,15 +90,15 @@ void SnapshotJobs::keep(StateTable& table, SequenceRun& run, std::uint32_t at, g
 }
 
 bool SnapshotJobs::is_spared(const SequenceRun& run, std::uint32_t here) {
-  if (!run.plan || !memory_.pressure().choosy()) return false;
-  if (std::find(run.awaited.begin(), run.awaited.end(), here) != run.awaited.end()) return false;
-  std::size_t spaced_behind = 0;
+  if (!run.plan) return false;
+  std::uint32_t spaced_after = 0;
   for (auto place = run.plan->places.rbegin(); place != run.plan->places.rend(); ++place) {
     if (place->at == here) {
-      return place->origin == protocol::Origin::kReply ||
-             (place->origin == protocol::Origin::kSpaced && spaced_behind % 2 == 1);
+      const bool awaited = std::find(run.awaited.begin(), run.awaited.end(), here) != run.awaited.end();
+      return !CheckpointRules::takes({.origin = place->origin, .at = here, .is_awaited = awaited},
+                                     memory_.pressure().choosy(), spaced_after);
     }
-    if (place->origin == protocol::Origin::kSpaced) ++spaced_behind;
+    if (place->origin == protocol::Origin::kSpaced) ++spaced_after;
   }
   return false;
 }
@@ -154,7 +156,9 @@ void SnapshotJobs::take_checkpoint(StateTable& table, SequenceRun& run) {
 void SnapshotJobs::take_reply_checkpoint(StateTable& table, SequenceRun& run,
                                          const protocol::SharedPlan& plan) {
   if (run.held_tokens() % table.rules().grid != 0) return;
-  if (memory_.pressure().choosy()) {
+  const std::uint32_t at = run.held_tokens();
+  const protocol::Origin origin = plan ? plan->origin_elsewhere : protocol::Origin::kReply;
+  if (!CheckpointRules::takes({.origin = origin, .at = at}, memory_.pressure().choosy())) {
     WorkerFigures::add(figures_.checkpoints_spared);
     return;
   }
@@ -271,7 +275,6 @@ void SnapshotJobs::begin_restore(StateTable& table, SequenceRun& run, RestoredRe
   run.prompt_end = 0;
   run.decoded.clear();
   run.logits.clear();
-  run.first.reset();
 }
 
 void SnapshotJobs::end_restore(SequenceRun& run, protocol::JobResult<protocol::Restored> result) {
@@ -391,7 +394,7 @@ void SnapshotJobs::try_load(StateTable& table, SequenceRun& run, Time now) {
   end_restore(run, protocol::Restored{.tokens = from.stored, .shared_bytes = 0});
 }
 
-protocol::ReadKv::Reply SnapshotJobs::read(const protocol::ReadKv& job) const {
+protocol::ReadKv::Reply SnapshotJobs::read(const protocol::ReadKv& job) {
   StateTable* table = state_.find(job.snapshot.generation);
   const SnapshotRecord* record = table == nullptr ? nullptr : table->find(job.snapshot);
   if (record == nullptr || !record->adopted) return JobError{JobFault::kUnknown, "no such snapshot"};
@@ -405,6 +408,10 @@ protocol::ReadKv::Reply SnapshotJobs::read(const protocol::ReadKv& job) const {
   }
   static constexpr traces::ZoneSite kSite{"read snapshot"};
   const traces::Zone zone(kSite);
+  if (!table->store().is_intact(record->state, job.first_page, job.pages, job.slot)) {
+    drop_damaged(*table, job.snapshot);
+    return JobError{JobFault::kDamaged, "the snapshot's checksum is wrong"};
+  }
   gpu::read_snapshot(table->store(), record->state, job.first_page, job.pages, job.slot, job.to);
   return protocol::Nothing{};
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "actors/request/text_pool.h"
 #include "base/token.h"
 #include "runtime/wait.h"
 
@@ -303,7 +304,20 @@ Task<RequestFailure> PromptRun::load(Computation& computation, const protocol::L
   co_return std::nullopt;
 }
 
-Task<RequestFailure> PromptRun::prefill(Computation& computation, bool want_digest) {
+void PromptRun::place_checkpoints() {
+  const ServedModel& model = *request_.job.model;
+  Computation& main = *request_.main;
+  protocol::MessageBorders borders = model.borders(*main.tokens);
+  borders.behind_tool = goes_on_from_tool(*request_.job.request);
+  main.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
+  CheckpointRules rules = model.checkpoints;
+  rules.max_restored = main.max_restored();
+  main.plan = actors::plan_checkpoints(*main.tokens, borders, main.report.restored_tokens,
+                                       main.announced->branch, main.wanted, rules, request_.prompt.breakpoints);
+}
+
+Task<RequestFailure> PromptRun::prefill(Computation& computation, bool want_digest,
+                                        std::optional<protocol::Decode> decode) {
   const ServedModel& model = *request_.job.model;
   const auto end = static_cast<std::uint32_t>(computation.tokens->size());
   protocol::Prefill prefill{.sequence = computation.sequence->id,
@@ -311,28 +325,9 @@ Task<RequestFailure> PromptRun::prefill(Computation& computation, bool want_dige
                             .end = end,
                             .plan = {},
                             .want_digest = want_digest,
-                            .hidden = computation.wants_hidden};
-  const bool closes_reasoning =
-      model.has_reasoning() && (request_.ends_reasoning || request_.prompt.reasoning_budget == 0U) &&
-      protocol::opens_thinking(model.card.chat->reply_format(), request_.prompt.tail);
-  if (&computation == request_.main.get() && request_.job.request->n == 1 && !request_.prompt.masks &&
-      !closes_reasoning && !request_.job.request->embedding) {
-    prefill.sampling = request_.prompt.sampling;
-    told_sampling_ = true;
-  }
+                            .hidden = computation.wants_hidden,
+                            .decode = std::move(decode)};
   if (computation.writes_cache) {
-    if (computation.plan.empty()) {
-      protocol::MessageBorders borders = model.borders(*computation.tokens);
-      borders.behind_tool = &computation == request_.main.get() && goes_on_from_tool(*request_.job.request);
-      computation.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
-      PlanRules rules = model.plan_rules();
-      rules.max_restored = computation.max_restored();
-      computation.plan =
-          plan_checkpoints(*computation.tokens, borders, computation.report.restored_tokens,
-                           computation.announced->branch, computation.wanted, rules,
-                           &computation == request_.main.get() ? request_.prompt.breakpoints
-                                                               : std::vector<PlacedBreakpoint>());
-    }
     protocol::CheckpointPlan plan = plan_of(computation);
     plan.places = computation.plan;
     prefill.plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan));

@@ -8,7 +8,9 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "actors/models/grammar_cache.h"
 #include "models/text/regex.h"
+#include "models/text/tokenizer.h"
 
 namespace reprise::actors {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "actors/request/text_pool.h"
 #include "base/token.h"
 
 namespace reprise::actors {
@@ -20,11 +21,17 @@ constexpr std::chrono::minutes kSnapshotDeadline{10};
 
 }  // namespace
 
-Task<RequestFailure> ReplyRun::decode() {
+std::optional<protocol::Decode> ReplyRun::begin() {
+  if (request_.job.request->embedding) return std::nullopt;
   for (std::uint32_t index = 0; index < request_.job.request->n; ++index) {
     choices_.push_back(std::make_unique<Choice>());
     choices_.back()->index = index;
   }
+  if (choices_.size() != 1) return std::nullopt;
+  return start_decoding(*choices_.front(), *request_.main->sequence);
+}
+
+Task<RequestFailure> ReplyRun::decode() {
   if (choices_.size() > 1) {
     Task<Failure> keeping = keep_prompt();
     if (Failure failure = co_await keeping) co_return failure;
@@ -134,7 +141,7 @@ Task<RequestFailure> ReplyRun::decode_next(OpenedSequence& sequence) {
     request_.all_begun.cancel();
     if (kept_prompt_) request_.job.model->worker.tell(protocol::DropKvSnapshot{.snapshot = kept_prompt_});
   }
-  start_decoding(choice, sequence);
+  if (choices_.size() > 1) request_.job.model->worker.tell(start_decoding(choice, sequence));
   if ((choice.constraint || choice.budget) && !allow_next(choice)) {
     Task<Failure> making = give_made_mask(choice);
     if (Failure failure = co_await making) co_return failure;
@@ -202,7 +209,7 @@ void ReplyRun::keep_turn(Choice& choice) {
   }
 }
 
-void ReplyRun::start_decoding(Choice& choice, OpenedSequence& sequence) {
+protocol::Decode ReplyRun::start_decoding(Choice& choice, const OpenedSequence& sequence) {
   const ServedModel& model = *request_.job.model;
   choice.sequence = sequence.id;
   if (model.tokenizer) {
@@ -224,9 +231,8 @@ void ReplyRun::start_decoding(Choice& choice, OpenedSequence& sequence) {
   protocol::SharedPlan call_plan;
   const std::optional<TokenId> call_opener =
       request_.prompt.turn_begin ? model.card.chat->call_opener() : std::nullopt;
-  // Replies to a compacted prompt are not cached: they differ from a cold run.
-  if (choices_.size() == 1 && request_.main->writes_cache && model.arch.decode_is_canonical &&
-      !request_.main->kept) {
+  // The device takes no checkpoints after a compacted prompt, whose replies differ from a cold run.
+  if (choices_.size() == 1 && request_.main->writes_cache && model.arch.decode_is_canonical) {
     protocol::CheckpointPlan plan = prompt_run_.plan_of(*request_.main);
     plan.flight = 0;  // no one waits for their adoption
     plan.origin_elsewhere = protocol::Origin::kReply;
@@ -236,17 +242,17 @@ void ReplyRun::start_decoding(Choice& choice, OpenedSequence& sequence) {
   }
   auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(kTokenWindow);
   choice.in = std::move(reader);
-  model.worker.tell(protocol::Decode{.sequence = choice.sequence,
-                                     .sampling = request_.prompt.sampling,
-                                     .choice = choice.index,
-                                     .max_tokens = request_.prompt.max_tokens,
-                                     .stop_tokens = request_.prompt.stop_tokens,
-                                     .masks = choice.masks,
-                                     .plan = std::move(reply_plan),
-                                     .checkpoint_every = model.limits.reply_checkpoint_tokens,
-                                     .call_plan = std::move(call_plan),
-                                     .call_opener = call_opener.value_or(-1),
-                                     .out = std::move(writer)});
+  return {.sequence = choice.sequence,
+          .sampling = request_.prompt.sampling,
+          .choice = choice.index,
+          .max_tokens = request_.prompt.max_tokens,
+          .stop_tokens = request_.prompt.stop_tokens,
+          .masks = choice.masks,
+          .plan = std::move(reply_plan),
+          .checkpoint_every = model.limits.reply_checkpoint_tokens,
+          .call_plan = std::move(call_plan),
+          .call_opener = call_opener.value_or(-1),
+          .out = std::move(writer)};
 }
 
 // Requires: the model has tokens that mark reasoning.
@@ -264,7 +270,7 @@ void ReplyRun::begin_budget(Choice& choice) {
 std::uint64_t ReplyRun::first_masked(Choice& choice) const {
   if (choice.constraint) return 0;
   if (!choice.budget) return MaskSlot::kNoStep;
-  return std::max<std::uint64_t>(choice.budget->free_tokens(), prompt_run_.told_sampling() ? 1 : 0);
+  return choice.budget->free_tokens();
 }
 
 // Gives the device the mask of the next token while it computes that step. Returns false if the constraint's
@@ -415,7 +421,11 @@ Task<void> ReplyRun::keep_turn_end(Choice& choice) {
   const ServedModel& model = *request_.job.model;
   if (!request_.main->writes_cache || !model.arch.decode_is_canonical || choice.tokens.size() < 2) co_return;
   if (request_.main->kept) co_return;  // a compacted prompt differs from a cold run
-  if (request_.main->tokens->size() + choice.tokens.size() - 1 < model.min_tokens) co_return;
+  const std::size_t end = request_.main->tokens->size() + choice.tokens.size() - 1;
+  if (!model.checkpoints.plans(
+          {.origin = protocol::Origin::kTurnEnd, .at = static_cast<std::uint32_t>(end), .is_end = true})) {
+    co_return;
+  }
   protocol::CheckpointPlan plan = prompt_run_.plan_of(*request_.main);
   plan.origin_elsewhere = protocol::Origin::kTurnEnd;
   auto asked = model.worker.ask(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "actors/cache/registry_figures.h"
 #include "actors/request/idle_work.h"
 #include "actors/request/prompt_run.h"
 #include "actors/request/reply_run.h"
@@ -169,7 +170,9 @@ Task<std::optional<ServiceError>> RequestActor::serve() {
   to_verify_ = main.report.restored_tokens > 0 && job.model->limits.verify_share > 0 &&
                static_cast<double>(main.number * 0x9e3779b97f4a7c15ULL >> 11) * 0x1p-53 <
                    job.model->limits.verify_share;
-  Task<RequestFailure> prefilling = prompt_run_->prefill(main, to_verify_);
+  if (main.writes_cache) prompt_run_->place_checkpoints();
+  std::optional<protocol::Decode> first = reply_run_->begin();
+  Task<RequestFailure> prefilling = prompt_run_->prefill(main, to_verify_, std::move(first));
   if (RequestFailure failure = co_await prefilling) co_return failure;
   usage.timing.prefill_ms = request_->since_arrival_ms() - usage.timing.queued_ms;
   main.report.kept_tokens = usage.cache.kept_tokens;

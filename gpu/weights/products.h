@@ -51,6 +51,7 @@ struct Product {
                    std::size_t n_begin, std::size_t n_end);
   std::size_t outputs_at_once = 8;   // tile or panel width: ranges should begin at multiples of it
   const Packing* packing = nullptr;  // null: reads the weight as it is stored
+  std::size_t few_rows = 8;          // rows up to which a call takes the time to read its weights
 };
 
 struct FormatKernels {

@@ -1,4 +1,4 @@
-// The device worker's contracts in protocol/job.h.
+// The device worker's contracts in protocol/jobs/.
 
 #include "tests/actors/device_worker_harness.h"
 
@@ -415,6 +415,32 @@ TEST_F(DeviceWorkerContract, ASequenceThatIsClosedInAStepGoesWhenTheStepHasEnded
   auto prefilling = ask_meanwhile(prefill_of(sequence, kLong));
   ASSERT_TRUE(eventually([&] { return control_->steps() > 0; }));
   close(sequence);
+  control_->release();
+  EXPECT_EQ(prefilling.get().error().kind, JobFault::kCancelled);
+  EXPECT_EQ(memory().sequences, 0U);
+  EXPECT_EQ(memory().used_bytes, 0U);
+}
+
+/// A worker whose mailbox has space for one message; questions wait for it.
+class NarrowWorker : public DeviceWorker {
+ public:
+  static constexpr runtime::MailboxSpec kMailbox{.capacity = 1, .overload = runtime::Overload::kSuspend};
+  using DeviceWorker::DeviceWorker;
+};
+
+TEST_F(DeviceWorkerContract, AFullMailboxAdmitsWhatGivesBack) {
+  start<NarrowWorker>();
+  const Open one = open(kLong);
+  const Open other = open();
+  control_->hold();
+  auto prefilling = ask_meanwhile(prefill_of(one, kLong));
+  ASSERT_TRUE(eventually([&] { return control_->steps() > 0; }));  // on the worker's thread
+  const protocol::AttachRegistry filler{.arch = arch_, .registry = registry_};
+  EXPECT_EQ(worker_.tell(protocol::AttachRegistry(filler)), runtime::SendStatus::kSent);
+  EXPECT_EQ(worker_.tell(protocol::AttachRegistry(filler)), runtime::SendStatus::kMailboxFull);
+  for (const Open& sequence : {one, other}) {
+    EXPECT_EQ(worker_.tell(protocol::CloseSequence{arch_, sequence.ticket}), runtime::SendStatus::kSent);
+  }
   control_->release();
   EXPECT_EQ(prefilling.get().error().kind, JobFault::kCancelled);
   EXPECT_EQ(memory().sequences, 0U);

@@ -18,7 +18,7 @@
 #include "runtime/system.h"
 #include "tests/actors/token_lists.h"
 #include "tests/idle.h"
-#include "tests/source_folder.h"
+#include "tests/models/family_table.h"
 #include "tools/reliability/faults.h"
 
 namespace reprise::actors {
@@ -29,7 +29,7 @@ using protocol::MissReason;
 using protocol::Origin;
 
 inline std::string model_path(const std::string& name) {
-  return source_folder() / "tests" / "data" / "models" / name;
+  return models::test::sample_checkpoint({.family = {}, .sample = name});
 }
 
 /// Returns the devices of this machine on which the engine can run.

@@ -213,7 +213,8 @@ TEST_F(SupervisorContract, UnloadingLeavesNothingOnTheDevice) {
   EXPECT_EQ(state(), std::nullopt);
   EXPECT_EQ(compute(*model), JobFault::kUnknown);
   EXPECT_TRUE(eventually([&] { return model->registry.stopped(); }));
-  const auto memory = model->worker.ask_blocking(protocol::QueryMemory{}, 20s);
+  const protocol::OperatorRef worker(model->worker.cell());  // a request cannot ask this
+  const auto memory = worker.ask_blocking(protocol::QueryMemory{}, 20s);
   ASSERT_TRUE(memory.ok());
   EXPECT_EQ(memory->used_bytes, 0U);
 }

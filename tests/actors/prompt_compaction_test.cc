@@ -194,9 +194,7 @@ TEST_F(PromptCompactionTest, WhatIsComputedBesideItIsNotLostWhereThatGivesWay) {
   auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(16);
   reply.phase = Phase::kDecode;
   reply.decoded = {1};
-  reply.max_tokens = 8;
-  reply.out = std::move(writer);
-  reply.begin_reply({}, kVocab, 0);
+  reply.set_up_decode({.max_tokens = 8, .out = std::move(writer)}, kVocab);
   Prefilled prefilled;
   begin(parts, needy, prefilled, 128);
   ASSERT_TRUE(parts.step.build(parts.table, {.tokens_beside = 200}));

@@ -7,8 +7,10 @@
 #include <mutex>
 #include <set>
 
+#include "actors/cache/registry_figures.h"
 #include "actors/request/prompt_run.h"
 #include "actors/request/request_actor.h"
+#include "protocol/cache_view.h"
 #include "runtime/system.h"
 #include "tests/idle.h"
 
@@ -79,16 +81,17 @@ bool holds(Script& script, At at, std::vector<std::function<void()>>& later, run
   return true;
 }
 
-template <class Accepted, class More>
+/// The messages of a ref, and one more.
+template <class Ref, class More>
 struct WithMore;
 template <class... Ms, class More>
-struct WithMore<runtime::Messages<Ms...>, More> {
+struct WithMore<runtime::Ref<Ms...>, More> {
   using Type = runtime::Messages<Ms..., More>;
 };
 
 class ScriptedWorker : public runtime::Actor {
  public:
-  using Accepts = WithMore<DeviceWorker::Accepts, LetGo>::Type;
+  using Accepts = WithMore<protocol::SequenceRef, LetGo>::Type;
   explicit ScriptedWorker(std::shared_ptr<Script> script) : script_(std::move(script)) {}
 
   void on(protocol::OpenSequence job, runtime::ReplyTo<JobResult<protocol::Opened>> reply) {
@@ -132,6 +135,7 @@ class ScriptedWorker : public runtime::Actor {
     }
     const auto reported = static_cast<std::uint32_t>(job.plan ? job.plan->places.size() : 0);
     answer(At::kPrefill, std::move(reply), protocol::Prefilled{.computed = job.end, .reported = reported});
+    if (job.decode && script_->fail != At::kPrefill) on(std::move(*job.decode));
   }
   void on(protocol::Decode job) {
     if (script_->fail == At::kDecode) {
@@ -156,23 +160,7 @@ class ScriptedWorker : public runtime::Actor {
     for (const auto& one : std::exchange(later_, {})) one();
   }
 
-  // Not used by requests.
-  JobResult<protocol::ArchLoaded> on(protocol::LoadArch) { return JobError{}; }
-  void on(DeviceWorker::LoadDone) {}
-  protocol::ReadKv::Reply on(protocol::ReadKv) { return JobError{}; }
-  JobResult<protocol::AdapterLoaded> on(protocol::LoadAdapter) { return JobError{}; }
-  void on(DeviceWorker::AdapterRead) {}
-  protocol::AdapterDropped on(protocol::DropAdapter) { return {}; }
-  void on(protocol::AttachRegistry) {}
-  protocol::ArchDropped on(protocol::DropArch) { return {}; }
-  JobResult<protocol::Adopted> on(protocol::AdoptKvSnapshot) { return JobError{}; }
-  protocol::Dropped on(protocol::DropAdopted) { return {}; }
-  void on(protocol::MoreToReclaim) {}
-  void on(protocol::MaskReady) {}
-  bool on(protocol::AddCheckpoint) { return false; }
-  protocol::Memory on(protocol::QueryMemory) { return {}; }
-  void on(DeviceWorker::RunStep) {}
-  void on(DeviceWorker::StepDone) {}
+  void on(protocol::MaskReady) {}  // not used in these tests
 
  private:
   template <class T>
@@ -198,7 +186,7 @@ class ScriptedWorker : public runtime::Actor {
 
 class ScriptedRegistry : public runtime::Actor {
  public:
-  using Accepts = WithMore<PrefixRegistry::Accepts, LetGo>::Type;
+  using Accepts = WithMore<protocol::RegistryRef, LetGo>::Type;
   explicit ScriptedRegistry(std::shared_ptr<Script> script) : script_(std::move(script)) {}
 
   void on(protocol::Announce announce, runtime::ReplyTo<protocol::Announced> reply) {
@@ -261,12 +249,9 @@ class ScriptedRegistry : public runtime::Actor {
     for (const auto& one : std::exchange(later_, {})) one();
   }
 
-  // Not used by requests in these tests.
-  void on(protocol::CheckpointTaken) {}
+  // Not used in these tests.
   void on(protocol::DropEntry) {}
   protocol::Nothing on(protocol::DropNamespaces) { return {}; }
-  protocol::Reclaimed on(protocol::Reclaim) { return {}; }
-  void on(BindRegistry) {}
 
  private:
   const std::shared_ptr<Script> script_;

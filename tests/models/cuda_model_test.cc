@@ -9,6 +9,7 @@
 #include "models/files/load_error.h"
 #include "models/gpu_plan.h"
 #include "tests/models/cuda_fixture.h"
+#include "tools/reliability/state_faults.h"
 #include "tests/models/oracle.h"
 #include "tests/require.h"
 #include "tests/source_folder.h"
@@ -218,7 +219,7 @@ TEST_P(CudaModelTest, PoisonIsTold) {
   gpu::Sequence sequence = rig_->open(100);
   rig_->prefill(sequence, rig_->random_tokens(99, 2), Slice::Logits::kNone);
   EXPECT_TRUE(rig_->capture(sequence).finite());
-  rig_->store().poison(sequence);
+  gpu::poison(rig_->store(), sequence);
   EXPECT_EQ(rig_->capture(sequence).finite(), rig_->model().state().attention_only());
   const TokenId token = 7;
   DecodePass pass;

@@ -1,7 +1,7 @@
 #pragma once
 // Weight formats on the GPU. A DeviceFormat is the layout of a weight in GPU memory and its kernels;
 // formats.cc maps each file format to one. The model loader refuses other file formats by name. A new format
-// needs kernels, a DeviceFormat and a line in formats.cc.
+// needs kernels, a DeviceFormat in formats.cc, and kept_on_gpu in its row of gpu/weights/weight.h.
 
 #include <cstddef>
 #include <cstdint>

@@ -56,7 +56,7 @@ class Arena {
 /// Threading: a CheckedCopier serves one stream, one launch at a time.
 class CheckedCopier {
  public:
-  static constexpr std::size_t kMaxCopies = 8;       // per launch
+  static constexpr std::size_t kMaxCopies = 64;      // per launch
   static constexpr std::size_t kCopyAlignment = 16;  // bytes, of source and destination
 
   /// For the current GPU.
