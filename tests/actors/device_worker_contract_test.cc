@@ -442,7 +442,7 @@ TEST_F(DeviceWorkerContract, AFullMailboxAdmitsWhatGivesBack) {
     EXPECT_EQ(worker_.tell(protocol::CloseSequence{arch_, sequence.ticket}), runtime::SendStatus::kSent);
   }
   control_->release();
-  EXPECT_EQ(prefilling.get().error().fault, JobFault::kCancelled);
+  EXPECT_EQ(prefilling.get().error().kind, JobFault::kCancelled);
   EXPECT_EQ(memory().sequences, 0U);
   EXPECT_EQ(memory().used_bytes, 0U);
 }

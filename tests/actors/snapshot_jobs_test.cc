@@ -90,7 +90,7 @@ TEST_F(SnapshotJobsTest, ADamagedPageIsAMissAndNoTierReadsIt) {
     protocol::ReadKv job{.snapshot = read, .first_page = 1, .pages = 1, .to = to};
     EXPECT_EQ(parts.snapshots.read(job).ok(), true) << "the second page is intact";
     job.first_page = 0;
-    EXPECT_EQ(parts.snapshots.read(job).error().fault, JobFault::kDamaged);
+    EXPECT_EQ(parts.snapshots.read(job).error().kind, JobFault::kDamaged);
     EXPECT_EQ(parts.table.find(read), nullptr);
     EXPECT_EQ(parts.figures.damaged.load(), 2U);
   }
