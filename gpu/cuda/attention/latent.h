@@ -18,13 +18,13 @@ namespace reprise::gpu::cuda {
 
 struct LatentShape {
   int heads = 0;
-  int plain_dim = 0;        // of a query: part without RoPE
-  int rotary_dim = 0;       // of a query after plain_dim, and of a token after its latent: part with RoPE
-  int rank = 0;             // elements of a latent; even
-  int rope_pairs = 0;       // 0: no RoPE
-  bool neighbours = false;  // RoPE pairs are elements 2 i and 2 i + 1; the result is stored de-interleaved
-  float score_scale = 1;    // positive: factor of q k
-  float norm_offset = 0;    // of the norm of latents
+  int plain_dim = 0;       // of a query: part without RoPE
+  int rotary_dim = 0;      // of a query after plain_dim, and of a token after its latent: part with RoPE
+  int rank = 0;            // elements of a latent; even
+  int rope_pairs = 0;      // 0: no RoPE
+  bool neighbors = false;  // RoPE pairs are elements 2 i and 2 i + 1; the result is stored de-interleaved
+  float score_scale = 1;   // positive: factor of q k
+  float norm_offset = 0;   // of the norm of latents
   float norm_eps = 1e-6F;
   KvType kv = KvType::kBF16;  // cache type; f32 only for f32 rows
   std::size_t offset = 0;     // bytes in a page: [kGrid, stored()]
