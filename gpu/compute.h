@@ -30,7 +30,7 @@ constexpr bool is_precise(Compute compute) {
 
 /// The element type of the KV cache; layouts are in gpu/state/kv_rows.h.
 enum class KvType : std::uint8_t { kF32, kBF16, kInt8, kInt4 };
-constexpr bool is_quantised(KvType kv) {
+constexpr bool is_quantized(KvType kv) {
   return kv == KvType::kInt8 || kv == KvType::kInt4;
 }
 std::string_view name_of(KvType kv);

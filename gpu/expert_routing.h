@@ -20,7 +20,7 @@ struct ExpertRouting {
   const float* logits;  // [experts]
   std::size_t experts;
   std::size_t chosen;  // 1 to the number of experts in the chosen groups
-  bool normalised;     // divide the weights by their sum
+  bool normalized;     // divide the weights by their sum
   RouterScores scores = RouterScores::kSoftmax;
   const float* bias = nullptr;    // [experts]; null: none
   std::size_t groups = 1;         // equal runs of consecutive experts; if > 1, at least 2 experts each

@@ -28,7 +28,7 @@ constexpr std::array kRows = {
     Row{kOverloaded, kOverloaded, 429, "overloaded", seconds(1)},
     Row{kUnavailable, kUnavailable, 503, "unavailable", seconds(5)},
     Row{kInternal, kInternal, 500, "internal_error"},
-    Row{kCancelled, kCancelled, 503, "cancelled", seconds(5)},
+    Row{kCanceled, kCanceled, 503, "cancelled", seconds(5)},
 
     Row{kUnauthorized, kUnauthorized, 401, "invalid_api_key"},
     Row{kForbidden, kForbidden, 403, "forbidden"},
@@ -80,7 +80,7 @@ Error unanswered_error(const runtime::Error& error) {
       out.kind = ErrorKind::kOverloaded;
       break;
     case runtime::ErrorCode::kStopped:  // restarting, or the server is stopping
-    case runtime::ErrorCode::kCancelled:
+    case runtime::ErrorCode::kCanceled:
       out.kind = ErrorKind::kUnavailable;
       break;
     case runtime::ErrorCode::kNoReply:

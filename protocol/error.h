@@ -21,7 +21,7 @@ enum class ErrorKind : std::uint8_t {
   kOverloaded,   // queue full, or queued for too long; the client may retry
   kUnavailable,  // the model is loading, or its device failed and is being recovered
   kInternal,     // a defect of the engine
-  kCancelled,    // by the client, or by shutdown
+  kCanceled,     // by the client, or by shutdown
   // -- of HTTP
   kUnauthorized,
   kForbidden,

@@ -290,7 +290,7 @@ void DeviceModels::drop(protocol::AdapterId adapter, AdapterDropReply reply) {
 }
 
 void close_sequence(StateTable& table, SequenceRun& run, MemoryReclaimer& memory) {
-  run.end_work({JobFault::kCancelled, "the sequence was closed"});
+  run.end_work({JobFault::kCanceled, "the sequence was closed"});
   memory.forget_saved(run);
   if (run.in_step) {
     run.closing = true;

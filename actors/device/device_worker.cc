@@ -137,14 +137,14 @@ void DeviceWorker::on(protocol::CloseSequence job) {
 }
 
 void DeviceWorker::on(protocol::Cancel job) {
-  if (SequenceRun* run = state_.find(job.sequence).run) run->end_work({JobFault::kCancelled, "cancelled"});
+  if (SequenceRun* run = state_.find(job.sequence).run) run->end_work({JobFault::kCanceled, "cancelled"});
   kick();
 }
 
 void DeviceWorker::on(protocol::LeaveOff job) {
   const auto [table, run] = state_.find(job.sequence);
   if (run == nullptr) return;
-  if (!leave_off(*table, *run)) run->end_work({JobFault::kCancelled, "cancelled"});
+  if (!leave_off(*table, *run)) run->end_work({JobFault::kCanceled, "cancelled"});
   kick();
 }
 

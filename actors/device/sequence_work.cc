@@ -28,7 +28,7 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
   if (run.phase != Phase::kIdle || run.in_step) return bad("the sequence is busy");
   // A request that lost its slot to a failed restore starts like a preempted one.
   if (!run.state && run.priority == protocol::Priority::kIdle) {
-    return JobError{JobFault::kCancelled, "idle work was canceled to free memory"};
+    return JobError{JobFault::kCanceled, "idle work was canceled to free memory"};
   }
   if (!job.tokens || job.end > job.tokens->size() || job.end <= run.held_tokens()) {
     return bad("a prefill must end after the tokens that the sequence holds, and within its own");
@@ -67,7 +67,7 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
 }
 
 const JobError& nobody_reads() {
-  static const JobError error{JobFault::kCancelled, "the reader of the reply is gone"};
+  static const JobError error{JobFault::kCanceled, "the reader of the reply is gone"};
   return error;
 }
 

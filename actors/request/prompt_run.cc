@@ -357,7 +357,7 @@ Task<RequestFailure> PromptRun::prefill(Computation& computation, bool want_dige
     Task<void> settling = all_settled();
     co_await settling;
     request_.break_off();
-    co_return protocol::ServiceError{protocol::ServiceErrorCode::kCancelled, "the client has disconnected"};
+    co_return protocol::ServiceError{protocol::ServiceErrorCode::kCanceled, "the client has disconnected"};
   }
   co_return std::nullopt;
 }

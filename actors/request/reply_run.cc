@@ -86,7 +86,7 @@ Task<void> ReplyRun::decode_beside() {
   const ServedModel& model = *request_.job.model;
   bool goes_on = true;
   const std::uint32_t held = request_.main->kept ? request_.main->kept->tokens : request_.usage.prompt_tokens;
-  while (goes_on && choices_begun_ < choices_.size() && !request_.lost.cancelled()) {
+  while (goes_on && choices_begun_ < choices_.size() && !request_.lost.canceled()) {
     OpenedSequence sequence(model);
     auto opening =
         model.worker.ask(protocol::OpenSequence{.arch = model.arch.arch,
@@ -101,7 +101,7 @@ Task<void> ReplyRun::decode_beside() {
                                                 .tenant_share = request_.job.request->origin.tenant_share},
                          model.limits.max_wait, request_.all_begun.token());
     const protocol::JobResult<protocol::Opened> opened = protocol::answer_of(co_await opening);
-    if (!opened.ok() || request_.all_begun.cancelled()) break;
+    if (!opened.ok() || request_.all_begun.canceled()) break;
     sequence.id = opened->sequence;
     Task<Restoring> restoring = restore_prompt(sequence);
     const Restoring restored = co_await restoring;
@@ -109,7 +109,7 @@ Task<void> ReplyRun::decode_beside() {
     Task<Failure> decoding = decode_next(sequence);
     Failure failure = co_await decoding;
     goes_on = !failure;
-    if (failure && !request_.lost.cancelled()) {  // otherwise the failure is a consequence
+    if (failure && !request_.lost.canceled()) {  // otherwise the failure is a consequence
       beside_failed_ = std::move(failure);
       request_.break_off();
     }
@@ -365,7 +365,7 @@ Task<RequestFailure> ReplyRun::next_token(Choice& choice) {
     delta.text += request_.job.request->rules.stop[choice.text->stop()->index];
   choice.reply += delta.text;
   Task<bool> sending = send(std::move(delta));
-  if (!co_await sending) co_return request_.failure_of(runtime::Error{runtime::ErrorCode::kCancelled});
+  if (!co_await sending) co_return request_.failure_of(runtime::Error{runtime::ErrorCode::kCanceled});
   if (!event->end && !stopped) {
     if (!mask_is_late) co_return std::nullopt;
     Task<Failure> making = give_made_mask(choice);
@@ -392,7 +392,7 @@ Task<RequestFailure> ReplyRun::next_token(Choice& choice) {
     finished.reason = FinishReason::kLength;
   }
   Task<bool> ending = send(std::move(finished));
-  if (!co_await ending) co_return request_.failure_of(runtime::Error{runtime::ErrorCode::kCancelled});
+  if (!co_await ending) co_return request_.failure_of(runtime::Error{runtime::ErrorCode::kCanceled});
   co_return std::nullopt;
 }
 

@@ -101,7 +101,7 @@ Task<void> RequestActor::run() {
   job.slot.reset();
   const bool left_off = idle_work_->left_off_in_reply();
   if (left_off) request_->lost = runtime::CancelSource();  // waits for the client have ended
-  const bool idles = (served || left_off) && job.idle_slot && !request_->lost.cancelled();
+  const bool idles = (served || left_off) && job.idle_slot && !request_->lost.canceled();
   if (to_verify_ && !(idles && served))
     job.model->registry_figures->unverified.fetch_add(1, std::memory_order_relaxed);
   if (idles) {

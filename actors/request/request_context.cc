@@ -32,7 +32,7 @@ RequestFailure RequestContext::unanswered(runtime::ErrorCode code, const std::st
   if (!lost_why.empty()) {
     return ServiceError{ServiceErrorCode::kUnavailable, lost_why, "", std::chrono::seconds(1)};
   }
-  if (client_gone) return ServiceError{ServiceErrorCode::kCancelled, "the client has disconnected"};
+  if (client_gone) return ServiceError{ServiceErrorCode::kCanceled, "the client has disconnected"};
   if (code == runtime::ErrorCode::kDeadline) {
     return ServiceError{ServiceErrorCode::kOverloaded, "the request waited too long for the device", "",
                         std::chrono::seconds(5)};

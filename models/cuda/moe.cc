@@ -22,7 +22,7 @@ gc::RouterShape router_of(const MoeSpec& spec) {
   return {.routed = static_cast<int>(spec.routed()),
           .experts = static_cast<int>(spec.experts),
           .chosen = static_cast<int>(spec.chosen),
-          .normalised = spec.normalised,
+          .normalized = spec.normalized,
           .scores = spec.scores,
           .groups = static_cast<int>(spec.groups),
           .chosen_groups = static_cast<int>(spec.chosen_groups),

@@ -179,7 +179,7 @@ DeviceNorm build_norm(const NormSpec& spec, BuildContext& context) {
     return context.weights.vector(load_vector(context.checkpoint, spec.name + which));
   };
   return {
-      .weight = vector(".weight"), .bias = spec.kind.centred ? vector(".bias") : nullptr, .kind = spec.kind};
+      .weight = vector(".weight"), .bias = spec.kind.centered ? vector(".bias") : nullptr, .kind = spec.kind};
 }
 
 std::vector<ResidualStep> build_layer(const LayerSpec& spec, BuildContext& context) {

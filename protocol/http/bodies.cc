@@ -93,7 +93,7 @@ Task<std::optional<ParsedCall>> BodyParsers::parse(ParseCall job, runtime::Cance
   auto asking = parser.ask(std::move(job), runtime::TimePoint::max(), gone);
   Result<ParsedCall> parsed = co_await asking;
   if (parsed.ok()) co_return std::move(*parsed);
-  if (parsed.error().code == ErrorCode::kCancelled) co_return std::nullopt;
+  if (parsed.error().code == ErrorCode::kCanceled) co_return std::nullopt;
   co_return not_read(parsed.error());
 }
 

@@ -431,7 +431,7 @@ Task<bool> Generation::run_stream() {
     } else if (event.error().code == ErrorCode::kDeadline) {
       if (!exchange_.stream_open()) exchange_.open_stream(streamed_->content_type());
       streamed_->keep_alive(out_);
-    } else if (event.error().code == ErrorCode::kCancelled) {
+    } else if (event.error().code == ErrorCode::kCanceled) {
       auto giving_up = give_up();
       goes_on = co_await giving_up;
       co_return goes_on;
@@ -478,7 +478,7 @@ Task<bool> Generation::run_whole() {
         if (!next || !next->ok()) break;  // next() returns the error again
         goes_on = take(**next);
       }
-    } else if (event.error().code == ErrorCode::kCancelled) {
+    } else if (event.error().code == ErrorCode::kCanceled) {
       auto giving_up = give_up();
       goes_on = co_await giving_up;
       co_return goes_on;

@@ -56,7 +56,7 @@ struct CloseSequence {
   ArchId arch{};
   std::uint64_t ticket = 0;
 };
-/// Ends the prefill or decoding in progress with kCancelled; the sequence stays open. A decoding that the
+/// Ends the prefill or decoding in progress with kCanceled; the sequence stays open. A decoding that the
 /// prefill carries does not begin.
 struct Cancel {
   static constexpr bool kReleases = true;

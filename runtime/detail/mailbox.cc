@@ -101,7 +101,7 @@ void Mailbox::admit_parked() {
       parked->admitted.answer({});
     } else {
       withdraw();
-      parked->message->ops->bounce(parked->message, ErrorCode::kCancelled);
+      parked->message->ops->bounce(parked->message, ErrorCode::kCanceled);
     }
   }
 }
@@ -117,7 +117,7 @@ void Mailbox::weed_parked() {
       ++parked_count_;
     } else {
       withdraw();
-      ParkedSend::bounce_node(node, ErrorCode::kCancelled);
+      ParkedSend::bounce_node(node, ErrorCode::kCanceled);
     }
   }
   weed_at_ = 2 * parked_count_ + kFirstWeeding;

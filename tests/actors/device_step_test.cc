@@ -319,9 +319,9 @@ TEST_F(CarriedDecodeTest, DoesNotBeginAfterACancelDuringTheStep) {
   Reader reader;
   ASSERT_FALSE(begin_carrying(parts, run, box, decode_of(run, reader, greedy_)).has_value());
   build_last_step(parts);
-  run.end_work({JobFault::kCancelled, "cancelled"});
+  run.end_work({JobFault::kCanceled, "cancelled"});
   parts.compute(5);
-  EXPECT_EQ(fault_of(box), JobFault::kCancelled);
+  EXPECT_EQ(fault_of(box), JobFault::kCanceled);
   EXPECT_EQ(run.phase, Phase::kIdle);
   EXPECT_TRUE(run.decoded.empty());
   const auto end = reader.try_next();
@@ -472,9 +472,9 @@ TEST_F(DeviceStepTest, ASequenceThatIsClosedInAStepGoesWithIt) {
   Prefilled prefilled;
   ASSERT_FALSE(begin(parts, run, prefilled, 64).has_value());
   ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 1000}));
-  run.end_work({JobFault::kCancelled, "closed"});
+  run.end_work({JobFault::kCanceled, "closed"});
   run.closing = true;
-  EXPECT_EQ(fault_of(prefilled), JobFault::kCancelled);
+  EXPECT_EQ(fault_of(prefilled), JobFault::kCanceled);
   parts.compute();
   EXPECT_EQ(parts.table.find(id), nullptr);
   EXPECT_EQ(parts.state.budget().used(), 0U);

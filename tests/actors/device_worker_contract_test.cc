@@ -326,7 +326,7 @@ TEST_F(DeviceWorkerContract, AWaitForASequenceEndsWithItsTicket) {
 // Tokens: enough steps for a message to arrive between them, however short they are.
 constexpr std::uint32_t kLong = 60'000;
 
-TEST_F(DeviceWorkerContract, ACancelledPrefillLeavesASequenceThatGoesOn) {
+TEST_F(DeviceWorkerContract, ACanceledPrefillLeavesASequenceThatGoesOn) {
   start();
   const Open sequence = open(kLong);
   control_->hold();
@@ -334,7 +334,7 @@ TEST_F(DeviceWorkerContract, ACancelledPrefillLeavesASequenceThatGoesOn) {
   ASSERT_TRUE(eventually([&] { return control_->steps() > 0; }));
   worker_.tell(protocol::Cancel{sequence.id});
   control_->release();
-  EXPECT_EQ(prefilling.get().error().kind, JobFault::kCancelled);
+  EXPECT_EQ(prefilling.get().error().kind, JobFault::kCanceled);
   const auto on = ask(prefill_of(sequence, kLong));
   ASSERT_TRUE(on.ok()) << on.error().message;
   EXPECT_LT(on->computed, kLong) << "from where it stood";
@@ -386,10 +386,10 @@ TEST_F(DeviceWorkerContract, AStrangerWaitsForOneStepOfIdleWorkAtMost) {
   }
   worker_.tell(protocol::Cancel{idle.id});
   control_->release();
-  EXPECT_EQ(prefilling.get().error().kind, JobFault::kCancelled);
+  EXPECT_EQ(prefilling.get().error().kind, JobFault::kCanceled);
 }
 
-TEST_F(DeviceWorkerContract, ACancelledDecodingEndsItsStream) {
+TEST_F(DeviceWorkerContract, ACanceledDecodingEndsItsStream) {
   start();
   const Open sequence = open();
   prefill(sequence, 30);
@@ -416,7 +416,7 @@ TEST_F(DeviceWorkerContract, ASequenceThatIsClosedInAStepGoesWhenTheStepHasEnded
   ASSERT_TRUE(eventually([&] { return control_->steps() > 0; }));
   close(sequence);
   control_->release();
-  EXPECT_EQ(prefilling.get().error().kind, JobFault::kCancelled);
+  EXPECT_EQ(prefilling.get().error().kind, JobFault::kCanceled);
   EXPECT_EQ(memory().sequences, 0U);
   EXPECT_EQ(memory().used_bytes, 0U);
 }
@@ -442,7 +442,7 @@ TEST_F(DeviceWorkerContract, AFullMailboxAdmitsWhatGivesBack) {
     EXPECT_EQ(worker_.tell(protocol::CloseSequence{arch_, sequence.ticket}), runtime::SendStatus::kSent);
   }
   control_->release();
-  EXPECT_EQ(prefilling.get().error().kind, JobFault::kCancelled);
+  EXPECT_EQ(prefilling.get().error().kind, JobFault::kCanceled);
   EXPECT_EQ(memory().sequences, 0U);
   EXPECT_EQ(memory().used_bytes, 0U);
 }

@@ -95,9 +95,9 @@ TEST_F(FlightsTest, AReplysCheckpointsAreOfTheRequestsFlight) {
 TEST_F(FlightsTest, TheEndOfAFlightCancelsItsWaits) {
   Flight& flight = begin(7);
   const runtime::CancelSource ended = flight.ended;
-  EXPECT_FALSE(ended.cancelled());
+  EXPECT_FALSE(ended.canceled());
   flights_.end(7);
-  EXPECT_TRUE(ended.cancelled());
+  EXPECT_TRUE(ended.canceled());
 }
 
 TEST_F(FlightsTest, WrongStatesAreKeptForThoseInFlight) {

@@ -98,14 +98,14 @@ class SupervisorContract : public testing::Test {
     const std::uint64_t ticket = ++ticket_;
     const auto opened = model.worker.ask_blocking(
         protocol::OpenSequence{.arch = model.arch.arch, .ticket = ticket, .prompt_tokens = 10}, 20s);
-    if (!opened.ok()) return JobFault::kCancelled;
+    if (!opened.ok()) return JobFault::kCanceled;
     if (!opened->ok()) return opened->error().kind;
     const auto prefilled = model.worker.ask_blocking(
         protocol::Prefill{
             .sequence = (*opened)->sequence, .tokens = share_tokens(TokenList(10, 1)), .end = 10},
         20s);
     model.worker.tell(protocol::CloseSequence{model.arch.arch, ticket});
-    if (!prefilled.ok()) return JobFault::kCancelled;
+    if (!prefilled.ok()) return JobFault::kCanceled;
     if (!prefilled->ok()) return prefilled->error().kind;
     return std::nullopt;
   }

@@ -167,7 +167,7 @@ TEST_F(RequestContract, WhatTheWorkerRefusesIsToldByKind) {
     const std::string seen = read(client, &error);
     expect_gone(client, at);
     EXPECT_EQ(std::count(seen.begin(), seen.end(), 'X'), 1) << seen;
-    return error ? error->kind : ServiceErrorCode::kCancelled;
+    return error ? error->kind : ServiceErrorCode::kCanceled;
   };
   EXPECT_EQ(code_of(At::kOpen, JobFault::kNeverFits), ServiceErrorCode::kTooLong);
   EXPECT_EQ(code_of(At::kOpen, JobFault::kBusy), ServiceErrorCode::kOverloaded);

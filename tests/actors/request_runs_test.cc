@@ -229,10 +229,10 @@ TEST_F(RequestRuns, ACancelInAnyPhaseGivesAllBack) {
     start(request_of(prompt(), at == At::kKeepPrompt || at == At::kDecode ? 3 : 1));
     wait_until_held();
     runs_.tell(RunsActor::BreakOff{});
-    const Ended& cancelled = end();
+    const Ended& canceled = end();
     if (at != At::kTurnEnd && at != At::kSettle) {  // by then the reply is complete
-      ASSERT_TRUE(cancelled.failure.has_value()) << static_cast<int>(at);
-      EXPECT_EQ(cancelled.failure->code, ServiceErrorCode::kCancelled) << static_cast<int>(at);
+      ASSERT_TRUE(canceled.failure.has_value()) << static_cast<int>(at);
+      EXPECT_EQ(canceled.failure->code, ServiceErrorCode::kCanceled) << static_cast<int>(at);
     }
     expect_all_given_back();
     let_go();

@@ -163,7 +163,7 @@ class ScriptedWorker : public runtime::Actor {
     }
     using Answer = JobResult<protocol::Prefilled>;
     if (idle && script_->cancels_idle) {
-      return reply.answer(Answer(JobError{JobFault::kCancelled, "a request needs the memory"}));
+      return reply.answer(Answer(JobError{JobFault::kCanceled, "a request needs the memory"}));
     }
     if (idle && script_->holds_idle) script_->hold = At::kPrefill;
     const auto reported = static_cast<std::uint32_t>(job.plan ? job.plan->places.size() : 0);

@@ -28,7 +28,7 @@ RouterShape shape_of(int routed, int experts, int chosen) {
   return {.routed = routed,
           .experts = experts,
           .chosen = chosen,
-          .normalised = true,
+          .normalized = true,
           .scores = RouterScores::kSoftmax,
           .groups = 1,
           .chosen_groups = 1,
@@ -47,7 +47,7 @@ TEST_F(CudaExperts, AreChosenAsOnTheCpu) {
   shapes.back().epsilon = 1e-20F;
   shapes.back().scale = 2.5F;
   shapes.push_back(shape_of(40, 40, 5));
-  shapes.back().normalised = false;
+  shapes.back().normalized = false;
   for (const RouterShape& shape : shapes) {
     for (const bool has_bias : {false, true}) {
       const auto routed = static_cast<std::size_t>(shape.routed);
@@ -70,7 +70,7 @@ TEST_F(CudaExperts, AreChosenAsOnTheCpu) {
         test::plain().route_experts({.logits = logits.data() + row * routed,
                                      .experts = routed,
                                      .chosen = count,
-                                     .normalised = shape.normalised,
+                                     .normalized = shape.normalized,
                                      .scores = shape.scores,
                                      .bias = has_bias ? bias.data() : nullptr,
                                      .groups = static_cast<std::size_t>(shape.groups),

@@ -93,9 +93,9 @@ class MadePrompt {
   }
   std::vector<float> row(std::size_t part, std::size_t head, std::size_t place) const {
     const std::byte* from = bytes_of(part, head, place);
-    if (!is_quantised(shape_.kv)) return widened(reinterpret_cast<const Bf16*>(from));
+    if (!is_quantized(shape_.kv)) return widened(reinterpret_cast<const Bf16*>(from));
     std::vector<float> out(static_cast<std::size_t>(shape_.head_dim));
-    load_quantised_row(shape_.kv, from, out.size(), out.data());
+    load_quantized_row(shape_.kv, from, out.size(), out.data());
     return out;
   }
   const std::byte* bytes_of(std::size_t part, std::size_t head, std::size_t place) const {
@@ -131,8 +131,8 @@ class MadePrompt {
   std::size_t query_bytes() const { return static_cast<std::size_t>(shape_.head_dim) * sizeof(Bf16); }
   void store(std::size_t byte) {
     const std::vector<float> values = random_.floats(static_cast<std::size_t>(shape_.head_dim));
-    if (is_quantised(shape_.kv)) {
-      store_quantised_row(shape_.kv, values.data(), values.size(), pages_.data() + byte);
+    if (is_quantized(shape_.kv)) {
+      store_quantized_row(shape_.kv, values.data(), values.size(), pages_.data() + byte);
     } else {
       gpu::test::plain().to_bf16(values.data(), reinterpret_cast<Bf16*>(pages_.data() + byte), values.size());
     }

@@ -64,7 +64,7 @@ Tolerance tolerance_for(const NamedModel& named) {
     return {.median = 2e-4, .worst = 2e-2, .choice_margin = 1e-2, .oracle_margin = 2e-2, .wrong_choices = 0};
   }
   Tolerance tolerance = tolerance_for(named.model);
-  if (!is_quantised(named.options.kv)) return tolerance;
+  if (!is_quantized(named.options.kv)) return tolerance;
   constexpr double kMaxMargin = 0.2;  // beyond it too few choices would be compared
   const double factor = named.options.kv == gpu::KvType::kInt8 ? 2 : 10;
   tolerance.median *= factor;
@@ -149,7 +149,7 @@ TEST_P(CudaModelTest, AgreesWithTheProcessor) {
   const NamedModel named(GetParam());
   ModelRig host(model_folder(named.model), "cpu",
                 {.compute = gpu::Compute::kF32,
-                 .kv = is_quantised(named.options.kv) ? named.options.kv : gpu::KvType::kF32});
+                 .kv = is_quantized(named.options.kv) ? named.options.kv : gpu::KvType::kF32});
   const std::vector<TokenId> tokens = host.random_tokens(kPrompt + kDecoded, 3);
   const std::span<const TokenId> prompt = std::span(tokens).first(kPrompt);
   const std::span<const TokenId> rest = std::span(tokens).subspan(kPrompt);

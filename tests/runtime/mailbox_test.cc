@@ -194,15 +194,15 @@ class FickleSender : public Actor {
   using Accepts = Messages<GiveUpOften>;
   Task<int> on(GiveUpOften often) {
     CancelSource source;
-    int cancelled = 0;
+    int canceled = 0;
     for (int i = 0; i < 500; ++i) {
       auto sending = often.to.send(Item{i}, Clock::now() + 100us, source.token());
       const Result<void> sent = co_await sending;
       auto asking = often.to.ask(Item{i}, 100us);
       const Result<int> answer = co_await asking;
-      cancelled += !sent.ok() && !answer.ok() ? 1 : 0;
+      canceled += !sent.ok() && !answer.ok() ? 1 : 0;
     }
-    co_return cancelled;
+    co_return canceled;
   }
 };
 

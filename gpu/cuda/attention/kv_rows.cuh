@@ -14,7 +14,7 @@ namespace reprise::gpu::cuda {
 /// Quantized types.
 template <KvType kKv, int kDim>
 struct KvRow {
-  static_assert(is_quantised(kKv));
+  static_assert(is_quantized(kKv));
   static constexpr int kBytes = static_cast<int>(kv_row_bytes(kKv, kDim));
   static constexpr int kBlocks = static_cast<int>(kv_blocks(kDim));
   static constexpr int kScales = kBlocks * static_cast<int>(sizeof(Bf16));  // bytes before the quants

@@ -34,13 +34,13 @@ namespace {
 
 constexpr int kPrepareWarps = 8;
 
-/// Returns element i of a RoPE part x after rotation, de-interleaved if shape.neighbours.
+/// Returns element i of a RoPE part x after rotation, de-interleaved if shape.neighbors.
 template <class Read>
 __device__ __forceinline__ float rotated_element(const LatentShape& shape, const Read& x, const float* cosine,
                                                  const float* sine, int i) {
   const int half = shape.rotary_dim / 2;
   const auto apart = [&](int at) {
-    return x(!shape.neighbours ? at : at < half ? 2 * at : 2 * (at - half) + 1);
+    return x(!shape.neighbors ? at : at < half ? 2 * at : 2 * (at - half) + 1);
   };
   const int pairs = shape.rope_pairs;
   if (pairs == 0) return x(i);

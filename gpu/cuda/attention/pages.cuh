@@ -37,7 +37,7 @@ __device__ __forceinline__ int first_key(const AttentionShape& shape, int positi
 template <KvType kKv, int kDim, int kThreads>
 struct PageTile {
   using Row = KvRow<kKv, kDim>;
-  static constexpr bool kIsWidened = is_quantised(kKv);
+  static constexpr bool kIsWidened = is_quantized(kKv);
   static constexpr int kHeadBytes = kGrid * Row::kBytes;
   static constexpr int kTileElements = kGrid * tiles::kRowStride<kDim>;
   static constexpr int kTileBytes = kTileElements * static_cast<int>(sizeof(Bf16));

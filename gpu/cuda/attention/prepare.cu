@@ -110,7 +110,7 @@ bool attention_supports(const AttentionShape& shape) {
          2 * shape.rope_pairs <= shape.head_dim && (shape.kv != KvType::kF32 || kIsPrecise) &&
          shape.k_offset % 16 == 0 && shape.v_offset % 16 == 0 &&
          (shape.window == 0 ||
-          (shape.window > 0 && !is_quantised(shape.kv) &&
+          (shape.window > 0 && !is_quantized(shape.kv) &&
            shape.ring_pages * kGrid >= shape.window + kGrid - 1 && shape.ring_offset % 16 == 0 &&
            shape.k_offset == 0 && 2 * shape.v_offset == kGrid * shape.token_bytes()));
 }

@@ -164,7 +164,7 @@ __device__ void route_row(const RouterShape& shape, const RouterInput& input, in
   __syncwarp();
   if (lane >= shape.chosen) return;
   float weight = ranks[lane];
-  if (shape.normalised) {
+  if (shape.normalized) {
     float total = 0;
     for (int i = 0; i < shape.chosen; ++i) total += ranks[i];
     weight /= total + shape.epsilon;

@@ -25,7 +25,7 @@ struct RouterShape {
   int routed;   // experts with weights, then zero experts (identity)
   int experts;  // experts with weights
   int chosen;
-  bool normalised;
+  bool normalized;
   RouterScores scores;
   int groups;
   int chosen_groups;
