@@ -117,15 +117,18 @@ void Engine::Parts::spawn_tiers() {
   };
   const std::shared_ptr<gpu::TransferBuffers> buffers = buffers_for(options);
   std::vector<protocol::TurnStoreRef> turn_stores;
+  runtime::Ref<protocol::UnloadStates> host;
   if (options.host.max_bytes > 0) {
     HostTierSettings settings = options.host;
     if (!settings.buffers) settings.buffers = buffers;
     if (!settings.log) settings.log = options.log;
     const auto figures = figures_of(protocol::Tier::kHost);
-    tiers.back().actor = system.spawn<HostTier>(
+    const auto tier = system.spawn<HostTier>(
         {.placement = runtime::Placement::own_thread(),
          .on_failure = OnFailure::restart(HostTier::kMaxRestarts, HostTier::kRestartWindow)},
         std::move(settings), figures);
+    tiers.back().actor = tier;
+    host = tier;
   }
   const auto add_store = [&](TierSettings settings) {
     if (!settings.buffers) settings.buffers = buffers;
@@ -145,7 +148,7 @@ void Engine::Parts::spawn_tiers() {
   for (const LowerTier& lower : tiers) refs.emplace_back(lower.actor);
   all_tiers = system.spawn<TierStack>(
       {.on_failure = runtime::OnFailure::restart(TierStack::kMaxRestarts, TierStack::kRestartWindow)},
-      std::move(refs), turn_stores);
+      std::move(refs), turn_stores, host);
 }
 
 void Engine::Parts::keep_names(const TierSettings& settings, const runtime::RefOf<StoreTier>& tier) const {
@@ -168,8 +171,10 @@ Engine::~Engine() {
 
 runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request) {
   auto [writer, reader] = runtime::make_stream<Event>(protocol::kEventWindow);
-  const bool ends_trace = !request.trace;  // no caller ends it
-  if (ends_trace) request.trace = traces::RequestTrace(request.id.empty() ? "nameless" : request.id, "asked");
+  const bool ends_trace = !request.origin.trace;  // no caller ends it
+  if (ends_trace)
+    request.origin.trace =
+        traces::RequestTrace(request.origin.id.empty() ? "nameless" : request.origin.id, "asked");
   const auto refuse = [&writer = writer](ServiceError error) {
     Event event = protocol::Failed{std::move(error)};
     static_cast<void>(writer.try_write(event));
@@ -187,14 +192,14 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
   } else {
     try {
       auto& choice = std::get<ModelChoice>(found);
-      std::string name_space = choice.name_space(request.name_space);
+      std::string name_space = choice.name_space(request.cache.name_space);
       std::string name = choice.name();
       const std::hash<std::string> number;
-      const std::uint64_t tenant = request.tenant.empty() ? 0 : number(request.tenant);
-      const std::uint64_t group = request.id.empty() ? 0 : number(request.id);
+      const std::uint64_t tenant = request.origin.tenant.empty() ? 0 : number(request.origin.tenant);
+      const std::uint64_t group = request.origin.id.empty() ? 0 : number(request.origin.id);
       auto meter = std::make_shared<RequestMeter>(++parts_->requests_begun, name);
-      std::string reply_id = request.reply_id;
-      std::string tenant_name = request.tenant;
+      std::string reply_id = request.origin.reply_id;
+      std::string tenant_name = request.origin.tenant;
       auto actor = parts_->system.spawn<RequestActor>(
           {}, RequestJob{.request = std::make_shared<const protocol::GenerateRequest>(std::move(request)),
                          .model = std::move(choice.model),

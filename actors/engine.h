@@ -32,7 +32,6 @@
 namespace reprise::runtime {
 class System;
 }
-namespace reprise::protocol {}  // namespace reprise::protocol
 
 namespace reprise::actors {
 
@@ -43,6 +42,8 @@ class Engine : public protocol::Service, public protocol::ServerAdmin, private p
   /// Starts loading the models; health() tells when they are ready.
   Engine(runtime::System& system, EngineOptions options);
   ~Engine() override;
+
+  // -- requests (protocol/service.h)
 
   runtime::StreamReader<protocol::Event> generate(protocol::GenerateRequest request) override;
   runtime::Ask<protocol::Answer<protocol::Tokenized>> tokenize(protocol::TokenizeRequest request) override;
@@ -57,6 +58,8 @@ class Engine : public protocol::Service, public protocol::ServerAdmin, private p
   bool end_reasoning(const std::string& reply_id, const std::string& tenant) override;
   std::vector<protocol::Figure> figures() const override;
   std::shared_ptr<protocol::NamedSnapshots> named_snapshots() override;
+
+  // -- the operator: models, adapters and caches (protocol/server_admin.h)
 
   runtime::Task<protocol::ServerCache> view_cache(protocol::CacheScope scope,
                                                   std::uint32_t max_nodes) override;
@@ -78,6 +81,9 @@ class Engine : public protocol::Service, public protocol::ServerAdmin, private p
   /// Waits until every model and its adapters are loaded or have failed; returns the first error, if any.
   std::optional<protocol::ServiceError> wait_until_ready(std::chrono::milliseconds timeout);
 
+  // -- tests and measurements
+
+  /// Returns the number of requests that have an actor, including those that only work on after their answer.
   std::size_t running_requests() const;
   /// `device`: its name.
   const WorkerFigures& device_figures(const std::string& device) const;

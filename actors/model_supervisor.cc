@@ -4,8 +4,9 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "actors/models/grammar_cache.h"
 #include "actors/request/chat_tokens.h"
-#include "base/machine_memory.h"
+#include "base/machine.h"
 #include "models/device.h"
 #include "models/files/load_error.h"
 #include "models/memory_plan.h"
@@ -85,14 +86,6 @@ auto named(List& list, const std::string& name) {
 constexpr std::chrono::milliseconds kWatchPeriod{50};
 constexpr std::chrono::milliseconds kLastWords{500};  // for answers to reach their clients
 
-// Resets the figures that an abandoned or ended worker will not update any more.
-void forget_what_is_held(WorkerFigures& figures) {
-  figures.step_began_ns.store(0, std::memory_order_relaxed);
-  for (auto* held : {&figures.sequences, &figures.snapshots, &figures.waiting, &figures.used_bytes}) {
-    WorkerFigures::set(*held, 0);
-  }
-}
-
 }  // namespace
 
 ModelSupervisor::ModelSupervisor(EngineOptions options, std::shared_ptr<ModelDirectory> directory,
@@ -101,11 +94,18 @@ ModelSupervisor::ModelSupervisor(EngineOptions options, std::shared_ptr<ModelDir
                                  protocol::TierRef tier, protocol::TurnStoreRef turn_store)
     : options_(std::move(options)),
       directory_(std::move(directory)),
-      board_(std::move(board)),
       requests_(std::move(requests)),
       restarts_(std::move(restarts)),
       tier_(std::move(tier)),
-      turn_store_(std::move(turn_store)) {}
+      turn_store_(std::move(turn_store)),
+      devices_(options_.worker, std::move(board), [this](WorkerOptions worker) {
+        worker.supervisor = self(*this);
+        const std::string name = "device " + worker.device;
+        auto spawned = spawn<DeviceWorker>({.name = name, .placement = runtime::Placement::own_thread()},
+                                           std::move(worker));
+        watch(*this, spawned);
+        return spawned;
+      }) {}
 
 void ModelSupervisor::on_start() {
   restarts_->supervisors.note_start();
@@ -118,29 +118,6 @@ void ModelSupervisor::on_start() {
     }
     begin_load(managed, entry.spec);
   }
-}
-
-ModelSupervisor::Device& ModelSupervisor::device_for(const ModelSpec& spec) {
-  const std::string name =
-      models::Device::resolve(spec.device.empty() ? options_.worker.device : spec.device);
-  const auto [place, is_new] = devices_.try_emplace(name);
-  Device& device = place->second;
-  if (is_new) {
-    device.name = name;
-    device.figures = board_->of(name);
-    spawn_worker(device);
-  }
-  return device;
-}
-
-void ModelSupervisor::spawn_worker(Device& device) {
-  WorkerOptions options{options_.worker};
-  options.device = device.name;
-  options.figures = device.figures;
-  options.supervisor = self(*this);
-  device.worker = spawn<DeviceWorker>(
-      {.name = "device " + device.name, .placement = runtime::Placement::own_thread()}, std::move(options));
-  watch(*this, device.worker);
 }
 
 void ModelSupervisor::publish_state(Managed& managed, ModelCard::State state, const std::string& detail) {
@@ -209,7 +186,8 @@ void ModelSupervisor::end_load(Managed& managed, const Error& error) {
 // If the device fails meanwhile, tries again on its replacement.
 Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
   const ModelSpec& spec = managed.spec;
-  Device& device = device_for(spec);
+  SupervisedDevice& device =
+      devices_.get(models::Device::resolve(spec.device.empty() ? options_.worker.device : spec.device));
   managed.device = &device;
   if (device.lost) co_return ServiceError{ServiceErrorCode::kUnavailable, "the device is lost"};
   if (!device.is_gpu()) log_plan(spec);
@@ -243,11 +221,14 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
         std::to_string(served->arch.state_bytes >> 20) + " MiB of state memory");
     Task<std::vector<ServedAdapter>> bringing = bring_adapters(managed);
     std::vector<ServedAdapter> adapters = co_await bringing;
-    if ((worker != device.worker || managed.failed_early) && tries < kMaxDevices) {
+    const bool registry_failed = managed.registry && managed.registry.stopped();
+    if ((worker != device.worker || managed.failed_early || registry_failed) && tries < kMaxDevices) {
       Task<void> dropping = drop(managed);
       co_await dropping;
       continue;
     }
+    if (registry_failed)
+      co_return ServiceError{ServiceErrorCode::kUnavailable, "its prefix cache failed while it was loaded"};
     directory_->set({served->card, served, "", spec, std::move(adapters), nullptr});
     co_return std::nullopt;
   }
@@ -347,8 +328,13 @@ void ModelSupervisor::give_chat(const Managed& managed, ServedModel& served) {
 
 void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
   const protocol::ArchLoaded& loaded = served.arch;
-  const RegistrySettings settings = settings_for(options_.registry, loaded.any_token, loaded.slot_bytes);
-  served.min_tokens = settings.min_insert_tokens;
+  const RegistrySettings settings = settings_for(options_.registry, loaded.any_token);
+  served.checkpoints = CheckpointRules::of({.grid = loaded.grid,
+                                            .any_token = loaded.any_token,
+                                            .slot_bytes = loaded.slot_bytes,
+                                            .state_bytes = loaded.state_bytes});
+  served.checkpoints.reply_every = options_.requests.reply_checkpoint_tokens;
+  served.checkpoints.max_in_reply = options_.requests.reply_checkpoints;
   if (!managed.registry || managed.registry.stopped()) {
     RegistryOptions registry{settings};
     registry.cache.grid = loaded.grid;
@@ -382,7 +368,7 @@ void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
                   .grid = loaded.grid,
                   .any_token = loaded.any_token};
   managed.registry.tell(binding_of(managed));
-  served.worker.tell(protocol::AttachRegistry{
+  managed.device->worker.tell(protocol::AttachRegistry{
       .arch = loaded.arch, .registry = managed.registry, .oldest_use = [figures = managed.figures] {
         return figures->oldest_use_ns.load(std::memory_order_relaxed);
       }});
@@ -407,19 +393,24 @@ Task<bool> ModelSupervisor::on(UnloadModel unload) {
   if (found == models_.end() || found->second.loading) co_return false;
   directory_->remove(unload.name);
   const protocol::ArchId arch = found->second.arch;
-  const Device* device = found->second.device;
   const std::uint64_t model = found->second.kind.model;
+  const SupervisedDevice* device = found->second.device;
   if (found->second.registry) found->second.registry.stop();
   models_.erase(found);
   if (device == nullptr) co_return true;  // it was never loaded
   auto asked = device->worker.ask(protocol::DropArch{arch}, kLoadDeadline);
   const Result<protocol::ArchDropped> dropped = co_await asked;
-  // The same weights may serve under another name.
-  const bool serves = std::any_of(models_.begin(), models_.end(),
-                                  [&](const auto& other) { return other.second.kind.model == model; });
-  if (tier_ && !serves) tier_.tell(protocol::ForgetModel{.model = model});
+  free_states(model, "");
   log("model '" + unload.name + "' is unloaded");
   co_return dropped.ok();
+}
+
+// After the device has dropped them: none is being read any more.
+void ModelSupervisor::free_states(std::uint64_t model, const std::string& prefix) const {
+  const bool is_served = std::any_of(models_.begin(), models_.end(), [&](const auto& other) {
+    return other.second.arch && other.second.kind.model == model;
+  });
+  if (tier_ && (!is_served || !prefix.empty())) tier_.tell(protocol::UnloadStates{model, prefix});
 }
 
 Task<void> ModelSupervisor::drop(Managed& managed) {
@@ -440,7 +431,7 @@ bool is_adapter_name(const std::string& name) {
 }
 
 // Returns an adapter that fails to load with its error; the model serves without it.
-Task<ServedAdapter> ModelSupervisor::bring_adapter(runtime::RefOf<DeviceWorker> worker, protocol::ArchId arch,
+Task<ServedAdapter> ModelSupervisor::bring_adapter(protocol::OperatorRef worker, protocol::ArchId arch,
                                                    AdapterSpec spec) {
   ServedAdapter adapter{.name = spec.name};
   auto asked = worker.ask(protocol::LoadAdapter{.arch = arch, .path = spec.path}, kAdapterDeadline);
@@ -450,7 +441,7 @@ Task<ServedAdapter> ModelSupervisor::bring_adapter(runtime::RefOf<DeviceWorker> 
   } else {
     adapter.error = redact_paths(loaded.error().message, spec.path);
     log_error("adapter '" + spec.name + "' cannot be used: " + loaded.error().message);
-    adapter.fault = loaded.error().fault;
+    adapter.fault = loaded.error().kind;
   }
   co_return adapter;
 }
@@ -576,8 +567,8 @@ Task<UnloadModelAdapter::Reply> ModelSupervisor::on(UnloadModelAdapter unload) {
           registry.ask(protocol::DropNamespaces{.prefix = adapter.name_space()}, kAdapterDeadline);
       const Result<protocol::Nothing> forgotten = co_await forgetting;
       static_cast<void>(forgotten);  // a restarted registry is empty anyway
+      free_states(model, adapter.name_space());
     }
-    if (tier_) tier_.tell(protocol::ForgetModel{.model = model, .prefix = adapter.name_space()});
   }
   if (const auto now = models_.find(name); now != models_.end())
     now->second.adapters_changing.erase(unload.name);
@@ -589,8 +580,8 @@ Task<UnloadModelAdapter::Reply> ModelSupervisor::on(UnloadModelAdapter unload) {
 
 void ModelSupervisor::on(protocol::ArchFailed failed) {
   if (failed.device_lost) {
-    const auto device = devices_.find(failed.device);
-    if (device != devices_.end()) launch(lose_device(device->second, failed.why));
+    SupervisedDevice* device = devices_.find(failed.device);
+    if (device != nullptr) launch(lose_device(*device, failed.why));
     return;
   }
   for (auto& [name, managed] : models_) {
@@ -666,9 +657,8 @@ void ModelSupervisor::on(RegistryStarted started) {
 }
 
 void ModelSupervisor::on(runtime::Down down) {
-  for (auto& [name, device] : devices_) {
-    if (device.worker.id() != down.who) continue;
-    if (!device.lost) replace_worker(device, "the device's worker failed: " + down.why);
+  if (SupervisedDevice* device = devices_.with_worker(down.who)) {
+    if (!device->lost) replace_worker(*device, "the device's worker failed: " + down.why);
     return;
   }
   for (auto& [name, managed] : models_) {
@@ -680,14 +670,11 @@ void ModelSupervisor::on(runtime::Down down) {
 
 // -- failure of a device
 
-void ModelSupervisor::replace_worker(Device& device, const std::string& why) {
+void ModelSupervisor::replace_worker(SupervisedDevice& device, const std::string& why) {
   log(device.name + ": " + why);
   requests_->tell_all({.why = why, .worker = device.worker.id()});
   restarts_->devices.note_restart();
-  device.worker.stop();
-  forget_what_is_held(*device.figures);
-  device.steps.forget();
-  spawn_worker(device);
+  devices_.replace_worker(device);
   for (auto& [name, managed] : models_) {
     if (managed.device != &device || managed.loading || !managed.arch) continue;
     managed.loading = true;
@@ -701,25 +688,22 @@ Task<void> ModelSupervisor::watch_workers() {
     auto pause = runtime::sleep_for(kWatchPeriod);
     const Result<void> rested = co_await pause;
     if (!rested.ok()) co_return;
-    for (auto& [name, device] : devices_) {
+    for (auto& [name, device] : devices_.all()) {
       if (!device.lost) look_at(device);
     }
   }
 }
 
-void ModelSupervisor::look_at(Device& device) {
-  device.steps.look(device.figures->step_began_ns.load(std::memory_order_relaxed),
-                    runtime::Clock::now().time_since_epoch());
+void ModelSupervisor::look_at(SupervisedDevice& device) {
   StepPatience patience{.floor = options_.max_step, .on_gpu = device.is_gpu()};
   for (const auto& [name, managed] : models_) {
     if (managed.device == &device) {
       patience.weight_bytes = std::max(patience.weight_bytes, managed.weight_bytes);
     }
   }
-  if (!device.steps.hangs(patience)) return;
-  const auto seen = std::chrono::duration_cast<std::chrono::milliseconds>(device.steps.seen());
   const std::string why =
-      "the device hangs: the running step has taken " + std::to_string(seen.count()) + " ms";
+      SupervisedDevices::hang_of(device, patience, runtime::Clock::now().time_since_epoch());
+  if (why.empty()) return;
   if (device.is_gpu()) {
     launch(lose_device(device, why));
   } else {
@@ -727,7 +711,7 @@ void ModelSupervisor::look_at(Device& device) {
   }
 }
 
-Task<void> ModelSupervisor::lose_device(Device& device, std::string why) {
+Task<void> ModelSupervisor::lose_device(SupervisedDevice& device, std::string why) {
   if (std::exchange(device.lost, true)) co_return;
   log_error(device.name + ": the device is lost: " + why);
   for (auto& [name, managed] : models_) {

@@ -27,45 +27,21 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "actors/device/worker_figures.h"
+#include "actors/cache/prefix_registry.h"
 #include "actors/engine_options.h"
 #include "actors/models/model_directory.h"
 #include "actors/models/restart_log.h"
 #include "actors/request/request_actor.h"
+#include "actors/supervised_devices.h"
 #include "protocol/server_admin.h"
 #include "runtime/actor.h"
 #include "runtime/system.h"
 
 namespace reprise::actors {
-
-/// The figures of all devices, readable without asking an actor. A device's figures live as long as the
-/// engine, across workers. Any thread; a short lock around a map of pointers.
-class DeviceMetrics {
- public:
-  using Figures = std::shared_ptr<WorkerFigures>;
-
-  /// Returns the figures of the device with that name (models/device.h), creating them at the first call.
-  Figures of(const std::string& device) {
-    const std::lock_guard lock(mutex_);
-    Figures& figures = devices_[device];
-    if (!figures) figures = std::make_shared<WorkerFigures>();
-    return figures;
-  }
-
-  std::map<std::string, Figures> all() const {
-    const std::lock_guard lock(mutex_);
-    return devices_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::map<std::string, Figures> devices_;
-};
 
 struct LoadModel {
   using Reply = Outcome<protocol::ModelCard, protocol::ServiceError>;
@@ -117,20 +93,11 @@ class ModelSupervisor : public runtime::Actor {
 
  private:
   using Error = std::optional<protocol::ServiceError>;
-  struct Device {
-    std::string name;
-    runtime::RefOf<DeviceWorker> worker;
-    DeviceMetrics::Figures figures;
-    StepWatch steps{};  // the current worker's
-    bool lost = false;  // unusable in this process
-
-    bool is_gpu() const { return name.starts_with("cuda"); }
-  };
   struct Managed {
     ModelSpec spec;                           // includes the current adapters
     std::vector<AdapterSpec> configured;      // adapters of the original spec
     std::set<std::string> adapters_changing;  // names being loaded or unloaded
-    Device* device = nullptr;                 // current or last device
+    SupervisedDevice* device = nullptr;       // current or last device
     protocol::ArchId arch{};
     std::uint64_t weight_bytes = 0;
     protocol::StateKind kind{};  // format of its states
@@ -145,9 +112,6 @@ class ModelSupervisor : public runtime::Actor {
   };
 
   // -- loading and unloading
-  /// Returns the device that a spec names, with its worker. Throws models::SettingError.
-  Device& device_for(const ModelSpec& spec);
-  void spawn_worker(Device& device);
   void begin_load(Managed& managed, ModelSpec spec);
   runtime::Task<void> load(std::string name);
   runtime::Task<Error> bring(Managed& managed);
@@ -155,6 +119,9 @@ class ModelSupervisor : public runtime::Actor {
   /// Returns an error if the model's KV budget is invalid, or not supported by the model.
   static Error refusal_of_budget(const ModelSpec& spec, const protocol::ArchLoaded& loaded);
   runtime::Task<void> drop(Managed& managed);
+  /// Makes the tier in host memory free the states of an unloaded model, unless it is served under another
+  /// name, or those of an unloaded adapter, whose namespaces begin with `prefix`.
+  void free_states(std::uint64_t model, const std::string& prefix) const;
   void end_load(Managed& managed, const Error& error);
   std::shared_ptr<const ServedModel> make_served(Managed& managed, const protocol::ArchLoaded& loaded);
   void give_chat(const Managed& managed, ServedModel& served);
@@ -167,7 +134,7 @@ class ModelSupervisor : public runtime::Actor {
   void log_error(const std::string& line) const { options_.log_error ? options_.log_error(line) : log(line); }
 
   // -- adapters
-  runtime::Task<ServedAdapter> bring_adapter(runtime::RefOf<DeviceWorker> worker, protocol::ArchId arch,
+  runtime::Task<ServedAdapter> bring_adapter(protocol::OperatorRef worker, protocol::ArchId arch,
                                              AdapterSpec spec);
   runtime::Task<std::vector<ServedAdapter>> bring_adapters(const Managed& managed);
 
@@ -176,20 +143,18 @@ class ModelSupervisor : public runtime::Actor {
   runtime::Task<Error> reload_within_limits(Managed& managed, const std::string& why);
   runtime::Task<void> give_up(std::string name, std::string why);
   runtime::Task<void> watch_workers();
-  void look_at(Device& device);
-  void replace_worker(Device& device, const std::string& why);
-  runtime::Task<void> lose_device(Device& device, std::string why);
-  // Empty: of all devices.
+  void look_at(SupervisedDevice& device);
+  void replace_worker(SupervisedDevice& device, const std::string& why);
+  runtime::Task<void> lose_device(SupervisedDevice& device, std::string why);
 
   EngineOptions options_;
   const std::shared_ptr<ModelDirectory> directory_;
-  const std::shared_ptr<DeviceMetrics> board_;
   const std::shared_ptr<ActiveRequests> requests_;
   const std::shared_ptr<Restarts> restarts_;
   const protocol::TierRef tier_;  // below the devices; may be null
   const protocol::TurnStoreRef turn_store_;
   const std::shared_ptr<protocol::TurnBook> turns_ = std::make_shared<protocol::TurnBook>();
-  std::map<std::string, Device> devices_;  // never removed
+  SupervisedDevices devices_;
   std::map<std::string, Managed> models_;
 };
 

@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/machine.h"
+
 namespace reprise {
 namespace {
 
@@ -15,7 +17,7 @@ constexpr unsigned kMaxThreads = 8;
 
 std::size_t threads_for(std::size_t parts, std::size_t parts_a_thread) {
   const std::size_t wanted = (parts + parts_a_thread - 1) / parts_a_thread;
-  return std::clamp<std::size_t>(wanted, 1, std::clamp(std::thread::hardware_concurrency(), 1U, kMaxThreads));
+  return std::clamp<std::size_t>(wanted, 1, std::min(available_processors(), kMaxThreads));
 }
 
 void in_parallel(std::size_t parts, const std::function<void(std::size_t)>& work,

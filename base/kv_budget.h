@@ -3,7 +3,7 @@
 //
 // After prefill, each layer and KV head keeps `tokens` KV entries of the prompt: the first `sinks`, the last
 // `window`, and between them those with the highest attention scores from the last `window` queries
-// (models/layers/kv_selection.h). A prompt no longer than the budget is kept whole.
+// (models/cpu/kv_compaction.h). A prompt no longer than the budget is kept whole.
 //
 // Differences from the paper: max pooling over seven neighbors instead of the average over five, which finds
 // more, and attention sinks, which nearly every model attends to.

@@ -14,10 +14,9 @@ namespace reprise::gpu {
 
 enum class Compute : std::uint8_t {
   kF32,  // the reference, on a CPU: weights widened in registers, f32 arithmetic
-  // GPU: kBf16, or kPrecise for small models (models/cuda/precision.h). CPU: the fastest product that the
-  // processor has for the weight's format (gpu/weights/products.h): for quantized weights, integer products of
-  // activations rounded to int8; for others bf16 instructions where there are any, with each activation split
-  // into two bf16; else f32 arithmetic, in kF32's order of additions or another.
+  // GPU: kBf16, or kPrecise for small models (models/cuda/model.h). CPU: the fastest product for the
+  // weight's format (gpu/weights/products.h): integer products of activations rounded to int8 for quantized
+  // weights; bf16 instructions, where available, on activations split into two bf16 for others; else f32.
   kAuto,
   kPrecise,  // GPU: f32 activations, multiplied as sums of two bf16. CPU: as kF32
   kBf16,     // GPU: bf16 activations. CPU: as kAuto
@@ -31,13 +30,13 @@ constexpr bool is_precise(Compute compute) {
 
 /// The element type of the KV cache; layouts are in gpu/state/kv_rows.h.
 enum class KvType : std::uint8_t { kF32, kBF16, kInt8, kInt4 };
-constexpr bool is_quantised(KvType kv) {
+constexpr bool is_quantized(KvType kv) {
   return kv == KvType::kInt8 || kv == KvType::kInt4;
 }
 std::string_view name_of(KvType kv);
 std::optional<KvType> kv_named(std::string_view name);
 
-/// Instruction sets with a kernel table of their own, in ascending order of speed on one processor.
+/// Instruction sets with a kernel table, in ascending order of speed on one processor.
 enum class Isa : std::uint8_t {
   kPlain,        // portable loops: the specification
   kNeon,         // AArch64

@@ -19,16 +19,16 @@ struct DeviceInfo {
   int runtime_version = 0;  // CUDA's encoding
 };
 
-/// Returns the usable GPUs by ascending index. Empty in a build without CUDA and on a machine without a GPU
-/// or a working driver, which is no error. A GPU that cannot be queried is left out; one without free memory
-/// is included.
+/// Returns the usable GPUs by ascending index. Empty, which is no error, in a build without CUDA and on a
+/// machine without a GPU or a working driver. Leaves out a GPU that cannot be queried, but not one without
+/// free memory.
 ///
 /// Thread-safe. Each call asks the driver, which can take a second at first use and leaves a CUDA context on
 /// every GPU that it reports.
 std::vector<DeviceInfo> list_devices();
 
 /// Thrown when a device becomes unusable for the rest of the process: every later call on it would fail, and
-/// its memory contents are lost. Only a new process can open it again.
+/// its memory contents are lost.
 class DeviceLost : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,5 +1,5 @@
 #pragma once
-// Maximum sizes of the GPU kernels, in a header without CUDA so that device-independent code can check them.
+// Maximum sizes of the GPU kernels, usable without CUDA.
 
 #include <cstddef>
 

@@ -1,13 +1,13 @@
 #pragma once
-// The operations of a forward pass with their shapes, and a table of functions per CPU instruction set. All
-// tensors are row-major and contiguous unless a stride is given.
+// The operations of a forward pass with their shapes, and a table of functions per CPU instruction set.
+// Tensors are row-major and contiguous unless a stride is given.
 //
 // Exactness: each output row (or head, or channel) is computed from its own inputs alone, in an order of
-// additions fixed by the model's dimensions. So its bits do not depend on the number of rows, on how work is
-// split into ranges, or on the batch. Sums over k use kLanes interleaved partial sums: lane l takes k = l,
-// l + kLanes, ... in ascending order with fused multiply-adds, zeros in place of missing elements; the lanes
-// are then folded in halves. All tables are bitwise identical, except in the `fast` products of float formats
-// (gpu/weights/products.h), which are reproducible within one table only.
+// additions fixed by the model's dimensions. So its bits depend neither on the number of rows, nor on how
+// work is split into ranges, nor on the batch. Sums over k use kLanes interleaved partial sums: lane l takes
+// k = l, l + kLanes, ... in ascending order with fused multiply-adds, zeros in place of missing elements; the
+// lanes are then folded in halves. All tables are bitwise identical, except in the `fast` products of float
+// formats (gpu/weights/products.h), which are reproducible within one table only.
 //
 // Threading: thread-safe on disjoint outputs.
 
@@ -29,8 +29,8 @@ inline constexpr std::size_t kPageTokens = 64;
 inline constexpr std::size_t kMaxAttentionHead = 512;  // elements
 inline constexpr std::size_t kAttentionRows = 4;       // query rows that share one read of a page
 
-/// Causal attention of consecutive query rows of one sequence, for one key/value head. Computing several rows
-/// in one call reads their shared keys and values once and does not change any row's bits.
+/// Causal attention of consecutive query rows of one sequence, for one KV head. Rows in one call share the
+/// reads of keys and values; no row's bits change.
 struct AttentionRows {
   const float* q;            // first row, [group, head_dim]
   float* out;                // first row, [group, value_dim]
@@ -40,13 +40,13 @@ struct AttentionRows {
   std::size_t group;  // query heads that share the key/value head
   std::size_t head_dim;
   std::size_t value_dim = 0;  // elements of a V row to use, at most kMaxAttentionHead; 0: head_dim
-  std::size_t length;         // KV entries up to the first row's last one, counted from the first page
+  std::size_t length;         // KV entries up to the first row's last one, from the first page on
   std::size_t skipped = 0;    // leading entries of the first page to leave out (sliding window)
   float scale;
   const std::byte* const* pages;  // [ceil((length + rows - 1) / kPageTokens)]
   std::size_t
       k_offset;  // of this head's K in a page: kPageTokens rows of head_dim elements (gpu/state/kv_rows.h)
-  std::size_t v_offset;  // of this head's V in a page, in the same layout
+  std::size_t v_offset;  // of this head's V in a page, same layout
   KvType kv;
 };
 
@@ -271,14 +271,14 @@ struct Kernels {
   /// Requires: the format is supported.
   const FormatKernels& format(const WeightFormat& format) const;
 
-  /// Rounds `count` elements to nearest even.
+  /// Rounds to nearest even.
   void (*to_bf16)(const float* x, std::uint16_t* y, std::size_t count);
 
-  /// y = x / sqrt(mean(x^2) + eps) * (offset + w), for each of `rows` rows of `size` elements; rows of x and
-  /// y are `stride` elements apart.
+  /// y = x / sqrt(mean(x^2) + eps) * (offset + w), for `rows` rows of `size` elements, `stride` apart in x
+  /// and y.
   void (*rms_norm)(const float* x, const float* w, float offset, float eps, float* y, std::size_t rows,
                    std::size_t size, std::size_t stride);
-  /// y = x / sqrt(sum(x^2) + eps) * scale, with the layout of rms_norm.
+  /// y = x / sqrt(sum(x^2) + eps) * scale, layout as for rms_norm.
   void (*l2_norm)(const float* x, float eps, float scale, float* y, std::size_t rows, std::size_t size,
                   std::size_t stride);
   /// y += x
@@ -295,14 +295,14 @@ struct Kernels {
   void (*swiglu)(const float* gate, const float* up, float* y, std::size_t count);
   /// y = silu(gate) * y
   void (*gate_silu)(const float* gate, float* y, std::size_t count);
-  /// y = gelu(gate) * y, with the tanh approximation of gelu
+  /// y = gelu(gate) * y, gelu by the tanh approximation
   void (*gate_gelu)(const float* gate, float* y, std::size_t count);
   /// y = sigmoid(gate) * y
   void (*gate_sigmoid)(const float* gate, float* y, std::size_t count);
   /// Rotates pairs (i, i + half) of the first 2 * half elements of one head. cosine, sine: [half].
   void (*rope)(float* head, const float* cosine, const float* sine, std::size_t half);
-  /// The gates of DeltaRule, all arrays [heads]: g = -decay softplus(a + dt_bias), where decay = exp(a_log),
-  /// and beta = sigmoid(b).
+  /// The gates of DeltaRule, arrays [heads]: g = -decay softplus(a + dt_bias), decay = exp(a_log), beta =
+  /// sigmoid(b).
   void (*delta_gates)(const float* a, const float* b, const float* decay, const float* dt_bias, float* g,
                       float* beta, std::size_t heads);
 
@@ -334,7 +334,7 @@ struct Kernels {
   void (*to_sigmoid)(float* x, std::size_t count);
 };
 
-/// Returns the instruction set and the formats that have a fast product, such as "neon, BF16".
+/// Returns the instruction set and the formats with a fast product, such as "neon, BF16".
 std::string name_of(const Kernels& kernels);
 
 /// Requires is_available(isa).

@@ -16,8 +16,8 @@ struct NumaNodes {
 /// Parses a Linux CPU list such as "0-3,8,10-11", up to the first malformed entry.
 std::vector<int> processors_in(std::string_view list);
 
-/// Returns the nodes with at least one processor that this process may use (taskset, numactl, cpuset), and
-/// only those processors. Empty if the system does not report nodes. Reads system files; thread-safe.
+/// Returns the nodes and processors that this process may use (taskset, numactl, cpuset). Empty if the system
+/// does not report nodes. Reads system files; thread-safe.
 NumaNodes numa_nodes(const std::filesystem::path& folder = "/sys/devices/system/node");
 
 /// Pins the calling thread to these processors. Returns false if the system refuses.

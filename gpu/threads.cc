@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/machine.h"
+
 namespace reprise::gpu {
 
 namespace {
@@ -19,7 +21,7 @@ void relax() {
 }  // namespace
 
 Threads::Threads(unsigned count, const NumaNodes& nodes) {
-  if (count == 0) count = std::max(1U, std::thread::hardware_concurrency());
+  if (count == 0) count = available_processors();
   shares_ = std::vector<Share>(count);
   over_nodes_ = nodes.count() > 1 && count > 1;
   for (unsigned i = 1; i < count; ++i) {
@@ -66,8 +68,8 @@ void Threads::for_parts(std::size_t parts, const std::function<void(std::size_t)
   }
   raised_.notify_all();
   take_parts(0);
-  // Every helper must have finished this call before the next one overwrites it. Yield after a while: a late
-  // helper may need the core that polls here.
+  // Every helper must have finished this call before the next one overwrites it. Yields after a while: a late
+  // helper may need this core.
   for (int i = 0; helpers_done_.load(std::memory_order_acquire) != helpers_.size(); ++i) {
     if (i < kPolls) {
       relax();

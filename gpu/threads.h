@@ -7,8 +7,8 @@
 // it read before, from its caches or its NUMA node; but any thread may run any part, so results must not
 // depend on the thread. Helpers spin for some tens of microseconds between calls, then sleep.
 //
-// On a machine with several NUMA nodes (gpu/numa_nodes.h) the helpers are pinned to the nodes in the order of
-// their shares, so that consecutive parts run on one node. The caller's affinity is not changed.
+// With several NUMA nodes (gpu/numa_nodes.h) the helpers are pinned in the order of their shares, so that
+// consecutive parts run on one node. The caller's affinity is not changed.
 //
 // Threading: one caller at a time. `work` must not throw.
 
@@ -33,26 +33,25 @@ class Threads {
   Threads& operator=(const Threads&) = delete;
 
   unsigned count() const { return static_cast<unsigned>(helpers_.size()) + 1; }
-  /// True if the helpers are pinned to several NUMA nodes, so that first touch decides which node memory is
-  /// on.
+  /// True if the helpers are pinned to several NUMA nodes: first touch decides which node memory is on.
   bool over_nodes() const { return over_nodes_; }
 
   void for_parts(std::size_t parts, const std::function<void(std::size_t)>& work);
 
-  /// Calls work(begin, end) for ranges that cover [0, size). Ranges begin at multiples of `grain`; there are
-  /// `ranges` per thread, or fewer if there are not enough grains. More ranges balance the load better.
+  /// Calls work(begin, end) for ranges that cover [0, size) and begin at multiples of `grain`; at most
+  /// `ranges` per thread. More ranges balance the load better.
   void for_ranges(std::size_t size, std::size_t grain,
                   const std::function<void(std::size_t, std::size_t)>& work, std::size_t ranges = 4);
 
  private:
-  // A thread's parts in the current call, on a cache line of their own.
+  // A thread's parts in the current call, on their own cache line.
   struct alignas(64) Share {
     std::atomic<std::size_t> next{0};  // relaxed: only hands out part numbers; call_ publishes the rest
     std::size_t end = 0;
   };
 
   void help(std::size_t thread, const std::vector<int>& processors);
-  /// Runs the parts of this thread's share, then parts left in other shares.
+  /// Runs this thread's share, then parts left in other shares.
   void take_parts(std::size_t thread);
 
   // The current call. The caller writes these before it increments call_; release/acquire on call_ publishes

@@ -163,13 +163,13 @@ ModelFiles ModelFiles::open(const std::filesystem::path& path, std::span<const F
 
 ModelFiles::Entry ModelFiles::entry_of(const TensorSpec& spec, const Places& places) const {
   const StoredTensor* stored = nullptr;
-  std::optional<QuantisedTensor> quantised;
+  std::optional<QuantizedTensor> quantized;
   const StoredAs* place = nullptr;
   for (std::size_t i = 0; i < places.size() && stored == nullptr; ++i) {
     place = &places[i];
     for (std::size_t k = 0; k < place->names.size() && stored == nullptr; ++k) {
-      if (scheme_) quantised = find_quantised(source(), place->names[k], *scheme_);
-      stored = quantised ? quantised->elements : source().find(place->names[k]);
+      if (scheme_) quantized = find_quantized(source(), place->names[k], *scheme_);
+      stored = quantized ? quantized->elements : source().find(place->names[k]);
     }
   }
   if (stored == nullptr) {
@@ -179,16 +179,16 @@ ModelFiles::Entry ModelFiles::entry_of(const TensorSpec& spec, const Places& pla
   }
   const Shape& whole = place->shape.empty() ? spec.shape : place->shape;
   const Shape& wanted = place->piece ? place->piece->of : whole;
-  const Shape& found = quantised ? quantised->shape : stored->shape;
+  const Shape& found = quantized ? quantized->shape : stored->shape;
   // GGUF drops dimensions of 1, which changes no byte.
   const bool same = found == wanted || (gguf_ && without_ones(found) == without_ones(wanted));
   if (!same) {
     throw LoadError(source().path_of(*stored), stored->name,
                     "expected shape " + to_string(wanted) + ", found " + to_string(found));
   }
-  Entry entry{spec, stored, {stored->bytes}, place->layout, std::move(quantised)};
+  Entry entry{spec, stored, {stored->bytes}, place->layout, std::move(quantized)};
   if (place->piece) {
-    if (entry.quantised && entry.quantised->type == DType::kInt4) {
+    if (entry.quantized && entry.quantized->type == DType::kInt4) {
       throw LoadError(source().path_of(*stored), stored->name,
                       "a quantised matrix that holds several is not read (" + scheme_->name + ")");
     }
@@ -207,7 +207,7 @@ void ModelFiles::bind(const PlacesOf& places_of, std::string_view layer_prefix) 
     entries_.push_back(entry_of(spec, places));
     const Entry& entry = entries_.back();
     known.insert(entry.stored->name);
-    total_bytes_ += entry.quantised && !entry.is_piece() ? entry.quantised->stored_bytes() : entry.size();
+    total_bytes_ += entry.quantized && !entry.is_piece() ? entry.quantized->stored_bytes() : entry.size();
   }
   known.insert(config_.ignored.begin(), config_.ignored.end());
   refuse_strays(source(), known, layer_prefix, config_.layers);
@@ -231,7 +231,7 @@ const ModelFiles::Entry& ModelFiles::at(std::string_view name) const {
 
 bool ModelFiles::is_copied(std::string_view name) const {
   const Entry& entry = at(name);
-  if (entry.quantised && entry.quantised->layout != QuantisedTensor::Layout::kFp8) return true;
+  if (entry.quantized && entry.quantized->layout != QuantizedTensor::Layout::kFp8) return true;
   const gpu::WeightFormat* format = format_of(entry.stored->type);
   const auto address = reinterpret_cast<std::uintptr_t>(entry.bytes.front().data());
   const bool aligned = format == nullptr || address % format->alignment == 0;
@@ -242,7 +242,7 @@ bool ModelFiles::is_copied(std::string_view name) const {
 Tensor ModelFiles::tensor(std::string_view name, ColumnOrder order) const {
   const Entry& entry = at(name);
   const StoredTensor& stored = *entry.stored;
-  if (entry.quantised) return quantised_tensor(entry, order);
+  if (entry.quantized) return quantized_tensor(entry, order);
   const std::string& file = source().path_of(stored);
   const gpu::WeightFormat* format = format_of(stored.type);
   if (format == nullptr || format->scales.rows != 0) {
@@ -277,19 +277,19 @@ Tensor ModelFiles::tensor(std::string_view name, ColumnOrder order) const {
   return out;
 }
 
-Tensor ModelFiles::quantised_tensor(const Entry& entry, ColumnOrder order) const {
-  const QuantisedTensor& quantised = *entry.quantised;
+Tensor ModelFiles::quantized_tensor(const Entry& entry, ColumnOrder order) const {
+  const QuantizedTensor& quantized = *entry.quantized;
   for (const MappedFile& file : source().files()) file.check_not_shrunk();
   Tensor out{.name = entry.spec.name,
-             .type = quantised.type,
+             .type = quantized.type,
              .shape = entry.spec.shape,
              .bytes = entry.bytes.front()};
-  if (quantised.layout == QuantisedTensor::Layout::kFp8) {
+  if (quantized.layout == QuantizedTensor::Layout::kFp8) {
     if (entry.bytes.size() > 1) std::tie(out.owned, out.bytes) = put_together(entry.bytes);
     std::tie(out.owned_scales, out.scales) = scales_of(entry);
     return out;
   }
-  RepackedTensor repacked = repack(quantised, source());
+  RepackedTensor repacked = repack(quantized, source());
   if (order != ColumnOrder::kAny && !repacked.column_order.empty()) {
     throw LoadError(source().path_of(*entry.stored), entry.stored->name,
                     "its groups are not in the order of its columns, which is not read here");
@@ -302,7 +302,7 @@ Tensor ModelFiles::quantised_tensor(const Entry& entry, ColumnOrder order) const
 
 ModelFiles::OwnedBytes ModelFiles::scales_of(const Entry& entry) const {
   const std::size_t columns = entry.spec.shape.back();  // one byte per element
-  const std::size_t tile_rows = format_of(entry.quantised->type)->scales.rows;
+  const std::size_t tile_rows = format_of(entry.quantized->type)->scales.rows;
   std::vector<WidenedScales> scales;
   std::vector<std::span<const std::byte>> parts;
   for (const std::span<const std::byte>& part : entry.bytes) {
@@ -312,7 +312,7 @@ ModelFiles::OwnedBytes ModelFiles::scales_of(const Entry& entry) const {
       throw LoadError(source().path_of(*entry.stored), entry.stored->name,
                       "a part of the matrix ends inside a tile of scales");
     }
-    scales.push_back(widen_scales(*entry.quantised, source(), first_row, rows));
+    scales.push_back(widen_scales(*entry.quantized, source(), first_row, rows));
     parts.emplace_back(scales.back().data.get(), scales.back().size);
   }
   if (scales.size() == 1) return {scales.front().data, parts.front()};
@@ -335,9 +335,9 @@ void ModelFiles::validate(const LoadProgress& progress) const {
   };
   for (const Entry& entry : entries_) {
     for (const std::span<const std::byte> part : entry.bytes) add(*entry.stored, part, true);
-    if (!entry.quantised) continue;
-    const QuantisedTensor& quantised = *entry.quantised;
-    for (const StoredTensor* other : {quantised.scales, quantised.zeros, quantised.groups}) {
+    if (!entry.quantized) continue;
+    const QuantizedTensor& quantized = *entry.quantized;
+    for (const StoredTensor* other : {quantized.scales, quantized.zeros, quantized.groups}) {
       if (other != nullptr) add(*other, other->bytes, !entry.is_piece());
     }
   }

@@ -10,7 +10,7 @@
 // of its own: after undoing a GGUF transform, or gathering rows stored apart. Types stay as stored, except
 // that transformed norms and decays become F32. Types that no kernel supports are refused only here, by name.
 // A quantized matrix that a folder stores as several tensors is returned as one, in its own format
-// (models/files/quantised_tensor.h).
+// (models/files/quantized_tensor.h).
 //
 // Threading: const access from any thread. Movable; views stay valid across a move and end with the object.
 
@@ -30,7 +30,7 @@
 #include "models/arch/config.h"
 #include "models/files/gguf.h"
 #include "models/files/quant_scheme.h"
-#include "models/files/quantised_tensor.h"
+#include "models/files/quantized_tensor.h"
 #include "models/files/tensor_source.h"
 
 namespace reprise::models {
@@ -83,7 +83,7 @@ class ModelFiles {
   const Shape& shape(std::string_view name) const { return at(name).spec.shape; }
   DType stored_type(std::string_view name) const {
     const Entry& entry = at(name);
-    return entry.quantised ? entry.quantised->type : entry.stored->type;
+    return entry.quantized ? entry.quantized->type : entry.stored->type;
   }
 
   /// True if tensor() returns a copy instead of bytes of the file.
@@ -107,7 +107,7 @@ class ModelFiles {
     const StoredTensor* stored;                     // in source()
     std::vector<std::span<const std::byte>> bytes;  // bytes of `stored`, or slices of them, in order
     GgufLayout layout;                              // transform to undo
-    std::optional<QuantisedTensor> quantised{};
+    std::optional<QuantizedTensor> quantized{};
 
     std::uint64_t size() const {
       std::uint64_t out = 0;
@@ -123,7 +123,7 @@ class ModelFiles {
   ModelFiles() = default;
   void bind(const PlacesOf& places_of, std::string_view layer_prefix);
   Entry entry_of(const TensorSpec& spec, const Places& places) const;
-  Tensor quantised_tensor(const Entry& entry, ColumnOrder order) const;
+  Tensor quantized_tensor(const Entry& entry, ColumnOrder order) const;
 
   using OwnedBytes = std::pair<std::shared_ptr<const std::byte[]>, std::span<const std::byte>>;
   OwnedBytes scales_of(const Entry& entry) const;  // f32 scales of an FP8 tensor

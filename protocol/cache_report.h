@@ -1,5 +1,5 @@
 #pragma once
-// What the prefix cache did for a prompt, in terms that clients see: the origins of checkpoints, and the
+// The prefix cache's report on one prompt, in terms that clients see: the origins of checkpoints, and the
 // reason why no more of the prompt was restored. Both enums are complete; metrics and documentation list
 // every value.
 

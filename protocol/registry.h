@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "protocol/cache_report.h"
-#include "protocol/job.h"
+#include "protocol/jobs/snapshots.h"
 #include "protocol/pin.h"
 
 namespace reprise::protocol {
@@ -64,6 +64,7 @@ struct Lookup {
 
 /// Ends the lease of a lookup, after RestoreKv was answered.
 struct EndLease {
+  static constexpr bool kReleases = true;
   FlightNumber flight = 0;
   MissReason failed = MissReason::kNone;  // kCorrupt, kLost: the entry is dropped; kNoMemory: it stays
   std::uint32_t brought_tokens = 0;       // restored from `tier` instead
@@ -88,11 +89,12 @@ struct Pin {
   FlightNumber flight = 0;
   std::chrono::seconds time{0};
   SharedPinTicket ticket{};           // null: pinned for `time` only
-  std::uint32_t tokens = UINT32_MAX;  // maximum tokens; see GenerateRequest::pin_tokens
-  bool moves = false;                 // see GenerateRequest::pin_moves
+  std::uint32_t tokens = UINT32_MAX;  // maximum tokens; see CacheOptions::pin_tokens
+  bool moves = false;                 // see CacheOptions::pin_moves
 };
 
 struct EndFlight {
+  static constexpr bool kReleases = true;
   FlightNumber flight = 0;
 };
 
@@ -108,5 +110,11 @@ struct DropNamespaces {
   using Reply = Nothing;
   std::string prefix{};
 };
+
+struct ViewCache;  // protocol/cache_view.h
+
+/// A registry, for requests and for the engine.
+using RegistryRef =
+    runtime::Ref<Announce, Lookup, EndLease, Settle, Pin, EndFlight, DropEntry, DropNamespaces, ViewCache>;
 
 }  // namespace reprise::protocol

@@ -4,28 +4,6 @@
 
 namespace reprise::protocol {
 
-std::string_view name_of(ServiceErrorCode code) {
-  switch (code) {
-    case ServiceErrorCode::kInvalid:
-      return "invalid";
-    case ServiceErrorCode::kUnknownModel:
-      return "unknown_model";
-    case ServiceErrorCode::kTooLong:
-      return "too_long";
-    case ServiceErrorCode::kUnsupported:
-      return "unsupported";
-    case ServiceErrorCode::kOverloaded:
-      return "overloaded";
-    case ServiceErrorCode::kUnavailable:
-      return "unavailable";
-    case ServiceErrorCode::kInternal:
-      return "internal";
-    case ServiceErrorCode::kCancelled:
-      return "cancelled";
-  }
-  return "?";
-}
-
 std::string_view name_of(FinishReason reason) {
   return reason == FinishReason::kStop ? "stop" : "length";
 }
@@ -76,12 +54,9 @@ bool ModelCard::is_called(std::string_view name) const {
 }
 
 const ModelCard* card_named(const std::vector<ModelCard>& cards, std::string_view name) {
-  const ModelCard* by_pattern = nullptr;
-  for (const ModelCard& card : cards) {
-    if (name.empty() || card.is_called(name)) return &card;
-    if (by_pattern == nullptr && card.answers_to(name)) by_pattern = &card;
-  }
-  return by_pattern;
+  const auto found = find_named(cards.begin(), cards.end(), name,
+                                [](const ModelCard& card) -> const ModelCard& { return card; });
+  return found == cards.end() ? nullptr : &*found;
 }
 
 std::string nearest_model(const std::vector<ModelCard>& cards, const std::string& name) {

@@ -15,6 +15,7 @@
 // Threading: generate(), models(), health(), running(), end_reasoning() and figures() may be called from any
 // thread and do not wait for the engine. The functions that return an Ask are called within an actor's turn.
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -30,6 +31,7 @@
 #include "base/sampling.h"
 #include "base/token.h"
 #include "protocol/cache_report.h"
+#include "protocol/error.h"
 #include "protocol/grammar/constraint.h"
 #include "protocol/pin.h"
 #include "protocol/priority.h"
@@ -44,31 +46,8 @@ class ChatFormat;   // defined in protocol/chat/chat_format.h
 
 // -- errors
 
-enum class ServiceErrorCode : std::uint8_t {
-  kInvalid,  // malformed request; `field` names the offending member
-  kUnknownModel,
-  kTooLong,      // prompt and reply exceed the model's context or the memory; the message has the numbers
-  kUnsupported,  // an option that would change the answer and is not implemented; `field` names it
-  kOverloaded,   // queue full, or queued for too long; the client may retry
-  kUnavailable,  // the model is loading, or its device failed and is being recovered
-  kInternal,     // a defect of the engine
-  kCancelled,    // by the client, or by shutdown
-};
-
-std::string_view name_of(ServiceErrorCode code);
-
-struct ServiceError {
-  ServiceErrorCode code = ServiceErrorCode::kInternal;
-  std::string message;
-  std::string field{};  // name of the offending request member, as the client spelled it; may be empty
-  std::optional<std::chrono::seconds> retry_after{};
-  /// kTooLong: tokens of the prompt, and the maximum.
-  struct Lengths {
-    std::uint64_t prompt = 0;
-    std::uint64_t context = 0;
-  };
-  std::optional<Lengths> lengths{};
-};
+using ServiceErrorCode = ErrorKind;
+using ServiceError = Error;
 
 template <class T>
 using Answer = std::variant<T, ServiceError>;
@@ -156,37 +135,31 @@ struct EmbeddingRequest {
   std::uint32_t dimensions = 0;  // leading values to return; 0: all
 };
 
-struct GenerateRequest {
-  std::string id{};  // for logs; shared by all prompts of one client request
-  // the reply's id, which the client sees and from which ids of tool calls derive; shared by all prompts of a
-  // request
-  std::string reply_id{};
-  std::string model{};    // name, or "MODEL:ADAPTER"; empty: the first model
-  std::string adapter{};  // empty: none, or the one that `model` names
-  Prompt prompt;
-  std::uint32_t n = 1;
-  std::optional<std::uint32_t> max_tokens{};  // none: the server's default, or the rest of the context
-  bool unlimited = false;  // without max_tokens: use the rest of the context instead of the server's default
-  std::vector<std::string> stop{};
-  SamplingOverrides sampling{};
+/// Which tokens a reply may have, besides what `sampling` makes of them, and where it ends.
+struct ReplyRules {
   grammar::Constraint constraint{};    // grammar of the reply; reasoning before it is not constrained
   std::vector<TextBias> text_bias{};   // added to sampling.logit_bias
-  std::vector<TokenId> stop_tokens{};  // further tokens that end the reply
   std::uint32_t min_tokens = 0;        // tokens to generate before an end token may be sampled
-  bool keep_stop = false;              // the reply includes the stop string that ends it
-  // keep only the last tokens of the prompt, at most this many; 0: as many as the context holds
-  std::optional<std::uint32_t> prompt_tail_tokens{};
-  std::vector<std::string> dry_breakers{};  // texts that end a repetition, for sampling.dry_*
-  bool logprobs_of_draw = false;  // report log probabilities after the samplers, not those of the raw logits
+  bool unlimited = false;              // without max_tokens: up to the context, not the server's default
+  std::vector<std::string> stop{};     // texts that end the reply
+  bool keep_stop = false;              // the reply includes the text that ends it
+  std::vector<TokenId> stop_tokens{};  // further tokens that end the reply
   bool ignore_eos = false;
+  bool ban_eos = false;  // mask end tokens, unless a constraint leaves no other token
   /// Maximum tokens of reasoning, after which it is closed; -1: unlimited. None: the server's setting, for
   /// chats.
   std::optional<std::int32_t> reasoning_budget{};
-  bool ban_eos = false;  // mask end tokens, unless a constraint leaves no other token
-  /// Namespace of the cache: no snapshot is ever restored in another one.
-  std::string name_space{};
-  bool cache_prompt = true;            // false: do not read or write the cache
-  std::uint32_t min_cache_tokens = 0;  // do not restore fewer tokens than this
+  std::vector<std::string> dry_breakers{};  // texts that end a repetition, for sampling.dry_*
+  bool logprobs_of_draw = false;  // report log probabilities after the samplers, not those of the raw logits
+};
+
+/// How a request uses the prefix cache, and what is kept of its states. No option changes the reply, except
+/// `kv_budget`.
+struct CacheOptions {
+  std::string name_space{};      // no snapshot is ever restored in another one
+  bool enabled = true;           // false: do not read or write the cache
+  std::uint32_t min_tokens = 0;  // do not restore fewer tokens than this
+  std::string conversation{};    // hint that requests belong together (prompt_cache_key); may be empty
   /// KV entries to keep of the prompt (base/kv_budget.h); 0: all. None: the model's setting.
   std::optional<std::uint32_t> kv_budget{};
   std::chrono::seconds pin{0};  // how long the prompt's state is the last to be evicted; 0: no pin
@@ -196,17 +169,43 @@ struct GenerateRequest {
   bool pin_moves = false;  // if the ticket already pins another state, move its pin to this one
   /// How long the prompt's states on disk are the last to be evicted there.
   std::chrono::seconds disk_retention{0};
+};
+
+/// On whose behalf a request is made. Decides its turn and its share of the memory, never its reply.
+struct RequestOrigin {
+  std::string id{};  // for logs; shared by all prompts of one client request
+  // the reply's id, which the client sees and from which ids of tool calls derive; shared by all prompts of a
+  // request
+  std::string reply_id{};
+  std::string tenant{};     // the client, for fair shares; empty: clients are not told apart
+  double tenant_share = 0;  // fraction of the state memory for all sequences of the tenant; 0: unlimited
   Priority priority = Priority::kNormal;
-  std::string tenant{};          // the client, for fair shares; empty: clients are not told apart
-  double tenant_share = 0;       // fraction of the state memory for all sequences of the tenant; 0: unlimited
   TextTime text_time{};          // CPU time of preparing prompt, constraint and masks; null: not counted
-  std::string conversation{};    // hint that requests belong together (prompt_cache_key); may be empty
   traces::RequestTrace trace{};  // the trace so far; empty: the engine begins one
-  bool want_timeline = false;    // fill Usage::timeline
-  bool want_explained = false;   // fill Usage::miss_text
-  bool want_settled = false;     // fill Started::settled
-  bool want_progress = false;    // send Progress events
-  /// If set, the reply is the prompt's pooled hidden state instead of text; max_tokens and sampling are
+};
+
+/// What the events of a request report besides the reply.
+struct ReportOptions {
+  bool timeline = false;   // fill Usage::timeline
+  bool explained = false;  // fill Usage::miss_text
+  bool settled = false;    // fill Started::settled
+  bool progress = false;   // send Progress events
+};
+
+struct GenerateRequest {
+  std::string model{};    // name, or "MODEL:ADAPTER"; empty: the first model
+  std::string adapter{};  // empty: none, or the one that `model` names
+  Prompt prompt;
+  // keep only the last tokens of the prompt, at most this many; 0: as many as the context holds
+  std::optional<std::uint32_t> prompt_tail_tokens{};
+  std::uint32_t n = 1;                        // replies
+  std::optional<std::uint32_t> max_tokens{};  // none: the server's default, or the rest of the context
+  SamplingOverrides sampling{};
+  ReplyRules rules{};
+  CacheOptions cache{};
+  RequestOrigin origin{};
+  ReportOptions report{};
+  /// If set, the reply is the prompt's pooled hidden state instead of text; max_tokens, sampling and rules are
   /// ignored.
   std::optional<EmbeddingRequest> embedding{};
 };
@@ -228,7 +227,7 @@ struct ReplyToken {
 enum class FinishReason : std::uint8_t { kStop, kLength };
 std::string_view name_of(FinishReason reason);
 
-/// What closed the reasoning part of a reply.
+/// The cause that closed the reasoning part of a reply.
 enum class ReasoningEnd : std::uint8_t {
   kModel,
   kBudget,
@@ -354,8 +353,17 @@ struct ModelCard {
 };
 std::string_view name_of(ModelCard::State state);
 
-/// Returns the card of the model called `name` (empty: the first card), or null. An exact name takes
-/// precedence over a pattern.
+/// Returns the entry of the model called `name` (empty: the first entry), or `end`. An exact name takes
+/// precedence over a pattern. `card_of`: returns the card of an entry.
+template <class It, class CardOf>
+It find_named(It begin, It end, std::string_view name, const CardOf& card_of) {
+  for (It it = begin; it != end; ++it) {
+    if (name.empty() || card_of(*it).is_called(name)) return it;
+  }
+  return std::find_if(begin, end, [&](const auto& entry) { return card_of(entry).answers_to(name); });
+}
+
+/// Returns the card found by find_named(), or null.
 const ModelCard* card_named(const std::vector<ModelCard>& cards, std::string_view name);
 
 /// If one model is served and no card answers to `name`, returns the empty name, which selects it; else
@@ -438,7 +446,7 @@ class Service {
   virtual AdapterDesk* adapter_desk() { return nullptr; }
   virtual Health health() const = 0;
   virtual std::vector<RunningRequest> running() const { return {}; }
-  /// Closes the reasoning of the running reply `reply_id` (GenerateRequest::reply_id) as if its budget were
+  /// Closes the reasoning of the running reply `reply_id` (RequestOrigin::reply_id) as if its budget were
   /// used up; the model continues with the answer. Returns false if this tenant has no such reply.
   virtual bool end_reasoning(const std::string& /*reply_id*/, const std::string& /*tenant*/) { return false; }
   virtual std::vector<Figure> figures() const = 0;

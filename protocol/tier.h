@@ -11,7 +11,7 @@
 #include <string>
 
 #include "protocol/cache_report.h"
-#include "protocol/job.h"
+#include "protocol/jobs/snapshots.h"
 #include "protocol/sampled_turns.h"
 #include "protocol/snapshots/state_key.h"
 #include "runtime/ref.h"
@@ -37,6 +37,9 @@ struct FetchState {
   std::uint32_t at_most = 0;
   double seconds_per_token = 0;  // prefill speed of the device; 0: not known yet
 };
+
+/// How long a tier may take for a fetch.
+inline constexpr std::chrono::seconds kMaxFetchTime{70};
 
 struct FoundState {
   std::uint32_t at = 0;  // tokens; 0: a miss, explained by `reason`
@@ -70,9 +73,9 @@ struct ForgetStates {
   std::uint32_t length = 0;
 };
 
-/// Frees what a tier keeps in memory of a model that was unloaded, or of those of its namespaces that begin with
-/// `prefix`: of an adapter. States that outlast the process stay.
-struct ForgetModel {
+/// Frees the memory of a model's states in the namespaces with this prefix, because the model or an adapter was
+/// unloaded. They are valid, so what outlives the process is kept.
+struct UnloadStates {
   std::uint64_t model = 0;  // StateKind::model
   std::string prefix{};     // empty: all namespaces
 };
@@ -93,8 +96,8 @@ struct FetchTurns {
 /// A store of sampled turns: one durable tier, or all of them together.
 using TurnStoreRef = runtime::Ref<StoreTurn, FetchTurns>;
 
-/// OneTierRef: a single tier. TierRef: all tiers together.
-using OneTierRef = runtime::Ref<FindState, FetchState, StoreState, ForgetStates, ForgetModel>;
-using TierRef = runtime::Ref<FetchState, StoreState, ForgetStates, ForgetModel>;
+/// OneTierRef: a single tier. TierRef: all tiers together. Only a tier in host memory gets UnloadStates.
+using OneTierRef = runtime::Ref<FindState, FetchState, StoreState, ForgetStates>;
+using TierRef = runtime::Ref<FetchState, StoreState, ForgetStates, UnloadStates>;
 
 }  // namespace reprise::protocol

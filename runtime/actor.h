@@ -153,7 +153,7 @@ concept Handles = AnswersLater<A, M> || requires(A& actor, M message) {
   actor.on(std::move(message));
 };
 
-/// Whether the value returned by a handler without ReplyTo answers message M.
+/// True if the value returned by a handler without ReplyTo answers message M.
 template <class Value, class M>
 struct IsReply : std::true_type {};  // not a question: the returned value is dropped
 template <class Value, Question M>

@@ -2,7 +2,7 @@
 // Cancellation of an actor's waits.
 //
 // A CancelSource and its tokens belong to one actor. A wait that was given a token (ask, sleep, stream reads
-// and writes, Asio operations) ends with kCancelled when the source is cancelled, or immediately if it
+// and writes, Asio operations) ends with kCanceled when the source is canceled, or immediately if it
 // already was. To cancel from another thread or actor, send the owner a message whose handler calls cancel().
 //
 // Threading: the actor's executor only.
@@ -24,7 +24,7 @@ class CancelRegistration {
   CancelRegistration(const CancelRegistration&) = delete;
   CancelRegistration& operator=(const CancelRegistration&) = delete;
 
-  /// Requires: `token` can be cancelled and has not been.
+  /// Requires: `token` can be canceled and has not been.
   void add_to(const CancelToken& token);
   void remove();
 
@@ -34,7 +34,7 @@ class CancelRegistration {
   friend class CancelToken;
 
   struct List {
-    bool cancelled = false;
+    bool canceled = false;
     CancelRegistration* first = nullptr;
   };
 
@@ -46,10 +46,10 @@ class CancelRegistration {
 
 class CancelToken {
  public:
-  CancelToken() = default;  // can never be cancelled
+  CancelToken() = default;  // can never be canceled
 
-  bool can_be_cancelled() const { return list_ != nullptr; }
-  bool cancelled() const { return list_ != nullptr && list_->cancelled; }
+  bool can_be_canceled() const { return list_ != nullptr; }
+  bool canceled() const { return list_ != nullptr && list_->canceled; }
 
  private:
   friend class CancelSource;
@@ -63,12 +63,12 @@ class CancelSource {
   CancelSource() : list_(std::make_shared<CancelRegistration::List>()) {}
 
   CancelToken token() const { return CancelToken(list_); }
-  bool cancelled() const { return list_->cancelled; }
+  bool canceled() const { return list_->canceled; }
 
   /// Ends all waits that hold a token of this source; each resumes in its own turn. Later calls do nothing.
   void cancel() {
     const std::shared_ptr<CancelRegistration::List> list = list_;
-    list->cancelled = true;
+    list->canceled = true;
     while (CancelRegistration* registration = list->first) {
       registration->remove();
       registration->notify_(*registration);

@@ -20,7 +20,7 @@
 
 namespace reprise::runtime {
 
-/// Awaitable of Event::wait(): ok after a signal, otherwise kDeadline or kCancelled.
+/// Awaitable of Event::wait(): ok after a signal, otherwise kDeadline or kCanceled.
 class [[nodiscard]] EventWait : public Wait {
  public:
   EventWait(CancelToken signal, TimePoint deadline, CancelToken cancel)
@@ -77,7 +77,7 @@ class Event {
 
  private:
   std::optional<CancelSource>
-      next_;  // cancelled by the next signal(); empty if there was no wait() since the last
+      next_;  // canceled by the next signal(); empty if there was no wait() since the last
 };
 
 }  // namespace reprise::runtime

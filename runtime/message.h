@@ -7,6 +7,11 @@
 // An actor class lists the messages it takes: `using Accepts = Messages<Add, Total>;`. Sending any other
 // message does not compile (runtime/misuse.h). A message must be nothrow-movable and must not refer to memory
 // of the sender.
+//
+//   struct Close { static constexpr bool kReleases = true; };  // a release
+// A release gives back something that the receiver granted, or ends its wait. Its sender is often a
+// destructor, which can neither wait nor try again, so a mailbox admits it whatever its limit, and drops other
+// messages instead. Releases are bounded by what was granted: at most a few are sent for each grant.
 
 #include <concepts>
 #include <memory>
@@ -32,6 +37,12 @@ concept Question = requires {
 template <class M, class... Ms>
 concept OneOf = (std::same_as<M, Ms> || ...);
 
+/// A message that every mailbox admits.
+template <class M>
+concept Release = requires {
+  requires M::kReleases;
+};
+
 /// The address of this variable identifies a message type.
 template <class M>
 inline constexpr char kMessageTag = 0;
@@ -55,8 +66,8 @@ struct Message : Node, Pooled {
     note_dead_letter(*node->target);
     delete static_cast<Message*>(node);
   }
-  static constexpr NodeOps kOps{NodeKind::kMessage, kShortTypeName<M>, &kMessageTag<M>, run_message,
-                                bounce_node};
+  static constexpr NodeOps kOps{NodeKind::kMessage, kShortTypeName<M>, &kMessageTag<M>,
+                                run_message,        bounce_node,       Release<M>};
 
   M payload;
 };
@@ -74,8 +85,8 @@ struct Message<M> : Node, Pooled {
     if (!message->reply) note_dead_letter(*node->target);
     message->reply.answer(why);
   }
-  static constexpr NodeOps kOps{NodeKind::kMessage, kShortTypeName<M>, &kMessageTag<M>, run_message,
-                                bounce_node};
+  static constexpr NodeOps kOps{NodeKind::kMessage, kShortTypeName<M>, &kMessageTag<M>,
+                                run_message,        bounce_node,       Release<M>};
 
   M payload;
   ReplyTo<typename M::Reply> reply;       // empty if the message was told

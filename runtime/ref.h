@@ -10,6 +10,7 @@
 //   send          awaitable; waits for space if the mailbox has Overload::kSuspend, else like tell
 //   ask           awaitable; the answer, or the error, by a deadline
 //   ask_blocking  like ask, for a plain thread; must not be called from a turn
+// A release (runtime/message.h) is never refused for lack of space.
 // Guarantees: runtime/detail/mailbox.h. Overloads without body give readable errors (runtime/misuse.h).
 //
 // Threading: tell, ask_blocking, stop: any thread. send, ask: within a turn.
@@ -67,8 +68,14 @@ class BlockingReply : public ReplySlot<R> {
 };
 
 template <class M>
+Admission admit(Cell& cell, bool can_wait) {
+  if constexpr (Release<M>) return cell.mailbox().admit_release();
+  return cell.mailbox().admit(can_wait);
+}
+
+template <class M>
 SendStatus tell(Cell& cell, M&& content) {
-  switch (cell.mailbox().admit(/*can_wait=*/false)) {
+  switch (admit<std::remove_cvref_t<M>>(cell, /*can_wait=*/false)) {
     case Admission::kAdmitted:
       break;
     case Admission::kClosed:
@@ -82,7 +89,7 @@ SendStatus tell(Cell& cell, M&& content) {
 
 template <Question M>
 void ask(Cell& cell, M&& content, ReplyTo<typename M::Reply> reply, TimePoint deadline) {
-  const Admission admission = cell.mailbox().admit(/*can_wait=*/true);
+  const Admission admission = admit<M>(cell, /*can_wait=*/true);
   if (admission == Admission::kClosed) return reply.answer(ErrorCode::kStopped);
   if (admission == Admission::kFull) return reply.answer(ErrorCode::kMailboxFull);
   auto* message = new Message<M>(std::forward<M>(content));
@@ -97,7 +104,7 @@ void ask(Cell& cell, M&& content, ReplyTo<typename M::Reply> reply, TimePoint de
 
 template <class M>
 Ask<void> send(Cell& cell, M content, TimePoint deadline, const CancelToken& cancel) {
-  const Admission admission = cell.mailbox().admit(/*can_wait=*/true);
+  const Admission admission = admit<M>(cell, /*can_wait=*/true);
   if (admission == Admission::kClosed) return Ask<void>(ErrorCode::kStopped);
   if (admission == Admission::kFull) return Ask<void>(ErrorCode::kMailboxFull);
   if (admission == Admission::kAdmitted) {

@@ -12,7 +12,7 @@ const char* to_string(ErrorCode code) {
       return "dropped for newer messages";
     case ErrorCode::kDeadline:
       return "deadline passed";
-    case ErrorCode::kCancelled:
+    case ErrorCode::kCanceled:
       return "cancelled";
     case ErrorCode::kNoReply:
       return "no reply given";

@@ -17,7 +17,7 @@ enum class ErrorCode {
   kMailboxFull,  // the mailbox was at capacity and did not accept the message
   kDropped,      // the mailbox accepted the message, then dropped it in favor of newer ones
   kDeadline,     // the deadline passed; the work may or may not have been done
-  kCancelled,    // the waiting side cancelled through a CancelToken
+  kCanceled,     // the waiting side canceled through a CancelToken
   kNoReply,      // the handler's ReplyTo was destroyed without an answer
   kFailed,       // the handler threw; the error has the exception's text
   kEnded,        // the stream was closed in an orderly way

@@ -275,7 +275,7 @@ class StreamReader {
   }
   ~StreamReader() { cancel(); }
 
-  /// Awaits the next value; kEnded after the last. kDeadline and kCancelled lose no value.
+  /// Awaits the next value; kEnded after the last. kDeadline and kCanceled lose no value.
   StreamRead<T> next(TimePoint deadline = TimePoint::max(), CancelToken cancel = {}) {
     return StreamRead<T>(core_, deadline, std::move(cancel));
   }

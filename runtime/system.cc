@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/check.h"
+#include "base/machine.h"
 #include "runtime/detail/thread_executor.h"
 
 namespace reprise::runtime {
@@ -60,7 +61,7 @@ System::System(SystemOptions options) {
   if (!options.hooks.on_failure) options.hooks.on_failure = print_failure;
   if (!options.hooks.on_escalation) options.hooks.on_escalation = print_escalation;
   core_ = std::make_shared<SystemCore>(std::move(options.hooks));
-  workers_ = options.workers != 0 ? options.workers : std::max(1U, std::thread::hardware_concurrency());
+  workers_ = options.workers != 0 ? options.workers : available_processors();
   std::vector<ExecutorPtr> pool;
   for (unsigned i = 0; i < workers_; ++i) {
     auto* worker = new ThreadExecutor(core_, ThreadExecutor::Kind::kWorker);

@@ -44,12 +44,12 @@ void Suspension::wake() {
 }
 
 std::optional<ErrorCode> Wait::set_limits(TimePoint deadline, const CancelToken& cancel) {
-  if (cancel.cancelled()) return ErrorCode::kCancelled;
+  if (cancel.canceled()) return ErrorCode::kCanceled;
   if (deadline != TimePoint::max()) {
     if (deadline <= Clock::now()) return ErrorCode::kDeadline;
     Executor::current()->arm(timer_, deadline);
   }
-  if (cancel.can_be_cancelled()) cancellation_.add_to(cancel);
+  if (cancel.can_be_canceled()) cancellation_.add_to(cancel);
   return std::nullopt;
 }
 

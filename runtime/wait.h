@@ -64,7 +64,7 @@ class Wait : public Suspension {
   std::optional<ErrorCode> set_limits(TimePoint deadline, const CancelToken& cancel);
   void clear_limits();
 
-  /// A limit was reached (kDeadline, kCancelled), outside the coroutine; limits are cleared. Must withdraw
+  /// A limit was reached (kDeadline, kCanceled), outside the coroutine; limits are cleared. Must withdraw
   /// from the event, and wake() if waiting().
   virtual void give_up(ErrorCode why) = 0;
 
@@ -79,7 +79,7 @@ class Wait : public Suspension {
   struct Cancellation : CancelRegistration {
     explicit Cancellation(Wait* waiting) : CancelRegistration(notify), wait(waiting) {}
     static void notify(CancelRegistration& registration) {
-      static_cast<Cancellation&>(registration).wait->limit_reached(ErrorCode::kCancelled);
+      static_cast<Cancellation&>(registration).wait->limit_reached(ErrorCode::kCanceled);
     }
     Wait* wait;
   };
@@ -93,7 +93,7 @@ class Wait : public Suspension {
   Cancellation cancellation_;
 };
 
-/// Result: ok after the time, or kCancelled.
+/// Result: ok after the time, or kCanceled.
 ///   auto pause = sleep_for(10ms);
 ///   Result<void> rested = co_await pause;
 class [[nodiscard]] Sleep : public Wait {
@@ -106,7 +106,7 @@ class [[nodiscard]] Sleep : public Wait {
     wait_here(handle);
   }
   Result<void> await_resume() {
-    return outcome_ == ErrorCode::kCancelled ? Result<void>(outcome_) : Result<void>();
+    return outcome_ == ErrorCode::kCanceled ? Result<void>(outcome_) : Result<void>();
   }
 
  private:

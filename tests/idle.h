@@ -18,9 +18,9 @@ bool eventually_idle(runtime::System& system, const Holds& holds) {
   return eventually([&] {
     bool idle = holds();
     std::vector<std::uint64_t> now;
-    for (const runtime::HomePtr& home : system.core()->homes()) {
-      now.push_back(home->activity());
-      idle = idle && home->idle();
+    for (const runtime::ExecutorPtr& executor : system.core()->executors()) {
+      now.push_back(executor->activity());
+      idle = idle && executor->idle();
     }
     if (!idle) now.clear();
     return std::exchange(before, now) == now && idle;

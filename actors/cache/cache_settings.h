@@ -26,8 +26,7 @@ struct PrefixCacheOptions {
 /// Settings of the registry (actors/cache/prefix_registry.h).
 struct RegistrySettings {
   PrefixCacheOptions cache{};
-  std::uint64_t budget_bytes = 0;       // 0: all state memory
-  std::uint32_t min_insert_tokens = 0;  // minimum length of entries; 0: from the model's sizes
+  std::uint64_t budget_bytes = 0;  // 0: all state memory
   /// Override the cache's TTL and max_entries for models with recurrent state, where every snapshot is a
   /// copy; 0: no override.
   CacheTime recurrent_ttl{0};
@@ -35,25 +34,12 @@ struct RegistrySettings {
   std::chrono::milliseconds max_follow{120'000};
 };
 
-/// Returns the minimum length of a snapshot if each copies a state of `slot_bytes`: one token per
-/// kBytesForAToken, so that the tokens saved justify the copy. At most kMaxMinTokens, the length of short
-/// system prompts. 1: no minimum.
-inline constexpr std::uint64_t kBytesForAToken = 2 << 20;
-inline constexpr std::uint32_t kMaxMinTokens = 64;
-constexpr std::uint32_t min_tokens_for(std::uint64_t slot_bytes) {
-  const std::uint64_t tokens = (slot_bytes + kBytesForAToken - 1) / kBytesForAToken;
-  return static_cast<std::uint32_t>(tokens < 1 ? 1 : tokens > kMaxMinTokens ? kMaxMinTokens : tokens);
-}
-
 /// Returns the settings for an attention-only model, or one with recurrent state.
-inline RegistrySettings settings_for(RegistrySettings settings, bool attention_alone,
-                                     std::uint64_t slot_bytes) {
+inline RegistrySettings settings_for(RegistrySettings settings, bool attention_alone) {
   if (!attention_alone && settings.recurrent_ttl > CacheTime::zero())
     settings.cache.ttl = settings.recurrent_ttl;
   if (!attention_alone && settings.recurrent_max_entries > 0)
     settings.cache.max_entries = settings.recurrent_max_entries;
-  if (settings.min_insert_tokens == 0)
-    settings.min_insert_tokens = attention_alone ? 1 : min_tokens_for(slot_bytes);
   return settings;
 }
 

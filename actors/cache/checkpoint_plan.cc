@@ -7,7 +7,7 @@ namespace reprise::actors {
 
 using protocol::Origin;
 
-std::vector<std::uint32_t> spaced_places(std::uint32_t end, const PlanRules& rules) {
+std::vector<std::uint32_t> spaced_places(std::uint32_t end, const CheckpointRules& rules) {
   std::vector<std::uint32_t> places;
   for (std::uint64_t at = rules.spaced_from; at < end; at = (at * 4 + 2) / 3) {
     places.push_back(static_cast<std::uint32_t>(at));
@@ -25,7 +25,8 @@ std::vector<std::uint32_t> spaced_places(std::uint32_t end, const PlanRules& rul
 std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
                                                 const protocol::MessageBorders& borders,
                                                 std::uint32_t restored, std::optional<std::uint32_t> branch,
-                                                std::span<const std::uint32_t> wanted, const PlanRules& rules,
+                                                std::span<const std::uint32_t> wanted,
+                                                const CheckpointRules& rules,
                                                 std::span<const PlacedBreakpoint> breakpoints) {
   if (prompt.size() < 2) return {};
   const auto last = static_cast<std::uint32_t>(prompt.size() - 1);
@@ -35,49 +36,49 @@ std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
   };
   std::map<std::uint32_t, Reason> places;
   // The first reason for a position wins, so those with the longest life come first.
-  const auto add = [&](std::optional<std::uint32_t> place, Origin origin, std::chrono::seconds ttl = {}) {
-    if (!place) return;
-    const std::uint32_t at = std::min(*place, last) / rules.grid * rules.grid;
-    if (at > restored) places.emplace(at, Reason{origin, ttl});
+  const auto add_one = [&](CheckpointRules::Candidate one, std::chrono::seconds ttl = {}) {
+    one.at = std::min(one.at, last);
+    const std::uint32_t at = one.at / rules.grid * rules.grid;
+    if (rules.plans(one) && at > restored) places.emplace(at, Reason{one.origin, ttl});
   };
-  const auto add_worthy = [&](std::optional<std::uint32_t> place, Origin origin) {
-    if (place && std::min(*place, last) >= rules.min_tokens) add(place, origin);
+  const auto add = [&](std::optional<std::uint32_t> place, Origin origin) {
+    if (place) add_one({.origin = origin, .at = *place});
   };
-  if (!rules.any_token) {
-    add_worthy(borders.first_user, Origin::kSystem);
-    add_worthy(borders.last_user, Origin::kLastUser);
-    add_worthy(branch, Origin::kBranch);
-    for (const std::uint32_t place : wanted) add(place, Origin::kBranch);
-    for (const std::uint32_t place : spaced_places(last, rules)) add_worthy(place, Origin::kSpaced);
-    add_worthy(borders.last_opener, borders.behind_tool ? Origin::kTool : Origin::kHistory);
-    add_worthy(borders.after_last_user, Origin::kHistory);
-    for (const PlacedBreakpoint& one : breakpoints) {
-      if (one.is_block) add_worthy(one.at, Origin::kHistory);
-    }
+  add(borders.first_user, Origin::kSystem);
+  add(borders.last_user, Origin::kLastUser);
+  add(branch, Origin::kBranch);
+  for (const std::uint32_t place : wanted) {
+    add_one({.origin = Origin::kBranch, .at = place, .is_awaited = true});
   }
-  add_worthy(rules.any_token ? last : std::min(last, rules.max_restored), Origin::kPromptEnd);
-  if (!rules.any_token) {
-    std::vector<PlacedBreakpoint> by_life(breakpoints.begin(), breakpoints.end());
-    std::stable_sort(by_life.begin(), by_life.end(),
-                     [](const auto& a, const auto& b) { return a.ttl > b.ttl; });
-    for (const PlacedBreakpoint& one : by_life) {
-      if (!one.is_block) add(one.at, Origin::kBreakpoint, one.ttl);
-    }
+  for (const std::uint32_t place : spaced_places(last, rules)) add(place, Origin::kSpaced);
+  add(borders.last_opener, borders.behind_tool ? Origin::kTool : Origin::kHistory);
+  add(borders.after_last_user, Origin::kHistory);
+  for (const PlacedBreakpoint& one : breakpoints) {
+    if (one.is_block) add(one.at, Origin::kHistory);
+  }
+  add_one({.origin = Origin::kPromptEnd,
+           .at = rules.any_token ? last : std::min(last, rules.max_restored),
+           .is_end = true});
+  std::vector<PlacedBreakpoint> by_life(breakpoints.begin(), breakpoints.end());
+  std::stable_sort(by_life.begin(), by_life.end(),
+                   [](const auto& a, const auto& b) { return a.ttl > b.ttl; });
+  for (const PlacedBreakpoint& one : by_life) {
+    if (!one.is_block) add_one({.origin = Origin::kBreakpoint, .at = one.at}, one.ttl);
   }
   std::vector<PlannedCheckpoint> plan;
   for (const auto& [at, why] : places) plan.push_back({at, why.origin, why.ttl});
   return plan;
 }
 
-std::vector<PlannedCheckpoint> reply_places(std::uint32_t restored, std::uint32_t end, const PlanRules& rules,
-                                            const ReplySpacing& spacing) {
+std::vector<PlannedCheckpoint> reply_places(std::uint32_t restored, std::uint32_t end,
+                                            const CheckpointRules& rules) {
   std::vector<PlannedCheckpoint> places;
-  if (spacing.every == 0 || spacing.most == 0 || rules.any_token || end <= restored) return places;
-  const std::uint32_t wide = std::max(spacing.every, (end - restored) / spacing.most);
+  if (rules.reply_every == 0 || rules.max_in_reply == 0 || end <= restored) return places;
+  const std::uint32_t wide = std::max(rules.reply_every, (end - restored) / rules.max_in_reply);
   const std::uint32_t step = (wide + rules.grid - 1) / rules.grid * rules.grid;
   for (std::uint32_t at = restored / rules.grid * rules.grid + step; at < end; at += step) {
-    if (at >= rules.min_tokens && places.size() < spacing.most)
-      places.push_back({.at = at, .origin = protocol::Origin::kReply});
+    if (rules.plans({.origin = Origin::kReply, .at = at}) && places.size() < rules.max_in_reply)
+      places.push_back({.at = at, .origin = Origin::kReply});
   }
   return places;
 }

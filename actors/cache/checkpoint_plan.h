@@ -6,7 +6,7 @@
 // reasoning, so the checkpoint at the end of the user message outlives the loop (NewEntry::keep). Any step of
 // a tool loop may be forked or repeated, so each tool result's end gets a checkpoint of its own.
 //
-// If states can be cut at any token, one checkpoint suffices: the end of the prompt.
+// Which positions are worth a checkpoint is asked of CheckpointRules (protocol/checkpoint_rules.h).
 
 #include <chrono>
 #include <cstdint>
@@ -15,20 +15,12 @@
 #include <vector>
 
 #include "protocol/chat/prompt_shape.h"
-#include "protocol/job.h"
+#include "protocol/checkpoint_rules.h"
+#include "protocol/jobs/checkpoints.h"
 
 namespace reprise::actors {
 
-/// The constraints of a model and device on checkpoint positions.
-struct PlanRules {
-  std::uint32_t grid = 1;
-  bool any_token = false;
-  std::uint32_t spaced_from = 256;
-  std::uint32_t min_tokens = 1;  // shorter ones are kept only if a client or a request waits for them
-  std::uint32_t max_restored = UINT32_MAX;  // at most this much is restored, unless states can be cut
-  std::uint32_t max_spaced = 16;            // per prompt, from its byte share; more are thinned out
-};
-
+using protocol::CheckpointRules;
 using protocol::PlannedCheckpoint;
 
 /// A position where the client requested a checkpoint, with a maximum TTL, or where two blocks of its last
@@ -45,21 +37,17 @@ struct PlacedBreakpoint {
 std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
                                                 const protocol::MessageBorders& borders,
                                                 std::uint32_t restored, std::optional<std::uint32_t> branch,
-                                                std::span<const std::uint32_t> wanted, const PlanRules& rules,
+                                                std::span<const std::uint32_t> wanted,
+                                                const CheckpointRules& rules,
                                                 std::span<const PlacedBreakpoint> breakpoints = {});
 
-struct ReplySpacing {
-  std::uint32_t every = 256;  // tokens; 0: none
-  std::uint32_t most = 8;
-};
-
-/// Returns positions inside a reply that is prefilled after `restored`, all before `end`: `spacing.every`
-/// tokens apart, or farther where that exceeds `spacing.most`. Empty if states can be cut.
-std::vector<PlannedCheckpoint> reply_places(std::uint32_t restored, std::uint32_t end, const PlanRules& rules,
-                                            const ReplySpacing& spacing);
+/// Returns positions inside a reply that is prefilled after `restored`, all before `end`: `rules.reply_every`
+/// tokens apart, or farther where that exceeds `rules.max_in_reply`.
+std::vector<PlannedCheckpoint> reply_places(std::uint32_t restored, std::uint32_t end,
+                                            const CheckpointRules& rules);
 
 /// Returns the spaced positions below `end`: spaced_from, then each 4/3 of the previous one. If there are
 /// more than `max_spaced`, only every n-th is kept, counted from the last.
-std::vector<std::uint32_t> spaced_places(std::uint32_t end, const PlanRules& rules);
+std::vector<std::uint32_t> spaced_places(std::uint32_t end, const CheckpointRules& rules);
 
 }  // namespace reprise::actors

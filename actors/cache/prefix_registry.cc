@@ -23,9 +23,6 @@ constexpr std::chrono::seconds kExpiryPeriod{5};
 constexpr std::chrono::seconds kUnadmitted{1};
 constexpr int kMaxLeaders = 4;  // followed before a prompt computes itself
 
-constexpr std::chrono::seconds kFetchDeadline{20};
-constexpr std::chrono::seconds kTierRests{60};
-
 // Deadline for adoption, as the worker may be in the middle of a long step.
 constexpr std::chrono::minutes kAdoptionDeadline{10};
 
@@ -37,7 +34,9 @@ Task<void> wait_for(Task<protocol::Dropped> dropping) {
 }  // namespace
 
 PrefixRegistry::PrefixRegistry(RegistryOptions options)
-    : options_(std::move(options)), cache_(options_.cache) {
+    : options_(std::move(options)),
+      cache_(options_.cache),
+      tier_(options_.tier, options_.cache.grid, options_.warn) {
   if (!options_.figures) options_.figures = std::make_shared<RegistryFigures>();
   options_.figures->budget_bytes.store(options_.budget_bytes, std::memory_order_relaxed);
 }
@@ -54,17 +53,21 @@ CacheTime PrefixRegistry::now() const {
 
 void PrefixRegistry::on(BindRegistry bind) {
   const bool first = generation_ == 0;  // nothing was computed before, so no report is lost
-  bound_ = bind;
+  kind_ = bind.kind;
+  tier_.bind({.kind = bind.kind,
+              .seconds_per_token = std::move(bind.seconds_per_token),
+              .device_is_idle = std::move(bind.device_is_idle),
+              .worker = bind.worker});
   worker_ = std::move(bind.worker);
   arch_ = bind.arch;
   generation_ = bind.arch.generation;
   worker_.tell(protocol::DropAdopted{bind.arch});  // before this one adopts anything
   adopted_bytes_ = 0;
   cache_.clear();
-  for (auto& [number, flight] : flights_) {
+  for (auto& [number, flight] : flights_.all()) {
     flight.lease = 0;
     flight.cut_off = !first;
-    pass(flight, UINT32_MAX);
+    flights_.pass(flight, UINT32_MAX);
     // A flight that was announced before the binding, or has yet to look up, may be served by the tier below.
     if (flight.sequence == protocol::SequenceId{} && !flight.fetching) {
       flight.fetched = {};
@@ -85,121 +88,90 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
   if (announce.max_tokens < seen.restorable) {
     announced.restorable = cache_.peek(announce.name_space, begin_of(prompt, announce.max_tokens)).restorable;
   }
-  Flight& flight = flights_[announce.flight];
-  flight.in_cache = cache_.begin_flight(announce.name_space, prompt, now());
-  numbers_[flight.in_cache] = announce.flight;
-  flight.name_space = announce.name_space;
-  flight.prompt = announce.prompt;
-  flight.max_tokens = announce.max_tokens;
-  flight.known = seen.known;
-  flight.diverges = seen.diverges;
-  flight.behind = seen.behind;
+  Flight& flight = flights_.begin(announce, seen, now());
+  const FlightId self = flight.in_cache;
+  const runtime::CancelToken gone = flight.ended.token();
   publish();
   // A leader past the branch point is useless; another may still be on its way to it.
-  const FlightId self = flight.in_cache;
   std::vector<FlightId> passed;
   for (int tries = 0; tries < kMaxLeaders && !announced.waited; ++tries) {
     const std::optional<Leader> leader = cache_.lead(announce.name_space, *announce.prompt, self, passed);
     if (!leader) break;
-    Task<bool> following = follow(*leader);
+    Task<bool> following = follow(*leader, gone);
     announced.waited = co_await following;
+    if (flights_.find(announce.flight) == nullptr) co_return announced;  // the request has ended
     if (announced.waited && leader->at <= announce.max_tokens) {
       announced.restorable = std::max(announced.restorable, leader->at);
     }
     passed.push_back(leader->flight);
   }
-  if (const auto found = flights_.find(announce.flight); found != flights_.end()) {
-    begin_fetch(announce.flight, found->second, announced.restorable);
+  if (Flight* announcing = flights_.find(announce.flight)) {
+    begin_fetch(announce.flight, *announcing, announced.restorable);
   }
   co_return announced;
 }
 
 // Returns true if the leader reached the position; a lookup then finds the checkpoint, or not.
-Task<bool> PrefixRegistry::follow(Leader leader) {
-  const auto number = numbers_.find(leader.flight);
-  if (number == numbers_.end()) co_return false;
-  const protocol::FlightNumber leading = number->second;
-  Flight& flight = flights_.at(leading);
-  const bool admitted = static_cast<bool>(flight.sequence);
+Task<bool> PrefixRegistry::follow(Leader leader, runtime::CancelToken gone) {
+  const protocol::FlightNumber leading = flights_.number_of(leader.flight);
+  Flight* flight = flights_.find(leading);
+  if (flight == nullptr) co_return false;
+  const bool admitted = static_cast<bool>(flight->sequence);
   if (admitted) {
-    auto asked =
-        worker_.ask(protocol::AddCheckpoint{.sequence = flight.sequence, .at = leader.at}, kLeaderDeadline);
+    auto asked = worker_.ask(protocol::AddCheckpoint{.sequence = flight->sequence, .at = leader.at},
+                             kLeaderDeadline, gone);
     const Result<bool> added = co_await asked;
     if (!added.ok() || !*added) co_return false;
   } else {
-    flight.wanted.push_back(leader.at);
+    flight->wanted.push_back(leader.at);
   }
   options_.figures->followers.fetch_add(1, std::memory_order_relaxed);
   // A leader that is not admitted may wait longer than this prompt would.
   if (!admitted) {
-    Task<bool> passing = passes(leading, leader.at, runtime::deadline_after(kUnadmitted));
+    Task<bool> passing = flights_.passes(leading, leader.at, runtime::deadline_after(kUnadmitted), gone);
     if (co_await passing) co_return true;
-    const auto still = flights_.find(leading);
-    if (still == flights_.end() || !still->second.sequence) co_return false;
+    flight = flights_.find(leading);
+    if (flight == nullptr || !flight->sequence) co_return false;
   }
-  Task<bool> passing = passes(leading, leader.at, runtime::deadline_after(options_.max_follow));
+  Task<bool> passing =
+      flights_.passes(leading, leader.at, runtime::deadline_after(options_.max_follow), gone);
   const bool passed = co_await passing;
   co_return passed;
 }
 
-Task<bool> PrefixRegistry::passes(protocol::FlightNumber flight, std::uint32_t at,
-                                  runtime::TimePoint deadline) {
-  for (;;) {
-    const auto found = flights_.find(flight);
-    if (found == flights_.end() || at <= found->second.passed) co_return true;
-    auto waiting = found->second.changed.wait(deadline);
-    const Result<void> woken = co_await waiting;
-    if (!woken.ok()) co_return false;
-  }
-}
-
-void PrefixRegistry::pass(Flight& flight, std::uint32_t up_to) {
-  flight.passed = std::max(flight.passed, up_to);
-  flight.changed.signal();
-}
-
-void PrefixRegistry::land(Flight& flight) {
-  if (std::exchange(flight.landed, true)) return;
-  cache_.end_flight(flight.in_cache);
-  numbers_.erase(flight.in_cache);
-  pass(flight, UINT32_MAX);
-  publish();
-}
-
 Task<protocol::FlightSettled> PrefixRegistry::on(protocol::Settle settle) {
   for (;;) {
-    const auto found = flights_.find(settle.flight);
-    if (found == flights_.end()) co_return protocol::FlightSettled{};
-    Flight& flight = found->second;
-    const protocol::FlightSettled settled{.kept = flight.kept};
-    if (flight.reports >= settle.reported || flight.cut_off) land(flight);
-    if (flight.settled >= settle.reported || flight.cut_off) co_return settled;
-    auto waiting = flight.changed.wait();
+    Flight* flight = flights_.find(settle.flight);
+    if (flight == nullptr) co_return protocol::FlightSettled{};
+    const protocol::FlightSettled settled{.kept = flight->kept};
+    if ((flight->reports >= settle.reported || flight->cut_off) && !flight->landed) {
+      flights_.land(*flight);
+      publish();
+    }
+    if (flight->settled >= settle.reported || flight->cut_off) co_return settled;
+    auto waiting = flight->changed.wait();
     const Result<void> woken = co_await waiting;
     if (!woken.ok()) co_return settled;
   }
 }
 
 protocol::Pinned PrefixRegistry::on(const protocol::Pin& pin) {
-  const auto found = flights_.find(pin.flight);
-  if (found == flights_.end()) return {};
-  const Flight& flight = found->second;
+  const Flight* flight = flights_.find(pin.flight);
+  if (flight == nullptr) return {};
   expire();  // ends expired pins, which frees their quota
-  const auto most = std::min<std::size_t>(flight.prompt->size(), pin.tokens);
+  const auto most = std::min<std::size_t>(flight->prompt->size(), pin.tokens);
   const protocol::Pinned pinned =
-      cache_.pin(flight.name_space, std::span<const TokenId>(*flight.prompt).first(most), now() + pin.time,
+      cache_.pin(flight->name_space, std::span<const TokenId>(*flight->prompt).first(most), now() + pin.time,
                  pin.ticket, pin.moves);
   publish();
   return pinned;
 }
 
 void PrefixRegistry::on(protocol::EndFlight end) {
-  const auto found = flights_.find(end.flight);
-  if (found == flights_.end()) return;
-  end_lease(found->second, MissReason::kNone);
-  land(found->second);
-  found->second.changed.signal();  // wakes waiters for it to settle
-  flights_.erase(found);
+  Flight* flight = flights_.find(end.flight);
+  if (flight == nullptr) return;
+  end_lease(*flight, MissReason::kNone);
+  flights_.end(end.flight);
   publish();
 }
 
@@ -223,20 +195,21 @@ Task<void> PrefixRegistry::expire_now_and_then() {
 
 Task<protocol::LookedUp> PrefixRegistry::on(protocol::Lookup lookup) {
   protocol::LookedUp answer;
-  auto found = flights_.find(lookup.flight);
+  Flight* found = flights_.find(lookup.flight);
   // An admitted leader can be asked for checkpoints even while it waits here.
-  if (found != flights_.end()) found->second.sequence = lookup.sequence;
-  while (found != flights_.end() && found->second.fetching) {
-    auto waiting = found->second.changed.wait();
+  if (found != nullptr) found->sequence = lookup.sequence;
+  while (found != nullptr && found->fetching) {
+    auto waiting = found->changed.wait();
     const Result<void> woken = co_await waiting;
-    found = woken.ok() ? flights_.find(lookup.flight) : flights_.end();
+    found = woken.ok() ? flights_.find(lookup.flight) : nullptr;
   }
-  if (found == flights_.end() || lookup.sequence.generation != generation_) {
+  if (found == nullptr || lookup.sequence.generation != generation_) {
     answer.reason = MissReason::kLost;
     co_return answer;
   }
   expire();
-  Flight& flight = found->second;
+  Flight& flight = *found;
+  flight.since = flights_.wrong().now();
   answer.wanted = flight.wanted;
   const Found best = cache_.lookup(flight.name_space, begin_of(*flight.prompt, flight.max_tokens),
                                    lookup.min_tokens, now(), flight.known, lookup.flight);
@@ -249,7 +222,12 @@ Task<protocol::LookedUp> PrefixRegistry::on(protocol::Lookup lookup) {
                                                  .conversation = best.restore->conversation};
   }
   flight.looked_up = best.restore ? best.restore->at : 0;
-  const protocol::Fetched below = std::exchange(flight.fetched, {});
+  protocol::Fetched below = std::exchange(flight.fetched, {});
+  if (below.state &&
+      flights_.wrong().may_spoil(flight.name_space, std::span(*flight.prompt).first(below.state->stored),
+                                 flight.fetched_since)) {
+    below = {.reason = MissReason::kCorrupt};
+  }
   if (below.state && below.state->stored > flight.looked_up && below.state->stored >= lookup.min_tokens) {
     answer.brought =
         protocol::LookedUp::Brought{.state = below.state, .origin = below.origin, .tier = below.tier};
@@ -275,19 +253,18 @@ void PrefixRegistry::explain(Flight& flight, const Found& best, protocol::Looked
 }
 
 void PrefixRegistry::on(protocol::EndLease end) {
-  const auto found = flights_.find(end.flight);
-  if (found != flights_.end()) {
+  if (Flight* flight = flights_.find(end.flight)) {
     if (end.brought_tokens > 0) {
       const auto tier = static_cast<std::size_t>(end.tier);
       options_.figures->brought[tier].fetch_add(1, std::memory_order_relaxed);
       options_.figures->brought_tokens[tier].fetch_add(end.brought_tokens, std::memory_order_relaxed);
-      const std::uint32_t more = end.brought_tokens - std::min(end.brought_tokens, found->second.looked_up);
+      const std::uint32_t more = end.brought_tokens - std::min(end.brought_tokens, flight->looked_up);
       brought_tokens_ += more;
-      const std::uint32_t found_again = std::min(more, found->second.lost);
-      lost_tokens_[static_cast<std::size_t>(found->second.why_lost)] -= found_again;
-      found->second.lost -= found_again;
+      const std::uint32_t found_again = std::min(more, flight->lost);
+      lost_tokens_[static_cast<std::size_t>(flight->why_lost)] -= found_again;
+      flight->lost -= found_again;
     }
-    end_lease(found->second, end.failed);
+    end_lease(*flight, end.failed);
   }
   publish();
 }
@@ -306,58 +283,30 @@ void PrefixRegistry::end_lease(Flight& flight, MissReason failed) {
 // -- the tier below
 
 void PrefixRegistry::begin_fetch(protocol::FlightNumber number, Flight& flight, std::uint32_t restorable) {
-  if (!options_.tier || bound_.kind.page_tokens == 0 || flight.prompt->empty()) return;
-  if (runtime::Clock::now() < tier_rests_until_) return;
-  const std::uint32_t grid = options_.cache.grid;
-  const std::uint32_t most =
-      std::min(static_cast<std::uint32_t>(flight.prompt->size() - 1), flight.max_tokens) / grid * grid;
-  if (most < restorable + kWorthFetching) return;
+  std::optional<protocol::FetchState> wish =
+      tier_.wish(flight.name_space, flight.prompt, flight.max_tokens, restorable);
+  if (!wish) return;
   flight.fetching = true;
-  launch(fetch(number, {.kind = bound_.kind,
-                        .name_space = flight.name_space,
-                        .prompt = flight.prompt,
-                        .more_than = restorable,
-                        .at_most = most,
-                        .seconds_per_token = bound_.seconds_per_token ? bound_.seconds_per_token() : 0}));
+  flight.fetched_since = flights_.wrong().now();
+  launch(fetch(number, std::move(*wish)));
 }
 
 Task<void> PrefixRegistry::fetch(protocol::FlightNumber number, protocol::FetchState wish) {
-  auto asked = options_.tier.ask(std::move(wish), kFetchDeadline);
-  Result<protocol::Fetched> fetched = co_await asked;
-  if (!fetched.ok()) {
-    tier_rests_until_ = runtime::Clock::now() + kTierRests;
-    if (options_.warn) options_.warn("cache tier: no answer to a lookup: " + fetched.error().describe());
-  }
-  const auto found = flights_.find(number);
-  if (found == flights_.end()) co_return;
-  found->second.fetching = false;
-  if (fetched.ok()) found->second.fetched = std::move(*fetched);
-  found->second.changed.signal();
-}
-
-void PrefixRegistry::offer_below(const protocol::CheckpointTaken& taken, Origin origin) {
-  if (!options_.tier || bound_.kind.page_tokens == 0 || taken.at < kWorthFetching) return;
-  protocol::StoreState store{.kind = bound_.kind,
-                             .name_space = taken.plan->name_space,
-                             .tokens = taken.tokens,
-                             .at = taken.at,
-                             .origin = origin,
-                             .snapshot = taken.snapshot->snapshot,
-                             .worker = worker_};
-  if (origin == Origin::kSpaced || origin == Origin::kReply) {
-    store.device_is_idle = bound_.device_is_idle ? bound_.device_is_idle : [] { return true; };
-  } else {
-    store.retention = taken.plan->disk_retention;
-  }
-  options_.tier.tell(std::move(store));
+  Task<std::optional<protocol::Fetched>> fetching = tier_.fetch(std::move(wish));
+  std::optional<protocol::Fetched> fetched = co_await fetching;
+  Flight* flight = flights_.find(number);
+  if (flight == nullptr) co_return;
+  flight->fetching = false;
+  if (fetched) flight->fetched = std::move(*fetched);
+  flight->changed.signal();
 }
 
 Task<void> PrefixRegistry::on(protocol::CheckpointTaken taken) {
   const protocol::FlightNumber number = taken.plan->flight;
   const std::uint32_t at = taken.at;
-  if (const auto flight = flights_.find(number); flight != flights_.end()) {
-    ++flight->second.reports;
-    flight->second.changed.signal();
+  if (Flight* flight = flights_.find(number)) {
+    ++flight->reports;
+    flight->changed.signal();
   }
   bool stands = false;
   if (taken.sequence.generation == generation_) {
@@ -368,11 +317,10 @@ Task<void> PrefixRegistry::on(protocol::CheckpointTaken taken) {
       cache_.note_unhealthy(taken.plan->name_space, std::span(*taken.tokens).first(at));
     }
   }
-  if (const auto flight = flights_.find(number); flight != flights_.end()) {
-    ++flight->second.settled;
-    if (stands && at <= flight->second.prompt->size())
-      flight->second.kept = std::max(flight->second.kept, at);
-    pass(flight->second, at);
+  if (Flight* flight = flights_.find(number)) {
+    ++flight->settled;
+    if (stands && at <= flight->prompt->size()) flight->kept = std::max(flight->kept, at);
+    flights_.pass(*flight, at);
   }
   publish();
 }
@@ -383,6 +331,15 @@ Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
   const auto planned = std::find_if(plan.places.begin(), plan.places.end(),
                                     [&](const auto& one) { return one.at == taken.at; });
   const protocol::SnapshotId snapshot = taken.snapshot->snapshot;
+  const Flight* flight = flights_.find(plan);
+  const WrongStates::Moment since = flight == nullptr ? 0 : flight->since;
+  const auto may_be_wrong = [&] {
+    return flights_.wrong().may_spoil(plan.name_space, std::span(*taken.tokens).first(taken.at), since);
+  };
+  if (flight == nullptr || may_be_wrong()) {
+    drop_later(snapshot);
+    co_return false;
+  }
   const Origin origin = planned == plan.places.end() ? plan.origin_elsewhere : planned->origin;
   const Inserted inserted = cache_.insert(plan.name_space, *taken.tokens,
                                           {.snapshot = snapshot.number,
@@ -408,11 +365,12 @@ Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
   }
   Task<bool> adopting = adopt(snapshot, inserted.entry);
   const bool adopted = co_await adopting;
-  if (adopted) {
+  if (adopted && !may_be_wrong()) {
     latest_ = inserted.entry;  // only now: if adoption fails, the previous one must still be protected
-    offer_below(taken, origin);
+    tier_.offer(taken, origin);
+    co_return true;
   }  // else its place says why it is not there
-  co_return adopted;
+  co_return false;
 }
 
 // The index counts in the budget, but takes at most half of it.
@@ -455,16 +413,12 @@ Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {
 }
 
 void PrefixRegistry::on(protocol::DropEntry dropped) {
+  flights_.wrong().add(dropped.name_space, dropped.tokens, dropped.length);
   const auto wrong = std::span<const TokenId>(*dropped.tokens).first(dropped.length);
   for (const std::uint64_t snapshot : cache_.remove_from(dropped.name_space, wrong, MissReason::kCorrupt)) {
     drop_later(id_of(snapshot));
   }
-  if (options_.tier && bound_.kind.page_tokens != 0) {
-    options_.tier.tell(protocol::ForgetStates{.kind = bound_.kind,
-                                              .name_space = dropped.name_space,
-                                              .tokens = dropped.tokens,
-                                              .length = dropped.length});
-  }
+  tier_.forget(dropped);
   publish();
 }
 
@@ -477,7 +431,7 @@ protocol::Nothing PrefixRegistry::on(protocol::DropNamespaces dropped) {
 }
 
 protocol::CacheView PrefixRegistry::on(protocol::ViewCache view) {
-  return view_of(cache_, view, now(), bound_.kind);
+  return view_of(cache_, view, now(), kind_);
 }
 
 Task<protocol::Dropped> PrefixRegistry::drop(protocol::SnapshotId snapshot) {
@@ -531,7 +485,7 @@ std::size_t PrefixRegistry::likely_enough(std::uint64_t bytes) const {
 
 Task<std::uint64_t> PrefixRegistry::drop_all(std::vector<protocol::SnapshotId> snapshots) {
   struct Drop {
-    Drop(const WorkerRef& worker, protocol::SnapshotId snapshot)
+    Drop(const protocol::SnapshotRef& worker, protocol::SnapshotId snapshot)
         : asked(worker.ask(protocol::DropKvSnapshot{.snapshot = snapshot}, kAdoptionDeadline)) {}
     runtime::Ask<protocol::Dropped> asked;
   };

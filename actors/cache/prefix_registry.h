@@ -2,23 +2,24 @@
 // PrefixRegistry: the actor that owns a model's PrefixCache. It decides which snapshots are kept; the device
 // worker holds them.
 //
-// Adoption. The worker reports every checkpoint of a prefill, with the request's plan (protocol/job.h).
+// Adoption. The worker reports every checkpoint of a prefill, with the request's plan (protocol/jobs/checkpoints.h).
 // Checkpoints that were taken are inserted and adopted within `budget_bytes`; the worker counts the bytes, as
 // it knows which pages are shared. Other entries are evicted first if needed; an entry that does not fit even
 // alone is dropped at once, with a warning. Reports and messages of requests arrive in any order: a request
-// states how many reports it expects and waits until they are handled. Reports of another model generation,
-// or of a flight that has ended, adopt what they can and wake no one; a snapshot that is not adopted is freed
-// with its sequence.
+// states how many reports it expects and waits until they are handled. Reports of another model generation
+// or of an unknown flight adopt nothing; a snapshot that is not adopted is freed with its sequence.
+//
+// Wrong states. If a state proves wrong, its entry and all below are dropped, here and in the tiers. Flights
+// that were computing then may have restored it, so their checkpoints of the same tokens are refused, and so
+// is what a tier had been asked for (actors/cache/flights.h).
 //
 // Following. A prompt that shares more with a flight than with any entry waits for it: the leading flight is
 // asked for a checkpoint at the branch point, unless it is already past it. The wait ends with that
-// checkpoint, its failure, or the leader's end.
+// checkpoint, its failure, or the end of either flight.
 //
 // Lower tiers (protocol/tier.h). When a prompt is announced, the tier below is asked for a deeper state, and
 // the lookup waits for it. The request loads that state and takes a checkpoint of it, which is inserted like
-// any other. Adopted entries are offered to the tier; spaced ones and those inside replies only when the
-// device is idle. Prompts and gains below kWorthFetching tokens are not fetched. A tier that misses its
-// deadline is not asked for a while, so it delays one request, not all.
+// any other. Adopted entries are offered to the tier (actors/cache/tier_client.h).
 //
 // Eviction. Leased entries cannot be reclaimed. If a reclaim frees less than requested, the registry notifies
 // the worker when a lease has ended; the worker knows of adoptions itself. Eviction ahead of need spares
@@ -39,22 +40,19 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "actors/cache/flights.h"
 #include "actors/cache/prefix_cache.h"
 #include "actors/cache/registry_figures.h"
+#include "actors/cache/tier_client.h"
 #include "protocol/cache_view.h"
-#include "protocol/job.h"
+#include "protocol/jobs/snapshots.h"
 #include "protocol/registry.h"
 #include "protocol/tier.h"
 #include "runtime/actor.h"
-#include "runtime/event.h"
 
 namespace reprise::actors {
-
-using WorkerRef = runtime::Ref<protocol::AdoptKvSnapshot, protocol::DropKvSnapshot, protocol::DropAdopted,
-                               protocol::AddCheckpoint, protocol::MoreToReclaim, protocol::ReadKv>;
 
 /// Sent by a registry that has started or restarted: it must be bound.
 struct RegistryStarted {
@@ -71,7 +69,7 @@ struct RegistryOptions : RegistrySettings {
 
 /// Sets the worker and generation of a loaded model, also after a reload.
 struct BindRegistry {
-  WorkerRef worker;
+  protocol::SnapshotRef worker;
   protocol::ArchId arch;
   protocol::StateKind kind{};                   // format of the model's states, for lower tiers
   std::function<double()> seconds_per_token{};  // prefill time; 0: unknown. May be empty
@@ -88,7 +86,6 @@ class PrefixRegistry : public runtime::Actor {
   static constexpr std::uint32_t kMaxRestarts = 3;
   static constexpr std::chrono::minutes kRestartWindow{1};
   static constexpr std::uint32_t kConcurrentHandlers = 65'536;
-  static constexpr std::uint32_t kWorthFetching = 64;
 
   explicit PrefixRegistry(RegistryOptions options);
 
@@ -107,31 +104,6 @@ class PrefixRegistry : public runtime::Actor {
   void on(BindRegistry bind);
 
  private:
-  struct Flight {
-    FlightId in_cache = 0;
-    bool landed = false;  // no longer in the cache, and not followed
-    EntryId lease = 0;    // 0: none
-    std::string name_space;
-    SharedTokens prompt;
-    std::uint32_t max_tokens = UINT32_MAX;  // maximum to restore
-    std::uint32_t known = 0;
-    bool diverges = false;     // the prompt diverges from a known path
-    std::uint32_t behind = 0;  // tokens of an entry beyond `known`
-    std::uint32_t lost = 0;    // tokens that the last lookup reported as lost
-    protocol::MissReason why_lost = protocol::MissReason::kNone;
-    protocol::SequenceId sequence{};  // null: not computing yet
-    std::vector<std::uint32_t> wanted;
-    std::uint32_t passed = 0;     // position of its last checkpoint, taken or missed
-    std::uint32_t reports = 0;    // checkpoint reports received
-    std::uint32_t settled = 0;    // reports handled: adopted or given up
-    std::uint32_t kept = 0;       // prompt tokens up to the deepest adopted checkpoint
-    bool cut_off = false;         // its worker is gone: no report will come
-    bool fetching = false;        // the tier below was asked
-    protocol::Fetched fetched{};  // the tier's result, until a lookup takes it
-    std::uint32_t looked_up = 0;  // tokens found by the last lookup
-    runtime::Event changed;       // signals any change of the above
-  };
-
   CacheTime now() const;
   /// Returns the prefix that a lookup must see to restore at most `max_tokens`: one token is always left to
   /// compute.
@@ -142,15 +114,12 @@ class PrefixRegistry : public runtime::Actor {
   protocol::SnapshotId id_of(std::uint64_t number) const {
     return {.generation = generation_, .number = number};
   }
-  runtime::Task<bool> follow(Leader leader);
-  /// Returns true if the flight passes that position or ends before the deadline.
-  runtime::Task<bool> passes(protocol::FlightNumber flight, std::uint32_t at, runtime::TimePoint deadline);
+  /// Follows until the checkpoint is there, or `gone`.
+  runtime::Task<bool> follow(Leader leader, runtime::CancelToken gone);
   /// Returns true if there is an entry at the position afterwards.
   runtime::Task<bool> insert(protocol::CheckpointTaken taken);
   void begin_fetch(protocol::FlightNumber number, Flight& flight, std::uint32_t restorable);
   runtime::Task<void> fetch(protocol::FlightNumber number, protocol::FetchState wish);
-  void offer_below(const protocol::CheckpointTaken& taken, Origin origin);
-  void land(Flight& flight);
   /// Fills in the miss reason and the tokens it costs.
   void explain(Flight& flight, const Found& best, protocol::LookedUp& answer);
   runtime::Task<protocol::Dropped> drop(protocol::SnapshotId snapshot);
@@ -163,7 +132,6 @@ class PrefixRegistry : public runtime::Actor {
   std::size_t likely_enough(std::uint64_t bytes) const;
   runtime::Task<bool> adopt(protocol::SnapshotId snapshot, EntryId entry);
   std::uint64_t budget_for_snapshots() const;
-  void pass(Flight& flight, std::uint32_t up_to);
   /// Tells the worker, if a reclaim fell short, that there is more to reclaim.
   void offer();
   void end_lease(Flight& flight, protocol::MissReason failed);
@@ -174,16 +142,15 @@ class PrefixRegistry : public runtime::Actor {
 
   RegistryOptions options_;
   PrefixCache cache_;
-  WorkerRef worker_;
-  BindRegistry bound_{};  // the last binding
+  protocol::SnapshotRef worker_;
+  protocol::StateKind kind_{};  // of the last binding
   std::uint32_t generation_ = 0;
   protocol::ArchId arch_{};
   bool fell_short_ = false;  // of what the worker wanted to reclaim last
   EntryId latest_ = 0;       // made or used last
   std::uint64_t adopted_bytes_ = 0;
-  std::unordered_map<protocol::FlightNumber, Flight> flights_;
-  std::unordered_map<FlightId, protocol::FlightNumber> numbers_;  // flights in the cache
-  runtime::TimePoint tier_rests_until_{};
+  Flights flights_{cache_};
+  TierClient tier_;
   std::uint64_t brought_tokens_ = 0;  // not found by lookups here
   std::array<std::uint64_t, protocol::kMissReasons> by_reason_{};
   std::array<std::uint64_t, protocol::kMissReasons> lost_tokens_{};

@@ -119,8 +119,7 @@ void Admission::apply(OpenSequence job, Reply reply, Time now) {
     return reply.answer(OpenResult(JobError{
         JobFault::kNeverFits,
         "the request needs " + std::to_string(price) + " bytes of memory for its state; the limit is " +
-            std::to_string(most) + (most < state_.budget().limit() ? " (the share of its tenant)" : ""),
-        price}));
+            std::to_string(most) + (most < state_.budget().limit() ? " (the share of its tenant)" : "")}));
   }
   if (waiting_.size() >= limits_.waiting) {
     return reply.answer(OpenResult(JobError{JobFault::kBusy, "too many requests wait for the device"}));
@@ -271,9 +270,9 @@ bool Admission::admit_one(Waiting& waiting, Time now) {
   run.priced_pages = static_cast<std::uint32_t>((tokens_priced(job) + kPage - 1) / kPage);
   if (tail) {
     const std::uint32_t reply = std::min(job.max_tokens, limits_.reply_tokens_priced);
-    run.kv = job.kv;
-    run.tail = std::move(tail);
-    run.priced_compacted = (job.kv.tokens + reply + kPage - 1) / kPage;
+    run.compaction.budget = job.kv;
+    run.compaction.tail = std::move(tail);
+    run.compaction.priced_pages = (job.kv.tokens + reply + kPage - 1) / kPage;
   }
   run.shared_pages = job.shared_tokens / kPage;
   run.snapshot_promised = job.keeps_prompt;

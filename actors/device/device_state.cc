@@ -30,41 +30,55 @@ gpu::StateBounds bounds_of(const gpu::StateSizes& sizes, gpu::ByteBudget& budget
 
 // -- one sequence
 
-void SequenceRun::begin_reply(SamplingParams sampling, std::size_t vocab, std::uint32_t choice) {
-  sampler.emplace(std::move(sampling), vocab, choice);
-  for (std::uint32_t i = 0; i < prompt_end; ++i) sampler->accept((*prompt)[i], models::TokenOrigin::kPrompt);
+void SequenceRun::set_up_decode(protocol::Decode job, std::size_t vocab) {
+  decode.sampler.emplace(std::move(job.sampling), vocab, job.choice);
+  for (std::uint32_t i = 0; i < prompt_end; ++i)
+    decode.sampler->accept((*prompt)[i], models::TokenOrigin::kPrompt);
+  decode.out = std::move(job.out);
+  decode.max_tokens = std::max(job.max_tokens, 1U);
+  decode.stop_tokens = std::move(job.stop_tokens);
+  decode.reply_plan = job.checkpoint_every > 0 ? std::move(job.plan) : nullptr;
+  decode.reply_checkpoint_every = job.checkpoint_every;
+  decode.call_plan = std::move(job.call_plan);
+  decode.call_opener = job.call_opener;
+  decode.masks = std::move(job.masks);
+}
+
+void SequenceRun::drop_carried_decode() {
+  if (std::exchange(decode.follows, false)) decode.out = {};
 }
 
 void SequenceRun::tell_progress() {
-  if (!progress) return;
+  if (!prefill.progress) return;
   std::uint32_t held = held_tokens();
-  static_cast<void>(progress.try_write(held));
+  static_cast<void>(prefill.progress.try_write(held));
 }
 
 void SequenceRun::answer_prefill(protocol::JobResult<protocol::Prefilled> answer) {
-  progress = {};
-  auto reply = std::move(prefilled);
+  prefill.progress = {};
+  if (!answer.ok()) drop_carried_decode();
+  auto reply = std::move(prefill.reply);
   reply.answer(std::move(answer));
 }
 
 void SequenceRun::end_work(const protocol::JobError& error) {
   const Phase was = std::exchange(phase, Phase::kIdle);
-  checkpoints.clear();
+  prefill.checkpoints.clear();
   if (was == Phase::kRestore) {
-    restore.reset();
-    load.reset();
-    auto reply = std::move(restored);
+    waiting.restore.reset();
+    waiting.load.reset();
+    auto reply = std::move(waiting.restored);
     reply.answer(protocol::JobResult<protocol::Restored>(error));
   } else if (was == Phase::kSnapshot) {
-    auto reply = std::move(snapshot_taken);
+    auto reply = std::move(waiting.snapshot_taken);
     reply.answer(protocol::JobResult<protocol::SnapshotTaken>(error));
   } else if (was == Phase::kPrefill) {
     answer_prefill(error);
   } else if (was == Phase::kDecode) {
     DecodeEvent event{.token = {}, .end = DecodeEnd::kFault, .error = error, .reported = reported};
     // A reader without credit learns of the error by the end of the stream.
-    if (!awaits_credit) static_cast<void>(out.try_write(event));
-    out.fail({runtime::ErrorCode::kFailed, error.message});
+    if (!decode.awaits_credit) static_cast<void>(decode.out.try_write(event));
+    decode.out.fail({runtime::ErrorCode::kFailed, error.message});
   }
 }
 

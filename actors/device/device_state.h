@@ -35,7 +35,8 @@
 #include "models/compaction.h"
 #include "models/model.h"
 #include "models/sampling/sampler.h"
-#include "protocol/job.h"
+#include "protocol/jobs/models.h"
+#include "protocol/jobs/sequences.h"
 #include "runtime/reply.h"
 #include "runtime/stream.h"
 
@@ -50,13 +51,12 @@ struct SequenceRun {
   protocol::Priority priority = protocol::Priority::kNormal;
   std::uint64_t tenant = 0;
   std::uint64_t group = 0;
-  std::uint64_t adapter = 0;           // 0: none
-  std::uint64_t order = 0;             // order of admission
-  std::uint32_t priced_pages = 0;      // pages reserved at admission
-  std::uint32_t priced_compacted = 0;  // pages reserved once the prompt is compacted
-  std::uint32_t shared_pages = 0;      // pages expected to be shared with a snapshot; 0 once that is decided
-  bool snapshot_promised = false;      // memory for a snapshot after the prompt is reserved
-  std::uint64_t last_step = 0;         // the model's last step that included it
+  std::uint64_t adapter = 0;       // 0: none
+  std::uint64_t order = 0;         // order of admission
+  std::uint32_t priced_pages = 0;  // pages reserved at admission
+  std::uint32_t shared_pages = 0;  // pages expected to be shared with a snapshot; 0 once that is decided
+  bool snapshot_promised = false;  // memory for a snapshot after the prompt is reserved
+  std::uint64_t last_step = 0;     // the model's last step that included it
   Phase phase = Phase::kIdle;
   bool in_step = false;
   std::uint32_t step_end = 0;  // tokens in the state after the step
@@ -71,49 +71,65 @@ struct SequenceRun {
   std::vector<float> logits;                    // logits of the next token; empty: not known
   std::vector<protocol::SnapshotId> snapshots;  // not adopted yet
 
-  // -- compaction
-  KvBudget kv;                               // 0 tokens: none
-  std::unique_ptr<models::PromptTail> tail;  // queries that choose the kept entries; null once compacted
-  std::optional<KvKept> kept;                // result of the compaction
+  std::uint32_t reported = 0;  // checkpoints reported to the registry by the current prefill or decoding
 
-  // -- restore and snapshot: jobs that may wait for memory
-  std::optional<protocol::RestoreKv> restore;
-  std::optional<protocol::LoadKv> load;  // pending restore from host memory
-  runtime::ReplyTo<protocol::JobResult<protocol::Restored>> restored;
-  protocol::SnapshotKv::Kind snapshot_kind = protocol::SnapshotKv::Kind::kCanonical;
-  protocol::SharedPlan snapshot_plan;
-  runtime::ReplyTo<protocol::JobResult<protocol::SnapshotTaken>> snapshot_taken;
-  std::optional<std::chrono::steady_clock::time_point> short_since;
+  // The fields of each kind of work stay valid after it has ended: a message may end it during a step that
+  // writes through pointers into them.
 
-  // -- prefill
-  std::deque<std::uint32_t> checkpoints;         // positions still to be saved, ascending
-  std::vector<std::uint32_t> early_checkpoints;  // positions requested before the prefill arrived
-  std::vector<std::uint32_t> awaited;            // planned positions that other requests wait for
-  bool want_digest = false;
-  protocol::Prefill::Hidden hidden_wish = protocol::Prefill::Hidden::kNone;
-  std::vector<float> hidden;       // hidden state that the request wants; not reallocated during a step
-  std::uint32_t hidden_until = 0;  // tokens included in it
-  std::uint32_t computed = 0;
-  protocol::SharedPlan plan;
-  std::uint32_t reported = 0;  // checkpoints reported to the registry
-  runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> prefilled;
-  runtime::StreamWriter<std::uint32_t> progress;  // null: no progress is reported
+  struct Compaction {
+    KvBudget budget;                           // 0 tokens: none
+    std::unique_ptr<models::PromptTail> tail;  // queries that choose the kept entries; null once compacted
+    std::optional<KvKept> kept;                // result
+    std::uint32_t priced_pages = 0;            // pages reserved once the prompt is compacted
+  };
+  Compaction compaction;
 
-  // -- decode
-  std::optional<models::Sampler> sampler;   // set by the prefill if that knows how the reply begins
-  bool draws_first = false;                 // the prefill draws the first token
-  std::optional<models::DrawnToken> first;  // drawn by the prefill, which then left no logits
-  runtime::StreamWriter<protocol::DecodeEvent> out;
-  std::vector<TokenId> stop_tokens;
-  protocol::SharedPlan reply_plan;           // plan of checkpoints inside the reply; null: none
-  std::uint32_t reply_checkpoint_every = 0;  // tokens
-  std::uint32_t next_reply_checkpoint = 0;
-  protocol::SharedPlan call_plan;  // plan of the checkpoint before the first tool call; null: none
-  TokenId call_opener = -1;
-  std::uint32_t max_tokens = 0;
-  bool awaits_credit = false;
-  std::shared_ptr<const MaskSlot> masks;  // null: no step is masked
-  bool awaits_mask = false;
+  /// A restore or a snapshot, which may wait for memory.
+  struct WaitingJob {
+    std::optional<protocol::RestoreKv> restore;
+    std::optional<protocol::LoadKv> load;  // pending restore from host memory
+    runtime::ReplyTo<protocol::JobResult<protocol::Restored>> restored;
+    protocol::SnapshotKv::Kind snapshot_kind = protocol::SnapshotKv::Kind::kCanonical;
+    protocol::SharedPlan snapshot_plan;
+    runtime::ReplyTo<protocol::JobResult<protocol::SnapshotTaken>> snapshot_taken;
+    std::optional<std::chrono::steady_clock::time_point> short_since;
+  };
+  WaitingJob waiting;
+
+  struct PrefillWork {
+    std::deque<std::uint32_t> checkpoints;         // positions still to be saved, ascending
+    std::vector<std::uint32_t> early_checkpoints;  // positions requested before the prefill arrived
+    std::vector<std::uint32_t> awaited;            // planned positions that other requests wait for
+    bool want_digest = false;
+    protocol::Prefill::Hidden hidden_wish = protocol::Prefill::Hidden::kNone;
+    std::vector<float> hidden;       // hidden state that the request wants; not reallocated during a step
+    std::uint32_t hidden_until = 0;  // tokens included in it
+    std::uint32_t computed = 0;
+    protocol::SharedPlan plan;
+    runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> reply;
+    runtime::StreamWriter<std::uint32_t> progress;  // null: no progress is reported
+  };
+  PrefillWork prefill;
+
+  struct DecodeWork {
+    bool follows = false;  // set up by the prefill that carries it; begins when that ends
+    std::optional<models::Sampler> sampler;
+    // The step that ends the prefill reads the plan and writes the token, if the device samples it.
+    std::optional<models::SamplePlan> first_plan;
+    std::optional<models::DrawnToken> first;
+    runtime::StreamWriter<protocol::DecodeEvent> out;
+    std::vector<TokenId> stop_tokens;
+    protocol::SharedPlan reply_plan;           // plan of checkpoints inside the reply; null: none
+    std::uint32_t reply_checkpoint_every = 0;  // tokens
+    std::uint32_t next_reply_checkpoint = 0;
+    protocol::SharedPlan call_plan;  // plan of the checkpoint before the first tool call; null: none
+    TokenId call_opener = -1;
+    std::uint32_t max_tokens = 0;
+    bool awaits_credit = false;
+    std::shared_ptr<const MaskSlot> masks;  // null: no step is masked
+    bool awaits_mask = false;
+  };
+  DecodeWork decode;
 
   /// Returns the number of tokens that the state covers. Requires: not in a step.
   std::uint32_t held_tokens() const { return state ? static_cast<std::uint32_t>(state->logical()) : 0; }
@@ -125,7 +141,9 @@ struct SequenceRun {
   }
   /// Returns true if the prefill has computed all tokens and only has to be answered.
   bool prompt_is_computed() const { return phase == Phase::kPrefill && state && held_tokens() == prompt_end; }
-  bool compaction_is_due() const { return prompt_is_computed() && kv.shortens(prompt_end) && !compacted(); }
+  bool compaction_is_due() const {
+    return prompt_is_computed() && compaction.budget.shortens(prompt_end) && !compacted();
+  }
   /// Returns the reserved pages that it does not hold yet.
   std::uint32_t promised_pages() const {
     if (!state) return 0;
@@ -144,19 +162,20 @@ struct SequenceRun {
   }
   bool computes() const { return phase == Phase::kPrefill || phase == Phase::kDecode; }
   bool checkpoint_is_due() const {
-    return phase == Phase::kPrefill && !checkpoints.empty() && checkpoints.front() == held_tokens();
+    return phase == Phase::kPrefill && !prefill.checkpoints.empty() &&
+           prefill.checkpoints.front() == held_tokens();
   }
   bool reply_checkpoint_is_due() const {
-    return phase == Phase::kDecode && reply_plan && held_tokens() >= settled() &&
-           held_tokens() >= next_reply_checkpoint;
+    return phase == Phase::kDecode && decode.reply_plan && held_tokens() >= settled() &&
+           held_tokens() >= decode.next_reply_checkpoint;
   }
   /// Returns true if the newest token opens a tool call and the state covers all tokens before it.
   bool call_checkpoint_is_due() const {
-    return phase == Phase::kDecode && call_plan && !decoded.empty() && decoded.back() == call_opener &&
-           held_tokens() == settled();
+    return phase == Phase::kDecode && decode.call_plan && !decoded.empty() &&
+           decoded.back() == decode.call_opener && held_tokens() == settled();
   }
   void place_next_reply_checkpoint(std::uint32_t grid) {
-    next_reply_checkpoint = (held_tokens() + reply_checkpoint_every + grid - 1) / grid * grid;
+    decode.next_reply_checkpoint = (held_tokens() + decode.reply_checkpoint_every + grid - 1) / grid * grid;
   }
   TokenId token_at(std::uint32_t place) const {
     if (place < prompt_end) return (*prompt)[place];
@@ -166,11 +185,14 @@ struct SequenceRun {
 
   /// Reports how many tokens the prefill has computed; a report without credit is skipped.
   void tell_progress();
-  /// Ends the prefill with this answer.
+  /// Ends the prefill with this answer. On an error the decoding that it carries does not begin.
   void answer_prefill(protocol::JobResult<protocol::Prefilled> answer);
 
-  /// Creates the sampler and feeds it the prompt.
-  void begin_reply(SamplingParams sampling, std::size_t vocab, std::uint32_t choice);
+  /// Sets up a decoding with valid sampling parameters; the sampler is fed the prompt.
+  void set_up_decode(protocol::Decode job, std::size_t vocab);
+
+  /// Forgets the decoding that the prefill carries, and ends its stream.
+  void drop_carried_decode();
 
   /// Ends the current work and answers all who wait for it with `error`.
   void end_work(const protocol::JobError& error);

@@ -44,7 +44,6 @@ bool DeviceStep::build(StateTable& table, const BatchLimits& limits) {
   tokens_.reserve(batch.size());  // slices point into it
   exports_.clear();
   exports_.reserve(batch.size());
-  first_tokens_.clear();
   passed_.clear();
   for (const BatchSlice& slice : batch) add_slice(table, slice);
   table_ = tokens_.empty() ? nullptr : &table;
@@ -61,7 +60,7 @@ std::vector<Runnable> DeviceStep::runnable(StateTable& table) {
     }
     if (run.prompt_is_computed()) {  // it is complete but was not compacted for lack of memory
       end_prefill(table, run);
-      continue;
+      if (run.phase != Phase::kDecode) continue;
     }
     Runnable one{.key = number,
                  .decodes = false,
@@ -72,12 +71,13 @@ std::vector<Runnable> DeviceStep::runnable(StateTable& table) {
                  .order = run.order,
                  .last_step = run.last_step};
     if (run.phase == Phase::kPrefill) {
-      if (!run.checkpoints.empty() && !table.rules().exports_slots) one.stop_at = run.checkpoints.front();
+      if (!run.prefill.checkpoints.empty() && !table.rules().exports_slots)
+        one.stop_at = run.prefill.checkpoints.front();
     } else if (one.at < run.settled()) {  // recomputes a preempted state
       if (table.rules().replays_decoding) one.stop_at = one.end = run.settled();
       one.decodes = one.at >= one.stop_at;
     } else {
-      if (run.awaits_credit || run.awaits_mask) continue;
+      if (run.decode.awaits_credit || run.decode.awaits_mask) continue;
       one.decodes = true;
     }
     able.push_back(one);
@@ -119,10 +119,11 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
     // Recomputed rows sample nothing.
     const bool chooses = table.facts().draws && end > run.settled();
     work_.decodes.slices.push_back(part);
-    work_.decodes.plans.push_back(chooses ? run.sampler->plan(kMaxAdjustments) : std::nullopt);
-    const std::uint64_t step = chooses ? run.sampler->state().step : 0;
-    if (auto& plan = work_.decodes.plans.back(); plan && run.masks && run.masks->is_masked(step)) {
-      plan->masks = run.masks;
+    work_.decodes.plans.push_back(chooses ? run.decode.sampler->plan(kMaxAdjustments) : std::nullopt);
+    const std::uint64_t step = chooses ? run.decode.sampler->state().step : 0;
+    if (auto& plan = work_.decodes.plans.back();
+        plan && run.decode.masks && run.decode.masks->is_masked(step)) {
+      plan->masks = run.decode.masks;
       plan->step = step;
     }
     decodes_.push_back(slice.key);
@@ -130,9 +131,18 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
     const bool at_end = run.phase == Phase::kPrefill && end == run.prompt_end;
     // Without recurrent state, only the logits tell whether a checkpoint is finite.
     const bool passes = passed_.size() > passed_before;
-    const bool judged = table.slot_bytes() == 0 && !run.checkpoints.empty() && run.checkpoints.front() <= end;
+    const bool judged =
+        table.slot_bytes() == 0 && !run.prefill.checkpoints.empty() && run.prefill.checkpoints.front() <= end;
     if (!at_end && !judged) part.logits = models::Slice::Logits::kNone;
-    if (at_end && run.draws_first) draw_first(run, part);
+    run.decode.first.reset();
+    // The device samples the first token of the reply, if it can and no mask is needed.
+    const bool samples = at_end && run.decode.follows && table.facts().draws && !run.prefill.want_digest &&
+                         !(run.decode.masks && run.decode.masks->is_masked(0));
+    run.decode.first_plan = samples ? run.decode.sampler->plan(kMaxAdjustments) : std::nullopt;
+    if (run.decode.first_plan) {
+      part.plan = &*run.decode.first_plan;
+      part.drawn = &run.decode.first;
+    }
     if (passes) {
       std::vector<models::SlotExport>& exports = exports_.emplace_back();
       for (std::size_t i = passed_before; i < passed_.size(); ++i) {
@@ -147,7 +157,7 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
       part.exports = exports;
     }
     wish_hidden(run, at, end, part);
-    part.tail = run.phase == Phase::kPrefill ? run.tail.get() : nullptr;
+    part.tail = run.phase == Phase::kPrefill ? run.compaction.tail.get() : nullptr;
     run.trace.mark("prefill_slice", {{"at", at}, {"tokens", end - at}, {"step", run.last_step}});
     work_.prefills.push_back(part);
     prefills_.push_back(slice.key);
@@ -156,7 +166,7 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
 
 std::uint32_t DeviceStep::pass_checkpoints(StateTable& table, SequenceRun& run, std::uint32_t at,
                                            std::uint32_t end) {
-  for (const std::uint32_t place : run.checkpoints) {
+  for (const std::uint32_t place : run.prefill.checkpoints) {
     if (place <= at || place >= end) break;
     SnapshotJobs::Begun begun = snapshots_.begin_checkpoint(table, run, place);
     if (begun.room == Availability::kComing) return place;
@@ -169,24 +179,16 @@ std::uint32_t DeviceStep::pass_checkpoints(StateTable& table, SequenceRun& run, 
 // a restored one has none.
 void DeviceStep::wish_hidden(SequenceRun& run, std::uint32_t at, std::uint32_t end, models::Slice& part) {
   using Hidden = protocol::Prefill::Hidden;
-  if (run.phase != Phase::kPrefill || run.hidden_wish == Hidden::kNone) return;
-  part.adds_hidden = run.hidden_wish == Hidden::kSum;
+  if (run.phase != Phase::kPrefill || run.prefill.hidden_wish == Hidden::kNone) return;
+  part.adds_hidden = run.prefill.hidden_wish == Hidden::kSum;
   if (!part.adds_hidden && end < run.prompt_end) return;
   if (part.adds_hidden && at == 0) {
-    std::fill(run.hidden.begin(), run.hidden.end(), 0.0f);
-    run.hidden_until = 0;
+    std::fill(run.prefill.hidden.begin(), run.prefill.hidden.end(), 0.0f);
+    run.prefill.hidden_until = 0;
   }
-  if (part.adds_hidden && at != run.hidden_until) run.hidden.clear();
-  run.hidden_until = end;
-  part.hidden = run.hidden.empty() ? nullptr : run.hidden.data();
-}
-
-void DeviceStep::draw_first(const SequenceRun& run, models::Slice& part) {
-  std::optional<models::SamplePlan> plan = run.sampler->plan(kMaxAdjustments);
-  if (!plan) return;
-  FirstToken& first = first_tokens_.emplace_back(FirstToken{.plan = std::move(*plan)});
-  part.plan = &first.plan;
-  part.drawn = &first.drawn;
+  if (part.adds_hidden && at != run.prefill.hidden_until) run.prefill.hidden.clear();
+  run.prefill.hidden_until = end;
+  part.hidden = run.prefill.hidden.empty() ? nullptr : run.prefill.hidden.data();
 }
 
 std::size_t DeviceStep::prefilled_tokens() const {
@@ -227,10 +229,10 @@ void DeviceStep::take_apart() {
         decoding_.take_logits(run, {row, vocab});
       }
       if (run.call_checkpoint_is_due()) {
-        snapshots_.take_reply_checkpoint(*table_, run, std::exchange(run.call_plan, nullptr));
+        snapshots_.take_reply_checkpoint(*table_, run, std::exchange(run.decode.call_plan, nullptr));
       } else if (run.reply_checkpoint_is_due()) {
         run.place_next_reply_checkpoint(table_->rules().grid);
-        snapshots_.take_reply_checkpoint(*table_, run, run.reply_plan);
+        snapshots_.take_reply_checkpoint(*table_, run, run.decode.reply_plan);
       }
     }
     if (!drawn) row += vocab;
@@ -238,16 +240,14 @@ void DeviceStep::take_apart() {
   row = work_.prefill_logits.data();
   for (std::size_t i = 0; i < prefills_.size(); ++i) {
     SequenceRun& run = table_->sequences().at(prefills_[i]);
-    const auto* drawn = work_.prefills[i].drawn;
-    const bool is_drawn = drawn != nullptr && *drawn;
-    const bool has_row = work_.prefills[i].logits != models::Slice::Logits::kNone && !is_drawn;
+    const bool has_row = work_.prefills[i].logits != models::Slice::Logits::kNone && !run.decode.first;
     const auto tokens = static_cast<std::uint32_t>(work_.prefills[i].tokens.size());
     WorkerFigures::add(figures_.prefill_tokens, tokens);
-    run.computed += tokens;
+    run.prefill.computed += tokens;
     const std::span<const float> logits = has_row ? std::span(row, vocab) : std::span<const float>();
     if (run.phase == Phase::kPrefill && !run.closing) {
       run.tell_progress();
-      finish_prefill(run, logits, is_drawn ? *drawn : std::nullopt);
+      finish_prefill(run, logits);
     }
     row += logits.size();
   }
@@ -260,10 +260,10 @@ void DeviceStep::take_passed(std::uint64_t key, SequenceRun& run, bool healthy) 
 }
 
 // `logits`: [vocab], or empty if none were requested or the device sampled from them.
-void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits,
-                                const std::optional<models::DrawnToken>& drawn) {
+void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits) {
   const bool healthy =
-      drawn ? drawn->finite && drawn->error != models::SampleError::kNoLogits : all_finite(logits);
+      run.decode.first ? run.decode.first->finite && run.decode.first->error != models::SampleError::kNoLogits
+                       : all_finite(logits);
   take_passed(run.id.number, run, healthy);
   if (run.checkpoint_is_due()) {
     if (healthy) {
@@ -279,29 +279,29 @@ void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits,
     return run.answer_prefill(JobError{JobFault::kUnhealthy, "the model's logits are not finite"});
   }
   run.logits.assign(logits.begin(), logits.end());
-  run.first = drawn;
   end_prefill(*table_, run);
 }
 
-// Ends a prefill whose tokens are all computed. Answers later if the prompt must wait for memory to be
+// Ends a prefill whose tokens are all computed and begins the decoding that it carries. Answers later if the prompt must wait for memory to be
 // compacted.
 void DeviceStep::end_prefill(StateTable& table, SequenceRun& run) {
   if (run.compaction_is_due()) compaction_.compact(table, run);
   if (run.phase != Phase::kPrefill || run.compaction_is_due()) return;
   run.phase = Phase::kIdle;
-  if (run.hidden_wish != protocol::Prefill::Hidden::kNone && run.hidden.empty()) {
+  if (run.prefill.hidden_wish != protocol::Prefill::Hidden::kNone && run.prefill.hidden.empty()) {
     return run.answer_prefill(
         JobError{JobFault::kNoMemory,
                  "the prompt was preempted and its hidden states were not kept; try again later"});
   }
-  protocol::Prefilled done{.computed = run.computed, .digest = 0, .reported = run.reported};
-  if (run.want_digest) {
+  protocol::Prefilled done{.computed = run.prefill.computed, .digest = 0, .reported = run.reported};
+  if (run.prefill.want_digest) {
     done.digest =
         digest_of(std::as_bytes(std::span(run.logits))) ^ table.store().look_at_slot(*run.state).checksum;
   }
-  done.hidden = std::move(run.hidden);
-  done.kept = run.kept;
+  done.hidden = std::move(run.prefill.hidden);
+  done.kept = run.compaction.kept;
   run.answer_prefill(std::move(done));
+  if (run.decode.follows) decoding_.begin_carried(table, run);
 }
 
 bool DeviceStep::clear() {
@@ -323,31 +323,35 @@ bool DeviceStep::clear() {
 // -- compaction
 
 void PromptCompaction::compact(StateTable& table, SequenceRun& run) {
-  if (!run.tail || !run.tail->covers(run.prompt_end)) {
+  if (!run.compaction.tail || !run.compaction.tail->covers(run.prompt_end)) {
     return run.end_work(
         {protocol::JobFault::kBadJob, "the last tokens of a prompt must be computed before it is compacted"});
   }
-  const std::uint64_t bytes = (run.kv.tokens + gpu::kPageTokens - 1) / gpu::kPageTokens * table.page_bytes();
+  const std::uint64_t bytes =
+      (run.compaction.budget.tokens + gpu::kPageTokens - 1) / gpu::kPageTokens * table.page_bytes();
   const MemoryNeed need{.bytes = bytes, .block = table.page_bytes(), .needy = &run};
   while (memory_.find(need) == Availability::kHere) {
-    std::optional<gpu::PageRun> into = table.store().take_pages(run.kv.tokens);
+    std::optional<gpu::PageRun> into = table.store().take_pages(run.compaction.budget.tokens);
     if (into) return compact_into(std::move(*into), table, run);
     if (budget_.has_room(0, need.block)) return;  // otherwise no block was free: reclaim more
   }
 }
 
 void PromptCompaction::compact_into(gpu::PageRun pages, StateTable& table, SequenceRun& run) {
-  compact_(table, {.sequence = &*run.state, .tail = run.tail.get(), .budget = run.kv, .into = &pages});
-  run.kept = KvKept{.tokens = run.kv.tokens,
-                    .bytes = pages.size() * table.page_bytes(),
-                    .full_bytes = run.state->pages().size() * table.page_bytes()};
-  run.state->replace_pages(std::move(pages), run.kv.tokens);
-  run.tail.reset();
-  run.priced_pages = run.priced_compacted;
+  compact_(table, {.sequence = &*run.state,
+                   .tail = run.compaction.tail.get(),
+                   .budget = run.compaction.budget,
+                   .into = &pages});
+  run.compaction.kept = KvKept{.tokens = run.compaction.budget.tokens,
+                               .bytes = pages.size() * table.page_bytes(),
+                               .full_bytes = run.state->pages().size() * table.page_bytes()};
+  run.state->replace_pages(std::move(pages), run.compaction.budget.tokens);
+  run.compaction.tail.reset();
+  run.priced_pages = run.compaction.priced_pages;
   WorkerFigures::add(figures_.compactions);
-  WorkerFigures::add(figures_.compacted_full_bytes, run.kept->full_bytes);
-  WorkerFigures::add(figures_.compacted_kept_bytes, run.kept->bytes);
-  run.trace.mark("compacted", {{"tokens", run.prompt_end}, {"kept", run.kv.tokens}});
+  WorkerFigures::add(figures_.compacted_full_bytes, run.compaction.kept->full_bytes);
+  WorkerFigures::add(figures_.compacted_kept_bytes, run.compaction.kept->bytes);
+  run.trace.mark("compacted", {{"tokens", run.prompt_end}, {"kept", run.compaction.budget.tokens}});
   memory_.memory_changed();
 }
 

@@ -20,7 +20,6 @@
 // Threading: the device worker's thread.
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <vector>
 
@@ -92,10 +91,7 @@ class DeviceStep {
   std::uint32_t pass_checkpoints(StateTable& table, SequenceRun& run, std::uint32_t at, std::uint32_t end);
   void take_passed(std::uint64_t key, SequenceRun& run, bool healthy);
   static void wish_hidden(SequenceRun& run, std::uint32_t at, std::uint32_t end, models::Slice& part);
-  void finish_prefill(SequenceRun& run, std::span<const float> logits,
-                      const std::optional<models::DrawnToken>& drawn);
-  /// Lets the device sample the first token of the reply after the last slice, if it can.
-  void draw_first(const SequenceRun& run, models::Slice& part);
+  void finish_prefill(SequenceRun& run, std::span<const float> logits);
   void end_prefill(StateTable& table, SequenceRun& run);
 
   gpu::ByteBudget& budget_;
@@ -111,11 +107,6 @@ class DeviceStep {
   std::vector<std::uint64_t> decodes_;
   std::vector<std::vector<TokenId>> tokens_;  // the slices of work_ point into these
   std::vector<std::vector<models::SlotExport>> exports_;
-  struct FirstToken {
-    models::SamplePlan plan;
-    std::optional<models::DrawnToken> drawn{};
-  };
-  std::deque<FirstToken> first_tokens_;
   /// Checkpoints inside slices, ascending within each.
   struct Passed {
     std::uint64_t key;

@@ -1,24 +1,18 @@
 #include "actors/device/device_worker.h"
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include "actors/device/testing.h"
-#include "base/digest.h"
 #include "gpu/devices.h"
-#include "models/compute_options.h"
-#include "models/files/load_error.h"
 #include "runtime/wait.h"
 #include "traces/trace.h"
 
 namespace reprise::actors {
 
-using gpu::kPageTokens;
 using protocol::JobError;
 using protocol::JobFault;
 using Phase = SequenceRun::Phase;
-using AdapterAnswer = protocol::JobResult<protocol::AdapterLoaded>;
 
 namespace {
 
@@ -38,75 +32,7 @@ std::int64_t now_ns() {
   return runtime::Clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
-ModelFacts facts_of(const StepRunner& runner) {
-  const models::Model& model = runner.model();
-  return {.sizes = model.state().sizes(),
-          .rules = runner.model().rules(),
-          .vocab = static_cast<std::uint32_t>(model.config().vocab),
-          .hidden = static_cast<std::uint32_t>(model.config().hidden),
-          .tail_bytes = model.why_not_compacted().empty() ? model.state().tail_bytes() : 0,
-          .draws = model.draws()};
-}
-
 }  // namespace
-
-// -- a model on a device
-
-/// A loaded model: its weights, its step runner, and the table of its sequences and snapshots. All ids carry
-/// its generation.
-class DeviceWorker::ModelInstance : public StateTable {
- public:
-  /// `memory` holds the state; null: host memory.
-  ModelInstance(std::uint32_t generation, std::unique_ptr<StepRunner> runner,
-                const models::Fingerprint& fingerprint, gpu::ByteBudget& budget, gpu::BlockMemory* memory);
-
-  /// Describes the model; the caller fills in the device.
-  protocol::ArchLoaded describe() const;
-  const models::Fingerprint& fingerprint() const { return fingerprint_; }
-
-  StepRunner& runner() { return *runner_; }
-  const models::Model& model() const { return runner_->model(); }
-
-  // Reclaims bytes, and is told of checkpoints.
-  runtime::Ref<protocol::Reclaim, protocol::CheckpointTaken> registry;
-  std::function<std::int64_t()> oldest_use;
-
- private:
-  gpu::ByteBudget& budget_;
-  const models::Fingerprint fingerprint_;
-  std::unique_ptr<StepRunner> runner_;  // destroyed before the table: it may be computing
-};
-
-DeviceWorker::ModelInstance::ModelInstance(std::uint32_t generation, std::unique_ptr<StepRunner> runner,
-                                           const models::Fingerprint& fingerprint, gpu::ByteBudget& budget,
-                                           gpu::BlockMemory* memory)
-    : StateTable(generation, facts_of(*runner), budget, memory),
-      budget_(budget),
-      fingerprint_(fingerprint),
-      runner_(std::move(runner)) {}
-
-protocol::ArchLoaded DeviceWorker::ModelInstance::describe() const {
-  const models::ModelConfig& config = model().config();
-  return {.arch = id(),
-          .device = {},
-          .architecture = config.architecture,
-          .vocab = static_cast<std::uint32_t>(config.vocab),
-          .context = static_cast<std::uint32_t>(config.context_length),
-          .layers = static_cast<std::uint32_t>(config.layers.size()),
-          .weight_bytes = model().checkpoint().total_bytes(),
-          .token_bytes = page_bytes() / kPageTokens,
-          .slot_bytes = slot_bytes(),
-          .state_bytes = budget_.limit(),
-          .page_tokens = kPageTokens,
-          .grid = rules().grid,
-          .any_token = model().state().attention_only(),
-          .decode_is_canonical = rules().decode_is_canonical,
-          .no_compaction = model().why_not_compacted(),
-          .hidden = rules().gives_hidden ? facts().hidden : 0,
-          .fingerprint = fingerprint_.all(),
-          .arithmetic = fingerprint_.arithmetic,
-          .identity = fingerprint_.identity()};
-}
 
 // -- the worker
 
@@ -126,28 +52,22 @@ DeviceWorker::DeviceWorker(WorkerOptions options)
                  }),
       compaction_(state_.budget(), memory_, *figures_,
                   [this](const StateTable& table, const models::Compaction& compaction) {
-                    arch_of(table.generation())->runner().idle_model().compact(compaction);
+                    models_.find(table.generation())->runner().idle_model().compact(compaction);
                   }),
       decoding_(*figures_,
                 [this](protocol::SequenceId id, protocol::DecodeEvent event) {
                   launch(write_when_credited(id, std::move(event)));
                 }),
       step_(state_.budget(), memory_, snapshots_, compaction_, decoding_, *figures_),
-      plots_("device " + options_.device) {
+      plots_("device " + options_.device),
+      models_(options_, state_, memory_, admission_, *figures_, [this] { kick(); }) {
   WorkerFigures::set(figures_->limit_bytes, state_.budget().limit());
 }
 
 // A step may still use this object's work; destroying a model waits for its step.
 DeviceWorker::~DeviceWorker() {
   step_.drop_passed();
-  archs_.clear();
-}
-
-DeviceWorker::ModelInstance* DeviceWorker::arch_of(std::uint32_t generation) {
-  for (const auto& arch : archs_) {
-    if (arch->generation() == generation) return arch.get();
-  }
-  return nullptr;
+  models_.clear();
 }
 
 // Posts a RunStep, unless one is posted already.
@@ -170,223 +90,33 @@ void DeviceWorker::publish() {
 
 // -- models
 
-// The count is shared by all workers: a generation is unique across devices.
-std::uint32_t DeviceWorker::next_generation() {
-  static std::atomic<std::uint32_t> last{0};
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: numbers only have to be unique
-}
-
-// A request waits for the step in progress, so a step of idle work has few tokens. On the CPU it takes about
-// as long as one token, since reading the weights dominates. On a GPU it has one grid of tokens.
-constexpr std::uint32_t kIdleShare = 64;
-
-// A prefill adds kernel launches and a pass over all weights to a step with few rows.
-constexpr std::uint32_t kGatherFrom = 16;
-
-// Opens the device at the first load, so that a bad setting is the answer to that load.
-void DeviceWorker::open_device() {
-  if (device_) return;
-  device_ = models::Device::open(options_.device, options_.device_options);
-  limits_ = options_.batch.value_or(BatchLimits{.tokens = device_->prefill_rows(),
-                                                .tokens_beside = device_->prefill_rows() / 4,
-                                                .idle_tokens = device_->prefill_rows() / kIdleShare,
-                                                .gather_from = kGatherFrom});
-}
-
-void DeviceWorker::on(protocol::LoadArch job,
-                      runtime::ReplyTo<protocol::JobResult<protocol::ArchLoaded>> reply) {
-  using Answer = protocol::JobResult<protocol::ArchLoaded>;
-  try {
-    const models::ComputeOptions options = models::compute_options(job.compute, job.kv_dtype, job.isa);
-    open_device();
-    loads_.add({.make =
-                    [this, path = job.path, options,
-                     meter = std::move(job.meter)](const std::atomic<bool>& stopping) {
-                      const auto make = [&](const models::LoadProgress& progress) {
-                        return options_.make_model ? options_.make_model(path)
-                                                   : device_->load(path, options, progress);
-                      };
-                      return load_model(make, stopping, meter.get());
-                    },
-                .aside = device_->loads_aside(),
-                .done = [me = self(*this)] { me.tell(LoadDone{}); },
-                .reply = std::move(reply)});
-  } catch (const std::bad_alloc&) {
-    reply.answer(Answer(JobError{JobFault::kNoMemory, "no memory for the device"}));
-  } catch (const std::exception& error) {  // a bad setting; what() names it
-    reply.answer(Answer(JobError{JobFault::kBadJob, error.what()}));
-  }
-}
-
-protocol::ArchLoaded DeviceWorker::take_in(LoadedModel loaded) {
-  state_.budget().set_limit(device_->state_bytes(options_.state_bytes));
-  WorkerFigures::set(figures_->limit_bytes, state_.budget().limit());
-  gpu::BlockMemory* memory = options_.memory != nullptr ? options_.memory : &device_->memory();
-  archs_.push_back(std::make_unique<ModelInstance>(next_generation(),
-                                                   StepRunner::make(std::move(loaded.model)),
-                                                   loaded.fingerprint, state_.budget(), memory));
-  state_.add(*archs_.back());
-  protocol::ArchLoaded out = archs_.back()->describe();
-  out.device = device_->name();
-  return out;
+void DeviceWorker::on(protocol::LoadArch job, DeviceModels::LoadReply reply) {
+  models_.load(std::move(job), std::move(reply), [me = self(*this)] { me.tell(LoadDone{}); });
 }
 
 void DeviceWorker::on(LoadDone) {
-  using Answer = protocol::JobResult<protocol::ArchLoaded>;
-  ModelLoads::Result loaded = loads_.take();
-  if (loaded.error) return loaded.reply.answer(Answer(*loaded.error));
-  try {
-    loaded.reply.answer(Answer(take_in(std::move(*loaded.made))));
-  } catch (const std::bad_alloc&) {
-    loaded.reply.answer(Answer(JobError{JobFault::kNoMemory, "no memory for the model's state"}));
-  } catch (const std::exception& error) {
-    loaded.reply.answer(Answer(JobError{JobFault::kBadJob, error.what()}));
-  }
+  models_.finish_load();
 }
 
 void DeviceWorker::on(protocol::AttachRegistry job) {
-  if (ModelInstance* arch = arch_of(job.arch.generation)) {
-    arch->registry = job.registry;
-    arch->oldest_use = std::move(job.oldest_use);
-  }
+  models_.attach(std::move(job));
 }
 
-void DeviceWorker::on(protocol::DropArch job, runtime::ReplyTo<protocol::ArchDropped> reply) {
-  const StateTable* table = state_.find(job.arch.generation);
-  if (table != nullptr && table == step_.table()) {
-    drops_after_step_.emplace_back(job.arch.generation, std::move(reply));
-    return;
-  }
-  drop_arch(job.arch.generation, std::move(reply));
+void DeviceWorker::on(protocol::DropArch job, DeviceModels::DropReply reply) {
+  models_.drop(job, std::move(reply), step_.table());
 }
 
-void DeviceWorker::drop_arch(std::uint32_t generation, runtime::ReplyTo<protocol::ArchDropped> reply) {
-  protocol::ArchDropped dropped;
-  if (ModelInstance* arch = arch_of(generation)) {
-    const JobError gone{JobFault::kUnknown, "the model was unloaded"};
-    for (auto& [number, run] : arch->sequences()) {
-      run.end_work(gone);
-      memory_.forget_saved(run);
-    }
-    admission_.refuse_all(generation, gone);
-    dropped.sequences = static_cast<std::uint32_t>(arch->sequences().size());
-    dropped.snapshots = static_cast<std::uint32_t>(arch->snapshots().size());
-    const std::uint64_t before = state_.budget().used();
-    state_.remove(*arch);
-    std::erase_if(archs_, [arch](const auto& one) { return one.get() == arch; });
-    dropped.freed_bytes = before - state_.budget().used();
-    memory_.memory_changed();
-  }
-  publish();  // the receiver of the answer must see the memory free
-  reply.answer(dropped);
-  kick();
-}
-
-// -- adapters: read during steps; added and removed between steps
-
-void DeviceWorker::on(protocol::LoadAdapter job, runtime::ReplyTo<AdapterAnswer> reply) {
-  const ModelInstance* arch = arch_of(job.arch.generation);
-  if (arch == nullptr || arch->failed()) {
-    return reply.answer(AdapterAnswer(JobError{JobFault::kUnknown, "no such model is loaded"}));
-  }
-  // A copy, since the model may be dropped meanwhile.
-  auto config = std::make_shared<const models::ModelConfig>(arch->model().config());
-  adapter_loads_.add(
-      {.make =
-           [path = job.path, config, generation = job.arch.generation](const std::atomic<bool>&) {
-             return ReadAdapter{generation, models::Adapter::open(path, *config)};
-           },
-       .aside = true,
-       .done = [me = self(*this)] { me.tell(AdapterRead{}); },
-       .reply = std::move(reply)});
+void DeviceWorker::on(protocol::LoadAdapter job, DeviceModels::AdapterReply reply) {
+  models_.load_adapter(job, std::move(reply), [me = self(*this)] { me.tell(AdapterRead{}); });
 }
 
 void DeviceWorker::on(AdapterRead) {
-  AdapterLoads::Result read = adapter_loads_.take();
-  if (read.error) return read.reply.answer(AdapterAnswer(*read.error));
-  adapters_read_.push_back(std::move(read));
+  models_.adapter_read();
   kick();
 }
 
-// Called in every round until memory for the adapter is found or none can be freed.
-void DeviceWorker::take_in_adapters() {
-  for (AdapterLoads::Result& read : std::exchange(adapters_read_, {})) {
-    const models::Adapter& adapter = read.made->adapter;
-    ModelInstance* arch = arch_of(read.made->generation);
-    if (arch == nullptr || arch->failed()) {
-      read.reply.answer(AdapterAnswer(JobError{JobFault::kUnknown, "the model was unloaded"}));
-      continue;
-    }
-    const std::uint64_t bytes = arch->model().adapter_bytes(adapter);
-    const Availability room = memory_.find({.bytes = bytes + state_.promised_bytes(), .dispensable = true});
-    if (room == Availability::kComing) {
-      adapters_read_.push_back(std::move(read));
-    } else if (room == Availability::kNone || !state_.budget().take(bytes)) {
-      read.reply.answer(AdapterAnswer(JobError{JobFault::kNoMemory,
-                                               "the adapter needs " + std::to_string(bytes) +
-                                                   " bytes of the device's memory; free are " +
-                                                   std::to_string(state_.budget().free()),
-                                               bytes}));
-    } else {
-      read.reply.answer(take_in(*arch, adapter, bytes));
-    }
-  }
-}
-
-AdapterAnswer DeviceWorker::take_in(ModelInstance& arch, const models::Adapter& adapter,
-                                    std::uint64_t bytes) {
-  const protocol::AdapterId id = arch.add_adapter(bytes);
-  try {
-    arch.runner().idle_model().add_adapter(id.number, adapter);
-  } catch (const std::bad_alloc&) {
-    arch.drop_adapter(id.number);
-    return JobError{JobFault::kNoMemory, "no memory for the adapter", bytes};
-  } catch (const models::LoadError& error) {  // names the matrix
-    arch.drop_adapter(id.number);
-    return JobError{JobFault::kBadJob, error.what()};
-  }
-  return protocol::AdapterLoaded{
-      .adapter = id,
-      .matrices = static_cast<std::uint32_t>(adapter.parts().size()),
-      .rank = static_cast<std::uint32_t>(adapter.max_rank()),
-      .bytes = bytes,
-      .fingerprint = Digest().add(arch.fingerprint().all()).add(adapter.digest()).value()};
-}
-
-void DeviceWorker::on(protocol::DropAdapter job, runtime::ReplyTo<protocol::AdapterDropped> reply) {
-  const StateTable* table = state_.find(job.adapter.generation);
-  if (table != nullptr && table == step_.table()) {
-    adapter_drops_after_step_.emplace_back(job.adapter, std::move(reply));
-    return;
-  }
-  drop_adapter(job.adapter, std::move(reply));
-}
-
-void DeviceWorker::drop_adapter(protocol::AdapterId adapter,
-                                runtime::ReplyTo<protocol::AdapterDropped> reply) {
-  protocol::AdapterDropped dropped;
-  ModelInstance* arch = arch_of(adapter.generation);
-  if (arch != nullptr && arch->has_adapter(adapter)) {
-    const JobError gone{JobFault::kUnknown, "the adapter was unloaded"};
-    admission_.refuse_all(adapter, gone);
-    const std::uint64_t before = state_.budget().used();
-    std::vector<SequenceRun*> users;
-    for (auto& [number, run] : arch->sequences()) {
-      if (run.adapter == adapter.number) users.push_back(&run);
-    }
-    for (SequenceRun* run : users) {
-      run->end_work(gone);
-      close(*arch, *run);
-    }
-    dropped = arch->drop_adapter(adapter.number);
-    dropped.sequences = static_cast<std::uint32_t>(users.size());
-    dropped.freed_bytes = before - state_.budget().used();
-    arch->runner().idle_model().remove_adapter(adapter.number);
-    memory_.memory_changed();
-  }
-  publish();  // the receiver of the answer must see the memory free
-  reply.answer(dropped);
-  kick();
+void DeviceWorker::on(protocol::DropAdapter job, DeviceModels::AdapterDropReply reply) {
+  models_.drop(job, std::move(reply), step_.table());
 }
 
 // -- sequences
@@ -400,30 +130,21 @@ void DeviceWorker::on(protocol::OpenSequence job,
 void DeviceWorker::on(protocol::CloseSequence job) {
   admission_.withdraw(job.arch, job.ticket);
   StateTable* table = state_.find(job.arch.generation);
-  if (SequenceRun* run = table == nullptr ? nullptr : table->find_ticket(job.ticket)) close(*table, *run);
+  if (SequenceRun* run = table == nullptr ? nullptr : table->find_ticket(job.ticket)) {
+    close_sequence(*table, *run, memory_);
+  }
   kick();
 }
 
-void DeviceWorker::close(StateTable& table, SequenceRun& run) {
-  run.end_work({JobFault::kCancelled, "the sequence was closed"});
-  memory_.forget_saved(run);
-  if (run.in_step) {
-    run.closing = true;
-  } else {
-    table.close(run.id);
-  }
-  memory_.memory_changed();
-}
-
 void DeviceWorker::on(protocol::Cancel job) {
-  if (SequenceRun* run = state_.find(job.sequence).run) run->end_work({JobFault::kCancelled, "cancelled"});
+  if (SequenceRun* run = state_.find(job.sequence).run) run->end_work({JobFault::kCanceled, "cancelled"});
   kick();
 }
 
 void DeviceWorker::on(protocol::LeaveOff job) {
   const auto [table, run] = state_.find(job.sequence);
   if (run == nullptr) return;
-  if (!leave_off(*table, *run)) run->end_work({JobFault::kCancelled, "cancelled"});
+  if (!leave_off(*table, *run)) run->end_work({JobFault::kCanceled, "cancelled"});
   kick();
 }
 
@@ -531,16 +252,16 @@ void DeviceWorker::run_step() {
   if (options_.faults) options_.faults->before_round(state_);
   const auto now = std::chrono::steady_clock::now();
   memory_.begin_round();
-  take_in_adapters();
+  models_.add_adapters();
   if (snapshots_.try_waiting(now)) admission_.admit(now);
   // Between its admission and its prefill, a request asks other actors. No idle work starts meanwhile; the
   // request always prefills or ends.
-  BatchLimits limits = limits_;
+  BatchLimits limits = models_.limits();
   limits.idle_work =
       state_.sequences_where([](const SequenceRun& run) { return run.is_about_to_begin(); }).empty();
   ModelInstance* runs = nullptr;
-  for (std::size_t tries = archs_.size(); tries > 0 && runs == nullptr; --tries) {
-    ModelInstance& arch = *archs_[turn_++ % archs_.size()];
+  for (std::size_t tries = models_.all().size(); tries > 0 && runs == nullptr; --tries) {
+    ModelInstance& arch = *models_.all()[turn_++ % models_.all().size()];
     if (!arch.failed() && step_.build(arch, limits)) runs = &arch;
   }
   memory_.relieve();
@@ -577,7 +298,7 @@ void DeviceWorker::on(StepDone) {
 }
 
 void DeviceWorker::finish_step() {
-  ModelInstance& arch = *arch_of(step_.table()->generation());
+  ModelInstance& arch = *models_.find(step_.table()->generation());
   ++arch.steps;
   const std::int64_t began = figures_->step_began_ns.exchange(0, std::memory_order_relaxed);
   WorkerFigures::add(figures_->steps);
@@ -606,12 +327,7 @@ void DeviceWorker::finish_step() {
 // Does the work that was deferred to the end of the step.
 void DeviceWorker::clear_step() {
   if (step_.clear()) memory_.memory_changed();
-  for (auto& [generation, reply] : std::exchange(drops_after_step_, {})) {
-    drop_arch(generation, std::move(reply));
-  }
-  for (auto& [adapter, reply] : std::exchange(adapter_drops_after_step_, {})) {
-    drop_adapter(adapter, std::move(reply));
-  }
+  models_.drop_deferred();
   kick();
 }
 
@@ -621,7 +337,7 @@ runtime::Task<void> DeviceWorker::write_when_credited(protocol::SequenceId id, p
   SequenceRun* run = state_.find(id).run;
   if (run == nullptr) co_return;
   const bool last = event.end.has_value();
-  auto writing = run->out.write(std::move(event));
+  auto writing = run->decode.out.write(std::move(event));
   const runtime::Result<void> written = co_await writing;
   run = state_.find(id).run;
   if (run == nullptr) co_return;
@@ -640,7 +356,7 @@ runtime::Task<void> DeviceWorker::reclaim(std::uint64_t bytes, bool ahead) {
     ModelInstance* first = nullptr;
     std::int64_t oldest = INT64_MAX;
     std::int64_t next = INT64_MAX;
-    for (const auto& arch : archs_) {
+    for (const auto& arch : models_.all()) {
       if (!arch->registry ||
           std::find(exhausted.begin(), exhausted.end(), arch->generation()) != exhausted.end()) {
         continue;
@@ -696,7 +412,7 @@ bool DeviceWorker::give_up_one() {
   const JobError error{JobFault::kNoMemory, "the device's memory is full and nothing more can be freed"};
   // A job that could run would have made progress; so the oldest that lacks memory is failed.
   const auto stuck = state_.sequences_where([](const SequenceRun& run) {
-    return run.phase != Phase::kIdle && !run.awaits_credit && !run.awaits_mask;
+    return run.phase != Phase::kIdle && !run.decode.awaits_credit && !run.decode.awaits_mask;
   });
   if (!stuck.empty()) {
     stuck.front().run->end_work(error);
@@ -711,7 +427,7 @@ bool DeviceWorker::give_up_one() {
 // -- checkpoints
 
 bool DeviceWorker::report(std::uint32_t generation, protocol::CheckpointTaken taken) {
-  const ModelInstance* arch = arch_of(generation);
+  const ModelInstance* arch = models_.find(generation);
   return arch->registry && arch->registry.tell(std::move(taken)) == runtime::SendStatus::kSent;
 }
 
@@ -743,7 +459,7 @@ bool DeviceWorker::survives(const std::function<void()>& work) {
 void DeviceWorker::fail_all() {
   const Broken broken = *std::exchange(broken_, std::nullopt);
   figures_->step_began_ns.store(0, std::memory_order_relaxed);
-  for (const auto& arch : archs_) {
+  for (const auto& arch : models_.all()) {
     for (auto& [number, run] : arch->sequences()) run.in_step = false;
     if (!arch->failed()) fail_arch(*arch, broken.why, broken.device_lost);
   }

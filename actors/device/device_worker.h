@@ -1,6 +1,6 @@
 #pragma once
 // DeviceWorker owns a device: weights, pages, slots and snapshots. Other actors hold ids and send jobs
-// (protocol/job.h).
+// (protocol/jobs/).
 //
 // It computes in steps and handles messages between them, so a message waits for at most one step, and on a
 // GPU for a model being loaded. The jobs of a sequence are OpenSequence, optionally RestoreKv, Prefill,
@@ -14,7 +14,7 @@
 //   PromptCompaction  compacts prompts that have a KV budget
 //   DeviceStep     prepares a step (batch.h) and applies its results
 //   Decoding       samples tokens and sends them to readers
-//   LoadQueue      loads models and adapters beside the steps
+//   DeviceModels   loads and drops models and adapters
 //
 // Rounds. Each message may make work possible and posts one RunStep. A round retries jobs that wait for
 // memory, admits requests, and builds a step; models take turns. If nothing runs and a job lacks memory, the
@@ -37,14 +37,14 @@
 #include <vector>
 
 #include "actors/device/admission.h"
+#include "actors/device/device_models.h"
 #include "actors/device/device_step.h"
-#include "actors/device/load_model.h"
 #include "actors/device/memory_reclaimer.h"
 #include "actors/device/snapshot_jobs.h"
 #include "actors/device/worker_figures.h"
 #include "actors/device/worker_settings.h"
-#include "models/device.h"
-#include "protocol/job.h"
+#include "protocol/jobs/models.h"
+#include "protocol/jobs/sequences.h"
 #include "runtime/actor.h"
 
 namespace reprise::actors {
@@ -56,10 +56,19 @@ struct WorkerOptions : WorkerSettings {
 
 class DeviceWorker : public runtime::Actor {
  public:
-  struct RunStep {};
-  struct StepDone {};
-  struct LoadDone {};
-  struct AdapterRead {};
+  // From the worker to itself. Releases: none is sent again if a full mailbox refuses it.
+  struct RunStep {
+    static constexpr bool kReleases = true;
+  };
+  struct StepDone {
+    static constexpr bool kReleases = true;
+  };
+  struct LoadDone {
+    static constexpr bool kReleases = true;
+  };
+  struct AdapterRead {
+    static constexpr bool kReleases = true;
+  };
   using Accepts =
       runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
                         protocol::LoadAdapter, protocol::DropAdapter, protocol::OpenSequence,
@@ -73,11 +82,11 @@ class DeviceWorker : public runtime::Actor {
   explicit DeviceWorker(WorkerOptions options);
   ~DeviceWorker() override;
 
-  void on(protocol::LoadArch job, runtime::ReplyTo<protocol::JobResult<protocol::ArchLoaded>> reply);
+  void on(protocol::LoadArch job, DeviceModels::LoadReply reply);
   void on(protocol::AttachRegistry job);
-  void on(protocol::DropArch job, runtime::ReplyTo<protocol::ArchDropped> reply);
-  void on(protocol::LoadAdapter job, runtime::ReplyTo<protocol::JobResult<protocol::AdapterLoaded>> reply);
-  void on(protocol::DropAdapter job, runtime::ReplyTo<protocol::AdapterDropped> reply);
+  void on(protocol::DropArch job, DeviceModels::DropReply reply);
+  void on(protocol::LoadAdapter job, DeviceModels::AdapterReply reply);
+  void on(protocol::DropAdapter job, DeviceModels::AdapterDropReply reply);
   void on(protocol::OpenSequence job, runtime::ReplyTo<protocol::JobResult<protocol::Opened>> reply);
   void on(protocol::CloseSequence job);
   void on(protocol::Cancel job);
@@ -101,24 +110,8 @@ class DeviceWorker : public runtime::Actor {
   void on(AdapterRead);
 
  private:
-  class ModelInstance;
-
-  // -- jobs
-  void open_device();
-  static std::uint32_t next_generation();
-  protocol::ArchLoaded take_in(LoadedModel loaded);
-  ModelInstance* arch_of(std::uint32_t generation);
   void kick();
   void publish();
-  void drop_arch(std::uint32_t generation, runtime::ReplyTo<protocol::ArchDropped> reply);
-  void close(StateTable& table, SequenceRun& run);
-
-  // -- adapters
-  void take_in_adapters();
-  /// Adds an adapter whose `bytes` the caller has taken from the budget.
-  protocol::JobResult<protocol::AdapterLoaded> take_in(ModelInstance& arch, const models::Adapter& adapter,
-                                                       std::uint64_t bytes);
-  void drop_adapter(protocol::AdapterId adapter, runtime::ReplyTo<protocol::AdapterDropped> reply);
 
   // -- steps and waits
   void run_step();
@@ -141,11 +134,8 @@ class DeviceWorker : public runtime::Actor {
 
   WorkerOptions options_;
   const std::shared_ptr<WorkerFigures> figures_;
-  std::unique_ptr<models::Device> device_;  // null until a model is loaded
-  BatchLimits limits_;
   DeviceState state_;
-  std::vector<std::unique_ptr<ModelInstance>> archs_;  // their tables are in state_
-  std::uint32_t turn_ = 0;                             // index of the next model
+  std::uint32_t turn_ = 0;  // index of the next model
 
   MemoryReclaimer memory_;
   Admission admission_;
@@ -156,10 +146,6 @@ class DeviceWorker : public runtime::Actor {
   WorkerPlots plots_;
 
   bool step_runs_ = false;
-  std::vector<std::pair<std::uint32_t, runtime::ReplyTo<protocol::ArchDropped>>> drops_after_step_;
-  std::vector<std::pair<protocol::AdapterId, runtime::ReplyTo<protocol::AdapterDropped>>>
-      adapter_drops_after_step_;
-  std::vector<AdapterLoads::Result> adapters_read_;  // wait for memory or the end of a step
   bool step_posted_ = false;
   bool arrivals_taken_ = false;
   bool clock_is_set_ = false;  // look_again_at() is in progress
@@ -170,9 +156,7 @@ class DeviceWorker : public runtime::Actor {
     bool device_lost;
   };
   std::optional<Broken> broken_;  // failure outside of a step
-  // Last members: their destructors wait for loads in progress, a model load also for a device operation.
-  AdapterLoads adapter_loads_{"adapter loader"};
-  ModelLoads loads_{"model loader"};
+  DeviceModels models_;           // last: its destructor waits for loads in progress
 };
 
 }  // namespace reprise::actors

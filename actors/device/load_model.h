@@ -21,7 +21,7 @@
 #include "models/adapters/adapter.h"
 #include "models/fingerprint.h"
 #include "models/model.h"
-#include "protocol/job.h"
+#include "protocol/jobs/models.h"
 #include "runtime/reply.h"
 
 namespace reprise::actors {

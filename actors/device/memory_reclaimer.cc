@@ -111,7 +111,7 @@ bool MemoryReclaimer::preempt_for(const SequenceRun* needy) {
   }
   if (victim.run == nullptr) return false;
   if (victim.run->priority == Priority::kIdle) {
-    victim.run->end_work({JobFault::kCancelled, "idle work was canceled to free memory"});
+    victim.run->end_work({JobFault::kCanceled, "idle work was canceled to free memory"});
     victim.run->state.reset();
   } else {
     preempt(*victim.table, *victim.run);

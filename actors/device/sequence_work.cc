@@ -28,7 +28,7 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
   if (run.phase != Phase::kIdle || run.in_step) return bad("the sequence is busy");
   // A request that lost its slot to a failed restore starts like a preempted one.
   if (!run.state && run.priority == protocol::Priority::kIdle) {
-    return JobError{JobFault::kCancelled, "idle work was canceled to free memory"};
+    return JobError{JobFault::kCanceled, "idle work was canceled to free memory"};
   }
   if (!job.tokens || job.end > job.tokens->size() || job.end <= run.held_tokens()) {
     return bad("a prefill must end after the tokens that the sequence holds, and within its own");
@@ -51,6 +51,11 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
   if (run.held_tokens() % grid != 0) {
     return bad("a prefill must start at a multiple of the grid");
   }
+  if (job.decode) {
+    if (const auto errors = job.decode->sampling.validate(table.facts().vocab); !errors.empty()) {
+      return bad(errors.front().describe());
+    }
+  }
   std::uint32_t last = 0;
   for (const std::uint32_t at : places_of(job)) {
     if (at <= last || at % grid != 0 || at > job.end) {
@@ -62,7 +67,7 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
 }
 
 const JobError& nobody_reads() {
-  static const JobError error{JobFault::kCancelled, "the reader of the reply is gone"};
+  static const JobError error{JobFault::kCanceled, "the reader of the reply is gone"};
   return error;
 }
 
@@ -73,38 +78,35 @@ const JobError& nobody_reads() {
 std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, protocol::Prefill& job,
                                       runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>>& reply) {
   if (std::optional<JobError> refusal = refusal_of(table, run, job)) return refusal;
-  run.checkpoints.clear();
+  run.prefill.checkpoints.clear();
   for (const std::uint32_t at : places_of(job)) {
-    if (at > run.held_tokens()) run.checkpoints.push_back(at);
+    if (at > run.held_tokens()) run.prefill.checkpoints.push_back(at);
   }
-  run.awaited = std::exchange(run.early_checkpoints, {});
-  for (const std::uint32_t at : run.awaited) {
+  run.prefill.awaited = std::exchange(run.prefill.early_checkpoints, {});
+  for (const std::uint32_t at : run.prefill.awaited) {
     if (!job.plan) break;
-    const auto place = std::lower_bound(run.checkpoints.begin(), run.checkpoints.end(), at);
-    if (at > run.held_tokens() && at <= job.end && (place == run.checkpoints.end() || *place != at)) {
-      run.checkpoints.insert(place, at);
+    const auto place = std::lower_bound(run.prefill.checkpoints.begin(), run.prefill.checkpoints.end(), at);
+    if (at > run.held_tokens() && at <= job.end && (place == run.prefill.checkpoints.end() || *place != at)) {
+      run.prefill.checkpoints.insert(place, at);
     }
   }
   run.prompt = std::move(job.tokens);
   run.prompt_end = job.end;
   run.decoded.clear();
   run.logits.clear();
-  run.first.reset();
-  const std::size_t vocab = table.facts().vocab;
-  run.draws_first =
-      table.facts().draws && !job.want_digest && job.sampling && job.sampling->validate(vocab).empty();
-  if (run.draws_first) run.begin_reply(std::move(*job.sampling), vocab, 0);
-  run.want_digest = job.want_digest;
-  run.hidden_wish = job.hidden;
-  run.hidden.assign(job.hidden == protocol::Prefill::Hidden::kNone ? 0 : table.facts().hidden, 0.0f);
-  run.hidden_until = 0;
-  run.plan = std::move(job.plan);
+  run.decode.follows = job.decode.has_value();
+  if (run.decode.follows) run.set_up_decode(std::move(*job.decode), table.facts().vocab);
+  run.prefill.want_digest = job.want_digest;
+  run.prefill.hidden_wish = job.hidden;
+  run.prefill.hidden.assign(job.hidden == protocol::Prefill::Hidden::kNone ? 0 : table.facts().hidden, 0.0f);
+  run.prefill.hidden_until = 0;
+  run.prefill.plan = std::move(job.plan);
   run.reported = 0;
-  run.prefilled = std::move(reply);
-  run.progress = std::move(job.progress);
-  run.computed = 0;
+  run.prefill.reply = std::move(reply);
+  run.prefill.progress = std::move(job.progress);
+  run.prefill.computed = 0;
   run.shared_pages = 0;
-  run.kept.reset();
+  run.compaction.kept.reset();
   run.phase = Phase::kPrefill;
   return std::nullopt;
 }
@@ -112,29 +114,31 @@ std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, proto
 bool add_checkpoint(const StateTable& table, SequenceRun& run, std::uint32_t at) {
   if (at % table.rules().grid != 0) return false;
   if (run.phase == Phase::kIdle && !run.prompt && run.state) {  // the message may arrive before the prefill
-    if (at > run.held_tokens()) run.early_checkpoints.push_back(at);
+    if (at > run.held_tokens()) run.prefill.early_checkpoints.push_back(at);
     return at > run.held_tokens();
   }
-  if (run.phase != Phase::kPrefill || !run.plan) return false;
-  const auto& due = run.checkpoints;
+  if (run.phase != Phase::kPrefill || !run.prefill.plan) return false;
+  const auto& due = run.prefill.checkpoints;
   const bool planned = std::find(due.begin(), due.end(), at) != due.end();
   if (!planned) {
     if (at <= run.reached() || at > run.prompt_end) return false;
-    run.checkpoints.insert(std::upper_bound(due.begin(), due.end(), at), at);
+    run.prefill.checkpoints.insert(std::upper_bound(due.begin(), due.end(), at), at);
   }
-  if (std::find(run.awaited.begin(), run.awaited.end(), at) == run.awaited.end()) run.awaited.push_back(at);
+  if (std::find(run.prefill.awaited.begin(), run.prefill.awaited.end(), at) == run.prefill.awaited.end())
+    run.prefill.awaited.push_back(at);
   run.priority = std::max(run.priority, protocol::Priority::kNormal);
   return true;
 }
 
 bool leave_off(const StateTable& table, SequenceRun& run) {
-  if (run.phase != Phase::kPrefill || !run.plan || !run.state) return false;
-  run.kv = {};  // no reply follows, so no compaction
+  if (run.phase != Phase::kPrefill || !run.prefill.plan || !run.state) return false;
+  run.drop_carried_decode();
+  run.compaction.budget = {};  // no reply follows, so no compaction
   const std::uint32_t grid = table.rules().grid;
   const std::uint32_t end = (run.reached() / grid + 1) * grid;
   if (end >= run.prompt_end) return true;  // it ends there anyway
-  std::erase_if(run.checkpoints, [&](std::uint32_t at) { return at >= end; });
-  run.checkpoints.push_back(end);
+  std::erase_if(run.prefill.checkpoints, [&](std::uint32_t at) { return at >= end; });
+  run.prefill.checkpoints.push_back(end);
   run.prompt_end = end;
   return true;
 }
@@ -150,38 +154,35 @@ void Decoding::begin(HeldSequence held, protocol::Decode job) {
   };
   if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
   if (table->failed()) return refuse(JobFault::kDeviceFailed, "the model has failed");
-  if (run->phase != Phase::kIdle || (run->logits.empty() && !run->first)) {
+  if (run->phase != Phase::kIdle || run->logits.empty()) {
     return refuse(JobFault::kBadJob, "decoding must follow a prefill");
-  }
-  const bool first_is_masked = job.masks && job.masks->is_masked(0);
-  if (run->first && (first_is_masked || job.choice != 0 || job.sampling != run->sampler->params())) {
-    return refuse(JobFault::kBadJob, "the prefill was given another reply's settings");
   }
   const std::size_t vocab = table->facts().vocab;
   if (const auto errors = job.sampling.validate(vocab); !errors.empty()) {
     return refuse(JobFault::kBadJob, errors.front().describe());
   }
-  if (!run->first) run->begin_reply(std::move(job.sampling), vocab, job.choice);
-  run->out = std::move(job.out);
-  run->max_tokens = std::max(job.max_tokens, 1U);
-  run->stop_tokens = std::move(job.stop_tokens);
-  run->reported = 0;
-  run->awaits_credit = false;
-  const models::ModelRules& rules = table->rules();
-  const bool checkpoints = rules.decode_is_canonical && !run->compacted();
-  run->reply_plan = checkpoints && job.checkpoint_every > 0 ? std::move(job.plan) : nullptr;
-  run->call_plan = checkpoints ? std::move(job.call_plan) : nullptr;
-  run->call_opener = job.call_opener;
-  run->reply_checkpoint_every = job.checkpoint_every;
-  run->place_next_reply_checkpoint(rules.grid);
-  run->masks = std::move(job.masks);
-  run->awaits_mask = false;
-  run->phase = Phase::kDecode;
-  if (const std::optional<models::DrawnToken> first = std::exchange(run->first, std::nullopt)) {
-    take_drawn(*run, *first);
+  run->set_up_decode(std::move(job), vocab);
+  start(*table, *run);
+  sample(*run);
+}
+
+void Decoding::begin_carried(const StateTable& table, SequenceRun& run) {
+  run.decode.follows = false;
+  start(table, run);
+  if (const std::optional<models::DrawnToken> first = std::exchange(run.decode.first, std::nullopt)) {
+    take_drawn(run, *first);
   } else {
-    sample(*run);
+    sample(run);
   }
+}
+
+void Decoding::start(const StateTable& table, SequenceRun& run) {
+  if (!table.rules().decode_is_canonical || run.compacted())
+    run.decode.reply_plan = run.decode.call_plan = nullptr;
+  run.place_next_reply_checkpoint(table.rules().grid);
+  run.reported = 0;
+  run.decode.awaits_credit = run.decode.awaits_mask = false;
+  run.phase = Phase::kDecode;
 }
 
 void Decoding::take_logits(SequenceRun& run, std::span<const float> logits) {
@@ -191,31 +192,31 @@ void Decoding::take_logits(SequenceRun& run, std::span<const float> logits) {
 }
 
 void Decoding::take_drawn(SequenceRun& run, const models::DecodePass::Drawn& drawn) {
-  if (run.out.reader_gone()) return run.end_work(nobody_reads());
+  if (run.decode.out.reader_gone()) return run.end_work(nobody_reads());
   if (drawn.error) return end_unsampled(run, *drawn.error);
   accept(run, {.token = drawn.token});
 }
 
 // Samples the next token from run.logits.
 void Decoding::sample(SequenceRun& run) {
-  if (run.out.reader_gone()) return run.end_work(nobody_reads());
-  const std::uint64_t step = run.sampler->state().step;
-  const bool masked = run.masks && run.masks->is_masked(step);
-  const SharedMask mask = masked ? run.masks->at(step) : nullptr;
-  run.awaits_mask = masked && mask == nullptr;
-  if (run.awaits_mask) return;
+  if (run.decode.out.reader_gone()) return run.end_work(nobody_reads());
+  const std::uint64_t step = run.decode.sampler->state().step;
+  const bool masked = run.decode.masks && run.decode.masks->is_masked(step);
+  const SharedMask mask = masked ? run.decode.masks->at(step) : nullptr;
+  run.decode.awaits_mask = masked && mask == nullptr;
+  if (run.decode.awaits_mask) return;
   if (mask != nullptr && mask->ends) {
     DecodeEvent event{.end = DecodeEnd::kStopToken};
     return send(run, std::move(event));
   }
-  const models::SampleResult result = run.sampler->sample(run.logits, scratch_, mask.get());
+  const models::SampleResult result = run.decode.sampler->sample(run.logits, scratch_, mask.get());
   if (const auto* error = std::get_if<models::SampleError>(&result)) return end_unsampled(run, *error);
   accept(run, std::get<models::Sampled>(result));
 }
 
 void Decoding::take_mask(SequenceRun& run) {
-  if (run.phase != Phase::kDecode || !run.awaits_mask || run.in_step) return;
-  run.awaits_mask = false;
+  if (run.phase != Phase::kDecode || !run.decode.awaits_mask || run.in_step) return;
+  run.decode.awaits_mask = false;
   if (!run.logits.empty()) sample(run);
 }
 
@@ -226,15 +227,15 @@ void Decoding::end_unsampled(SequenceRun& run, models::SampleError error) {
 }
 
 void Decoding::accept(SequenceRun& run, const models::Sampled& sampled) {
-  run.sampler->accept(sampled.token, models::TokenOrigin::kOutput);
+  run.decode.sampler->accept(sampled.token, models::TokenOrigin::kOutput);
   run.decoded.push_back(sampled.token);
   run.logits.clear();
   DecodeEvent event{.token = protocol::DecodedToken{.token = sampled.token, .logprob = sampled.logprob}};
   for (const models::TokenLogprob& top : sampled.top) event.token->top.emplace_back(top.token, top.logprob);
-  const auto& stops = run.stop_tokens;
+  const auto& stops = run.decode.stop_tokens;
   if (std::find(stops.begin(), stops.end(), sampled.token) != stops.end()) {
     event.end = DecodeEnd::kStopToken;
-  } else if (run.decoded.size() >= run.max_tokens) {
+  } else if (run.decoded.size() >= run.decode.max_tokens) {
     event.end = DecodeEnd::kLength;
   }
   send(run, std::move(event));
@@ -243,10 +244,10 @@ void Decoding::accept(SequenceRun& run, const models::Sampled& sampled) {
 void Decoding::send(SequenceRun& run, DecodeEvent event) {
   const bool last = event.end.has_value();
   event.reported = run.reported;
-  const std::optional<runtime::Result<void>> sent = run.out.try_write(event);
+  const std::optional<runtime::Result<void>> sent = run.decode.out.try_write(event);
   if (last) run.phase = Phase::kIdle;
   if (!sent) {
-    run.awaits_credit = true;
+    run.decode.awaits_credit = true;
     wait_for_credit_(run.id, std::move(event));
   } else {
     written(run, last, sent->ok());
@@ -254,11 +255,11 @@ void Decoding::send(SequenceRun& run, DecodeEvent event) {
 }
 
 void Decoding::written(SequenceRun& run, bool last, bool ok) {
-  run.awaits_credit = false;
+  run.decode.awaits_credit = false;
   if (!ok) {
     run.end_work(nobody_reads());
   } else if (last) {
-    run.out.close();
+    run.decode.out.close();
   }
 }
 

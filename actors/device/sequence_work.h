@@ -47,9 +47,10 @@ class Decoding {
   Decoding(WorkerFigures& figures, WaitForCredit wait_for_credit)
       : figures_(figures), wait_for_credit_(std::move(wait_for_credit)) {}
 
-  /// Starts decoding with the logits or the token that the prefill left. Errors in the job are sent to its
-  /// stream.
+  /// Starts decoding with the logits that the prefill left. Errors in the job are sent to its stream.
   void begin(HeldSequence held, protocol::Decode job);
+  /// Starts the decoding that a prefill carried, with the logits or the token of its last step.
+  void begin_carried(const StateTable& table, SequenceRun& run);
 
   /// Handles the logits [vocab] of a step that fed the newest token: samples the next one. Does nothing if
   /// the step recomputed a preempted state.
@@ -64,6 +65,7 @@ class Decoding {
   void written(SequenceRun& run, bool last, bool ok);
 
  private:
+  void start(const StateTable& table, SequenceRun& run);
   void sample(SequenceRun& run);
   void accept(SequenceRun& run, const models::Sampled& sampled);
   void end_unsampled(SequenceRun& run, models::SampleError error);

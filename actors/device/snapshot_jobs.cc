@@ -5,10 +5,12 @@
 #include "base/check.h"
 #include "base/token.h"
 #include "gpu/state/state_store.h"
+#include "protocol/checkpoint_rules.h"
 #include "traces/trace.h"
 
 namespace reprise::actors {
 
+using protocol::CheckpointRules;
 using protocol::JobError;
 using protocol::JobFault;
 using Kind = protocol::SnapshotKv::Kind;
@@ -88,15 +90,15 @@ void SnapshotJobs::keep(StateTable& table, SequenceRun& run, std::uint32_t at, g
 }
 
 bool SnapshotJobs::is_spared(const SequenceRun& run, std::uint32_t here) {
-  if (!run.plan || !memory_.pressure().choosy()) return false;
-  if (std::find(run.awaited.begin(), run.awaited.end(), here) != run.awaited.end()) return false;
-  std::size_t spaced_behind = 0;
-  for (auto place = run.plan->places.rbegin(); place != run.plan->places.rend(); ++place) {
+  if (!run.prefill.plan) return false;
+  std::uint32_t spaced_after = 0;
+  for (auto place = run.prefill.plan->places.rbegin(); place != run.prefill.plan->places.rend(); ++place) {
     if (place->at == here) {
-      return place->origin == protocol::Origin::kReply ||
-             (place->origin == protocol::Origin::kSpaced && spaced_behind % 2 == 1);
+      const bool awaited = std::find(run.prefill.awaited.begin(), run.prefill.awaited.end(), here) != run.prefill.awaited.end();
+      return !CheckpointRules::takes({.origin = place->origin, .at = here, .is_awaited = awaited},
+                                     memory_.pressure().choosy(), spaced_after);
     }
-    if (place->origin == protocol::Origin::kSpaced) ++spaced_behind;
+    if (place->origin == protocol::Origin::kSpaced) ++spaced_after;
   }
   return false;
 }
@@ -128,33 +130,35 @@ SnapshotJobs::Begun SnapshotJobs::begin_checkpoint(StateTable& table, const Sequ
 
 void SnapshotJobs::end_checkpoint(StateTable& table, SequenceRun& run, std::uint32_t at,
                                   std::optional<gpu::Snapshot> state, bool healthy) {
-  REPRISE_CHECK(!run.checkpoints.empty() && run.checkpoints.front() == at,
+  REPRISE_CHECK(!run.prefill.checkpoints.empty() && run.prefill.checkpoints.front() == at,
                 "a step passed a checkpoint that was not the prefill's next");
   Capture capture{.healthy = healthy};
   if (state) keep(table, run, at, std::move(*state), false, capture);
-  run.checkpoints.pop_front();
-  if (report(table, run, run.plan, at, capture)) ++run.reported;
+  run.prefill.checkpoints.pop_front();
+  if (report(table, run, run.prefill.plan, at, capture)) ++run.reported;
 }
 
 void SnapshotJobs::take_checkpoint(StateTable& table, SequenceRun& run) {
   const std::uint32_t at = run.held_tokens();
   if (is_spared(run, at)) {
     WorkerFigures::add(figures_.checkpoints_spared);
-    run.checkpoints.pop_front();
-    if (report(table, run, run.plan, at, {})) ++run.reported;
+    run.prefill.checkpoints.pop_front();
+    if (report(table, run, run.prefill.plan, at, {})) ++run.reported;
     return;
   }
   const Capture captured = capture(table, run, Kind::kCanonical);
   if (captured.room == Availability::kComing && run.held_tokens() < run.prompt_end) return;
   if (captured.room != Availability::kHere) WorkerFigures::add(figures_.checkpoints_skipped);
-  run.checkpoints.pop_front();
-  if (report(table, run, run.plan, at, captured)) ++run.reported;
+  run.prefill.checkpoints.pop_front();
+  if (report(table, run, run.prefill.plan, at, captured)) ++run.reported;
 }
 
 void SnapshotJobs::take_reply_checkpoint(StateTable& table, SequenceRun& run,
                                          const protocol::SharedPlan& plan) {
   if (run.held_tokens() % table.rules().grid != 0) return;
-  if (memory_.pressure().choosy()) {
+  const std::uint32_t at = run.held_tokens();
+  const protocol::Origin origin = plan ? plan->origin_elsewhere : protocol::Origin::kReply;
+  if (!CheckpointRules::takes({.origin = origin, .at = at}, memory_.pressure().choosy())) {
     WorkerFigures::add(figures_.checkpoints_spared);
     return;
   }
@@ -165,8 +169,8 @@ void SnapshotJobs::take_reply_checkpoint(StateTable& table, SequenceRun& run,
 
 void SnapshotJobs::skip_unhealthy_checkpoint(StateTable& table, SequenceRun& run) {
   WorkerFigures::add(figures_.unhealthy);
-  run.checkpoints.pop_front();
-  if (report(table, run, run.plan, run.held_tokens(), {.healthy = false})) ++run.reported;
+  run.prefill.checkpoints.pop_front();
+  if (report(table, run, run.prefill.plan, run.held_tokens(), {.healthy = false})) ++run.reported;
 }
 
 bool SnapshotJobs::report(const StateTable& table, const SequenceRun& run, const protocol::SharedPlan& plan,
@@ -203,20 +207,20 @@ void SnapshotJobs::snapshot(protocol::SnapshotKv job, TakenReply reply) {
     return refuse(JobFault::kBadJob, "a raw snapshot must be taken after the prompt");
   }
   run->phase = Phase::kSnapshot;
-  run->snapshot_kind = job.kind;
-  run->snapshot_plan = raw ? nullptr : std::move(job.plan);
-  run->snapshot_taken = std::move(reply);
+  run->waiting.snapshot_kind = job.kind;
+  run->waiting.snapshot_plan = raw ? nullptr : std::move(job.plan);
+  run->waiting.snapshot_taken = std::move(reply);
   try_snapshot(*table, *run);
 }
 
 void SnapshotJobs::try_snapshot(StateTable& table, SequenceRun& run) {
   using Result = protocol::JobResult<protocol::SnapshotTaken>;
-  const Capture captured = capture(table, run, run.snapshot_kind);
-  const bool raw = run.snapshot_kind == Kind::kRaw;
+  const Capture captured = capture(table, run, run.waiting.snapshot_kind);
+  const bool raw = run.waiting.snapshot_kind == Kind::kRaw;
   if (captured.room == Availability::kComing || (captured.room == Availability::kNone && raw)) return;
   run.phase = Phase::kIdle;
-  auto reply = std::move(run.snapshot_taken);
-  const protocol::SharedPlan plan = std::move(run.snapshot_plan);
+  auto reply = std::move(run.waiting.snapshot_taken);
+  const protocol::SharedPlan plan = std::move(run.waiting.snapshot_plan);
   if (captured.taken) {
     protocol::SnapshotTaken taken = *captured.taken;
     taken.reported = report(table, run, plan, run.held_tokens(), captured);
@@ -254,14 +258,14 @@ void SnapshotJobs::restore(const protocol::RestoreKv& job, RestoredReply reply, 
     return refuse(JobFault::kDamaged, "the snapshot holds other tokens");
   }
   begin_restore(*table, *run, std::move(reply));
-  run->restore = job;
+  run->waiting.restore = job;
   try_restore(*table, *run, now);
 }
 
 void SnapshotJobs::begin_restore(StateTable& table, SequenceRun& run, RestoredReply reply) {
   run.phase = Phase::kRestore;
-  run.restored = std::move(reply);
-  run.short_since.reset();
+  run.waiting.restored = std::move(reply);
+  run.waiting.short_since.reset();
   if (run.held_tokens() != 0) {  // frees its slot, to open it empty
     run.state.reset();
     run.state = table.store().open();
@@ -271,20 +275,19 @@ void SnapshotJobs::begin_restore(StateTable& table, SequenceRun& run, RestoredRe
   run.prompt_end = 0;
   run.decoded.clear();
   run.logits.clear();
-  run.first.reset();
 }
 
 void SnapshotJobs::end_restore(SequenceRun& run, protocol::JobResult<protocol::Restored> result) {
   run.phase = Phase::kIdle;
-  run.restore.reset();
-  run.load.reset();
-  auto reply = std::move(run.restored);
+  run.waiting.restore.reset();
+  run.waiting.load.reset();
+  auto reply = std::move(run.waiting.restored);
   reply.answer(std::move(result));
 }
 
 void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
   using Result = protocol::JobResult<protocol::Restored>;
-  const protocol::RestoreKv job = *run.restore;
+  const protocol::RestoreKv job = *run.waiting.restore;
   const auto answer = [&](Result result) { end_restore(run, std::move(result)); };
   static constexpr traces::ZoneSite kSite{"restore"};
   traces::Zone zone(kSite);
@@ -305,8 +308,8 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
     if (room == Availability::kComing) return;
     if (room == Availability::kNone) {
       if (record->raw) return;
-      if (!run.short_since) run.short_since = now;
-      if (now - *run.short_since < patience_) return;
+      if (!run.waiting.short_since) run.waiting.short_since = now;
+      if (now - *run.waiting.short_since < patience_) return;
       if (!run.state) run.state = table.store().open();
       return answer(no_memory("not enough memory to restore the snapshot"));
     }
@@ -354,14 +357,14 @@ void SnapshotJobs::load(protocol::LoadKv job, RestoredReply reply, Time now) {
     return refuse(JobFault::kDamaged, "the saved state does not fit this model");
   }
   begin_restore(*table, *run, std::move(reply));
-  run->load = std::move(job);
+  run->waiting.load = std::move(job);
   try_load(*table, *run, now);
 }
 
 void SnapshotJobs::try_load(StateTable& table, SequenceRun& run, Time now) {
   static constexpr traces::ZoneSite kSite{"load"};
   traces::Zone zone(kSite);
-  const protocol::HostState& from = *run.load->state;
+  const protocol::HostState& from = *run.waiting.load->state;
   if (zone.on()) {
     zone.text(std::to_string(from.stored) + " tokens, " + std::to_string(from.bytes.size()) + " bytes");
   }
@@ -373,25 +376,26 @@ void SnapshotJobs::try_load(StateTable& table, SequenceRun& run, Time now) {
     const Availability room = memory_.find(need);
     if (room == Availability::kComing) return;
     if (room == Availability::kNone) {
-      if (!run.short_since) run.short_since = now;
-      if (now - *run.short_since < patience_) return;
+      if (!run.waiting.short_since) run.waiting.short_since = now;
+      if (now - *run.waiting.short_since < patience_) return;
       if (!run.state) run.state = table.store().open();
       return end_restore(run, no_memory("not enough memory to load the snapshot"));
     }
     run.state.reset();
-    run.state = gpu::load_sequence(table.store(), from.bytes, run.load->state, from.stored, from.logical);
+    run.state =
+        gpu::load_sequence(table.store(), from.bytes, run.waiting.load->state, from.stored, from.logical);
     if (run.state) break;
     run.state = table.store().open();
     if (state_.budget().has_room(0, need.block))
       return end_restore(run, no_memory("not enough memory to load the snapshot"));
   }
-  run.prompt = run.load->tokens;
+  run.prompt = run.waiting.load->tokens;
   run.prompt_end = from.stored;
   run.shared_pages = 0;
   end_restore(run, protocol::Restored{.tokens = from.stored, .shared_bytes = 0});
 }
 
-protocol::ReadKv::Reply SnapshotJobs::read(const protocol::ReadKv& job) const {
+protocol::ReadKv::Reply SnapshotJobs::read(const protocol::ReadKv& job) {
   StateTable* table = state_.find(job.snapshot.generation);
   const SnapshotRecord* record = table == nullptr ? nullptr : table->find(job.snapshot);
   if (record == nullptr || !record->adopted) return JobError{JobFault::kUnknown, "no such snapshot"};
@@ -405,6 +409,10 @@ protocol::ReadKv::Reply SnapshotJobs::read(const protocol::ReadKv& job) const {
   }
   static constexpr traces::ZoneSite kSite{"read snapshot"};
   const traces::Zone zone(kSite);
+  if (!table->store().is_intact(record->state, job.first_page, job.pages, job.slot)) {
+    drop_damaged(*table, job.snapshot);
+    return JobError{JobFault::kDamaged, "the snapshot's checksum is wrong"};
+  }
   gpu::read_snapshot(table->store(), record->state, job.first_page, job.pages, job.slot, job.to);
   return protocol::Nothing{};
 }
@@ -422,7 +430,7 @@ bool SnapshotJobs::try_waiting(Time now) {
       state_.sequences_where([](const SequenceRun& run) { return run.waits_for_memory() && !run.closing; });
   bool all = true;
   for (const auto& [table, run] : waiting) {
-    if (run->phase == Phase::kRestore && run->load) {
+    if (run->phase == Phase::kRestore && run->waiting.load) {
       try_load(*table, *run, now);
     } else if (run->phase == Phase::kRestore) {
       try_restore(*table, *run, now);
@@ -437,8 +445,8 @@ std::optional<SnapshotJobs::Time> SnapshotJobs::patience_ends() const {
   std::optional<Time> first;
   for (const StateTable* table : state_.tables()) {
     for (const auto& [number, run] : table->sequences()) {
-      if (run.phase != Phase::kRestore || !run.short_since) continue;
-      const Time end = *run.short_since + patience_;
+      if (run.phase != Phase::kRestore || !run.waiting.short_since) continue;
+      const Time end = *run.waiting.short_since + patience_;
       if (!first || end < *first) first = end;
     }
   }

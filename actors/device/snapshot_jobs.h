@@ -61,8 +61,9 @@ class SnapshotJobs {
   void snapshot(protocol::SnapshotKv job, TakenReply reply);
   void restore(const protocol::RestoreKv& job, RestoredReply reply, Time now);
   void load(protocol::LoadKv job, RestoredReply reply, Time now);
-  /// Reads an adopted snapshot; others may be freed before the reader uses them.
-  protocol::ReadKv::Reply read(const protocol::ReadKv& job) const;
+  /// Reads an adopted snapshot; others may be freed before the reader uses them. One that does not match its
+  /// checksums is dropped, so that no tier keeps it.
+  protocol::ReadKv::Reply read(const protocol::ReadKv& job);
 
   /// Retries waiting jobs. Returns false if some still wait for memory.
   bool try_waiting(Time now);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/machine.h"
 #include "traces/trace.h"
 
 namespace reprise::actors {
@@ -148,7 +149,7 @@ class ThreadRunner : public StepRunner {
   /// machine has too few cores for that.
   static std::chrono::microseconds looks() {
     constexpr unsigned kCoresToSpare = 8;
-    return std::chrono::microseconds(std::thread::hardware_concurrency() >= kCoresToSpare ? 500 : 0);
+    return std::chrono::microseconds(available_processors() >= kCoresToSpare ? 500 : 0);
   }
 
   const std::unique_ptr<Model> model_;

@@ -11,13 +11,10 @@ using Entry = ModelDirectory::Entry;
 
 std::optional<ModelDirectory::Entry> ModelDirectory::find(const std::string& name) const {
   const std::lock_guard lock(mutex_);
-  for (const Entry& entry : entries_) {
-    if (name.empty() || entry.card.is_called(name)) return entry;
-  }
-  for (const Entry& entry : entries_) {  // a model's own name takes precedence over patterns
-    if (entry.card.answers_to(name)) return entry;
-  }
-  return std::nullopt;
+  const auto found = protocol::find_named(
+      entries_.begin(), entries_.end(), name, [](const Entry& entry) -> const auto& { return entry.card; });
+  if (found == entries_.end()) return std::nullopt;
+  return *found;
 }
 
 void ModelDirectory::set(Entry entry) {

@@ -13,17 +13,23 @@
 #include <vector>
 
 #include "actors/cache/checkpoint_plan.h"
-#include "actors/cache/prefix_registry.h"
-#include "actors/device/device_worker.h"
-#include "actors/models/grammar_cache.h"
 #include "actors/models/model_spec.h"
-#include "models/arch/config.h"
-#include "models/text/tokenizer.h"
+#include "models/arch/token_ids.h"
 #include "protocol/chat/chat_format.h"
-#include "protocol/job.h"
+#include "protocol/jobs/models.h"
+#include "protocol/jobs/sequences.h"
+#include "protocol/registry.h"
 #include "protocol/service.h"
+#include "protocol/tier.h"
+
+namespace reprise::models {
+class Tokenizer;
+}
 
 namespace reprise::actors {
+
+class GrammarCache;
+struct RegistryFigures;
 
 /// An adapter as requests use it: its handle in the worker, and its cache namespace.
 struct ServedAdapter {
@@ -50,14 +56,14 @@ struct ServedModel {
   std::shared_ptr<const models::Tokenizer> tokenizer;  // null: only token ids are accepted
   std::shared_ptr<GrammarCache> constraints;           // null without a tokenizer
   protocol::ArchLoaded arch;
-  runtime::RefOf<DeviceWorker> worker;
-  runtime::RefOf<PrefixRegistry> registry;  // null: the server runs without a cache
+  protocol::SequenceRef worker;
+  protocol::RegistryRef registry;  // null: the server runs without a cache
   std::shared_ptr<RegistryFigures> registry_figures;
   std::shared_ptr<protocol::TurnBook> turns;  // null: the server runs without a cache
   protocol::TurnStoreRef turn_store;          // null: turns do not outlast the process
   RequestRules limits;
   KvBudget kv;
-  std::uint32_t min_tokens = 1;  // minimum length of a snapshot
+  CheckpointRules checkpoints;
   std::function<void(const std::string&)> warn;
 
   /// Returns where messages begin in a prompt; empty if unknown.
@@ -67,14 +73,6 @@ struct ServedModel {
   /// Returns true if its chat format has reasoning tags.
   bool has_reasoning() const {
     return tokenizer != nullptr && card.chat != nullptr && card.chat->reply_format().has_reasoning();
-  }
-  PlanRules plan_rules() const {
-    // The spaced checkpoints of one prompt take at most an eighth of the memory.
-    const std::uint64_t share = arch.slot_bytes == 0 ? 16 : arch.state_bytes / 8 / arch.slot_bytes;
-    return {.grid = arch.grid,
-            .any_token = arch.any_token,
-            .min_tokens = min_tokens,
-            .max_spaced = static_cast<std::uint32_t>(std::min<std::uint64_t>(share, 24))};
   }
   /// Returns the tokens of one sequence that fit the device's memory, together with a snapshot of its prompt
   /// if kept.

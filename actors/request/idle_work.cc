@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "actors/cache/registry_figures.h"
+#include "actors/request/text_pool.h"
+
 namespace reprise::actors {
 
 using runtime::Task;
@@ -61,7 +64,8 @@ Task<void> IdleWork::prefill_reply() {
 Task<void> IdleWork::prefill_idle(TokenList tokens, protocol::Origin at_end) {
   const ServedModel& model = *request_.job.model;
   tokens.resize(tokens.size() / model.arch.grid * model.arch.grid);
-  if (tokens.size() < std::max(2U, model.min_tokens)) co_return;
+  const auto end = static_cast<std::uint32_t>(tokens.size());
+  if (end < 2 || !model.checkpoints.plans({.origin = at_end, .at = end, .is_end = true})) co_return;
 
   Computation computation;
   computation.tokens = share_tokens(std::move(tokens));
@@ -69,7 +73,6 @@ Task<void> IdleWork::prefill_idle(TokenList tokens, protocol::Origin at_end) {
   computation.request = request_.main->request;
   computation.conversation = request_.main->conversation;
   computation.keep = request_.main->keep;
-  const auto end = static_cast<std::uint32_t>(computation.tokens->size());
   request_.trace().mark("prefills_history", {{"tokens", end}});
   Task<Failure> entering = prompt_run_.enter(computation, protocol::Priority::kIdle);
   if (Failure failure = co_await entering) co_return;
@@ -78,11 +81,10 @@ Task<void> IdleWork::prefill_idle(TokenList tokens, protocol::Origin at_end) {
   Task<Failure> restoring = prompt_run_.restore(computation);
   if (Failure failure = co_await restoring) co_return;
   if (computation.report.restored_tokens >= end) co_return;
-  computation.plan =
-      reply_places(computation.report.restored_tokens, end, model.plan_rules(),
-                   {.every = model.limits.reply_checkpoint_tokens, .most = model.limits.reply_checkpoints});
+  computation.plan = reply_places(computation.report.restored_tokens, end, model.checkpoints);
   if (const std::uint32_t call = reply_run_.call_opener_at();
-      call > computation.report.restored_tokens && call < end) {
+      call > computation.report.restored_tokens && call < end &&
+      model.checkpoints.plans({.origin = protocol::Origin::kCall, .at = call})) {
     const auto behind =
         std::upper_bound(computation.plan.begin(), computation.plan.end(), call,
                          [](std::uint32_t at, const PlannedCheckpoint& one) { return at < one.at; });

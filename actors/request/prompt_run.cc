@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "actors/request/text_pool.h"
 #include "base/token.h"
 #include "runtime/wait.h"
 
@@ -61,7 +62,8 @@ Task<void> PromptRun::fetch_turns() {
   const ServedModel& model = *request_.job.model;
   const auto* chat = std::get_if<protocol::ChatPrompt>(&request_.job.request->prompt);
   if (chat == nullptr || !model.turns || !model.turn_store) co_return;
-  protocol::FetchTurns fetch{.model = model.arch.identity, .name_space = request_.job.request->name_space};
+  protocol::FetchTurns fetch{.model = model.arch.identity,
+                             .name_space = request_.job.request->cache.name_space};
   if (!chat->messages.is_array()) co_return;
   const Json::Array& messages = chat->messages.as_array();
   for (auto message = messages.rbegin(); message != messages.rend() && fetch.names.size() < kMaxFetched;
@@ -78,8 +80,8 @@ Task<void> PromptRun::fetch_turns() {
   Result<protocol::FetchTurns::Reply> fetched = co_await asked;
   if (!fetched.ok()) co_return;
   for (protocol::SharedTurn& turn : *fetched) {
-    model.turns->keep(request_.job.request->tenant, model.arch.identity, request_.job.request->name_space,
-                      std::move(turn));
+    model.turns->keep(request_.job.request->origin.tenant, model.arch.identity,
+                      request_.job.request->cache.name_space, std::move(turn));
   }
 }
 
@@ -88,7 +90,7 @@ Task<RequestFailure> PromptRun::prepare() {
   co_await fetching;
   PrepareJob::Reply prepared = ServiceError{};
   const bool needs_vocabulary =
-      request_.job.request->constraint || !request_.job.request->dry_breakers.empty();
+      request_.job.request->rules.constraint || !request_.job.request->rules.dry_breakers.empty();
   if (text_bytes(request_.job.request->prompt) <= kShortText && !needs_vocabulary) {
     prepared = prepare_prompt(*request_.job.request, *request_.job.model);
   } else {
@@ -115,7 +117,7 @@ RequestFailure PromptRun::settle_budget(Computation& computation) const {
   };
   if (request_.job.request->embedding) return std::nullopt;  // nothing is decoded, so nothing is compacted
   KvBudget wanted = request_.job.model->kv;
-  if (request_.job.request->kv_budget) wanted.tokens = *request_.job.request->kv_budget;
+  if (request_.job.request->cache.kv_budget) wanted.tokens = *request_.job.request->cache.kv_budget;
   if (wanted.tokens == 0) return std::nullopt;
   if (const std::string& why = request_.job.model->arch.no_compaction; !why.empty()) {
     return refuse("prompts of this model cannot be compacted: " + why);
@@ -176,7 +178,7 @@ Task<RequestFailure> PromptRun::open(Computation& computation, protocol::Priorit
       .priority = priority,
       .tenant = request_.job.tenant,
       .group = request_.job.group,
-      .tenant_share = request_.job.request->tenant_share,
+      .tenant_share = request_.job.request->origin.tenant_share,
       .trace = request_.trace()};
   auto asked = model.worker.ask(std::move(open), model.limits.max_wait, request_.lost.token());
   const protocol::JobResult<protocol::Opened> opened = protocol::answer_of(co_await asked);
@@ -194,7 +196,7 @@ Task<RequestFailure> PromptRun::restore(Computation& computation) {
   for (int i = 0; i < kTries && computation.reads_cache && computation.announced; ++i) {
     auto asked = model.registry.ask(protocol::Lookup{.flight = computation.number,
                                                      .sequence = computation.sequence->id,
-                                                     .min_tokens = request_.job.request->min_cache_tokens},
+                                                     .min_tokens = request_.job.request->cache.min_tokens},
                                     kPatience, request_.lost.token());
     const Result<protocol::LookedUp> found = co_await asked;
     if (!found.ok()) co_return request_.failure_of(found.error());
@@ -233,10 +235,10 @@ Task<RequestFailure> PromptRun::restore_found(Computation& computation, protocol
       model.limits.max_wait, request_.lost.token());
   const Restoring restored = protocol::answer_of(co_await restoring);
   using protocol::JobFault;
-  const bool unanswered = !restored.ok() && restored.error().fault == JobFault::kNoAnswer;
+  const bool unanswered = !restored.ok() && restored.error().kind == JobFault::kNoAnswer;
   MissReason failed = MissReason::kNone;
   if (!restored.ok() && !unanswered) {
-    const JobFault fault = restored.error().fault;
+    const JobFault fault = restored.error().kind;
     failed = fault == JobFault::kDamaged    ? MissReason::kCorrupt
              : fault == JobFault::kNoMemory ? MissReason::kNoMemory
                                             : MissReason::kLost;
@@ -270,9 +272,9 @@ Task<RequestFailure> PromptRun::load(Computation& computation, const protocol::L
       model.limits.max_wait, request_.lost.token());
   const Restoring loaded = protocol::answer_of(co_await loading);
   if (!loaded.ok()) {
-    if (loaded.error().fault == protocol::JobFault::kNoAnswer) co_return request_.failure_of(loaded.error());
+    if (loaded.error().kind == protocol::JobFault::kNoAnswer) co_return request_.failure_of(loaded.error());
     report.reason =
-        loaded.error().fault == protocol::JobFault::kNoMemory ? MissReason::kNoMemory : MissReason::kLost;
+        loaded.error().kind == protocol::JobFault::kNoMemory ? MissReason::kNoMemory : MissReason::kLost;
     if (model.warn) model.warn("cache tier: a snapshot could not be loaded: " + loaded.error().message);
     co_return std::nullopt;
   }
@@ -302,7 +304,21 @@ Task<RequestFailure> PromptRun::load(Computation& computation, const protocol::L
   co_return std::nullopt;
 }
 
-Task<RequestFailure> PromptRun::prefill(Computation& computation, bool want_digest) {
+void PromptRun::place_checkpoints() {
+  const ServedModel& model = *request_.job.model;
+  Computation& main = *request_.main;
+  protocol::MessageBorders borders = model.borders(*main.tokens);
+  borders.behind_tool = goes_on_from_tool(*request_.job.request);
+  main.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
+  CheckpointRules rules = model.checkpoints;
+  rules.max_restored = main.max_restored();
+  main.plan =
+      actors::plan_checkpoints(*main.tokens, borders, main.report.restored_tokens, main.announced->branch,
+                               main.wanted, rules, request_.prompt.breakpoints);
+}
+
+Task<RequestFailure> PromptRun::prefill(Computation& computation, bool want_digest,
+                                        std::optional<protocol::Decode> decode) {
   const ServedModel& model = *request_.job.model;
   const auto end = static_cast<std::uint32_t>(computation.tokens->size());
   protocol::Prefill prefill{.sequence = computation.sequence->id,
@@ -310,33 +326,14 @@ Task<RequestFailure> PromptRun::prefill(Computation& computation, bool want_dige
                             .end = end,
                             .plan = {},
                             .want_digest = want_digest,
-                            .hidden = computation.wants_hidden};
-  const bool closes_reasoning =
-      model.has_reasoning() && (request_.ends_reasoning || request_.prompt.reasoning_budget == 0U) &&
-      protocol::opens_thinking(model.card.chat->reply_format(), request_.prompt.tail);
-  if (&computation == request_.main.get() && request_.job.request->n == 1 && !request_.prompt.masks &&
-      !closes_reasoning && !request_.job.request->embedding) {
-    prefill.sampling = request_.prompt.sampling;
-    told_sampling_ = true;
-  }
+                            .hidden = computation.wants_hidden,
+                            .decode = std::move(decode)};
   if (computation.writes_cache) {
-    if (computation.plan.empty()) {
-      protocol::MessageBorders borders = model.borders(*computation.tokens);
-      borders.behind_tool = &computation == request_.main.get() && goes_on_from_tool(*request_.job.request);
-      computation.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
-      PlanRules rules = model.plan_rules();
-      rules.max_restored = computation.max_restored();
-      computation.plan =
-          plan_checkpoints(*computation.tokens, borders, computation.report.restored_tokens,
-                           computation.announced->branch, computation.wanted, rules,
-                           &computation == request_.main.get() ? request_.prompt.breakpoints
-                                                               : std::vector<PlacedBreakpoint>());
-    }
     protocol::CheckpointPlan plan = plan_of(computation);
     plan.places = computation.plan;
     prefill.plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
   }
-  tells_slices_ = &computation == request_.main.get() && request_.job.request->want_progress;
+  tells_slices_ = &computation == request_.main.get() && request_.job.request->report.progress;
   if (tells_slices_) {
     runtime::Stream<std::uint32_t> slices = runtime::make_stream<std::uint32_t>(1);
     prefill.progress = std::move(slices.writer);
@@ -360,7 +357,7 @@ Task<RequestFailure> PromptRun::prefill(Computation& computation, bool want_dige
     Task<void> settling = all_settled();
     co_await settling;
     request_.break_off();
-    co_return protocol::ServiceError{protocol::ServiceErrorCode::kCancelled, "the client has disconnected"};
+    co_return protocol::ServiceError{protocol::ServiceErrorCode::kCanceled, "the client has disconnected"};
   }
   co_return std::nullopt;
 }
@@ -371,7 +368,7 @@ protocol::CheckpointPlan PromptRun::plan_of(const Computation& computation) cons
           .name_space = request_.job.name_space,
           .conversation = computation.conversation,
           .keep = computation.keep,
-          .disk_retention = request_.job.request->disk_retention};
+          .disk_retention = request_.job.request->cache.disk_retention};
 }
 
 // After this, no request waits for the flight. The sequence must not be closed before its snapshots are
@@ -393,12 +390,13 @@ Task<void> PromptRun::settle_counted(protocol::FlightNumber flight, std::uint32_
 }
 
 Task<void> PromptRun::pin_prompt() {
-  auto asked = request_.job.model->registry.ask(protocol::Pin{.flight = request_.main->number,
-                                                              .time = request_.job.request->pin,
-                                                              .ticket = request_.job.request->pin_ticket,
-                                                              .tokens = request_.job.request->pin_tokens,
-                                                              .moves = request_.job.request->pin_moves},
-                                                kPatience, request_.lost.token());
+  auto asked =
+      request_.job.model->registry.ask(protocol::Pin{.flight = request_.main->number,
+                                                     .time = request_.job.request->cache.pin,
+                                                     .ticket = request_.job.request->cache.pin_ticket,
+                                                     .tokens = request_.job.request->cache.pin_tokens,
+                                                     .moves = request_.job.request->cache.pin_moves},
+                                       kPatience, request_.lost.token());
   Result<protocol::Pinned> pinned = co_await asked;
   if (!pinned.ok()) co_return;
   request_.usage.cache.pinned_tokens = pinned->tokens;

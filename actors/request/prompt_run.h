@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "actors/request/request_context.h"
 #include "runtime/detail/ticks.h"
@@ -51,10 +52,12 @@ class PromptRun {
   /// Announces the computation to the registry, if it writes to the cache, and opens its sequence.
   runtime::Task<Failure> enter(Computation& computation, protocol::Priority priority);
   runtime::Task<Failure> restore(Computation& computation);
-  runtime::Task<Failure> prefill(Computation& computation, bool want_digest);
+  /// Plans the checkpoints of the request's own prompt.
+  void place_checkpoints();
+  /// `decode` begins on the device when the prefill succeeds; nullopt: nothing does.
+  runtime::Task<Failure> prefill(Computation& computation, bool want_digest,
+                                 std::optional<protocol::Decode> decode = std::nullopt);
   bool prefilling() const { return prefilling_; }  // a prefill with checkpoints is running
-  /// Returns true if the prefill has the sampling parameters, so that it may sample the first token.
-  bool told_sampling() const { return told_sampling_; }
 
   protocol::Progress progress_at(std::uint32_t processed) const;
   void stop_telling() { tells_slices_ = false; }
@@ -83,7 +86,6 @@ class PromptRun {
   RequestContext& request_;
   bool prefilling_ = false;
   bool tells_slices_ = false;
-  bool told_sampling_ = false;
   std::uint32_t settling_ = 0;  // calls of settle() in progress
   runtime::Event settled_;
 };

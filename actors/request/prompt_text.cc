@@ -8,7 +8,9 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "actors/models/grammar_cache.h"
 #include "models/text/regex.h"
+#include "models/text/tokenizer.h"
 
 namespace reprise::actors {
 
@@ -98,11 +100,13 @@ std::uint64_t random_seed() {
 TokenList tokens_of_parts(const protocol::PromptParts& mixed, const models::Tokenizer& tokenizer) {
   TokenList tokens;
   for (const auto& part : mixed.parts) {
-    const auto* ids = std::get_if<TokenList>(&part);
-    const TokenList more = ids != nullptr ? *ids
-                           : &part == &mixed.parts.front()
-                               ? encode_prompt(tokenizer, std::get<std::string>(part))
-                               : tokenizer.encode(std::get<std::string>(part));
+    if (const auto* ids = std::get_if<TokenList>(&part)) {
+      tokens.insert(tokens.end(), ids->begin(), ids->end());
+      continue;
+    }
+    const auto& text = std::get<std::string>(part);
+    const TokenList more =
+        &part == &mixed.parts.front() ? encode_prompt(tokenizer, text) : tokenizer.encode(text);
     tokens.insert(tokens.end(), more.begin(), more.end());
   }
   return tokens;
@@ -132,19 +136,20 @@ std::vector<TokenId> tokens_with(const models::Tokenizer& tokenizer, const std::
 // Adds biases that depend on the vocabulary.
 void add_biases(const protocol::GenerateRequest& request, const ServedModel& model,
                 SamplingParams& sampling) {
-  for (const protocol::TextBias& bias : request.text_bias) {
+  for (const protocol::TextBias& bias : request.rules.text_bias) {
     if (!model.tokenizer) break;
     for (const TokenId id : model.tokenizer->encode(bias.text))
       sampling.logit_bias.push_back({id, bias.bias});
   }
-  if (!request.ban_eos || request.constraint) return;
+  if (!request.rules.ban_eos || request.rules.constraint) return;
   std::vector<TokenId> ends = ends_of(model);
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   for (const TokenId id : ends) sampling.logit_bias.push_back({id, -std::numeric_limits<float>::infinity()});
 }
 
-// Returns the tokens of the prompt, and its text if it has one; for a chat, also the turns known as sampled.
+// Returns the tokens of the prompt. Sets `text` to the text of a chat or the end of a plain text; for a chat,
+// also sets the turns known as sampled.
 Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& request, const ServedModel& model,
                                            std::string& text, PreparedPrompt& prepared) {
   if (const auto* ids = std::get_if<TokenList>(&request.prompt)) return *ids;
@@ -161,7 +166,7 @@ Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& requ
     const protocol::ChatFormat& format = *model.card.chat;
     if (model.turns) {
       prepared.turns = protocol::recognize_turns(chat->messages, [&](const std::string& name) {
-        return model.turns->find(model.arch.identity, request.name_space, name);
+        return model.turns->find(model.arch.identity, request.cache.name_space, name);
       });
     }
     auto shown = format.show(*chat, prepared.turns);
@@ -183,8 +188,9 @@ Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& requ
         "model '" + model.card.id + "' has no tokens for fill-in-the-middle (prefix, suffix, middle)",
         infill->field};
   }
-  text = std::get<std::string>(request.prompt);
-  return encode_prompt(*model.tokenizer, text);
+  const auto& plain = std::get<std::string>(request.prompt);
+  text = plain.substr(plain.size() - std::min(plain.size(), kTailBytes));
+  return encode_prompt(*model.tokenizer, plain);
 }
 
 std::size_t string_bytes(const Json& value) {
@@ -206,9 +212,9 @@ Outcome<GrammarCache::Maker, ServiceError> masks_for(const protocol::GenerateReq
                                                      protocol::grammar::IsWanted wanted) {
   if (!model.constraints) {
     return ServiceError{ServiceErrorCode::kUnsupported, "model '" + model.card.id + "' has no tokenizer",
-                        request.constraint.field};
+                        request.rules.constraint.field};
   }
-  protocol::grammar::Constraint constraint = request.constraint;
+  protocol::grammar::Constraint constraint = request.rules.constraint;
   const auto* chat = std::get_if<protocol::ChatPrompt>(&request.prompt);
   if (chat != nullptr && model.card.chat != nullptr && chat->reply_opening.empty()) {
     const protocol::ReplyFormat& format = model.card.chat->reply_format();
@@ -220,14 +226,15 @@ Outcome<GrammarCache::Maker, ServiceError> masks_for(const protocol::GenerateReq
       if (!open) constraint.think_open = format.think_open;
     }
   }
-  auto found = model.constraints->find(constraint, request.name_space, std::move(wanted), request.tenant);
+  auto found =
+      model.constraints->find(constraint, request.cache.name_space, std::move(wanted), request.origin.tenant);
   if (found.ok()) return std::move(*found);
   return ServiceError{ServiceErrorCode::kInvalid, constraint.field + ": " + found.error(), constraint.field};
 }
 
 std::optional<std::uint32_t> reasoning_budget_of(const protocol::GenerateRequest& request,
                                                  const ServedModel& model) {
-  const std::optional<std::int32_t> asked = request.reasoning_budget;
+  const std::optional<std::int32_t> asked = request.rules.reasoning_budget;
   if (asked && *asked < 0) return std::nullopt;
   if (asked) return static_cast<std::uint32_t>(*asked);
   const bool chat = std::holds_alternative<protocol::ChatPrompt>(request.prompt);
@@ -258,6 +265,207 @@ void end_as_embedded(const protocol::GenerateRequest& request, const ServedModel
     return;
   const std::optional<TokenId> eos = model.tokenizer->eos();
   if (eos && (tokens.empty() || tokens.back() != *eos)) tokens.push_back(*eos);
+}
+
+ServiceError invalid(std::string message, std::string field) {
+  return {ServiceErrorCode::kInvalid, std::move(message), std::move(field)};
+}
+
+std::string not_in_vocabulary(TokenId token, TokenId vocab) {
+  return "token " + std::to_string(token) + " is not in the vocabulary of " + std::to_string(vocab);
+}
+
+/// One call of prepare_prompt(). Each step decides one thing, in the order of prepare(), and returns the error
+/// that ends the request, or nothing.
+class Preparation {
+ public:
+  using Step = std::optional<ServiceError>;
+
+  Preparation(const protocol::GenerateRequest& request, const ServedModel& model)
+      : request_(request),
+        model_(model),
+        chat_(std::get_if<protocol::ChatPrompt>(&request.prompt)),
+        prompt_field_(chat_ != nullptr    ? "messages"
+                      : request.embedding ? "input"
+                                          : "prompt"),
+        vocab_(static_cast<TokenId>(model.arch.vocab)) {}
+
+  Outcome<PreparedPrompt, ServiceError> prepare(protocol::grammar::IsWanted wanted) {
+    if (Step error = check_counts()) return std::move(*error);
+    if (Step error = tokenize()) return std::move(*error);
+    if (Step error = check_tokens()) return std::move(*error);
+    limit_reply();
+    limit_reasoning();
+    place_breakpoints();
+    prepared_.tokens = share_tokens(std::move(tokens_));
+    if (Step error = settle_sampling()) return std::move(*error);
+    if (Step error = constrain(std::move(wanted))) return std::move(*error);
+    if (Step error = settle_stop_tokens()) return std::move(*error);
+    report_settled();
+    return std::move(prepared_);
+  }
+
+ private:
+  Step check_counts() const;
+  /// Makes the tokens of the prompt, without a beginning that the request wants cut off.
+  Step tokenize();
+  Step check_tokens() const;
+  void limit_reply();
+  /// Also sets the tail, which shows whether the prompt opens reasoning.
+  void limit_reasoning();
+  /// May retokenize the prompt, so that positions in the chat are tokens' ends.
+  void place_breakpoints();
+  Step settle_sampling();
+  Step constrain(protocol::grammar::IsWanted wanted);
+  Step settle_stop_tokens();
+  void report_settled();
+
+  const protocol::GenerateRequest& request_;
+  const ServedModel& model_;
+  const protocol::ChatPrompt* const chat_;  // null: no chat
+  const std::string prompt_field_;          // request member that has the prompt, for errors
+  const TokenId vocab_;
+  PreparedPrompt prepared_{};
+  std::string text_{};  // of the prompt; empty: it has none
+  TokenList tokens_{};
+};
+
+Preparation::Step Preparation::check_counts() const {
+  if (request_.n == 0 || request_.n > model_.limits.max_choices) {
+    return invalid("n: must be 1 to " + std::to_string(model_.limits.max_choices), "n");
+  }
+  if (request_.max_tokens && *request_.max_tokens == 0)
+    return invalid("max_tokens: must be at least 1", "max_tokens");
+  if (!request_.rules.stop.empty() && !model_.tokenizer) {
+    return ServiceError{ServiceErrorCode::kUnsupported,
+                        "stop: model '" + model_.card.id + "' has no tokenizer", "stop"};
+  }
+  return std::nullopt;
+}
+
+Preparation::Step Preparation::tokenize() {
+  try {
+    auto tokens = tokens_of(request_, model_, text_, prepared_);
+    if (!tokens.ok()) return tokens.error();
+    tokens_ = std::move(*tokens);
+  } catch (const std::exception& error) {
+    return text_error(error, prompt_field_);
+  }
+  if (request_.embedding) {
+    if (auto refused = refuse_embedding(*request_.embedding, model_)) return refused;
+    end_as_embedded(request_, model_, tokens_);
+  }
+  if (request_.prompt_tail_tokens) {
+    const std::uint64_t room = model_.arch.context > 1 ? model_.arch.context - 1 : 1;
+    const std::uint64_t most = *request_.prompt_tail_tokens == 0 ? room : *request_.prompt_tail_tokens;
+    if (tokens_.size() > most)
+      tokens_.erase(tokens_.begin(), tokens_.end() - static_cast<std::ptrdiff_t>(most));
+  }
+  return std::nullopt;
+}
+
+Preparation::Step Preparation::check_tokens() const {
+  if (tokens_.empty()) return invalid(prompt_field_ + ": is empty", prompt_field_);
+  for (const TokenId token : tokens_) {
+    if (token < 0 || token >= vocab_)
+      return invalid("prompt: " + not_in_vocabulary(token, vocab_), prompt_field_);
+  }
+  const std::uint64_t context = model_.arch.context;
+  if (tokens_.size() < context) return std::nullopt;
+  return ServiceError{ServiceErrorCode::kTooLong,
+                      "the prompt has " + std::to_string(tokens_.size()) +
+                          " tokens and the model's context " + std::to_string(context),
+                      prompt_field_,
+                      {},
+                      ServiceError::Lengths{.prompt = tokens_.size(), .context = context}};
+}
+
+void Preparation::limit_reply() {
+  std::uint64_t room = model_.arch.context - tokens_.size();
+  // Without max_tokens, the reply may use all memory; a request that does not fit is refused with its price.
+  const std::uint64_t most = model_.max_tokens(request_.n > 1);
+  if (!request_.max_tokens) room = most > tokens_.size() ? std::min(room, most - tokens_.size()) : 1;
+  const std::uint64_t usual = request_.rules.unlimited ? room : model_.limits.max_tokens.value_or(room);
+  prepared_.max_tokens =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(room, request_.max_tokens.value_or(usual)));
+}
+
+void Preparation::limit_reasoning() {
+  prepared_.tail = text_.substr(text_.size() - std::min(text_.size(), kTailBytes));
+  if (!model_.has_reasoning()) return;
+  if (text_.empty()) prepared_.tail = text_around(tokens_, tokens_.size(), *model_.tokenizer).before;
+  prepared_.reasoning_budget = reasoning_budget_of(request_, model_);
+}
+
+void Preparation::place_breakpoints() {
+  if (chat_ == nullptr || !request_.cache.enabled || model_.arch.any_token) return;
+  std::vector<protocol::ChatBreakpoint> places = chat_->breakpoints;
+  const std::vector<protocol::ChatBreakpoint> blocks = protocol::last_blocks(*chat_);
+  places.insert(places.end(), blocks.begin(), blocks.end());
+  protocol::ShownChat prompt{.text = std::move(text_), .tokens = std::move(tokens_)};
+  const std::vector<std::uint32_t> at =
+      model_.card.chat->breakpoints(*chat_, prepared_.turns, places, prompt);
+  tokens_ = std::move(prompt.tokens);
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    prepared_.breakpoints.push_back(
+        {.at = at[i], .ttl = places[i].ttl, .is_block = i >= chat_->breakpoints.size()});
+  }
+}
+
+Preparation::Step Preparation::settle_sampling() {
+  const protocol::ReplyRules& rules = request_.rules;
+  SamplingParams& sampling = prepared_.sampling;
+  sampling = resolve(request_.sampling, model_.sampling);
+  if (!request_.sampling.seed && !model_.sampling.seed) sampling.seed = random_seed();
+  add_biases(request_, model_, sampling);
+  if (rules.min_tokens > 0) {
+    if (rules.constraint) {
+      return invalid("min_tokens: does not go together with " + rules.constraint.field, "min_tokens");
+    }
+    sampling.min_tokens = rules.min_tokens;
+    sampling.ends = ends_of(model_);
+    sampling.ends.insert(sampling.ends.end(), rules.stop_tokens.begin(), rules.stop_tokens.end());
+  }
+  if (sampling.dry_multiplier > 0) {
+    if (!model_.tokenizer)
+      return invalid("dry_multiplier: model '" + model_.card.id + "' has no tokenizer", "dry_multiplier");
+    sampling.dry_breakers = tokens_with(*model_.tokenizer, rules.dry_breakers);
+  }
+  sampling.logprobs_of_draw = rules.logprobs_of_draw;
+  const auto errors = sampling.validate(model_.arch.vocab);
+  if (!errors.empty()) return invalid(errors.front().describe(), errors.front().field);
+  return std::nullopt;
+}
+
+Preparation::Step Preparation::constrain(protocol::grammar::IsWanted wanted) {
+  if (!request_.rules.constraint) return std::nullopt;
+  auto masks = masks_for(request_, model_, prepared_.tail, std::move(wanted));
+  if (!masks.ok()) return masks.error();
+  prepared_.masks = std::move(*masks);
+  return std::nullopt;
+}
+
+Preparation::Step Preparation::settle_stop_tokens() {
+  const protocol::ReplyRules& rules = request_.rules;
+  if (!rules.ignore_eos || rules.constraint) {  // a constraint allows EOS at its end
+    prepared_.stop_tokens = ends_of(model_);
+  }
+  for (const TokenId id : rules.stop_tokens) {
+    if (id < 0 || id >= vocab_)
+      return invalid("stop_token_ids: " + not_in_vocabulary(id, vocab_), "stop_token_ids");
+    prepared_.stop_tokens.push_back(id);
+  }
+  return std::nullopt;
+}
+
+void Preparation::report_settled() {
+  if (!request_.report.settled) return;
+  auto settled = std::make_shared<protocol::Settled>();
+  settled->sampling = prepared_.sampling;
+  settled->max_tokens = prepared_.max_tokens;
+  if (model_.tokenizer)
+    settled->prompt_text = model_.tokenizer->decode(*prepared_.tokens, {.continuation = true});
+  prepared_.settled = std::move(settled);
 }
 
 }  // namespace
@@ -316,131 +524,7 @@ TokenList encode_prompt(const models::Tokenizer& tokenizer, const std::string& t
 Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateRequest& request,
                                                      const ServedModel& model,
                                                      protocol::grammar::IsWanted wanted) {
-  const auto invalid = [](std::string message, std::string field) {
-    return ServiceError{ServiceErrorCode::kInvalid, std::move(message), std::move(field)};
-  };
-  const bool chat = std::holds_alternative<protocol::ChatPrompt>(request.prompt);
-  const std::string prompt_field = chat ? "messages" : request.embedding ? "input" : "prompt";
-  if (request.n == 0 || request.n > model.limits.max_choices) {
-    return invalid("n: must be 1 to " + std::to_string(model.limits.max_choices), "n");
-  }
-  if (request.max_tokens && *request.max_tokens == 0)
-    return invalid("max_tokens: must be at least 1", "max_tokens");
-  if (!request.stop.empty() && !model.tokenizer) {
-    return ServiceError{ServiceErrorCode::kUnsupported,
-                        "stop: model '" + model.card.id + "' has no tokenizer", "stop"};
-  }
-  PreparedPrompt prepared;
-  std::string text;
-  const auto tokens_or_error = [&]() -> Outcome<TokenList, ServiceError> {
-    try {
-      return tokens_of(request, model, text, prepared);
-    } catch (const std::exception& error) {
-      return text_error(error, prompt_field);
-    }
-  };
-  auto tokens = tokens_or_error();
-  if (!tokens.ok()) return tokens.error();
-  if (request.embedding) {
-    if (auto refused = refuse_embedding(*request.embedding, model)) return std::move(*refused);
-    end_as_embedded(request, model, *tokens);
-  }
-  if (request.prompt_tail_tokens) {
-    const std::uint64_t room = model.arch.context > 1 ? model.arch.context - 1 : 1;
-    const std::uint64_t most = *request.prompt_tail_tokens == 0 ? room : *request.prompt_tail_tokens;
-    if (tokens->size() > most)
-      tokens->erase(tokens->begin(), tokens->end() - static_cast<std::ptrdiff_t>(most));
-  }
-  if (tokens->empty()) return invalid(prompt_field + ": is empty", prompt_field);
-  const auto vocab = static_cast<TokenId>(model.arch.vocab);
-  for (const TokenId token : *tokens) {
-    if (token < 0 || token >= vocab) {
-      return invalid(
-          "prompt: token " + std::to_string(token) + " is not in the vocabulary of " + std::to_string(vocab),
-          prompt_field);
-    }
-  }
-  const std::uint64_t context = model.arch.context;
-  if (tokens->size() >= context) {
-    return ServiceError{ServiceErrorCode::kTooLong,
-                        "the prompt has " + std::to_string(tokens->size()) +
-                            " tokens and the model's context " + std::to_string(context),
-                        prompt_field,
-                        {},
-                        ServiceError::Lengths{.prompt = tokens->size(), .context = context}};
-  }
-  std::uint64_t room = context - tokens->size();
-  // Without max_tokens, the reply may use all memory; a request that does not fit is refused with its price.
-  const std::uint64_t most = model.max_tokens(request.n > 1);
-  if (!request.max_tokens) room = most > tokens->size() ? std::min(room, most - tokens->size()) : 1;
-  const std::uint64_t usual = request.unlimited ? room : model.limits.max_tokens.value_or(room);
-  prepared.max_tokens =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(room, request.max_tokens.value_or(usual)));
-  prepared.tail = text.substr(text.size() - std::min(text.size(), kTailBytes));
-  if (model.has_reasoning()) {
-    if (text.empty()) prepared.tail = text_around(*tokens, tokens->size(), *model.tokenizer).before;
-    prepared.reasoning_budget = reasoning_budget_of(request, model);
-  }
-  if (const auto* of_chat = std::get_if<protocol::ChatPrompt>(&request.prompt);
-      of_chat != nullptr && request.cache_prompt && !model.arch.any_token) {
-    std::vector<protocol::ChatBreakpoint> places = of_chat->breakpoints;
-    const std::vector<protocol::ChatBreakpoint> blocks = protocol::last_blocks(*of_chat);
-    places.insert(places.end(), blocks.begin(), blocks.end());
-    protocol::ShownChat prompt{.text = std::move(text), .tokens = std::move(*tokens)};
-    const std::vector<std::uint32_t> at =
-        model.card.chat->breakpoints(*of_chat, prepared.turns, places, prompt);
-    tokens = std::move(prompt.tokens);
-    for (std::size_t i = 0; i < at.size(); ++i) {
-      prepared.breakpoints.push_back(
-          {.at = at[i], .ttl = places[i].ttl, .is_block = i >= of_chat->breakpoints.size()});
-    }
-  }
-  prepared.tokens = share_tokens(std::move(*tokens));
-  prepared.sampling = resolve(request.sampling, model.sampling);
-  if (!request.sampling.seed && !model.sampling.seed) prepared.sampling.seed = random_seed();
-  add_biases(request, model, prepared.sampling);
-  if (request.min_tokens > 0) {
-    if (request.constraint) {
-      return invalid("min_tokens: does not go together with " + request.constraint.field, "min_tokens");
-    }
-    prepared.sampling.min_tokens = request.min_tokens;
-    prepared.sampling.ends = ends_of(model);
-    prepared.sampling.ends.insert(prepared.sampling.ends.end(), request.stop_tokens.begin(),
-                                  request.stop_tokens.end());
-  }
-  if (prepared.sampling.dry_multiplier > 0) {
-    if (!model.tokenizer)
-      return invalid("dry_multiplier: model '" + model.card.id + "' has no tokenizer", "dry_multiplier");
-    prepared.sampling.dry_breakers = tokens_with(*model.tokenizer, request.dry_breakers);
-  }
-  prepared.sampling.logprobs_of_draw = request.logprobs_of_draw;
-  const auto errors = prepared.sampling.validate(model.arch.vocab);
-  if (!errors.empty()) return invalid(errors.front().describe(), errors.front().field);
-  if (request.constraint) {
-    auto masks = masks_for(request, model, prepared.tail, std::move(wanted));
-    if (!masks.ok()) return masks.error();
-    prepared.masks = std::move(*masks);
-  }
-  if (!request.ignore_eos || request.constraint) {  // a constraint allows EOS at its end
-    prepared.stop_tokens = ends_of(model);
-  }
-  for (const TokenId id : request.stop_tokens) {
-    if (id < 0 || id >= vocab) {
-      return invalid("stop_token_ids: token " + std::to_string(id) + " is not in the vocabulary of " +
-                         std::to_string(vocab),
-                     "stop_token_ids");
-    }
-    prepared.stop_tokens.push_back(id);
-  }
-  if (request.want_settled) {
-    auto settled = std::make_shared<protocol::Settled>();
-    settled->sampling = prepared.sampling;
-    settled->max_tokens = prepared.max_tokens;
-    if (model.tokenizer)
-      settled->prompt_text = model.tokenizer->decode(*prepared.tokens, {.continuation = true});
-    prepared.settled = std::move(settled);
-  }
-  return prepared;
+  return Preparation(request, model).prepare(std::move(wanted));
 }
 
 }  // namespace reprise::actors

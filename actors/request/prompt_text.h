@@ -8,6 +8,7 @@
 
 #include "actors/models/served_model.h"
 #include "protocol/chat/chat_format.h"
+#include "protocol/grammar/mask_maker.h"
 #include "protocol/service.h"
 
 namespace reprise::actors {

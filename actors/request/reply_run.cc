@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "actors/request/text_pool.h"
 #include "base/token.h"
 
 namespace reprise::actors {
@@ -20,11 +21,17 @@ constexpr std::chrono::minutes kSnapshotDeadline{10};
 
 }  // namespace
 
-Task<RequestFailure> ReplyRun::decode() {
+std::optional<protocol::Decode> ReplyRun::begin() {
+  if (request_.job.request->embedding) return std::nullopt;
   for (std::uint32_t index = 0; index < request_.job.request->n; ++index) {
     choices_.push_back(std::make_unique<Choice>());
     choices_.back()->index = index;
   }
+  if (choices_.size() != 1) return std::nullopt;
+  return start_decoding(*choices_.front(), *request_.main->sequence);
+}
+
+Task<RequestFailure> ReplyRun::decode() {
   if (choices_.size() > 1) {
     Task<Failure> keeping = keep_prompt();
     if (Failure failure = co_await keeping) co_return failure;
@@ -44,7 +51,7 @@ Task<RequestFailure> ReplyRun::decode() {
   request_.usage.timing.decode_ms = request_.since_arrival_ms() - request_.usage.timing.first_token_ms;
   Task<void> settling = prompt_run_.all_settled();
   co_await settling;
-  if (request_.job.request->pin > std::chrono::seconds(0) && request_.main->flight) {
+  if (request_.job.request->cache.pin > std::chrono::seconds(0) && request_.main->flight) {
     Task<void> pinning = prompt_run_.pin_prompt();
     co_await pinning;
   }
@@ -79,7 +86,7 @@ Task<void> ReplyRun::decode_beside() {
   const ServedModel& model = *request_.job.model;
   bool goes_on = true;
   const std::uint32_t held = request_.main->kept ? request_.main->kept->tokens : request_.usage.prompt_tokens;
-  while (goes_on && choices_begun_ < choices_.size() && !request_.lost.cancelled()) {
+  while (goes_on && choices_begun_ < choices_.size() && !request_.lost.canceled()) {
     OpenedSequence sequence(model);
     auto opening =
         model.worker.ask(protocol::OpenSequence{.arch = model.arch.arch,
@@ -88,13 +95,13 @@ Task<void> ReplyRun::decode_beside() {
                                                 .prompt_tokens = held,
                                                 .max_tokens = request_.prompt.max_tokens,
                                                 .shared_tokens = held,
-                                                .priority = request_.job.request->priority,
+                                                .priority = request_.job.request->origin.priority,
                                                 .tenant = request_.job.tenant,
                                                 .group = request_.job.group,
-                                                .tenant_share = request_.job.request->tenant_share},
+                                                .tenant_share = request_.job.request->origin.tenant_share},
                          model.limits.max_wait, request_.all_begun.token());
     const protocol::JobResult<protocol::Opened> opened = protocol::answer_of(co_await opening);
-    if (!opened.ok() || request_.all_begun.cancelled()) break;
+    if (!opened.ok() || request_.all_begun.canceled()) break;
     sequence.id = opened->sequence;
     Task<Restoring> restoring = restore_prompt(sequence);
     const Restoring restored = co_await restoring;
@@ -102,7 +109,7 @@ Task<void> ReplyRun::decode_beside() {
     Task<Failure> decoding = decode_next(sequence);
     Failure failure = co_await decoding;
     goes_on = !failure;
-    if (failure && !request_.lost.cancelled()) {  // otherwise the failure is a consequence
+    if (failure && !request_.lost.canceled()) {  // otherwise the failure is a consequence
       beside_failed_ = std::move(failure);
       request_.break_off();
     }
@@ -134,7 +141,7 @@ Task<RequestFailure> ReplyRun::decode_next(OpenedSequence& sequence) {
     request_.all_begun.cancel();
     if (kept_prompt_) request_.job.model->worker.tell(protocol::DropKvSnapshot{.snapshot = kept_prompt_});
   }
-  start_decoding(choice, sequence);
+  if (choices_.size() > 1) request_.job.model->worker.tell(start_decoding(choice, sequence));
   if ((choice.constraint || choice.budget) && !allow_next(choice)) {
     Task<Failure> making = give_made_mask(choice);
     if (Failure failure = co_await making) co_return failure;
@@ -153,8 +160,9 @@ Task<RequestFailure> ReplyRun::decode_next(OpenedSequence& sequence) {
 }
 
 Json ReplyRun::message_of(const Choice& choice) const {
-  const std::string& id =
-      request_.job.request->reply_id.empty() ? request_.job.request->id : request_.job.request->reply_id;
+  const std::string& id = request_.job.request->origin.reply_id.empty()
+                              ? request_.job.request->origin.id
+                              : request_.job.request->origin.reply_id;
   return request_.job.model->card.chat->message_of(
       std::get<protocol::ChatPrompt>(request_.job.request->prompt), choice.reply, request_.prompt.tail,
       protocol::turn_id(id, choice.index));
@@ -179,9 +187,10 @@ void ReplyRun::keep_turn(Choice& choice) {
   if (turn->message.find("tool_calls") == nullptr) {
     const std::string* content = turn->message.find_string("content");
     if (turn->message.find("reasoning_content") == nullptr || content == nullptr || content->empty()) return;
-    turn->message[protocol::kTurnMember] = protocol::turn_id(
-        request_.job.request->reply_id.empty() ? request_.job.request->id : request_.job.request->reply_id,
-        choice.index);
+    turn->message[protocol::kTurnMember] = protocol::turn_id(request_.job.request->origin.reply_id.empty()
+                                                                 ? request_.job.request->origin.id
+                                                                 : request_.job.request->origin.reply_id,
+                                                             choice.index);
   }
   turn->name = protocol::turn_name(turn->message);
   turn->tokens.assign(
@@ -191,22 +200,23 @@ void ReplyRun::keep_turn(Choice& choice) {
                       choice.tokens.begin() + static_cast<std::ptrdiff_t>(*choice.said));
   for (const TokenId token : turn->tokens) turn->text += model.tokenizer->token_bytes(token);
   choice.turn = std::move(turn);
-  model.turns->keep(request_.job.request->tenant, model.arch.identity, request_.job.request->name_space,
-                    choice.turn);
+  model.turns->keep(request_.job.request->origin.tenant, model.arch.identity,
+                    request_.job.request->cache.name_space, choice.turn);
   if (model.turn_store) {
-    model.turn_store.tell(protocol::StoreTurn{
-        .model = model.arch.identity, .name_space = request_.job.request->name_space, .turn = choice.turn});
+    model.turn_store.tell(protocol::StoreTurn{.model = model.arch.identity,
+                                              .name_space = request_.job.request->cache.name_space,
+                                              .turn = choice.turn});
   }
 }
 
-void ReplyRun::start_decoding(Choice& choice, OpenedSequence& sequence) {
+protocol::Decode ReplyRun::start_decoding(Choice& choice, const OpenedSequence& sequence) {
   const ServedModel& model = *request_.job.model;
   choice.sequence = sequence.id;
   if (model.tokenizer) {
     // In a chat, special tokens may mark tool calls; those that end a message never become text.
     const bool chat = std::holds_alternative<protocol::ChatPrompt>(request_.job.request->prompt);
     choice.text.emplace(*model.tokenizer, models::DecodeOptions{.skip_special = !chat, .continuation = true},
-                        request_.job.request->stop);
+                        request_.job.request->rules.stop);
   }
   if (request_.prompt.masks) {
     choice.constraint = std::make_shared<protocol::grammar::ReplyConstraint>(request_.prompt.masks,
@@ -221,9 +231,8 @@ void ReplyRun::start_decoding(Choice& choice, OpenedSequence& sequence) {
   protocol::SharedPlan call_plan;
   const std::optional<TokenId> call_opener =
       request_.prompt.turn_begin ? model.card.chat->call_opener() : std::nullopt;
-  // Replies to a compacted prompt are not cached: they differ from a cold run.
-  if (choices_.size() == 1 && request_.main->writes_cache && model.arch.decode_is_canonical &&
-      !request_.main->kept) {
+  // The device takes no checkpoints after a compacted prompt, whose replies differ from a cold run.
+  if (choices_.size() == 1 && request_.main->writes_cache && model.arch.decode_is_canonical) {
     protocol::CheckpointPlan plan = prompt_run_.plan_of(*request_.main);
     plan.flight = 0;  // no one waits for their adoption
     plan.origin_elsewhere = protocol::Origin::kReply;
@@ -233,17 +242,17 @@ void ReplyRun::start_decoding(Choice& choice, OpenedSequence& sequence) {
   }
   auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(kTokenWindow);
   choice.in = std::move(reader);
-  model.worker.tell(protocol::Decode{.sequence = choice.sequence,
-                                     .sampling = request_.prompt.sampling,
-                                     .choice = choice.index,
-                                     .max_tokens = request_.prompt.max_tokens,
-                                     .stop_tokens = request_.prompt.stop_tokens,
-                                     .masks = choice.masks,
-                                     .plan = std::move(reply_plan),
-                                     .checkpoint_every = model.limits.reply_checkpoint_tokens,
-                                     .call_plan = std::move(call_plan),
-                                     .call_opener = call_opener.value_or(-1),
-                                     .out = std::move(writer)});
+  return {.sequence = choice.sequence,
+          .sampling = request_.prompt.sampling,
+          .choice = choice.index,
+          .max_tokens = request_.prompt.max_tokens,
+          .stop_tokens = request_.prompt.stop_tokens,
+          .masks = choice.masks,
+          .plan = std::move(reply_plan),
+          .checkpoint_every = model.limits.reply_checkpoint_tokens,
+          .call_plan = std::move(call_plan),
+          .call_opener = call_opener.value_or(-1),
+          .out = std::move(writer)};
 }
 
 // Requires: the model has tokens that mark reasoning.
@@ -261,7 +270,7 @@ void ReplyRun::begin_budget(Choice& choice) {
 std::uint64_t ReplyRun::first_masked(Choice& choice) const {
   if (choice.constraint) return 0;
   if (!choice.budget) return MaskSlot::kNoStep;
-  return std::max<std::uint64_t>(choice.budget->free_tokens(), prompt_run_.told_sampling() ? 1 : 0);
+  return choice.budget->free_tokens();
 }
 
 // Gives the device the mask of the next token while it computes that step. Returns false if the constraint's
@@ -303,14 +312,15 @@ void ReplyRun::end_reasoning() {
 // The mask is made by another actor: it may take milliseconds, and other requests share this thread.
 Task<RequestFailure> ReplyRun::give_made_mask(Choice& choice) {
   auto asked = request_.job.mask_makers->ask(
-      MaskJob{choice.constraint, {request_.job.request->tenant, request_.job.request->text_time}},
+      MaskJob{choice.constraint,
+              {request_.job.request->origin.tenant, request_.job.request->origin.text_time}},
       request_.lost.token());
   Result<MaskJob::Reply> answered = co_await asked;
   if (!answered.ok()) co_return request_.failure_of(answered.error());
   MaskJob::Reply made = std::move(*answered);
   if (!made.ok()) {
     ServiceError error = made.error();
-    error.field = request_.job.request->constraint.field;
+    error.param = request_.job.request->rules.constraint.field;
     co_return error;
   }
   choice.masks->put(choice.tokens.size(), std::move(*made));
@@ -351,11 +361,11 @@ Task<RequestFailure> ReplyRun::next_token(Choice& choice) {
   }
   const bool stopped = choice.text && choice.text->stop().has_value();
   if (event->end && choice.text && !stopped) delta.text += choice.text->flush();
-  if (stopped && request_.job.request->keep_stop)
-    delta.text += request_.job.request->stop[choice.text->stop()->index];
+  if (stopped && request_.job.request->rules.keep_stop)
+    delta.text += request_.job.request->rules.stop[choice.text->stop()->index];
   choice.reply += delta.text;
   Task<bool> sending = send(std::move(delta));
-  if (!co_await sending) co_return request_.failure_of(runtime::Error{runtime::ErrorCode::kCancelled});
+  if (!co_await sending) co_return request_.failure_of(runtime::Error{runtime::ErrorCode::kCanceled});
   if (!event->end && !stopped) {
     if (!mask_is_late) co_return std::nullopt;
     Task<Failure> making = give_made_mask(choice);
@@ -367,7 +377,7 @@ Task<RequestFailure> ReplyRun::next_token(Choice& choice) {
   if (ends_by_token && !stopped) choice.said = choice.tokens.size() - (event->token ? 1 : 0);
   protocol::Finished finished{.choice = choice.index, .reason = FinishReason::kStop, .stop = {}};
   if (stopped) {
-    finished.stop = request_.job.request->stop[choice.text->stop()->index];
+    finished.stop = request_.job.request->rules.stop[choice.text->stop()->index];
     model.worker.tell(protocol::Cancel{choice.sequence});
     // The state includes the tokens by which the device was ahead.
     for (bool more = !event->end; more;) {
@@ -382,7 +392,7 @@ Task<RequestFailure> ReplyRun::next_token(Choice& choice) {
     finished.reason = FinishReason::kLength;
   }
   Task<bool> ending = send(std::move(finished));
-  if (!co_await ending) co_return request_.failure_of(runtime::Error{runtime::ErrorCode::kCancelled});
+  if (!co_await ending) co_return request_.failure_of(runtime::Error{runtime::ErrorCode::kCanceled});
   co_return std::nullopt;
 }
 
@@ -411,7 +421,11 @@ Task<void> ReplyRun::keep_turn_end(Choice& choice) {
   const ServedModel& model = *request_.job.model;
   if (!request_.main->writes_cache || !model.arch.decode_is_canonical || choice.tokens.size() < 2) co_return;
   if (request_.main->kept) co_return;  // a compacted prompt differs from a cold run
-  if (request_.main->tokens->size() + choice.tokens.size() - 1 < model.min_tokens) co_return;
+  const std::size_t end = request_.main->tokens->size() + choice.tokens.size() - 1;
+  if (!model.checkpoints.plans(
+          {.origin = protocol::Origin::kTurnEnd, .at = static_cast<std::uint32_t>(end), .is_end = true})) {
+    co_return;
+  }
   protocol::CheckpointPlan plan = prompt_run_.plan_of(*request_.main);
   plan.origin_elsewhere = protocol::Origin::kTurnEnd;
   auto asked = model.worker.ask(

@@ -40,6 +40,9 @@ class ReplyRun {
   /// Both arguments must outlive it.
   ReplyRun(RequestContext& request, PromptRun& prompt_run) : request_(request), prompt_run_(prompt_run) {}
 
+  /// Creates the choices. Returns the decoding of the only one, for the prefill to carry; nullopt if there
+  /// are several, or for an embedding request.
+  std::optional<protocol::Decode> begin();
   runtime::Task<Failure> decode();
   /// Sends the hidden state of the prompt instead of decoding, for an embedding request.
   runtime::Task<Failure> give_embedding();
@@ -62,7 +65,8 @@ class ReplyRun {
   runtime::Task<Failure> decode_on_first();
   runtime::Task<Failure> decode_next(OpenedSequence& sequence);
   runtime::Task<Restoring> restore_prompt(OpenedSequence& sequence);
-  void start_decoding(Choice& choice, OpenedSequence& sequence);
+  /// Prepares the choice to be decoded and returns the job for it.
+  protocol::Decode start_decoding(Choice& choice, const OpenedSequence& sequence);
   void begin_budget(Choice& choice);
   std::uint64_t first_masked(Choice& choice) const;
   bool allow_next(Choice& choice);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "actors/cache/registry_figures.h"
 #include "actors/request/idle_work.h"
 #include "actors/request/prompt_run.h"
 #include "actors/request/reply_run.h"
@@ -100,7 +101,7 @@ Task<void> RequestActor::run() {
   job.slot.reset();
   const bool left_off = idle_work_->left_off_in_reply();
   if (left_off) request_->lost = runtime::CancelSource();  // waits for the client have ended
-  const bool idles = (served || left_off) && job.idle_slot && !request_->lost.cancelled();
+  const bool idles = (served || left_off) && job.idle_slot && !request_->lost.canceled();
   if (to_verify_ && !(idles && served))
     job.model->registry_figures->unverified.fetch_add(1, std::memory_order_relaxed);
   if (idles) {
@@ -139,12 +140,12 @@ Task<std::optional<ServiceError>> RequestActor::serve() {
   main.max_tokens = prompt.max_tokens;
   if (RequestFailure failure = prompt_run_->settle_budget(main)) co_return failure;
   main.reads_cache = main.writes_cache = request_->caches();
-  if (!job.request->conversation.empty()) {
-    main.conversation = std::hash<std::string>{}(job.name_space + '\n' + job.request->conversation) | 1;
+  if (!job.request->cache.conversation.empty()) {
+    main.conversation = std::hash<std::string>{}(job.name_space + '\n' + job.request->cache.conversation) | 1;
   }
-  main.report.reason = !job.model->registry         ? protocol::MissReason::kDisabled
-                       : !job.request->cache_prompt ? protocol::MissReason::kRefused
-                                                    : protocol::MissReason::kNone;
+  main.report.reason = !job.model->registry          ? protocol::MissReason::kDisabled
+                       : !job.request->cache.enabled ? protocol::MissReason::kRefused
+                                                     : protocol::MissReason::kNone;
   if (job.request->embedding) {
     const bool mean = job.request->embedding->pooling == protocol::Pooling::kMean;
     main.wants_hidden = mean ? protocol::Prefill::Hidden::kSum : protocol::Prefill::Hidden::kLast;
@@ -153,7 +154,7 @@ Task<std::optional<ServiceError>> RequestActor::serve() {
       main.report.reason = protocol::MissReason::kUncacheable;
     }
   }
-  Task<RequestFailure> entering = prompt_run_->enter(main, job.request->priority);
+  Task<RequestFailure> entering = prompt_run_->enter(main, job.request->origin.priority);
   if (RequestFailure failure = co_await entering) co_return failure;
   usage.timing.queued_ms = request_->since_arrival_ms();
   protocol::Event admitted = protocol::Admitted{job.name, usage.prompt_tokens, job.model->arch.context};
@@ -162,14 +163,16 @@ Task<std::optional<ServiceError>> RequestActor::serve() {
   Task<RequestFailure> restoring = prompt_run_->restore(main);
   if (RequestFailure failure = co_await restoring) co_return failure;
   job.meter->reused_tokens.store(main.report.restored_tokens, std::memory_order_relaxed);
-  if (job.request->want_progress) {
+  if (job.request->report.progress) {
     protocol::Event restored = prompt_run_->progress_at(main.report.restored_tokens);
     static_cast<void>(job.out.try_write(restored));
   }
   to_verify_ = main.report.restored_tokens > 0 && job.model->limits.verify_share > 0 &&
                static_cast<double>(main.number * 0x9e3779b97f4a7c15ULL >> 11) * 0x1p-53 <
                    job.model->limits.verify_share;
-  Task<RequestFailure> prefilling = prompt_run_->prefill(main, to_verify_);
+  if (main.writes_cache) prompt_run_->place_checkpoints();
+  std::optional<protocol::Decode> first = reply_run_->begin();
+  Task<RequestFailure> prefilling = prompt_run_->prefill(main, to_verify_, std::move(first));
   if (RequestFailure failure = co_await prefilling) co_return failure;
   usage.timing.prefill_ms = request_->since_arrival_ms() - usage.timing.queued_ms;
   main.report.kept_tokens = usage.cache.kept_tokens;
@@ -177,7 +180,7 @@ Task<std::optional<ServiceError>> RequestActor::serve() {
   if (main.reads_cache && main.announced)
     job.model->registry_figures->count_request(main.report, job.model->arch.grid);
   usage.kv = main.kept;
-  if (job.request->want_progress) {
+  if (job.request->report.progress) {
     Task<bool> telling = reply_run_->send(prompt_run_->progress_at(usage.prompt_tokens));
     const bool told = co_await telling;
     static_cast<void>(told);  // a lost client is noticed below
@@ -193,7 +196,7 @@ Task<std::optional<ServiceError>> RequestActor::serve() {
   main.sequence.reset();
   if (to_verify_ && job.model->limits.verify_inline) {
     to_verify_ = false;
-    Task<bool> verifying = idle_work_->verify(job.request->priority);
+    Task<bool> verifying = idle_work_->verify(job.request->origin.priority);
     const bool same = co_await verifying;
     if (!same) {
       co_return ServiceError{ServiceErrorCode::kInternal,
@@ -202,8 +205,8 @@ Task<std::optional<ServiceError>> RequestActor::serve() {
     }
   }
   request_->trace().mark("finished", {{"tokens", usage.completion_tokens}});
-  if (job.request->want_timeline) usage.timeline = request_->trace().marks();
-  if (job.request->want_explained && job.model->tokenizer &&
+  if (job.request->report.timeline) usage.timeline = request_->trace().marks();
+  if (job.request->report.explained && job.model->tokenizer &&
       main.report.reason != protocol::MissReason::kNone) {
     usage.miss_text = text_around(*prompt.tokens, main.report.known_tokens, *job.model->tokenizer);
   }

@@ -8,7 +8,8 @@
 //   open      wait for a sequence; then Admitted
 //   restore   restore the deepest snapshot of the prompt
 //   prefill   compute the rest, with checkpoints; then Started
-//   decode    decode all choices: Delta, ..., Finished
+//   decode    decode all choices: Delta, ..., Finished. The prefill carries the decoding of a single choice, so
+//             that its first token needs no further message
 //   keep      snapshot the state after each reply, if it is canonical
 //   settle    wait until the registry has adopted the snapshots, which are freed with the sequence otherwise
 //   verify    compare with a cold run, if requested; then Done
@@ -38,13 +39,13 @@
 #include <vector>
 
 #include "actors/models/served_model.h"
-#include "actors/request/text_pool.h"
 #include "protocol/service.h"
 #include "runtime/actor.h"
 #include "runtime/cancel.h"
 
 namespace reprise::actors {
 
+class TextPool;
 struct RequestContext;
 class PromptRun;
 class ReplyRun;

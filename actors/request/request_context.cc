@@ -7,7 +7,7 @@ using protocol::ServiceError;
 using protocol::ServiceErrorCode;
 
 bool RequestContext::caches() const {
-  return job.request->cache_prompt && job.model->registry;
+  return job.request->cache.enabled && job.model->registry;
 }
 
 double RequestContext::since_arrival_ms() const {
@@ -20,36 +20,11 @@ void RequestContext::break_off() {
 }
 
 RequestFailure RequestContext::failure_of(const protocol::JobError& error) const {
-  ServiceError failure{ServiceErrorCode::kInternal, error.message};
-  switch (error.fault) {
-    case JobFault::kNeverFits:
-      failure.code = ServiceErrorCode::kTooLong;
-      break;
-    case JobFault::kNoMemory:
-    case JobFault::kBusy:
-      failure.code = ServiceErrorCode::kOverloaded;
-      failure.retry_after = std::chrono::seconds(1);
-      break;
-    case JobFault::kCannotSample:
-      failure.code = ServiceErrorCode::kInvalid;
-      failure.field = "logit_bias";
-      break;
-    case JobFault::kCancelled:
-      failure.code = ServiceErrorCode::kCancelled;
-      break;
-    case JobFault::kUnknown:
-    case JobFault::kDeviceFailed:
-      if (!lost_why.empty()) failure.message = lost_why;  // the reason that it was told is more specific
-      failure.code = ServiceErrorCode::kUnavailable;
-      failure.retry_after = std::chrono::seconds(1);
-      break;
-    case JobFault::kNoAnswer:
-      return unanswered(error.no_answer, error.message);
-    case JobFault::kBadJob:
-    case JobFault::kDamaged:
-    case JobFault::kUnhealthy:
-      break;
-  }
+  if (error.kind == JobFault::kNoAnswer) return unanswered(error.no_answer, error.message);
+  ServiceError failure = protocol::request_error(error);
+  const bool is_lost = error.kind == JobFault::kUnknown || error.kind == JobFault::kDeviceFailed;
+  if (is_lost && !lost_why.empty())
+    failure.message = lost_why;  // the reason that it was told is more specific
   return failure;
 }
 
@@ -57,7 +32,7 @@ RequestFailure RequestContext::unanswered(runtime::ErrorCode code, const std::st
   if (!lost_why.empty()) {
     return ServiceError{ServiceErrorCode::kUnavailable, lost_why, "", std::chrono::seconds(1)};
   }
-  if (client_gone) return ServiceError{ServiceErrorCode::kCancelled, "the client has disconnected"};
+  if (client_gone) return ServiceError{ServiceErrorCode::kCanceled, "the client has disconnected"};
   if (code == runtime::ErrorCode::kDeadline) {
     return ServiceError{ServiceErrorCode::kOverloaded, "the request waited too long for the device", "",
                         std::chrono::seconds(5)};

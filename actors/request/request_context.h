@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "actors/cache/checkpoint_plan.h"
+#include "actors/request/prompt_text.h"
 #include "actors/request/request_actor.h"
 #include "runtime/cancel.h"
 
@@ -39,7 +40,7 @@ class OpenedSequence {
     return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: numbers only have to be unique
   }
 
-  runtime::RefOf<DeviceWorker> worker_;
+  protocol::SequenceRef worker_;
   protocol::ArchId arch_;
   std::uint64_t ticket_;
 };
@@ -47,7 +48,7 @@ class OpenedSequence {
 /// A prompt in flight; the destructor ends it and its lease in the registry.
 class FlightGuard {
  public:
-  explicit FlightGuard(runtime::RefOf<PrefixRegistry> registry)
+  explicit FlightGuard(protocol::RegistryRef registry)
       : registry_(std::move(registry)), number_(next_number()) {}
   ~FlightGuard() { registry_.tell(protocol::EndFlight{.flight = number_}); }
   FlightGuard(const FlightGuard&) = delete;
@@ -61,7 +62,7 @@ class FlightGuard {
     return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: numbers only have to be unique
   }
 
-  runtime::RefOf<PrefixRegistry> registry_;
+  protocol::RegistryRef registry_;
   const protocol::FlightNumber number_;
 };
 
@@ -111,7 +112,7 @@ struct RequestContext {
   /// Ends all waits of this request.
   void break_off();
   double since_arrival_ms() const;
-  const traces::RequestTrace& trace() const { return job.request->trace; }
+  const traces::RequestTrace& trace() const { return job.request->origin.trace; }
 
   RequestJob job;
   const std::function<void(runtime::Task<void>)> launch;  // runs a task on the request's actor

@@ -7,6 +7,8 @@
 #include <sys/resource.h>
 #endif
 
+#include "models/text/tokenizer.h"
+
 namespace reprise::actors {
 
 using protocol::Answer;

@@ -66,7 +66,7 @@ struct TextOfRequest {
   std::vector<protocol::RecognizedTurn> turns{};
   protocol::SharedTurn reply_turn{};
 
-  protocol::TextCaller caller() const { return {request->tenant, request->text_time}; }
+  protocol::TextCaller caller() const { return {request->origin.tenant, request->origin.text_time}; }
 };
 /// prepare_prompt() of prompt_text.h and history_after() of the chat format.
 struct PrepareJob {

@@ -262,12 +262,9 @@ void HostTier::insert(const StoreState& job, const SnapshotPlan& plan, std::vect
   auto entry = NamespaceIndex::entry_of(plan.keys, job.kind, plan.id, plan.manifest);
   if (!entry) return;
   const Place place{plan.keys.folder, job.kind.arithmetic};
-  Space& space = spaces_
-                     .try_emplace(place, Space{.keys = plan.keys,
-                                               .model = job.kind.model,
-                                               .name_space = job.name_space,
-                                               .index = NamespaceIndex(job.kind)})
-                     .first->second;
+  Space& space =
+      spaces_.try_emplace(place, Space{plan.keys, NamespaceIndex(job.kind), job.kind.model, job.name_space})
+          .first->second;
   for (std::size_t i = 0; i < references.size(); ++i) {
     const auto [block, added] = blocks_.try_emplace(references[i]);
     if (added) {
@@ -312,17 +309,6 @@ void HostTier::drop(const RecordId& id) {
   if (space->second.index.size() == 0) spaces_.erase(space);
 }
 
-void HostTier::on(const protocol::ForgetModel& job) {
-  std::vector<RecordId> going;
-  for (const auto& [place, space] : spaces_) {
-    if (space.model != job.model || !space.name_space.starts_with(job.prefix)) continue;
-    const std::vector<RecordId> its = space.index.manifests();
-    going.insert(going.end(), its.begin(), its.end());
-  }
-  for (const RecordId& id : going) drop(id);
-  publish();
-}
-
 void HostTier::on(protocol::ForgetStates job) {
   const auto wrong = std::span<const TokenId>(*job.tokens).first(job.length);
   const NamespaceKeys keys = protocol::snapshots::keys_of(master_, job.kind.model, job.name_space);
@@ -332,6 +318,16 @@ void HostTier::on(protocol::ForgetStates job) {
         std::equal(wrong.begin(), wrong.end(), state.tokens.begin())) {
       going.push_back(id);
     }
+  }
+  for (const RecordId& id : going) drop(id);
+  publish();
+}
+
+void HostTier::on(const protocol::UnloadStates& job) {
+  std::vector<RecordId> going;
+  for (const auto& [id, state] : states_) {
+    const Space& space = spaces_.at(state.place);
+    if (space.model == job.model && space.name.starts_with(job.prefix)) going.push_back(id);
   }
   for (const RecordId& id : going) drop(id);
   publish();

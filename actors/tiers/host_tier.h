@@ -59,7 +59,7 @@ class SummedBytes {
 class HostTier : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<protocol::FindState, protocol::FetchState, protocol::StoreState,
-                                    protocol::ForgetStates, protocol::ForgetModel>;
+                                    protocol::ForgetStates, protocol::UnloadStates>;
   static constexpr const char* kName = "host tier";
   static constexpr std::uint32_t kMaxRestarts = 10;
   static constexpr std::chrono::minutes kRestartWindow{1};
@@ -72,7 +72,7 @@ class HostTier : public runtime::Actor {
   protocol::Fetched on(protocol::FetchState job);
   void on(protocol::StoreState job);
   void on(protocol::ForgetStates job);
-  void on(const protocol::ForgetModel& job);
+  void on(const protocol::UnloadStates& job);
 
  private:
   using RecordId = protocol::snapshots::RecordId;
@@ -89,9 +89,9 @@ class HostTier : public runtime::Actor {
   };
   struct Space {
     protocol::snapshots::NamespaceKeys keys{};
-    std::uint64_t model = 0;
-    std::string name_space{};
     NamespaceIndex index;
+    std::uint64_t model = 0;
+    std::string name{};
   };
 
   /// Returns null if the tier has nothing of this namespace.

@@ -195,13 +195,6 @@ void StoreTier::on(protocol::StoreState job) {
   writer_.tell(std::move(job));
 }
 
-void StoreTier::on(const protocol::ForgetModel& job) {
-  std::erase_if(spaces_, [&](const auto& place) {
-    const Space& space = *place.second;
-    return space.kind.model == job.model && space.name_space.starts_with(job.prefix);
-  });
-}
-
 void StoreTier::on(protocol::StoreTurn job) {
   writer_.tell(std::move(job));
 }

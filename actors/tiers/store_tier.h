@@ -34,7 +34,7 @@ namespace reprise::actors {
 class StoreTier : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<protocol::FindState, protocol::FetchState, protocol::StoreState,
-                                    protocol::ForgetStates, protocol::ForgetModel, protocol::StoreTurn,
+                                    protocol::ForgetStates, protocol::StoreTurn,
                                     protocol::FetchTurns, protocol::NameChange, StateStored, StatesGone>;
   static constexpr const char* kName = "tier";
   static constexpr std::uint32_t kMaxRestarts = 10;
@@ -49,7 +49,6 @@ class StoreTier : public runtime::Actor {
   void on(protocol::StoreState job);
   runtime::Task<void> on(protocol::ForgetStates job);
   /// Frees the index; it is read again when needed.
-  void on(const protocol::ForgetModel& job);
   void on(protocol::StoreTurn job);
   void on(protocol::NameChange change);
   runtime::Task<protocol::FetchTurns::Reply> on(protocol::FetchTurns job);

@@ -12,9 +12,12 @@
 #include <string>
 
 #include "base/bounded_count.h"
-#include "gpu/state/transfer_buffers.h"
 #include "protocol/snapshots/record_store.h"
 #include "protocol/snapshots/redis_store.h"
+
+namespace reprise::gpu {
+class TransferBuffers;
+}
 
 namespace reprise::actors {
 

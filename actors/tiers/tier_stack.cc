@@ -12,9 +12,7 @@ using runtime::Task;
 
 namespace {
 
-// A tier that sees the namespace for the first time reads all of its manifests.
-constexpr std::chrono::seconds kFindDeadline{8};
-constexpr std::chrono::seconds kBringDeadline{60};
+constexpr std::chrono::seconds kTurnsDeadline{8};
 
 struct Candidate {
   std::size_t tier = 0;
@@ -23,13 +21,21 @@ struct Candidate {
 
 }  // namespace
 
+void TierStack::note_failure(std::size_t tier, const runtime::Error& error) {
+  if (error.code == runtime::ErrorCode::kDeadline) rests_until_[tier] = runtime::Clock::now() + limits_.rest;
+}
+
 Task<Fetched> TierStack::on(protocol::FetchState job) {
   Fetched answer;
   std::vector<Candidate> candidates;
   for (std::size_t i = 0; i < tiers_.size(); ++i) {
-    auto asked = tiers_[i].ask(protocol::FindState{job}, runtime::deadline_after(kFindDeadline));
+    if (rests(i)) continue;
+    auto asked = tiers_[i].ask(protocol::FindState{job}, runtime::deadline_after(limits_.find));
     const Result<FoundState> found = co_await asked;
-    if (!found.ok()) continue;
+    if (!found.ok()) {
+      note_failure(i, found.error());
+      continue;
+    }
     if (found->at == 0) {
       if (answer.reason == MissReason::kNeverSeen) answer.reason = found->reason;
       continue;
@@ -44,9 +50,12 @@ Task<Fetched> TierStack::on(protocol::FetchState job) {
   for (const Candidate& candidate : candidates) {
     protocol::FetchState wish = job;
     wish.at_most = candidate.at;
-    auto asked = tiers_[candidate.tier].ask(std::move(wish), runtime::deadline_after(kBringDeadline));
+    auto asked = tiers_[candidate.tier].ask(std::move(wish), runtime::deadline_after(limits_.fetch));
     Result<Fetched> fetched = co_await asked;
-    if (!fetched.ok()) continue;
+    if (!fetched.ok()) {
+      note_failure(candidate.tier, fetched.error());
+      continue;
+    }
     if (fetched->state) co_return std::move(*fetched);
     if (fetched->reason != MissReason::kNeverSeen) answer.reason = fetched->reason;
   }
@@ -65,7 +74,7 @@ Task<protocol::FetchTurns::Reply> TierStack::on(protocol::FetchTurns job) {
   protocol::FetchTurns::Reply all;
   for (const protocol::TurnStoreRef& store : turn_stores_) {
     if (job.names.empty()) break;
-    auto asked = store.ask(protocol::FetchTurns(job), runtime::deadline_after(kFindDeadline));
+    auto asked = store.ask(protocol::FetchTurns(job), runtime::deadline_after(kTurnsDeadline));
     Result<protocol::FetchTurns::Reply> found = co_await asked;
     if (!found.ok()) continue;
     for (protocol::SharedTurn& turn : *found) {
@@ -80,8 +89,8 @@ void TierStack::on(protocol::ForgetStates job) {
   for (const protocol::OneTierRef& tier : tiers_) tier.tell(protocol::ForgetStates(job));
 }
 
-void TierStack::on(protocol::ForgetModel job) {
-  for (const protocol::OneTierRef& tier : tiers_) tier.tell(protocol::ForgetModel(job));
+void TierStack::on(protocol::UnloadStates job) {
+  if (host_) host_.tell(std::move(job));
 }
 
 }  // namespace reprise::actors

@@ -1,8 +1,8 @@
 // Attention with online softmax over the pages of a sequence (AttentionRows in gpu/kernels.h).
 //
-// Mapping: the query heads that share a key/value head run together, so that a key is read and widened once
-// for all of them; consecutive rows process a page one after the other while it is in the caches. Where
-// registers hold sixteen lanes, two keys are side by side.
+// Mapping: the query heads of a KV head run together, so that a key is read and widened once for all of them;
+// consecutive rows process a page one after the other while it is in the caches. Where registers hold sixteen
+// lanes, two keys are side by side.
 //
 // Bits: pages run in ascending order, and a score is eight lanes of chains over the head's elements, so the
 // bits depend neither on prefill slices nor on the batch.
@@ -65,7 +65,7 @@ struct HeadInProgress {
   Lanes weight = Lanes::set(0.0F);
 };
 
-/// The keys and values of one page for one key/value head, and how many of them the row attends to.
+/// The keys and values of one page for one KV head, and how many of them the row attends to.
 template <class Kv>
 struct PageOfHead {
   using Element = typename Kv::Element;

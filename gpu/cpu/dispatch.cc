@@ -1,5 +1,5 @@
-// Detects which of the compiled kernel tables this processor can run, and combines the tables.
-// REPRISE_WITHOUT_... marks an instruction set that is not compiled (gpu/CMakeLists.txt).
+// Detects which kernel tables this processor can run, and combines them. REPRISE_WITHOUT_... marks an
+// instruction set that is not compiled (gpu/CMakeLists.txt).
 
 #include <algorithm>
 #include <array>
@@ -59,7 +59,7 @@ constexpr NamedIsa kIsas[] = {{Isa::kPlain, "plain"},
 }
 #elif defined(__x86_64__)
 /// Requires AVX2, FMA and F16C. F16C is read from CPUID because clang 16 has no
-/// __builtin_cpu_supports("f16c"); the builtin for AVX2 already checks that the system saves the registers.
+/// __builtin_cpu_supports("f16c"); the builtin for AVX2 checks that the system saves the registers.
 [[maybe_unused]] bool has_avx2() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&

@@ -1,12 +1,11 @@
-// Vectors of floats: apart from the GEMMs for specific instruction sets, the only code of the CPU kernels
-// that depends on the instruction set.
+// Vectors of floats: apart from GEMMs, the only code of the CPU kernels that depends on the instruction set.
 //
 // Lanes has eight floats on every instruction set, which fixes the bits of horizontal sums. WideLanes fills a
-// register (16 floats with AVX-512, else 8) and is for arithmetic without horizontal operations, where the
-// width does not affect the bits; it can also hold two Lanes side by side.
+// register (16 floats with AVX-512, else 8) and is for arithmetic without horizontal operations, whose bits
+// do not depend on the width; it can also hold two Lanes side by side.
 //
-// Everything here has internal linkage, so that code compiled for one instruction set is never linked into
-// another. REPRISE_LANES_PLAIN selects the portable version.
+// All has internal linkage, so that code compiled for one instruction set is never linked into another.
+// REPRISE_LANES_PLAIN selects the portable version.
 
 #pragma once
 
@@ -180,7 +179,6 @@ inline Lanes sqrt(Lanes a) {
   return {_mm256_sqrt_ps(a.all)};
 }
 
-/// x * 2^n for n given as the float n + 1.5 * 2^23.
 inline Lanes scale_by_power(Lanes x, Lanes shifted) {
   const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(shifted.all), 23);
   return {_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x.all), exponent))};
@@ -261,7 +259,6 @@ inline Lanes fma(Lanes a, Lanes b, Lanes c) {
   return c;
 }
 
-/// x * 2^n for n given as the float n + 1.5 * 2^23.
 inline Lanes scale_by_power(Lanes x, Lanes shifted) {
   for (int i = 0; i < 8; ++i) {
     std::uint32_t value;

@@ -92,8 +92,8 @@ inline float exp_of(float x) {
   return values[0];
 }
 
-/// y = function(x, y) elementwise; the tail is padded with zeros and computed by the same code. Two vectors
-/// at a time, because the functions of this file are long dependency chains.
+/// y = function(x, y) elementwise; the tail is padded with zeros. Two vectors at a time, because the
+/// functions of this file are long dependency chains.
 template <class Function>
 inline void map(const float* x, float* y, std::size_t count, Function function) {
   std::size_t i = 0;

@@ -1,5 +1,5 @@
 // Recurrences and the causal convolution (gpu/kernels.h). They run token by token, so that the bits depend
-// neither on prefill slices nor on whether a token is prefilled or decoded.
+// neither on prefill slices nor on the phase.
 
 #pragma once
 
@@ -155,8 +155,8 @@ inline void delta_rule_columns(const DeltaRule& rule, std::size_t first) {
   delta_token<false, Vector, kWidth>(rule, rule.tokens - 1, first, recalled);
 }
 
-inline constexpr std::size_t kCopiedKeys = 128;  // maximum rows of the state that are copied
-inline constexpr std::size_t kCopiedTokens = 4;  // minimum tokens for which copying pays
+inline constexpr std::size_t kCopiedKeys = 128;  // max rows of the state that are copied
+inline constexpr std::size_t kCopiedTokens = 4;  // min tokens for which copying pays
 
 /// delta_rule_columns() on a contiguous copy of the columns. In place, the rows are a power of two apart and
 /// so compete for few sets of L1.
@@ -224,7 +224,6 @@ inline void kda_columns(const KdaRule& rule, std::size_t first) {
     }
     Lanes change[kVectors];
     for (int j = 0; j < kVectors; ++j) change[j] = beta * (Lanes::load(v + j * kLanes) - recalled[j]);
-    // Local copies, because stores to the state may alias the rule.
     const std::size_t key_dim = rule.key_dim;
     const std::size_t value_dim = rule.value_dim;
     float* row = rule.state + first;

@@ -249,7 +249,7 @@ void route_experts(const ExpertRouting& routing) {
       routing.weight[i] = all.of(routing.logits[routing.expert[i]]);
     }
   }
-  if (routing.normalised) {
+  if (routing.normalized) {
     float sum_of_chosen = 0.0F;
     for (std::size_t i = 0; i < routing.chosen; ++i) sum_of_chosen += routing.weight[i];
     sum_of_chosen += routing.epsilon;

@@ -1,6 +1,6 @@
 #pragma once
-// The exports of the kernel sources: whole tables, and the faster products by which one instruction set
-// extends the table of another. cpu_kernels() (gpu/kernels.h) combines them.
+// The exports of the kernel sources: whole tables, and faster products by which one instruction set extends
+// the table of another. cpu_kernels() (gpu/kernels.h) combines them.
 
 #include <span>
 

@@ -1,8 +1,8 @@
 #pragma once
 // First-fit allocator over offsets [0, size); it never touches the memory itself.
 //
-// Callers take small, long-lived blocks from the low end and large, short-lived ones from the high end, which
-// keeps the free bytes contiguous between them. Adjacent free ranges are merged. Offsets are multiples of
+// Small, long-lived blocks come from the low end and large, short-lived ones from the high end, which keeps
+// the free bytes contiguous between them. Adjacent free ranges are merged. Offsets are multiples of
 // kAlignment; sizes are rounded up to it. Not thread-safe.
 
 #include <cstddef>

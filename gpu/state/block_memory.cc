@@ -2,11 +2,17 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <new>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "base/check.h"
+#include "base/machine.h"
 
 namespace reprise::gpu {
 namespace {
@@ -104,6 +110,28 @@ void HostMemory::copy(std::span<const Copy> copies, std::span<CopyFigures> figur
 
 CopyFigures HostMemory::look_at(const std::byte* bytes, std::size_t size) {
   return look_and_copy<false>(const_cast<std::byte*>(bytes), bytes, size);
+}
+
+void HostMemory::look_at_all(std::span<const std::byte* const> blocks, std::size_t size,
+                             std::span<CopyFigures> figures) {
+  constexpr std::size_t kShare = 32 << 20;  // bytes per thread, at least: some milliseconds
+  constexpr std::size_t kMaxThreads = 8;    // these read nearly as fast as the memory allows
+  static const std::size_t kProcessors = available_processors();
+  const std::size_t count = std::clamp<std::size_t>(
+      std::min<std::size_t>(blocks.size() * size / kShare, kProcessors), 1, kMaxThreads);
+  std::atomic<std::size_t> next = 0;  // relaxed: hands out indices; join() publishes the figures
+  const auto look = [&] {
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < blocks.size();) {
+      figures[i] = look_at(blocks[i], size);
+    }
+  };
+  std::vector<std::jthread> helpers;
+  helpers.reserve(count - 1);
+  try {
+    while (helpers.size() + 1 < count) helpers.emplace_back(look);
+  } catch (const std::system_error&) {  // no more threads: those that there are read it all
+  }
+  look();
 }
 
 void HostMemory::to_host(std::span<const Copy> copies) {

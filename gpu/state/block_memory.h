@@ -105,6 +105,9 @@ class HostMemory : public BlockMemory {
   void fill(std::byte* to, int value, std::size_t bytes) override;
   void copy(std::span<const Copy> copies, std::span<CopyFigures> figures) override;
   CopyFigures look_at(const std::byte* bytes, std::size_t size) override;
+  /// Large blocks are read by several threads, which live for this call.
+  void look_at_all(std::span<const std::byte* const> blocks, std::size_t size,
+                   std::span<CopyFigures> figures) override;
   void to_host(std::span<const Copy> copies) override;
   void from_host(std::span<const Copy> copies) override;
 };

@@ -1,9 +1,9 @@
 #pragma once
 // The byte limit that all state stores of a device share.
 //
-// `used` counts blocks that are held. A store takes bytes here before it takes a block, so `used` never
-// exceeds the limit. `resident` counts all memory of the stores, including free blocks; before it would
-// exceed the limit, the stores release their free blocks.
+// `used` counts blocks that are held; a store takes bytes here before it takes a block, so `used` never
+// exceeds the limit. `resident` counts all memory of the stores, including free blocks, which the stores
+// release before it would exceed the limit.
 //
 // Fragmentation: the memory may have enough free bytes but no block of the required size. A store reports
 // this with note_fragmented(); has_room() is then false for blocks of that size until something is freed.
@@ -21,7 +21,7 @@ namespace reprise::gpu {
 
 class ByteBudget {
  public:
-  using Trim = std::function<std::size_t()>;  // frees the memory of unused blocks; returns how many bytes
+  using Trim = std::function<std::size_t()>;  // frees the memory of unused blocks; returns the bytes freed
 
   explicit ByteBudget(std::size_t limit) : limit_(limit) {}
   ByteBudget(const ByteBudget&) = delete;
@@ -30,7 +30,7 @@ class ByteBudget {
   std::size_t limit() const { return limit_; }
   std::size_t used() const { return used_; }
   std::size_t free() const { return used_ < limit_ ? limit_ - used_ : 0; }
-  /// Lowering the limit below used() frees nothing: take() fails until enough is given back.
+  /// Frees nothing if below used(): take() fails until enough is given back.
   void set_limit(std::size_t limit) { limit_ = limit; }
   /// True if `bytes` fit, in blocks of at most `block` bytes each.
   bool has_room(std::size_t bytes, std::size_t block) const {
@@ -58,7 +58,7 @@ class ByteBudget {
   void shrink_resident(std::size_t bytes) { resident_ -= bytes; }
   std::size_t resident() const { return resident_; }
 
-  /// Makes all stores free the memory of their unused blocks.
+  /// Makes all stores free the memory of unused blocks.
   void trim() {
     for (const auto& [owner, trim] : trims_) resident_ -= trim();
   }

@@ -80,8 +80,8 @@ std::optional<KvType> kv_named(std::string_view name) {
   return std::nullopt;
 }
 
-void store_quantised_row(KvType kv, const float* row, std::size_t elements, std::byte* to) {
-  REPRISE_CHECK(is_quantised(kv), "the type of keys and values is not a quantized one");
+void store_quantized_row(KvType kv, const float* row, std::size_t elements, std::byte* to) {
+  REPRISE_CHECK(is_quantized(kv), "the type of keys and values is not a quantized one");
   const std::size_t blocks = kv_blocks(elements);
   std::byte* numbers = to + blocks * sizeof(std::uint16_t);
   for (std::size_t b = 0; b < blocks; ++b) {
@@ -93,8 +93,8 @@ void store_quantised_row(KvType kv, const float* row, std::size_t elements, std:
   }
 }
 
-void load_quantised_row(KvType kv, const std::byte* from, std::size_t elements, float* row) {
-  REPRISE_CHECK(is_quantised(kv), "the type of keys and values is not a quantized one");
+void load_quantized_row(KvType kv, const std::byte* from, std::size_t elements, float* row) {
+  REPRISE_CHECK(is_quantized(kv), "the type of keys and values is not a quantized one");
   if (kv == KvType::kInt8) {
     widen_row8(from, elements, row);
   } else {

@@ -7,9 +7,8 @@
 //                 element i + 16 in its high half, both plus 8. The last block is padded with zeros.
 // An element's value is its integer times its block's scale.
 //
-// Each row is quantized by itself, bitwise identically on all devices, so the stored bytes depend neither on
-// prefill slices nor on the batch. A block with a non-finite element becomes NaN as a whole, so that the
-// fault stays visible.
+// Each row is quantized by itself, bitwise identically on all devices. A block with a non-finite element
+// becomes NaN as a whole, so that the fault stays visible.
 
 #include <bit>
 #include <cstddef>
@@ -39,10 +38,10 @@ constexpr std::size_t kv_row_bytes(KvType kv, std::size_t elements) {
   return 0;
 }
 
-/// Quantizes row[elements] into kv_row_bytes() bytes at `to`. Requires: is_quantised(kv).
-void store_quantised_row(KvType kv, const float* row, std::size_t elements, std::byte* to);
+/// Quantizes row[elements] into kv_row_bytes() bytes at `to`. Requires: is_quantized(kv).
+void store_quantized_row(KvType kv, const float* row, std::size_t elements, std::byte* to);
 
-/// Dequantizes a row that store_quantised_row() wrote into row[elements].
-void load_quantised_row(KvType kv, const std::byte* from, std::size_t elements, float* row);
+/// Dequantizes a row that store_quantized_row() wrote into row[elements].
+void load_quantized_row(KvType kv, const std::byte* from, std::size_t elements, float* row);
 
 }  // namespace reprise::gpu

@@ -1,5 +1,5 @@
-// Dequantizes int8 and int4 KV rows (gpu/state/kv_rows.h) to f32, in loops that compilers vectorize. Each element
-// is one multiplication, so every instruction set gives the same bits. Internal linkage, so that each kernel
+// Dequantizes int8 and int4 KV rows (gpu/state/kv_rows.h) to f32 in loops that compilers vectorize, one
+// multiplication per element, so bitwise identical on every instruction set. Internal linkage: each kernel
 // source compiles them for its own instruction set.
 
 #pragma once

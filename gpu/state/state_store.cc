@@ -199,7 +199,37 @@ bool StateStore::next_is_clear(const BlockPool& pool) const {
 }
 
 void StateStore::release(BlockPool& pool, BlockId block) {
-  if (pool.release(block) && budget_ != nullptr) budget_->give(pool.block_bytes());
+  if (!pool.release(block)) return;
+  if (&pool == &pages_ && block < page_sums_.size()) page_sums_[block].reset();
+  if (budget_ != nullptr) budget_->give(pool.block_bytes());
+}
+
+void StateStore::sum_pages(std::span<const BlockId> pages) {
+  if (sizes_.page_bytes == 0) return;
+  std::vector<BlockId> unsummed;
+  std::vector<const std::byte*> blocks;
+  for (const BlockId page : pages) {
+    if (page >= page_sums_.size()) page_sums_.resize(page + 1);
+    if (page_sums_[page]) continue;
+    unsummed.push_back(page);
+    blocks.push_back(pages_.data(page));
+  }
+  if (blocks.empty()) return;
+  std::vector<CopyFigures> figures(blocks.size());
+  memory_.look_at_all(blocks, sizes_.page_bytes, figures);
+  for (std::size_t i = 0; i < blocks.size(); ++i) page_sums_[unsummed[i]] = figures[i].checksum;
+}
+
+bool StateStore::pages_match(std::span<const BlockId> pages) const {
+  if (sizes_.page_bytes == 0 || pages.empty()) return true;
+  std::vector<const std::byte*> blocks;
+  for (const BlockId page : pages) blocks.push_back(pages_.data(page));
+  std::vector<CopyFigures> figures(blocks.size());
+  memory_.look_at_all(blocks, sizes_.page_bytes, figures);
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    if (page_sums_[pages[i]] != figures[i].checksum) return false;
+  }
+  return true;
 }
 
 std::optional<Sequence> StateStore::open() {
@@ -278,7 +308,7 @@ std::optional<Snapshot> StateStore::capture(const Sequence& sequence) {
   const std::optional<Copied> copied = copy(sequence, sequence.stored_, snapshot);
   if (!copied) return std::nullopt;
   snapshot.slot_figures_ = copied->slot;
-  snapshot.tail_figures_ = copied->tail;
+  sum_pages(snapshot.pages_);
   return snapshot;
 }
 
@@ -309,27 +339,15 @@ std::optional<Snapshot> StateStore::begin_capture(const Sequence& sequence, std:
 }
 
 void StateStore::end_captures(std::span<Snapshot* const> snapshots) {
-  const auto look = [&](const std::vector<const std::byte*>& blocks, std::size_t bytes,
-                        const std::vector<CopyFigures*>& to) {
-    if (blocks.empty()) return;
-    std::vector<CopyFigures> figures(blocks.size());
-    memory_.look_at_all(blocks, bytes, figures);
-    for (std::size_t i = 0; i < to.size(); ++i) *to[i] = figures[i];
-  };
-  std::vector<const std::byte*> slots, tails;
-  std::vector<CopyFigures*> of_slots, of_tails;
+  std::vector<const std::byte*> slots;
   for (Snapshot* one : snapshots) {
-    if (sizes_.slot_bytes != 0) {
-      slots.push_back(one->slot_data());
-      of_slots.push_back(&one->slot_figures_);
-    }
-    if (const std::byte* tail = one->tail_data()) {
-      tails.push_back(tail);
-      of_tails.push_back(&one->tail_figures_);
-    }
+    if (sizes_.slot_bytes != 0) slots.push_back(one->slot_data());
+    sum_pages(one->pages_);
   }
-  look(slots, sizes_.slot_bytes, of_slots);
-  look(tails, sizes_.page_bytes, of_tails);
+  if (slots.empty()) return;
+  std::vector<CopyFigures> figures(slots.size());
+  memory_.look_at_all(slots, sizes_.slot_bytes, figures);
+  for (std::size_t i = 0; i < slots.size(); ++i) snapshots[i]->slot_figures_ = figures[i];
 }
 
 Restoration StateStore::restore(const Snapshot& snapshot, std::size_t stored) {
@@ -341,14 +359,23 @@ Restoration StateStore::restore(const Snapshot& snapshot, std::size_t stored) {
   Sequence sequence(*this, *slot);
   const std::optional<Copied> copied = copy(snapshot, stored, sequence);
   if (!copied) return {};
-  // A shortened restore may copy its tail from a full page, which has no checksum.
-  const bool own_tail = stored % kPageTokens != 0 && snapshot.stored_ % kPageTokens != 0 &&
-                        stored / kPageTokens == snapshot.stored_ / kPageTokens;
+  const std::size_t full = stored / kPageTokens;
+  // A shortened restore may copy its tail from a full page.
+  const bool has_tail = stored % kPageTokens != 0 && sizes_.page_bytes != 0;
   if (copied->slot.checksum != snapshot.slot_figures_.checksum ||
-      (own_tail && copied->tail.checksum != snapshot.tail_figures_.checksum)) {
+      (has_tail && page_sums_[snapshot.pages_[full]] != copied->tail.checksum) ||
+      !pages_match(std::span(snapshot.pages_).first(full))) {
     return {.sequence = std::nullopt, .damaged = true};
   }
   return {.sequence = std::move(sequence), .damaged = false};
+}
+
+bool StateStore::is_intact(const Snapshot& snapshot, std::size_t first, std::size_t count, bool slot) const {
+  if (slot && sizes_.slot_bytes != 0 &&
+      memory_.look_at(snapshot.slot_data(), sizes_.slot_bytes).checksum != snapshot.slot_figures_.checksum) {
+    return false;
+  }
+  return pages_match(std::span(snapshot.pages_).subspan(first, count));
 }
 
 std::size_t StateStore::saved_bytes(std::size_t stored) const {
@@ -398,35 +425,6 @@ std::optional<Sequence> StateStore::load(const SavedSequence& saved) {
 
 CopyFigures StateStore::look_at_slot(const Sequence& sequence) const {
   return sizes_.slot_bytes == 0 ? CopyFigures{} : memory_.look_at(sequence.slot_data(), sizes_.slot_bytes);
-}
-
-void StateStore::damage(const Snapshot& snapshot) {
-  std::byte* at = nullptr;
-  if (sizes_.slot_bytes != 0) {
-    at = slots_.data(snapshot.slot_);
-  } else if (snapshot.stored_ % kPageTokens != 0 && sizes_.page_bytes != 0) {
-    at = pages_.data(snapshot.pages_.back());
-  }
-  if (at == nullptr) return;
-  std::byte one{};
-  memory_.to_host(&one, at, 1);
-  one ^= std::byte{1};
-  memory_.from_host(at, &one, 1);
-}
-
-void StateStore::damage_unseen(Snapshot& snapshot) {
-  if (sizes_.slot_bytes == 0) return;
-  std::byte* slot = slots_.data(snapshot.slot_);
-  memory_.fill(slot, 0, sizes_.slot_bytes);
-  snapshot.slot_figures_ = memory_.look_at(slot, sizes_.slot_bytes);
-}
-
-void StateStore::poison(const Sequence& sequence) {
-  constexpr int kNan = 0xff;
-  if (sizes_.slot_bytes != 0) memory_.fill(sequence.slot_data(), kNan, sizes_.slot_bytes);
-  if (sizes_.page_bytes != 0 && !sequence.pages_.empty()) {
-    memory_.fill(sequence.page_data(0), kNan, sizes_.page_bytes);
-  }
 }
 
 std::size_t StateStore::used_bytes() const {

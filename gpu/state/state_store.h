@@ -10,13 +10,13 @@
 // Lengths: `stored` counts KV entries in pages, `logical` counts positions for RoPE. They are equal until a
 // prompt is compacted.
 //
-// A snapshot records the checksums of its slot and tail; restore() verifies them. Without per-sequence state
-// (slot_bytes == 0) a prefix of a snapshot can be restored.
+// Every byte of a snapshot has a checksum: the slot, the tail, and each full page, which is summed when a
+// snapshot first references it. restore() and is_intact() verify them; this reads the pages once, as each
+// decode step does. Without per-sequence state (slot_bytes == 0) a prefix of a snapshot can be restored.
 //
 // Bounds: numbers of pages and slots, and a byte budget that stores can share. An operation that does not fit
 // fails and changes nothing. If the budget has the bytes but the memory has no block, the store reports
-// fragmentation to the budget.
-// Threading: the device worker's thread only.
+// fragmentation to the budget. Threading: the device worker's thread only.
 
 #include <cstddef>
 #include <cstdint>
@@ -33,9 +33,9 @@ namespace reprise::gpu {
 
 using BlockId = std::uint32_t;
 
-/// A pool of reference-counted blocks of one size; pages and slots are such blocks.
+/// A pool of reference-counted blocks of one size: pages and slots.
 ///
-/// A block's memory is allocated when the block is first taken. Free blocks keep their memory for reuse until
+/// A block's memory is allocated when the block is first taken. Free blocks keep their memory until
 /// give_back().
 ///
 /// Threading: the device worker's thread; other threads may read the addresses of live blocks.
@@ -97,7 +97,7 @@ struct StateBounds {
 
 class StateStore;
 
-/// Base of Sequence and Snapshot: holds references to blocks and releases them on destruction.
+/// Base of Sequence and Snapshot: references to blocks, released on destruction.
 class HeldState {
  public:
   HeldState(HeldState&& other) noexcept;
@@ -137,7 +137,6 @@ class Snapshot : public HeldState {
   using HeldState::HeldState;
 
   CopyFigures slot_figures_;
-  CopyFigures tail_figures_;
 };
 
 /// Newly allocated pages that no sequence owns: the target of a compaction. Frees the pages on destruction
@@ -182,7 +181,7 @@ class Sequence : public HeldState {
 
 struct Restoration {
   std::optional<Sequence> sequence{};  // nullopt: not enough memory, or damaged
-  bool damaged = false;                // true: slot or tail do not match their checksums
+  bool damaged = false;                // true: slot or pages do not match their checksums
 };
 
 /// The state of a sequence copied to host memory (swapped out); it holds neither pages nor a slot.
@@ -211,12 +210,15 @@ class StateStore {
   /// Requires: the pages up to `stored` are reserved and the sequence is not compacted. Returns nullopt if
   /// there is no slot, or no page for the tail.
   std::optional<Snapshot> begin_capture(const Sequence& sequence, std::size_t stored);
-  /// Computes the checksums of snapshots from begin_capture(), whose slots and tails have been written.
+  /// Computes the checksums of snapshots from begin_capture(), whose slots and pages have been written.
   void end_captures(std::span<Snapshot* const> snapshots);
   Restoration restore(const Snapshot& snapshot) { return restore(snapshot, snapshot.stored()); }
   /// Restores the first `stored` KV entries. Requires: `stored` is the snapshot's own length, or shorter if
   /// slot_bytes is 0.
   Restoration restore(const Snapshot& snapshot, std::size_t stored);
+  /// Returns false if pages [first, first + count) of a snapshot, or its slot if `slot`, do not match their
+  /// checksums.
+  bool is_intact(const Snapshot& snapshot, std::size_t first, std::size_t count, bool slot) const;
 
   /// Copies to host memory from BlockMemory::take_host(). Throws std::bad_alloc.
   SavedSequence save(const Sequence& sequence) const;
@@ -225,12 +227,6 @@ class StateStore {
 
   /// Checksum and finiteness of a sequence's slot.
   CopyFigures look_at_slot(const Sequence& sequence) const;
-  /// For tests: flips a bit of the slot or tail, so that restore() reports damage.
-  void damage(const Snapshot& snapshot);
-  /// For tests: zeroes the slot and updates its checksum, so that restore() does not notice.
-  void damage_unseen(Snapshot& snapshot);
-  /// For tests: fills a sequence's slot and first page with NaN (as f32 or bf16).
-  void poison(const Sequence& sequence);
 
   const StateSizes& sizes() const { return sizes_; }
   BlockMemory& memory() const { return memory_; }
@@ -265,11 +261,14 @@ class StateStore {
   /// True if the next block from take() is already zeroed.
   bool next_is_clear(const BlockPool& pool) const;
   /// Contents of added pages. kZeros: no data of earlier owners, in padding and unused entries either;
-  /// kAnything: the caller overwrites the whole pages.
+  /// kAnything: the caller overwrites whole pages.
   enum class Fresh : bool { kZeros, kAnything };
   /// Adds pages until there are `wanted`. Returns false and changes nothing if there are not enough.
   bool add_pages(std::vector<BlockId>& pages, std::size_t wanted, Fresh fresh = Fresh::kZeros);
   void release(BlockPool& pool, BlockId block);
+  /// Computes the checksums of those of these pages that have none.
+  void sum_pages(std::span<const BlockId> pages);
+  bool pages_match(std::span<const BlockId> pages) const;
 
   struct Copied {
     CopyFigures slot;
@@ -284,6 +283,7 @@ class StateStore {
   BlockMemory& memory_;
   BlockPool pages_;
   BlockPool slots_;
+  std::vector<std::optional<std::uint64_t>> page_sums_;  // by block id; nullopt: in no snapshot
   std::uint64_t refusals_ = 0;     // blocks within the budget that the memory did not have
   std::size_t refused_bytes_ = 0;  // size of the last refused block
 };
@@ -320,13 +320,12 @@ class SnapshotGroup {
   std::size_t bytes_ = 0;
 };
 
-// The serialized form of a state, which the tiers below the device keep: the pages in order, then the slot.
+// -- the serialized form of a state in the tiers below the device: the pages in order, then the slot
 
 /// Returns the bytes of a serialized state with `stored` KV entries.
 std::size_t transfer_bytes(const StateSizes& sizes, std::size_t stored);
 
-/// Copies pages [first, first + count) of a snapshot, and its slot if `slot`, into `to`, which must have
-/// exactly that size.
+/// Copies pages [first, first + count) of a snapshot, and its slot if `slot`, into `to` of exactly that size.
 void read_snapshot(const StateStore& store, const Snapshot& snapshot, std::size_t first, std::size_t count,
                    bool slot, std::span<std::byte> to);
 

@@ -1,11 +1,11 @@
 #pragma once
 // A pool of host memory for states in transit between a device and the tiers below it, of the kind that the
-// device copies fastest: pinned for a GPU (models/device.h). Allocating such memory takes longer than a
-// restore should, so only prepare() allocates, ahead of use, and take() lends parts of it.
+// device copies fastest: pinned for a GPU (models/device.h). Allocating it takes longer than a restore
+// should, so only prepare() allocates, ahead of use, and take() lends parts of it.
 //
-// Bound: the pool has at most `max_bytes`. When it cannot serve a request, take() uses the heap, which is
-// slower to copy and not counted here; the caller bounds the bytes in transit.
-// Threading: thread-safe; take() never waits for an allocation by prepare(). Buffers may outlive the pool.
+// Bound: at most `max_bytes`. When the pool cannot serve a request, take() uses the heap, which is slower to
+// copy and not counted here; the caller bounds the bytes in transit. Threading: thread-safe; take() never
+// waits for an allocation by prepare(). Buffers may outlive the pool.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +28,8 @@ class TransferBuffers {
   /// Returns uninitialized memory, from the pool or the heap. Throws std::bad_alloc.
   HostBytes take(std::size_t bytes);
   /// Allocates a block from which take() can lend `bytes` at once, unless there is one of that size. Frees
-  /// unlent blocks if the bound requires it. Does nothing after an allocation has failed once, or if the lent
-  /// blocks leave no space.
+  /// unlent blocks if the bound requires it. Does nothing after a failed allocation, or if the lent blocks
+  /// leave no space.
   void prepare(std::size_t bytes = kFirst);
 
   /// The bytes allocated by `make`, lent or not.

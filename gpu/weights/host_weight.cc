@@ -3,7 +3,7 @@
 #include <cstring>
 #include <new>
 
-#include "base/machine_memory.h"
+#include "base/machine.h"
 #include "gpu/state/block_memory.h"
 #include "traces/trace.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// A weight in host memory for GEMMs on the CPU: its view, the owner of its bytes, and the packed copy if the
-// product wants one.
+// A weight in host memory for CPU GEMMs: its view, the owner of its bytes, and the packed copy if the product
+// needs one.
 //
 // If the threads span several NUMA nodes and memory suffices, the weight is copied, each part by the thread
 // that will read it (Threads gives a thread the same share in every call), so that the part is allocated on
@@ -25,8 +25,8 @@ class HostWeight {
 
   const WeightView& view() const { return view_; }
 
-  /// Returns the product to use with these kernels and this setting. The first call for a combination may
-  /// pack or copy the weight, which is slow; a model can make that call while it loads.
+  /// Returns the product for these kernels and this setting. The first call for a combination may pack or
+  /// copy the weight, which is slow; a model can make it while it loads.
   const Product& prepare(const Kernels& kernels, Compute compute, Threads& threads);
 
   /// Size of the packed copy; 0: none.

@@ -1,6 +1,6 @@
 #pragma once
-// Weight formats that a GPU stores at their file size; all others are expanded to bf16. Usable without CUDA,
-// for memory planning; the kernels are in gpu/cuda/gemm/formats.h.
+// Weight formats that a GPU stores at their file size; all others are expanded to bf16. Without CUDA, for
+// memory planning; the kernels are in gpu/cuda/gemm/formats.h.
 
 #include <cstdint>
 

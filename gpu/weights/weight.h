@@ -1,9 +1,9 @@
 #pragma once
 // Storage formats of weights, and a view of one weight.
 //
-// A format describes the memory layout of a matrix, not how to compute with it: each device has a table of
-// the formats that it can multiply by (gpu/kernels.h for the CPU, gpu/cuda/gemm/formats.h). Formats are compared
-// by address. The tensors of one model may have different formats.
+// A format describes the memory layout of a matrix; each device has a table of the formats that it can
+// multiply by (gpu/kernels.h, gpu/cuda/gemm/formats.h). Formats are compared by address. The tensors of one
+// model may have different formats.
 //
 // A row (one output) is a whole number of blocks; blocks and rows are contiguous. So a stack of matrices with
 // equal columns is one weight with all their rows, and part() returns one of them.
@@ -18,7 +18,7 @@
 namespace reprise::gpu {
 
 /// Scales stored separately from the elements: a row-major array with one scale per tile of `rows` x
-/// `columns` elements; partial tiles at the edges count.
+/// `columns` elements, partial tiles at the edges included.
 struct ScaleTiles {
   std::size_t rows = 0;  // 0: the format has no separate scales
   std::size_t columns = 0;

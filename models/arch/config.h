@@ -15,6 +15,7 @@
 
 #include "base/sampling.h"
 #include "models/arch/families.h"
+#include "models/arch/token_ids.h"
 #include "models/files/tensor_spec.h"
 #include "models/parts/layer_spec.h"
 
@@ -22,12 +23,6 @@ namespace reprise::models {
 
 class Gguf;
 class JsonPlace;
-
-struct TokenIds {
-  std::optional<std::int32_t> bos;
-  std::optional<std::int32_t> pad;
-  std::vector<std::int32_t> eos;  // each ends generation
-};
 
 struct ModelConfig {
   std::string architecture;  // name of the family

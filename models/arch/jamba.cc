@@ -91,7 +91,7 @@ MoeSpec read_jamba_experts(const ConfigSource& source, const SwiGluSpec& mlp) {
   out.intermediate = mlp.intermediate;
   out.experts = source.count_or(kJambaExperts, kMaxJambaExperts, 16);
   out.chosen = source.count_or(kJambaChosen, kMaxJambaExperts, 2);
-  out.normalised = false;
+  out.normalized = false;
   if (out.chosen > out.experts) {
     source.fail(kJambaChosen, std::to_string(out.chosen) + " is more than " + source.name(kJambaExperts) +
                                   ", which is " + std::to_string(out.experts));

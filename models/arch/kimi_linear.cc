@@ -130,7 +130,7 @@ MoeSpec read_kimi_experts(const HfSource& hf, std::size_t hidden, std::size_t la
       out.intermediate * number_at(hf, hf.either("num_shared_experts", "n_shared_experts"), 1);
   out.shared_gate = false;
   out.correction_bias = true;
-  out.normalised = hf.boolean_or(hf.either("moe_renormalize", "norm_topk_prob"), true);
+  out.normalized = hf.boolean_or(hf.either("moe_renormalize", "norm_topk_prob"), true);
   out.epsilon = 1e-20F;
   out.scale = static_cast<float>(hf.number_or({"routed_scaling_factor", ""}, 2.446));
   const std::string scores = hf.text().text_or(kRouterScores.hf, "sigmoid");

@@ -23,7 +23,7 @@ constexpr Key kScaleQ{"mla_scale_q_lora", ""};
 constexpr Key kScaleLatent{"mla_scale_kv_lora", ""};
 constexpr Key kZeroExperts{"zero_expert_num", ""};
 constexpr Key kZeroKind{"zero_expert_type", ""};
-constexpr Key kLongcatNormalised{"norm_topk_prob", ""};
+constexpr Key kLongcatNormalized{"norm_topk_prob", ""};
 constexpr Key kAttentionMethod{"attention_method", ""};
 
 // YaRN's factor of the scores if the config has `mscale_all_dim`.
@@ -43,7 +43,7 @@ MlaSpec read_longcat_mla(const HfSource& hf, const ModelConfig& model) {
   out.rope = read_rope(
       hf, {.head_dim = out.rotary_dim, .context_length = model.context_length, .hf_theta = kLongcatTheta});
   if (out.rope->dimension != out.rotary_dim) hf.fail(kRopeDimension, "must be 1 in this architecture");
-  out.rope_of_neighbours = true;
+  out.rope_of_neighbors = true;
   const auto scale_of = [&](std::size_t rank) {
     return std::sqrt(static_cast<double>(model.hidden) / static_cast<double>(rank));
   };
@@ -67,10 +67,10 @@ MoeSpec read_longcat_experts(const HfSource& hf, std::size_t hidden, std::size_t
   }
   const std::string kind = hf.text().text_or(kZeroKind.hf, "identity");
   if (kind != "identity") hf.fail(kZeroKind, "'" + kind + "' is not known; known is identity");
-  if (hf.boolean_or(kLongcatNormalised, false)) {
-    hf.fail(kLongcatNormalised, "true is not supported in this architecture");
+  if (hf.boolean_or(kLongcatNormalized, false)) {
+    hf.fail(kLongcatNormalized, "true is not supported in this architecture");
   }
-  out.normalised = false;
+  out.normalized = false;
   out.correction_bias = true;
   out.scale = static_cast<float>(hf.number_or({"routed_scaling_factor", ""}, 6));
   check_router(hf, keys, out, layers);

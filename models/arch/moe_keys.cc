@@ -15,7 +15,7 @@ constexpr Key kExpertCount{"num_experts", "expert_count"};
 constexpr Key kChosen{"num_experts_per_tok", "expert_used_count"};
 constexpr Key kExpertSize{"moe_intermediate_size", "expert_feed_forward_length"};
 constexpr Key kSharedSize{"shared_expert_intermediate_size", "expert_shared_feed_forward_length"};
-constexpr Key kNormalised{"norm_topk_prob", "expert_weights_norm"};
+constexpr Key kNormalized{"norm_topk_prob", "expert_weights_norm"};
 constexpr Key kWeightScale{"", "expert_weights_scale"};
 constexpr Key kSparseStep{"decoder_sparse_step", ""};
 constexpr Key kDenseLayers{"mlp_only_layers", ""};
@@ -57,7 +57,7 @@ MoeSpec read_moe(const ConfigSource& source, const MoeKeys& keys) {
   out.intermediate = read_size(source, kExpertSize, keys.layer, "ffn_down_exps.weight");
   if (out.intermediate == 0) out.intermediate = source.count(kExpertSize, kMaxSize);  // fails with a message
   out.shared_intermediate = read_size(source, kSharedSize, keys.layer, "ffn_down_shexp.weight");
-  if (keys.has_norm_key || source.gguf() != nullptr) out.normalised = source.boolean_or(kNormalised, true);
+  if (keys.has_norm_key || source.gguf() != nullptr) out.normalized = source.boolean_or(kNormalized, true);
   const double scale = source.number_or(kWeightScale, 1);
   if (scale != 1 && scale != 0) source.fail(kWeightScale, "is not known in this architecture");  // 0: none
   return out;

@@ -141,7 +141,7 @@ MoeSpec read_nemotron_experts(const ConfigSource& source, std::size_t hidden, st
       .experts = source.count(experts, kMaxExperts),
       .chosen = source.count(chosen, kMaxExperts),
       .intermediate = source.count({"moe_intermediate_size", "expert_feed_forward_length"}, kMaxSize),
-      .normalised = source.boolean_or({"norm_topk_prob", "expert_weights_norm"}, true),
+      .normalized = source.boolean_or({"norm_topk_prob", "expert_weights_norm"}, true),
       .shared_intermediate = source.count(
           {"moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, kMaxSize),
       .shared_gate = false,

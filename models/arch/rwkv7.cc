@@ -45,7 +45,7 @@ ModelConfig read_rwkv7(const ConfigSource& source) {
   const ChannelMixSpec channel_mix{.hidden = model.hidden,
                                    .intermediate = source.uniform(kRwkvIntermediate, kMaxSize)};
 
-  ModelDraft draft(std::move(model), {.offset = 0, .eps = eps, .centred = true});
+  ModelDraft draft(std::move(model), {.offset = 0, .eps = eps, .centered = true});
   draft.add_embedding_norm("embed_norm", "token_embd_norm");
   for (std::size_t i = 0; i < layers; ++i) {
     time_mix.is_first = i == 0;

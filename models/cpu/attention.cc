@@ -116,7 +116,7 @@ void Attention::store(Step& step, const float* values, std::size_t rows, std::si
       } else if (kv_ == gpu::KvType::kBF16) {
         step.kernels.to_bf16(from, reinterpret_cast<std::uint16_t*>(to), size);
       } else {
-        gpu::store_quantised_row(kv_, from, size, to);
+        gpu::store_quantized_row(kv_, from, size, to);
       }
     }
   }

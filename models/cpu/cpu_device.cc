@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/machine_memory.h"
+#include "base/machine.h"
 #include "gpu/state/block_memory.h"
 #include "models/device.h"
 #include "models/memory_plan.h"

@@ -27,7 +27,7 @@ class GatedDeltaNet : public Part {
 
  private:
   void convolve(Step& step, const float* inputs, float* outputs) const;
-  void normalise_heads(Step& step, float* qkv) const;
+  void normalize_heads(Step& step, float* qkv) const;
   void recur(Step& step, const float* qkv, const float* g, const float* beta, float* out) const;
 
   const GatedDeltaNetSpec spec_;
@@ -75,7 +75,7 @@ void GatedDeltaNet::convolve(Step& step, const float* inputs, float* outputs) co
 
 /// Normalizes q and k of each head in qkv [rows, channels] to unit length, and scales q by 1 /
 /// sqrt(key_head_dim).
-void GatedDeltaNet::normalise_heads(Step& step, float* qkv) const {
+void GatedDeltaNet::normalize_heads(Step& step, float* qkv) const {
   const float scale = 1.0F / std::sqrt(static_cast<float>(spec_.key_head_dim));
   step.threads.for_ranges(step.rows, 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
@@ -130,7 +130,7 @@ void GatedDeltaNet::apply(Step& step, const float* x, float* y) const {
   b_.apply(step, input, b);
   leaving_states(step, {places_.conv, spec_.conv_state_size() * sizeof(float)},
                  [&] { convolve(step, projected, qkv); });
-  normalise_heads(step, qkv);
+  normalize_heads(step, qkv);
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       float* row_a = a + row * heads;

@@ -87,7 +87,7 @@ void widen_stored_row(gpu::KvType kv, const std::byte* from, std::size_t size, f
       to[i] = std::bit_cast<float>(std::uint32_t{bits} << 16);
     }
   } else {
-    gpu::load_quantised_row(kv, from, size, to);
+    gpu::load_quantized_row(kv, from, size, to);
   }
 }
 

@@ -82,8 +82,8 @@ void Linear::multiply(Step& step, gpu::Compute compute, LinearInput& x, float* y
   };
   // With few rows a range costs only the time to read its weights; with many, each range reads x too, so
   // larger ones pay.
-  constexpr std::size_t kFewRows = 8;
-  step.threads.for_ranges(outputs(), product.outputs_at_once, multiply_range, x.rows() <= kFewRows ? 12 : 4);
+  step.threads.for_ranges(outputs(), product.outputs_at_once, multiply_range,
+                          x.rows() <= product.few_rows ? 12 : 4);
 }
 
 void Linear::row(const Step& step, std::size_t index, float* y) const {

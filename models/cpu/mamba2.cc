@@ -26,7 +26,7 @@ class Mamba2 : public Part {
   void convolve(Step& step, const float* projected, float* mixed) const;
   void recur(Step& step, const float* projected, const float* mixed, float* y) const;
   void gate(Step& step, float* projected, float* y) const;
-  void normalise(const gpu::Kernels& kernels, float* row) const;
+  void normalize(const gpu::Kernels& kernels, float* row) const;
 
   const Mamba2Spec spec_;
   Linear in_;
@@ -93,7 +93,7 @@ void Mamba2::recur(Step& step, const float* projected, const float* mixed, float
 }
 
 /// Normalizes one row [inner_size], each group separately.
-void Mamba2::normalise(const gpu::Kernels& kernels, float* row) const {
+void Mamba2::normalize(const gpu::Kernels& kernels, float* row) const {
   const std::size_t size = spec_.group_size();
   for (std::size_t group = 0; group < spec_.groups; ++group) {
     float* part = row + group * size;
@@ -110,9 +110,9 @@ void Mamba2::gate(Step& step, float* projected, float* y) const {
       float* z = projected + row * spec_.in_proj_rows();
       float* out = y + row * inner;
       if (spec_.multipliers.z != 1) step.kernels.scale(spec_.multipliers.z, z, inner);
-      if (spec_.gating == Mamba2Spec::Gating::kNormThenGate) normalise(step.kernels, out);
+      if (spec_.gating == Mamba2Spec::Gating::kNormThenGate) normalize(step.kernels, out);
       step.kernels.gate_silu(z, out, inner);
-      if (spec_.gating == Mamba2Spec::Gating::kGateThenNorm) normalise(step.kernels, out);
+      if (spec_.gating == Mamba2Spec::Gating::kGateThenNorm) normalize(step.kernels, out);
     }
   });
 }

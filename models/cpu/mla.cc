@@ -119,7 +119,7 @@ void Mla::prepare(const Preparation& how) const {
 void Mla::rotate(const Step& step, std::size_t row, float* turned) const {
   if (!spec_.rope) return;
   const std::size_t half = spec_.rotary_dim / 2;
-  if (spec_.rope_of_neighbours) {
+  if (spec_.rope_of_neighbors) {
     float apart[gpu::kMaxAttentionHead];
     for (std::size_t i = 0; i < half; ++i) {
       apart[i] = turned[2 * i];

@@ -421,7 +421,7 @@ Moe::Routes Moe::route(Step& step, LinearInput& x) const {
       step.kernels.route_experts({.logits = logits + row * routed,
                                   .experts = routed,
                                   .chosen = spec_.chosen,
-                                  .normalised = spec_.normalised,
+                                  .normalized = spec_.normalized,
                                   .scores = spec_.scores,
                                   .bias = spec_.correction_bias ? bias_.data() : nullptr,
                                   .groups = spec_.groups,

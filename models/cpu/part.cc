@@ -22,7 +22,7 @@ void RmsNorm::apply(Step& step, const float* x, std::size_t rows, float* y) cons
 }
 
 Norm::Norm(const ModelFiles& checkpoint, const NormSpec& spec) : rms_(checkpoint, spec) {
-  if (spec.kind.centred) bias_ = load_vector(checkpoint, spec.name + ".bias");
+  if (spec.kind.centered) bias_ = load_vector(checkpoint, spec.name + ".bias");
 }
 
 void Norm::apply(Step& step, const float* x, std::size_t rows, float* y) const {

@@ -52,7 +52,8 @@ struct BuildContext {
   RopeTables& ropes;
 };
 
-// What `context` refers to must outlive the part. Throws LoadError.
+// Creates the part of one layer from its model files. The objects that `context` refers to must outlive the part.
+// Throws LoadError.
 std::unique_ptr<Part> make_part(const AttentionSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const SwiGluSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const MlpSpec& spec, BuildContext& context);

@@ -34,8 +34,8 @@ Attention::Attention(const AttentionSpec& spec, const ModelFiles& checkpoint, gp
                      WeightStore& weights, StateLayout& state, RopeTables& ropes)
     : MixerOfRows(weights.linear({spec.name + ".q_proj", spec.name + ".k_proj", spec.name + ".v_proj"}),
                   weights.linear({spec.name + ".o_proj"}), Norms::kInProducts) {
-  const AttentionPlaces places = declare_state(spec, kv, state, sizeof(gc::Bf16));
-  queries_ = places.queries;
+  const AttentionPlaces offsets = declare_state(spec, kv, state, sizeof(gc::Bf16));
+  queries_ = offsets.queries;
   const NormKind norm = spec.head_norm.value_or(NormKind{});
   shape_ = {.heads = static_cast<int>(spec.heads),
             .kv_heads = static_cast<int>(spec.kv_heads),
@@ -47,11 +47,11 @@ Attention::Attention(const AttentionSpec& spec, const ModelFiles& checkpoint, gp
             .norm_offset = norm.offset,
             .norm_eps = norm.eps,
             .kv = kv_of(spec, kv),
-            .k_offset = places.k,
-            .v_offset = places.v,
+            .k_offset = offsets.k,
+            .v_offset = offsets.v,
             .window = static_cast<int>(spec.window),
             .ring_pages = spec.window == 0 ? 0 : static_cast<int>(spec.ring_pages()),
-            .ring_offset = places.ring};
+            .ring_offset = offsets.ring};
   // f32 KV entries are only supported with f32 rows (models/gpu_plan.h).
   const bool wide = shape_.kv == gpu::KvType::kF32;
   if (!(wide ? gc::attention_supports<float>(shape_) : gc::attention_supports<gc::Bf16>(shape_))) {
@@ -112,9 +112,9 @@ void Attention::compact(const CudaCompaction& prompt) const {
                                 .scored = prompt.tokens - static_cast<int>(prompt.budget.window),
                                 .ring = prompt.ring,
                                 .budget = prompt.budget};
-  gc::score_places(layer, space, prompt.stream);
-  gc::choose_places(layer, space, prompt.stream);
-  gc::gather_places(layer, space, prompt.stream);
+  gc::score_entries(layer, space, prompt.stream);
+  gc::choose_entries(layer, space, prompt.stream);
+  gc::gather_entries(layer, space, prompt.stream);
   workspace.reset(mark);
 }
 

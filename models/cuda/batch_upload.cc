@@ -18,14 +18,14 @@ constexpr int kMinDecodedLongest = 256;  // one attention split
 class Packer {
  public:
   template <class T>
-  std::size_t place(std::size_t count) {
+  std::size_t assign(std::size_t count) {
     const std::size_t at = bytes_;
     bytes_ += Workspace::rounded(count * sizeof(T));
     return at;
   }
   template <class T>
-  std::size_t place(const std::vector<T>& values) {
-    return place<T>(values.size());
+  std::size_t assign(const std::vector<T>& values) {
+    return assign<T>(values.size());
   }
   std::size_t bytes() const { return bytes_; }
 
@@ -42,7 +42,7 @@ gc::QueryRing ring_of(const PromptTail& tail) {
 }
 
 BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase) {
-  std::vector<gc::BatchSlice> placed;
+  std::vector<gc::BatchSlice> batch_slices;
   std::vector<gc::BatchTile> tiles;
   struct Pages {
     std::size_t first;  // index in the page list of all slices
@@ -61,7 +61,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase) 
       std::any_of(slices.begin(), slices.end(), [](const Slice& slice) { return slice.tail != nullptr; });
   std::size_t all_rows = 0;
   for (const Slice& slice : slices) all_rows += slice.tokens.size();
-  placed.reserve(slices.size());
+  batch_slices.reserve(slices.size());
   pages.reserve(slices.size());
   picked.reserve(slices.size());
   for (auto* of_rows : {&row_slice, &tokens, &positions}) of_rows->reserve(all_rows);
@@ -76,11 +76,11 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase) 
                   "a prefill slice does not start at a multiple of kGrid");
     REPRISE_CHECK(static_cast<std::size_t>(stored + rows) <= sequence.pages().size() * gpu::kPageTokens,
                   "a slice has fewer pages than its tokens need");
-    const auto index = static_cast<std::int32_t>(placed.size());
+    const auto index = static_cast<std::int32_t>(batch_slices.size());
     const auto first = static_cast<std::int32_t>(tokens.size());
     pages.push_back({page_count, static_cast<std::size_t>((stored + rows + gc::kGrid - 1) / gc::kGrid)});
     page_count += pages.back().count;
-    placed.push_back(
+    batch_slices.push_back(
         {.first_row = first, .rows = rows, .stored = stored, .slot = sequence.slot_data(), .pages = nullptr});
     if (phase == Phase::kPrefill) {
       const std::size_t first_tile = tiles.size();
@@ -114,39 +114,39 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase) 
   }
 
   Packer packer;
-  const std::size_t slices_at = packer.place(placed);
-  const std::size_t tiles_at = packer.place(tiles);
-  const std::size_t row_slice_at = packer.place(row_slice);
-  const std::size_t tokens_at = packer.place(tokens);
-  const std::size_t positions_at = packer.place(positions);
-  const std::size_t picked_at = packer.place(picked);
-  const std::size_t rings_at = packer.place(rings);
-  const std::size_t exports_at = packer.place(exports);
-  const std::size_t first_tiles_at = packer.place(first_tiles);
+  const std::size_t slices_at = packer.assign(batch_slices);
+  const std::size_t tiles_at = packer.assign(tiles);
+  const std::size_t row_slice_at = packer.assign(row_slice);
+  const std::size_t tokens_at = packer.assign(tokens);
+  const std::size_t positions_at = packer.assign(positions);
+  const std::size_t picked_at = packer.assign(picked);
+  const std::size_t rings_at = packer.assign(rings);
+  const std::size_t exports_at = packer.assign(exports);
+  const std::size_t first_tiles_at = packer.assign(first_tiles);
   // Last, so that the other offsets do not depend on it. There may be thousands of pages, so they are written
   // directly to the staging buffer.
-  const std::size_t pages_at = packer.place<std::byte*>(page_count);
+  const std::size_t pages_at = packer.assign<std::byte*>(page_count);
   longest = std::max(phase == Phase::kDecode ? kMinDecodedLongest : kMinLongest,
                      static_cast<int>(std::bit_ceil(static_cast<unsigned>(longest))));
-  const std::size_t max_pages = placed.size() * static_cast<std::size_t>(longest / gc::kGrid);
+  const std::size_t max_pages = batch_slices.size() * static_cast<std::size_t>(longest / gc::kGrid);
   const std::size_t max_bytes = pages_at + Workspace::rounded(max_pages * sizeof(std::byte*));
-  const std::size_t room = std::max(packer.bytes(), max_bytes <= kMaxRecorded ? max_bytes : 0);
-  if (room > staging_.size()) {
-    const std::size_t size = std::bit_ceil(room);
+  const std::size_t capacity = std::max(packer.bytes(), max_bytes <= kMaxRecorded ? max_bytes : 0);
+  if (capacity > staging_.size()) {
+    const std::size_t size = std::bit_ceil(capacity);
     staging_ = gc::PinnedBytes(size);
     device_ = gc::DeviceBytes(size);
     ++moves_;
   }
   std::byte* device = device_.data();
   auto* addresses = reinterpret_cast<std::byte**>(staging_.data() + pages_at);
-  for (std::size_t i = 0; i < placed.size(); ++i) {
+  for (std::size_t i = 0; i < batch_slices.size(); ++i) {
     slices[i].sequence->page_addresses({addresses + pages[i].first, pages[i].count});
-    placed[i].pages = reinterpret_cast<std::byte* const*>(device + pages_at) + pages[i].first;
+    batch_slices[i].pages = reinterpret_cast<std::byte* const*>(device + pages_at) + pages[i].first;
   }
   const auto put = [&](const auto& values, std::size_t at) {
     if (!values.empty()) std::memcpy(staging_.data() + at, values.data(), values.size() * sizeof(values[0]));
   };
-  put(placed, slices_at);
+  put(batch_slices, slices_at);
   put(tiles, tiles_at);
   put(row_slice, row_slice_at);
   put(tokens, tokens_at);
@@ -162,7 +162,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase) 
                 .row_slice = reinterpret_cast<const std::int32_t*>(device + row_slice_at),
                 .tokens = reinterpret_cast<const std::int32_t*>(device + tokens_at),
                 .positions = reinterpret_cast<const std::int32_t*>(device + positions_at),
-                .slice_count = static_cast<int>(placed.size()),
+                .slice_count = static_cast<int>(batch_slices.size()),
                 .tile_count = static_cast<int>(tiles.size()),
                 .rows = rows,
                 .longest = longest},
@@ -179,7 +179,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase) 
       .max_bytes = max_bytes};
 }
 
-void BatchUpload::bring(std::size_t bytes, gc::StreamHandle stream) const {
+void BatchUpload::copy_to_gpu(std::size_t bytes, gc::StreamHandle stream) const {
   REPRISE_CHECK(bytes <= staging_.size(), "the step's description is larger than its staging buffer");
   if (bytes <= gc::kMaxSmallBytes) {
     gc::copy_small_to_device(device_.data(), staging_.data(), bytes, stream);

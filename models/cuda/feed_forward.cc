@@ -16,7 +16,7 @@ class SwiGlu : public Part {
   bool reads_unscaled() const override {
     return CudaStep::can_gate(in_, out_.weight.columns) && in_.reads_unscaled();
   }
-  bool leaves_rows() const override { return out_.leaves_rows(); }
+  bool defers_norm() const override { return out_.defers_norm(); }
   void admit(const Admission& admission, gc::GemmOutput output) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
   std::optional<GatedProducts> gated_products() const override { return GatedProducts{in_, out_}; }

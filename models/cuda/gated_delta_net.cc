@@ -26,14 +26,14 @@ GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const ModelFiles& ch
     : MixerOfRows(weights.linear({spec.name + ".in_proj_qkv", spec.name + ".in_proj_z",
                                   spec.name + ".in_proj_b", spec.name + ".in_proj_a"}),
                   weights.linear({spec.name + ".out_proj"}), Norms::kInProducts) {
-  const GatedDeltaNetPlaces places = declare_state(spec, state);
+  const GatedDeltaNetPlaces offsets = declare_state(spec, state);
   shape_ = {.key_heads = static_cast<int>(spec.key_heads),
             .value_heads = static_cast<int>(spec.value_heads),
             .key_dim = static_cast<int>(spec.key_head_dim),
             .value_dim = static_cast<int>(spec.value_head_dim),
             .taps = static_cast<int>(spec.conv_kernel),
-            .conv_offset = places.conv,
-            .state_offset = places.matrices};
+            .conv_offset = offsets.conv,
+            .state_offset = offsets.matrices};
   if (!gc::gated_delta_net_supports(shape_)) {
     throw LoadError(checkpoint.path(), "linear_key_head_dim",
                     "heads of " + std::to_string(spec.key_head_dim) + " and " +

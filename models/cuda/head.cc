@@ -15,7 +15,7 @@ namespace {
 
 /// Grows `bytes` to at least `size`; returns whether it was reallocated.
 template <class Bytes>
-bool make_room(Bytes& bytes, std::size_t size) {
+bool reserve(Bytes& bytes, std::size_t size) {
   if (size <= bytes.size()) return false;
   bytes = Bytes(std::bit_ceil(size));
   return true;
@@ -91,11 +91,11 @@ void DeviceSampler::prepare(std::span<const std::optional<SamplePlan>> plans, in
     masked += plan && plan->masks ? 1 : 0;
   }
   const auto mask_words = (static_cast<std::size_t>(vocab) + 31) / 32;
-  for (const bool moved : {make_room(params_, plans.size() * sizeof(gc::SamplingRow)),
-                           make_room(adjustments_, changes * sizeof(gc::LogitAdjustment)),
-                           make_room(masks_, masked * mask_words * sizeof(std::uint32_t)),
-                           make_room(out_, plans.size() * sizeof(gc::SampledToken)),
-                           make_room(workspace_, gc::sampling_workspace(rows_))}) {
+  for (const bool moved : {reserve(params_, plans.size() * sizeof(gc::SamplingRow)),
+                           reserve(adjustments_, changes * sizeof(gc::LogitAdjustment)),
+                           reserve(masks_, masked * mask_words * sizeof(std::uint32_t)),
+                           reserve(out_, plans.size() * sizeof(gc::SampledToken)),
+                           reserve(workspace_, gc::sampling_workspace(rows_))}) {
     if (moved) ++moves_;
   }
   auto* params = reinterpret_cast<gc::SamplingRow*>(params_.data());

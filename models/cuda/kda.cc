@@ -51,16 +51,16 @@ Kda::Kda(const KdaSpec& spec, const ModelFiles& checkpoint, WeightStore& weights
   if (spec.head_dim % 8 != 0) {
     throw LoadError(checkpoint.path(), "linear_head_dim", "must be a multiple of 8");
   }
-  const KdaPlaces places = declare_state(spec, state);
+  const KdaPlaces offsets = declare_state(spec, state);
   shape_ = {.heads = static_cast<int>(spec.heads),
             .head_dim = static_cast<int>(spec.head_dim),
-            .state_offset = places.matrices};
+            .state_offset = offsets.matrices};
   const char* const names[] = {".q_conv1d.weight", ".k_conv1d.weight", ".v_conv1d.weight"};
   for (std::size_t i = 0; i < 3; ++i) {
     convs_[i] = {.channels = static_cast<int>(spec.size()),
                  .taps = static_cast<int>(spec.conv_kernel),
                  .silu = true,
-                 .state_offset = places.conv + i * spec.conv_state_size() * sizeof(float)};
+                 .state_offset = offsets.conv + i * spec.conv_state_size() * sizeof(float)};
     taps_[i] = weights.vector(load_conv_taps(checkpoint, spec.name + names[i]));
   }
   rate_ = weights.vector(load_kda_rates(checkpoint, spec));

@@ -43,16 +43,16 @@ Mamba2::Mamba2(const Mamba2Spec& spec, const ModelFiles& checkpoint, WeightStore
     : MixerOfRows(weights.linear({spec.name + ".in_proj"}), weights.linear({spec.name + ".out_proj"}),
                   Norms::kApart),
       spec_(spec) {
-  const Mamba2Places places = declare_state(spec, state);
+  const Mamba2Places offsets = declare_state(spec, state);
   shape_ = {.heads = static_cast<int>(spec.heads),
             .head_dim = static_cast<int>(spec.head_dim),
             .groups = static_cast<int>(spec.groups),
             .state_size = static_cast<int>(spec.state_size),
-            .state_offset = places.matrices};
+            .state_offset = offsets.matrices};
   conv_ = {.channels = static_cast<int>(spec.conv_channels()),
            .taps = static_cast<int>(spec.conv_kernel),
            .silu = true,
-           .state_offset = places.conv};
+           .state_offset = offsets.conv};
   const Mamba2Vectors vectors = load_mamba2_vectors(checkpoint, spec);
   taps_ = weights.vector(vectors.conv);
   if (!vectors.conv_bias.empty()) conv_bias_ = weights.vector(vectors.conv_bias);

@@ -72,7 +72,7 @@ Mla::Mla(const MlaSpec& spec, const ModelFiles& checkpoint, gpu::KvType kv, Weig
             .rotary_dim = static_cast<int>(spec.rotary_dim),
             .rank = static_cast<int>(spec.rank),
             .rope_pairs = spec.rope ? static_cast<int>(spec.rope->dimension / 2) : 0,
-            .neighbours = spec.rope_of_neighbours,
+            .neighbors = spec.rope_of_neighbors,
             .score_scale = spec.score_scale,
             .norm_offset = spec.norm.offset,
             .norm_eps = spec.norm.eps,

@@ -99,11 +99,11 @@ std::array<std::vector<std::size_t>, 2> groups_of(std::span<const Slice> slices)
 }
 
 /// Collects rows that are computed group by group, and returns them in the order of slices.
-class RowsByPlace {
+class RowsByIndex {
  public:
-  explicit RowsByPlace(std::size_t slices) : rows_(slices) {}
+  explicit RowsByIndex(std::size_t slices) : rows_(slices) {}
 
-  void put(std::size_t place, std::span<const float> row) { rows_[place].assign(row.begin(), row.end()); }
+  void put(std::size_t index, std::span<const float> row) { rows_[index].assign(row.begin(), row.end()); }
   /// Replaces `all` by the rows that were put, concatenated.
   void move_to(std::vector<float>& all) const {
     all.clear();
@@ -117,21 +117,21 @@ class RowsByPlace {
 }  // namespace
 
 std::unique_ptr<CudaModel> CudaModel::load(const std::filesystem::path& path, const ComputeOptions& options,
-                                           gc::Arena& arena, const Place& place) {
-  return std::make_unique<CudaModel>(ModelFiles::open(path), options, arena, place);
+                                           gc::Arena& arena, const Placement& placement) {
+  return std::make_unique<CudaModel>(ModelFiles::open(path), options, arena, placement);
 }
 
 CudaModel::CudaModel(ModelFiles checkpoint, const ComputeOptions& options, gc::Arena& arena,
-                     const Place& place)
+                     const Placement& placement)
     : Model(std::move(checkpoint), options),
-      device_(place.device),
-      precise_(computes_precisely(checkpoint_, options, place.cpu_experts != 0)),
+      device_(placement.device),
+      precise_(computes_precisely(checkpoint_, options, placement.cpu_experts != 0)),
       weights_(checkpoint_, arena),
       handed_on_(handed_on(config().layers)),
-      memory_(place.memory) {
+      memory_(placement.memory) {
   if (const auto refusal = gpu_refusal(options)) throw LoadError(checkpoint_.path(), "", *refusal);
-  const std::set<std::string> on_host = mixtures_on_host(checkpoint_, place.cpu_experts);
-  if (!on_host.empty()) host_experts_ = std::make_unique<HostExperts>(options, place.threads);
+  const std::set<std::string> on_host = mixtures_on_host(checkpoint_, placement.cpu_experts);
+  if (!on_host.empty()) host_experts_ = std::make_unique<HostExperts>(options, placement.threads);
   embedding_ = weights_.linear({config().embedding});
   if (const auto refusal = gpu_refusal(config())) {
     throw LoadError(checkpoint_.path(), "", *refusal + " is not supported on a GPU yet; use --device cpu");
@@ -155,7 +155,7 @@ CudaModel::CudaModel(ModelFiles checkpoint, const ComputeOptions& options, gc::A
   weights_.finish();
   join_steps();
   for (const ResidualStep& step : steps_) {
-    step.admit({.gemm = gemm_, .max_rows = place.max_rows, .precise = precise_});
+    step.admit({.gemm = gemm_, .max_rows = placement.max_rows, .precise = precise_});
     has_late_ = has_late_ || !step.late_parts.empty();
     for (const auto* parts : {&step.parts, &step.late_parts}) {
       for (const auto& part : *parts) {
@@ -173,12 +173,12 @@ void CudaModel::join_steps() {
   if (precise_ || config().hidden % 32 != 0 || steps_.empty()) return;
   if (!embedding_norm_ && embedding_.weight.format->is_rows_of_bf16 && steps_.front().can_read_unscaled()) {
     first_norm_ = steps_.front().read_unscaled();
-    leaves_rows_ = true;
+    defers_norm_ = true;
   }
   const auto join = [&](ResidualStep& step, auto& next) {
-    if (!step.can_leave_rows() || !next.can_read_unscaled()) return;
-    step.leave_for(next.read_unscaled());
-    leaves_rows_ = true;
+    if (!step.can_defer_norm() || !next.can_read_unscaled()) return;
+    step.defer_norm_for(next.read_unscaled());
+    defers_norm_ = true;
   };
   for (std::size_t i = 0; i + 1 < steps_.size(); ++i) join(steps_[i], steps_[i + 1]);
   join(steps_.back(), head_);
@@ -289,29 +289,29 @@ void CudaModel::bind_thread() {
 // Copies rows of logits to the host and waits for the pass.
 std::span<const float> CudaModel::fetch(const Logits& logits, std::span<const int> rows, Phase phase) {
   const std::size_t vocab = config().vocab;
-  PhaseContext& lane = lane_of(phase);
-  gc::PinnedBytes& to = lane.logits;
+  PhaseContext& context = context_of(phase);
+  gc::PinnedBytes& to = context.logits;
   const std::size_t row_bytes = vocab * sizeof(float);
   if (rows.size() * row_bytes > to.size()) to = gc::PinnedBytes(std::bit_ceil(rows.size() * row_bytes));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const float* from =
         logits.rows + static_cast<std::size_t>(rows[i]) * static_cast<std::size_t>(head_.outputs());
     gc::copy_to_host(to.data() + i * row_bytes, reinterpret_cast<const std::byte*>(from), row_bytes,
-                     lane.stream.handle());
+                     context.stream.handle());
   }
-  if (lane.is_timed) lane.stopwatch.stop(lane.stream.handle());
-  lane.stream.wait();
-  show_on_gpu(phase);
+  if (context.is_timed) context.stopwatch.stop(context.stream.handle());
+  context.stream.wait();
+  trace_pass(phase);
   return {reinterpret_cast<const float*>(to.data()), rows.size() * vocab};
 }
 
 // Adds the pass to the trace, ending with the host's wait: the GPU has another clock.
-void CudaModel::show_on_gpu(Phase phase) {
-  if (!lane_of(phase).is_timed) return;
+void CudaModel::trace_pass(Phase phase) {
+  if (!context_of(phase).is_timed) return;
   static constexpr traces::ZoneSite kPrefill{"prefill pass"};
   static constexpr traces::ZoneSite kDecode{"decode pass"};
   const std::int64_t end = traces::now_ns();
-  const auto length = static_cast<std::int64_t>(lane_of(phase).stopwatch.milliseconds() * 1e6);
+  const auto length = static_cast<std::int64_t>(context_of(phase).stopwatch.milliseconds() * 1e6);
   traces::span(phase == Phase::kDecode ? kDecode : kPrefill, "GPU", end - length, end);
 }
 
@@ -417,7 +417,7 @@ std::size_t CudaModel::workspace(const StepSize& size, int picked_rows, int rank
   for (const ResidualStep& step : steps_) most = std::max(most, step.workspace(size, hidden));
   const auto picked = static_cast<std::size_t>(picked_rows);
   const std::size_t kept = handed_on_ + (has_late_ ? hidden : 0);  // per row, besides the residual
-  const std::size_t left = leaves_rows_ ? hidden : 0;              // deferred-norm rows for the next step
+  const std::size_t left = defers_norm_ ? hidden : 0;              // deferred-norm rows for the next step
   return most + Workspace::rounded(size.padded() * left * sizeof(gc::Bf16)) +
          Workspace::rounded(size.padded() * left / 8 * sizeof(float)) +
          Workspace::rounded(size.padded() * hidden * sizeof(float)) + size.padded() * kept * sizeof(float) +
@@ -436,9 +436,9 @@ void CudaModel::embed(const CudaStep& step, float* x) const {
   const int rows = step.size.rows;
   const float multiplier = config().embedding_multiplier;
   if (first_norm_ && step.unscaled.x != nullptr) {
-    gc::embed_bf16_to_stream(step.batch.tokens, rows, embedding_.weight, multiplier, x,
-                             first_norm_->into(step.unscaled), ropes_.rows_of(step.batch, step.ropes, 0),
-                             step.stream);
+    gc::embed_bf16_to_residual(step.batch.tokens, rows, embedding_.weight, multiplier, x,
+                               first_norm_->into(step.unscaled), ropes_.rows_of(step.batch, step.ropes, 0),
+                               step.stream);
     return ropes_.make(step.batch, step.ropes, 1, step.stream);
   }
   ropes_.make(step.batch, step.ropes, 0, step.stream);
@@ -453,8 +453,8 @@ CudaStep CudaModel::step_of(const Pass& pass, Phase phase) {
   return {.phase = phase,
           .batch = pass.made.batch,
           .gemm = gemm_,
-          .workspace = pass.lane.workspace,
-          .stream = pass.lane.stream.handle(),
+          .workspace = pass.context.workspace,
+          .stream = pass.context.stream.handle(),
           .size = pass.made.size,
           .ropes = buffers.ropes,
           .adapters = pass.chosen.rows,
@@ -463,7 +463,7 @@ CudaStep CudaModel::step_of(const Pass& pass, Phase phase) {
           .terms = buffers.terms,
           .first_values = buffers.first_values,
           .late = buffers.late,
-          .staging = &pass.lane.staging,
+          .staging = &pass.context.staging,
           .rings = pass.made.rings,
           .unscaled = buffers.unscaled,
           .exports = pass.made.exports};
@@ -496,19 +496,22 @@ std::optional<std::uint64_t> CudaModel::recording_key(const Pass& pass, Phase ph
          key_number(slices) << 8 | key_number(made.picked_rows);
 }
 
-CudaModel::Pass CudaModel::prepare(PhaseContext& lane, std::span<const Slice> slices, Phase phase) {
-  Workspace& memory = lane.workspace;
-  Pass pass{.lane = lane, .made = lane.upload.make(slices, phase), .chosen = choose(slices), .buffers = {}};
+CudaModel::Pass CudaModel::prepare(PhaseContext& context, std::span<const Slice> slices, Phase phase) {
+  Workspace& memory = context.workspace;
+  Pass pass{.context = context,
+            .made = context.upload.make(slices, phase),
+            .chosen = choose(slices),
+            .buffers = {}};
   BatchUpload::Made& made = pass.made;
   made.size.precise = precise_;
   memory.reset();
   const PhaseContext::Space space{
       .size = made.size, .picked_rows = made.picked_rows, .rank = pass.chosen.max_rank};
-  if (lane.space_bytes == 0 || lane.space != space) {
-    lane.space = space;
-    lane.space_bytes = workspace(space.size, space.picked_rows, space.rank);
+  if (context.space_bytes == 0 || context.space != space) {
+    context.space = space;
+    context.space_bytes = workspace(space.size, space.picked_rows, space.rank);
   }
-  memory.reserve(lane.space_bytes);
+  memory.reserve(context.space_bytes);
   const std::size_t rows = made.size.padded();
   const std::size_t elements = rows * config().hidden;
   Buffers& buffers = pass.buffers;
@@ -516,7 +519,7 @@ CudaModel::Pass CudaModel::prepare(PhaseContext& lane, std::span<const Slice> sl
   buffers.ropes = ropes_.take(memory, made.size.rows);
   buffers.logits = memory.take<float>(static_cast<std::size_t>(made.picked_rows) *
                                       static_cast<std::size_t>(head_.outputs()));
-  if (leaves_rows_ && phase == Phase::kDecode && pass.chosen.rows.empty()) {
+  if (defers_norm_ && phase == Phase::kDecode && pass.chosen.rows.empty()) {
     buffers.unscaled = {.x = memory.take<gc::Bf16>(elements), .squares = memory.take<float>(elements / 8)};
   }
   if (weights_.max_ordered() > 0) {
@@ -542,25 +545,25 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase,
                     "a token is outside the vocabulary");
     }
   }
-  PhaseContext& lane = lane_of(phase);
-  const gc::StreamHandle stream = lane.stream.handle();
-  const Pass pass = prepare(lane, slices, phase);
-  lane.is_timed = traces::on();
-  if (lane.is_timed) lane.stopwatch.start(stream);
+  PhaseContext& context = context_of(phase);
+  const gc::StreamHandle stream = context.stream.handle();
+  const Pass pass = prepare(context, slices, phase);
+  context.is_timed = traces::on();
+  if (context.is_timed) context.stopwatch.start(stream);
   REPRISE_CHECK(draw == nullptr || draw->rows() == pass.made.picked_rows,
                 "the sampled rows and the rows with logits differ in number");
   const std::optional<std::uint64_t> key = recording_key(pass, phase, draw != nullptr);
   // A recorded graph includes the copy of the batch description if that is small: one launch instead of two.
-  const bool brings = key && BatchUpload::fits_recording(pass.made);
-  if (!brings) lane.upload.bring(pass.made.bytes, stream);
+  const bool copies_in_graph = key && BatchUpload::fits_recording(pass.made);
+  if (!copies_in_graph) context.upload.copy_to_gpu(pass.made.bytes, stream);
   const auto all = [&] {
-    if (brings) lane.upload.bring(pass.made.max_bytes, stream);
+    if (copies_in_graph) context.upload.copy_to_gpu(pass.made.max_bytes, stream);
     launch(pass, phase);
     if (draw != nullptr) draw->launch(pass.buffers.logits, head_.outputs(), stream);
   };
   if (key) {
-    lane.forget_moved(phase == Phase::kDecode ? draw_.moves() : 0);
-    lane.recordings.run(*key, stream, all);
+    context.forget_moved(phase == Phase::kDecode ? draw_.moves() : 0);
+    context.recordings.run(*key, stream, all);
   } else {
     all();
   }
@@ -576,20 +579,20 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase,
 
 bool CudaModel::mixes(std::span<const Slice> slices) const {
   const auto has_adapter = [](const Slice& slice) { return slice.adapter != 0; };
-  return leaves_rows_ && std::any_of(slices.begin(), slices.end(), has_adapter) &&
+  return defers_norm_ && std::any_of(slices.begin(), slices.end(), has_adapter) &&
          !std::all_of(slices.begin(), slices.end(), has_adapter);
 }
 
 std::span<const float> CudaModel::forward_apart(std::span<const Slice> slices) {
   const std::size_t vocab = config().vocab;
-  RowsByPlace rows(slices.size());
+  RowsByIndex rows(slices.size());
   for (const std::vector<std::size_t>& group : groups_of(slices)) {
     std::vector<Slice> some;
-    for (const std::size_t place : group) some.push_back(slices[place]);
+    for (const std::size_t index : group) some.push_back(slices[index]);
     std::span<const float> logits = forward(some, Phase::kDecode);
-    for (const std::size_t place : group) {
-      if (slices[place].logits == Slice::Logits::kNone) continue;
-      rows.put(place, logits.first(vocab));
+    for (const std::size_t index : group) {
+      if (slices[index].logits == Slice::Logits::kNone) continue;
+      rows.put(index, logits.first(vocab));
       logits = logits.subspan(vocab);
     }
   }
@@ -599,22 +602,22 @@ std::span<const float> CudaModel::forward_apart(std::span<const Slice> slices) {
 
 void CudaModel::decode_apart(DecodePass& pass) {
   const std::size_t vocab = config().vocab;
-  RowsByPlace rows(pass.slices.size());
+  RowsByIndex rows(pass.slices.size());
   pass.drawn.assign(pass.slices.size(), std::nullopt);
   for (const std::vector<std::size_t>& group : groups_of(pass.slices)) {
     DecodePass some;
-    for (const std::size_t place : group) {
-      some.slices.push_back(pass.slices[place]);
-      some.plans.push_back(pass.plans[place]);
+    for (const std::size_t index : group) {
+      some.slices.push_back(pass.slices[index]);
+      some.plans.push_back(pass.plans[index]);
     }
     decode(some);
     std::span<const float> logits = some.logits;
     for (std::size_t i = 0; i < group.size(); ++i) {
-      const std::size_t place = group[i];
-      pass.plans[place] = some.plans[i];
-      pass.drawn[place] = some.drawn[i];
+      const std::size_t index = group[i];
+      pass.plans[index] = some.plans[i];
+      pass.drawn[index] = some.drawn[i];
       if (some.drawn[i]) continue;
-      rows.put(place, logits.first(vocab));
+      rows.put(index, logits.first(vocab));
       logits = logits.subspan(vocab);
     }
   }

@@ -62,7 +62,7 @@ class BatchUpload {
   Made make(std::span<const Slice> slices, Phase phase);
   /// Enqueues the copy of the first `bytes`. Pass max_bytes, whose last bytes may be unspecified, only if
   /// fits_recording().
-  void bring(std::size_t bytes, gc::StreamHandle stream) const;
+  void copy_to_gpu(std::size_t bytes, gc::StreamHandle stream) const;
   /// Returns whether a recorded graph can include the copy, whose size must be that of the largest batch it
   /// serves.
   static bool fits_recording(const Made& made) { return made.max_bytes <= kMaxRecorded; }
@@ -78,13 +78,13 @@ class BatchUpload {
 };
 
 /// Resources of one pass: stream, batch description, memory for activations and logits, recorded CUDA graphs.
-/// There is one lane per phase, so that a prefill and a decode of different sequences run concurrently. A
-/// lane has at most one pass in flight.
+/// There is one context per phase, so that a prefill and a decode of different sequences run concurrently. A
+/// context has at most one pass in flight.
 struct PhaseContext {
   explicit PhaseContext(gc::Stream::Priority priority) : stream(priority) {}
 
   /// Drops the recorded graphs if memory whose addresses they contain was reallocated. `others`: the moves()
-  /// of such memory outside the lane.
+  /// of such memory outside the context.
   void forget_moved(std::uint64_t others) {
     const std::uint64_t moves = upload.moves() + workspace.moves() + others;
     if (moves == recorded_at) return;
@@ -198,7 +198,7 @@ class DeviceSampler {
 
 class CudaModel : public Model {
  public:
-  struct Place {
+  struct Placement {
     int device = 0;
     int max_rows = 0;                    // max rows of a prefill step
     gpu::BlockMemory* memory = nullptr;  // memory for adapters, in the arena; null: no adapters
@@ -206,12 +206,13 @@ class CudaModel : public Model {
     unsigned threads = 0;                // CPU threads for experts on the host; 0: one per core
   };
 
-  /// `arena`, on place.device, must outlive the model. Throws LoadError, std::bad_alloc,
+  /// `arena`, on placement.device, must outlive the model. Throws LoadError, std::bad_alloc,
   /// gpu::cuda::CudaError.
   static std::unique_ptr<CudaModel> load(const std::filesystem::path& path, const ComputeOptions& options,
-                                         gc::Arena& arena, const Place& place);
+                                         gc::Arena& arena, const Placement& placement);
 
-  CudaModel(ModelFiles checkpoint, const ComputeOptions& options, gc::Arena& arena, const Place& place);
+  CudaModel(ModelFiles checkpoint, const ComputeOptions& options, gc::Arena& arena,
+            const Placement& placement);
 
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
   ModelRules rules() const override {
@@ -226,11 +227,11 @@ class CudaModel : public Model {
   void remove_adapter(AdapterKey key) override;
   std::uint64_t adapter_bytes(const Adapter& adapter) const override { return DeviceAdapter::bytes(adapter); }
   std::string arithmetic() const override;
-  /// Uses the prefill lane, which must be idle.
+  /// Uses the prefill context, which must be idle.
   void compact(const Compaction& compaction) override;
   std::string why_not_compacted() const override;
   void decode(DecodePass& pass) override;
-  /// Runs both passes concurrently, each on its own lane.
+  /// Runs both passes concurrently, each on its own context.
   std::span<const float> prefill_beside(std::span<const Slice> prefills, DecodePass& decodes) override;
   /// Returns whether tokens are sampled on the GPU, which limits the vocabulary.
   bool draws() const override;
@@ -269,19 +270,19 @@ class CudaModel : public Model {
   void embed(const CudaStep& step, float* x) const;
 
   struct Pass {
-    PhaseContext& lane;
+    PhaseContext& context;
     BatchUpload::Made made;
     Chosen chosen;
     Buffers buffers;
   };
-  Pass prepare(PhaseContext& lane, std::span<const Slice> slices, Phase phase);
+  Pass prepare(PhaseContext& context, std::span<const Slice> slices, Phase phase);
   CudaStep step_of(const Pass& pass, Phase phase);
   void launch(const Pass& pass, Phase phase);
   std::optional<std::uint64_t> recording_key(const Pass& pass, Phase phase, bool draws) const;
   /// Enqueues a pass. `draw`: the sampling that follows its logits; null: none.
   Logits enqueue(std::span<const Slice> slices, Phase phase, DeviceSampler* draw = nullptr);
 
-  PhaseContext& lane_of(Phase phase) { return phase == Phase::kPrefill ? prefill_ : decode_; }
+  PhaseContext& context_of(Phase phase) { return phase == Phase::kPrefill ? prefill_ : decode_; }
   std::span<const float> fetch(const Logits& logits, std::span<const int> rows, Phase phase);
   std::span<const float> fetch_all(const Logits& logits, Phase phase);
   /// Returns whether a decode batch has rows with and without adapters that must be computed in separate
@@ -295,7 +296,7 @@ class CudaModel : public Model {
   std::span<const float> fetch_prefilled(const Logits& logits, std::span<const Slice> slices);
   Logits enqueue_decode(const DecodePass& pass);
   void finish_decode(const Logits& logits, DecodePass& pass);
-  void show_on_gpu(Phase phase);
+  void trace_pass(Phase phase);
 
   const int device_;
   const bool precise_;
@@ -315,7 +316,7 @@ class CudaModel : public Model {
   const std::size_t handed_on_;                // floats per row that the first layer passes to later ones
   bool has_late_ = false;                      // late parts exist
   bool exports_states_ = true;                 // of all parts
-  bool leaves_rows_ = false;                   // some norm is deferred in decode
+  bool defers_norm_ = false;                   // some norm is deferred in decode
   gpu::BlockMemory* memory_;
   std::set<std::string> adaptable_;  // names of matrices that adapters can change
   std::unordered_map<AdapterKey, DeviceAdapter> adapters_;

@@ -22,7 +22,7 @@ gc::RouterShape router_of(const MoeSpec& spec) {
   return {.routed = static_cast<int>(spec.routed()),
           .experts = static_cast<int>(spec.experts),
           .chosen = static_cast<int>(spec.chosen),
-          .normalised = spec.normalised,
+          .normalized = spec.normalized,
           .scores = spec.scores,
           .groups = static_cast<int>(spec.groups),
           .chosen_groups = static_cast<int>(spec.chosen_groups),
@@ -62,7 +62,7 @@ class Moe : public Part {
   template <class Row>
   struct Routed {
     const float* logits;  // [padded rows, router_.weight.rows]
-    gc::RoutedRows places;
+    gc::RoutedRows tables;
     const Row* seen;  // [padded rows, width]: input of the routed experts
   };
   struct OnDevice {
@@ -77,10 +77,10 @@ class Moe : public Part {
   gc::SharedExpert shared_gates(const float* logits) const;
   gc::SharedExpert apply_shared(const CudaStep& step, const PartInput& x, const float* logits) const;
   /// Returns the max number of routed rows of a step.
-  std::size_t max_positions(const StepSize& size) const;
+  std::size_t max_routed_rows(const StepSize& size) const;
   template <class Row>
   void apply_routed(const CudaStep& step, const PartInput& x, const float* logits,
-                    const gc::RoutedRows& places, const PartOutput& to) const;
+                    const gc::RoutedRows& tables, const PartOutput& to) const;
   template <class Row>
   void apply_on_device(const CudaStep& step, const PartInput& x, const Routed<Row>& routed,
                        const PartOutput& to) const;
@@ -151,7 +151,7 @@ Moe::Moe(const MoeSpec& spec, BuildContext& context)
   }
 }
 
-std::size_t Moe::max_positions(const StepSize& size) const {
+std::size_t Moe::max_routed_rows(const StepSize& size) const {
   return size.padded() * static_cast<std::size_t>(shape_.chosen) + gc::RoutedRows::kFewRows;
 }
 
@@ -160,17 +160,17 @@ std::size_t Moe::workspace(const StepSize& size) const {
     return Workspace::rounded(count * element);
   };
   const std::size_t rows = size.padded();
-  const std::size_t places = max_positions(size);
+  const std::size_t max_routed = max_routed_rows(size);
   const auto width = static_cast<std::size_t>(width_);
   std::size_t bytes = sized(rows * static_cast<std::size_t>(router_.weight.rows), sizeof(float)) +
                       sized(rows * static_cast<std::size_t>(hidden_), sizeof(gc::Bf16)) +
                       Workspace::rounded(gc::RoutedRows::bytes(static_cast<int>(rows), shape_));
   if (device_) {
     const auto inner = static_cast<std::size_t>(device_->down.one.columns);
-    bytes += sized(places * inner, size.element()) + sized(places * width, sizeof(float));
+    bytes += sized(max_routed * inner, size.element()) + sized(max_routed * width, sizeof(float));
     if (size.precise) {
-      bytes += sized(places * static_cast<std::size_t>(device_->in.one.rows), sizeof(float)) +
-               2 * (sized(rows * width, sizeof(gc::Bf16)) + sized(places * inner, sizeof(gc::Bf16)));
+      bytes += sized(max_routed * static_cast<std::size_t>(device_->in.one.rows), sizeof(float)) +
+               2 * (sized(rows * width, sizeof(gc::Bf16)) + sized(max_routed * inner, sizeof(gc::Bf16)));
     }
   }
   if (latent_in_) bytes += 2 * sized(rows * width, size.element());
@@ -203,14 +203,14 @@ void Moe::apply_latent_out(const CudaStep& step, const float* sums, const PartOu
 
 void Moe::multiply_experts(const CudaStep& step, const Routed<gc::Bf16>& routed, const OnDevice& experts,
                            float* outputs) const {
-  const gc::RoutedRows& places = routed.places;
+  const gc::RoutedRows& tables = routed.tables;
   const int columns = experts.down.one.columns;
-  auto* inner = step.workspace.take<gc::Bf16>(max_positions(step.size) * static_cast<std::size_t>(columns));
+  auto* inner = step.workspace.take<gc::Bf16>(max_routed_rows(step.size) * static_cast<std::size_t>(columns));
   if (has_gates_) {
     const gc::GatedRows gated{.y = inner, .act = gc::GateFunction::kSilu, .gate_factor = 1};
-    gc::experts_gated(routed.seen, experts.in, places, gated, step.stream);
+    gc::experts_gated(routed.seen, experts.in, tables, gated, step.stream);
   } else {
-    gc::experts_product(routed.seen, false, experts.in, places, inner, gc::GemmOutput::kBf16, step.stream);
+    gc::experts_product(routed.seen, false, experts.in, tables, inner, gc::GemmOutput::kBf16, step.stream);
     constexpr int kMax = 32768;  // max rows per launch
     const int rows = step.size.rows * shape_.chosen;
     for (int first = 0; first < rows; first += kMax) {
@@ -218,52 +218,54 @@ void Moe::multiply_experts(const CudaStep& step, const Routed<gc::Bf16>& routed,
                        std::min(kMax, rows - first), columns, step.stream);
     }
   }
-  gc::experts_product(inner, true, experts.down, places, outputs, gc::GemmOutput::kF32, step.stream);
+  gc::experts_product(inner, true, experts.down, tables, outputs, gc::GemmOutput::kF32, step.stream);
 }
 
 void Moe::multiply_experts(const CudaStep& step, const Routed<float>& routed, const OnDevice& experts,
                            float* outputs) const {
   Workspace& workspace = step.workspace;
-  const std::size_t most = max_positions(step.size);
+  const std::size_t max_routed = max_routed_rows(step.size);
   const int columns = experts.down.one.columns;
   const int rows = step.size.rows * shape_.chosen;  // routed rows
-  const auto multiply = [&](const float* x, int x_rows, bool by_place, const gc::ExpertWeights& weights,
+  const auto multiply = [&](const float* x, int x_rows, bool x_is_routed, const gc::ExpertWeights& weights,
                             std::size_t elements, float* y) {
     const gc::TwoTerms terms{.high = workspace.take<gc::Bf16>(elements),
                              .low = workspace.take<gc::Bf16>(elements)};
     gc::split_rows(x, x_rows, weights.one.columns, terms, step.stream);
-    gc::experts_product(terms.high, by_place, weights, routed.places, y, gc::GemmOutput::kF32, step.stream);
-    gc::experts_product(terms.low, by_place, weights, routed.places, y, gc::GemmOutput::kAddF32, step.stream);
+    gc::experts_product(terms.high, x_is_routed, weights, routed.tables, y, gc::GemmOutput::kF32,
+                        step.stream);
+    gc::experts_product(terms.low, x_is_routed, weights, routed.tables, y, gc::GemmOutput::kAddF32,
+                        step.stream);
   };
-  auto* made = workspace.take<float>(most * static_cast<std::size_t>(experts.in.one.rows));
+  auto* made = workspace.take<float>(max_routed * static_cast<std::size_t>(experts.in.one.rows));
   multiply(routed.seen, step.size.rows, false, experts.in,
            step.size.padded() * static_cast<std::size_t>(width_), made);
   float* inner = made;
   if (has_gates_) {
-    inner = workspace.take<float>(most * static_cast<std::size_t>(columns));
+    inner = workspace.take<float>(max_routed * static_cast<std::size_t>(columns));
     gc::gate_rows(made, rows, columns, gc::GateFunction::kSilu, 1, inner, step.stream);
   } else {
     gc::relu_squared(inner, rows, columns, step.stream);
   }
-  multiply(inner, rows, true, experts.down, most * static_cast<std::size_t>(columns), outputs);
+  multiply(inner, rows, true, experts.down, max_routed * static_cast<std::size_t>(columns), outputs);
 }
 
 template <class Row>
 void Moe::apply_on_device(const CudaStep& step, const PartInput& x, const Routed<Row>& routed,
                           const PartOutput& to) const {
   Workspace& workspace = step.workspace;
-  const gc::RoutedRows& places = routed.places;
+  const gc::RoutedRows& tables = routed.tables;
   // In prefill and in precise steps the shared expert uses the GEMMs of other parts.
   const bool with_shared =
-      device_->has_shared && places.are_few() && step.phase == Phase::kDecode && !step.size.precise;
+      device_->has_shared && tables.are_few() && step.phase == Phase::kDecode && !step.size.precise;
   OnDevice experts = *device_;
   if (!with_shared) experts.in.shared = experts.down.shared = nullptr;
   const std::size_t padded = step.size.padded();
   const int rows = step.size.rows;
   gc::SharedExpert shared = with_shared ? shared_gates(routed.logits) : apply_shared(step, x, routed.logits);
-  auto* outputs = workspace.take<float>(max_positions(step.size) * static_cast<std::size_t>(width_));
+  auto* outputs = workspace.take<float>(max_routed_rows(step.size) * static_cast<std::size_t>(width_));
   if (with_shared) {
-    shared.made = outputs + static_cast<std::size_t>(places.places) * static_cast<std::size_t>(width_);
+    shared.made = outputs + static_cast<std::size_t>(tables.entries) * static_cast<std::size_t>(width_);
   }
   multiply_experts(step, routed, experts, outputs);
 
@@ -272,11 +274,11 @@ void Moe::apply_on_device(const CudaStep& step, const PartInput& x, const Routed
                          .shared = shared,
                          .y = to.y,
                          .adds = to.how == gc::GemmOutput::kAddF32};
-  if (!latent_in_) return gc::sum_experts(shape_, places, sum, rows, width_, step.stream);
+  if (!latent_in_) return gc::sum_experts(shape_, tables, sum, rows, width_, step.stream);
   sum.y = workspace.take<float>(padded * static_cast<std::size_t>(width_));
   sum.shared = {};
   sum.adds = false;
-  gc::sum_experts(shape_, places, sum, rows, width_, step.stream);
+  gc::sum_experts(shape_, tables, sum, rows, width_, step.stream);
   apply_latent_out(step, sum.y, to);
   if (shared_) gc::add_shared_expert(shared, rows, hidden_, to.y, step.stream);
 }
@@ -290,24 +292,24 @@ void Moe::sum_on_host(const CudaStep& step, const Routed<gc::Bf16>& routed, floa
   const std::size_t choice_bytes =
       Workspace::rounded(rows * static_cast<std::size_t>(shape_.chosen) * sizeof(float));
   const std::size_t x_bytes = rows * width * sizeof(gc::Bf16);
-  const HostStaging::Scratch room =
+  const HostStaging::Scratch scratch =
       step.staging->take(2 * choice_bytes + x_bytes, all_rows * width * sizeof(float));
-  std::byte* weights = room.down + choice_bytes;
+  std::byte* weights = scratch.down + choice_bytes;
   std::byte* x = weights + choice_bytes;
   const std::size_t choices = rows * static_cast<std::size_t>(shape_.chosen) * sizeof(float);
-  const auto bring = [&](std::byte* to, const void* from, std::size_t bytes) {
+  const auto fetch = [&](std::byte* to, const void* from, std::size_t bytes) {
     gc::copy_to_host(to, static_cast<const std::byte*>(from), bytes, step.stream);
   };
-  bring(room.down, routed.places.chosen, choices);
-  bring(weights, routed.places.weights, choices);
-  bring(x, routed.seen, x_bytes);
+  fetch(scratch.down, routed.tables.chosen, choices);
+  fetch(weights, routed.tables.weights, choices);
+  fetch(x, routed.seen, x_bytes);
   step.staging->wait();
   meanwhile();
-  auto* made = reinterpret_cast<float*>(room.up);
+  auto* made = reinterpret_cast<float*>(scratch.up);
   host_->sum(host_layer_,
              {.count = rows,
               .x = reinterpret_cast<const gc::Bf16*>(x),
-              .experts = reinterpret_cast<const std::int32_t*>(room.down),
+              .experts = reinterpret_cast<const std::int32_t*>(scratch.down),
               .weights = reinterpret_cast<const float*>(weights)},
              made);
   std::fill_n(made + rows * width, (all_rows - rows) * width, 0.0F);
@@ -337,14 +339,14 @@ void Moe::apply_on_host(const CudaStep& step, const PartInput& x, const Routed<g
 
 template <class Row>
 void Moe::apply_routed(const CudaStep& step, const PartInput& x, const float* logits,
-                       const gc::RoutedRows& places, const PartOutput& to) const {
+                       const gc::RoutedRows& tables, const PartOutput& to) const {
   const Row* seen = x.rows<Row>();
   if (latent_in_) {
     auto* latent = step.workspace.take<Row>(step.size.padded() * static_cast<std::size_t>(width_));
     step.multiply(seen, *latent_in_, latent, kRowsOf<Row>);
     seen = latent;
   }
-  const Routed<Row> routed{.logits = logits, .places = places, .seen = seen};
+  const Routed<Row> routed{.logits = logits, .tables = tables, .seen = seen};
   if (device_) return apply_on_device(step, x, routed, to);
   if constexpr (std::is_same_v<Row, gc::Bf16>) {
     apply_on_host(step, x, routed, to);
@@ -370,17 +372,17 @@ void Moe::apply(const CudaStep& step, const PartInput& from, const PartOutput& t
   } else {
     step.multiply(x, router_, logits, gc::GemmOutput::kF32);
   }
-  const gc::RoutedRows places = gc::RoutedRows::in(
+  const gc::RoutedRows tables = gc::RoutedRows::in(
       workspace.bytes(gc::RoutedRows::bytes(static_cast<int>(padded), shape_)), rows, shape_);
   if (device_) {
-    gc::route_and_place(shape_, logits, router_.weight.rows, bias_, rows, places, step.stream);
+    gc::route_and_sort(shape_, logits, router_.weight.rows, bias_, rows, tables, step.stream);
   } else {
-    gc::route_rows(shape_, logits, router_.weight.rows, bias_, rows, places, step.stream);
+    gc::route_rows(shape_, logits, router_.weight.rows, bias_, rows, tables, step.stream);
   }
   if (step.size.precise) {
-    apply_routed<float>(step, x, logits, places, to);
+    apply_routed<float>(step, x, logits, tables, to);
   } else {
-    apply_routed<gc::Bf16>(step, x, logits, places, to);
+    apply_routed<gc::Bf16>(step, x, logits, tables, to);
   }
   workspace.reset(mark);
 }

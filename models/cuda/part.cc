@@ -77,9 +77,9 @@ PartInput ResidualStep::normed(const CudaStep& step, const float* x, std::size_t
   return PartInput::of(to);
 }
 
-bool ResidualStep::can_leave_rows() const {
+bool ResidualStep::can_defer_norm() const {
   return parts.size() == 1 && late_parts.empty() && !begins_late && !ends_late && !norm_after &&
-         output_of(0) == gc::GemmOutput::kAddF32 && parts.front()->leaves_rows();
+         output_of(0) == gc::GemmOutput::kAddF32 && parts.front()->defers_norm();
 }
 
 bool ResidualStep::can_read_unscaled() const {
@@ -179,7 +179,7 @@ DeviceNorm build_norm(const NormSpec& spec, BuildContext& context) {
     return context.weights.vector(load_vector(context.checkpoint, spec.name + which));
   };
   return {
-      .weight = vector(".weight"), .bias = spec.kind.centred ? vector(".bias") : nullptr, .kind = spec.kind};
+      .weight = vector(".weight"), .bias = spec.kind.centered ? vector(".bias") : nullptr, .kind = spec.kind};
 }
 
 std::vector<ResidualStep> build_layer(const LayerSpec& spec, BuildContext& context) {

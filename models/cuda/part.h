@@ -50,10 +50,10 @@ class Part {
   virtual void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const = 0;
   /// Returns whether, in this step, its first GEMM can normalize the residual itself (PartInput::raw).
   virtual bool takes_raw(const CudaStep& /*step*/) const { return false; }
-  /// Returns whether it accepts PartInput::unscaled in decode; leaves_rows(): whether it accepts
+  /// Returns whether it accepts PartInput::unscaled in decode; defers_norm(): whether it accepts
   /// PartOutput::next.
   virtual bool reads_unscaled() const { return false; }
-  virtual bool leaves_rows() const { return false; }
+  virtual bool defers_norm() const { return false; }
   /// Measures its prefill GEMMs (Admission); the last one has this output.
   virtual void admit(const Admission& admission, gc::GemmOutput output) const = 0;
   /// Returns the bytes that compact() takes of the workspace.
@@ -90,7 +90,7 @@ class Mixer : public Part {
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const final;
   bool takes_raw(const CudaStep& step) const final { return joins() && step.takes_raw(in_); }
   bool reads_unscaled() const final { return joins() && in_.reads_unscaled(); }
-  bool leaves_rows() const final { return joins() && out_.leaves_rows(); }
+  bool defers_norm() const final { return joins() && out_.defers_norm(); }
   void admit(const Admission& admission, gc::GemmOutput output) const final;
   std::vector<const DeviceLinear*> adaptable() const final;
 
@@ -171,7 +171,7 @@ struct NormAhead {
 ///   x += multiplier * norm_after(out * part(in * norm(x)) + out * part(in * norm(x)) + ...)
 /// Outputs of late parts are summed in CudaStep::late and added after the last step of their layer. If
 /// nothing modifies a part's output, its last GEMM adds to the residual itself; in decode it also writes the
-/// deferred-norm input of the next step or the LM head, if that one can read it (leave_for();
+/// deferred-norm input of the next step or the LM head, if that one can read it (defer_norm_for();
 /// gpu/cuda/gemm/gemm.h, DeferredNormRows).
 struct ResidualStep {
   std::optional<DeviceNorm> norm;
@@ -183,12 +183,12 @@ struct ResidualStep {
   std::optional<DeviceNorm> norm_after;
   float multiplier = 1;
 
-  /// can_leave_rows(): it can write the deferred-norm input of the next reader in decode.
+  /// can_defer_norm(): it can write the deferred-norm input of the next reader in decode.
   /// can_read_unscaled(): it can read such input.
-  bool can_leave_rows() const;
+  bool can_defer_norm() const;
   bool can_read_unscaled() const;
   /// Enable both for steps with CudaStep::unscaled. read_unscaled() returns the norm for the writer.
-  void leave_for(const NormAhead& next) { left_ = next; }
+  void defer_norm_for(const NormAhead& next) { left_ = next; }
   NormAhead read_unscaled();
 
   /// Returns the bytes that apply() takes of the workspace.
@@ -230,7 +230,8 @@ struct BuildContext {
   HostExperts* experts = nullptr;   // computes them; null: none
 };
 
-// What `context` refers to must outlive the part. Throws LoadError, std::bad_alloc.
+// Creates the part of one layer and uploads its weights. The objects that `context` refers to must outlive the
+// part. Throws LoadError, std::bad_alloc.
 std::unique_ptr<Part> make_part(const AttentionSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const SwiGluSpec& spec, BuildContext& context);
 std::unique_ptr<Part> make_part(const MlpSpec& spec, BuildContext& context);

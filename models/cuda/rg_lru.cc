@@ -31,12 +31,12 @@ RgLruBlock::RgLruBlock(const RgLruSpec& spec, const ModelFiles& checkpoint, Weig
                        StateLayout& state)
     : MixerOfRows(weights.linear({spec.name + ".linear_y", spec.name + ".linear_x"}),
                   weights.linear({spec.name + ".linear_out"}), Norms::kApart) {
-  const RgLruPlaces places = declare_state(spec, state);
-  shape_ = {.channels = static_cast<int>(spec.width), .state_offset = places.h};
+  const RgLruPlaces offsets = declare_state(spec, state);
+  shape_ = {.channels = static_cast<int>(spec.width), .state_offset = offsets.h};
   conv_ = {.channels = static_cast<int>(spec.width),
            .taps = static_cast<int>(spec.conv_kernel),
            .silu = false,
-           .state_offset = places.conv};
+           .state_offset = offsets.conv};
   const auto size = static_cast<int>(spec.head_width());
   const auto gate = [&](const std::string& name) {
     return gc::BlockWeights{

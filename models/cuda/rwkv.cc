@@ -55,7 +55,7 @@ class TimeMix : public PartOfRows<TimeMix> {
   const float* bonus_ = nullptr;
   const float* norm_ = nullptr;
   const float* norm_bias_ = nullptr;
-  std::size_t row_place_ = 0;  // offset in the slot
+  std::size_t row_offset_ = 0;  // offset in the slot
 };
 
 class ChannelMix : public PartOfRows<ChannelMix> {
@@ -73,8 +73,8 @@ class ChannelMix : public PartOfRows<ChannelMix> {
 
   DeviceLinear key_;
   DeviceLinear value_;
-  const float* mix_;       // [hidden]
-  std::size_t row_place_;  // offset in the slot
+  const float* mix_;        // [hidden]
+  std::size_t row_offset_;  // offset in the slot
 };
 
 TimeMix::Pair::Pair(const std::string& name, WeightStore& weights)
@@ -119,11 +119,11 @@ TimeMix::TimeMix(const TimeMixSpec& spec, const ModelFiles& checkpoint, WeightSt
     REPRISE_CHECK(pair->first.weight.rows <= pair->second.weight.columns,
                   "the first matrix of a low-rank pair has more rows than the second has columns");
   }
-  const TimeMixPlaces places = declare_state(spec, state);
-  row_place_ = places.row;
+  const TimeMixPlaces offsets = declare_state(spec, state);
+  row_offset_ = offsets.row;
   shape_ = {.heads = static_cast<int>(spec.heads()),
             .head_dim = static_cast<int>(spec.head_dim),
-            .state_offset = places.matrices};
+            .state_offset = offsets.matrices};
   const auto vector = [&](const char* name) {
     return weights.vector(load_vector(checkpoint, spec.name + name));
   };
@@ -169,7 +169,7 @@ void TimeMix::apply_rows(const CudaStep& step, const PartInput& x, const PartOut
                                           .mixes = kMixes,
                                           .y = mixed,
                                           .table = elements,
-                                          .state_offset = row_place_,
+                                          .state_offset = row_offset_,
                                           .exports = step.exports},
                   step.stream);
   const Row* const for_r = mixed;
@@ -222,7 +222,7 @@ ChannelMix::ChannelMix(const ChannelMixSpec& spec, const ModelFiles& checkpoint,
     : key_(weights.linear({spec.name + ".key"})),
       value_(weights.linear({spec.name + ".value"})),
       mix_(weights.vector(load_vector(checkpoint, spec.name + ".mix"))),
-      row_place_(declare_state(spec, state)) {}
+      row_offset_(declare_state(spec, state)) {}
 
 std::size_t ChannelMix::workspace(const StepSize& size) const {
   const auto width = static_cast<std::size_t>(key_.weight.columns + key_.weight.rows);
@@ -242,7 +242,7 @@ void ChannelMix::apply_rows(const CudaStep& step, const PartInput& x, const Part
                                           .mixes = 1,
                                           .y = mixed,
                                           .table = 0,
-                                          .state_offset = row_place_,
+                                          .state_offset = row_offset_,
                                           .exports = step.exports},
                   step.stream);
   step.multiply(mixed, key_, inner, kRowsOf<Row>);

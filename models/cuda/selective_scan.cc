@@ -42,15 +42,15 @@ SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const ModelFiles& ch
                   Norms::kApart),
       x_(weights.linear({spec.name + ".x_proj"})),
       dt_(weights.linear({spec.name + ".dt_proj"}, WeightStore::Inputs::kFilledUp)) {
-  const SelectiveScanPlaces places = declare_state(spec, state);
+  const SelectiveScanPlaces offsets = declare_state(spec, state);
   shape_ = {.channels = static_cast<int>(spec.inner),
             .state_size = static_cast<int>(spec.state_size),
             .step_rank = static_cast<int>(spec.step_rank),
-            .state_offset = places.state};
+            .state_offset = offsets.state};
   conv_ = {.channels = static_cast<int>(spec.inner),
            .taps = static_cast<int>(spec.conv_kernel),
            .silu = true,
-           .state_offset = places.conv};
+           .state_offset = offsets.conv};
   SelectiveScanVectors vectors = load_selective_scan_vectors(checkpoint, spec);
   for (float& a : vectors.a) a *= kLog2OfE;  // the kernel uses exp2
   taps_ = weights.vector(vectors.conv);

@@ -90,7 +90,7 @@ void CudaStep::multiply(const PartInput& x, const DeviceLinear& linear, void* y,
 
 void CudaStep::multiply(const gc::Bf16* x, const DeviceLinear& linear, const PartOutput& to) const {
   if (to.next == nullptr) return multiply(x, linear, to.y, to.how);
-  linear.weight.format->fused->to_stream(x, batch.rows, linear.weight, to.y, *to.next, stream);
+  linear.weight.format->fused->to_residual(x, batch.rows, linear.weight, to.y, *to.next, stream);
 }
 
 void CudaStep::multiply(const float* x, const DeviceLinear& linear, const PartOutput& to) const {
@@ -165,12 +165,12 @@ void CudaStep::add_changes(const Row* x, const DeviceLinear& linear, void* y, gc
     for (const DeviceLinear::Layer& layer : linear.layers) {
       const gc::LowRank* change = chosen.adapter->find(layer.name);
       if (change == nullptr) continue;
-      const std::size_t place = row * stride + static_cast<std::size_t>(layer.first);
+      const std::size_t offset = row * stride + static_cast<std::size_t>(layer.first);
       gc::add_low_rank(*change,
                        gc::LowRankRows<Row>{.x = x + row * static_cast<std::size_t>(linear.weight.columns),
                                             .rows = chosen.rows,
                                             .inner = inner,
-                                            .y = static_cast<std::byte*>(y) + place * element,
+                                            .y = static_cast<std::byte*>(y) + offset * element,
                                             .stride = linear.weight.rows,
                                             .y_is_bf16 = is_bf16},
                        stream);

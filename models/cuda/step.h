@@ -58,7 +58,7 @@ class Workspace {
 };
 
 /// Pinned staging buffers for a part of a step that the host computes: inputs are copied down, results up.
-/// One per lane (models/cuda/model.h).
+/// One per phase context (models/cuda/model.h).
 ///
 /// Usage: take(), enqueue the copies down, wait(), compute on the host, enqueue the copy up. The next take()
 /// may reuse the buffers without waiting, because its copies down and wait() follow the copy up in the

@@ -35,7 +35,7 @@ void PackedUpload::add(Tensor tensor, const gc::DeviceWeight& to, std::size_t ro
   Matrix matrix{.tensor = std::move(tensor), .to = to, .row = row};
   const std::size_t scale_bytes = on_alignment(matrix.tensor.scales.size());
   const std::size_t bytes = on_alignment(matrix.tensor.bytes.size()) + scale_bytes;
-  if (bytes > kStagingBytes) return add_in_turns(std::move(matrix));
+  if (bytes > kStagingBytes) return add_in_pieces(std::move(matrix));
   if (waiting_bytes_ + bytes > kStagingBytes) flush();
   matrix.scales_at = waiting_bytes_;
   matrix.data_at = waiting_bytes_ + scale_bytes;
@@ -92,16 +92,16 @@ void PackedUpload::pack(const Matrix& matrix, std::size_t first, std::size_t row
                          matrix.to, static_cast<int>(matrix.row + first), stream_.handle());
 }
 
-void PackedUpload::add_in_turns(Matrix matrix) {
+void PackedUpload::add_in_pieces(Matrix matrix) {
   flush();
   const gpu::WeightView from = view_of(matrix.tensor);
   matrix.data_at = on_alignment(matrix.tensor.scales.size());
-  const std::size_t turn = std::clamp<std::size_t>(kStagingBytes / from.row_bytes(), 1, from.rows);
-  reserve(matrix.data_at + turn * from.row_bytes());
+  const std::size_t piece_rows = std::clamp<std::size_t>(kStagingBytes / from.row_bytes(), 1, from.rows);
+  reserve(matrix.data_at + piece_rows * from.row_bytes());
   gc::copy_to_device(staging_.data(), matrix.tensor.scales.data(), matrix.tensor.scales.size(),
                      stream_.handle());
-  for (std::size_t first = 0; first < from.rows; first += turn) {
-    const std::size_t rows = std::min(turn, from.rows - first);
+  for (std::size_t first = 0; first < from.rows; first += piece_rows) {
+    const std::size_t rows = std::min(piece_rows, from.rows - first);
     gc::copy_to_device(staging_.data() + matrix.data_at, from.row(first), rows * from.row_bytes(),
                        stream_.handle());
     pack(matrix, first, rows);
@@ -164,12 +164,12 @@ void WeightStore::upload_rows(const Tensor& tensor, const gc::DeviceUpload& how,
   if (columns != from.columns || !tensor.column_order.empty()) {
     // Rows of bf16 can be permuted and padded element by element.
     std::vector<std::byte> wider(from.rows * columns * sizeof(gc::Bf16));  // zeros
-    const auto* halves = reinterpret_cast<const gc::Bf16*>(converted.data());
-    auto* placed = reinterpret_cast<gc::Bf16*>(wider.data());
+    const auto* bf16_rows = reinterpret_cast<const gc::Bf16*>(converted.data());
+    auto* ordered = reinterpret_cast<gc::Bf16*>(wider.data());
     for (std::size_t row = 0; row < from.rows; ++row) {
       for (std::size_t k = 0; k < from.columns; ++k) {
-        const std::size_t place = tensor.column_order.empty() ? k : tensor.column_order[k];
-        placed[row * columns + place] = halves[row * from.columns + k];
+        const std::size_t column = tensor.column_order.empty() ? k : tensor.column_order[k];
+        ordered[row * columns + column] = bf16_rows[row * from.columns + k];
       }
     }
     converted = std::move(wider);
@@ -250,10 +250,10 @@ DeviceLinear WeightStore::linear(const std::vector<std::string>& names, Inputs i
   if (biased) out.bias = vector(bias);
   if (!order.empty()) {
     max_ordered_ = std::max(max_ordered_, out.weight.columns);
-    std::byte* places = take(order.size() * sizeof(std::uint32_t));
-    gc::copy_to_device(places, order.data(), order.size() * sizeof(std::uint32_t), stream_.handle());
+    std::byte* order_on_gpu = take(order.size() * sizeof(std::uint32_t));
+    gc::copy_to_device(order_on_gpu, order.data(), order.size() * sizeof(std::uint32_t), stream_.handle());
     stream_.wait();
-    out.column_order = reinterpret_cast<const std::int32_t*>(places);
+    out.column_order = reinterpret_cast<const std::int32_t*>(order_on_gpu);
   }
   return out;
 }

@@ -52,10 +52,10 @@ struct DeviceLinear {
     for (const gc::DeviceWeight& part : parts) most = std::min(most, part.format->fused->max_normed);
     return most;
   }
-  /// leaves_rows(): its GEMM can add to the residual and write the next deferred-norm input.
+  /// defers_norm(): its GEMM can add to the residual and write the next deferred-norm input.
   /// reads_unscaled(): it can read such input (gpu/cuda/gemm/gemm.h).
-  bool leaves_rows() const {
-    return is_fused() && parts.size() == 1 && parts.front().format->fused->to_stream != nullptr;
+  bool defers_norm() const {
+    return is_fused() && parts.size() == 1 && parts.front().format->fused->to_residual != nullptr;
   }
   bool reads_unscaled() const {
     return is_fused() && std::all_of(parts.begin(), parts.end(), [](const gc::DeviceWeight& part) {
@@ -111,7 +111,7 @@ class PackedUpload {
   void copy_together(std::span<const Matrix> matrices);
   void pack(const Matrix& matrix, std::size_t first, std::size_t rows);
   /// Uploads a matrix larger than the staging buffer, in chunks of rows.
-  void add_in_turns(Matrix matrix);
+  void add_in_pieces(Matrix matrix);
 
   gc::Stream& stream_;
   gc::DeviceBytes staging_;
@@ -128,7 +128,7 @@ class WeightStore {
   WeightStore(const WeightStore&) = delete;
   WeightStore& operator=(const WeightStore&) = delete;
 
-  /// Whether the inputs are padded to a number that the GEMM kernels support.
+  /// kFilledUp: the number of inputs is rounded up to one that the GEMM kernels support.
   enum class Inputs { kAsTheyAre, kFilledUp };
 
   /// Uploads the matrices `names`, without ".weight", as one linear; all have the same number of inputs.

@@ -24,7 +24,7 @@ enum class DType : std::uint8_t {
   kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kQ8_K,
   kIQ1_S, kIQ1_M, kIQ2_XXS, kIQ2_XS, kIQ2_S, kIQ3_XXS, kIQ3_S, kIQ4_NL, kIQ4_XS,
   kTQ1_0, kTQ2_0, kMXFP4, kNVFP4, kQ1_0, kQ2_0,
-  kF8E4M3Rows, kInt4,  // in memory only, for quantized tensors (models/files/quantised_tensor.h)
+  kF8E4M3Rows, kInt4,  // in memory only, for quantized tensors (models/files/quantized_tensor.h)
   kCount
 };
 // clang-format on

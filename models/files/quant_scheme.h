@@ -1,6 +1,6 @@
 #pragma once
 // The `quantization_config` of a Hugging Face model: how to read its quantized tensors. Which tensors are
-// quantized follows from the names in the files (models/files/quantised_tensor.h).
+// quantized follows from the names in the files (models/files/quantized_tensor.h).
 
 #include <cstddef>
 #include <cstdint>

@@ -70,7 +70,7 @@ AttentionPlaces declare_state(const AttentionSpec& attention, gpu::KvType kv, St
 /// The KV type that is used in a slot if `kv` is used in pages: quantized types become bf16, because slots
 /// are inspected as floats.
 inline gpu::KvType kv_of_slot(gpu::KvType kv) {
-  return gpu::is_quantised(kv) ? gpu::KvType::kBF16 : kv;
+  return gpu::is_quantized(kv) ? gpu::KvType::kBF16 : kv;
 }
 inline gpu::KvType kv_of(const AttentionSpec& attention, gpu::KvType kv) {
   return attention.window != 0 ? kv_of_slot(kv) : kv;

@@ -10,7 +10,7 @@ namespace reprise::models {
 bool MlaSpec::operator==(const MlaSpec& other) const {
   const auto plain = [](const MlaSpec& a) {
     return std::tie(a.name, a.hidden, a.heads, a.plain_dim, a.rotary_dim, a.value_dim, a.rank, a.q_rank,
-                    a.norm, a.bias, a.score_scale, a.latent_scale, a.rope_of_neighbours);
+                    a.norm, a.bias, a.score_scale, a.latent_scale, a.rope_of_neighbors);
   };
   const bool same_rope = rope && other.rope ? *rope == *other.rope : rope == other.rope;
   return same_rope && plain(*this) == plain(other);

@@ -42,7 +42,7 @@ struct MlaSpec {
   float latent_scale = 1;
   /// RoPE of the rotated parts; null: no position encoding.
   std::shared_ptr<const RopeConfig> rope{};
-  bool rope_of_neighbours = false;  // pairs are elements 2 i and 2 i + 1, not i and i + half
+  bool rope_of_neighbors = false;  // pairs are elements 2 i and 2 i + 1, not i and i + half
 
   std::size_t key_dim() const { return plain_dim + rotary_dim; }
   std::size_t stored_dim() const { return rank + rotary_dim; }  // cached elements per token
@@ -58,7 +58,7 @@ std::size_t declare_state(const MlaSpec& mla, gpu::KvType kv, StateLayout& state
 /// The type of cached rows if `kv` is used elsewhere: quantized types become bf16, since the latent is
 /// compressed already and all heads use it.
 inline gpu::KvType kv_of(const MlaSpec&, gpu::KvType kv) {
-  return gpu::is_quantised(kv) ? gpu::KvType::kBF16 : kv;
+  return gpu::is_quantized(kv) ? gpu::KvType::kBF16 : kv;
 }
 
 std::optional<std::string> gpu_refusal(const MlaSpec& mla);

@@ -39,7 +39,7 @@ struct MoeSpec {
   std::size_t experts = 0;
   std::size_t chosen = 0;               // experts per token: 1 to routed()
   std::size_t intermediate = 0;         // width of an expert
-  bool normalised = true;               // divide the weights of the selected experts by their sum
+  bool normalized = true;               // divide the weights of the selected experts by their sum
   std::size_t shared_intermediate = 0;  // 0: no shared expert
   bool shared_gate = true;
   gpu::RouterScores scores = gpu::RouterScores::kSoftmax;

@@ -28,7 +28,7 @@ namespace reprise::models {
 struct NormKind {
   float offset = 0;  // 1 if the weights are stored minus 1
   float eps = 1e-6F;
-  bool centred = false;  // LayerNorm: has a bias, no offset
+  bool centered = false;  // LayerNorm: has a bias, no offset
 
   bool operator==(const NormKind&) const = default;
 };
@@ -62,7 +62,7 @@ class TensorList {
     GgufLayout layout;
     if (norm.kind.offset == 1) layout.values = GgufLayout::Values::kPlusOne;
     add(norm.name + ".weight", {norm.size}, gguf + ".weight", layout);
-    if (norm.kind.centred) add(norm.name + ".bias", {norm.size}, gguf + ".bias");
+    if (norm.kind.centered) add(norm.name + ".bias", {norm.size}, gguf + ".bias");
   }
 
   /// Adds an alternative GGUF name for the last tensor.

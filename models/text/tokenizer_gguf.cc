@@ -195,7 +195,7 @@ constexpr std::string_view kWord = R"(|[^\r\n\p{L}\p{N}]?\p{L}+)";
 constexpr std::string_view kSpaces = R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 // Upper-case, then lower-case letters: the first needs a lower-case one, the second an upper-case one.
-constexpr std::string_view kCapitalised =
+constexpr std::string_view kCapitalized =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)";
 constexpr std::string_view kCapitals =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)";
@@ -203,7 +203,7 @@ constexpr std::string_view kCapitals =
 // `ending` may follow a word, `digits` matches numbers, `behind` may follow a run of symbols.
 std::string cased_words(std::string_view ending, std::string_view digits, std::string_view behind) {
   return join(
-      {kCapitalised, ending, "|", kCapitals, ending, "|", digits, R"(| ?[^\s\p{L}\p{N}]+)", behind, kSpaces});
+      {kCapitalized, ending, "|", kCapitals, ending, "|", digits, R"(| ?[^\s\p{L}\p{N}]+)", behind, kSpaces});
 }
 
 std::string gpt4o() {

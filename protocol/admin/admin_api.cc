@@ -48,8 +48,7 @@ Answered listed_adapters(Service& service) {
 Task<Answered> change_adapter(Service& service, bool loads, AdapterRequest wish) {
   AdapterDesk* desk = service.adapter_desk();
   if (desk == nullptr) {
-    co_return ApiError{
-        .status = 404, .message = "this server cannot load or unload adapters", .code = "not_found"};
+    co_return Error{ErrorKind::kNotFound, "this server cannot load or unload adapters"};
   }
   auto asking = loads ? desk->load_adapter(std::move(wish)) : desk->unload_adapter(std::move(wish));
   const Result<Answer<AdapterCard>> answer = co_await asking;
@@ -220,7 +219,7 @@ std::string told(const SessionControl::State& state) {
 }
 
 Answered changed_trace(const SessionControl::Changed& changed) {
-  if (!changed.ok()) return ApiError{.status = 409, .message = changed.error(), .code = "conflict"};
+  if (!changed.ok()) return Error{ErrorKind::kConflict, changed.error()};
   return told(*changed);
 }
 

@@ -18,14 +18,11 @@
 namespace reprise::protocol::anthropic {
 namespace {
 
-using runtime::Result;
-using runtime::Task;
-
 // -- errors
 
 /// Returns e.g. "invalid_request_error" for the status.
-std::string_view type_of(const ApiError& error) {
-  switch (error.status) {
+std::string_view type_of(int status) {
+  switch (status) {
     case 401:
       return "authentication_error";
     case 403:
@@ -39,29 +36,30 @@ std::string_view type_of(const ApiError& error) {
     case 503:
       return "overloaded_error";
     default:
-      return error.status >= 500 ? "api_error" : "invalid_request_error";
+      return status >= 500 ? "api_error" : "invalid_request_error";
   }
 }
 
 /// Returns {"type":"error","error":{"type":…,"message":…}}. Invalid UTF-8 is replaced by U+FFFD.
-Json envelope(const ApiError& error) {
+Json envelope(const Error& error) {
   std::string message = as_utf8(error.message);
   // Clients detect by these words that they must shorten the conversation.
-  if (error.code == "context_length_exceeded") message = "prompt is too long: " + message;
-  Json body{{"type", type_of(error)}, {"message", std::move(message)}};
+  if (error.kind == ErrorKind::kTooLong) message = "prompt is too long: " + message;
+  Json body{{"type", type_of(shown(error).status)}, {"message", std::move(message)}};
   return Json{{"type", "error"}, {"error", std::move(body)}};
 }
 
 /// Maps 503 to Anthropic's 529 for an overloaded server.
-int status_of(const ApiError& error) {
+int anthropic_status(const Error& error) {
   constexpr int kOverloaded = 529;
-  return error.status == 503 ? kOverloaded : error.status;
+  const int status = shown(error).status;
+  return status == 503 ? kOverloaded : status;
 }
 
 class MessagesDialect final : public Dialect {
  public:
-  ErrorAnswer error_answer(const ApiError& error) const override {
-    return {status_of(error), envelope(error).dump()};
+  ErrorAnswer error_answer(const Error& error) const override {
+    return {anthropic_status(error), envelope(error).dump()};
   }
 };
 
@@ -142,7 +140,7 @@ class MessageStream final : public StreamedReply {
   void finished(const Finished& event, std::string& out) override;
   void done(const Done& event, std::string& out) override;
   void keep_alive(std::string& out) override;
-  void failed(const ApiError& error, std::string& out) override;
+  void failed(const Error& error, std::string& out) override;
 
  private:
   enum class Block : std::uint8_t { kNone, kText, kThinking, kCall };
@@ -224,7 +222,7 @@ void MessageStream::keep_alive(std::string& out) {
   append_sse_event(out, "ping", "{\"type\":\"ping\"}");
 }
 
-void MessageStream::failed(const ApiError& error, std::string& out) {
+void MessageStream::failed(const Error& error, std::string& out) {
   append_sse_event(out, "error", envelope(error).dump());
 }
 
@@ -401,42 +399,21 @@ ParsedCall parse_messages(const ApiInput& input, const BodyLimits& limits) {
       read_messages_request(parse_body(input.body, limits, BodyHolds::kText), limits));
 }
 
-/// {"input_tokens": …}: renders and tokenizes the prompt as /v1/messages would.
-class CountQuestion final : public Question {
- public:
-  explicit CountQuestion(RenderRequest request) : request_(std::move(request)) {}
-
-  Task<Answered> answer(Service& service) override {
-    const std::string model = request_.model;
-    request_.caller = caller;
-    auto rendering = service.render(std::move(request_));
-    const Result<Answer<Rendered>> rendered = co_await rendering;
-    if (!rendered.ok()) co_return to_api_error(rendered.error());
-    if (const auto* error = std::get_if<ServiceError>(&*rendered)) co_return to_api_error(*error);
-    auto tokenizing =
-        service.tokenize({.model = model, .text = std::get<Rendered>(*rendered).prompt, .caller = caller});
-    const Result<Answer<Tokenized>> tokenized = co_await tokenizing;
-    co_return body_of(tokenized, [](const Tokenized& found) {
-      return Json{{"input_tokens", found.tokens.size()}}.dump();
-    });
-  }
-  bool is_text_work() const override { return true; }
-
- private:
-  RenderRequest request_;
-};
-
+/// {"input_tokens": …}: the tokens that the prompt of /v1/messages would have.
 ParsedCall parse_count(const ApiInput& input, const BodyLimits& limits) {
   std::vector<std::string> unknown;
-  auto question = std::make_unique<CountQuestion>(
-      read_count_request(parse_body(input.body, limits, BodyHolds::kText), limits, unknown));
-  question->unknown_fields = std::move(unknown);
-  return question;
+  RenderRequest request =
+      read_count_request(parse_body(input.body, limits, BodyHolds::kText), limits, unknown);
+  request.want_tokens = true;
+  const auto write = [](const Rendered& answer) {
+    return Json{{"input_tokens", answer.tokens.size()}}.dump();
+  };
+  return ask_for_text(std::move(request), &Service::render, write, std::move(unknown));
 }
 
 /// Answers Anthropic's paths that this server does not implement.
 ParsedCall parse_nothing(const ApiInput&, const BodyLimits&) {
-  return ApiError{.status = 404, .message = "this path does not exist", .code = "not_found"};
+  return Error{ErrorKind::kNotFound, "this path does not exist"};
 }
 
 }  // namespace

@@ -436,9 +436,9 @@ ApiRequest read_messages_request(const Json& body, const BodyLimits& limits) {
   GenerateRequest& generate = asked.generate;
   if (!generate.max_tokens) refuse_field("max_tokens", "missing", "is required");
   if (generate.n != 1) refuse_unsupported("n", "is not supported here: there is always one answer");
-  generate.stop = read_stop(fields, "stop_sequences", limits);
+  generate.rules.stop = read_stop(fields, "stop_sequences", limits);
   ChatPrompt chat = read_prompt(fields, limits, asked);
-  if (auto wanted = read_output(fields, chat.template_extra)) generate.constraint = std::move(wanted);
+  if (auto wanted = read_output(fields, chat.template_extra)) generate.rules.constraint = std::move(wanted);
   generate.prompt = std::move(chat);
   asked.unknown_fields = unknown_fields_of(fields);
   return asked;

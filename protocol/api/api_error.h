@@ -1,43 +1,30 @@
 #pragma once
-// An error for a client, independent of the API that formats it (protocol/api/endpoint.h). BadRequest carries
-// one as an exception out of the parsing of a request.
+// Errors in OpenAI's form, which APIs without one of their own use, and BadRequest, which carries an error out
+// of the parsing of a request.
 
-#include <chrono>
 #include <exception>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/json.h"
-#include "protocol/service.h"
+#include "protocol/error.h"
 
 namespace reprise::protocol {
 
-struct ApiError {
-  int status = 400;
-  std::string message;  // may quote client input, even invalid UTF-8
-  std::string code;
-  std::string param{};  // the field as the client spells it, e.g. "messages[2].role"; may be empty
-  std::optional<std::chrono::seconds> retry_after{};
-  std::optional<ServiceError::Lengths> lengths{};  // set if the prompt is too long
-};
-
-ApiError to_api_error(const ServiceError& error);
-ApiError to_api_error(const runtime::Error& error);
-
 /// Returns OpenAI's envelope: {"error":{"message":…,"type":…,"param":…,"code":…}}. Invalid UTF-8 in the
 /// message is replaced by U+FFFD.
-Json error_envelope(const ApiError& error);
-std::string_view error_type(const ApiError& error);
+Json error_envelope(const Error& error);
+/// Returns OpenAI's type of errors with this status, e.g. "rate_limit_error".
+std::string_view error_type(int status);
 
 class BadRequest : public std::exception {
  public:
-  explicit BadRequest(ApiError error) : error_(std::move(error)) {}
+  explicit BadRequest(Error error) : error_(std::move(error)) {}
   const char* what() const noexcept override { return error_.message.c_str(); }
-  const ApiError& error() const { return error_; }
+  const Error& error() const { return error_; }
 
  private:
-  ApiError error_;
+  Error error_;
 };
 
 /// Both throw BadRequest. `message` follows the field's name: "temperature: must be ...".

@@ -10,15 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "protocol/chat/chat_request.h"
 #include "protocol/service.h"
 
 namespace reprise::protocol {
-
-/// Restricts the tool calls of a reply.
-struct ToolChoice {
-  enum class Mode : std::uint8_t { kNone, kAuto, kRequired, kNamed } mode = Mode::kNone;
-  std::string name{};
-};
 
 struct ApiRequest {
   GenerateRequest generate;

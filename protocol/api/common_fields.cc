@@ -75,7 +75,7 @@ void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateReque
   sampling.dry_allowed_length = fields.integer("dry_allowed_length", 1, 1'000'000);
   sampling.dry_penalty_last_n = fields.integer("dry_penalty_last_n", -1, kMaxCount);
   std::vector<std::string> breakers = read_breakers(fields, limits);
-  if (sampling.dry_multiplier.value_or(0) > 0) generate.dry_breakers = std::move(breakers);
+  if (sampling.dry_multiplier.value_or(0) > 0) generate.rules.dry_breakers = std::move(breakers);
 }
 
 // -- where a reply ends
@@ -85,14 +85,14 @@ void read_ends(const Fields& fields, const BodyLimits& limits, GenerateRequest& 
     if (ids->size() > kMaxStopTokens) {
       refuse_field("stop_token_ids", "too_many", "has more than " + std::to_string(kMaxStopTokens));
     }
-    generate.stop_tokens = read_token_list(*ids, "stop_token_ids", limits);
+    generate.rules.stop_tokens = read_token_list(*ids, "stop_token_ids", limits);
   }
-  generate.min_tokens =
+  generate.rules.min_tokens =
       static_cast<std::uint32_t>(fields.integer("min_tokens", 0, limits.max_tokens).value_or(0));
-  if (generate.max_tokens && generate.min_tokens > *generate.max_tokens) {
+  if (generate.max_tokens && generate.rules.min_tokens > *generate.max_tokens) {
     refuse_field("min_tokens", "invalid_value", "is more than max_tokens");
   }
-  generate.keep_stop = fields.boolean_or("include_stop_str_in_output", false);
+  generate.rules.keep_stop = fields.boolean_or("include_stop_str_in_output", false);
 }
 
 // -- biases of tokens
@@ -116,7 +116,7 @@ void add_by_text(const std::string& text, const Json& value, const std::string& 
                  "a text has from 1 to " + std::to_string(kMaxBiasTextBytes) + " bytes, not " +
                      std::to_string(text.size()));
   }
-  request.text_bias.push_back({text, read_bias(value, path)});
+  request.rules.text_bias.push_back({text, read_bias(value, path)});
 }
 
 void add_member(const Json::Member& member, ApiFlavor manners, GenerateRequest& request) {
@@ -326,7 +326,7 @@ Constraint read_constraint(const Fields& fields) {
 void read_any_reasoning_budget(const Fields& fields, ApiRequest& asked) {
   for (const char* name : {"thinking_token_budget", "thinking_budget", "reasoning_budget_tokens",
                            "thinking_budget_tokens", "reasoning_budget"}) {
-    if (!asked.generate.reasoning_budget) read_reasoning_budget(fields, name, asked);
+    if (!asked.generate.rules.reasoning_budget) read_reasoning_budget(fields, name, asked);
   }
 }
 
@@ -363,8 +363,8 @@ void read_token_limit(const Fields& fields, const char* name, const BodyLimits& 
                       GenerateRequest& generate) {
   const Json* value = fields.find(name);
   if (value == nullptr) return;
-  generate.unlimited = value->is_int() && value->as_int() == -1;
-  if (generate.unlimited) {
+  generate.rules.unlimited = value->is_int() && value->as_int() == -1;
+  if (generate.rules.unlimited) {
     generate.max_tokens.reset();
   } else {
     generate.max_tokens = static_cast<std::uint32_t>(*fields.integer(name, 1, limits.max_tokens));
@@ -376,15 +376,15 @@ void read_basics(const Fields& fields, const BodyLimits& limits, ApiRequest& ask
   if (const std::string* model = fields.string("model", limits.label_bytes)) generate.model = *model;
   if (const std::string* adapter = fields.string("adapter", limits.label_bytes)) generate.adapter = *adapter;
   generate.n = static_cast<std::uint32_t>(fields.integer("n", 1, limits.choices).value_or(1));
-  generate.cache_prompt = fields.boolean_or("cache_prompt", true);
-  generate.min_cache_tokens =
+  generate.cache.enabled = fields.boolean_or("cache_prompt", true);
+  generate.cache.min_tokens =
       static_cast<std::uint32_t>(fields.integer("min_cache_tokens", 0, kMaxToken).value_or(0));
   if (const std::string* key = fields.string("prompt_cache_key", limits.label_bytes)) {
-    generate.conversation = *key;
+    generate.cache.conversation = *key;
   }
   if (const std::string* word = fields.string("prompt_cache_retention", limits.label_bytes)) {
     if (*word == "24h") {
-      generate.disk_retention = std::chrono::hours(24);
+      generate.cache.disk_retention = std::chrono::hours(24);
     } else if (*word != "in_memory" && *word != "in-memory") {
       refuse_field("prompt_cache_retention", "invalid_value", "must be \"in_memory\" or \"24h\"");
     }
@@ -399,8 +399,8 @@ void read_basics(const Fields& fields, const BodyLimits& limits, ApiRequest& ask
     generate.prompt_tail_tokens = *most < 0 ? 0 : static_cast<std::uint32_t>(*most);
   }
   if (const auto own = fields.within("reprise")) {
-    generate.want_timeline = own->boolean_or("timeline", false);
-    generate.want_explained = own->boolean_or("explain", false);
+    generate.report.timeline = own->boolean_or("timeline", false);
+    generate.report.explained = own->boolean_or("explain", false);
   }
   asked.stream = fields.boolean_or("stream", false);
 }
@@ -408,7 +408,7 @@ void read_basics(const Fields& fields, const BodyLimits& limits, ApiRequest& ask
 void read_reasoning_budget(const Fields& fields, const char* name, ApiRequest& asked) {
   const auto tokens = fields.integer(name, -1, kMaxCount);
   if (!tokens) return;
-  asked.generate.reasoning_budget = static_cast<std::int32_t>(*tokens);
+  asked.generate.rules.reasoning_budget = static_cast<std::int32_t>(*tokens);
   asked.reasoning_budget_field = fields.path_of(name);
 }
 
@@ -431,13 +431,13 @@ ApiRequest read_common(const Fields& fields, const BodyLimits& limits, ApiFlavor
   read_basics(fields, limits, asked);
   generate.sampling = read_sampling(fields, manners);
   read_logit_bias(fields, limits, manners, generate);
-  generate.constraint = read_constraint(fields);
-  generate.ignore_eos = fields.boolean_or("ignore_eos", false);
+  generate.rules.constraint = read_constraint(fields);
+  generate.rules.ignore_eos = fields.boolean_or("ignore_eos", false);
   if (const auto budget = fields.integer("kv_budget", 0, kMaxToken)) {
-    generate.kv_budget = static_cast<std::uint32_t>(*budget);
+    generate.cache.kv_budget = static_cast<std::uint32_t>(*budget);
   }
   if (manners != ApiFlavor::kAnthropic) {
-    generate.stop = read_stop(fields, "stop", limits);
+    generate.rules.stop = read_stop(fields, "stop", limits);
     read_token_limit(fields, "n_predict", limits, generate);
   }
   read_token_limit(fields, "max_tokens", limits, generate);
@@ -447,12 +447,12 @@ ApiRequest read_common(const Fields& fields, const BodyLimits& limits, ApiFlavor
   if (manners != ApiFlavor::kLlamaServer) return asked;
   asked.any_model = true;
   read_as_llama_server(fields, generate.sampling);
-  generate.ban_eos = generate.ignore_eos;
+  generate.rules.ban_eos = generate.rules.ignore_eos;
   return asked;
 }
 
 void read_progress(const Fields& fields, ApiRequest& asked, bool& timings_per_token) {
-  asked.generate.want_progress = fields.boolean_or("return_progress", false) && asked.stream;
+  asked.generate.report.progress = fields.boolean_or("return_progress", false) && asked.stream;
   timings_per_token = fields.boolean_or("timings_per_token", false);
 }
 

@@ -313,7 +313,7 @@ void StreamReply::keep_alive(std::string& out) {
   out += kSseKeepAlive;
 }
 
-void StreamReply::failed(const ApiError& error, std::string& out) {
+void StreamReply::failed(const Error& error, std::string& out) {
   append_sse_data(out, error_envelope(error).dump());
   out += kDone;
 }

@@ -55,7 +55,7 @@ class StreamReply final : public StreamedReply {
   void finished(const Finished& event, std::string& out) override;
   void done(const Done& event, std::string& out) override;
   void keep_alive(std::string& out) override;
-  void failed(const ApiError& error, std::string& out) override;
+  void failed(const Error& error, std::string& out) override;
 
  private:
   struct Choice {

@@ -181,7 +181,7 @@ void read_completion_wishes(const Fields& fields, const BodyLimits& limits, Text
   if (fields.boolean_or("echo", false)) {
     if (reply.logprobs) refuse_unsupported("echo", "is not supported together with logprobs");
     reply.echo = true;
-    generate.want_settled = true;
+    generate.report.settled = true;
     const auto keep = [&](const Prompt& prompt) {
       const auto* text = std::get_if<std::string>(&prompt);
       reply.prompt_texts.push_back(text == nullptr ? std::string() : *text);
@@ -206,7 +206,7 @@ TextRequest read_completion_text(const Fields& fields, const BodyLimits& limits)
   read_reply_options(fields, request);
   request.reply.kind = TextKind::kCompletion;
   GenerateRequest& generate = request.asked.generate;
-  if (!generate.max_tokens && !generate.unlimited) generate.max_tokens = kDefaultCompletionTokens;
+  if (!generate.max_tokens && !generate.rules.unlimited) generate.max_tokens = kDefaultCompletionTokens;
   if (fields.find("checkpoints") != nullptr) {
     refuse_field("checkpoints", "invalid_value", "only goes with messages");
   }
@@ -260,8 +260,8 @@ TextRequest read_text_request(TextKind kind, const Json& body, const BodyLimits&
   return request;
 }
 
-Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits,
-                                             ApiFlavor manners) {
+Outcome<TextRequest, Error> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits,
+                                          ApiFlavor manners) {
   const BodyHolds holds = kind == TextKind::kChat ? BodyHolds::kText : BodyHolds::kTokenIds;
   try {
     return read_text_request(kind, parse_body(body, limits, holds), limits, manners);

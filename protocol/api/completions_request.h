@@ -39,7 +39,7 @@ struct TextRequest {
   ReplyOptions reply{};
 };
 
-Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits,
+Outcome<TextRequest, Error> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits,
                                              ApiFlavor manners = ApiFlavor::kOpenAi);
 
 // These throw BadRequest.

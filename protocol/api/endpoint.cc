@@ -7,8 +7,8 @@ namespace {
 
 class OpenAiDialect final : public Dialect {
  public:
-  ErrorAnswer error_answer(const ApiError& error) const override {
-    return {error.status, error_envelope(error).dump()};
+  ErrorAnswer error_answer(const Error& error) const override {
+    return {shown(error).status, error_envelope(error).dump()};
   }
 };
 
@@ -20,10 +20,7 @@ const Dialect& openai_dialect() {
 }
 
 ReplyParser ReplyContext::parser_of(std::uint32_t choice, const Started& started) const {
-  ReplyParserOptions options = parser;
-  options.prompt_tail = started.prompt_tail;
-  options.id_seed = turn_id(id, choice);
-  return chat == nullptr ? ReplyParser({}, std::move(options)) : chat->parser(std::move(options));
+  return reply_parser(chat.get(), parser, started, turn_id(id, choice));
 }
 
 }  // namespace reprise::protocol

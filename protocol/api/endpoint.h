@@ -38,7 +38,7 @@ class Dialect {
     int status;  // the error's, unless the API maps it to another
     std::string body;
   };
-  virtual ErrorAnswer error_answer(const ApiError& error) const = 0;
+  virtual ErrorAnswer error_answer(const Error& error) const = 0;
 };
 /// Formats errors as OpenAI does (error_envelope()); the default for APIs without a format of their own.
 const Dialect& openai_dialect();
@@ -76,7 +76,7 @@ class StreamedReply : public Reply {
   virtual std::string_view content_type() const = 0;
   /// May append nothing if the API has no such mark.
   virtual void keep_alive(std::string& out) = 0;
-  virtual void failed(const ApiError& error, std::string& out) = 0;
+  virtual void failed(const Error& error, std::string& out) = 0;
 };
 
 struct ReplyContext {
@@ -111,7 +111,7 @@ class Question {
   Question(const Question&) = delete;
   Question& operator=(const Question&) = delete;
 
-  using Answered = Outcome<std::string, ApiError>;  // a JSON body
+  using Answered = Outcome<std::string, Error>;  // a JSON body
   /// Call once, within an actor's turn (it uses asks).
   virtual runtime::Task<Answered> answer(Service& service) = 0;
 
@@ -122,7 +122,7 @@ class Question {
   TextCaller caller{};  // for text work; set before answer()
 };
 
-using ParsedCall = std::variant<ApiError, std::unique_ptr<GenerationCall>, std::unique_ptr<Question>>;
+using ParsedCall = std::variant<Error, std::unique_ptr<GenerationCall>, std::unique_ptr<Question>>;
 
 struct ApiInput {
   std::string_view body;

@@ -248,9 +248,10 @@ Json parse_body(std::string_view body, const BodyLimits& limits, BodyHolds holds
                                                        .depth = limits.nesting,
                                                        .values = limits.values + ids,
                                                        .members = limits.members});
-  if (!parsed) throw BadRequest({.message = parsed.error().message, .code = "invalid_json"});
+  if (!parsed) throw BadRequest({.kind = ErrorKind::kInvalid, .message = parsed.error().message, .code = "invalid_json"});
   if (!parsed->is_object()) {
-    throw BadRequest({.message = std::string("the body must be a JSON object, not ") + parsed->kind_name(),
+    throw BadRequest({.kind = ErrorKind::kInvalid,
+                      .message = std::string("the body must be a JSON object, not ") + parsed->kind_name(),
                       .code = "invalid_json"});
   }
   return std::move(*parsed);

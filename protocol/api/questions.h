@@ -33,12 +33,12 @@ std::unique_ptr<Question> asked_by(AnswerLater answer, std::vector<std::string> 
 /// Returns the error, or the body that `write` makes of the answer.
 template <class T, class Write>
 Question::Answered body_of(const Answer<T>& answer, const Write& write) {
-  if (const auto* error = std::get_if<ServiceError>(&answer)) return to_api_error(*error);
+  if (const auto* error = std::get_if<Error>(&answer)) return *error;
   return write(std::get<T>(answer));
 }
 template <class T, class Write>
 Question::Answered body_of(const runtime::Result<Answer<T>>& answer, const Write& write) {
-  if (!answer.ok()) return to_api_error(answer.error());
+  if (!answer.ok()) return unanswered_error(answer.error());
   return body_of(*answer, write);
 }
 

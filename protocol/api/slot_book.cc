@@ -38,7 +38,7 @@ class NotedReply final : public StreamedReply {
   void embedded(Embedded event, std::string& out) override { reply_->embedded(std::move(event), out); }
   std::string_view content_type() const override { return streamed_->content_type(); }
   void keep_alive(std::string& out) override { streamed_->keep_alive(out); }
-  void failed(const ApiError& error, std::string& out) override { streamed_->failed(error, out); }
+  void failed(const Error& error, std::string& out) override { streamed_->failed(error, out); }
 
  private:
   const std::unique_ptr<Reply> reply_;

@@ -50,11 +50,11 @@ std::string read_snapshot_name(const Fields& fields, const char* field) {
   return *name;
 }
 
-ApiError no_such_snapshot(std::string_view name) {
-  return {.status = 404,
+Error no_such_snapshot(std::string_view name) {
+  return {.kind = ErrorKind::kNotFound,
           .message = "there is no snapshot " + in_quotes(name),
-          .code = "snapshot_not_found",
-          .param = "from_snapshot"};
+          .param = "from_snapshot",
+          .code = "snapshot_not_found"};
 }
 
 std::string new_conversation(const std::string& name) {
@@ -71,9 +71,9 @@ SharedPinTicket ticket_for(NamedSnapshots& names, const NameOwner& owner, const 
 void keep_pin(const NamedSnapshot& from, GenerateRequest& request) {
   if (from.ticket == nullptr) return;
   const std::int64_t left = from.expires - std::time(nullptr);
-  request.pin = std::chrono::seconds(std::max<std::int64_t>(left, 0));
-  request.pin_ticket = from.ticket;
-  request.pin_tokens = from.tokens;
+  request.cache.pin = std::chrono::seconds(std::max<std::int64_t>(left, 0));
+  request.cache.pin_ticket = from.ticket;
+  request.cache.pin_tokens = from.tokens;
 }
 
 Continued with_beginning(Json body, TextKind kind, NamedSnapshots& names, std::string_view tenant) {

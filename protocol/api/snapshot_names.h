@@ -23,7 +23,7 @@ inline constexpr const char* kBeginningMembers[] = {"messages",         "tools",
 /// Throws BadRequest unless `name` is valid; `field` names its source.
 void check_snapshot_name(std::string_view field, std::string_view name);
 std::string read_snapshot_name(const Fields& fields, const char* field);
-ApiError no_such_snapshot(std::string_view name);
+Error no_such_snapshot(std::string_view name);
 
 /// Returns a new conversation ID for a request that continues from `name`, so that its turns do not replace
 /// states that others continue from.

@@ -8,7 +8,7 @@
 // would be rejected or would change earlier output (many templates strip reasoning before the last user
 // message). Between a tool call and its results it moves after the results.
 //
-// What a template does is learned by rendering small conversations.
+// The template's behavior is learned by rendering small conversations.
 
 #include <cstdint>
 #include <functional>

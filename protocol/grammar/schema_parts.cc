@@ -674,7 +674,7 @@ void SchemaParts::negate_for_names(const Json& schema, const std::string& keywor
 
 namespace {
 
-constexpr std::size_t kMaxDepth = 3;
+constexpr std::size_t kMaxAlternativeDepth = 3;
 
 struct NumberRange {
   double low = -std::numeric_limits<double>::infinity();
@@ -751,7 +751,7 @@ bool SchemaParts::disjoint_numbers(const Alternative& a, const Alternative& b) c
 
 // Some required property has no value that both accept.
 bool SchemaParts::disjoint_objects(const Alternative& a, const Alternative& b, std::size_t depth) {
-  if (depth >= kMaxDepth) return false;
+  if (depth >= kMaxAlternativeDepth) return false;
   const std::vector<std::string> names = required(both(a, b));
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     SchemaSet set = of_property(a, name);
@@ -766,7 +766,7 @@ bool SchemaParts::disjoint_arrays(const Alternative& a, const Alternative& b, st
   const Alternative together = both(a, b);
   const std::uint32_t least = least_of(together, "minItems");
   if (least > max_of(together, "maxItems")) return true;
-  if (least == 0 || depth >= kMaxDepth) return false;
+  if (least == 0 || depth >= kMaxAlternativeDepth) return false;
   return disjoint(loose_alternatives(of_item(a, 0)), loose_alternatives(of_item(b, 0)), depth + 1);
 }
 

@@ -10,24 +10,24 @@ namespace {
 
 constexpr std::size_t kUsualBytes = 1u << 20;  // larger bodies go to the second parser
 
-ApiError not_read(const runtime::Error& error) {
-  return {.status = 503,
+Error not_read(const runtime::Error& error) {
+  return {.kind = ErrorKind::kUnavailable,
           .message = error.code == ErrorCode::kMailboxFull
                          ? "too many large request bodies are waiting to be parsed"
                          : "the body was not parsed: " + error.describe(),
-          .code = "overloaded",
-          .retry_after = std::chrono::seconds(1)};
+          .retry_after = std::chrono::seconds(1),
+          .code = "overloaded"};
 }
 
 /// The error for a body that the full queue drops or refuses: 429 if its tenant exceeds its share, 503
 /// without keys.
-ApiError too_many(const std::string& tenant) {
-  return {.status = tenant.empty() ? 503 : 429,
+Error too_many(const std::string& tenant) {
+  return {.kind = tenant.empty() ? ErrorKind::kUnavailable : ErrorKind::kOverloaded,
           .message = tenant.empty()
                          ? "too many large request bodies are waiting to be parsed"
                          : "too many large request bodies of this API key are waiting to be parsed",
-          .code = "overloaded",
-          .retry_after = std::chrono::seconds(1)};
+          .retry_after = std::chrono::seconds(1),
+          .code = "overloaded"};
 }
 
 runtime::RefOf<BodyParser> spawn_parser(runtime::System& system, const BodyLimits& limits) {
@@ -48,9 +48,7 @@ ParsedCall parse_call(const ParseCall& job, const BodyLimits& limits) {
   } catch (const BadRequest& refused) {
     return refused.error();
   } catch (const std::exception& failure) {  // usually out of memory; costs only this request
-    return ApiError{.status = 500,
-                    .message = std::string("the body could not be parsed: ") + failure.what(),
-                    .code = "internal_error"};
+    return Error{ErrorKind::kInternal, std::string("the body could not be parsed: ") + failure.what()};
   }
 }
 
@@ -95,7 +93,7 @@ Task<std::optional<ParsedCall>> BodyParsers::parse(ParseCall job, runtime::Cance
   auto asking = parser.ask(std::move(job), runtime::TimePoint::max(), gone);
   Result<ParsedCall> parsed = co_await asking;
   if (parsed.ok()) co_return std::move(*parsed);
-  if (parsed.error().code == ErrorCode::kCancelled) co_return std::nullopt;
+  if (parsed.error().code == ErrorCode::kCanceled) co_return std::nullopt;
   co_return not_read(parsed.error());
 }
 

@@ -117,7 +117,7 @@ class BodyParsers {
   BodyParsers(const BodyParsers&) = delete;
   BodyParsers& operator=(const BodyParsers&) = delete;
 
-  /// Returns nullopt if `gone` was cancelled.
+  /// Returns nullopt if `gone` was canceled.
   runtime::Task<std::optional<ParsedCall>> parse(ParseCall job, runtime::CancelToken gone);
 
  private:

@@ -42,7 +42,7 @@ class Exchange {
   const traces::RequestTrace& trace() const { return trace_; }
 
   runtime::Task<bool> respond(HttpResponse response);
-  runtime::Task<bool> refuse(ApiError error);
+  runtime::Task<bool> refuse(Error error);
 
   enum class Last : bool { kNo, kYes };
   /// The head is sent with the first send().
@@ -55,7 +55,7 @@ class Exchange {
   bool keep_alive() const { return keep_alive_; }
   bool answered() const { return record_.status != 0; }
 
-  /// After the wire's gone() was cancelled or a write failed: returns true if the client is the cause, false
+  /// After the wire's gone() was canceled or a write failed: returns true if the client is the cause, false
   /// if the server is shutting down.
   bool is_abandoned() const { return wire_.client_closed() || !context_.draining; }
   /// Ends an exchange that gets no answer; requires that no stream is open. Sends an error if the client is

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace reprise::protocol {
 
@@ -72,11 +73,11 @@ bool is_json(std::string_view content_type) {
   return same_name(content_type, "application/json");
 }
 
-ApiError another_site(std::string message) {
-  return {.status = 403, .message = std::move(message), .code = "another_site"};
+Error another_site(std::string message) {
+  return {.kind = ErrorKind::kForbidden, .message = std::move(message), .code = "another_site"};
 }
 
-std::optional<ApiError> site_objection(const HttpRequest& request, const HttpOptions& options) {
+std::optional<Error> site_objection(const HttpRequest& request, const HttpOptions& options) {
   if (!options.keys.empty()) return std::nullopt;
   const std::string_view host = request.header("host");  // optional in HTTP/1.0, which no browser speaks
   if (!host.empty() && !is_own_name(name_in(host), options)) {
@@ -98,7 +99,7 @@ std::optional<ApiError> site_objection(const HttpRequest& request, const HttpOpt
 }
 
 /// The stricter check for POSTs to operator routes.
-std::optional<ApiError> operator_site_objection(const HttpRequest& request, const HttpOptions& options) {
+std::optional<Error> operator_site_objection(const HttpRequest& request, const HttpOptions& options) {
   const std::string_view origin = request.header("origin");
   if (!origin.empty() && !is_own_origin(origin, request.header("host"), options)) {
     return another_site("Origin: pages of other sites may not ask for this");
@@ -107,8 +108,7 @@ std::optional<ApiError> operator_site_objection(const HttpRequest& request, cons
     return another_site("Sec-Fetch-Site: pages of other sites may not ask for this");
   }
   if (!is_json(request.header("content-type"))) {
-    return ApiError{
-        .status = 415, .message = "Content-Type: must be application/json", .code = "unsupported_media_type"};
+    return Error{ErrorKind::kMediaType, "Content-Type: must be application/json"};
   }
   return std::nullopt;
 }
@@ -134,39 +134,35 @@ const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options) 
   return key.empty() ? nullptr : options.keys.tenant_of(key);
 }
 
-std::optional<ApiError> objection_to(const HttpRequest& request, Seat seat, const Route& route,
-                                     const Tenant* tenant, const ServerContext& context) {
+std::optional<Error> objection_to(const HttpRequest& request, Seat seat, const Route& route,
+                                  const Tenant* tenant, const ServerContext& context) {
   if (seat == Seat::kReserve && !route.is_public && route.page != Page::kMetrics) {
     return server_busy("the server has reached its limit of open connections (http.max_connections)");
   }
   if (is_preflight(request)) return std::nullopt;
   if (auto rejection = site_objection(request, context.options)) return rejection;
   if (!route.exists()) {
-    return ApiError{.status = 404, .message = "this path does not exist", .code = "not_found"};
+    return Error{ErrorKind::kNotFound, "this path does not exist"};
   }
   if (request.method == "OPTIONS") return std::nullopt;
   if (!route.allows(request.method) && same_name(request.header("upgrade"), "websocket")) {
     // Clients that try a WebSocket first take this status for "use HTTP", and others for "try again".
-    return ApiError{.status = 426,
-                    .message = "WebSockets are not supported: send a POST to this path",
-                    .code = "upgrade_required"};
+    return Error{ErrorKind::kUpgradeRequired, "WebSockets are not supported: send a POST to this path"};
   }
   if (!route.allows(request.method)) {
-    return ApiError{
-        .status = 405,
-        .message = "method not allowed; this path accepts " + std::string(route.allowed_methods()),
-        .code = "method_not_allowed"};
+    return Error{ErrorKind::kMethodNotAllowed,
+                 "method not allowed; this path accepts " + std::string(route.allowed_methods())};
   }
   if (route.is_public) return std::nullopt;
   if (tenant == nullptr) {
-    return ApiError{.status = 401, .message = "a valid API key is required", .code = "invalid_api_key"};
+    return Error{ErrorKind::kUnauthorized, "a valid API key is required"};
   }
   if (route.for_operators && !context.options.keys.empty() && !tenant->is_operator) {
-    return ApiError{.status = 403,
-                    .message =
-                        "this request needs an operator's API key: one with 'operator = true' in a [[keys]] "
-                        "table of the server's configuration",
-                    .code = "operator_only"};
+    return Error{.kind = ErrorKind::kForbidden,
+                 .message =
+                     "this request needs an operator's API key: one with 'operator = true' in a [[keys]] "
+                     "table of the server's configuration",
+                 .code = "operator_only"};
   }
   if (route.for_operators && route.method == HttpMethod::kPost) {
     if (auto rejection = operator_site_objection(request, context.options)) return rejection;
@@ -209,13 +205,95 @@ HttpResponse preflight_response(const HttpRequest& request, const std::string& a
   return response;
 }
 
-Admission admission_of(const HttpRequest& request, Seat seat, const ServerContext& context) {
+Admission admission_of(const HttpRequest& request, Seat seat, const ServerContext& context,
+                       std::optional<Error> malformed) {
   static const Tenant kNobody;
   const Route& route = context.routes.find(request.path, request.method);
+  if (malformed) return {.route = route, .tenant = kNobody, .rejection = std::move(malformed)};
   const Tenant* tenant = tenant_of(request, context.options);
   return {.route = route,
           .tenant = tenant == nullptr ? kNobody : *tenant,
           .rejection = objection_to(request, seat, route, tenant, context)};
+}
+
+// -- limits
+
+namespace {
+
+Error too_many_requests(std::uint32_t most) {
+  return {.kind = ErrorKind::kOverloaded,
+          .message = "the server has reached its limit of requests answered at once (http.max_requests): " +
+                     std::to_string(most),
+          .code = "too_many_requests"};
+}
+
+/// The request alone exceeds the limit, so a retry cannot succeed.
+Error never_fits(std::uint64_t wanted, std::uint32_t most) {
+  return {.kind = ErrorKind::kInvalid,
+          .message = "n: the request asks for " + std::to_string(wanted) +
+                     " replies at once; the server's limit is " + std::to_string(most),
+          .param = "n",
+          .code = "too_many"};
+}
+
+Error over_limit(const OverLimit& over, const Tenant& tenant) {
+  Error error{.kind = ErrorKind::kOverloaded, .retry_after = over.retry_after};
+  if (over.of == OverLimit::Of::kRequests) {
+    error.message = "this API key has reached its limit of " + std::to_string(tenant.requests) +
+                    " requests answered at once";
+    error.code = "tenant_requests";
+  } else {
+    error.message = "this API key has reached its limit of " + std::to_string(tenant.tokens_per_minute) +
+                    " tokens per minute";
+    error.code = "tenant_tokens";
+  }
+  return error;
+}
+
+}  // namespace
+
+std::optional<Error> CountedWork::full(const ServerContext& context) {
+  if (context.generations < context.options.requests) return std::nullopt;
+  return too_many_requests(context.options.requests);
+}
+
+std::optional<Error> CountedWork::enter(std::uint32_t requests) {
+  if (const auto over = context_.meter.enter(tenant_, requests, runtime::Clock::now())) {
+    return over_limit(*over, tenant_);
+  }
+  entered_ = requests;
+  return std::nullopt;
+}
+
+std::optional<Error> CountedWork::enter_text() {
+  return enter(1);
+}
+
+std::optional<Error> CountedWork::enter_replies(std::uint32_t prompts, std::uint32_t n) {
+  const std::uint64_t wanted = std::uint64_t{prompts} * n;
+  const std::uint32_t most = context_.options.requests;
+  if (wanted > most) return never_fits(wanted, most);
+  const auto count = static_cast<std::uint32_t>(wanted);
+  if (tenant_.requests > 0 && count > tenant_.requests) return never_fits(count, tenant_.requests);
+  if (count > most - context_.generations) return too_many_requests(most);
+  if (auto over = enter(count)) return over;
+  replies_ = count;
+  account_.expect_prompts(prompts);
+  context_.generations += count;
+  context_.metrics.generations_changed(static_cast<int>(count));
+  return std::nullopt;
+}
+
+void CountedWork::leave() {
+  const std::uint32_t entered = std::exchange(entered_, 0);
+  if (entered == 0) return;
+  if (replies_ > 0) {
+    context_.generations -= replies_;
+    context_.metrics.generations_changed(-static_cast<int>(replies_));
+  }
+  context_.meter.leave(tenant_, entered);
+  const std::uint64_t computed = replies_ > 0 ? account_.tokens() : 0;
+  context_.meter.pay(tenant_, computed + tokens_of(text_time_), runtime::Clock::now());
 }
 
 }  // namespace reprise::protocol

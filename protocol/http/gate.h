@@ -1,5 +1,6 @@
 #pragma once
-// Decides whether a request is admitted, and for which tenant, from its head, before its body is read.
+// Decides whether a request is admitted, and for which tenant, from its head, before its body is read; and
+// counts what it asks for against the limits.
 //
 // Web pages of other sites must not use the server through a visitor's browser. Without keys, every request
 // is checked:
@@ -14,7 +15,9 @@
 //
 // Threading: the server's loop; the functions about origins are pure.
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,12 +31,51 @@ namespace reprise::protocol {
 /// and metrics.
 enum class Seat : std::uint8_t { kRegular, kReserve };
 
+/// What the gate decides about a request, once; all that answer it read this record.
 struct Admission {
   const Route& route;    // owned by the route table
   const Tenant& tenant;  // without keys: the anonymous tenant; without a valid key: one with an empty name
-  std::optional<ApiError> rejection{};  // the error to send; empty: admitted
+  std::optional<Error> rejection{};  // the error to send; empty: admitted
 };
-Admission admission_of(const HttpRequest& request, Seat seat, const ServerContext& context);
+/// `malformed`: the error in the head, if it could not be read.
+Admission admission_of(const HttpRequest& request, Seat seat, const ServerContext& context,
+                       std::optional<Error> malformed = {});
+
+/// The work of one request, counted against the limits of the server and of its tenant from one of the enter
+/// functions until leave() or the destructor, which charges the tenant for it.
+class CountedWork {
+ public:
+  /// Both must outlive this.
+  CountedWork(ServerContext& context, const Tenant& tenant) : context_(context), tenant_(tenant) {}
+  ~CountedWork() { leave(); }
+  CountedWork(const CountedWork&) = delete;
+  CountedWork& operator=(const CountedWork&) = delete;
+
+  /// Returns the error for a further request for text if no reply can be counted, even before its body is
+  /// parsed.
+  static std::optional<Error> full(const ServerContext& context);
+  /// Counts `n` replies to each of the prompts, or returns the limit that they exceed.
+  std::optional<Error> enter_replies(std::uint32_t prompts, std::uint32_t n);
+  /// Counts text work (tokenizing, rendering), for which only the tenant's limits hold.
+  std::optional<Error> enter_text();
+  /// Later calls do nothing.
+  void leave();
+
+  std::uint32_t replies() const { return replies_; }
+  TokenAccount& account() { return account_; }  // of the replies
+  const TextTime& text_time() const { return text_time_; }
+  TextCaller caller() const { return {tenant_.name, text_time_}; }
+
+ private:
+  std::optional<Error> enter(std::uint32_t requests);
+
+  ServerContext& context_;
+  const Tenant& tenant_;
+  std::uint32_t entered_ = 0;  // requests counted for the tenant; 0: none
+  std::uint32_t replies_ = 0;  // replies counted in the context
+  TokenAccount account_{};
+  const TextTime text_time_ = std::make_shared<std::atomic<std::uint64_t>>(0);  // summed over all prompts
+};
 
 // -- cross-origin requests (CORS): which other origins' pages may read the responses
 

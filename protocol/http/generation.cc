@@ -14,10 +14,10 @@
 #include "protocol/api/endpoint.h"
 #include "protocol/api/field_rules.h"
 #include "protocol/api/fields.h"
-#include "protocol/chat/call_constraint.h"
 #include "protocol/chat/chat_format.h"
+#include "protocol/chat/chat_request.h"
+#include "protocol/http/gate.h"
 #include "protocol/http/server_context.h"
-#include "protocol/http/tenant_meter.h"
 #include "protocol/service.h"
 #include "runtime/actor.h"
 #include "runtime/cancel.h"
@@ -78,7 +78,7 @@ Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
 }
 
 /// Merges the replies to several prompts of one completion, each a separate request to the engine, into one
-/// stream of events, in order of arrival. An actor on the reader's home.
+/// stream of events, in order of arrival. An actor on the reader's executor.
 ///
 /// Choice k of prompt p becomes choice p * n + k. Admitted is sent once, with the first; Started once per
 /// prompt, with its index; Done once, at the end, with the merged usage. The first Failed ends the stream.
@@ -185,7 +185,7 @@ std::optional<Event> PromptMerge::translate(std::uint32_t prompt, Event event) {
   } else if (auto* embedded = std::get_if<Embedded>(&event)) {
     embedded->prompt_index = prompt;
   } else if (auto* failed = std::get_if<Failed>(&event)) {
-    if (failed->error.field == "prompt") failed->error.field = item_of("prompt", prompt);
+    if (failed->error.param == "prompt") failed->error.param = item_of("prompt", prompt);
   } else if (const auto* done = std::get_if<Done>(&event)) {
     accounts_[prompt] = done->usage;
     const bool all = std::all_of(accounts_.begin(), accounts_.end(), [](const auto& one) { return !!one; });
@@ -196,8 +196,6 @@ std::optional<Event> PromptMerge::translate(std::uint32_t prompt, Event event) {
 }
 
 // -- text
-
-constexpr std::size_t kTailBytes = 512;  // end of the prompt, checked for tags that the template leaves open
 
 std::int64_t seconds_since_1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -220,7 +218,7 @@ std::string_view session_of(const HttpRequest& request, std::size_t max_bytes) {
   return {};
 }
 
-/// One request for text: converts the engine's events to the API's reply.
+/// One request for text, let in by the gate: converts the engine's events to the API's reply.
 ///
 /// The event stream is read while the client is connected; dropping it, at any point, frees what the request
 /// holds. A slow client delays the write, thereby the reading of events and, through the stream's credit,
@@ -240,10 +238,8 @@ class Generation {
   Task<bool> run();
 
  private:
-  /// Counts the request against the server's and the tenant's limits, or returns the error.
-  std::optional<ApiError> enter();
-  /// Undoes enter() and charges for the tokens. Runs before the last bytes are written, because a client that
-  /// has its reply may send the next request at once. Later calls do nothing.
+  /// Ends the count of the request. Runs before the last bytes are written, because a client that has its
+  /// reply may send the next request at once. Later calls do nothing.
   void leave();
   /// Fills in the fields of the engine's request that the body does not set.
   void complete_request();
@@ -253,19 +249,18 @@ class Generation {
   /// Reports the reasoning budget field as unknown if the model does not reason.
   void note_idle_budget();
 
-  /// Sets up the parsing of a chat's reply, and appends the opening of a forced call to the prompt. Returns
-  /// an error if that is impossible.
-  Task<std::optional<ApiError>> prepare_chat(ReplyContext& context);
-  Task<std::optional<ApiError>> force_call(ReplyContext& context);
-  std::optional<ApiError> keep_calls(const ReplyContext& context);
+  /// Prepares a chat (protocol/chat/chat_request.h); the engine renders it if a call is forced.
+  Task<std::optional<Error>> prepare(ReplyContext& context);
+  /// Returns the chat's prompt.
+  Task<Outcome<std::string, Error>> rendered();
   StreamReader<Event> generate();
   Task<bool> run_stream();
   Task<bool> run_whole();
 
   /// Appends one event to `out_`; returns false after the last.
   bool take(Event& event);
-  void fail(ApiError error);
-  ApiError broken_off(const runtime::Error& error) const;
+  void fail(Error error);
+  Error broken_off(const runtime::Error& error) const;
   /// Ends the request when the client has left or the server stops. Returns false if the connection must be
   /// closed.
   Task<bool> give_up();
@@ -275,10 +270,8 @@ class Generation {
   const Tenant& tenant_;
   const std::unique_ptr<GenerationCall> call_;
   ApiRequest& request_;
-  ChatFormatPtr chat_;         // the requested model's; null: no chat, or unknown model
-  std::uint32_t counted_ = 0;  // choices of all prompts counted in the context
-  TokenAccount account_{};
-  const TextTime text_time_ = std::make_shared<std::atomic<std::uint64_t>>(0);  // summed over all prompts
+  ChatFormatPtr chat_;  // the requested model's; null: no chat, or unknown model
+  CountedWork counted_;
   StreamReader<Event> events_;
 
   std::unique_ptr<Reply> reply_;
@@ -286,7 +279,7 @@ class Generation {
   bool admitted_ = false;
 
   std::string out_;  // unwritten events of a stream, or the body
-  std::optional<ApiError> failure_;
+  std::optional<Error> failure_;
 };
 
 Generation::Generation(Exchange& exchange, const Tenant& tenant, std::unique_ptr<GenerationCall> call)
@@ -294,56 +287,34 @@ Generation::Generation(Exchange& exchange, const Tenant& tenant, std::unique_ptr
       context_(exchange.context()),
       tenant_(tenant),
       call_(std::move(call)),
-      request_(call_->request) {}
+      request_(call_->request),
+      counted_(context_, tenant) {}
 
 Generation::~Generation() {
   leave();
 }
 
 void Generation::leave() {
-  const std::uint32_t counted = std::exchange(counted_, 0);
-  if (counted == 0) return;
-  context_.generations -= counted;
-  context_.metrics.generations_changed(-static_cast<int>(counted));
-  context_.meter.leave(tenant_, counted);
-  context_.meter.pay(tenant_, account_.tokens() + tokens_of(text_time_), runtime::Clock::now());
+  counted_.leave();
   RequestRecord& record = exchange_.record();
   if (admitted_ && !record.usage) {
-    record.usage = account_.heard();
+    record.usage = counted_.account().heard();
     record.broken_off = true;
   }
-}
-
-std::optional<ApiError> Generation::enter() {
-  const std::size_t prompts = 1 + request_.further_prompts.size();
-  const std::uint64_t wanted = std::uint64_t{prompts} * request_.generate.n;
-  const std::uint32_t most = context_.options.requests;
-  if (wanted > most) return never_fits(wanted, most);
-  const auto count = static_cast<std::uint32_t>(wanted);
-  if (tenant_.requests > 0 && count > tenant_.requests) return never_fits(count, tenant_.requests);
-  if (count > most - context_.generations) return too_many_requests(most);
-  if (const auto over = context_.meter.enter(tenant_, count, runtime::Clock::now())) {
-    return over_limit(*over, tenant_);
-  }
-  counted_ = count;
-  account_.expect_prompts(static_cast<std::uint32_t>(prompts));
-  context_.generations += counted_;
-  context_.metrics.generations_changed(static_cast<int>(counted_));
-  return std::nullopt;
 }
 
 void Generation::complete_request() {
   GenerateRequest& generate = request_.generate;
   find_model();
-  generate.id = exchange_.id();
-  if (generate.conversation.empty())
-    generate.conversation = session_of(exchange_.request(), context_.options.request.label_bytes);
-  generate.trace = exchange_.trace();
-  generate.name_space = name_space_of(tenant_.cache_owner, request_.cache_salt);
-  generate.tenant = tenant_.name;
-  generate.text_time = text_time_;
-  generate.tenant_share = tenant_.state_share;
-  generate.priority = priority_for(tenant_, request_.priority);
+  if (generate.cache.conversation.empty())
+    generate.cache.conversation = session_of(exchange_.request(), context_.options.request.label_bytes);
+  generate.cache.name_space = name_space_of(tenant_.cache_owner, request_.cache_salt);
+  generate.origin.id = exchange_.id();
+  generate.origin.tenant = tenant_.name;
+  generate.origin.tenant_share = tenant_.state_share;
+  generate.origin.priority = priority_for(tenant_, request_.priority);
+  generate.origin.text_time = counted_.text_time();
+  generate.origin.trace = exchange_.trace();
   note_idle_budget();
   exchange_.record().stream = request_.stream;
   exchange_.record().unknown_fields = request_.unknown_fields;
@@ -359,18 +330,19 @@ void Generation::find_model() {
 }
 
 void Generation::note_idle_budget() {
-  if (request_.generate.reasoning_budget.value_or(-1) < 0) return;
+  if (request_.generate.rules.reasoning_budget.value_or(-1) < 0) return;
   if (chat_ != nullptr && chat_->reply_format().has_reasoning()) return;
   request_.unknown_fields.push_back(request_.reasoning_budget_field);
 }
 
 Task<bool> Generation::run() {
-  std::optional<ApiError> refused = enter();
+  const auto prompts = static_cast<std::uint32_t>(1 + request_.further_prompts.size());
+  std::optional<Error> refused = counted_.enter_replies(prompts, request_.generate.n);
   ReplyContext context{.id = new_id()};
   if (!refused) {
     complete_request();
-    request_.generate.reply_id = context.id;
-    auto preparing = prepare_chat(context);
+    request_.generate.origin.reply_id = context.id;
+    auto preparing = prepare(context);
     refused = co_await preparing;
   }
   if (refused) {
@@ -393,78 +365,34 @@ Task<bool> Generation::run() {
   co_return goes_on;
 }
 
-Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
-  auto* chat = std::get_if<ChatPrompt>(&request_.generate.prompt);
+Task<std::optional<Error>> Generation::prepare(ReplyContext& context) {
+  const auto* chat = std::get_if<ChatPrompt>(&request_.generate.prompt);
   if (chat == nullptr) co_return std::nullopt;
-  const ToolChoice::Mode mode = request_.tool_choice.mode;
+  std::string prompt;
+  if (request_.tool_choice.forces_call() && chat->reply_opening.empty()) {
+    auto rendering = rendered();
+    Outcome<std::string, Error> text = co_await rendering;
+    if (!text.ok()) co_return text.error();
+    prompt = std::move(*text);
+  }
+  Outcome<ReplyParserOptions, Error> parser =
+      prepare_chat(chat_.get(), request_.tool_choice, prompt, request_.generate);
+  if (!parser.ok()) co_return parser.error();
   context.chat = chat_;
-  context.parser.tools = chat->tools;
-  context.parser.parse_tools = mode != ToolChoice::Mode::kNone;
+  context.parser = std::move(*parser);
   context.parser.one_call = request_.one_call;
-  std::optional<ApiError> impossible;
-  if (mode == ToolChoice::Mode::kRequired || mode == ToolChoice::Mode::kNamed) {
-    auto forcing = force_call(context);
-    impossible = co_await forcing;
-  } else if (mode == ToolChoice::Mode::kAuto) {
-    impossible = keep_calls(context);
-  }
-  co_return impossible;
-}
-
-Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
-  auto& chat = std::get<ChatPrompt>(request_.generate.prompt);
-  if (!chat.reply_opening.empty()) {
-    co_return ApiError{
-        .message = "tool_choice: a reply that continues a message cannot be forced to be a tool call",
-        .code = "invalid_value",
-        .param = "tool_choice"};
-  }
-  auto asking = context_.service.render(
-      {.model = request_.generate.model, .chat = chat, .caller = {tenant_.name, text_time_}});
-  Result<Answer<Rendered>> answer = co_await asking;
-  if (!answer.ok()) co_return to_api_error(answer.error());
-  if (const auto* error = std::get_if<ServiceError>(&*answer)) co_return to_api_error(*error);
-  const std::string& prompt = std::get<Rendered>(*answer).prompt;
-  const std::string tail = prompt.size() > kTailBytes ? prompt.substr(prompt.size() - kTailBytes) : prompt;
-  std::optional<std::string> opening;
-  if (context.chat != nullptr) opening = context.chat->call_opening(request_.tool_choice.name, tail);
-  if (!opening) {
-    co_return ApiError{.message = "tool_choice: this model's chat template gives no way to force a tool call",
-                       .code = "unsupported_parameter",
-                       .param = "tool_choice"};
-  }
-  chat.reply_opening = *opening;
-  context.parser.reply_opening = std::move(*opening);
-  if (auto calls =
-          forced_call(context.chat->reply_format(), chat.tools, request_.tool_choice.name, chat.text_tools)) {
-    request_.generate.constraint = {.kind = grammar::Constraint::Kind::kCalls,
-                                    .calls = std::move(*calls),
-                                    .whitespace = std::move(request_.generate.constraint.whitespace),
-                                    .field = "tools"};
-  }
   co_return std::nullopt;
 }
 
-// Constrains calls that the model may choose to make: calls of strict tools match their schemas, and calls
-// remain possible beside another constraint.
-std::optional<ApiError> Generation::keep_calls(const ReplyContext& context) {
-  const auto& chat = std::get<ChatPrompt>(request_.generate.prompt);
-  grammar::Constraint& constraint = request_.generate.constraint;
-  const bool strict = has_strict_tool(chat.tools, chat.text_tools);
-  if (context.chat == nullptr || (!strict && !constraint)) return std::nullopt;
-  auto calls = free_calls(context.chat->reply_format(), chat.tools, chat.text_tools);
-  if (calls) {
-    constraint.calls = std::move(*calls);
-    if (!constraint) constraint.kind = grammar::Constraint::Kind::kCalls;
-    if (constraint.field.empty()) constraint.field = "tools";
-    return std::nullopt;
-  }
-  if (!strict) return std::nullopt;
-  return ApiError{.message =
-                      "tools: 'strict' and the formats of custom tools cannot be enforced in this model's "
-                      "format of tool calls",
-                  .code = "unsupported_parameter",
-                  .param = "tools"};
+Task<Outcome<std::string, Error>> Generation::rendered() {
+  RenderRequest render{.model = request_.generate.model,
+                       .chat = std::get<ChatPrompt>(request_.generate.prompt),
+                       .caller = counted_.caller()};
+  auto asking = context_.service.render(std::move(render));
+  Result<Answer<Rendered>> answer = co_await asking;
+  if (!answer.ok()) co_return unanswered_error(answer.error());
+  if (const auto* error = std::get_if<Error>(&*answer)) co_return *error;
+  co_return std::move(std::get<Rendered>(*answer).prompt);
 }
 
 StreamReader<Event> Generation::generate() {
@@ -477,8 +405,8 @@ StreamReader<Event> Generation::generate() {
     replies.push_back(context_.service.generate(request_.generate));
   }
   auto [writer, reader] = runtime::make_stream<Event>(kEventWindow);
-  context_.system.spawn<PromptMerge>({.placement = runtime::Placement::on(context_.home)}, std::move(replies),
-                                     n, std::move(writer));
+  context_.system.spawn<PromptMerge>({.placement = runtime::Placement::on(context_.executor)},
+                                     std::move(replies), n, std::move(writer));
   return std::move(reader);
 }
 
@@ -503,7 +431,7 @@ Task<bool> Generation::run_stream() {
     } else if (event.error().code == ErrorCode::kDeadline) {
       if (!exchange_.stream_open()) exchange_.open_stream(streamed_->content_type());
       streamed_->keep_alive(out_);
-    } else if (event.error().code == ErrorCode::kCancelled) {
+    } else if (event.error().code == ErrorCode::kCanceled) {
       auto giving_up = give_up();
       goes_on = co_await giving_up;
       co_return goes_on;
@@ -550,7 +478,7 @@ Task<bool> Generation::run_whole() {
         if (!next || !next->ok()) break;  // next() returns the error again
         goes_on = take(**next);
       }
-    } else if (event.error().code == ErrorCode::kCancelled) {
+    } else if (event.error().code == ErrorCode::kCanceled) {
       auto giving_up = give_up();
       goes_on = co_await giving_up;
       co_return goes_on;
@@ -567,9 +495,9 @@ Task<bool> Generation::run_whole() {
 }
 
 bool Generation::take(Event& event) {
-  account_.see(event);
+  counted_.account().see(event);
   if (const auto* failed = std::get_if<Failed>(&event)) {
-    fail(to_api_error(failed->error));
+    fail(failed->error);
     return false;
   }
   if (const auto* admitted = std::get_if<Admitted>(&event)) {
@@ -594,7 +522,7 @@ bool Generation::take(Event& event) {
     done->usage.unknown_fields = std::move(request_.unknown_fields);
     reply_->done(*done, out_);
     exchange_.record().usage = done->usage;
-    context_.metrics.reply_done(exchange_.record().model, counted_, done->usage);
+    context_.metrics.reply_done(exchange_.record().model, counted_.replies(), done->usage);
     return false;
   }
   return true;
@@ -602,8 +530,8 @@ bool Generation::take(Event& event) {
 
 // -- failures
 
-void Generation::fail(ApiError error) {
-  exchange_.record().outcome = error.code;
+void Generation::fail(Error error) {
+  exchange_.record().outcome = shown(error).code;
   if (exchange_.stream_open()) {
     streamed_->failed(error, out_);
   } else {
@@ -611,10 +539,8 @@ void Generation::fail(ApiError error) {
   }
 }
 
-ApiError Generation::broken_off(const runtime::Error& error) const {
-  return {.status = 500,
-          .message = "the engine ended the reply early: " + error.describe(),
-          .code = "internal_error"};
+Error Generation::broken_off(const runtime::Error& error) const {
+  return {ErrorKind::kInternal, "the engine ended the reply early: " + error.describe()};
 }
 
 Task<bool> Generation::give_up() {
@@ -635,49 +561,21 @@ Task<bool> Generation::give_up() {
 
 // -- questions
 
-/// Counts one question about texts against its tenant's limit while it is answered, and charges its time at
-/// the end.
-class TextEntry {
- public:
-  TextEntry(TenantMeter& meter, const Tenant& tenant)
-      : meter_(meter), tenant_(tenant), refused_(meter.enter(tenant, 1, runtime::Clock::now())) {}
-  ~TextEntry() { leave(); }
-  TextEntry(const TextEntry&) = delete;
-  TextEntry& operator=(const TextEntry&) = delete;
-
-  const std::optional<OverLimit>& refused() const { return refused_; }
-  TextCaller caller() const { return {tenant_.name, time_}; }
-  /// Runs before the answer is written: the client may send its next request at once. Later calls do nothing.
-  void leave() {
-    if (refused_ || std::exchange(left_, true)) return;
-    meter_.leave(tenant_, 1);
-    meter_.pay(tenant_, tokens_of(time_), runtime::Clock::now());
-  }
-
- private:
-  TenantMeter& meter_;
-  const Tenant& tenant_;
-  const TextTime time_ = std::make_shared<std::atomic<std::uint64_t>>(0);
-  const std::optional<OverLimit> refused_;
-  bool left_ = false;
-};
-
 Task<bool> answer_question(Exchange& exchange, const Tenant& tenant, std::unique_ptr<Question> question) {
-  std::optional<TextEntry> entry;
+  CountedWork counted(exchange.context(), tenant);
   if (question->is_text_work()) {
-    entry.emplace(exchange.context().meter, tenant);
-    if (entry->refused()) {
-      auto refusing = exchange.refuse(over_limit(*entry->refused(), tenant));
+    if (std::optional<Error> over = counted.enter_text()) {
+      auto refusing = exchange.refuse(std::move(*over));
       const bool refused = co_await refusing;
       co_return refused;
     }
-    question->caller = entry->caller();
+    question->caller = counted.caller();
   }
   auto answering = question->answer(exchange.context().service);
   Question::Answered answer = co_await answering;
   exchange.record().unknown_fields = question->unknown_fields;
   if (answer.ok()) append_unknown_fields(question->unknown_fields, *answer);
-  if (entry) entry->leave();
+  counted.leave();  // before the answer is written: the client may send its next request at once
   auto responding =
       answer.ok() ? exchange.respond(json_response(std::move(*answer))) : exchange.refuse(answer.error());
   const bool sent = co_await responding;
@@ -696,8 +594,10 @@ Task<bool> answer_call(Exchange& exchange, const Tenant& tenant) {
   ServerContext& context = exchange.context();
   const Route& route = exchange.route();
   std::optional<ParsedCall> parsed;
-  if (route.generates && context.generations >= context.options.requests) {
-    parsed = too_many_requests(context.options.requests);
+  std::optional<Error> full;
+  if (route.generates) full = CountedWork::full(context);
+  if (full) {
+    parsed = std::move(*full);
   } else {
     auto parsing = context.bodies.parse({.endpoint = route.endpoint,
                                          .body = std::move(exchange.request().body),
@@ -717,7 +617,7 @@ Task<bool> answer_call(Exchange& exchange, const Tenant& tenant) {
   }
   exchange.trace().mark("parsed");
   exchange.drop_body();
-  if (auto* error = std::get_if<ApiError>(&*parsed)) {
+  if (auto* error = std::get_if<Error>(&*parsed)) {
     auto refusing = exchange.refuse(std::move(*error));
     goes_on = co_await refusing;
   } else if (auto* question = std::get_if<std::unique_ptr<Question>>(&*parsed)) {

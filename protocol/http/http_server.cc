@@ -100,7 +100,7 @@ class Connection : public runtime::Actor, private IdleConnection, private Sender
   std::int64_t head_began_ns_ = 0;  // arrival of the current request's first byte
   std::optional<BodyLease> lease_;
   std::optional<Admission> admission_;  // set once the current request's head is complete
-  std::optional<ApiError> refusal_;
+  std::optional<Error> refusal_;
   bool idle_ = true;  // no request to answer has arrived
   bool finishing_ = false;
   bool stopped_sending_ = false;  // the current request is not read to its end
@@ -169,8 +169,8 @@ Task<void> Connection::serve() {
     // The unread rest of an incomplete request cannot be parsed as a new one: nothing more is read.
     const bool whole = reader_.state() == State::kDone;
     HttpRequest request = whole ? reader_.take() : reader_.give_up();
-    const Route& route = admission_ ? admission_->route : context_->routes.find(request.path, request.method);
-    Exchange exchange(*context_, wire_, std::move(request), route, std::move(*lease_), head_began_ns_);
+    Exchange exchange(*context_, wire_, std::move(request), admission_->route, std::move(*lease_),
+                      head_began_ns_);
     if (!whole || seat_ == Seat::kReserve) exchange.close_after();
     wire_.begin_answer();
     if (refusal_) {
@@ -204,15 +204,17 @@ Task<bool> Connection::read_head_and_body() {
   auto reading_head = read_head();
   const bool head = co_await reading_head;
   WaitingList::remove(*this);
-  if (!head || refusal_) co_return head;
-  admission_.emplace(admission_of(reader_.request(), seat_, *context_));
+  if (!head) co_return false;
+  const bool malformed = refusal_.has_value();
+  admission_.emplace(admission_of(reader_.request(), seat_, *context_, std::move(refusal_)));
   refusal_ = std::move(admission_->rejection);
+  if (malformed) co_return true;
   // A refused request with a short or no body is read to its end so that the connection can be reused, unless
   // it was refused because the server is busy.
   const bool short_body = reader_.request().header("transfer-encoding").empty() &&
                           reader_.request().header("content-length").size() <= 5;
-  const bool reads_on =
-      !refusal_ || (short_body && !reader_.request().expects_continue && refusal_->status != 503);
+  const bool reads_on = !refusal_ || (short_body && !reader_.request().expects_continue &&
+                                      refusal_->kind != ErrorKind::kUnavailable);
   if (!reads_on) co_return true;
   auto reading_body = read_body();
   const bool body = co_await reading_body;
@@ -282,7 +284,7 @@ Task<bool> Connection::read_body() {
     const bool came = co_await waiting;
     if (came) continue;
     if (wire_.client_closed() || finishing_) co_return false;
-    refusal_ = ApiError{.status = 408, .message = "the body arrived too slowly", .code = "body_timeout"};
+    refusal_ = Error{ErrorKind::kTooSlow, "the body arrived too slowly"};
     co_return true;
   }
 }
@@ -492,10 +494,10 @@ HttpServer::HttpServer(runtime::System& system, IoLoop& loop, Service& service, 
   std::ostringstream url;
   url << "http://" << endpoint << "/";
   url_ = url.str();
-  const runtime::HomePtr home = runtime::adopt_io_context(system, loop.context());
+  const runtime::ExecutorPtr executor = runtime::adopt_io_context(system, loop.context());
   listening_->context =
-      std::make_shared<ServerContext>(std::move(options), std::move(apis), service, system, home);
-  listening_->listener = system.spawn<Listener>({.placement = runtime::Placement::on(home)},
+      std::make_shared<ServerContext>(std::move(options), std::move(apis), service, system, executor);
+  listening_->listener = system.spawn<Listener>({.placement = runtime::Placement::on(executor)},
                                                 std::move(acceptor), listening_->context);
 }
 

@@ -72,13 +72,13 @@ HttpResponse json_response(std::string body, int status) {
   return {.status = status, .body = std::move(body)};
 }
 
-HttpResponse error_response(const ApiError& error, const Dialect& dialect) {
+HttpResponse error_response(const Error& error, const Dialect& dialect) {
   Dialect::ErrorAnswer answer = dialect.error_answer(error);
   HttpResponse response = json_response(std::move(answer.body), answer.status);
-  if (error.retry_after) {
-    response.headers.emplace_back("Retry-After", std::to_string(error.retry_after->count()));
+  if (const auto retry_after = shown(error).retry_after) {
+    response.headers.emplace_back("Retry-After", std::to_string(retry_after->count()));
   }
-  if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (error.kind == ErrorKind::kUnauthorized) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;
 }
 

@@ -39,7 +39,7 @@ struct HttpResponse {
 
 HttpResponse json_response(std::string body, int status = 200);
 /// Returns the error in the dialect's format, with a Retry-After header if the error has one.
-HttpResponse error_response(const ApiError& error, const Dialect& dialect);
+HttpResponse error_response(const Error& error, const Dialect& dialect);
 
 enum class Framing : std::uint8_t {
   kLength,   // Content-Length: body.size()

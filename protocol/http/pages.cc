@@ -27,11 +27,10 @@ std::string tag_of(const PageFile& file) {
 HttpResponse health(const ServerContext& context, const Dialect& dialect) {
   const Health health = context.service.health();
   if (health.ready && !context.draining) return json_response("{\"status\":\"ok\"}");
-  return error_response({.status = 503,
+  return error_response({.kind = ErrorKind::kUnavailable,
                          .message = context.draining        ? "the server is shutting down"
                                     : health.detail.empty() ? "not ready"
                                                             : health.detail,
-                         .code = "unavailable",
                          .retry_after = std::chrono::seconds(1)},
                         dialect);
 }

@@ -35,18 +35,17 @@ std::string lower_case(std::string_view text) {
   return out;
 }
 
-ApiError to_error(const boost::system::error_code& code) {
+Error to_error(const boost::system::error_code& code) {
   if (code == http::error::header_limit || code == http::error::buffer_overflow) {
-    return {.status = 431,
-            .message = "the request's headers are longer than the server accepts",
-            .code = "headers_too_long"};
+    return {ErrorKind::kHeadTooLarge, "the request's headers are longer than the server accepts"};
   }
   if (code == http::error::body_limit) {
-    return {.status = 413,
-            .message = "the request's body is longer than the server accepts (http.max_body_bytes)",
-            .code = "body_too_long"};
+    return {ErrorKind::kBodyTooLarge,
+            "the request's body is longer than the server accepts (http.max_body_bytes)"};
   }
-  return {.message = "the request is not valid HTTP: " + code.message(), .code = "invalid_http"};
+  return {.kind = ErrorKind::kInvalid,
+          .message = "the request is not valid HTTP: " + code.message(),
+          .code = "invalid_http"};
 }
 
 bool is_control(char c) {
@@ -166,7 +165,7 @@ class RequestReader::Parser {
         finish();
       } else if (error || count == 0) {
         if (count == 0 && rest.size() > limits_.header_bytes) {
-          fail({.status = 431, .message = "a header or chunk line is too long", .code = "headers_too_long"});
+          fail({ErrorKind::kHeadTooLarge, "a header or chunk line is too long"});
         }
         break;
       }
@@ -192,10 +191,10 @@ class RequestReader::Parser {
   const ReadLimits limits_;
   State state_ = State::kHead;
   HttpRequest request_;
-  ApiError error_;
+  Error error_;
 
  private:
-  void fail(ApiError error) {
+  void fail(Error error) {
     if (state_ == State::kHead)
       request_.path = path_of(parser_->get().target());  // selects the API's error format, if known
     state_ = State::kFailed;
@@ -225,10 +224,10 @@ class RequestReader::Parser {
     }
     if (request_.minor_version == 1 && request_.header("host").empty()) {
       fail(
-          {.message = "the request is not valid HTTP: HTTP/1.1 needs a Host header", .code = "invalid_http"});
+          {.kind = ErrorKind::kInvalid, .message = "the request is not valid HTTP: HTTP/1.1 needs a Host header", .code = "invalid_http"});
     } else if (expects_other) {
       fail(
-          {.status = 417, .message = "Expect: only 100-continue is supported", .code = "expectation_failed"});
+          {ErrorKind::kExpectation, "Expect: only 100-continue is supported"});
     } else {
       state_ = State::kHeadDone;
     }
@@ -257,7 +256,7 @@ RequestReader::State RequestReader::state() const {
 const HttpRequest& RequestReader::request() const {
   return parser_->request_;
 }
-const ApiError& RequestReader::error() const {
+const Error& RequestReader::error() const {
   return parser_->error_;
 }
 std::size_t RequestReader::body_bytes_read() const {

@@ -76,7 +76,7 @@ class RequestReader {
   /// Before kDone: returns the request as far as it is known, without its body. Nothing more can be read.
   HttpRequest give_up();
   /// Requires: kFailed.
-  const ApiError& error() const;
+  const Error& error() const;
   std::size_t body_bytes_read() const;
 
  private:

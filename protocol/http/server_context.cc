@@ -7,12 +7,12 @@
 namespace reprise::protocol {
 
 ServerContext::ServerContext(HttpOptions given, ApiTable apis, Service& engine, runtime::System& actors,
-                             runtime::HomePtr loop)
+                             runtime::ExecutorPtr loop)
     : options(std::move(given)),
       routes(std::move(apis), options.front_page),
       service(engine),
       system(actors),
-      home(std::move(loop)),
+      executor(std::move(loop)),
       bodies(actors, options.inline_body_bytes, options.request),
       body_budget(std::max(options.bodies_bytes, options.body_bytes)) {}
 
@@ -26,47 +26,15 @@ std::string new_id() {
   return text;
 }
 
-ApiError server_busy(std::string message) {
-  return {.status = 503,
+Error server_busy(std::string message) {
+  return {.kind = ErrorKind::kUnavailable,
           .message = std::move(message),
-          .code = "server_busy",
-          .retry_after = std::chrono::seconds(1)};
+          .retry_after = std::chrono::seconds(1),
+          .code = "server_busy"};
 }
 
-ApiError too_many_requests(std::uint32_t most) {
-  return {.status = 429,
-          .message = "the server has reached its limit of requests answered at once (http.max_requests): " +
-                     std::to_string(most),
-          .code = "too_many_requests",
-          .retry_after = std::chrono::seconds(1)};
-}
-
-ApiError never_fits(std::uint64_t wanted, std::uint32_t most) {
-  return {.message = "n: the request asks for " + std::to_string(wanted) +
-                     " replies at once; the server's limit is " + std::to_string(most),
-          .code = "too_many",
-          .param = "n"};
-}
-
-ApiError over_limit(const OverLimit& over, const Tenant& tenant) {
-  ApiError error{.status = 429, .message = {}, .code = {}, .retry_after = over.retry_after};
-  if (over.of == OverLimit::Of::kRequests) {
-    error.message = "this API key has reached its limit of " + std::to_string(tenant.requests) +
-                    " requests answered at once";
-    error.code = "tenant_requests";
-  } else {
-    error.message = "this API key has reached its limit of " + std::to_string(tenant.tokens_per_minute) +
-                    " tokens per minute";
-    error.code = "tenant_tokens";
-  }
-  return error;
-}
-
-ApiError shutting_down() {
-  return {.status = 503,
-          .message = "the server is shutting down",
-          .code = "shutting_down",
-          .retry_after = std::chrono::seconds(5)};
+Error shutting_down() {
+  return {.kind = ErrorKind::kUnavailable, .message = "the server is shutting down", .code = "shutting_down"};
 }
 
 }  // namespace reprise::protocol

@@ -20,13 +20,13 @@ namespace reprise::protocol {
 
 struct ServerContext {
   ServerContext(HttpOptions given, ApiTable apis, Service& engine, runtime::System& actors,
-                runtime::HomePtr loop);
+                runtime::ExecutorPtr loop);
 
   const HttpOptions options;
   const RouteTable routes;
   Service& service;
   runtime::System& system;
-  const runtime::HomePtr home;  // the server's loop
+  const runtime::ExecutorPtr executor;  // the server's loop
   BodyParsers bodies;
   HttpMetrics metrics;
   BodyBudget body_budget;
@@ -42,11 +42,7 @@ struct ServerContext {
 std::string new_id();
 
 /// All connections or all body memory is in use.
-ApiError server_busy(std::string message);
-ApiError too_many_requests(std::uint32_t most);
-/// The request alone exceeds the limit, so a retry cannot succeed.
-ApiError never_fits(std::uint64_t wanted, std::uint32_t most);
-ApiError over_limit(const OverLimit& over, const Tenant& tenant);
-ApiError shutting_down();
+Error server_busy(std::string message);
+Error shutting_down();
 
 }  // namespace reprise::protocol

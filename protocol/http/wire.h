@@ -9,9 +9,9 @@
 // the limit until bytes are consumed. While a request is being answered it cannot pause, or it would not see
 // the end of the input: beyond the limit it discards input, overrun() returns true, and the connection must
 // be closed after the answer. A client from which more than `flood` bytes are discarded counts as
-// disconnected. Reads are never cancelled, so no byte is lost between two requests.
+// disconnected. Reads are never canceled, so no byte is lost between two requests.
 //
-// Threading: the owning actor. The socket's io_context must be that actor's home and have one thread.
+// Threading: the owning actor. The socket's io_context must be that actor's executor and have one thread.
 
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
@@ -53,7 +53,7 @@ class Wire {
   bool overrun() const { return discarded_ > 0; }
 
   /// Returns false if the connection is broken, the client accepted nothing for write_timeout, or `cancel`
-  /// was cancelled.
+  /// was canceled.
   runtime::Task<bool> write(std::string bytes, runtime::CancelToken cancel);
 
   /// Closes the sending side, then discards input for up to `patience`, so that the client receives the last

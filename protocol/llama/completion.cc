@@ -112,7 +112,7 @@ CompletionRequest read_all_but_prompt(const Fields& fields, const BodyLimits& li
   CompletionRequest request{.asked = read_common(fields, limits, ApiFlavor::kLlamaServer)};
   GenerateRequest& generate = request.asked.generate;
   if (const auto n = fields.integer("n_cmpl", 1, limits.choices)) generate.n = static_cast<std::uint32_t>(*n);
-  generate.want_settled = true;
+  generate.report.settled = true;
 
   CompletionOptions& reply = request.reply;
   reply.n = generate.n;
@@ -122,11 +122,11 @@ CompletionRequest read_all_but_prompt(const Fields& fields, const BodyLimits& li
   reply.n_probs = static_cast<int>(fields.integer("n_probs", 0, limits.top_logprobs).value_or(0));
   reply.drawn_probs = fields.boolean_or("post_sampling_probs", false) && reply.n_probs > 0;
   if (reply.n_probs > 0) generate.sampling.logprobs = reply.n_probs;
-  generate.logprobs_of_draw = reply.drawn_probs;
+  generate.rules.logprobs_of_draw = reply.drawn_probs;
   reply.response_fields = read_response_fields(fields);
   if (generate.max_tokens) reply.n_predict = *generate.max_tokens;
-  reply.ignore_eos = generate.ignore_eos;
-  reply.stop = generate.stop;
+  reply.ignore_eos = generate.rules.ignore_eos;
+  reply.stop = generate.rules.stop;
   if (const Json* grammar = fields.find("grammar")) reply.grammar = grammar->as_string();
   return request;
 }
@@ -341,7 +341,7 @@ class StreamedCompletion final : public StreamedReply {
   void finished(const Finished& event, std::string& out) override;
   void done(const Done& event, std::string& out) override;
   void keep_alive(std::string& out) override;
-  void failed(const ApiError& error, std::string& out) override;
+  void failed(const Error& error, std::string& out) override;
 
  private:
   CompletionParts parts_;
@@ -534,7 +534,7 @@ void StreamedCompletion::keep_alive(std::string& out) {
   out += kSseKeepAlive;
 }
 
-void StreamedCompletion::failed(const ApiError& error, std::string& out) {
+void StreamedCompletion::failed(const Error& error, std::string& out) {
   append_sse_data(out, error_body(error).dump());
 }
 

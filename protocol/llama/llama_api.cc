@@ -65,7 +65,7 @@ ParsedCall parse_chat(bool verbose, const BookPtr& book, const ApiInput& input, 
   const Json body = parse_body(input.body, limits, BodyHolds::kText);
   TextRequest request = read_text_request(TextKind::kChat, body, limits, ApiFlavor::kLlamaServer);
   request.reply.verbose = request.reply.verbose || verbose;
-  request.asked.generate.want_settled = request.reply.verbose;
+  request.asked.generate.report.settled = request.reply.verbose;
   return text_call(std::move(request), slot_note(book, body, input.tenant));
 }
 
@@ -85,10 +85,7 @@ ParsedCall parse_control(const ApiInput& input, const BodyLimits& limits) {
                               tenant = std::string(input.tenant)](Service& service) -> Question::Answered {
     const std::string reply = id.substr(id.find_last_of("-_") + 1);  // without a prefix such as "chatcmpl-"
     if (service.end_reasoning(reply, tenant)) return Json{{"success", true}}.dump();
-    return ApiError{.status = 404,
-                    .message = "id: no reply " + in_quotes(id) + " is being generated",
-                    .code = "not_found",
-                    .param = "id"};
+    return Error{ErrorKind::kNotFound, "id: no reply " + in_quotes(id) + " is being generated", "id"};
   };
   return answered_by(end_reasoning, unknown_fields_of(fields));
 }
@@ -130,10 +127,9 @@ Json words_in(const std::vector<std::string>& words) {
   return list;
 }
 
-ApiError nothing_served() {
-  return {.status = 503,
+Error nothing_served() {
+  return {.kind = ErrorKind::kUnavailable,
           .message = "no model is loaded",
-          .code = "unavailable",
           .retry_after = std::chrono::seconds(1)};
 }
 
@@ -180,9 +176,8 @@ Question::Answered props(Service& service, bool has_slots) {
 
 Question::Answered running_slots(Service& service, bool told) {
   if (!told) {
-    return ApiError{.status = 501,
-                    .message = "this server does not show its slots: it was started with --no-slots",
-                    .code = "unsupported"};
+    return Error{ErrorKind::kNotImplemented,
+                 "this server does not show its slots: it was started with --no-slots"};
   }
   const std::vector<ModelCard> cards = service.models();
   if (cards.empty()) return nothing_served();
@@ -296,7 +291,7 @@ ApiRequest request_for(const NamedSnapshot& snapshot, const BodyLimits& limits) 
   const TextKind kind = body.find("messages") != nullptr ? TextKind::kChat : TextKind::kCompletion;
   ApiRequest asked = read_text_request(kind, body, limits).asked;
   asked.generate.max_tokens = 1;
-  asked.generate.conversation = new_conversation(snapshot.name);
+  asked.generate.cache.conversation = new_conversation(snapshot.name);
   return asked;
 }
 
@@ -328,16 +323,18 @@ ParsedCall save_slot(const Slots& slots, SlotKey key, const std::string& name,
   snapshot.beginning = Json{{"prompt", std::move(prompt)}, {"model", contents->model}};
   if (!key.owner.salt.empty()) snapshot.beginning["cache_salt"] = key.owner.salt;
   if (const auto over = slots.names->limit_for(key.owner, snapshot, now)) {
-    throw BadRequest(
-        ApiError{.message = "filename: " + *over, .code = "too_many_snapshots", .param = "filename"});
+    throw BadRequest(Error{.kind = ErrorKind::kInvalid,
+                           .message = "filename: " + *over,
+                           .param = "filename",
+                           .code = "too_many_snapshots"});
   }
   snapshot.ticket = ticket_for(*slots.names, key.owner, name);
   ApiRequest asked = request_for(snapshot, limits);
   asked.unknown_fields = std::move(unknown);
-  asked.generate.pin = NamedSnapshots::kMaxLife;
-  asked.generate.pin_ticket = snapshot.ticket;
-  asked.generate.pin_moves = true;
-  asked.generate.disk_retention = NamedSnapshots::kMaxLife;
+  asked.generate.cache.pin = NamedSnapshots::kMaxLife;
+  asked.generate.cache.pin_ticket = snapshot.ticket;
+  asked.generate.cache.pin_moves = true;
+  asked.generate.cache.disk_retention = NamedSnapshots::kMaxLife;
   return std::make_unique<SlotCall>(std::move(asked), slots.task(true, std::move(key), std::move(snapshot)));
 }
 
@@ -345,10 +342,10 @@ ParsedCall restore_slot(const Slots& slots, SlotKey key, const std::string& name
                         std::vector<std::string> unknown, const BodyLimits& limits) {
   std::optional<NamedSnapshot> found = slots.names->find(key.owner, name, std::time(nullptr));
   if (!found) {
-    return ApiError{.status = 404,
-                    .message = "filename: there is no snapshot " + in_quotes(name),
-                    .code = "snapshot_not_found",
-                    .param = "filename"};
+    return Error{.kind = ErrorKind::kNotFound,
+                 .message = "filename: there is no snapshot " + in_quotes(name),
+                 .param = "filename",
+                 .code = "snapshot_not_found"};
   }
   ApiRequest asked = request_for(*found, limits);
   asked.unknown_fields = std::move(unknown);

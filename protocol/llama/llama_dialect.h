@@ -10,7 +10,7 @@
 
 namespace reprise::protocol::llama {
 
-Json error_body(const ApiError& error);
+Json error_body(const Error& error);
 const Dialect& dialect();
 
 }  // namespace reprise::protocol::llama

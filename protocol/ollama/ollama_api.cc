@@ -45,20 +45,19 @@ std::string without_tag(const std::string& name) {
   return name.ends_with(kUsualTag) ? name.substr(0, name.size() - kUsualTag.size()) : name;
 }
 
-std::string error_text(const ApiError& error) {
+std::string error_text(const Error& error) {
   return Json{{"error", as_utf8(error.message)}}.dump();
 }
 
-ApiError model_not_found(const std::string& name) {
-  return {.status = 404,
-          .message = "model '" + name + "' not found",
-          .code = "model_not_found",
-          .param = "model"};
+Error model_not_found(const std::string& name) {
+  return {ErrorKind::kUnknownModel, "model '" + name + "' not found", "model"};
 }
 
 class OllamaDialect final : public Dialect {
  public:
-  ErrorAnswer error_answer(const ApiError& error) const override { return {error.status, error_text(error)}; }
+  ErrorAnswer error_answer(const Error& error) const override {
+    return {shown(error).status, error_text(error)};
+  }
 };
 
 const Dialect& ollama_dialect() {
@@ -86,7 +85,7 @@ void read_limit(const Fields& options, const BodyLimits& limits, GenerateRequest
   if (!most) return;
   if (*most == 0) refuse_field(options.path_of("num_predict"), "out_of_range", "must be -1 or at least 1");
   if (*most < 0) {
-    generate.unlimited = true;
+    generate.rules.unlimited = true;
   } else {
     generate.max_tokens = static_cast<std::uint32_t>(*most);
   }
@@ -119,10 +118,11 @@ OllamaRequest read_shared(const Fields& fields, const BodyLimits& limits, Ollama
   read_limit(options, limits, asked.generate);
   if (asked.generate.n != 1) refuse_unsupported("options.n", "is not supported: there is always one reply");
   if (grammar::Constraint format = read_format(fields)) {
-    if (asked.generate.constraint) {
-      refuse_field("format", "invalid_value", "does not go together with " + asked.generate.constraint.field);
+    if (asked.generate.rules.constraint) {
+      refuse_field("format", "invalid_value",
+                   "does not go together with " + asked.generate.rules.constraint.field);
     }
-    asked.generate.constraint = std::move(format);
+    asked.generate.rules.constraint = std::move(format);
   }
   return request;
 }
@@ -279,7 +279,7 @@ class OllamaStream final : public StreamedReply {
   void finished(const Finished& event, std::string& out) override;
   void done(const Done& event, std::string& out) override;
   void keep_alive(std::string& out) override;
-  void failed(const ApiError& error, std::string& out) override;
+  void failed(const Error& error, std::string& out) override;
 
  private:
   void write(const ReplyPieces& pieces, std::string& out);
@@ -435,7 +435,7 @@ void OllamaStream::keep_alive(std::string& out) {
   out += ' ';
 }
 
-void OllamaStream::failed(const ApiError& error, std::string& out) {
+void OllamaStream::failed(const Error& error, std::string& out) {
   append_json_line(out, error_text(error));
 }
 

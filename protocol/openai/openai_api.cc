@@ -237,8 +237,7 @@ Question::Answered one_model(Service& service, const std::string& id) {
   if (found != nullptr) return describe_model(*found).dump();
   std::vector<std::string> served;
   for (const ModelCard& card : cards) served.push_back(card.id);
-  return ApiError{
-      .status = 404, .message = no_such_model(id, served), .code = "model_not_found", .param = "model"};
+  return Error{ErrorKind::kUnknownModel, no_such_model(id, served), "model"};
 }
 
 /// GET: all models, or the one named in the path.
@@ -329,19 +328,22 @@ ParsedCall parse_naming(const std::shared_ptr<NamedSnapshots>& names, const ApiI
   const std::chrono::seconds life(snapshot.expires - snapshot.created);
   if (snapshot.pinned) {
     snapshot.ticket = ticket_for(*names, owner, snapshot.name);
-    asked.generate.pin = life;
-    asked.generate.pin_ticket = snapshot.ticket;
-    asked.generate.pin_moves = true;
+    asked.generate.cache.pin = life;
+    asked.generate.cache.pin_ticket = snapshot.ticket;
+    asked.generate.cache.pin_moves = true;
   }
-  asked.generate.disk_retention = life;
-  asked.generate.conversation = new_conversation(snapshot.name);
+  asked.generate.cache.disk_retention = life;
+  asked.generate.cache.conversation = new_conversation(snapshot.name);
   for (const char* member : kBeginningMembers) {
     const Json* value = body.find(member);
     if (value != nullptr && !value->is_null()) snapshot.beginning[member] = *value;
   }
   asked.unknown_fields = unknown_fields_of(fields);
   if (const auto over = names->limit_for(owner, snapshot, snapshot.created)) {
-    throw BadRequest(ApiError{.message = "name: " + *over, .code = "too_many_snapshots", .param = "name"});
+    throw BadRequest(Error{.kind = ErrorKind::kInvalid,
+                           .message = "name: " + *over,
+                           .param = "name",
+                           .code = "too_many_snapshots"});
   }
   return std::make_unique<NamedCall>(
       std::move(asked), Naming{.names = names, .owner = std::move(owner), .snapshot = std::move(snapshot)});

@@ -25,7 +25,7 @@ struct ReplyFormat {
   std::string think_close{};  // "</think>"
   /// An empty thinking block as the template writes it, with its trailing newlines; may be empty.
   std::string think_nothing{};
-  /// What the template writes between reasoning and think_close, and after think_close.
+  /// The template's text between reasoning and think_close, and after think_close.
   std::string before_think_close = "\n";
   std::string after_think_close = "\n\n";
 

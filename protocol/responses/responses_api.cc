@@ -65,7 +65,7 @@ class ResponseReply final : public StreamedReply {
   void finished(const Finished& event, std::string& out) override;
   void done(const Done& event, std::string& out) override;
   void keep_alive(std::string& out) override;
-  void failed(const ApiError& error, std::string& out) override;
+  void failed(const Error& error, std::string& out) override;
 
  private:
   struct Item {
@@ -187,9 +187,9 @@ void ResponseReply::keep_alive(std::string& out) {
   }
 }
 
-void ResponseReply::failed(const ApiError& error, std::string& out) {
+void ResponseReply::failed(const Error& error, std::string& out) {
   Json response = response_json("failed", nullptr);
-  response["error"] = Json{{"code", error.code}, {"message", as_utf8(error.message)}};
+  response["error"] = Json{{"code", shown(error).code}, {"message", as_utf8(error.message)}};
   event("response.failed", Json{{"response", std::move(response)}}, out);
 }
 
@@ -475,10 +475,7 @@ ParsedCall parse_stored(const StorePtr& store, const ApiInput& input) {
     answer = Json{{"id", id}, {"object", "response"}, {"deleted", true}}.dump();
   }
   if (answer) return answered_by([body = std::move(*answer)](Service&) { return body; });
-  return ApiError{.status = 404,
-                  .message = "there is no response '" + id + "'",
-                  .code = "not_found",
-                  .param = "response_id"};
+  return Error{ErrorKind::kNotFound, "there is no response '" + id + "'", "response_id"};
 }
 
 }  // namespace

@@ -574,7 +574,7 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
   if (const auto most = fields.integer("max_output_tokens", 1, limits.max_tokens)) {
     asked.generate.max_tokens = static_cast<std::uint32_t>(*most);
   }
-  if (auto format = read_format(fields)) asked.generate.constraint = std::move(format);
+  if (auto format = read_format(fields)) asked.generate.rules.constraint = std::move(format);
   if (kind == ResponseKind::kCompaction && asked.stream)
     refuse_unsupported("stream", "is not supported here");
   request.kind = kind;
@@ -605,11 +605,11 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
   static_cast<void>(fields.within("stream_options"));
   if (request.kind != ResponseKind::kResponse) {
     if (const Json* choice = fields.find("tool_choice")) fields.mark_unread("tool_choice", *choice);
-    if (asked.generate.constraint) fields.mark_unread(asked.generate.constraint.field, body);
+    if (asked.generate.rules.constraint) fields.mark_unread(asked.generate.rules.constraint.field, body);
     // The prompt stays equal to the conversation's, so that its states are reused; calls in the summary are
     // plain text.
     asked.tool_choice = {};
-    asked.generate.constraint = {};
+    asked.generate.rules.constraint = {};
     if (!asked.generate.max_tokens) asked.generate.max_tokens = kSummaryTokens;
   }
   if (const Json* extra = fields.object("chat_template_kwargs")) chat.template_extra = *extra;

@@ -26,6 +26,12 @@ Admission Mailbox::admit(bool can_wait) {
   return Admission::kFull;
 }
 
+Admission Mailbox::admit_release() {
+  if (closed()) return Admission::kClosed;
+  admit_always();
+  return Admission::kAdmitted;
+}
+
 void Mailbox::withdraw() {
   admitted_.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -41,7 +47,10 @@ std::uint32_t Mailbox::depth() const {
 void Mailbox::put(Node* node) {
   switch (node->ops->kind) {
     case NodeKind::kMessage:
-      return put_message(node);
+      if (parked_.empty() || !node->ops->releases) return put_message(node);
+      parked_.push(node);  // its sender's earlier messages may be among them
+      ++parked_count_;
+      return;
     case NodeKind::kContinuation:
       return arrived_.push(node);
     case NodeKind::kControl:
@@ -64,9 +73,9 @@ void Mailbox::put_message(Node* node) {
 }
 
 void Mailbox::drop_oldest() {
-  Node* oldest = set_aside_.pop();
-  if (oldest == nullptr) oldest = arrived_.remove_first(NodeKind::kMessage);
-  REPRISE_CHECK(oldest != nullptr, "a full mailbox has no message to drop");
+  Node* oldest = set_aside_.remove_droppable();
+  if (oldest == nullptr) oldest = arrived_.remove_droppable();
+  if (oldest == nullptr) return;  // releases alone exceed the capacity
   note_taken();
   oldest->ops->bounce(oldest, ErrorCode::kDropped);
 }
@@ -77,15 +86,22 @@ void Mailbox::note_taken() {
 }
 
 void Mailbox::admit_parked() {
-  while (!parked_.empty() && waiting_.load(std::memory_order_relaxed) < spec_.capacity) {
-    const std::unique_ptr<ParkedSend> parked(static_cast<ParkedSend*>(parked_.pop()));
+  while (!parked_.empty()) {
+    const bool is_release = parked_.front()->ops->kind == NodeKind::kMessage;
+    if (!is_release && waiting_.load(std::memory_order_relaxed) >= spec_.capacity) return;
+    Node* node = parked_.pop();
     --parked_count_;
+    if (is_release) {
+      put_message(node);
+      continue;
+    }
+    const std::unique_ptr<ParkedSend> parked(static_cast<ParkedSend*>(node));
     if (parked->still_wanted()) {
       put_message(parked->message);
       parked->admitted.answer({});
     } else {
       withdraw();
-      parked->message->ops->bounce(parked->message, ErrorCode::kCancelled);
+      parked->message->ops->bounce(parked->message, ErrorCode::kCanceled);
     }
   }
 }
@@ -96,12 +112,12 @@ void Mailbox::weed_parked() {
   NodeList all = std::exchange(parked_, {});
   parked_count_ = 0;
   while (Node* node = all.pop()) {
-    if (static_cast<ParkedSend*>(node)->still_wanted()) {
+    if (node->ops->kind == NodeKind::kMessage || static_cast<ParkedSend*>(node)->still_wanted()) {
       parked_.push(node);
       ++parked_count_;
     } else {
       withdraw();
-      ParkedSend::bounce_node(node, ErrorCode::kCancelled);
+      ParkedSend::bounce_node(node, ErrorCode::kCanceled);
     }
   }
   weed_at_ = 2 * parked_count_ + kFirstWeeding;
@@ -127,10 +143,11 @@ Node* Mailbox::take(bool messages_too) {
 
 void Mailbox::bounce_list(NodeList& list, ErrorCode why) {
   while (Node* node = list.pop()) {
-    if (node->ops->kind == NodeKind::kMessage) note_taken();
-    if (node->ops->kind == NodeKind::kParked) {
+    if (&list == &parked_) {
       withdraw();
       --parked_count_;
+    } else if (node->ops->kind == NodeKind::kMessage) {
+      note_taken();
     }
     node->ops->bounce(node, why);
   }

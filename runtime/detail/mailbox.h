@@ -17,6 +17,8 @@
 //   bound    At most `capacity` messages wait. kDropOldest: at most as many again in transit. kSuspend:
 //            also the messages of suspended senders, at most kMaxParked; abandoned ones are removed as
 //            others arrive. A reply is bounded by its ask, a wake-up by its waiting coroutine.
+//   release  A release (runtime/message.h) is admitted whatever the capacity, and counted, so that other
+//            messages find less space. It is not dropped, and does not overtake parked messages.
 // There is no order between different senders: after A->C, A->B, B->C, C may receive the two in either order.
 //
 // Threading: admit(), close(), depth(): any thread. The rest: the actor's executor.
@@ -60,6 +62,9 @@ class Mailbox {
   /// Reserves a slot for a message. kAdmitted: put it. kPark (only if `can_wait`): send it as a ParkedSend.
   /// Otherwise it must not be put.
   Admission admit(bool can_wait);
+
+  /// Reserves a slot for a release: kAdmitted or kClosed.
+  Admission admit_release();
 
   /// Undoes an admit() that returned kPark if nothing was sent.
   void withdraw();
@@ -112,7 +117,7 @@ class Mailbox {
   NodeList control_;
   NodeList set_aside_;  // messages waiting for a handler slot; older than those in arrived_
   NodeList arrived_;
-  NodeList parked_;
+  NodeList parked_;  // and releases that were sent after one of these
   std::uint32_t parked_count_ = 0;
   std::uint32_t weed_at_ = kFirstWeeding;
 };

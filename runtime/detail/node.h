@@ -33,6 +33,7 @@ struct NodeOps {
   const void* tag;        // identifies the message type (runtime/message.h); null for other nodes
   void (*run)(Node*, Cell&);
   void (*bounce)(Node*, ErrorCode);
+  bool releases = false;  // a message that every mailbox admits (runtime/message.h)
 };
 
 struct Node {
@@ -80,11 +81,11 @@ class NodeList {
     return node;
   }
 
-  /// Returns null if the list has no node of this kind.
-  Node* remove_first(NodeKind kind) {
+  /// Removes and returns the first message that is not a release; null if there is none.
+  Node* remove_droppable() {
     Node* before = nullptr;
     for (Node* node = first_; node != nullptr; before = node, node = node->next) {
-      if (node->ops->kind != kind) continue;
+      if (node->ops->kind != NodeKind::kMessage || node->ops->releases) continue;
       if (before == nullptr) {
         first_ = node->next;
       } else {

@@ -32,7 +32,7 @@ class Shop : public Actor {
 
 struct Compare {
   using Reply = std::vector<std::string>;  // per shop, in order of arrival: the price, or the error
-  std::size_t enough;  // number of prices after which the remaining questions are cancelled
+  std::size_t enough;  // number of prices after which the remaining questions are canceled
   Duration limit;
 };
 
@@ -82,7 +82,7 @@ int main() {
   for (const int price : {7, 0, 5}) shops.push_back(system.spawn<Shop>({}, price));
   const auto buyer = system.spawn<Buyer>({}, shops);
 
-  // First three prices are wanted and one never comes; then two suffice, and the third question is cancelled.
+  // First three prices are wanted and one never comes; then two suffice, and the third question is canceled.
   if (!check(buyer.ask_blocking(Compare{.enough = 3, .limit = 1s}, 30s), "deadline passed")) return 1;
   if (!check(buyer.ask_blocking(Compare{.enough = 2, .limit = 1h}, 30s), "cancelled")) return 1;
   return 0;

@@ -34,7 +34,7 @@ class Generator : public Actor {
     for (written = 0; written < job.count; ++written) {
       auto writing = job.to.write("token");
       const Result<void> done = co_await writing;  // suspended while the reader is a full window behind
-      if (!done) co_return;                        // kEnded: the reader has cancelled
+      if (!done) co_return;                        // kEnded: the reader has canceled
     }
     job.to.close();
   }

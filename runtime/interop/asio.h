@@ -7,11 +7,11 @@
 //   auto waiting = timer.async_wait(use_actor.with(deadline, cancel));  // limits as for an ask
 //
 // The operation starts when it is called with the token. Its outcome is a Result of void, of the one value,
-// or of a tuple of the values. error::eof becomes kEnded, error::operation_aborted kCancelled, any other
+// or of a tuple of the values. error::eof becomes kEnded, error::operation_aborted kCanceled, any other
 // error kIo with Asio's text. Reaching a limit, or destroying the awaitable (the actor stops), emits a
 // terminal cancellation on the operation's executor.
 //
-// Hazard: a cancelled operation may use its buffers until it has completed. An actor on the same
+// Hazard: a canceled operation may use its buffers until it has completed. An actor on the same
 // single-threaded io_context as its sockets (runtime/interop/asio_executor.h) is safe, because the cancellation takes
 // effect before the coroutine frame is destroyed. Elsewhere buffers must outlive the operation: keep them in
 // a shared_ptr that the completion owns.
@@ -66,7 +66,7 @@ struct OutcomeOf<> {
 
 inline Error to_error(const boost::system::error_code& code) {
   if (code == boost::asio::error::eof) return {ErrorCode::kEnded};
-  if (code == boost::asio::error::operation_aborted) return {ErrorCode::kCancelled};
+  if (code == boost::asio::error::operation_aborted) return {ErrorCode::kCanceled};
   return {ErrorCode::kIo, code.message()};
 }
 
@@ -122,7 +122,7 @@ class [[nodiscard]] Operation : public Ask<Outcome> {
 
 /// Returns a function that cancels the operation on its executor; null if the initiation has no executor.
 template <class Initiation>
-std::function<void()> canceller(const Initiation& initiation, const SharedSignal& signal) {
+std::function<void()> canceler(const Initiation& initiation, const SharedSignal& signal) {
   if constexpr (requires { initiation.get_executor(); }) {
     return [executor = initiation.get_executor(), signal] {
       boost::asio::dispatch(executor, [signal] { signal->emit(boost::asio::cancellation_type::terminal); });
@@ -146,7 +146,7 @@ class boost::asio::async_result<reprise::runtime::UseActor, void(boost::system::
     using Outcome = typename Handler::Outcome;
     return asio_detail::Operation<Outcome>(
         token, [&](ReplyTo<Outcome> reply, const asio_detail::SharedSignal& signal) {
-          std::function<void()> emit = asio_detail::canceller(initiation, signal);
+          std::function<void()> emit = asio_detail::canceler(initiation, signal);
           std::move(initiation)(Handler{std::move(reply), signal}, std::forward<InitArgs>(args)...);
           return emit;
         });

@@ -106,11 +106,15 @@ TEST_F(CacheLimits, AnEntryMadeAgainSoonAfterItsEvictionWasThrashed) {
 }
 
 TEST(CacheThresholds, AStateOfManyBytesMustSaveSomeTokens) {
+  const auto min_tokens_for = [](std::uint64_t slot_bytes) {
+    return CheckpointRules::of({.slot_bytes = slot_bytes}).min_tokens;
+  };
   EXPECT_EQ(min_tokens_for(0), 1U);
   EXPECT_EQ(min_tokens_for(233'472), 1U) << "the built-in model";
   EXPECT_EQ(min_tokens_for(21'000'000), 11U) << "0.8B";
   EXPECT_EQ(min_tokens_for(154'000'000), 64U) << "27B";
-  EXPECT_EQ(min_tokens_for(UINT64_MAX / 2), 64U);
+  EXPECT_EQ(min_tokens_for(UINT64_MAX), 64U);
+  EXPECT_EQ(CheckpointRules::of({.any_token = true, .slot_bytes = 154'000'000}).min_tokens, 1U);
 }
 
 TEST(CacheThresholds, PlacesBelowItAreNotPlanned) {
@@ -137,18 +141,14 @@ TEST(CacheThresholds, RecurrentStateMayHaveLimitsOfItsOwn) {
   settings.cache.max_entries = 50;
   settings.recurrent_ttl = std::chrono::seconds(10);
   settings.recurrent_max_entries = 5;
-  const RegistrySettings attention = settings_for(settings, true, 0);
+  const RegistrySettings attention = settings_for(settings, true);
   EXPECT_EQ(attention.cache.ttl, std::chrono::seconds(100));
   EXPECT_EQ(attention.cache.max_entries, 50U);
-  EXPECT_EQ(attention.min_insert_tokens, 1U);
-  const RegistrySettings recurrent = settings_for(settings, false, 154'000'000);
+  const RegistrySettings recurrent = settings_for(settings, false);
   EXPECT_EQ(recurrent.cache.ttl, std::chrono::seconds(10));
   EXPECT_EQ(recurrent.cache.max_entries, 5U);
-  EXPECT_EQ(recurrent.min_insert_tokens, 64U);
-  settings.min_insert_tokens = 3;
   settings.recurrent_ttl = CacheTime::zero();
-  EXPECT_EQ(settings_for(settings, false, 154'000'000).min_insert_tokens, 3U);
-  EXPECT_EQ(settings_for(settings, false, 0).cache.ttl, std::chrono::seconds(100));
+  EXPECT_EQ(settings_for(settings, false).cache.ttl, std::chrono::seconds(100));
 }
 
 TEST(CacheCounters, ARequestIsExactPartialOrMissed) {

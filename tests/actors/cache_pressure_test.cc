@@ -71,7 +71,7 @@ double max_at_once(std::uint64_t bytes, int conversations, bool shares) {
   const TokenList beginning = random_tokens(1024, 51);
   const auto request = [&](int who) {
     protocol::GenerateRequest wish = EngineHarness::request(beginning + random_tokens(20, 100 + who), 4);
-    wish.cache_prompt = shares;
+    wish.cache.enabled = shares;
     return wish;
   };
   const Reply alone = harness.ask(request(0));

@@ -50,7 +50,7 @@ class ChatTest : public testing::TestWithParam<std::string> {
   Reply ask(const ChatPrompt& prompt) {
     const Reply warm = harness_->ask(request(prompt));
     protocol::GenerateRequest again = request(prompt);
-    again.cache_prompt = false;
+    again.cache.enabled = false;
     const Reply cold = harness_->ask(again);
     EXPECT_FALSE(warm.error.has_value()) << warm.error->message;
     EXPECT_TRUE(warm.choices == cold.choices) << "restored " << warm.cache.restored_tokens;
@@ -222,7 +222,7 @@ TEST_P(ChatTest, ALastMessageThatDiffersInItsLastBlock) {
       static_cast<std::uint32_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
   ASSERT_GT(common, border(one, other) + 100) << "no message begins near";
   protocol::GenerateRequest explained = request(other);
-  explained.want_explained = true;
+  explained.report.explained = true;
   const Reply reply = harness_->ask(explained);
   // The text's last tag may be one token with the following line break.
   EXPECT_GE(reply.cache.restored_tokens, on_grid(common - 2));
@@ -259,7 +259,7 @@ TEST_P(ChatTest, SaltsShareNothing) {
   const ChatPrompt prompt = chat({message("user", words(30, "secrets"))});
   ask(prompt);
   protocol::GenerateRequest other = request(prompt);
-  other.name_space = "someone else";
+  other.cache.name_space = "someone else";
   const Reply reply = harness_->ask(other);
   EXPECT_EQ(reply.cache.restored_tokens, 0U);
   EXPECT_EQ(reply.cache.reason, MissReason::kNeverSeen);
@@ -281,7 +281,7 @@ TEST_P(ChatTest, LongTextsArePreparedElsewhere) {
   EXPECT_GE(harness_->turns_of("texts"), before + 2);
   const Reply too_long = harness_->ask(request(chat({message("user", words(20'000, "cheese"))})));
   ASSERT_TRUE(too_long.error.has_value());
-  EXPECT_EQ(too_long.error->code, protocol::ServiceErrorCode::kTooLong) << too_long.error->message;
+  EXPECT_EQ(too_long.error->kind, protocol::ServiceErrorCode::kTooLong) << too_long.error->message;
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ChatTest, testing::ValuesIn(test_devices()),

@@ -7,12 +7,80 @@
 namespace reprise::actors {
 namespace {
 
+using Store = CheckpointRules::Store;
 using protocol::MessageBorders;
 using protocol::Origin;
 using Tokens = std::vector<TokenId>;
 
+// A row per origin, as in protocol/checkpoint_rules.h.
+TEST(CheckpointRules, EveryOriginHasItsRow) {
+  struct Row {
+    Origin origin;
+    bool short_is_planned;  // below the minimum length
+    bool taken_at_high_load;
+    Store store;
+  };
+  const Row rows[] = {
+      {Origin::kSystem, false, true, Store::kAtOnce},    {Origin::kLastUser, false, true, Store::kAtOnce},
+      {Origin::kHistory, false, true, Store::kAtOnce},   {Origin::kPromptEnd, false, true, Store::kAtOnce},
+      {Origin::kBranch, false, true, Store::kAtOnce},    {Origin::kTurnEnd, false, true, Store::kAtOnce},
+      {Origin::kSpaced, false, true, Store::kWhenIdle},  {Origin::kTool, false, true, Store::kAtOnce},
+      {Origin::kBreakpoint, true, true, Store::kAtOnce}, {Origin::kReply, false, false, Store::kWhenIdle},
+      {Origin::kCall, false, false, Store::kAtOnce},
+  };
+  static_assert(std::size(rows) == protocol::kOrigins);
+  const CheckpointRules rules{.min_tokens = 16};
+  const CheckpointRules cut{.any_token = true, .min_tokens = 16};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(protocol::name_of(row.origin));
+    const Origin origin = row.origin;
+    EXPECT_EQ(rules.plans({.origin = origin, .at = 15}), row.short_is_planned);
+    EXPECT_TRUE(rules.plans({.origin = origin, .at = 16}));
+    EXPECT_TRUE(rules.plans({.origin = origin, .at = 1, .is_awaited = true}));
+    EXPECT_FALSE(cut.plans({.origin = origin, .at = 16}));
+    EXPECT_TRUE(cut.plans({.origin = origin, .at = 16, .is_end = true}));
+    EXPECT_EQ(cut.plans({.origin = origin, .at = 15, .is_end = true}), row.short_is_planned);
+    EXPECT_TRUE(CheckpointRules::takes({.origin = origin, .at = 64}, false, 1));
+    EXPECT_TRUE(CheckpointRules::takes({.origin = origin, .at = 64, .is_awaited = true}, true, 1));
+    for (std::uint32_t spaced_after = 0; spaced_after < 4; ++spaced_after) {
+      const bool halved = origin == Origin::kSpaced && spaced_after % 2 == 1;
+      EXPECT_EQ(CheckpointRules::takes({.origin = origin, .at = 64}, true, spaced_after),
+                row.taken_at_high_load && !halved);
+    }
+    EXPECT_EQ(CheckpointRules::stores(origin, 64), row.store);
+    EXPECT_EQ(CheckpointRules::stores(origin, 63), Store::kNever);
+  }
+}
+
+TEST(CheckpointRules, SpacedOnesHaveAnEighthOfTheMemory) {
+  const auto spaced = [](std::uint64_t slot_bytes, std::uint64_t state_bytes) {
+    return CheckpointRules::of({.slot_bytes = slot_bytes, .state_bytes = state_bytes}).max_spaced;
+  };
+  EXPECT_EQ(spaced(0, 1'000), 16U) << "without slots they cost next to nothing";
+  EXPECT_EQ(spaced(10, 8 * 10 * 3), 3U);
+  EXPECT_EQ(spaced(10, 8 * 10 - 1), 0U);
+  EXPECT_EQ(spaced(10, 8 * 10 * 1'000), 24U);
+}
+
+TEST(CheckpointPlan, RepliesHaveSoManyOnesAtMost) {
+  CheckpointRules rules{.grid = 4, .min_tokens = 64, .reply_every = 30, .max_in_reply = 3};
+  const auto places = [&](std::uint32_t restored, std::uint32_t end) {
+    std::vector<std::uint32_t> at;
+    for (const PlannedCheckpoint& one : reply_places(restored, end, rules)) at.push_back(one.at);
+    return at;
+  };
+  EXPECT_EQ(places(0, 120), (std::vector<std::uint32_t>{80})) << "on the grid, the first is too short";
+  EXPECT_EQ(places(100, 1000), (std::vector<std::uint32_t>{400, 700})) << "farther apart in a long reply";
+  EXPECT_TRUE(places(100, 100).empty());
+  rules.any_token = true;
+  EXPECT_TRUE(places(0, 120).empty());
+  rules.any_token = false;
+  rules.reply_every = 0;
+  EXPECT_TRUE(places(0, 120).empty());
+}
+
 TEST(CheckpointPlan, SpacedPlacesLoseAtMostAQuarter) {
-  const PlanRules rules{.max_spaced = 1000};
+  const CheckpointRules rules{.max_spaced = 1000};
   const std::vector<std::uint32_t> places = spaced_places(100'000, rules);
   ASSERT_FALSE(places.empty());
   EXPECT_EQ(places.front(), 256U);
@@ -24,7 +92,7 @@ TEST(CheckpointPlan, SpacedPlacesLoseAtMostAQuarter) {
 }
 
 TEST(CheckpointPlan, FewerPlacesAreSpreadWider) {
-  const PlanRules rules{.max_spaced = 4};
+  const CheckpointRules rules{.max_spaced = 4};
   const std::vector<std::uint32_t> places = spaced_places(100'000, rules);
   EXPECT_LE(places.size(), 4U);
   EXPECT_EQ(places.back(), spaced_places(100'000, {.max_spaced = 1000}).back());
@@ -49,7 +117,7 @@ TEST(CheckpointPlan, PutsEveryOriginInItsPlaceOnce) {
 
 TEST(CheckpointPlan, TheEndIsKeptWhereAPromptLikeThisCanBeRestored) {
   const Tokens prompt(200, 5);
-  const PlanRules whole{.max_restored = 168};
+  const CheckpointRules whole{.max_restored = 168};
   const std::vector<PlannedCheckpoint> expected = {{168, Origin::kPromptEnd}};
   EXPECT_EQ(plan_checkpoints(prompt, {}, 0, {}, {}, whole), expected);
   EXPECT_TRUE(plan_checkpoints(prompt, {}, 168, {}, {}, whole).empty()) << "it came from there";

@@ -31,7 +31,7 @@ class ChoicesTest : public testing::TestWithParam<std::string> {
     const double before = harness.figure("state_used_bytes");
     const double decoded = harness.figure("decode_tokens_total");
     protocol::GenerateRequest wish = EngineHarness::request(random_tokens(tokens, 4321), 4000);
-    wish.cache_prompt = false;
+    wish.cache.enabled = false;
     auto events = harness.engine().generate(std::move(wish));  // pauses when its window is full
     EXPECT_TRUE(harness.eventually([&] { return harness.figure("decode_tokens_total") > decoded; }));
     const auto bytes = static_cast<std::uint64_t>(harness.figure("state_used_bytes") - before);
@@ -86,7 +86,7 @@ TEST_P(ChoicesTest, WhatNeverFitsIsSaidAtOnce) {
   ASSERT_FALSE(harness.ask(prompt, 2).error.has_value());
   const Reply refused = harness.ask(several(prompt, 2, 1, 2));
   ASSERT_TRUE(refused.error.has_value());
-  EXPECT_EQ(refused.error->code, protocol::ServiceErrorCode::kTooLong) << refused.error->message;
+  EXPECT_EQ(refused.error->kind, protocol::ServiceErrorCode::kTooLong) << refused.error->message;
   EXPECT_NE(refused.error->message.find("bytes of memory for its state"), std::string::npos)
       << refused.error->message;
 }
@@ -99,7 +99,7 @@ TEST_P(ChoicesTest, AStrangerIsNotHeldUpByACrowd) {
   std::vector<runtime::StreamReader<protocol::Event>> crowd;
   for (std::uint32_t i = 0; i < 3; ++i) {
     protocol::GenerateRequest request = several(random_tokens(60, 100 + i), 16, i, 150);
-    request.id = "crowd";
+    request.origin.id = "crowd";
     crowd.push_back(harness.engine().generate(std::move(request)));
   }
   std::vector<std::thread> readers;
@@ -115,7 +115,7 @@ TEST_P(ChoicesTest, AStrangerIsNotHeldUpByACrowd) {
   }
   EXPECT_TRUE(harness.eventually([&] { return harness.figure("sequences") == 8; }));
   protocol::GenerateRequest stranger = EngineHarness::request(random_tokens(50, 1), 5);
-  stranger.id = "stranger";
+  stranger.origin.id = "stranger";
   const Reply reply = harness.ask(std::move(stranger));
   // It waited for one choice to end and had its five steps; the large request still has hundreds of choices
   // to decode.
@@ -157,8 +157,8 @@ TEST_P(ChoicesTest, ATenantStaysWithinItsShareAndOthersPass) {
   EngineHarness harness(options(one * 40));
   const auto ask_as = [&](const char* tenant, double share, std::uint32_t seed, std::uint32_t tokens) {
     protocol::GenerateRequest request = EngineHarness::request(random_tokens(300, seed), tokens);
-    request.tenant = tenant;
-    request.tenant_share = share;
+    request.origin.tenant = tenant;
+    request.origin.tenant_share = share;
     return harness.engine().generate(std::move(request));
   };
   // They pause with full windows; the share holds at most eight.
@@ -172,8 +172,8 @@ TEST_P(ChoicesTest, ATenantStaysWithinItsShareAndOthersPass) {
   EXPECT_FALSE(other.error.has_value()) << other.error->message;
   const Reply too_much = [&] {
     protocol::GenerateRequest request = EngineHarness::request(random_tokens(3000, 1), 500);
-    request.tenant = "greedy";
-    request.tenant_share = 0.1;
+    request.origin.tenant = "greedy";
+    request.origin.tenant_share = 0.1;
     return harness.ask(std::move(request));
   }();
   ASSERT_TRUE(too_much.error.has_value());

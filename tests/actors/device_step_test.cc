@@ -172,59 +172,189 @@ TEST_F(DeviceStepTest, WhatAStepPassesGoesWithASequenceThatIsClosedInIt) {
   EXPECT_EQ(parts.state.budget().used(), before);
 }
 
-TEST_F(DeviceStepTest, TheFirstTokenIsDrawnByTheStepThatEndsThePrefill) {
-  WorkerParts parts({.rules = kExportingRules, .draws = true});
-  const auto prefilled = [&](SequenceRun& run, Prefilled& box, SamplingParams sampling, bool finite = true) {
-    protocol::Prefill job{
-        .sequence = run.id, .tokens = WorkerParts::prompt(100), .end = 100, .sampling = std::move(sampling)};
+class CarriedDecodeTest : public DeviceStepTest {
+ protected:
+  using Reader = runtime::StreamReader<protocol::DecodeEvent>;
+
+  static protocol::Decode decode_of(const SequenceRun& run, Reader& reader, SamplingParams sampling) {
+    auto [writer, its_reader] = runtime::make_stream<protocol::DecodeEvent>(8);
+    reader = std::move(its_reader);
+    return {.sequence = run.id, .sampling = std::move(sampling), .max_tokens = 2, .out = std::move(writer)};
+  }
+  /// Begins a prefill of 100 tokens that carries `decode`.
+  static std::optional<JobError> begin_carrying(WorkerParts& parts, SequenceRun& run, Prefilled& box,
+                                                protocol::Decode decode) {
+    protocol::Prefill job{.sequence = run.id,
+                          .tokens = WorkerParts::prompt(100),
+                          .end = 100,
+                          .plan = WorkerParts::plan({}),
+                          .decode = std::move(decode)};
     auto reply = box.reply();
-    ASSERT_FALSE(begin_prefill(parts.table, run, job, reply).has_value());
+    return begin_prefill(parts.table, run, job, reply);
+  }
+  /// Computes all steps of the prompt but the last, and builds that.
+  static void build_last_step(WorkerParts& parts) {
     ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 64}));
-    EXPECT_EQ(parts.step.work().prefills.front().plan, nullptr) << "not before its end";
+    EXPECT_EQ(parts.step.work().prefills.front().plan, nullptr) << "only the last slice samples";
     parts.compute(5);
     ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 64}));
-    parts.compute(5, finite);
-  };
-  const auto decode = [&](SequenceRun& run, SamplingParams sampling) {
-    auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(8);
-    parts.decoding.begin(
-        {&parts.table, &run},
-        {.sequence = run.id, .sampling = std::move(sampling), .max_tokens = 1, .out = std::move(writer)});
-    return *reader.try_next();
-  };
-  const SamplingParams greedy{.temperature = 0};
-  {
+  }
+  static std::optional<TokenId> token_in(Reader& reader) {
+    const auto event = reader.try_next();
+    if (!event || !event->ok() || !(*event)->token) return std::nullopt;
+    return (*event)->token->token;
+  }
+
+  const SamplingParams greedy_{.temperature = 0};
+};
+
+TEST_F(CarriedDecodeTest, BeginsInTheStepThatEndsThePrefill) {
+  for (const bool draws : {true, false}) {
+    WorkerParts parts({.rules = kExportingRules, .draws = draws});
     SequenceRun& run = parts.open();
     Prefilled box;
-    prefilled(run, box, greedy);
-    EXPECT_TRUE(run.logits.empty());
+    Reader reader;
+    ASSERT_FALSE(begin_carrying(parts, run, box, decode_of(run, reader, greedy_)).has_value());
+    build_last_step(parts);
+    EXPECT_EQ(parts.step.work().prefills.front().plan != nullptr, draws);
+    parts.compute(5);
     ASSERT_TRUE(box.answered() && box.answer().ok());
-    const auto event = decode(run, greedy);
-    ASSERT_TRUE(event.ok() && event->token);
-    EXPECT_EQ(event->token->token, 5);
-    EXPECT_EQ(event->end, protocol::DecodeEnd::kLength);
+    EXPECT_EQ(token_in(reader), 5);
+    EXPECT_EQ(run.phase, Phase::kDecode);
+    EXPECT_EQ(run_all(parts, {.tokens = 64}), 1U) << "without another message";
+    const auto last = reader.try_next();
+    ASSERT_TRUE(last && last->ok());
+    EXPECT_EQ((*last)->end, protocol::DecodeEnd::kLength);
   }
-  {
+}
+
+TEST_F(CarriedDecodeTest, LogitsAreKeptForWhatTheDeviceCannotDraw) {
+  WorkerParts parts({.rules = kExportingRules, .draws = true});
+  SequenceRun& run = parts.open();
+  Prefilled box;
+  Reader reader;
+  const SamplingParams with_logprobs{.temperature = 0, .logprobs = 1};
+  ASSERT_FALSE(begin_carrying(parts, run, box, decode_of(run, reader, with_logprobs)).has_value());
+  build_last_step(parts);
+  EXPECT_EQ(parts.step.work().prefills.front().plan, nullptr);
+  parts.compute(5);
+  const auto event = reader.try_next();
+  ASSERT_TRUE(event && event->ok() && (*event)->token);
+  EXPECT_TRUE((*event)->token->logprob.has_value());
+}
+
+TEST_F(CarriedDecodeTest, AMaskedFirstTokenWaitsForItsMask) {
+  WorkerParts parts({.rules = kExportingRules, .draws = true});
+  SequenceRun& run = parts.open();
+  Prefilled box;
+  Reader reader;
+  protocol::Decode decode = decode_of(run, reader, greedy_);
+  const auto slot = std::make_shared<MaskSlot>();
+  decode.masks = slot;
+  ASSERT_FALSE(begin_carrying(parts, run, box, std::move(decode)).has_value());
+  build_last_step(parts);
+  EXPECT_EQ(parts.step.work().prefills.front().plan, nullptr) << "the mask may be late";
+  parts.compute(5);
+  ASSERT_TRUE(box.answered() && box.answer().ok());
+  EXPECT_TRUE(run.decode.awaits_mask);
+  EXPECT_FALSE(reader.try_next().has_value());
+  auto mask = std::make_shared<TokenMask>(kVocab);
+  mask->allow(9);
+  slot->put(0, std::move(mask));
+  parts.decoding.take_mask(run);
+  EXPECT_EQ(token_in(reader), 9);
+}
+
+TEST_F(CarriedDecodeTest, WaitsForTheCompactionOfItsPrompt) {
+  for (const bool draws : {true, false}) {
+    WorkerParts parts({.limit = kSlotBytes + 2 * kPageBytes + 1024, .rules = kGpuRules, .draws = draws});
+    SequenceRun& run = parts.open();
+    run.compaction.budget = {.tokens = 64, .window = 16};
+    run.compaction.tail =
+        models::PromptTail::make(kTailBytes, 16, &parts.state.budget(), parts.table.store().memory());
+    ASSERT_TRUE(run.compaction.tail);
+    Prefilled box;
+    Reader reader;
+    ASSERT_FALSE(begin_carrying(parts, run, box, decode_of(run, reader, greedy_)).has_value());
+    build_last_step(parts);
+    const std::uint64_t taken = parts.state.budget().free();
+    ASSERT_TRUE(parts.state.budget().take(taken));
+    parts.compute(5);
+    EXPECT_FALSE(box.answered()) << "there is no memory for the compacted prompt";
+    EXPECT_FALSE(reader.try_next().has_value());
+    parts.state.budget().give(taken);
+    parts.memory.reclaim_ended(taken);
+    parts.memory.begin_round();
+    ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 64}))
+        << "the same round decodes: no message follows";
+    ASSERT_TRUE(box.answered() && box.answer().ok());
+    EXPECT_EQ(token_in(reader), 5);
+    EXPECT_EQ(parts.step.work().decodes.slices.size(), 1U);
+    parts.compute(6);
+    EXPECT_EQ(token_in(reader), 6);
+  }
+}
+
+TEST_F(CarriedDecodeTest, DoesNotBeginAfterAPrefillThatFails) {
+  for (const bool draws : {true, false}) {
+    WorkerParts parts({.rules = kExportingRules, .draws = draws});
     SequenceRun& run = parts.open();
     Prefilled box;
-    prefilled(run, box, greedy);
-    const auto event = decode(run, {.temperature = 0.5});
-    ASSERT_TRUE(event.ok());
-    EXPECT_EQ(event->error.fault, JobFault::kBadJob) << "it was told of another reply";
-  }
-  {
-    SequenceRun& run = parts.open();
-    Prefilled box;
-    prefilled(run, box, {.temperature = 0, .logprobs = 1});
-    EXPECT_FALSE(run.logits.empty()) << "what a device cannot draw is drawn from logits";
-    EXPECT_EQ(decode(run, {.temperature = 0, .logprobs = 1})->token->token, 5);
-  }
-  {
-    SequenceRun& run = parts.open();
-    Prefilled box;
-    prefilled(run, box, greedy, false);
+    Reader reader;
+    ASSERT_FALSE(begin_carrying(parts, run, box, decode_of(run, reader, greedy_)).has_value());
+    build_last_step(parts);
+    parts.compute(5, false);
     EXPECT_EQ(fault_of(box), JobFault::kUnhealthy);
+    EXPECT_EQ(run.phase, Phase::kIdle);
+    const auto end = reader.try_next();
+    ASSERT_TRUE(end.has_value()) << "its stream has ended";
+    EXPECT_FALSE(end->ok());
   }
+}
+
+TEST_F(CarriedDecodeTest, DoesNotBeginAfterACancelDuringTheStep) {
+  WorkerParts parts({.rules = kExportingRules, .draws = true});
+  SequenceRun& run = parts.open();
+  Prefilled box;
+  Reader reader;
+  ASSERT_FALSE(begin_carrying(parts, run, box, decode_of(run, reader, greedy_)).has_value());
+  build_last_step(parts);
+  run.end_work({JobFault::kCanceled, "cancelled"});
+  parts.compute(5);
+  EXPECT_EQ(fault_of(box), JobFault::kCanceled);
+  EXPECT_EQ(run.phase, Phase::kIdle);
+  EXPECT_TRUE(run.decoded.empty());
+  const auto end = reader.try_next();
+  ASSERT_TRUE(end.has_value());
+  EXPECT_FALSE(end->ok());
+}
+
+TEST_F(CarriedDecodeTest, DoesNotBeginAfterAPrefillThatIsLeftOff) {
+  WorkerParts parts({.rules = kExportingRules, .draws = true});
+  SequenceRun& run = parts.open();
+  Prefilled box;
+  Reader reader;
+  ASSERT_FALSE(begin_carrying(parts, run, box, decode_of(run, reader, greedy_)).has_value());
+  build_last_step(parts);
+  EXPECT_TRUE(leave_off(parts.table, run));
+  parts.compute(5);
+  ASSERT_TRUE(box.answered() && box.answer().ok());
+  EXPECT_EQ(run.phase, Phase::kIdle);
+  EXPECT_TRUE(run.decoded.empty());
+  const auto end = reader.try_next();
+  ASSERT_TRUE(end.has_value());
+  EXPECT_FALSE(end->ok());
+}
+
+TEST_F(CarriedDecodeTest, RefusesInvalidSamplingBeforeThePrefill) {
+  WorkerParts parts;
+  SequenceRun& run = parts.open();
+  Prefilled box;
+  Reader reader;
+  const auto refused = begin_carrying(parts, run, box, decode_of(run, reader, {.temperature = -1}));
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->fault, JobFault::kBadJob);
+  EXPECT_EQ(run.phase, Phase::kIdle);
 }
 
 TEST_F(DeviceStepTest, StepsOfALongPromptWithTheCheckpointsThatItIsGiven) {
@@ -254,7 +384,7 @@ TEST_F(DeviceStepTest, WhatAPrefillMustBe) {
   const auto refused = [&](std::uint32_t end, const std::vector<std::uint32_t>& places) {
     Prefilled box;
     const auto refusal = begin(parts, run, box, end, places);
-    return refusal && refusal->fault == JobFault::kBadJob && run.phase == Phase::kIdle;
+    return refusal && refusal->kind == JobFault::kBadJob && run.phase == Phase::kIdle;
   };
   EXPECT_TRUE(refused(64, {})) << "not beyond what it holds";
   EXPECT_TRUE(refused(200, {100})) << "off the grid";
@@ -263,10 +393,11 @@ TEST_F(DeviceStepTest, WhatAPrefillMustBe) {
   Prefilled outside;
   auto reply = outside.reply();
   protocol::Prefill job{.sequence = run.id, .tokens = share_tokens(TokenList(100, kVocab)), .end = 100};
-  EXPECT_EQ(begin_prefill(parts.table, run, job, reply)->fault, JobFault::kBadJob);
+  EXPECT_EQ(begin_prefill(parts.table, run, job, reply)->kind, JobFault::kBadJob);
   Prefilled box;
   EXPECT_FALSE(begin(parts, run, box, 200, {64, 128}).has_value());
-  EXPECT_EQ(run.checkpoints, std::deque<std::uint32_t>{128}) << "what it holds already is not taken again";
+  EXPECT_EQ(run.prefill.checkpoints, std::deque<std::uint32_t>{128})
+      << "what it holds already is not taken again";
 }
 
 TEST_F(DeviceStepTest, ACheckpointMayBeAddedAheadOfAPrefillAndNotBehindIt) {
@@ -277,7 +408,7 @@ TEST_F(DeviceStepTest, ACheckpointMayBeAddedAheadOfAPrefillAndNotBehindIt) {
   EXPECT_TRUE(add_checkpoint(parts.table, run, 30)) << "it may overtake the prefill";
   Prefilled prefilled;
   ASSERT_FALSE(begin(parts, run, prefilled, 100, {60}).has_value());
-  EXPECT_EQ(run.checkpoints, (std::deque<std::uint32_t>{30, 60}));
+  EXPECT_EQ(run.prefill.checkpoints, (std::deque<std::uint32_t>{30, 60}));
   ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 1000, .idle_tokens = 1000}));
   EXPECT_FALSE(add_checkpoint(parts.table, run, 20)) << "the step under way passes it";
   EXPECT_TRUE(add_checkpoint(parts.table, run, 80));
@@ -299,7 +430,7 @@ TEST_F(DeviceStepTest, APrefillThatIsLeftOffEndsAtTheNextPlaceWithACheckpoint) {
   ASSERT_LT(reached, 60U);
   EXPECT_TRUE(leave_off(parts.table, run));
   EXPECT_EQ(run.prompt_end, reached + 1);
-  EXPECT_EQ(run.checkpoints, (std::deque<std::uint32_t>{reached + 1}));
+  EXPECT_EQ(run.prefill.checkpoints, (std::deque<std::uint32_t>{reached + 1}));
   EXPECT_TRUE(leave_off(parts.table, run)) << "once more changes nothing";
   parts.compute();
   run_all(parts, {.tokens = 1000});
@@ -341,9 +472,9 @@ TEST_F(DeviceStepTest, ASequenceThatIsClosedInAStepGoesWithIt) {
   Prefilled prefilled;
   ASSERT_FALSE(begin(parts, run, prefilled, 64).has_value());
   ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 1000}));
-  run.end_work({JobFault::kCancelled, "closed"});
+  run.end_work({JobFault::kCanceled, "closed"});
   run.closing = true;
-  EXPECT_EQ(fault_of(prefilled), JobFault::kCancelled);
+  EXPECT_EQ(fault_of(prefilled), JobFault::kCanceled);
   parts.compute();
   EXPECT_EQ(parts.table.find(id), nullptr);
   EXPECT_EQ(parts.state.budget().used(), 0U);
@@ -359,10 +490,10 @@ TEST_F(DeviceStepTest, TokensAreDecodedUntilTheLastOneAndAtTheReadersPace) {
   EXPECT_EQ(run.decoded.size(), 1U) << "from the prefill's logits";
   EXPECT_EQ(run_all(parts, {}), 2U);
   ASSERT_EQ(parts.uncredited.size(), 1U) << "two were read by nobody, the third waits";
-  EXPECT_TRUE(run.awaits_credit);
+  EXPECT_TRUE(run.decode.awaits_credit);
   EXPECT_TRUE(reader.try_next()->ok());
   EXPECT_TRUE(reader.try_next()->ok());
-  ASSERT_TRUE(run.out.try_write(parts.uncredited[0]).has_value());
+  ASSERT_TRUE(run.decode.out.try_write(parts.uncredited[0]).has_value());
   parts.decoding.written(run, false, true);
   EXPECT_EQ(run_all(parts, {}), 1U);
   EXPECT_EQ(reader.try_next().value()->token->token, 3);

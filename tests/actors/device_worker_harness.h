@@ -1,5 +1,5 @@
 #pragma once
-// A device worker with a fake model and a fake registry, for tests of the contracts in protocol/job.h.
+// A device worker with a fake model and a fake registry, for tests of the contracts in protocol/jobs/.
 
 #include <gtest/gtest.h>
 
@@ -80,6 +80,7 @@ inline constexpr std::uint64_t kPage = FakeModel::kPageBytes;
 
 class DeviceWorkerContract : public testing::Test {
  protected:
+  template <class Worker = DeviceWorker>
   void start(std::uint64_t state_bytes = 1 << 20, std::chrono::milliseconds patience = 300ms) {
     WorkerOptions options;
     options.device_options.threads = 1;
@@ -89,7 +90,7 @@ class DeviceWorkerContract : public testing::Test {
     options.faults = faults_;
     options.make_model = fake_models(control_);
     options.supervisor = system_.spawn<ArchFailures>({}, notes_);
-    worker_ = system_.spawn<DeviceWorker>({.placement = runtime::Placement::own_thread()}, options);
+    worker_ = system_.spawn<Worker>({.placement = runtime::Placement::own_thread()}, options);
     registry_ = system_.spawn<FakeRegistry>({}, notes_, worker_);
     arch_ = load();
   }

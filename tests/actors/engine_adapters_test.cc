@@ -36,7 +36,7 @@ class AdapterEngine : public testing::TestWithParam<std::string> {
   }
   static protocol::GenerateRequest cold(const TokenList& prompt, const std::string& model) {
     protocol::GenerateRequest wish = request(prompt, model);
-    wish.cache_prompt = false;
+    wish.cache.enabled = false;
     return wish;
   }
 
@@ -64,12 +64,12 @@ TEST_P(AdapterEngine, AreChosenByNameOrFieldAndListed) {
 
   const Reply unknown = harness.ask(request(prompt, "m", "three"));
   ASSERT_TRUE(unknown.error.has_value());
-  EXPECT_EQ(unknown.error->code, ServiceErrorCode::kUnknownModel);
+  EXPECT_EQ(unknown.error->kind, ServiceErrorCode::kUnknownModel);
   EXPECT_EQ(unknown.error->message, "model 'm' has no adapter 'three'; its adapters are one, two");
-  EXPECT_EQ(unknown.error->field, "adapter");
-  EXPECT_EQ(harness.ask(request(prompt, "m:three")).error->code, ServiceErrorCode::kUnknownModel);
+  EXPECT_EQ(unknown.error->param, "adapter");
+  EXPECT_EQ(harness.ask(request(prompt, "m:three")).error->kind, ServiceErrorCode::kUnknownModel);
   EXPECT_EQ(harness.ask(request(prompt, "n:one")).error->message, "there is no model 'n:one'; served: m");
-  EXPECT_EQ(harness.ask(request(prompt, "m:one", "two")).error->code, ServiceErrorCode::kInvalid);
+  EXPECT_EQ(harness.ask(request(prompt, "m:one", "two")).error->kind, ServiceErrorCode::kInvalid);
 }
 
 TEST_P(AdapterEngine, StatesOfDifferentAdaptersNeverMeet) {
@@ -146,7 +146,7 @@ TEST_P(AdapterEngine, UnloadingFailsTheRequestsThatUseItAndNoOthers) {
       std::holds_alternative<protocol::AdapterCard>(harness.engine().unload_adapter("m", "one", 60s)));
   const Reply failed = read_all(std::move(with));
   ASSERT_TRUE(failed.error.has_value());
-  EXPECT_EQ(failed.error->code, ServiceErrorCode::kUnavailable);
+  EXPECT_EQ(failed.error->kind, ServiceErrorCode::kUnavailable);
   EXPECT_EQ(failed.error->message, "adapter 'one' of model 'm' was unloaded");
   const Reply whole = read_all(std::move(without));
   EXPECT_FALSE(whole.error.has_value()) << whole.error->message;
@@ -177,8 +177,8 @@ TEST_P(AdapterEngine, ComeAndGoWhileOthersRun) {
     if (!maybe.error) {
       EXPECT_TRUE(maybe.choices == one.choices);
     } else {
-      EXPECT_TRUE(maybe.error->code == ServiceErrorCode::kUnknownModel ||
-                  maybe.error->code == ServiceErrorCode::kUnavailable)
+      EXPECT_TRUE(maybe.error->kind == ServiceErrorCode::kUnknownModel ||
+                  maybe.error->kind == ServiceErrorCode::kUnavailable)
           << maybe.error->message;
     }
   }
@@ -215,7 +215,7 @@ TEST_P(AdapterEngine, OneThatCannotBeLoadedIsToldAndTheModelServes) {
   EXPECT_NE(engine.health().detail.find("adapter 'three' of model 'm' cannot be used"), std::string::npos);
   EXPECT_FALSE(read_all(engine.generate(request(random_tokens(20, 7), "m:one"))).error.has_value());
   const Reply failed = read_all(engine.generate(request(random_tokens(20, 7), "m:three")));
-  EXPECT_EQ(failed.error->code, ServiceErrorCode::kUnavailable);
+  EXPECT_EQ(failed.error->kind, ServiceErrorCode::kUnavailable);
   EXPECT_EQ(engine.models().back().state, protocol::ModelCard::State::kFailed);
 }
 
@@ -229,7 +229,7 @@ TEST_P(AdapterEngine, OneThatDoesNotFitTheMemoryIsRefused) {
   const Engine::AdapterAnswer answer =
       harness.engine().load_adapter("m", {.name = "l", .path = folder("large")}, 60s);
   ASSERT_TRUE(std::holds_alternative<protocol::ServiceError>(answer));
-  EXPECT_EQ(std::get<protocol::ServiceError>(answer).code, ServiceErrorCode::kOverloaded);
+  EXPECT_EQ(std::get<protocol::ServiceError>(answer).kind, ServiceErrorCode::kOverloaded);
   EXPECT_EQ(harness.figure("device_state_used_bytes"), 0);
   EXPECT_FALSE(harness.ask(random_tokens(30, 8)).error.has_value());
 }

@@ -71,7 +71,7 @@ TEST_P(FailureTest, ARegistryThatFailsTooOftenFailsItsModel) {
   ASSERT_TRUE(harness_.eventually([&] { return !ready(); }));
   EXPECT_NE(harness_.engine().health().detail.find("cache failed too often"), std::string::npos)
       << harness_.engine().health().detail;
-  EXPECT_EQ(harness_.ask(prompt).error->code, ServiceErrorCode::kUnavailable);
+  EXPECT_EQ(harness_.ask(prompt).error->kind, ServiceErrorCode::kUnavailable);
   EXPECT_TRUE(harness_.eventually([&] { return harness_.figure("state_used_bytes") == 0; }));
   const auto loaded = harness_.engine().load({.name = "m", .path = model_path("qwen3_5_text")}, 60s);
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
@@ -88,7 +88,7 @@ TEST_P(FailureTest, AWorkerThatEndsIsReplaced) {
   harness_.crash<DeviceWorker>();
   const Reply broken = read_all(std::move(running));
   ASSERT_TRUE(broken.error.has_value());
-  EXPECT_EQ(broken.error->code, ServiceErrorCode::kUnavailable) << broken.error->message;
+  EXPECT_EQ(broken.error->kind, ServiceErrorCode::kUnavailable) << broken.error->message;
   const Reply after = ask_until_available(harness_, prompt, 6);
   ASSERT_FALSE(after.error.has_value()) << after.error->message;
   EXPECT_TRUE(after.choices == good.choices);
@@ -174,7 +174,7 @@ TEST(TextFailure, ATextThatBacktracksFailsAloneAndByName) {
   for (int i = 0; i < 5; ++i) {
     const auto failed = tokenize(bad);
     ASSERT_TRUE(std::holds_alternative<ServiceError>(failed));
-    EXPECT_EQ(std::get<ServiceError>(failed).code, ServiceErrorCode::kInvalid)
+    EXPECT_EQ(std::get<ServiceError>(failed).kind, ServiceErrorCode::kInvalid)
         << std::get<ServiceError>(failed).message;
     EXPECT_TRUE(std::holds_alternative<protocol::Tokenized>(tokenize("xyz")));
   }
@@ -182,7 +182,7 @@ TEST(TextFailure, ATextThatBacktracksFailsAloneAndByName) {
   request.max_tokens = 2;
   const Reply reply = harness.ask(std::move(request));
   ASSERT_TRUE(reply.error.has_value());
-  EXPECT_EQ(reply.error->code, ServiceErrorCode::kInvalid) << reply.error->message;
+  EXPECT_EQ(reply.error->kind, ServiceErrorCode::kInvalid) << reply.error->message;
   EXPECT_TRUE(harness.engine().health().ready) << harness.engine().health().detail;
   EXPECT_EQ(harness.figure("actor_restarts_total"), 0);
 

@@ -18,7 +18,7 @@
 #include "runtime/system.h"
 #include "tests/actors/token_lists.h"
 #include "tests/idle.h"
-#include "tests/source_folder.h"
+#include "tests/models/family_table.h"
 #include "tools/reliability/faults.h"
 
 namespace reprise::actors {
@@ -29,7 +29,7 @@ using protocol::MissReason;
 using protocol::Origin;
 
 inline std::string model_path(const std::string& name) {
-  return source_folder() / "tests" / "data" / "models" / name;
+  return models::test::sample_checkpoint({.family = {}, .sample = name});
 }
 
 /// Returns the devices of this machine on which the engine can run.
@@ -150,7 +150,7 @@ class EngineHarness {
     request.max_tokens = max_tokens;
     request.sampling.temperature = 0;
     request.sampling.logprobs = 20;
-    request.ignore_eos = true;
+    request.rules.ignore_eos = true;
     return request;
   }
 
@@ -161,7 +161,7 @@ class EngineHarness {
   /// Asks without reading or writing the cache.
   Reply cold(TokenList prompt, std::uint32_t max_tokens = 6) {
     protocol::GenerateRequest wish = request(std::move(prompt), max_tokens);
-    wish.cache_prompt = false;
+    wish.cache.enabled = false;
     return ask(std::move(wish));
   }
 
@@ -205,7 +205,7 @@ class EngineHarness {
 inline Reply ask_until_available(EngineHarness& harness, const TokenList& prompt, std::uint32_t max_tokens) {
   for (int tries = 0;; ++tries) {
     Reply reply = harness.ask(prompt, max_tokens);
-    const bool later = reply.error && reply.error->code == protocol::ServiceErrorCode::kUnavailable;
+    const bool later = reply.error && reply.error->kind == protocol::ServiceErrorCode::kUnavailable;
     if (!later || tries == 1000) return reply;
     std::this_thread::sleep_for(5ms);
   }

@@ -54,7 +54,7 @@ TEST_P(EngineTest, APinnedPromptOutlivesOthers) {
   EngineHarness engine(options);
   const TokenList kept = random_tokens(200, 1), passing = random_tokens(200, 2);
   protocol::GenerateRequest wish = EngineHarness::request(kept, 2);
-  wish.pin = std::chrono::seconds(1000);
+  wish.cache.pin = std::chrono::seconds(1000);
   const Reply pinned = engine.ask(wish);
   EXPECT_GE(pinned.usage.cache.pinned_tokens, 128U);
   EXPECT_EQ(engine.figure("cache_pinned"), 1);

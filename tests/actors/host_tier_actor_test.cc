@@ -101,14 +101,29 @@ TEST_F(HostTierActorTest, AShorterStateIsTriedForLackOfMemory) {
   EXPECT_EQ(shorter.state->stored, 64U);
 }
 
-TEST_F(HostTierActorTest, AnUnloadedModelLeavesNothing) {
+TEST_F(HostTierActorTest, StatesOfAnUnloadedModelAreFreed) {
   start(true);
-  tier_.tell(protocol::ForgetModel{.model = 7, .prefix = "adapter"});
-  tier_.tell(protocol::ForgetModel{.model = 8});
-  EXPECT_TRUE(fetch(0).state) << "another adapter's, another model";
-  tier_.tell(protocol::ForgetModel{.model = 7});
+  const auto unload = [&](std::uint64_t model, const char* prefix) {
+    tier_.tell(protocol::UnloadStates{.model = model, .prefix = prefix});
+  };
+  unload(8, "");
+  unload(7, "adapter");
+  EXPECT_TRUE(fetch(0).state) << "another model, another namespace";
+  const std::uint64_t held = figures_->bytes.load();
+  EXPECT_GT(held, 0U);
+  tier_.tell(protocol::StoreState{.kind = kKind,
+                                  .name_space = "adapter 1",
+                                  .tokens = prompt_,
+                                  .at = 200,
+                                  .snapshot = {.generation = 1, .number = 2},
+                                  .worker = device_});
+  ASSERT_TRUE(eventually([&] { return figures_->bytes.load() == 2 * held; }));
+  unload(7, "adapter 1");
+  EXPECT_TRUE(eventually([&] { return figures_->bytes.load() == held; }));
+  EXPECT_TRUE(fetch(0).state) << "the model's own";
+  unload(7, "");
+  EXPECT_TRUE(eventually([&] { return figures_->bytes.load() == 0; }));
   EXPECT_FALSE(fetch(0).state);
-  EXPECT_EQ(figures_->bytes.load(), 0U);
 }
 
 TEST_F(HostTierActorTest, WhatIsComputedSoonerIsLeft) {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "gpu/state/transfer_buffers.h"
 #include "tests/actors/tier_fixture.h"
 
 namespace reprise::actors {

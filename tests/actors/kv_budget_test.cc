@@ -15,11 +15,11 @@ class KvBudgetTest : public testing::TestWithParam<OnDevice> {
   static EngineOptions options() { return EngineHarness::defaults(GetParam().device, GetParam().model); }
   static protocol::GenerateRequest within(TokenList prompt, std::optional<std::uint32_t> budget = kTokens) {
     protocol::GenerateRequest wish = EngineHarness::request(std::move(prompt), kReply);
-    wish.kv_budget = budget;
+    wish.cache.kv_budget = budget;
     return wish;
   }
   static Reply cold(EngineHarness& harness, protocol::GenerateRequest wish) {
-    wish.cache_prompt = false;
+    wish.cache.enabled = false;
     return harness.ask(std::move(wish));
   }
 };
@@ -106,8 +106,8 @@ TEST_P(KvBudgetTest, TooFewAreRefusedByName) {
   EngineHarness harness(options());
   const Reply refused = harness.ask(within(random_tokens(50, 8), 20));
   ASSERT_TRUE(refused.error.has_value());
-  EXPECT_EQ(refused.error->code, protocol::ServiceErrorCode::kInvalid);
-  EXPECT_EQ(refused.error->field, "kv_budget");
+  EXPECT_EQ(refused.error->kind, protocol::ServiceErrorCode::kInvalid);
+  EXPECT_EQ(refused.error->param, "kv_budget");
   EXPECT_NE(refused.error->message.find("at least 36"), std::string::npos) << refused.error->message;
 }
 
@@ -153,10 +153,10 @@ INSTANTIATE_TEST_SUITE_P(Places, KvBudgetTest,
 TEST(KvBudgetRefusals, ModelsThatCannotKeepToOneSayWhy) {
   EngineHarness latent(EngineHarness::defaults("cpu", "kimi_linear"));
   protocol::GenerateRequest wish = EngineHarness::request(random_tokens(300, 9));
-  wish.kv_budget = kTokens;
+  wish.cache.kv_budget = kTokens;
   const Reply refused = latent.ask(wish);
   ASSERT_TRUE(refused.error.has_value());
-  EXPECT_EQ(refused.error->code, protocol::ServiceErrorCode::kInvalid);
+  EXPECT_EQ(refused.error->kind, protocol::ServiceErrorCode::kInvalid);
   EXPECT_NE(refused.error->message.find("latent"), std::string::npos) << refused.error->message;
   runtime::System system({.workers = 2});
   EngineOptions options = EngineHarness::defaults("cpu", "kimi_linear");

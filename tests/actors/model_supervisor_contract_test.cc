@@ -18,6 +18,28 @@ using namespace std::chrono_literals;
 using protocol::JobFault;
 using State = protocol::ModelCard::State;
 
+/// Records the models and prefixes whose states are to be freed.
+struct Unloaded {
+  std::mutex mutex;
+  std::vector<std::pair<std::uint64_t, std::string>> states;  // guarded by mutex
+};
+class UnloadedTier : public runtime::Actor {
+ public:
+  using Accepts = runtime::Messages<protocol::FetchState, protocol::StoreState, protocol::ForgetStates,
+                                    protocol::UnloadStates>;
+  explicit UnloadedTier(std::shared_ptr<Unloaded> unloaded) : unloaded_(std::move(unloaded)) {}
+  protocol::Fetched on(protocol::FetchState) { return {}; }
+  void on(protocol::StoreState) {}
+  void on(protocol::ForgetStates) {}
+  void on(protocol::UnloadStates job) {
+    const std::lock_guard lock(unloaded_->mutex);
+    unloaded_->states.emplace_back(job.model, job.prefix);
+  }
+
+ private:
+  const std::shared_ptr<Unloaded> unloaded_;
+};
+
 class SupervisorContract : public testing::Test {
  protected:
   void start(std::uint32_t max_reloads = 3) {
@@ -28,11 +50,13 @@ class SupervisorContract : public testing::Test {
     options.worker.faults = faults_;
     options.worker.make_model = fake_models(control_);
     options.max_reloads = max_reloads;
+    options.log = log_;
     supervisor_ =
         system_.spawn<ModelSupervisor>({.placement = runtime::Placement::own_thread(),
                                         .on_failure = runtime::OnFailure::restart(
                                             ModelSupervisor::kMaxRestarts, ModelSupervisor::kRestartWindow)},
-                                       options, directory_, board_, requests_, restarts_);
+                                       options, directory_, board_, requests_, restarts_,
+                                       protocol::TierRef(system_.spawn<UnloadedTier>({}, unloaded_)));
   }
   ~SupervisorContract() override {
     control_->hold_loads = false;
@@ -74,16 +98,25 @@ class SupervisorContract : public testing::Test {
     const std::uint64_t ticket = ++ticket_;
     const auto opened = model.worker.ask_blocking(
         protocol::OpenSequence{.arch = model.arch.arch, .ticket = ticket, .prompt_tokens = 10}, 20s);
-    if (!opened.ok()) return JobFault::kCancelled;
-    if (!opened->ok()) return opened->error().fault;
+    if (!opened.ok()) return JobFault::kCanceled;
+    if (!opened->ok()) return opened->error().kind;
     const auto prefilled = model.worker.ask_blocking(
         protocol::Prefill{
             .sequence = (*opened)->sequence, .tokens = share_tokens(TokenList(10, 1)), .end = 10},
         20s);
     model.worker.tell(protocol::CloseSequence{model.arch.arch, ticket});
-    if (!prefilled.ok()) return JobFault::kCancelled;
-    if (!prefilled->ok()) return prefilled->error().fault;
+    if (!prefilled.ok()) return JobFault::kCanceled;
+    if (!prefilled->ok()) return prefilled->error().kind;
     return std::nullopt;
+  }
+  template <class A>
+  std::size_t count_of() const {
+    std::size_t count = 0;
+    for (const runtime::ExecutorPtr& executor : system_.core()->executors()) {
+      executor->for_each_resident(
+          [&](runtime::Cell& cell) { count += std::strcmp(cell.type().name, A::kName) == 0; });
+    }
+    return count;
   }
   void break_a_step(const ServedModel& model) {
     faults_->inject({.kind = Fault::Kind::kFailedStep});
@@ -96,6 +129,8 @@ class SupervisorContract : public testing::Test {
   const std::shared_ptr<DeviceMetrics> board_ = std::make_shared<DeviceMetrics>();
   const std::shared_ptr<ActiveRequests> requests_ = std::make_shared<ActiveRequests>();
   const std::shared_ptr<Restarts> restarts_ = std::make_shared<Restarts>(0);
+  const std::shared_ptr<Unloaded> unloaded_ = std::make_shared<Unloaded>();
+  std::function<void(const std::string&)> log_{};
   runtime::System system_{{.workers = 2}};
   runtime::RefOf<ModelSupervisor> supervisor_;
   std::atomic<std::uint64_t> ticket_{0};
@@ -203,6 +238,47 @@ TEST_F(SupervisorContract, ARegistryThatFailsTooOftenFailsItsModel) {
   EXPECT_NE(served()->registry, model->registry);
 }
 
+TEST_F(SupervisorContract, ARegistryThatDiesDuringALoadIsReplaced) {
+  const auto crashed = std::make_shared<std::atomic<bool>>(false);
+  log_ = [this, crashed](const std::string& line) {  // on the supervisor's thread, before the adapters
+    if (line.find("is loaded on") == std::string::npos || crashed->exchange(true)) return;
+    for (std::uint32_t i = 0; i <= PrefixRegistry::kMaxRestarts; ++i) crash_all<PrefixRegistry>(system_);
+    EXPECT_TRUE(eventually([&] { return count_of<PrefixRegistry>() == 0; }));
+  };
+  start();
+  ModelSpec with_adapter = spec();
+  with_adapter.adapters.push_back({.name = "a", .path = "/there is none"});
+  const auto loaded = supervisor_.ask_blocking(LoadModel{with_adapter}, 30s);
+  ASSERT_TRUE(loaded.ok() && loaded->ok());
+  EXPECT_TRUE(*crashed);
+  const auto model = served();
+  ASSERT_NE(model, nullptr);
+  EXPECT_FALSE(model->registry.stopped());
+  EXPECT_EQ(control_->loads, 2U);
+  EXPECT_EQ(compute(*model), std::nullopt);
+}
+
+TEST_F(SupervisorContract, UnloadingFreesTheStatesInHostMemory) {
+  start();
+  const auto unload = [&](const std::string& name) {
+    EXPECT_TRUE(*supervisor_.ask_blocking(UnloadModel{name}, 20s));
+  };
+  const auto freed = [&] {
+    const std::lock_guard lock(unloaded_->mutex);
+    return unloaded_->states;
+  };
+  ASSERT_TRUE(load().ok());
+  const std::uint64_t identity = served()->arch.identity;
+  unload("m");
+  ASSERT_TRUE(eventually([&] { return freed().size() == 1; }));
+  EXPECT_EQ(freed()[0], std::make_pair(identity, std::string()));
+  ASSERT_TRUE(load("m").ok() && load("other").ok());
+  unload("m");
+  unload("other");
+  ASSERT_TRUE(eventually([&] { return freed().size() >= 2; }));
+  EXPECT_EQ(freed().size(), 2U) << "while another name served it, they stayed";
+}
+
 TEST_F(SupervisorContract, UnloadingLeavesNothingOnTheDevice) {
   start();
   EXPECT_FALSE(*supervisor_.ask_blocking(UnloadModel{"m"}, 20s)) << "there is no such model";
@@ -213,7 +289,8 @@ TEST_F(SupervisorContract, UnloadingLeavesNothingOnTheDevice) {
   EXPECT_EQ(state(), std::nullopt);
   EXPECT_EQ(compute(*model), JobFault::kUnknown);
   EXPECT_TRUE(eventually([&] { return model->registry.stopped(); }));
-  const auto memory = model->worker.ask_blocking(protocol::QueryMemory{}, 20s);
+  const protocol::OperatorRef worker(model->worker.cell());  // a request cannot ask this
+  const auto memory = worker.ask_blocking(protocol::QueryMemory{}, 20s);
   ASSERT_TRUE(memory.ok());
   EXPECT_EQ(memory->used_bytes, 0U);
 }

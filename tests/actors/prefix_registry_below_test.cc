@@ -80,6 +80,38 @@ TEST_F(RegistryAbove, WhatIsAdoptedIsOfferedBelowAndWhatIsWrongForgotten) {
   EXPECT_TRUE(eventually([&] { return below_->count(below_->forgotten) == 1; }));
 }
 
+TEST_F(RegistryAbove, AStateFoundWrongIsNotBroughtAfterAll) {
+  start_above();
+  below_->hold = true;
+  announce(1, prompt(300));
+  ASSERT_TRUE(eventually([&] { return below_->count(below_->asked) == 1; }));
+  registry_.tell(protocol::DropEntry{.name_space = "", .tokens = share_tokens(prompt(300)), .length = 100});
+  tier_.tell(Bring{state_of(200)});
+  const protocol::LookedUp found = look_up(1);
+  EXPECT_FALSE(found.brought.has_value());
+  EXPECT_EQ(found.reason, protocol::MissReason::kCorrupt);
+  registry_.tell(protocol::EndFlight{1});
+  announce(2, prompt(300));
+  ASSERT_TRUE(eventually([&] { return below_->count(below_->asked) == 2; }));
+  tier_.tell(Bring{state_of(200)});
+  EXPECT_TRUE(look_up(2).brought.has_value()) << "the tier was asked after it had forgotten the wrong one";
+}
+
+TEST_F(RegistryAbove, AStateFoundWrongIsNotOfferedBelow) {
+  start_above();
+  held_->hold_adoptions = true;
+  announce(1, prompt(300));
+  look_up(1);
+  registry_.tell(taken(1, prompt(300), 200, 1));
+  ASSERT_TRUE(eventually([&] { return held_->adoptions_held == 1; }));
+  registry_.tell(protocol::DropEntry{.name_space = "", .tokens = share_tokens(prompt(300)), .length = 100});
+  ASSERT_TRUE(eventually([&] { return below_->count(below_->forgotten) == 1; }));
+  worker_.tell(LetAdoptionsGo{});
+  ask(protocol::Settle{.flight = 1, .reported = 1});
+  EXPECT_TRUE(eventually([&] { return held_->count() == 0; }));
+  EXPECT_EQ(below_->count(below_->offered), 0U);
+}
+
 // -- reasons
 
 class RegistryReasons : public RegistryContract {

@@ -211,6 +211,34 @@ TEST_F(RegistryContract, OneThatIsNotAdmittedYetTakesTheWishesOfItsFollowersAlon
   EXPECT_TRUE(following.get().waited);
 }
 
+TEST_F(RegistryContract, FollowersEndWithTheirClients) {
+  start();
+  announce(1, prompt(100));
+  look_up(1);
+  constexpr FlightNumber kFollowers = 6;
+  std::vector<std::future<protocol::Announced>> following;
+  for (FlightNumber i = 2; i < 2 + kFollowers; ++i) {
+    following.push_back(ask_meanwhile(
+        protocol::Announce{.flight = i, .name_space = "", .prompt = share_tokens(prompt(100))}));
+  }
+  ASSERT_TRUE(eventually([&] { return figures_->followers.load() == kFollowers; }));
+  for (FlightNumber i = 2; i < 2 + kFollowers; ++i) registry_.tell(protocol::EndFlight{i});
+  for (auto& one : following) EXPECT_FALSE(one.get().waited) << "the leader goes on";
+  EXPECT_EQ(figures_->flights.load(), 1U);
+  EXPECT_EQ(figures_->followers.load(), kFollowers) << "whoever has gone follows no other";
+}
+
+TEST_F(RegistryContract, FollowersOfOneNotAdmittedEndWithTheirClients) {
+  start();
+  announce(1, prompt(100));
+  auto following =
+      ask_meanwhile(protocol::Announce{.flight = 2, .name_space = "", .prompt = share_tokens(prompt(100))});
+  ASSERT_TRUE(eventually([&] { return figures_->followers.load() == 1; }));
+  look_up(1);  // it is admitted, and so would be waited for
+  registry_.tell(protocol::EndFlight{2});
+  EXPECT_FALSE(following.get().waited);
+}
+
 // -- leases
 
 TEST_F(RegistryContract, LeasedEntriesAreNotReclaimedAndTheirReleaseIsTold) {
@@ -252,6 +280,84 @@ TEST_F(RegistryContract, ASnapshotThatCouldNotBeRestoredIsDroppedWithItsLease) {
   registry_.tell(protocol::EndLease{.flight = 2, .failed = protocol::MissReason::kCorrupt});
   EXPECT_TRUE(eventually([&] { return held_->count() == 0; }));
   EXPECT_EQ(look_up(2).reason, protocol::MissReason::kCorrupt);
+}
+
+// -- states that prove wrong
+
+class RegistryWrongStates : public RegistryContract {
+ protected:
+  /// The state of the first `length` tokens of prompt(100) was compared with a cold run's.
+  void found_wrong(std::uint32_t length) {
+    registry_.tell(
+        protocol::DropEntry{.name_space = "", .tokens = share_tokens(prompt(100)), .length = length});
+  }
+  void begin(FlightNumber flight, const TokenList& tokens) {
+    announce(flight, tokens);
+    look_up(flight);
+    registry_.tell(protocol::EndLease{.flight = flight});
+  }
+  /// Reports a checkpoint with the flight's number; returns true if it is kept.
+  bool is_kept(FlightNumber flight, const TokenList& tokens, std::uint32_t at, std::uint32_t reports = 1) {
+    registry_.tell(taken(flight, tokens, at, flight));
+    ask(protocol::Settle{.flight = flight, .reported = reports});
+    return is_adopted(flight);
+  }
+};
+
+TEST_F(RegistryWrongStates, WhatWasComputedFromThemStaysAway) {
+  start();
+  keep(1, prompt(100), 60);
+  begin(2, prompt(100));
+  found_wrong(60);
+  EXPECT_FALSE(is_kept(2, prompt(100), 90));
+  EXPECT_TRUE(eventually([&] { return held_->count() == 0; })) << "nor does it take memory";
+  announce(3, prompt(100));
+  EXPECT_FALSE(look_up(3).restore.has_value());
+  EXPECT_TRUE(is_kept(3, prompt(100), 90)) << "this one was computed anew";
+}
+
+TEST_F(RegistryWrongStates, NorWhatWasComputedFromThatInTurn) {
+  start();
+  keep(1, prompt(100), 60);
+  begin(2, prompt(100));
+  ASSERT_TRUE(is_kept(2, prompt(100), 80));
+  begin(3, prompt(100));
+  found_wrong(60);
+  EXPECT_FALSE(is_kept(3, prompt(100), 95));
+  announce(4, prompt(100));
+  EXPECT_FALSE(look_up(4).restore.has_value());
+}
+
+TEST_F(RegistryWrongStates, RepliesAndWhoMadeThemStayAwayToo) {
+  start();
+  begin(1, prompt(50));
+  found_wrong(60);  // it was taken inside the reply
+  protocol::CheckpointTaken in_reply = taken(1, prompt(100), 80, 1);
+  auto plan = std::make_shared<protocol::CheckpointPlan>(*in_reply.plan);
+  plan->flight = 0;
+  in_reply.plan = plan;
+  registry_.tell(in_reply);
+  EXPECT_TRUE(eventually([&] { return held_->count() == 0; }));
+  EXPECT_FALSE(is_adopted(1));
+}
+
+TEST_F(RegistryWrongStates, OthersAreKept) {
+  start();
+  keep(1, prompt(100), 60);
+  begin(2, prompt(100));
+  TokenList other = prompt(100);
+  other[5] = 5000;
+  begin(3, other);
+  found_wrong(60);
+  EXPECT_TRUE(is_kept(3, other, 90)) << "other tokens";
+  EXPECT_TRUE(is_kept(2, prompt(100), 59)) << "it ends before the wrong one";
+}
+
+TEST_F(RegistryWrongStates, UnknownFlightsKeepNothing) {
+  start();
+  registry_.tell(taken(2, prompt(100), 80, 2));
+  EXPECT_TRUE(eventually([&] { return held_->count() == 0; })) << "nobody knows what it restored";
+  EXPECT_FALSE(is_adopted(2));
 }
 
 // -- generations and failures

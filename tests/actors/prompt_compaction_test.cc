@@ -11,9 +11,9 @@ class PromptCompactionTest : public testing::Test {
  protected:
   static SequenceRun& open(WorkerParts& parts) {
     SequenceRun& run = parts.open();
-    run.kv = kBudget;
-    run.tail = models::PromptTail::make(kTailBytes, kBudget.window, &parts.state.budget());
-    run.priced_compacted = 2;
+    run.compaction.budget = kBudget;
+    run.compaction.tail = models::PromptTail::make(kTailBytes, kBudget.window, &parts.state.budget());
+    run.compaction.priced_pages = 2;
     return run;
   }
   static void begin(WorkerParts& parts, SequenceRun& run, Prefilled& box, std::uint32_t end,
@@ -44,7 +44,7 @@ TEST_F(PromptCompactionTest, ComesBehindTheCheckpointsAndBeforeTheAnswer) {
   EXPECT_EQ(prefilled.answer()->kept->full_bytes, 5 * kPageBytes);
   EXPECT_EQ(run.held_tokens(), 300U);
   EXPECT_EQ(run.state->stored(), 100U);
-  EXPECT_EQ(run.tail, nullptr) << "its bytes are free again";
+  EXPECT_EQ(run.compaction.tail, nullptr) << "its bytes are free again";
   EXPECT_EQ(run.priced_pages, 2U);
   ASSERT_EQ(parts.reports.size(), 2U);
   for (const auto& report : parts.reports) {
@@ -194,9 +194,7 @@ TEST_F(PromptCompactionTest, WhatIsComputedBesideItIsNotLostWhereThatGivesWay) {
   auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(16);
   reply.phase = Phase::kDecode;
   reply.decoded = {1};
-  reply.max_tokens = 8;
-  reply.out = std::move(writer);
-  reply.begin_reply({}, kVocab, 0);
+  reply.set_up_decode({.max_tokens = 8, .out = std::move(writer)}, kVocab);
   Prefilled prefilled;
   begin(parts, needy, prefilled, 128);
   ASSERT_TRUE(parts.step.build(parts.table, {.tokens_beside = 200}));
@@ -240,7 +238,7 @@ TEST_F(PromptCompactionTest, ThePriceHasThePromptAndWhatIsKeptAndTheQueries) {
     EXPECT_EQ(opened.answer()->price_bytes, all);
     const SequenceRun* run = parts.table.find(opened.answer()->sequence);
     EXPECT_EQ(run->priced_pages, 7U);
-    EXPECT_EQ(run->priced_compacted, 2U);
+    EXPECT_EQ(run->compaction.priced_pages, 2U);
     EXPECT_EQ(parts.state.budget().used(), kSlotBytes + tail);
   }
 }

@@ -53,15 +53,16 @@ class FakeWorker : public runtime::Actor {
   explicit FakeWorker(std::shared_ptr<Held> held) : held_(std::move(held)) {}
 
   void on(protocol::AdoptKvSnapshot job, runtime::ReplyTo<JobResult<protocol::Adopted>> reply) {
-    if (held_->hold_adoptions) {
-      waiting_.emplace_back(job, std::move(reply));
+    JobResult<protocol::Adopted> adopted = adopt(job);
+    if (held_->hold_adoptions) {  // the answers, that is
+      waiting_.emplace_back(std::move(adopted), std::move(reply));
       ++held_->adoptions_held;
     } else {
-      reply.answer(adopt(job));
+      reply.answer(std::move(adopted));
     }
   }
   void on(LetAdoptionsGo) {
-    for (auto& [job, reply] : waiting_) reply.answer(adopt(job));
+    for (auto& [adopted, reply] : waiting_) reply.answer(std::move(adopted));
     waiting_.clear();
   }
   protocol::Dropped on(protocol::DropKvSnapshot job) {
@@ -98,7 +99,8 @@ class FakeWorker : public runtime::Actor {
   }
 
   const std::shared_ptr<Held> held_;
-  std::vector<std::pair<protocol::AdoptKvSnapshot, runtime::ReplyTo<JobResult<protocol::Adopted>>>> waiting_;
+  using AdoptedResult = JobResult<protocol::Adopted>;
+  std::vector<std::pair<AdoptedResult, runtime::ReplyTo<AdoptedResult>>> waiting_;
 };
 
 class RegistryStarts : public runtime::Actor {
@@ -130,9 +132,8 @@ struct Bring {
 };
 class FakeTier : public runtime::Actor {
  public:
-  using Accepts =
-      runtime::Messages<protocol::FetchState, protocol::StoreState, protocol::ForgetStates,
-                        protocol::ForgetModel, Bring>;
+  using Accepts = runtime::Messages<protocol::FetchState, protocol::StoreState, protocol::ForgetStates,
+                                    protocol::UnloadStates, Bring>;
   explicit FakeTier(std::shared_ptr<Below> below) : below_(std::move(below)) {}
   void on(protocol::FetchState job, runtime::ReplyTo<protocol::Fetched> reply) {
     if (below_->hold) {
@@ -147,11 +148,11 @@ class FakeTier : public runtime::Actor {
     const std::lock_guard lock(below_->mutex);
     below_->offered.push_back(std::move(job));
   }
-  void on(protocol::ForgetModel) {}
   void on(protocol::ForgetStates job) {
     const std::lock_guard lock(below_->mutex);
     below_->forgotten.push_back(job.length);
   }
+  void on(protocol::UnloadStates) {}  // the supervisor's
   void on(Bring bring) {
     for (auto& reply : waiting_) reply.answer(bring.answer);
     waiting_.clear();

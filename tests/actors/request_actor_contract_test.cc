@@ -3,296 +3,26 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <mutex>
-#include <set>
+#include <algorithm>
 
+#include "actors/cache/registry_figures.h"
 #include "actors/request/prompt_run.h"
-#include "actors/request/request_actor.h"
-#include "runtime/system.h"
+#include "protocol/cache_view.h"
+#include "tests/actors/scripted_peers.h"
 #include "tests/idle.h"
 
 namespace reprise::actors {
 namespace {
 
 using namespace std::chrono_literals;
-using protocol::JobError;
-using protocol::JobFault;
-using protocol::JobResult;
-using protocol::MissReason;
 using protocol::ServiceErrorCode;
-
-/// Where a peer delays the request, or makes it fail.
-enum class At : std::uint8_t {
-  kNowhere,
-  kAnnounce,
-  kOpen,
-  kLookup,
-  kLoad,  // a state from a tier
-  kRestore,
-  kPrefill,
-  kKeepPrompt,  // n > 1
-  kDecode,
-  kTurnEnd,
-  kSettle,
-};
-
-/// What the peers hold for requests, and how they behave.
-struct Script {
-  std::atomic<At> hold{At::kNowhere};
-  std::atomic<bool> held{false};  // a request waits there
-  std::atomic<At> fail{At::kNowhere};
-  std::atomic<JobFault> fault{JobFault::kDeviceFailed};
-  std::atomic<bool> knows_prefix{true};
-  std::atomic<bool> brings{false};  // the registry has a state from a lower tier
-
-  std::mutex mutex;
-  // All guarded by mutex.
-  std::set<std::uint64_t> tickets;
-  std::set<protocol::FlightNumber> flights;
-  std::set<protocol::FlightNumber> leases;
-  std::vector<MissReason> ended_leases;
-  std::vector<std::uint32_t> brought;  // tokens, as reported at the ends of leases
-  std::vector<std::uint32_t> settled;
-  std::vector<protocol::SharedPlan> plans;
-  std::uint32_t lookups = 0;
-  std::uint32_t dropped = 0;
-  bool closed_unsettled = false;
-  bool settling = false;
-
-  bool nothing_held() {
-    const std::lock_guard lock(mutex);
-    return tickets.empty() && flights.empty() && leases.empty();
-  }
-};
-
-struct LetGo {};
-
-/// Holds or fails the answer if the script says so.
-template <class Reply>
-bool holds(Script& script, At at, std::vector<std::function<void()>>& later, runtime::ReplyTo<Reply>& reply,
-           const Reply& answer) {
-  if (script.hold != at) return false;
-  auto kept = std::make_shared<runtime::ReplyTo<Reply>>(std::move(reply));
-  later.push_back([kept, answer] { kept->answer(answer); });
-  script.held = true;
-  return true;
-}
-
-template <class Accepted, class More>
-struct WithMore;
-template <class... Ms, class More>
-struct WithMore<runtime::Messages<Ms...>, More> {
-  using Type = runtime::Messages<Ms..., More>;
-};
-
-class ScriptedWorker : public runtime::Actor {
- public:
-  using Accepts = WithMore<DeviceWorker::Accepts, LetGo>::Type;
-  explicit ScriptedWorker(std::shared_ptr<Script> script) : script_(std::move(script)) {}
-
-  void on(protocol::OpenSequence job, runtime::ReplyTo<JobResult<protocol::Opened>> reply) {
-    {
-      const std::lock_guard lock(script_->mutex);
-      script_->tickets.insert(job.ticket);
-    }
-    answer(At::kOpen, std::move(reply),
-           protocol::Opened{.sequence = {.generation = 1, .number = job.ticket}});
-  }
-  void on(protocol::CloseSequence job) {
-    const std::lock_guard lock(script_->mutex);
-    script_->tickets.erase(job.ticket);
-    script_->closed_unsettled = script_->closed_unsettled || script_->settling;
-  }
-  void on(protocol::Cancel) {}
-  void on(protocol::LeaveOff) {  // the prefill ends soon
-    if (script_->hold == At::kPrefill) on(LetGo{});
-  }
-  void on(protocol::RestoreKv job, runtime::ReplyTo<JobResult<protocol::Restored>> reply) {
-    answer(At::kRestore, std::move(reply), protocol::Restored{.tokens = job.at});
-  }
-  void on(protocol::LoadKv job, runtime::ReplyTo<JobResult<protocol::Restored>> reply) {
-    answer(At::kLoad, std::move(reply), protocol::Restored{.tokens = job.state->stored});
-  }
-  void on(protocol::SnapshotKv job, runtime::ReplyTo<JobResult<protocol::SnapshotTaken>> reply) {
-    const bool raw = job.kind == protocol::SnapshotKv::Kind::kRaw;
-    protocol::SnapshotTaken taken{.snapshot = {.generation = 1, .number = ++snapshots_}, .tokens = 12};
-    taken.reported = !raw;
-    answer(raw ? At::kKeepPrompt : At::kTurnEnd, std::move(reply), taken);
-  }
-  void on(protocol::Prefill job, runtime::ReplyTo<JobResult<protocol::Prefilled>> reply) {
-    {
-      const std::lock_guard lock(script_->mutex);
-      script_->plans.push_back(job.plan);
-    }
-    if (job.progress) {
-      std::uint32_t processed = 9;
-      static_cast<void>(job.progress.try_write(processed));
-      progress_ = std::move(job.progress);
-    }
-    const auto reported = static_cast<std::uint32_t>(job.plan ? job.plan->places.size() : 0);
-    answer(At::kPrefill, std::move(reply), protocol::Prefilled{.computed = job.end, .reported = reported});
-  }
-  void on(protocol::Decode job) {
-    if (script_->fail == At::kDecode) {
-      protocol::DecodeEvent event{.end = protocol::DecodeEnd::kFault, .error = {script_->fault, "a test"}};
-      static_cast<void>(job.out.try_write(event));
-      return job.out.close();
-    }
-    if (script_->hold == At::kDecode) {
-      auto kept = std::make_shared<protocol::Decode>(std::move(job));
-      later_.push_back([kept] { decode(*kept); });
-      script_->held = true;
-    } else {
-      decode(job);
-    }
-  }
-  protocol::Dropped on(protocol::DropKvSnapshot) {
-    const std::lock_guard lock(script_->mutex);
-    ++script_->dropped;
-    return {};
-  }
-  void on(LetGo) {
-    for (const auto& one : std::exchange(later_, {})) one();
-  }
-
-  // Not used by requests.
-  JobResult<protocol::ArchLoaded> on(protocol::LoadArch) { return JobError{}; }
-  void on(DeviceWorker::LoadDone) {}
-  protocol::ReadKv::Reply on(protocol::ReadKv) { return JobError{}; }
-  JobResult<protocol::AdapterLoaded> on(protocol::LoadAdapter) { return JobError{}; }
-  void on(DeviceWorker::AdapterRead) {}
-  protocol::AdapterDropped on(protocol::DropAdapter) { return {}; }
-  void on(protocol::AttachRegistry) {}
-  protocol::ArchDropped on(protocol::DropArch) { return {}; }
-  JobResult<protocol::Adopted> on(protocol::AdoptKvSnapshot) { return JobError{}; }
-  protocol::Dropped on(protocol::DropAdopted) { return {}; }
-  void on(protocol::MoreToReclaim) {}
-  void on(protocol::MaskReady) {}
-  bool on(protocol::AddCheckpoint) { return false; }
-  protocol::Memory on(protocol::QueryMemory) { return {}; }
-  void on(DeviceWorker::RunStep) {}
-  void on(DeviceWorker::StepDone) {}
-
- private:
-  template <class T>
-  void answer(At at, runtime::ReplyTo<JobResult<T>> reply, T value) {
-    JobResult<T> result(std::move(value));
-    if (script_->fail == at) result = JobError{script_->fault, "a test"};
-    if (!holds(*script_, at, later_, reply, result)) reply.answer(std::move(result));
-  }
-  static void decode(protocol::Decode& job) {
-    for (std::uint32_t i = 0; i < job.max_tokens; ++i) {
-      protocol::DecodeEvent event{.token = protocol::DecodedToken{.token = static_cast<TokenId>(20 + i)}};
-      if (i + 1 == job.max_tokens) event.end = protocol::DecodeEnd::kLength;
-      static_cast<void>(job.out.try_write(event));
-    }
-    job.out.close();
-  }
-
-  const std::shared_ptr<Script> script_;
-  std::vector<std::function<void()>> later_;
-  std::uint64_t snapshots_ = 0;
-  runtime::StreamWriter<std::uint32_t> progress_;
-};
-
-class ScriptedRegistry : public runtime::Actor {
- public:
-  using Accepts = WithMore<PrefixRegistry::Accepts, LetGo>::Type;
-  explicit ScriptedRegistry(std::shared_ptr<Script> script) : script_(std::move(script)) {}
-
-  void on(protocol::Announce announce, runtime::ReplyTo<protocol::Announced> reply) {
-    {
-      const std::lock_guard lock(script_->mutex);
-      script_->flights.insert(announce.flight);
-    }
-    const protocol::Announced announced{.known = 8, .restorable = 8};
-    if (!holds(*script_, At::kAnnounce, later_, reply, announced)) reply.answer(announced);
-  }
-  void on(protocol::Lookup lookup, runtime::ReplyTo<protocol::LookedUp> reply) {
-    protocol::LookedUp found;
-    {
-      const std::lock_guard lock(script_->mutex);
-      ++script_->lookups;
-      if (script_->knows_prefix) {
-        found.restore = protocol::LookedUp::Restore{
-            .snapshot = {.generation = 1, .number = 900}, .at = 8, .origin = protocol::Origin::kHistory};
-        script_->leases.insert(lookup.flight);
-      } else {
-        found.reason = MissReason::kNeverSeen;
-      }
-      if (script_->brings) {
-        auto state = std::make_shared<protocol::HostState>();
-        state->stored = state->logical = 9;
-        found.brought = protocol::LookedUp::Brought{
-            .state = std::move(state), .origin = protocol::Origin::kTurnEnd, .tier = protocol::Tier::kDisk};
-      }
-    }
-    if (!holds(*script_, At::kLookup, later_, reply, found)) reply.answer(found);
-  }
-  void on(protocol::EndLease end) {
-    const std::lock_guard lock(script_->mutex);
-    script_->leases.erase(end.flight);
-    script_->ended_leases.push_back(end.failed);
-    script_->brought.push_back(end.brought_tokens);
-  }
-  void on(protocol::Settle settle, runtime::ReplyTo<protocol::FlightSettled> reply) {
-    {
-      const std::lock_guard lock(script_->mutex);
-      script_->settled.push_back(settle.reported);
-      script_->settling = script_->hold == At::kSettle;
-    }
-    if (!holds(*script_, At::kSettle, later_, reply, protocol::FlightSettled{})) {
-      reply.answer(protocol::FlightSettled{});
-    }
-  }
-  protocol::Pinned on(protocol::Pin) { return {}; }
-  protocol::CacheView on(protocol::ViewCache) { return {}; }
-  void on(protocol::EndFlight end) {
-    const std::lock_guard lock(script_->mutex);
-    script_->flights.erase(end.flight);
-    script_->leases.erase(end.flight);
-  }
-  void on(LetGo) {
-    {
-      const std::lock_guard lock(script_->mutex);
-      script_->settling = false;
-    }
-    for (const auto& one : std::exchange(later_, {})) one();
-  }
-
-  // Not used by requests in these tests.
-  void on(protocol::CheckpointTaken) {}
-  void on(protocol::DropEntry) {}
-  protocol::Nothing on(protocol::DropNamespaces) { return {}; }
-  protocol::Reclaimed on(protocol::Reclaim) { return {}; }
-  void on(BindRegistry) {}
-
- private:
-  const std::shared_ptr<Script> script_;
-  std::vector<std::function<void()>> later_;
-};
 
 class RequestContract : public testing::Test {
  protected:
   RequestContract() {
     worker_ = system_.spawn<ScriptedWorker>({}, script_);
     registry_ = system_.spawn<ScriptedRegistry>({}, script_);
-    auto model = std::make_shared<ServedModel>();
-    model->card.id = std::string("m");
-    model->card.context = 10'000;
-    model->card.vocab = 100;
-    model->arch = {.arch = {.generation = 1, .number = 1}, .device = {}, .architecture = {}, .vocab = 100};
-    model->arch.context = 10'000;
-    model->arch.token_bytes = 4;
-    model->arch.page_tokens = 64;
-    model->arch.slot_bytes = 64;
-    model->arch.state_bytes = 1 << 20;
-    model->arch.decode_is_canonical = true;
-    model->worker = worker_;
-    model->registry = registry_;
-    model->registry_figures = std::make_shared<RegistryFigures>();
-    model_ = std::move(model);
+    model_ = scripted_model(worker_, registry_);
   }
 
   struct Client {
@@ -302,10 +32,10 @@ class RequestContract : public testing::Test {
   Client send(std::uint32_t n = 1, bool want_progress = false) {
     protocol::GenerateRequest request{.prompt = TokenList{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}};
     request.n = n;
-    request.want_progress = want_progress;
+    request.report.progress = want_progress;
     request.max_tokens = 3;
     request.sampling.temperature = 0;
-    request.ignore_eos = true;
+    request.rules.ignore_eos = true;
     auto [writer, reader] = runtime::make_stream<protocol::Event>(protocol::kEventWindow);
     RequestJob job{.request = std::make_shared<const protocol::GenerateRequest>(std::move(request)),
                    .model = model_,
@@ -420,7 +150,7 @@ TEST_F(RequestContract, ALostModelIsToldInAnyPhase) {
     expect_gone(client, at);
     if (at != At::kTurnEnd && at != At::kSettle) {  // by then the answer is complete
       ASSERT_TRUE(error.has_value()) << static_cast<int>(at) << " " << seen;
-      EXPECT_EQ(error->code, ServiceErrorCode::kUnavailable);
+      EXPECT_EQ(error->kind, ServiceErrorCode::kUnavailable);
     }
     EXPECT_EQ(std::count(seen.begin(), seen.end(), 'X') + std::count(seen.begin(), seen.end(), 'E'), 1)
         << "told once: " << seen;
@@ -437,7 +167,7 @@ TEST_F(RequestContract, WhatTheWorkerRefusesIsToldByKind) {
     const std::string seen = read(client, &error);
     expect_gone(client, at);
     EXPECT_EQ(std::count(seen.begin(), seen.end(), 'X'), 1) << seen;
-    return error ? error->code : ServiceErrorCode::kCancelled;
+    return error ? error->kind : ServiceErrorCode::kCanceled;
   };
   EXPECT_EQ(code_of(At::kOpen, JobFault::kNeverFits), ServiceErrorCode::kTooLong);
   EXPECT_EQ(code_of(At::kOpen, JobFault::kBusy), ServiceErrorCode::kOverloaded);

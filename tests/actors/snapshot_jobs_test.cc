@@ -1,6 +1,7 @@
 // Taking and restoring snapshots: what waits, what is skipped, what is dropped.
 
 #include "tests/actors/worker_parts.h"
+#include "tools/reliability/state_faults.h"
 
 namespace reprise::actors {
 namespace {
@@ -57,7 +58,7 @@ TEST_F(SnapshotJobsTest, ADamagedSnapshotIsDroppedAndTheSequenceCanBeUsed) {
   WorkerParts parts;
   SequenceRun& from = parts.open(100);
   const protocol::SnapshotId snapshot = *parts.snapshot_of(from);
-  parts.table.store().damage(parts.table.find(snapshot)->state);
+  gpu::damage(parts.table.store(), parts.table.find(snapshot)->state);
   SequenceRun& into = parts.open();
   Restored restored;
   parts.snapshots.restore(restore_of(into, snapshot, 100), restored.reply(), parts.start);
@@ -65,6 +66,34 @@ TEST_F(SnapshotJobsTest, ADamagedSnapshotIsDroppedAndTheSequenceCanBeUsed) {
   EXPECT_EQ(parts.table.find(snapshot), nullptr);
   ASSERT_TRUE(into.state.has_value());
   EXPECT_EQ(into.held_tokens(), 0U);
+}
+
+TEST_F(SnapshotJobsTest, ADamagedPageIsAMissAndNoTierReadsIt) {
+  for (const std::size_t slot_bytes : {kSlotBytes, std::size_t{0}}) {
+    WorkerParts parts({.slot_bytes = slot_bytes});
+    SequenceRun& from = parts.open(2 * gpu::kPageTokens);
+    const auto damaged = [&] {
+      const protocol::SnapshotId snapshot = *parts.snapshot_of(from);
+      EXPECT_TRUE(parts.table.adopt(snapshot, UINT64_MAX).ok());
+      gpu::damage(parts.table.store(), parts.table.find(snapshot)->state, kPageBytes / 2);
+      return snapshot;
+    };
+    const protocol::SnapshotId restored = damaged();
+    SequenceRun& into = parts.open();
+    Restored answer;
+    parts.snapshots.restore(restore_of(into, restored, 2 * gpu::kPageTokens), answer.reply(), parts.start);
+    EXPECT_EQ(fault_of(answer), JobFault::kDamaged);
+    EXPECT_EQ(parts.table.find(restored), nullptr);
+    const protocol::SnapshotId read = *parts.snapshot_of(from);  // its first page has the damage
+    EXPECT_TRUE(parts.table.adopt(read, UINT64_MAX).ok());
+    std::vector<std::byte> to(kPageBytes);
+    protocol::ReadKv job{.snapshot = read, .first_page = 1, .pages = 1, .to = to};
+    EXPECT_EQ(parts.snapshots.read(job).ok(), true) << "the second page is intact";
+    job.first_page = 0;
+    EXPECT_EQ(parts.snapshots.read(job).error().kind, JobFault::kDamaged);
+    EXPECT_EQ(parts.table.find(read), nullptr);
+    EXPECT_EQ(parts.figures.damaged.load(), 2U);
+  }
 }
 
 TEST_F(SnapshotJobsTest, ACanonicalOneIsSkippedWhereNothingIsGivenBack) {
@@ -146,7 +175,7 @@ TEST_F(SnapshotJobsTest, WhereThereIsNoSlotASnapshotCanBeCut) {
 TEST_F(SnapshotJobsTest, StatesThatAreNotFiniteAreNeverKept) {
   WorkerParts parts;
   SequenceRun& run = parts.open(64);
-  parts.table.store().poison(*run.state);
+  gpu::poison(parts.table.store(), *run.state);
   Taken taken;
   parts.snapshots.snapshot({.sequence = run.id}, taken.reply());
   EXPECT_EQ(fault_of(taken), JobFault::kUnhealthy);
@@ -182,7 +211,7 @@ TEST_F(SnapshotJobsTest, AStateFromTheHostIsLoadedAndReadBackAsItWas) {
         {.snapshot = snapshot, .first_page = first, .pages = pages, .slot = slot, .to = room});
   };
   constexpr std::size_t kAll = 2 * kPageBytes + kSlotBytes;
-  EXPECT_EQ(read(0, 2, true, kAll).error().fault, JobFault::kUnknown) << "it is its sequence's";
+  EXPECT_EQ(read(0, 2, true, kAll).error().kind, JobFault::kUnknown) << "it is its sequence's";
   ASSERT_TRUE(parts.table.adopt(snapshot, 1 << 20)->done);
   const std::vector<std::byte> all(state->bytes.begin(), state->bytes.end());
   ASSERT_TRUE(read(0, 2, true, kAll).ok());
@@ -191,9 +220,9 @@ TEST_F(SnapshotJobsTest, AStateFromTheHostIsLoadedAndReadBackAsItWas) {
   EXPECT_EQ(room, std::vector<std::byte>(all.begin() + kPageBytes, all.begin() + 2 * kPageBytes));
   ASSERT_TRUE(read(0, 0, true, kSlotBytes).ok());
   EXPECT_EQ(room, std::vector<std::byte>(all.end() - kSlotBytes, all.end()));
-  EXPECT_EQ(read(1, 2, false, 2 * kPageBytes).error().fault, JobFault::kBadJob) << "it has fewer pages";
+  EXPECT_EQ(read(1, 2, false, 2 * kPageBytes).error().kind, JobFault::kBadJob) << "it has fewer pages";
   for (const std::size_t bytes : {kAll - 1, kAll + 1, std::size_t{0}}) {
-    EXPECT_EQ(read(0, 2, true, bytes).error().fault, JobFault::kBadJob) << bytes;
+    EXPECT_EQ(read(0, 2, true, bytes).error().kind, JobFault::kBadJob) << bytes;
     EXPECT_EQ(room, std::vector<std::byte>(bytes, std::byte{0xFF})) << "nothing was written";
   }
 }

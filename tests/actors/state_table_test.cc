@@ -29,7 +29,7 @@ TEST(StateTable, WhatIsGoneCannotBeAdopted) {
   parts.table.close(run.id);
   const auto adopted = parts.table.adopt(snapshot, 1 << 20);
   ASSERT_FALSE(adopted.ok());
-  EXPECT_EQ(adopted.error().fault, JobFault::kUnknown);
+  EXPECT_EQ(adopted.error().kind, JobFault::kUnknown);
 }
 
 TEST(StateTable, AdoptionStaysWithinTheBudgetAndCountsSharedPagesOnce) {
@@ -54,7 +54,7 @@ TEST(StateTable, RawSnapshotsAreNeverAdopted) {
   WorkerParts parts;
   SequenceRun& run = parts.open(10);
   const protocol::SnapshotId raw = *parts.snapshot_of(run, Kind::kRaw);
-  EXPECT_EQ(parts.table.adopt(raw, 1 << 20).error().fault, JobFault::kUnknown);
+  EXPECT_EQ(parts.table.adopt(raw, 1 << 20).error().kind, JobFault::kUnknown);
   parts.table.close(run.id);
   EXPECT_EQ(parts.table.find(raw), nullptr);
 }

@@ -7,6 +7,7 @@
 
 #include "models/text/tokenizer_load.h"
 #include "protocol/chat/call_constraint.h"
+#include "protocol/chat/chat_request.h"
 #include "tests/actors/chat_model.h"
 #include "tests/actors/engine_harness.h"
 #include "tests/protocol/grammar/json_validator.h"
@@ -42,7 +43,7 @@ class StructuredOutputTest : public testing::TestWithParam<std::string> {
     request.max_tokens = 400;
     request.sampling.temperature = 1.5;
     request.sampling.seed = seed;
-    request.constraint = std::move(constraint);
+    request.rules.constraint = std::move(constraint);
     return request;
   }
   static Constraint schema(const char* text) {
@@ -95,7 +96,7 @@ TEST_P(StructuredOutputTest, OtherConstraints) {
 TEST_P(StructuredOutputTest, TheSameSeedGivesTheSameReply) {
   const auto with = [&](bool cached) {
     protocol::GenerateRequest wish = request(schema(kPersonSchema), 77);
-    wish.cache_prompt = cached;
+    wish.cache.enabled = cached;
     wish.sampling.logprobs = 5;
     return wish;
   };
@@ -131,8 +132,8 @@ TEST_P(StructuredOutputTest, SeveralChoicesEachHaveTheirOwn) {
 TEST_P(StructuredOutputTest, WhatCannotBeKeptIsRefused) {
   const Reply refused = harness_->ask(request(schema(R"({"type": "array", "uniqueItems": true})"), 1));
   ASSERT_TRUE(refused.error.has_value());
-  EXPECT_EQ(refused.error->code, protocol::ServiceErrorCode::kInvalid);
-  EXPECT_EQ(refused.error->field, "response_format");
+  EXPECT_EQ(refused.error->kind, protocol::ServiceErrorCode::kInvalid);
+  EXPECT_EQ(refused.error->param, "response_format");
   EXPECT_NE(refused.error->message.find("uniqueItems"), std::string::npos);
   expect_nothing_held(*harness_);
 }
@@ -152,17 +153,17 @@ TEST_P(StructuredOutputTest, AForcedCallIsOfAnOfferedToolAndFits) {
       prompt.tools = tools;
       const auto rendered = chat->render(prompt);
       ASSERT_TRUE(rendered.ok());
-      const auto opening = chat->call_opening(only, *rendered);
-      ASSERT_TRUE(opening.has_value()) << "the built-in model's template has no calls";
-      prompt.reply_opening = *opening;
-      wish.constraint = {.kind = Constraint::Kind::kCalls,
-                         .calls = *protocol::forced_call(chat->reply_format(), tools, only),
-                         .field = "tools"};
+      const protocol::ToolChoice choice{
+          .mode = *only == '\0' ? protocol::ToolChoice::Mode::kRequired : protocol::ToolChoice::Mode::kNamed,
+          .name = only};
+      const auto parsing = protocol::prepare_chat(chat.get(), choice, *rendered, wish);
+      ASSERT_TRUE(parsing.ok()) << parsing.error().message;
+      const std::string& opening = parsing->reply_opening;
       const Reply reply = harness_->ask(wish);
       ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
-      const Json message = chat->message_of(prompt, reply.choices.at(0).text, *rendered + *opening, "seed");
+      const Json message = chat->message_of(prompt, reply.choices.at(0).text, *rendered + opening, "seed");
       const auto* calls = message.find_array("tool_calls");
-      ASSERT_TRUE(calls != nullptr && calls->size() == 1) << *opening << reply.choices.at(0).text;
+      ASSERT_TRUE(calls != nullptr && calls->size() == 1) << opening << reply.choices.at(0).text;
       const Json* function = (*calls)[0].find("function");
       const std::string& name = *function->find_string("name");
       ASSERT_TRUE(name == "get_weather" || (name == "noop" && *only == '\0')) << name;
@@ -195,9 +196,9 @@ TEST_P(StructuredOutputTest, AForcedTextFitsItsToolsGrammar) {
     ASSERT_TRUE(rendered.ok());
     const auto opening = chat->call_opening("patch", *rendered);
     prompt.reply_opening = *opening;
-    wish.constraint = {.kind = Constraint::Kind::kCalls,
-                       .calls = *protocol::forced_call(chat->reply_format(), tools, "patch", texts),
-                       .field = "tools"};
+    wish.rules.constraint = {.kind = Constraint::Kind::kCalls,
+                             .calls = *protocol::forced_call(chat->reply_format(), tools, "patch", texts),
+                             .field = "tools"};
     const Reply reply = harness_->ask(wish);
     ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
     const Json message = chat->message_of(prompt, reply.choices.at(0).text, *rendered + *opening, "seed");
@@ -217,7 +218,7 @@ TEST_P(StructuredOutputTest, AToolsGrammarThatCannotBeKeptIsRefused) {
   const Reply refused = harness_->ask(
       request({.kind = Constraint::Kind::kCalls, .calls = std::move(calls), .field = "tools"}, 1));
   ASSERT_TRUE(refused.error.has_value());
-  EXPECT_EQ(refused.error->code, protocol::ServiceErrorCode::kInvalid);
+  EXPECT_EQ(refused.error->kind, protocol::ServiceErrorCode::kInvalid);
   EXPECT_NE(refused.error->message.find("format of 'patch': line 2 of the grammar: '%declare'"),
             std::string::npos)
       << refused.error->message;
@@ -233,7 +234,7 @@ class ReasoningBudgetTest : public StructuredOutputTest {
     wish.sampling.temperature = 0.8;
     wish.sampling.logprobs = 3;
     wish.max_tokens = 300;
-    wish.reasoning_budget = budget;
+    wish.rules.reasoning_budget = budget;
     return wish;
   }
 
@@ -283,7 +284,7 @@ TEST_P(ReasoningBudgetTest, ReasoningIsClosedAndTheAnswerFollows) {
 
 TEST_P(ReasoningBudgetTest, ABudgetGoesTogetherWithASchema) {
   protocol::GenerateRequest wish = thinking(3);
-  wish.constraint = schema(kPersonSchema);
+  wish.rules.constraint = schema(kPersonSchema);
   wish.max_tokens = 400;
   const Reply reply = harness_->ask(wish);
   ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
@@ -307,9 +308,9 @@ TEST_P(ReasoningBudgetTest, AForcedCallBeginsBehindReasoning) {
   const auto opening = chat->call_opening("noop", *rendered);
   ASSERT_TRUE(opening.has_value());
   prompt.reply_opening = *opening;
-  wish.constraint = {.kind = Constraint::Kind::kCalls,
-                     .calls = *protocol::forced_call(chat->reply_format(), tools, "noop"),
-                     .field = "tools"};
+  wish.rules.constraint = {.kind = Constraint::Kind::kCalls,
+                           .calls = *protocol::forced_call(chat->reply_format(), tools, "noop"),
+                           .field = "tools"};
   wish.sampling.logit_bias = {{*tokenizer().find("<think>"), 1000.0F}};
   const Reply reply = harness_->ask(wish);
   ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
@@ -323,14 +324,14 @@ TEST_P(StructuredOutputTest, ALimitEndsTheReplyInWholeJson) {
   for (std::uint32_t limit = 40; limit < 60; limit += 5) {
     protocol::GenerateRequest wish = request(schema(kFree), limit);
     wish.max_tokens = limit;
-    wish.cache_prompt = false;
+    wish.cache.enabled = false;
     const Reply cold = harness_->ask(wish);
     ASSERT_FALSE(cold.error.has_value()) << cold.error->message;
     EXPECT_LE(cold.tokens().size(), limit);
     const auto parsed = Json::parse(content(cold.choices.at(0)));
     ASSERT_TRUE(parsed.ok()) << cold.choices.at(0).text;
     EXPECT_TRUE(protocol::validates(json(kFree), json(kFree), *parsed)) << cold.choices.at(0).text;
-    wish.cache_prompt = true;
+    wish.cache.enabled = true;
     EXPECT_EQ(harness_->ask(wish).choices, cold.choices);
     EXPECT_EQ(harness_->ask(wish).choices, cold.choices) << "restored";
   }
@@ -340,8 +341,8 @@ TEST_P(StructuredOutputTest, ALimitEndsTheReplyInWholeJson) {
 TEST_P(ReasoningBudgetTest, EveryChoiceHasItsOwn) {
   protocol::GenerateRequest wish = thinking(5);
   wish.n = 3;
-  wish.min_tokens = 20;
-  wish.stop = {"no such text"};
+  wish.rules.min_tokens = 20;
+  wish.rules.stop = {"no such text"};
   const Reply reply = harness_->ask(wish);
   ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
   ASSERT_EQ(reply.choices.size(), 3U);
@@ -350,9 +351,9 @@ TEST_P(ReasoningBudgetTest, EveryChoiceHasItsOwn) {
 
 TEST_P(ReasoningBudgetTest, RestoredAndBesideOthersTheReplyIsTheSame) {
   protocol::GenerateRequest wish = thinking(6);
-  wish.cache_prompt = false;
+  wish.cache.enabled = false;
   const Reply cold = harness_->ask(wish);
-  wish.cache_prompt = true;
+  wish.cache.enabled = true;
   EXPECT_EQ(harness_->ask(wish).choices, cold.choices);
   EXPECT_EQ(harness_->ask(wish).choices, cold.choices) << "restored";
   std::vector<runtime::StreamReader<protocol::Event>> together;
@@ -380,8 +381,8 @@ TEST_P(ReasoningBudgetTest, TheClientEndsReasoningInFlight) {
   options.models = {{.name = "m", .path = folder.path()}};
   EngineHarness harness(options);
   protocol::GenerateRequest wish = thinking(std::nullopt);
-  wish.reply_id = "r";
-  wish.tenant = "t";
+  wish.origin.reply_id = "r";
+  wish.origin.tenant = "t";
   auto events = harness.engine().generate(wish);
   std::uint32_t before = 0;
   while (before < 5) {

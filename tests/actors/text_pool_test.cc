@@ -76,8 +76,8 @@ class TextPoolTest : public testing::Test {
   /// The history job after a reply with that text.
   TextReply history(const std::string& what, const std::string& tenant = "", protocol::TextTime time = {}) {
     auto request = std::make_shared<protocol::GenerateRequest>();
-    request->tenant = tenant;
-    request->text_time = std::move(time);
+    request->origin.tenant = tenant;
+    request->origin.text_time = std::move(time);
     protocol::ChatPrompt chat{.messages = Json::array()};
     chat.messages.push_back(Json{{"role", "user"}, {"content", "hi"}});
     request->prompt = std::move(chat);
@@ -94,7 +94,7 @@ class TextPoolTest : public testing::Test {
   }
   static std::optional<ServiceErrorCode> code(const TextReply& reply) {
     const auto* error = std::get_if<ServiceError>(&reply);
-    return error == nullptr ? std::nullopt : std::optional(error->code);
+    return error == nullptr ? std::nullopt : std::optional(error->kind);
   }
 
   std::latch gate_{1};

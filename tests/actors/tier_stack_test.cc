@@ -42,18 +42,20 @@ class JournalTier : public runtime::Actor {
     std::uint32_t depth = 0;
     bool brings = true;
     MissReason reason = MissReason::kNeverSeen;
+    bool is_silent = false;
   };
-  using Accepts = runtime::Messages<FindState, FetchState, protocol::StoreState, protocol::ForgetStates,
-                                    protocol::ForgetModel>;
+  using Accepts = runtime::Messages<FindState, FetchState, protocol::StoreState, protocol::ForgetStates>;
   static constexpr const char* kName = "fake tier";
 
   JournalTier(Manner manner, std::shared_ptr<Journal> journal)
       : manner_(manner), journal_(std::move(journal)) {}
 
-  FoundState on(FindState job) {
+  void on(FindState job, runtime::ReplyTo<FoundState> reply) {
     note("find");
+    if (manner_.is_silent) return silenced_.push_back(std::move(reply));
     const bool there = manner_.depth > job.wish.more_than && manner_.depth <= job.wish.at_most;
-    return {.at = there ? manner_.depth : 0, .reason = there ? MissReason::kNone : manner_.reason};
+    reply.answer(
+        FoundState{.at = there ? manner_.depth : 0, .reason = there ? MissReason::kNone : manner_.reason});
   }
   Fetched on(FetchState job) {
     note("fetch");
@@ -67,13 +69,13 @@ class JournalTier : public runtime::Actor {
   }
   void on(protocol::StoreState) { note("store"); }
   void on(protocol::ForgetStates) { note("forget"); }
-  void on(protocol::ForgetModel) { note("forget model"); }
 
  private:
   void note(const std::string& what) { journal_->add(std::string(name_of(manner_.tier)) + " " + what); }
 
   const Manner manner_;
   const std::shared_ptr<Journal> journal_;
+  std::vector<runtime::ReplyTo<FoundState>> silenced_;
 };
 
 class TierStackTest : public testing::Test {
@@ -81,7 +83,11 @@ class TierStackTest : public testing::Test {
   Fetched fetch(const std::vector<JournalTier::Manner>& manners) {
     std::vector<protocol::OneTierRef> tiers;
     for (const auto& manner : manners) tiers.emplace_back(system_.spawn<JournalTier>({}, manner, journal_));
-    stack_ = system_.spawn<TierStack>({}, std::move(tiers));
+    stack_ =
+        system_.spawn<TierStack>({}, std::move(tiers), std::vector<protocol::TurnStoreRef>{}, host_, limits_);
+    return fetch_again();
+  }
+  Fetched fetch_again() {
     auto fetched = stack_.ask_blocking(
         FetchState{.prompt = std::make_shared<TokenList>(1000), .more_than = 100, .at_most = 999}, 10s);
     EXPECT_TRUE(fetched.ok());
@@ -91,6 +97,8 @@ class TierStackTest : public testing::Test {
 
   const std::shared_ptr<Journal> journal_ = std::make_shared<Journal>();
   runtime::System system_{{.workers = 1}};
+  runtime::Ref<protocol::UnloadStates> host_;
+  TierLimits limits_{};
   runtime::RefOf<TierStack> stack_;
 };
 
@@ -128,20 +136,56 @@ TEST_F(TierStackTest, AMissSaysWhy) {
   EXPECT_EQ(corrupt.reason, MissReason::kCorrupt);
 }
 
+TEST_F(TierStackTest, OnlyTheTierThatDoesNotAnswerRests) {
+  limits_.find = 50ms;
+  limits_.rest = 10min;
+  EXPECT_EQ(fetch({{.tier = Tier::kDisk, .is_silent = true}, {Tier::kRemote, 512}}).tier, Tier::kRemote);
+  EXPECT_EQ(journal_->take(), (Lines{"disk find", "remote find", "remote fetch"}));
+  EXPECT_TRUE(fetch_again().state);
+  EXPECT_EQ(journal_->take(), (Lines{"remote find", "remote fetch"}));
+}
+
+TEST_F(TierStackTest, ATierIsAskedAgainAfterItsRest) {
+  limits_.find = 50ms;
+  limits_.rest = 0ms;
+  fetch({{.tier = Tier::kDisk, .is_silent = true}, {Tier::kRemote, 512}});
+  journal_->take();
+  fetch_again();
+  EXPECT_EQ(journal_->take(), (Lines{"disk find", "remote find", "remote fetch"}));
+}
+
+class HostJournal : public runtime::Actor {
+ public:
+  using Accepts = runtime::Messages<protocol::UnloadStates>;
+  explicit HostJournal(std::shared_ptr<Journal> journal) : journal_(std::move(journal)) {}
+  void on(protocol::UnloadStates job) { journal_->add("host unload " + job.prefix); }
+
+ private:
+  const std::shared_ptr<Journal> journal_;
+};
+
+TEST_F(TierStackTest, HostMemoryHearsOfUnloadedModels) {
+  host_ = system_.spawn<HostJournal>({}, journal_);
+  fetch({{Tier::kDisk, 0}});
+  journal_->take();
+  stack_.tell(protocol::UnloadStates{.model = 1, .prefix = "a"});
+  Lines lines;
+  EXPECT_TRUE(eventually([&] { return !(lines = journal_->take()).empty(); }));
+  EXPECT_EQ(lines, Lines{"host unload a"});
+}
+
 TEST_F(TierStackTest, AllAreToldWhatToKeepAndToForget) {
   fetch({{Tier::kDisk, 0}, {Tier::kRemote, 0}});
   journal_->take();
   stack_.tell(protocol::StoreState{});
   stack_.tell(protocol::ForgetStates{});
-  stack_.tell(protocol::ForgetModel{});
   Lines lines;
   EXPECT_TRUE(eventually([&] {
     for (std::string& line : journal_->take()) lines.push_back(std::move(line));
-    return lines.size() >= 6;
+    return lines.size() >= 4;
   }));
   std::sort(lines.begin(), lines.end());
-  EXPECT_EQ(lines, (Lines{"disk forget", "disk forget model", "disk store", "remote forget",
-                          "remote forget model", "remote store"}));
+  EXPECT_EQ(lines, (Lines{"disk forget", "disk store", "remote forget", "remote store"}));
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ TEST_P(TierTest, AnotherSecretOrTenantGetsNothing) {
   }
   EngineHarness& next_engine = after(engine);
   protocol::GenerateRequest of_other_tenant = EngineHarness::request(next);
-  of_other_tenant.name_space = "1 somebody";
+  of_other_tenant.cache.name_space = "1 somebody";
   EXPECT_EQ(next_engine.ask(of_other_tenant).cache.restored_tokens, 0U);
   next_engine.settle();
   EXPECT_EQ(next_engine.ask(next).cache.tier, tier());

@@ -61,7 +61,7 @@ using Prefilled = AnswerBox<JobResult<protocol::Prefilled>>;
 template <class T>
 std::optional<JobFault> fault_of(const AnswerBox<JobResult<T>>& box) {
   if (!box.answered() || box.answer().ok()) return std::nullopt;
-  return box.answer().error().fault;
+  return box.answer().error().kind;
 }
 
 inline constexpr std::uint64_t kPageBytes = gpu::kPageTokens * 4;
@@ -140,7 +140,7 @@ class WorkerParts {
     run.phase = SequenceRun::Phase::kDecode;
     run.decoded = {1};
     streams_.push_back(runtime::make_stream<protocol::DecodeEvent>(8));
-    run.out = std::move(streams_.back().writer);
+    run.decode.out = std::move(streams_.back().writer);
     return run;
   }
   static SharedTokens prompt(std::uint32_t count) {

@@ -82,9 +82,9 @@ class Guest : public runtime::Actor {
   runtime::Task<Reply> answer(TokenList prompt, bool cached) {
     protocol::GenerateRequest request{.prompt = std::move(prompt)};
     request.max_tokens = kReplyTokens;
-    request.ignore_eos = true;
+    request.rules.ignore_eos = true;
     request.sampling.temperature = 0;
-    request.cache_prompt = cached;
+    request.cache.enabled = cached;
     Reply reply;
     runtime::StreamReader<protocol::Event> events = engine_.generate(std::move(request));
     for (;;) {
@@ -121,8 +121,8 @@ int main(int argc, char** argv) {
   options.worker.device_options.threads = 1;
   options.worker.state_bytes = 64ULL << 20;
   auto engine = std::make_unique<actors::Engine>(system, options);
-  const runtime::HomePtr home = runtime::adopt_io_context(system, loop);
-  const auto guest = system.spawn<Guest>({.placement = runtime::Placement::on(home)}, *engine);
+  const runtime::ExecutorPtr executor = runtime::adopt_io_context(system, loop);
+  const auto guest = system.spawn<Guest>({.placement = runtime::Placement::on(executor)}, *engine);
   guest.tell(Talk{argv[1], [&](bool went_well) {
                     well = went_well && std::this_thread::get_id() == loop_thread;
                     work.reset();

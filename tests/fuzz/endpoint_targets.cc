@@ -13,7 +13,7 @@ namespace {
 
 using namespace protocol;
 
-void check_answer(const Dialect& dialect, const ApiError& error) {
+void check_answer(const Dialect& dialect, const Error& error) {
   check_refusal(error);
   const Dialect::ErrorAnswer answer = dialect.error_answer(error);
   REPRISE_CHECK(answer.status >= 400 && answer.status < 500, "a refusal that blames the server");
@@ -34,9 +34,9 @@ void check_messages(const ChatPrompt& chat) {
 void check_request(const ApiRequest& request, const BodyLimits& limits) {
   const GenerateRequest& generate = request.generate;
   REPRISE_CHECK(generate.n >= 1 && generate.n <= limits.choices, "n is out of range");
-  REPRISE_CHECK(generate.stop.size() <= limits.stop_strings,
+  REPRISE_CHECK(generate.rules.stop.size() <= limits.stop_strings,
                 "stop has too many strings, or an empty or too long one");
-  for (const std::string& stop : generate.stop) {
+  for (const std::string& stop : generate.rules.stop) {
     REPRISE_CHECK(!stop.empty() && stop.size() <= limits.stop_bytes,
                   "stop has too many strings, or an empty or too long one");
   }
@@ -60,7 +60,7 @@ bool fuzz_path(std::string_view path, std::string_view input) {
   const BodyLimits limits = small_limits();
   try {
     const ParsedCall parsed = route->endpoint->parse({.body = input}, limits);
-    if (const auto* error = std::get_if<ApiError>(&parsed)) {
+    if (const auto* error = std::get_if<Error>(&parsed)) {
       check_answer(route->endpoint->dialect(), *error);
       return false;
     }

@@ -59,7 +59,8 @@ Reading read_all(std::string_view input, const ReadLimits& limits, const Cuts& c
   });
   reading.state = reader.state();
   if (reading.state == State::kFailed) {
-    REPRISE_CHECK(reader.error().status >= 400 && reader.error().status < 600, "an error without a status");
+    const int status = protocol::shown(reader.error()).status;
+    REPRISE_CHECK(status >= 400 && status < 600, "an error without a status");
     REPRISE_CHECK(!reader.error().message.empty(), "an error without a message");
   }
   return reading;

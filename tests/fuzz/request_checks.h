@@ -32,8 +32,9 @@ inline protocol::BodyLimits small_limits() {
           .label_bytes = 24};
 }
 
-inline void check_refusal(const protocol::ApiError& error) {
-  REPRISE_CHECK(error.status >= 400 && error.status < 500, "a refusal that blames the server");
+inline void check_refusal(const protocol::Error& error) {
+  const int status = protocol::shown(error).status;
+  REPRISE_CHECK(status >= 400 && status < 500, "a refusal that blames the server");
   REPRISE_CHECK(!error.message.empty() && !error.code.empty(), "a refusal without a reason");
   const auto sent = Json::parse(protocol::error_envelope(error).dump());
   REPRISE_CHECK(sent.ok() && sent->find_object("error") != nullptr, "a refusal that is no JSON");

@@ -26,9 +26,9 @@ bool fuzz_generate(TextKind kind, std::string_view input) {
                 "the prompt was parsed as another kind");
   REPRISE_CHECK(generate.n >= 1 && generate.n <= limits.choices && request->reply.n == generate.n,
                 "n is out of range");
-  REPRISE_CHECK(generate.stop.size() <= limits.stop_strings,
+  REPRISE_CHECK(generate.rules.stop.size() <= limits.stop_strings,
                 "stop has too many strings, or an empty or too long one");
-  for (const std::string& stop : generate.stop) {
+  for (const std::string& stop : generate.rules.stop) {
     REPRISE_CHECK(!stop.empty() && stop.size() <= limits.stop_bytes,
                   "stop has too many strings, or an empty or too long one");
   }
@@ -36,7 +36,7 @@ bool fuzz_generate(TextKind kind, std::string_view input) {
       !generate.max_tokens || (*generate.max_tokens >= 1 && *generate.max_tokens <= limits.max_tokens),
       "max_tokens is out of range");
   REPRISE_CHECK(generate.model.size() <= limits.label_bytes, "model is longer than its limit");
-  REPRISE_CHECK(generate.conversation.size() <= limits.label_bytes,
+  REPRISE_CHECK(generate.cache.conversation.size() <= limits.label_bytes,
                 "prompt_cache_key is longer than its limit");
   REPRISE_CHECK(request->asked.cache_salt.size() <= limits.label_bytes,
                 "cache_salt is longer than its limit");

@@ -375,8 +375,8 @@ std::vector<float> Rig<Row>::reference(const Sequence& sequence, int begin,
       const std::size_t place = (head * kGrid + static_cast<std::size_t>(row % kGrid)) * row_bytes(shape_);
       const auto store = [&](const float* from, std::byte* to) {
         if (!pool.empty()) return;
-        if (is_quantised(shape_.kv)) {
-          store_quantised_row(shape_.kv, from, size, to);
+        if (is_quantized(shape_.kv)) {
+          store_quantized_row(shape_.kv, from, size, to);
         } else if (shape_.kv == KvType::kF32) {
           std::memcpy(to, from, size * sizeof(float));
         } else {

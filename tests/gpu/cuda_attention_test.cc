@@ -164,7 +164,7 @@ TEST_F(CudaAttention, RowsInBlocksHaveTheBitsOfTheCpu) {
             x.push_back((*sequence.projected)[row * stride + column + i]);
           }
           std::vector<std::byte> wanted(bytes);
-          store_quantised_row(kv, x.data(), size, wanted.data());
+          store_quantized_row(kv, x.data(), size, wanted.data());
           EXPECT_EQ(std::memcmp(&pool[at], wanted.data(), bytes), 0) << "row " << row << ", " << place % 4;
           ++place;
         });

@@ -56,8 +56,8 @@ TEST_F(CudaLeftRowsTest, ANormThatIsLeftToTheNextProductIsTheNorm) {
       copy_to_device(stream.data(), before.data(), stream.size(), stream_->handle());
       copy_to_device(apart.data(), before.data(), apart.size(), stream_->handle());
       decode_bf16(mixed.as<const Bf16>(), m, first, apart.data(), GemmOutput::kAddF32, stream_->handle());
-      decode_bf16_to_stream(mixed.as<const Bf16>(), m, first, stream.as<float>(),
-                            {.to = rows, .norm = norm, .factor = 0.75F}, stream_->handle());
+      decode_bf16_to_residual(mixed.as<const Bf16>(), m, first, stream.as<float>(),
+                              {.to = rows, .norm = norm, .factor = 0.75F}, stream_->handle());
       ASSERT_EQ(download<float>(stream), download<float>(apart)) << m << " rows";
       decode_bf16_unscaled(rows, m, second, y.data(), GemmOutput::kBf16, stream_->handle());
       const std::vector<Bf16> got = download<Bf16>(y, outputs);
@@ -133,13 +133,13 @@ TEST_F(CudaLeftRowsTest, AnEmbeddingLeavesWhatAProductWould) {
                         .cosine = to.as<float>(),
                         .sine = to.as<float>() + static_cast<std::size_t>(m) * kPairs};
       };
-      embed_bf16_to_stream(on_tokens.as<const std::int32_t>(), m, table, factor, stream.as<float>(),
-                           next(left, squares), rope(turns), stream_->handle());
+      embed_bf16_to_residual(on_tokens.as<const std::int32_t>(), m, table, factor, stream.as<float>(),
+                             next(left, squares), rope(turns), stream_->handle());
       rope_table(rope(turns_apart), m, stream_->handle());
       embed(on_tokens.as<const std::int32_t>(), m, table, apart.as<float>(), stream_->handle());
       scale(apart.as<float>(), m, hidden, factor, 0, stream_->handle());
-      decode_bf16_to_stream(mixed.as<const Bf16>(), m, nothing, apart.as<float>(),
-                            next(left_apart, squares_apart), stream_->handle());
+      decode_bf16_to_residual(mixed.as<const Bf16>(), m, nothing, apart.as<float>(),
+                              next(left_apart, squares_apart), stream_->handle());
       EXPECT_EQ(download<float>(stream), download<float>(apart)) << m << " rows of " << hidden;
       EXPECT_EQ(download<Bf16>(left), download<Bf16>(left_apart)) << m << " rows of " << hidden;
       EXPECT_EQ(download<float>(squares), download<float>(squares_apart)) << m << " rows of " << hidden;

@@ -28,7 +28,7 @@ RouterShape shape_of(int routed, int experts, int chosen) {
   return {.routed = routed,
           .experts = experts,
           .chosen = chosen,
-          .normalised = true,
+          .normalized = true,
           .scores = RouterScores::kSoftmax,
           .groups = 1,
           .chosen_groups = 1,
@@ -47,7 +47,7 @@ TEST_F(CudaExperts, AreChosenAsOnTheCpu) {
   shapes.back().epsilon = 1e-20F;
   shapes.back().scale = 2.5F;
   shapes.push_back(shape_of(40, 40, 5));
-  shapes.back().normalised = false;
+  shapes.back().normalized = false;
   for (const RouterShape& shape : shapes) {
     for (const bool has_bias : {false, true}) {
       const auto routed = static_cast<std::size_t>(shape.routed);
@@ -70,7 +70,7 @@ TEST_F(CudaExperts, AreChosenAsOnTheCpu) {
         test::plain().route_experts({.logits = logits.data() + row * routed,
                                      .experts = routed,
                                      .chosen = count,
-                                     .normalised = shape.normalised,
+                                     .normalized = shape.normalized,
                                      .scores = shape.scores,
                                      .bias = has_bias ? bias.data() : nullptr,
                                      .groups = static_cast<std::size_t>(shape.groups),
@@ -98,16 +98,16 @@ TEST_F(CudaExperts, FewRowsAreRoutedAndPlacedAsMany) {
       const DeviceBytes other(RoutedRows::bytes(rows, shape));
       const RoutedRows a = RoutedRows::in(memory.data(), rows, shape);
       const RoutedRows b = RoutedRows::in(other.data(), rows, shape);
-      route_and_place(shape, logits.as<const float>(), shape.routed, nullptr, rows, a, stream_->handle());
+      route_and_sort(shape, logits.as<const float>(), shape.routed, nullptr, rows, a, stream_->handle());
       route_rows(shape, logits.as<const float>(), shape.routed, nullptr, rows, b, stream_->handle());
-      place_rows(shape, rows, b, stream_->handle());
+      sort_rows(shape, rows, b, stream_->handle());
       const auto same = [&](const std::int32_t* ours, const std::int32_t* theirs, int count) {
         return download<std::int32_t>(ours, static_cast<std::size_t>(count)) ==
                download<std::int32_t>(theirs, static_cast<std::size_t>(count));
       };
       const int choices = rows * shape.chosen;
       EXPECT_TRUE(same(a.chosen, b.chosen, choices));
-      EXPECT_TRUE(same(a.place_of, b.place_of, choices));
+      EXPECT_TRUE(same(a.routed_row, b.routed_row, choices));
       ASSERT_TRUE(same(a.tile_count, b.tile_count, 1));
       const int places = download<std::int32_t>(b.first + shape.experts, 1).front();
       const int tiles = download<std::int32_t>(a.tile_count, 1).front();
@@ -165,20 +165,20 @@ TEST_F(CudaExperts, PlacesProductsAndSumsAreThoseOfEachRow) {
                    stream_->handle());
     copy_to_device(reinterpret_cast<std::byte*>(places.weights), own_weights.data(), chosen.size() * 4,
                    stream_->handle());
-    place_rows(shape, rows, places, stream_->handle());
-    const auto place_of = download<std::int32_t>(places.place_of, chosen.size());
+    sort_rows(shape, rows, places, stream_->handle());
+    const auto routed_row = download<std::int32_t>(places.routed_row, chosen.size());
     const auto row_at = download<std::int32_t>(places.row_at, chosen.size());
     std::int32_t next = 0;
     for (int expert = 0; expert < shape.experts; ++expert) {
       for (std::size_t i = 0; i < chosen.size(); ++i) {
         if (chosen[i] != expert) continue;
-        ASSERT_EQ(place_of[i], next);
+        ASSERT_EQ(routed_row[i], next);
         ASSERT_EQ(row_at[static_cast<std::size_t>(next)], static_cast<std::int32_t>(i / per_row));
         ++next;
       }
     }
     for (std::size_t i = 0; i < chosen.size(); ++i) {
-      ASSERT_EQ(place_of[i] == -1, chosen[i] >= shape.experts);
+      ASSERT_EQ(routed_row[i] == -1, chosen[i] >= shape.experts);
     }
 
     const DeviceBytes x = upload(halves(static_cast<std::size_t>(rows) * kColumns));
@@ -191,7 +191,7 @@ TEST_F(CudaExperts, PlacesProductsAndSumsAreThoseOfEachRow) {
     const auto got = download<float>(y.data(), chosen.size() * 2 * kInner);
     const auto got_gated = download<Bf16>(gated.data(), chosen.size() * kInner);
     for (std::size_t i = 0; i < chosen.size(); ++i) {
-      if (place_of[i] < 0) continue;
+      if (routed_row[i] < 0) continue;
       DeviceWeight own = weights.one;
       own.data = on_all.data() + static_cast<std::size_t>(chosen[i]) * weights.bytes;
       const Bf16* row = x.as<const Bf16>() + i / per_row * kColumns;
@@ -200,7 +200,7 @@ TEST_F(CudaExperts, PlacesProductsAndSumsAreThoseOfEachRow) {
       decode_gemm(row, 1, own, one.data(), GemmOutput::kF32, stream_->handle());
       own.format->fused->gated(row, 1, own, {one_gated.as<Bf16>(), GateFunction::kSilu, 1},
                                stream_->handle());
-      const auto place = static_cast<std::size_t>(place_of[i]);
+      const auto place = static_cast<std::size_t>(routed_row[i]);
       const auto expected = download<float>(one.data(), 2 * kInner);
       const auto expected_gated = download<Bf16>(one_gated.data(), kInner);
       ASSERT_EQ(std::memcmp(got.data() + place * 2 * kInner, expected.data(), expected.size() * 4), 0) << i;
@@ -225,7 +225,7 @@ TEST_F(CudaExperts, PlacesProductsAndSumsAreThoseOfEachRow) {
       const std::size_t row = i / kColumns;
       float total = 0;
       for (std::size_t j = 0; j < per_row; ++j) {
-        const std::int32_t place = place_of[row * per_row + j];
+        const std::int32_t place = routed_row[row * per_row + j];
         const float made = place < 0 ? test::from_bf16(on_host[i])
                                      : outputs[static_cast<std::size_t>(place) * kColumns + i % kColumns];
         total = std::fma(own_weights[row * per_row + j], made, total);
@@ -251,7 +251,7 @@ TEST_F(CudaExperts, ASharedExpertIsMultipliedWithTheChosenOnes) {
     const DeviceBytes memory(RoutedRows::bytes(rows, shape));
     const RoutedRows places = RoutedRows::in(memory.data(), rows, shape);
     ASSERT_TRUE(places.are_few());
-    route_and_place(shape, logits.as<const float>(), 10, nullptr, rows, places, stream_->handle());
+    route_and_sort(shape, logits.as<const float>(), 10, nullptr, rows, places, stream_->handle());
     const DeviceBytes x = upload(halves(static_cast<std::size_t>(rows) * kColumns));
     const auto chosen = static_cast<std::size_t>(rows) * 3 * kRows;
     const auto of_all = static_cast<std::size_t>(rows) * kRows;

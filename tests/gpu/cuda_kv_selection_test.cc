@@ -93,9 +93,9 @@ class MadePrompt {
   }
   std::vector<float> row(std::size_t part, std::size_t head, std::size_t place) const {
     const std::byte* from = bytes_of(part, head, place);
-    if (!is_quantised(shape_.kv)) return widened(reinterpret_cast<const Bf16*>(from));
+    if (!is_quantized(shape_.kv)) return widened(reinterpret_cast<const Bf16*>(from));
     std::vector<float> out(static_cast<std::size_t>(shape_.head_dim));
-    load_quantised_row(shape_.kv, from, out.size(), out.data());
+    load_quantized_row(shape_.kv, from, out.size(), out.data());
     return out;
   }
   const std::byte* bytes_of(std::size_t part, std::size_t head, std::size_t place) const {
@@ -131,8 +131,8 @@ class MadePrompt {
   std::size_t query_bytes() const { return static_cast<std::size_t>(shape_.head_dim) * sizeof(Bf16); }
   void store(std::size_t byte) {
     const std::vector<float> values = random_.floats(static_cast<std::size_t>(shape_.head_dim));
-    if (is_quantised(shape_.kv)) {
-      store_quantised_row(shape_.kv, values.data(), values.size(), pages_.data() + byte);
+    if (is_quantized(shape_.kv)) {
+      store_quantized_row(shape_.kv, values.data(), values.size(), pages_.data() + byte);
     } else {
       gpu::test::plain().to_bf16(values.data(), reinterpret_cast<Bf16*>(pages_.data() + byte), values.size());
     }
@@ -208,8 +208,8 @@ TEST_F(CudaKvSelection, ScoresAndPlacesAreThoseOfTheDefinition) {
   for (const SelectionCase& one : selection_cases()) {
     SCOPED_TRACE(std::to_string(one.tokens) + " tokens of " + testing::PrintToString(one.shape));
     MadePrompt made(one.shape, one.tokens, one.budget);
-    score_places(made.prompt(), made.space(), made.stream());
-    choose_places(made.prompt(), made.space(), made.stream());
+    score_entries(made.prompt(), made.space(), made.stream());
+    choose_entries(made.prompt(), made.space(), made.stream());
     const std::vector<float> all = made.scores();
     const auto tokens = static_cast<std::uint32_t>(one.tokens);
     for (std::size_t head = 0; head < static_cast<std::size_t>(one.shape.kv_heads); ++head) {
@@ -240,7 +240,7 @@ TEST_F(CudaKvSelection, TheSameTwice) {
   const SelectionCase one = selection_cases()[4];
   MadePrompt first(one.shape, one.tokens, one.budget);
   MadePrompt second(one.shape, one.tokens, one.budget);
-  for (MadePrompt* made : {&first, &second}) score_places(made->prompt(), made->space(), made->stream());
+  for (MadePrompt* made : {&first, &second}) score_entries(made->prompt(), made->space(), made->stream());
   EXPECT_TRUE(gpu::test::same_bits(first.scores(), second.scores()));
 }
 
@@ -266,7 +266,7 @@ TEST_F(CudaKvSelection, OfEqualScoresTheLowerPlace) {
         score = kinds[kind];
       }
       made.give_scores(scores);
-      choose_places(made.prompt(), made.space(), made.stream());
+      choose_entries(made.prompt(), made.space(), made.stream());
       for (std::size_t head = 0; head < 2; ++head) {
         std::vector<double> own;
         for (std::size_t i = 0; i < made.scored(); ++i) {
@@ -286,8 +286,8 @@ TEST_F(CudaKvSelection, WhatIsNotANumberStaysInItsHead) {
   MadePrompt spoilt(one.shape, one.tokens, one.budget);
   spoilt.spoil_key(1, 100, 0x7fc0);
   for (MadePrompt* made : {&good, &spoilt}) {
-    score_places(made->prompt(), made->space(), made->stream());
-    choose_places(made->prompt(), made->space(), made->stream());
+    score_entries(made->prompt(), made->space(), made->stream());
+    choose_entries(made->prompt(), made->space(), made->stream());
   }
   EXPECT_EQ(spoilt.kept(0), good.kept(0));
   const std::vector<double> lowest(spoilt.scored(), 0);
@@ -297,9 +297,9 @@ TEST_F(CudaKvSelection, WhatIsNotANumberStaysInItsHead) {
 TEST_F(CudaKvSelection, RowsAreGatheredAsTheyAreAndNothingElseIsTouched) {
   for (const SelectionCase& one : selection_cases()) {
     MadePrompt made(one.shape, one.tokens, one.budget);
-    score_places(made.prompt(), made.space(), made.stream());
-    choose_places(made.prompt(), made.space(), made.stream());
-    gather_places(made.prompt(), made.space(), made.stream());
+    score_entries(made.prompt(), made.space(), made.stream());
+    choose_entries(made.prompt(), made.space(), made.stream());
+    gather_entries(made.prompt(), made.space(), made.stream());
     std::vector<std::byte> expected(made.gathered().size(), std::byte{0xff});
     for (std::size_t head = 0; head < static_cast<std::size_t>(one.shape.kv_heads); ++head) {
       const std::vector<std::uint32_t> kept = made.kept(head);
@@ -319,9 +319,9 @@ TEST_F(CudaKvSelection, AttentionAfterItIsOverWhatWasKept) {
   const KvBudget budget{.tokens = 330, .window = 32, .sinks = 4};
   const AttentionShape shape = shape_of(6, 2, 64, 0, false, false);
   MadePrompt made(shape, 900, budget);
-  score_places(made.prompt(), made.space(), made.stream());
-  choose_places(made.prompt(), made.space(), made.stream());
-  gather_places(made.prompt(), made.space(), made.stream());
+  score_entries(made.prompt(), made.space(), made.stream());
+  choose_entries(made.prompt(), made.space(), made.stream());
+  gather_entries(made.prompt(), made.space(), made.stream());
   const int stride = shape.q_width() + 2 * shape.kv_heads * shape.head_dim;
   const std::vector<float> row = made.random().floats(static_cast<std::size_t>(stride));
   std::vector<Bf16> projected(row.size());

@@ -215,7 +215,7 @@ class LatentRig {
   /// Rope as in models/cpu/mla.cc.
   void turn(float* x, std::size_t position) const {
     if (frequencies_.empty()) return;
-    if (shape_.neighbours) {
+    if (shape_.neighbors) {
       const std::size_t half = size(shape_.rotary_dim) / 2;
       std::vector<float> apart(size(shape_.rotary_dim));
       for (std::size_t i = 0; i < half; ++i) {
@@ -247,13 +247,13 @@ class LatentRig {
   std::vector<DeviceBytes> uploads_;  // alive during one run
 };
 
-LatentShape latent_shape(int heads, int rank, int rotary_dim, int rope_pairs, bool neighbours) {
+LatentShape latent_shape(int heads, int rank, int rotary_dim, int rope_pairs, bool neighbors) {
   return {.heads = heads,
           .plain_dim = 16,
           .rotary_dim = rotary_dim,
           .rank = rank,
           .rope_pairs = rope_pairs,
-          .neighbours = neighbours,
+          .neighbors = neighbors,
           .score_scale = 0.3F / std::sqrt(static_cast<float>(rank)),
           .norm_offset = 0,
           .norm_eps = 1e-5F,

@@ -17,6 +17,7 @@ using cuda::DeviceMemory;
 class OnGpu {
  public:
   static constexpr int kSteps = 1000;
+  static constexpr std::size_t kByteStep = 13;
   static constexpr const char* kName = "Gpu";
   static bool is_here() { return !list_devices().empty(); }
 

@@ -99,7 +99,7 @@ TEST_P(CudaQuants, TakeTheSizeThatTheyHaveInFiles) {
   EXPECT_FALSE(format.is_rows_of_bf16);
 }
 
-TEST_P(CudaQuants, AreTheNearestBf16OrItsNeighbour) {
+TEST_P(CudaQuants, AreTheNearestBf16OrItsNeighbor) {
   const Stored stored(random_, *GetParam(), 45, 768);
   const Both both = on_device(stored);
   const std::vector<Bf16> got = download<Bf16>(both.rows_of_bf16);

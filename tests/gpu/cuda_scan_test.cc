@@ -162,12 +162,12 @@ void CudaScans::gates_and_norms_of_mamba2() {
         for (std::size_t i = 0; i < kSize; ++i) {
           gate.push_back(0.75F * wide_z[row * kStride + group * kSize + i]);
         }
-        const auto normalise = [&] {
+        const auto normalize = [&] {
           plain().rms_norm(part, norm.data() + group * kSize, 0.0F, 1e-5F, part, 1, kSize, kSize);
         };
-        if (gating == cuda::Mamba2Gating::kNormThenGate) normalise();
+        if (gating == cuda::Mamba2Gating::kNormThenGate) normalize();
         plain().gate_silu(gate.data(), part, kSize);
-        if (gating == cuda::Mamba2Gating::kGateThenNorm) normalise();
+        if (gating == cuda::Mamba2Gating::kGateThenNorm) normalize();
       }
     }
     expect_near(widened(download<Row>(out, y.size())), wanted, tolerance_of<Row>(5e-3F, 2e-5F), "gated");

@@ -18,12 +18,12 @@ struct Routed {
   std::vector<float> weights;
 };
 
-Routed route(const Kernels& kernels, const std::vector<float>& logits, std::size_t chosen, bool normalised) {
+Routed route(const Kernels& kernels, const std::vector<float>& logits, std::size_t chosen, bool normalized) {
   Routed out{std::vector<std::uint32_t>(chosen), std::vector<float>(chosen)};
   kernels.route_experts({.logits = logits.data(),
                          .experts = logits.size(),
                          .chosen = chosen,
-                         .normalised = normalised,
+                         .normalized = normalized,
                          .expert = out.experts.data(),
                          .weight = out.weights.data()});
   return out;
@@ -33,9 +33,9 @@ TEST(ExpertRouting, IsItsDefinitionInEveryTable) {
   Random random(21);
   for (std::size_t experts = 1; experts < 70; ++experts) {
     const std::size_t chosen = random.size(1, experts);
-    const bool normalised = experts % 2 == 0;
+    const bool normalized = experts % 2 == 0;
     const std::vector<float> logits = random.floats(experts, experts % 5 == 0 ? 40.0F : 3.0F);
-    const Routed expected = route(plain(), logits, chosen, normalised);
+    const Routed expected = route(plain(), logits, chosen, normalized);
 
     std::vector<std::uint32_t> best(experts);
     for (std::size_t e = 0; e < experts; ++e) best[e] = static_cast<std::uint32_t>(e);
@@ -49,11 +49,11 @@ TEST(ExpertRouting, IsItsDefinitionInEveryTable) {
     const float top = *std::max_element(logits.begin(), logits.end());
     for (const std::uint32_t e : best) sum += std::exp(static_cast<double>(logits[e] - top));
     for (std::size_t i = 0; i < chosen; ++i) {
-      const double share = std::exp(static_cast<double>(logits[best[i]] - top)) / (normalised ? sum : all);
+      const double share = std::exp(static_cast<double>(logits[best[i]] - top)) / (normalized ? sum : all);
       EXPECT_NEAR(expected.weights[i], share, 2e-6) << experts << " experts";
     }
     for (const Kernels* table : all_tables()) {
-      const Routed found = route(*table, logits, chosen, normalised);
+      const Routed found = route(*table, logits, chosen, normalized);
       EXPECT_EQ(found.experts, expected.experts) << label(*table);
       EXPECT_TRUE(same_bits(found.weights, expected.weights)) << label(*table);
     }
@@ -65,7 +65,7 @@ struct Kind {
   bool has_bias = false;
   std::size_t groups = 1;
   std::size_t chosen_groups = 1;
-  bool normalised = false;
+  bool normalized = false;
   float epsilon = 0;
   float scale = 1;
 };
@@ -77,7 +77,7 @@ Routed route(const Kernels& kernels, const std::vector<float>& logits, const std
   kernels.route_experts({.logits = logits.data(),
                          .experts = logits.size(),
                          .chosen = chosen,
-                         .normalised = kind.normalised,
+                         .normalized = kind.normalized,
                          .scores = kind.scores,
                          .bias = kind.has_bias ? bias.data() : nullptr,
                          .groups = kind.groups,
@@ -130,7 +130,7 @@ Routed naive_route(const std::vector<float>& logits, const std::vector<float>& b
   }
   std::sort(out.experts.begin(), out.experts.end());
   for (const std::uint32_t e : out.experts) {
-    const double share = kind.normalised ? scores[e] / (sum + static_cast<double>(kind.epsilon)) : scores[e];
+    const double share = kind.normalized ? scores[e] / (sum + static_cast<double>(kind.epsilon)) : scores[e];
     out.weights.push_back(static_cast<float>(share * static_cast<double>(kind.scale)));
   }
   return out;
@@ -141,19 +141,19 @@ TEST(ExpertRouting, IsItsDefinitionForEveryKindOfRouter) {
       {.scores = RouterScores::kSigmoid},
       {.scores = RouterScores::kSigmoid,
        .has_bias = true,
-       .normalised = true,
+       .normalized = true,
        .epsilon = 1e-20F,
        .scale = 2.5F},
       {.scores = RouterScores::kSigmoid,
        .has_bias = true,
        .groups = 4,
        .chosen_groups = 2,
-       .normalised = true},
+       .normalized = true},
       {.scores = RouterScores::kSigmoid, .groups = 3, .chosen_groups = 1, .scale = 0.5F},
-      {.scores = RouterScores::kSigmoid, .normalised = true, .epsilon = 0.5F},
+      {.scores = RouterScores::kSigmoid, .normalized = true, .epsilon = 0.5F},
       {.has_bias = true, .scale = 6},
       {.has_bias = true, .groups = 2, .chosen_groups = 2},
-      {.groups = 5, .chosen_groups = 3, .normalised = true},
+      {.groups = 5, .chosen_groups = 3, .normalized = true},
   };
   Random random(23);
   for (const Kind& kind : kinds) {
@@ -178,7 +178,7 @@ TEST(ExpertRouting, IsItsDefinitionForEveryKindOfRouter) {
 }
 
 TEST(ExpertRouting, TiesOfGroupsGoToTheLowerIndex) {
-  const Kind kind{.scores = RouterScores::kSigmoid, .groups = 3, .chosen_groups = 1, .normalised = true};
+  const Kind kind{.scores = RouterScores::kSigmoid, .groups = 3, .chosen_groups = 1, .normalized = true};
   for (const Kernels* table : all_tables()) {
     EXPECT_EQ(route(*table, {0, 0, 0, 0, 0, 0, 0, 0, 0}, {}, 2, kind).experts,
               (std::vector<std::uint32_t>{0, 1}));

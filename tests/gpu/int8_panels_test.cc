@@ -38,14 +38,14 @@ std::vector<float> fast_product(const Kernels& table, const WeightView& w, const
   return y;
 }
 
-bool is_quantised(const FormatKernels& format) {
+bool is_quantized(const FormatKernels& format) {
   return format.fast.activations->int8_block != 0;
 }
 
 TEST(Int8Products, HaveTheBitsOfTheirDefinition) {
   Random random(1);
   for (const FormatKernels& format : plain().formats) {
-    if (!is_quantised(format)) continue;
+    if (!is_quantized(format)) continue;
     for (const std::size_t blocks : {1, 3, 9}) {
       for (const std::size_t outputs : {1, 17, 40, 135}) {
         for (const std::size_t m : {1, 4, 7, 13}) {
@@ -57,7 +57,7 @@ TEST(Int8Products, HaveTheBitsOfTheirDefinition) {
           const std::vector<float> x = random.floats(m * columns);
           const auto expected = bits_of(fast_product(plain(), w.view, x));
           for (const Kernels* table : fast_tables()) {
-            ASSERT_TRUE(is_quantised(table->format(*format.format)));
+            ASSERT_TRUE(is_quantized(table->format(*format.format)));
             ASSERT_EQ(expected, bits_of(fast_product(*table, w.view, x)))
                 << label(*table) << ", " << format.format->name << ", " << blocks << " blocks, " << outputs
                 << " outputs, " << m << " rows";
@@ -74,7 +74,7 @@ TEST(Int8Products, DoNotSaturate) {
   Random random(2);
   const std::size_t outputs = 20;
   for (const FormatKernels& format : plain().formats) {
-    if (!is_quantised(format)) continue;
+    if (!is_quantized(format)) continue;
     const std::size_t columns = 2 * format.format->block_size;
     std::vector<float> x(6 * columns);
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -100,7 +100,7 @@ TEST(Int8Products, DoNotDependOnRowsAndRanges) {
   const std::size_t m = 15;
   for (const Kernels* table : fast_tables()) {
     for (const FormatKernels& format : table->formats) {
-      if (!is_quantised(format)) continue;
+      if (!is_quantized(format)) continue;
       const std::size_t columns = 256 + format.format->block_size;
       RawWeight w(*format.format, outputs, columns);
       for (std::uint64_t& word : w.words) word = random.size(0, ~std::size_t{0} - 1) & 0xbbffbbffbbffbbffULL;

@@ -222,8 +222,8 @@ struct PagedHead {
             std::memcpy(to + i * sizeof(half), &half, sizeof(half));
           }
         } else {
-          store_quantised_row(kv, row, head_dim, to);
-          load_quantised_row(kv, to, head_dim, row);
+          store_quantized_row(kv, row, head_dim, to);
+          load_quantized_row(kv, to, head_dim, row);
         }
       }
     };

@@ -14,10 +14,10 @@ namespace {
 
 std::vector<float> stored(KvType kv, const std::vector<float>& row) {
   std::vector<std::byte> bytes(kv_row_bytes(kv, row.size()) + 1, std::byte{0x5a});
-  store_quantised_row(kv, row.data(), row.size(), bytes.data());
+  store_quantized_row(kv, row.data(), row.size(), bytes.data());
   EXPECT_EQ(bytes.back(), std::byte{0x5a}) << "behind the row";
   std::vector<float> back(row.size());
-  load_quantised_row(kv, bytes.data(), row.size(), back.data());
+  load_quantized_row(kv, bytes.data(), row.size(), back.data());
   return back;
 }
 

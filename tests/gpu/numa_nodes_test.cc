@@ -13,7 +13,7 @@
 #include <set>
 #include <thread>
 
-#include "base/machine_memory.h"
+#include "base/machine.h"
 #include "gpu/cpu/tables.h"
 #include "gpu/threads.h"
 #include "gpu/weights/host_weight.h"

@@ -18,11 +18,11 @@ TEST(ScanLanes, EveryNumberHasOneThread) {
       std::vector<int> owners(static_cast<std::size_t>(columns * size));
       for (int block = 0; block < scan_blocks(columns); ++block) {
         for (int thread = 0; thread < kScanThreads; ++thread) {
-          const ScanPlace place = scan_place(block, thread);
+          const ScanPosition place = scan_position(block, thread);
           ASSERT_TRUE(place.part >= 0 && place.part < kScanParts);
           if (place.column >= columns) continue;
           for (int i = 0; i < numbers; ++i) {
-            const int n = scan_number(place.part, i);
+            const int n = scan_row(place.part, i);
             ASSERT_LT(n, size);
             ++owners[static_cast<std::size_t>(place.column * size + n)];
           }
@@ -36,11 +36,11 @@ TEST(ScanLanes, EveryNumberHasOneThread) {
 // Column sums shuffle between lanes at distances of 8 and 16.
 TEST(ScanLanes, TheLanesOfAColumnAreOfOneWarp) {
   for (int thread = 0; thread < kScanThreads; ++thread) {
-    const ScanPlace place = scan_place(3, thread);
+    const ScanPosition place = scan_position(3, thread);
     for (const int distance : {kScanColumns, 2 * kScanColumns}) {
       const int other = thread / 32 * 32 + (thread % 32 ^ distance);
-      EXPECT_EQ(scan_place(3, other).column, place.column);
-      EXPECT_NE(scan_place(3, other).part, place.part);
+      EXPECT_EQ(scan_position(3, other).column, place.column);
+      EXPECT_NE(scan_position(3, other).part, place.part);
     }
   }
 }

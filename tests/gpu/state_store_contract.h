@@ -1,7 +1,7 @@
 #pragma once
 // Typed tests of sequences, snapshots and memory copies for any kind of block memory. Place is created for
 // each test and has `is_here()` (this machine has such memory), `memory()`, `kSteps` (number of random
-// operations) and `kName`.
+// operations), `kByteStep` (max distance of damaged bytes) and `kName`.
 
 #include <gtest/gtest.h>
 
@@ -15,6 +15,7 @@
 
 #include "gpu/state/state_store.h"
 #include "tests/require.h"
+#include "tools/reliability/state_faults.h"
 
 namespace reprise::gpu::test {
 
@@ -84,7 +85,7 @@ TYPED_TEST_SUITE_P(StateStoreContract);
 TYPED_TEST_P(StateStoreContract, OpensWithASlotOfZerosWhateverWasThereBefore) {
   TypeParam place;
   StateStore store(kSizes, {.pages = 4, .slots = 1, .memory = &place.memory()});
-  store.poison(filled(store, 3));
+  poison(store, filled(store, 3));
   std::optional<Sequence> again = store.open();
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(slot_bytes_of(store, *again), std::vector<std::byte>(kSizes.slot_bytes));
@@ -116,23 +117,66 @@ TYPED_TEST_P(StateStoreContract, RestoresWhatWasCapturedAtEveryLength) {
   }
 }
 
-TYPED_TEST_P(StateStoreContract, NoticesADamagedSnapshot) {
+TYPED_TEST_P(StateStoreContract, NoticesDamageInEveryByte) {
   TypeParam place;
   for (const std::size_t slot_bytes : {std::size_t{24}, std::size_t{0}}) {
-    StateStore store({.page_bytes = kSizes.page_bytes, .slot_bytes = slot_bytes},
-                     {.pages = 20, .slots = 4, .memory = &place.memory()});
-    std::optional<Sequence> source = store.open();
-    ASSERT_TRUE(source.has_value() && source->reserve(100));
-    source->advance(100);
-    std::optional<Snapshot> snapshot = store.capture(*source);
-    ASSERT_TRUE(snapshot.has_value());
-    EXPECT_FALSE(store.restore(*snapshot).damaged);
-    store.damage(*snapshot);
-    const Restoration restoration = store.restore(*snapshot);
-    EXPECT_TRUE(restoration.damaged);
-    EXPECT_FALSE(restoration.sequence.has_value());
-    EXPECT_EQ(store.slots().used(), 2U) << "the refused copy was let go";
+    for (const std::size_t length : {2 * kPageTokens, 2 * kPageTokens + 10}) {
+      StateStore store({.page_bytes = kSizes.page_bytes, .slot_bytes = slot_bytes},
+                       {.pages = 20, .slots = 4, .memory = &place.memory()});
+      std::optional<Sequence> source = store.open();
+      ASSERT_TRUE(source.has_value() && source->reserve(length));
+      source->advance(length);
+      std::optional<Snapshot> snapshot = store.capture(*source);
+      ASSERT_TRUE(snapshot.has_value());
+      const std::size_t bytes = transfer_bytes(store.sizes(), length);
+      const std::size_t pages = snapshot->pages().size();
+      for (std::size_t at = 0; at < bytes; at += 1 + at % TypeParam::kByteStep) {
+        EXPECT_FALSE(store.restore(*snapshot).damaged) << at;
+        damage(store, *snapshot, at);
+        const Restoration restoration = store.restore(*snapshot);
+        EXPECT_TRUE(restoration.damaged) << at;
+        EXPECT_FALSE(restoration.sequence.has_value());
+        const std::size_t page = at / kSizes.page_bytes;
+        EXPECT_EQ(store.is_intact(*snapshot, 0, pages, false), page >= pages) << at;
+        EXPECT_EQ(store.is_intact(*snapshot, 1, 1, true), page != 1 && page < pages) << at;
+        EXPECT_EQ(store.slots().used(), 2U) << "the refused copy was let go";
+        damage(store, *snapshot, at);  // and back
+      }
+      EXPECT_TRUE(store.is_intact(*snapshot, 0, pages, true));
+    }
   }
+}
+
+TYPED_TEST_P(StateStoreContract, LaterSnapshotsKeepAPagesFirstSum) {
+  TypeParam place;
+  StateStore store(kSizes, {.pages = 20, .slots = 6, .memory = &place.memory()});
+  Sequence source = filled(store, kPageTokens);
+  std::optional<Snapshot> early = store.capture(source);
+  for (std::uint32_t i = 0; i < 10; ++i) put(store, source, i);
+  damage(store, *early, 7);
+  std::optional<Snapshot> late = store.capture(source);
+  EXPECT_TRUE(store.restore(*late).damaged) << "the page was intact when it was summed";
+  early.reset();
+  late.reset();
+  { const Sequence gone = std::move(source); }
+  const Sequence other = filled(store, 2 * kPageTokens, 500);  // in the same blocks
+  late = store.capture(other);
+  EXPECT_FALSE(store.restore(*late).damaged);
+}
+
+TYPED_TEST_P(StateStoreContract, AShorterRestoreNeedsOnlyItsOwnPages) {
+  TypeParam place;
+  StateStore store({.page_bytes = kSizes.page_bytes, .slot_bytes = 0},
+                   {.pages = 20, .slots = 4, .memory = &place.memory()});
+  std::optional<Sequence> source = store.open();
+  ASSERT_TRUE(source.has_value() && source->reserve(2 * kPageTokens));
+  source->advance(2 * kPageTokens);
+  std::optional<Snapshot> snapshot = store.capture(*source);
+  ASSERT_TRUE(snapshot.has_value());
+  damage(store, *snapshot, kSizes.page_bytes + 3);
+  EXPECT_FALSE(store.restore(*snapshot, kPageTokens).damaged);
+  EXPECT_FALSE(store.restore(*snapshot, 5).damaged);
+  EXPECT_TRUE(store.restore(*snapshot, kPageTokens + 5).damaged) << "the copied tail was a full page";
 }
 
 TYPED_TEST_P(StateStoreContract, TellsAStateThatIsNotFinite) {
@@ -336,12 +380,12 @@ TYPED_TEST_P(StateStoreContract, CopiesAndTellsEveryChange) {
 TYPED_TEST_P(StateStoreContract, FiguresOfManyCopiesAreEachItsOwn) {
   TypeParam place;
   BlockMemory& memory = place.memory();
-  constexpr std::size_t kCopies = 19;  // more than one launch can take
+  constexpr std::size_t kCopies = 83;  // more than one launch can take
   std::mt19937 random(5);
   std::vector<BlockMemory::Copy> copies;
   std::vector<CopyFigures> figures(kCopies);
   for (std::size_t i = 0; i < kCopies; ++i) {
-    const std::size_t size = 4 * (1 + random() % 200000);
+    const std::size_t size = 4 * (1 + random() % 100000);
     std::byte* source = memory.take(size);
     copies.push_back({.to = memory.take(size), .from = source, .bytes = size});
     memory.fill(source, i % 3 == 1 ? 0xff : static_cast<int>(i), size);
@@ -355,10 +399,29 @@ TYPED_TEST_P(StateStoreContract, FiguresOfManyCopiesAreEachItsOwn) {
   }
 }
 
+// Enough bytes that host memory reads them with several threads.
+TYPED_TEST_P(StateStoreContract, ManyBlocksAreLookedAtAtOnce) {
+  TypeParam place;
+  BlockMemory& memory = place.memory();
+  constexpr std::size_t kSize = 1 << 20;
+  std::byte* const two[] = {memory.take(kSize), memory.take(kSize)};
+  for (int i = 0; i < 2; ++i) memory.fill(two[i], 3 + i, kSize);
+  std::vector<const std::byte*> blocks;
+  for (int i = 0; i < 150; ++i) blocks.push_back(two[i % 7 == 0 ? 1 : 0]);
+  std::vector<CopyFigures> figures(blocks.size());
+  memory.look_at_all(blocks, kSize, figures);
+  const std::uint64_t sums[] = {memory.look_at(two[0], kSize).checksum,
+                                memory.look_at(two[1], kSize).checksum};
+  EXPECT_NE(sums[0], sums[1]);
+  for (int i = 0; i < 150; ++i) EXPECT_EQ(figures[i].checksum, sums[i % 7 == 0 ? 1 : 0]) << i;
+  for (std::byte* const block : two) memory.give(block, kSize);
+}
+
 REGISTER_TYPED_TEST_SUITE_P(StateStoreContract, OpensWithASlotOfZerosWhateverWasThereBefore,
-                            RestoresWhatWasCapturedAtEveryLength, NoticesADamagedSnapshot,
+                            RestoresWhatWasCapturedAtEveryLength, NoticesDamageInEveryByte,
+                            LaterSnapshotsKeepAPagesFirstSum, AShorterRestoreNeedsOnlyItsOwnPages,
                             TellsAStateThatIsNotFinite, SavesAndLoadsASequence,
                             AnswersRandomOperationsAsACopyingModelWould, CopiesAndTellsEveryChange,
-                            FiguresOfManyCopiesAreEachItsOwn);
+                            FiguresOfManyCopiesAreEachItsOwn, ManyBlocksAreLookedAtAtOnce);
 
 }  // namespace reprise::gpu::test

@@ -15,6 +15,7 @@ namespace {
 
 struct InHostMemory {
   static constexpr int kSteps = 20000;
+  static constexpr std::size_t kByteStep = 1;
   static constexpr const char* kName = "Host";
   static bool is_here() { return true; }
   ~InHostMemory() { EXPECT_EQ(memory_.used(), 0U) << "all of it was given back"; }
@@ -47,7 +48,7 @@ TEST(StateStore, ASnapshotOfAPlaceThatIsYetToBePassed) {
   EXPECT_EQ(slot_of(store, *restored.sequence), 1000 + kPageTokens - 1);
   EXPECT_FALSE(store.begin_capture(sequence, 3 * kPageTokens).has_value()) << "there is no slot left";
   restored.sequence.reset();
-  store.damage(*snapshot);
+  damage(store, *snapshot);
   EXPECT_TRUE(store.restore(*snapshot).damaged);
   snapshot.reset();
   { const Sequence gone = std::move(sequence); }
@@ -218,7 +219,7 @@ TEST(StateStore, StaysWithinABudgetSharedWithOthers) {
 TEST(StateStore, PoisonsASequence) {
   StateStore store(kSizes, {.pages = 20, .slots = 4});
   const Sequence source = filled(store, 70);
-  store.poison(source);
+  poison(store, source);
   EXPECT_FALSE(store.look_at_slot(source).finite);
   EXPECT_EQ(tokens_of(store, source)[63], 0xffffffff);
   EXPECT_EQ(tokens_of(store, source)[64], 65U) << "the second page is not touched";

@@ -30,7 +30,7 @@ inline RouterChoice chosen_by_router(const MoeSpec& spec, const ModelFiles& chec
     step.kernels.route_experts({.logits = logits.data() + row * spec.routed(),
                                 .experts = spec.routed(),
                                 .chosen = spec.chosen,
-                                .normalised = spec.normalised,
+                                .normalized = spec.normalized,
                                 .scores = spec.scores,
                                 .bias = nullptr,
                                 .groups = spec.groups,

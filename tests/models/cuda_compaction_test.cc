@@ -101,9 +101,9 @@ TEST_P(CudaCompaction, KeepsWhatTheDefinitionKeeps) {
   };
   const gpu::KvType kv = rig_->model().options().kv;
   const auto widen_key = [&](const std::byte* from, std::size_t count, std::vector<float>& to) {
-    if (!gpu::is_quantised(kv)) return widen(from, count, to);
+    if (!gpu::is_quantized(kv)) return widen(from, count, to);
     to.resize(to.size() + count);
-    gpu::load_quantised_row(kv, from, count, to.data() + to.size() - count);
+    gpu::load_quantized_row(kv, from, count, to.data() + to.size() - count);
   };
   Sequence sequence = rig_->open(kLength);
   const auto tail_of = runs_->tail(kNarrow);

@@ -35,7 +35,7 @@ inline std::vector<std::string> samples_on_gpu() {
 }
 
 /// Weight types of random GGUF files: kept in their size on a GPU, widened, and mixed; and some with experts.
-inline const std::vector<std::string>& quantised_on_gpu() {
+inline const std::vector<std::string>& quantized_on_gpu() {
   static const std::vector<std::string> kTypes = {"Q8_0",     "Q4_0",     "Q4_K",      "Q5_K",
                                                   "Q6_K",     "IQ4_XS",   "Q5_1",      "Q4_K_M",
                                                   "moe_BF16", "moe_Q8_0", "moe_Q4_K_M"};
@@ -46,7 +46,7 @@ inline const std::vector<std::string>& quantised_on_gpu() {
 inline std::vector<std::string> models_on_gpu() {
   std::vector<std::string> names = samples_on_gpu();
   names.emplace_back("builtin");
-  names.insert(names.end(), quantised_on_gpu().begin(), quantised_on_gpu().end());
+  names.insert(names.end(), quantized_on_gpu().begin(), quantized_on_gpu().end());
   for (const std::string& name : samples_on_gpu()) {
     const ModelFiles sample = ModelFiles::open(test::sample_checkpoint({.family = {}, .sample = name}));
     if (!parts_of<MoeSpec>(sample.config().layers).empty()) names.push_back(name + "-on_host");
@@ -58,7 +58,7 @@ inline std::vector<std::string> models_on_gpu() {
 }
 
 /// Created on first use.
-inline std::filesystem::path quantised_file(const std::string& type) {
+inline std::filesystem::path quantized_file(const std::string& type) {
   static const reprise::test::TempDir kFolder;
   const std::filesystem::path file = kFolder.path() / (type + ".gguf");
   if (std::filesystem::exists(file)) return file;
@@ -81,8 +81,8 @@ inline std::filesystem::path quantised_file(const std::string& type) {
 
 inline std::filesystem::path model_folder(const std::string& name) {
   if (name == "builtin") return source_folder() / "models" / name;
-  const std::vector<std::string>& types = quantised_on_gpu();
-  if (std::find(types.begin(), types.end(), name) != types.end()) return quantised_file(name);
+  const std::vector<std::string>& types = quantized_on_gpu();
+  if (std::find(types.begin(), types.end(), name) != types.end()) return quantized_file(name);
   return test::sample_checkpoint({.family = {}, .sample = name});
 }
 

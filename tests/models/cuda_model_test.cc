@@ -9,6 +9,7 @@
 #include "models/files/load_error.h"
 #include "models/gpu_plan.h"
 #include "tests/models/cuda_fixture.h"
+#include "tools/reliability/state_faults.h"
 #include "tests/models/oracle.h"
 #include "tests/require.h"
 #include "tests/source_folder.h"
@@ -63,7 +64,7 @@ Tolerance tolerance_for(const NamedModel& named) {
     return {.median = 2e-4, .worst = 2e-2, .choice_margin = 1e-2, .oracle_margin = 2e-2, .wrong_choices = 0};
   }
   Tolerance tolerance = tolerance_for(named.model);
-  if (!is_quantised(named.options.kv)) return tolerance;
+  if (!is_quantized(named.options.kv)) return tolerance;
   constexpr double kMaxMargin = 0.2;  // beyond it too few choices would be compared
   const double factor = named.options.kv == gpu::KvType::kInt8 ? 2 : 10;
   tolerance.median *= factor;
@@ -148,7 +149,7 @@ TEST_P(CudaModelTest, AgreesWithTheProcessor) {
   const NamedModel named(GetParam());
   ModelRig host(model_folder(named.model), "cpu",
                 {.compute = gpu::Compute::kF32,
-                 .kv = is_quantised(named.options.kv) ? named.options.kv : gpu::KvType::kF32});
+                 .kv = is_quantized(named.options.kv) ? named.options.kv : gpu::KvType::kF32});
   const std::vector<TokenId> tokens = host.random_tokens(kPrompt + kDecoded, 3);
   const std::span<const TokenId> prompt = std::span(tokens).first(kPrompt);
   const std::span<const TokenId> rest = std::span(tokens).subspan(kPrompt);
@@ -218,7 +219,7 @@ TEST_P(CudaModelTest, PoisonIsTold) {
   gpu::Sequence sequence = rig_->open(100);
   rig_->prefill(sequence, rig_->random_tokens(99, 2), Slice::Logits::kNone);
   EXPECT_TRUE(rig_->capture(sequence).finite());
-  rig_->store().poison(sequence);
+  gpu::poison(rig_->store(), sequence);
   EXPECT_EQ(rig_->capture(sequence).finite(), rig_->model().state().attention_only());
   const TokenId token = 7;
   DecodePass pass;

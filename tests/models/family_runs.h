@@ -26,7 +26,7 @@ struct FamilySetting {
     std::string name = row.sample;
     name.append(1, '_').append(test_name_of(options.isa));
     name.append(options.compute == gpu::Compute::kF32 ? "_f32" : "_auto");
-    if (is_quantised(options.kv)) name.append(1, '_').append(name_of(options.kv));
+    if (is_quantized(options.kv)) name.append(1, '_').append(name_of(options.kv));
     return name;
   }
   friend std::ostream& operator<<(std::ostream& out, const FamilySetting& setting) {

@@ -10,7 +10,7 @@
 #include "tests/models/family_runs.h"
 #include "tests/models/files/checkpoint_files.h"
 #include "tests/models/oracle.h"
-#include "tests/models/quantised_copy.h"
+#include "tests/models/quantized_copy.h"
 #include "tests/source_folder.h"
 
 namespace reprise::models {
@@ -63,17 +63,17 @@ bool agrees_with_outside_answers(const FamilySample& row, const std::filesystem:
 }
 
 /// Compares matrices in Q8_0 with the same values in f32.
-bool computes_quantised(const FamilySample& row) {
+bool computes_quantized(const FamilySample& row) {
   const std::filesystem::path file = test::sample_gguf(row);
   if (!row.gguf || !std::filesystem::exists(file)) return false;
-  const test::QuantisedCopy copy(file);
+  const test::QuantizedCopy copy(file);
   EXPECT_GT(copy.matrices(), 5U);
   const test::TempDir folder;
   gpu::Threads threads(2);
-  const auto quantised = load_on_cpu(folder.write("q8.gguf", copy.quantised()), kExact, threads);
+  const auto quantized = load_on_cpu(folder.write("q8.gguf", copy.quantized()), kExact, threads);
   const auto widened = load_on_cpu(folder.write("f32.gguf", copy.widened()), kExact, threads);
   const std::vector<TokenId> prompt = oracle_cases(test::sample_folder(row)).at(2).prompt;
-  const double error = difference(logits_after(*quantised, prompt), logits_after(*widened, prompt));
+  const double error = difference(logits_after(*quantized, prompt), logits_after(*widened, prompt));
   EXPECT_LT(error, 1e-4) << file;
   return error < 1e-4;
 }
@@ -104,7 +104,7 @@ std::string line_of(const FamilySample& row) {
   const bool on_gpu = !gpu_refusal(ModelFiles::open(test::sample_checkpoint(row)).config());
   std::string out = "| `" + row.family + "` |";
   for (const bool found :
-       {folder, gguf, computes_quantised(row), folder || gguf, on_gpu, cached_equals_cold(row)}) {
+       {folder, gguf, computes_quantized(row), folder || gguf, on_gpu, cached_equals_cold(row)}) {
     out += found ? " yes |" : " – |";
   }
   return out + "\n";

@@ -69,7 +69,7 @@ inline std::filesystem::path sample_gguf(const FamilySample& row) {
 }
 
 /// The ISA with the same kernels except for GEMMs of quantized weights.
-inline gpu::Isa without_quantised_products(gpu::Isa isa) {
+inline gpu::Isa without_quantized_products(gpu::Isa isa) {
   switch (isa) {
     case gpu::Isa::kNeonDotprod:
       return gpu::Isa::kNeon;
@@ -88,7 +88,7 @@ inline std::vector<gpu::Isa> different_isas() {
   std::vector<gpu::Isa> out{gpu::best_isa()};
   if (kSanitized) return out;
   for (const gpu::Isa isa : {gpu::Isa::kPlain, gpu::Isa::kNeon, gpu::Isa::kAvx2, gpu::Isa::kAvx512}) {
-    if (isa != without_quantised_products(gpu::best_isa()) && gpu::is_available(isa)) out.push_back(isa);
+    if (isa != without_quantized_products(gpu::best_isa()) && gpu::is_available(isa)) out.push_back(isa);
   }
   return out;
 }

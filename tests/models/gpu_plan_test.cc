@@ -64,7 +64,7 @@ TEST(GpuPlan, CountsKeysAndValuesAsTheyAreAskedFor) {
   EXPECT_NE(verdict(refused).find("f32"), std::string::npos) << verdict(refused);
 }
 
-TEST(GpuPlan, CountsQuantisedWeightsInTheirOwnSize) {
+TEST(GpuPlan, CountsQuantizedWeightsInTheirOwnSize) {
   EXPECT_EQ(gpu::gpu_weight_bytes(gpu::kQ4_KFormat, 64, 1024), 64 * 4 * 144U);
   EXPECT_EQ(gpu::gpu_weight_bytes(gpu::kQ8_0Format, 3, 96), 8 * 8 * 34U) << "rows and columns filled up";
   EXPECT_EQ(gpu::gpu_weight_bytes(gpu::kQ5_1Format, 64, 1024), 64 * 1024 * 2U) << "as bf16";

@@ -73,7 +73,7 @@ struct MadeLayer {
     } else if (kv == KvType::kBF16) {
       gpu::cpu_kernels(gpu::best_isa()).to_bf16(values, reinterpret_cast<std::uint16_t*>(target), kDim);
     } else {
-      gpu::store_quantised_row(kv, values, kDim, target);
+      gpu::store_quantized_row(kv, values, kDim, target);
     }
   }
   std::vector<float> load(const Pages& in, std::size_t part, std::size_t head, std::size_t place) const {
@@ -88,7 +88,7 @@ struct MadeLayer {
         values[i] = std::bit_cast<float>(std::uint32_t{bits} << 16);
       }
     } else {
-      gpu::load_quantised_row(kv, source, kDim, values.data());
+      gpu::load_quantized_row(kv, source, kDim, values.data());
     }
     return values;
   }

@@ -62,7 +62,7 @@ TEST(KimiConfig, ReadsThePublishedSpelling) {
   EXPECT_EQ(moe.shared_intermediate, 40u);
   EXPECT_FALSE(moe.shared_gate);
   EXPECT_TRUE(moe.correction_bias);
-  EXPECT_FALSE(moe.normalised);
+  EXPECT_FALSE(moe.normalized);
   EXPECT_EQ(moe.scale, 2.5F);
   EXPECT_EQ(moe.scores, gpu::RouterScores::kSigmoid);
 }
@@ -125,14 +125,14 @@ TEST(LongcatConfig, ReadsWhatIsSaid) {
   EXPECT_EQ(mla.q_rank, 4u);
   EXPECT_FLOAT_EQ(mla.latent_scale, 2);           // sqrt(64 / 16)
   EXPECT_FLOAT_EQ(mla.score_scale, 4.0F / 3.0F);  // sqrt(64 / 4) / sqrt(5 + 4)
-  EXPECT_TRUE(mla.rope_of_neighbours);
+  EXPECT_TRUE(mla.rope_of_neighbors);
   EXPECT_EQ(mla.rope->theta, 1e7);
   const MoeSpec moe = first_part<MoeSpec>(config);
   EXPECT_EQ(moe.experts, 6u);
   EXPECT_EQ(moe.zero_experts, 3u);
   EXPECT_EQ(moe.chosen, 8u);
   EXPECT_EQ(moe.scale, 6.0F);
-  EXPECT_FALSE(moe.normalised);
+  EXPECT_FALSE(moe.normalized);
   EXPECT_FALSE(moe.has_shared());
   EXPECT_EQ(moe.idle_parameters(), 0u);
 }

@@ -31,8 +31,8 @@ void expect_same_tensors(const ModelFiles& hf, const ModelFiles& gguf) {
     if (std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0) continue;
     // The converter adds 1 to zero-centered norms, which loses low bits of small weights, but the sum is
     // equal.
-    const bool zero_centred = hf.config().final_norm.kind.offset == 1 && name.ends_with("norm.weight");
-    ASSERT_TRUE(zero_centred) << name << " differs";
+    const bool zero_centered = hf.config().final_norm.kind.offset == 1 && name.ends_with("norm.weight");
+    ASSERT_TRUE(zero_centered) << name << " differs";
     for (std::size_t i = 0; i < x.size(); ++i) {
       ASSERT_EQ(1.0f + x[i], 1.0f + y[i]) << name << " " << i;
       if (x[i] == y[i]) continue;

@@ -63,18 +63,18 @@ TEST_F(MoeConfig, ReadsWhatIsSaid) {
   EXPECT_EQ(spec.chosen, 2u);
   EXPECT_EQ(spec.intermediate, 4u);
   EXPECT_EQ(spec.shared_intermediate, 5u);
-  EXPECT_TRUE(spec.normalised);
+  EXPECT_TRUE(spec.normalized);
   EXPECT_EQ(spec.idle_parameters(), 2u * 3 * 8 * 4);
   EXPECT_EQ(read_hf(moe_.config_json()).architecture, "qwen3_5_moe_text");
   EXPECT_EQ(read_hf(TinyModel({.type = "qwen3_5_moe"}).config_json()).architecture, "qwen3_5_moe_text");
 }
 
-TEST_F(MoeConfig, NormalisesAsTheFamilyDoes) {
-  const auto normalised = [](const ModelConfig& config) { return first_part<MoeSpec>(config).normalised; };
-  EXPECT_TRUE(normalised(read_hf(next_.config_json())));
-  EXPECT_TRUE(normalised(read_changed(next_, "\"norm_topk_prob\":true,", "")));
-  EXPECT_FALSE(normalised(read_changed(next_, "\"norm_topk_prob\":true", "\"norm_topk_prob\":false")));
-  EXPECT_TRUE(normalised(read_hf(moe_.config_json("\"norm_topk_prob\":false,"))));
+TEST_F(MoeConfig, NormalizesAsTheFamilyDoes) {
+  const auto normalized = [](const ModelConfig& config) { return first_part<MoeSpec>(config).normalized; };
+  EXPECT_TRUE(normalized(read_hf(next_.config_json())));
+  EXPECT_TRUE(normalized(read_changed(next_, "\"norm_topk_prob\":true,", "")));
+  EXPECT_FALSE(normalized(read_changed(next_, "\"norm_topk_prob\":true", "\"norm_topk_prob\":false")));
+  EXPECT_TRUE(normalized(read_hf(moe_.config_json("\"norm_topk_prob\":false,"))));
 }
 
 TEST_F(MoeConfig, PlacesExpertsWhereTheKeysSay) {

@@ -115,7 +115,7 @@ TEST(ScanConfig, JambaAsItIsPublished) {
   EXPECT_EQ(experts.experts, 16U);
   EXPECT_EQ(experts.chosen, 2U);
   EXPECT_EQ(experts.intermediate, 14336U);
-  EXPECT_FALSE(experts.normalised);
+  EXPECT_FALSE(experts.normalized);
   EXPECT_FALSE(experts.has_shared());
 }
 

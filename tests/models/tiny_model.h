@@ -23,7 +23,7 @@ struct TinyOptions {
   bool tied = false, attention_bias = false, mlp_bias = false;
   std::vector<bool> linear = {};  // per layer; empty: every fourth is attention
   std::size_t experts = 4, chosen = 2, expert_size = 4, shared_size = 5;  // shared_size 0: no shared expert
-  bool normalised = true;
+  bool normalized = true;
   std::vector<bool> sparse = {};  // per layer; empty: all, in a family with experts
   bool stacked = false;           // Hugging Face's experts stacked in one tensor
 };
@@ -275,7 +275,7 @@ inline std::string TinyModel::config_json(const std::string& extra) const {
       if (!dense.empty()) dense += ',';
       dense += std::to_string(i);
     }
-    text += flag("norm_topk_prob", o.normalised) + "\"mlp_only_layers\":[" + dense + "],";
+    text += flag("norm_topk_prob", o.normalized) + "\"mlp_only_layers\":[" + dense + "],";
   }
   if (o.type != "qwen3_5" && o.type != "qwen3_5_moe") {
     return "{" + text + "\"model_type\":\"" + o.type + "\",\"eos_token_id\":[2,3]}";
@@ -421,7 +421,7 @@ inline GgufWriter TinyModel::gguf(bool bf16) const {
     u32("expert_used_count", o.chosen);
     u32("expert_feed_forward_length", o.expert_size);
     u32("expert_shared_feed_forward_length", o.shared_size);
-    if (!o.normalised) out.boolean(arch + ".expert_weights_norm", false);
+    if (!o.normalized) out.boolean(arch + ".expert_weights_norm", false);
   }
   out.u32("tokenizer.ggml.eos_token_id", 2);
   gguf_tensors(out, bf16);

@@ -125,8 +125,8 @@ TEST(AnthropicHttp, StopReasons) {
     for (ScriptStep& step : script) {
       auto* event = std::get_if<Event>(&step);
       if (auto* finished = event == nullptr ? nullptr : std::get_if<Finished>(event)) {
-        if (!request.stop.empty()) finished->stop = request.stop.front();
-        if (request.stop.empty()) finished->reason = FinishReason::kLength;
+        if (!request.rules.stop.empty()) finished->stop = request.rules.stop.front();
+        if (request.rules.stop.empty()) finished->reason = FinishReason::kLength;
       }
     }
     return script;
@@ -213,16 +213,16 @@ TEST(AnthropicHttp, ErrorsHaveAnthropicsShape) {
   HttpClient client(served.port());
   EXPECT_EQ(problem(client.get(kMessagesPath, key)), "405 invalid_request_error");
   EXPECT_EQ(problem(client.post(kMessagesPath + "/batches", "{}", key)), "404 not_found_error");
-  const auto fails_with = [&](ServiceErrorCode code) {
+  const auto fails_with = [&](ErrorKind code) {
     served.service.set_script([code](const GenerateRequest&) {
-      return Script{Event(Failed{{.code = code, .message = "the prompt has 9 tokens", .field = {}}})};
+      return Script{Event(Failed{{.kind = code, .message = "the prompt has 9 tokens"}})};
     });
     return served.post(message_body("hi"), key);
   };
-  EXPECT_EQ(problem(fails_with(ServiceErrorCode::kUnknownModel)), "404 not_found_error");
-  EXPECT_EQ(problem(fails_with(ServiceErrorCode::kUnavailable)), "529 overloaded_error");
-  EXPECT_EQ(problem(fails_with(ServiceErrorCode::kInternal)), "500 api_error");
-  const ClientResponse long_one = fails_with(ServiceErrorCode::kTooLong);
+  EXPECT_EQ(problem(fails_with(ErrorKind::kUnknownModel)), "404 not_found_error");
+  EXPECT_EQ(problem(fails_with(ErrorKind::kUnavailable)), "529 overloaded_error");
+  EXPECT_EQ(problem(fails_with(ErrorKind::kInternal)), "500 api_error");
+  const ClientResponse long_one = fails_with(ErrorKind::kTooLong);
   EXPECT_NE(long_one.body.find("prompt is too long"), std::string::npos);
 }
 

@@ -41,7 +41,7 @@ TEST(AnthropicRequest, ReadsAPlainMessage) {
             R"([{"role":"system","content":"Be brief."},{"role":"user","content":"Hello"}])");
   EXPECT_EQ(request.generate.model, "m");
   EXPECT_EQ(request.generate.max_tokens, 8u);
-  EXPECT_EQ(request.generate.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(request.generate.rules.stop, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(request.generate.sampling.temperature, 0.5);
   EXPECT_TRUE(request.stream);
   EXPECT_EQ(request.tool_choice.mode, ToolChoice::Mode::kNone);
@@ -153,13 +153,14 @@ TEST(AnthropicRequest, ThinkingAndOutputConfig) {
                    R"(,"thinking":{"type":"enabled","budget_tokens":1024},"output_config":{"effort":"low"})"))
           .template_extra.dump(),
       R"({"enable_thinking":true,"reasoning_effort":"low"})");
-  EXPECT_EQ(read(kHello + R"(,"thinking":{"type":"enabled","budget_tokens":1024})").generate.reasoning_budget,
-            1024);
+  EXPECT_EQ(
+      read(kHello + R"(,"thinking":{"type":"enabled","budget_tokens":1024})").generate.rules.reasoning_budget,
+      1024);
   EXPECT_EQ(chat_of(read(kHello + R"(,"thinking":{"type":"disabled"})")).template_extra.dump(),
             R"({"enable_thinking":false})");
   const auto constraint =
       read(kHello + R"(,"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}})")
-          .generate.constraint;
+          .generate.rules.constraint;
   EXPECT_EQ(constraint.kind, grammar::Constraint::Kind::kJsonSchema);
   EXPECT_EQ(constraint.field, "output_config.format.schema");
 }

@@ -38,8 +38,7 @@ class FakeDesk : public ServerAdmin {
   }
   Task<Answer<ModelCard>> load_model(std::string name) override {
     if (name != "asleep") {
-      ServiceError error{ServiceErrorCode::kUnknownModel, "the configuration has no model '" + name + "'",
-                         "model"};
+      Error error{ErrorKind::kUnknownModel, "the configuration has no model '" + name + "'", "model"};
       co_return error;
     }
     changed += "load " + name + ";";

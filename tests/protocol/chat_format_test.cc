@@ -93,8 +93,8 @@ TEST(ChatFormat, ContentAndArgumentsTakeTheFormThatTemplatesExpect) {
 TEST(ChatFormat, WhatATemplateRefusesIsTheClientsFault) {
   const auto refused = format("{{ raise_exception('roles must alternate') }}")->render(chat_prompt({}));
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, ServiceErrorCode::kInvalid);
-  EXPECT_EQ(refused.error().field, "messages");
+  EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid);
+  EXPECT_EQ(refused.error().param, "messages");
   EXPECT_NE(refused.error().message.find("roles must alternate"), std::string::npos);
 }
 

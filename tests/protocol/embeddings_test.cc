@@ -37,7 +37,7 @@ struct Embeddings : ::testing::Test {
   Served served;
 };
 
-TEST_F(Embeddings, AreNormalised) {
+TEST_F(Embeddings, AreNormalized) {
   const std::vector<double> got = values(R"("input":"hi","model":"fake")");
   ASSERT_EQ(got.size(), 3u);
   EXPECT_NEAR(got[0], 0.6, 1e-6);

@@ -45,8 +45,8 @@ SharedTokens tokens_of(const GenerateRequest& request) {
   return share_tokens(TokenList(kPromptTokens, 7));
 }
 
-ScriptStep failure(ServiceErrorCode code, std::string message) {
-  return Event(Failed{{.code = code, .message = std::move(message)}});
+ScriptStep failure(ErrorKind code, std::string message) {
+  return Event(Failed{{.kind = code, .message = std::move(message)}});
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ Script default_script(const GenerateRequest& request) {
   if (request.embedding) return embed_with(request, {3, 0, 4});
   const std::string words = last_words(request);
   const auto asks = [&](std::string_view what) { return words.find(what) != std::string::npos; };
-  if (asks("fail at once")) return {failure(ServiceErrorCode::kOverloaded, "the queue is full")};
+  if (asks("fail at once")) return {failure(ErrorKind::kOverloaded, "the queue is full")};
   if (asks("call a tool")) {
     return reply_with(request, {"<tool_call>\n{\"name\": \"get_", "weather\", \"argu",
                                 "ments\": {\"city\": ", "\"Paris\"}}\n</tool_", "call>"});
@@ -152,7 +152,7 @@ Script default_script(const GenerateRequest& request) {
   Script script = reply_with(request, {"Hel", "lo, ", "wor", "ld!"});
   if (asks("fail later")) {
     script.resize(4);
-    script.push_back(failure(ServiceErrorCode::kInternal, "the device is on fire"));
+    script.push_back(failure(ErrorKind::kInternal, "the device is on fire"));
   }
   if (asks("wait half way")) script.insert(script.begin() + 3, Hold{});
   if (asks("wait in the queue")) script.insert(script.begin(), Hold{});
@@ -216,7 +216,7 @@ runtime::Ask<Answer<Detokenized>> FakeService::detokenize(DetokenizeRequest requ
   Answer<Detokenized> answer = Detokenized{};
   for (const TokenId id : request.tokens) {
     if (id > 255) {
-      answer = ServiceError{ServiceErrorCode::kInvalid, std::to_string(id) + " is not a token", "tokens"};
+      answer = Error{ErrorKind::kInvalid, std::to_string(id) + " is not a token", "tokens"};
       break;
     }
     std::get<Detokenized>(answer).text += static_cast<char>(id);
@@ -246,7 +246,7 @@ std::vector<ModelCard> FakeService::models() const {
 bool FakeService::end_reasoning(const std::string& reply_id, const std::string& tenant) {
   const std::lock_guard lock(mutex_);
   return live_ > 0 && std::any_of(requests_.begin(), requests_.end(), [&](const GenerateRequest& one) {
-           return one.reply_id == reply_id && one.tenant == tenant;
+           return one.origin.reply_id == reply_id && one.origin.tenant == tenant;
          });
 }
 

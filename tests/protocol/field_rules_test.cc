@@ -63,7 +63,7 @@ const ReadApi& api_named(const std::string& name) {
 }
 
 struct Outcome {
-  std::optional<ApiError> refusal{};
+  std::optional<Error> refusal{};
   Names unknown{};
 };
 
@@ -79,7 +79,7 @@ Outcome read(const ReadApi& api, const std::string& body) {
   const auto set_of = [](const std::vector<std::string>& names) { return Names(names.begin(), names.end()); };
   try {
     ParsedCall call = route->endpoint->parse({.body = body}, BodyLimits{});
-    if (auto* error = std::get_if<ApiError>(&call)) return {.refusal = *error};
+    if (auto* error = std::get_if<Error>(&call)) return {.refusal = *error};
     if (auto* asked = std::get_if<std::unique_ptr<GenerationCall>>(&call)) {
       return {.unknown = set_of((*asked)->request.unknown_fields)};
     }

@@ -192,10 +192,10 @@ class Crowd : public runtime::Actor {
     auto parsing = parsers_.parse({.endpoint = endpoint_, .body = std::move(body), .tenant = tenant_},
                                   runtime::CancelToken());
     const std::optional<ParsedCall> parsed = co_await parsing;
-    const auto* error = parsed ? std::get_if<ApiError>(&*parsed) : nullptr;
+    const auto* error = parsed ? std::get_if<Error>(&*parsed) : nullptr;
     if (parsed && std::holds_alternative<std::unique_ptr<GenerationCall>>(*parsed)) ++counts_.parsed;
-    if (error != nullptr && error->status == 503 && error->retry_after) ++counts_.refused;
-    if (error != nullptr && error->status == 429 && error->retry_after) ++counts_.over_share;
+    if (error != nullptr && shown(*error).status == 503 && error->retry_after) ++counts_.refused;
+    if (error != nullptr && shown(*error).status == 429 && error->retry_after) ++counts_.over_share;
   }
 
   const std::shared_ptr<const Endpoint> endpoint_ =

@@ -121,7 +121,7 @@ TEST(HttpLimits, AnErrorThatQuotesBytesIsValidJson) {
   EXPECT_EQ(error_field(response, "message"),
             "there is no model 'a\uFFFD\uFFFDb\uFFFD\uFFFD\uFFFD\U0001F600'; served: fake");
   served.service.set_script([](const GenerateRequest&) {
-    return Script{Event(Failed{{.code = ServiceErrorCode::kInvalid, .message = "\xff", .field = "\xfe"}})};
+    return Script{Event(Failed{{.kind = ErrorKind::kInvalid, .message = "\xff", .param = "\xfe"}})};
   });
   const ClientResponse failed = client.post("/v1/completions", R"({"prompt":"x"})");
   EXPECT_EQ(error_field(failed, "param"), "\uFFFD");

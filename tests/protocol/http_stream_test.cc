@@ -146,7 +146,7 @@ TEST(HttpStream, NothingGoesOutBeforeAdmission) {
   Served served({.sse_keep_alive = 10min});
   HttpClient client(served.port());
   served.service.set_script([](const GenerateRequest&) {
-    return Script{Pause{30ms}, Event(Failed{{ServiceErrorCode::kUnavailable, "the model is loading"}})};
+    return Script{Pause{30ms}, Event(Failed{{ErrorKind::kUnavailable, "the model is loading"}})};
   });
   const ClientResponse response = client.post("/v1/chat/completions", chat("hi", kStream));
   EXPECT_EQ(response.status, 503);

@@ -128,13 +128,14 @@ TEST(HttpTenants, PrioritiesAndSharesReachTheEngine) {
     return served.service.requests().back();
   };
   const GenerateRequest own = ask("secret-of-a", "");
-  EXPECT_EQ(own.tenant, "a");
-  EXPECT_EQ(own.tenant_share, 0.25);
-  EXPECT_EQ(own.priority, Priority::kLow);
-  EXPECT_EQ(ask("secret-of-a", R"(,"priority":"high")").priority, Priority::kLow) << "no more than the key's";
-  EXPECT_EQ(ask("secret-of-b", "").priority, Priority::kNormal);
-  EXPECT_EQ(ask("secret-of-b", R"(,"priority":"high")").priority, Priority::kNormal);
-  EXPECT_EQ(ask("secret-of-b", R"(,"priority":"low")").priority, Priority::kLow);
+  EXPECT_EQ(own.origin.tenant, "a");
+  EXPECT_EQ(own.origin.tenant_share, 0.25);
+  EXPECT_EQ(own.origin.priority, Priority::kLow);
+  EXPECT_EQ(ask("secret-of-a", R"(,"priority":"high")").origin.priority, Priority::kLow)
+      << "no more than the key's";
+  EXPECT_EQ(ask("secret-of-b", "").origin.priority, Priority::kNormal);
+  EXPECT_EQ(ask("secret-of-b", R"(,"priority":"high")").origin.priority, Priority::kNormal);
+  EXPECT_EQ(ask("secret-of-b", R"(,"priority":"low")").origin.priority, Priority::kLow);
   const ClientResponse odd =
       client.post("/v1/completions", R"({"prompt":"x","priority":"urgent"})", bearer("secret-of-b"));
   EXPECT_EQ(odd.status, 400);
@@ -142,7 +143,7 @@ TEST(HttpTenants, PrioritiesAndSharesReachTheEngine) {
   Served open_house{HttpOptions{}};
   HttpClient anybody(open_house.port());
   EXPECT_EQ(anybody.post("/v1/completions", R"({"prompt":"x","priority":"high"})").status, 200);
-  EXPECT_EQ(open_house.service.requests().back().priority, Priority::kHigh);
+  EXPECT_EQ(open_house.service.requests().back().origin.priority, Priority::kHigh);
 }
 
 TEST(HttpTenants, ReasoningIsEndedByItsOwnTenantAlone) {
@@ -150,7 +151,7 @@ TEST(HttpTenants, ReasoningIsEndedByItsOwnTenantAlone) {
   HttpClient busy(served.port());
   busy.send(HttpClient::post_text("/v1/chat/completions", kWaitingChat, bearer("secret-of-a")));
   ASSERT_TRUE(eventually([&] { return served.service.live() == 1; }));
-  const std::string id = "chatcmpl-" + served.service.requests().back().reply_id;
+  const std::string id = "chatcmpl-" + served.service.requests().back().origin.reply_id;
   HttpClient client(served.port());
   const auto end = [&](const std::string& body, const char* key) {
     return client.post("/v1/chat/completions/control", body, bearer(key));

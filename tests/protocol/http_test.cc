@@ -150,8 +150,7 @@ TEST(Http, OnePromptOfSeveralThatFailsFailsTheRequest) {
       script.insert(script.begin(), Hold{});
       return script;
     }
-    return Script{
-        Event(Failed{{.code = ServiceErrorCode::kTooLong, .message = "too long", .field = "prompt"}})};
+    return Script{Event(Failed{{.kind = ErrorKind::kTooLong, .message = "too long", .param = "prompt"}})};
   });
   HttpClient client(served.port());
   const ClientResponse response = client.post("/v1/completions", R"({"prompt":["a","b"]})");
@@ -190,19 +189,19 @@ TEST(Http, ErrorsHaveTheirStatus) {
   Served served;
   HttpClient client(served.port());
   struct Case {
-    ServiceErrorCode code;
+    ErrorKind code;
     int status;
     const char* word;
   };
-  for (const Case& one : {Case{ServiceErrorCode::kInvalid, 400, "invalid_value"},
-                          Case{ServiceErrorCode::kUnknownModel, 404, "model_not_found"},
-                          Case{ServiceErrorCode::kTooLong, 400, "context_length_exceeded"},
-                          Case{ServiceErrorCode::kUnsupported, 400, "unsupported_parameter"},
-                          Case{ServiceErrorCode::kOverloaded, 429, "overloaded"},
-                          Case{ServiceErrorCode::kUnavailable, 503, "unavailable"},
-                          Case{ServiceErrorCode::kInternal, 500, "internal_error"}}) {
+  for (const Case& one :
+       {Case{ErrorKind::kInvalid, 400, "invalid_value"},
+        Case{ErrorKind::kUnknownModel, 404, "model_not_found"},
+        Case{ErrorKind::kTooLong, 400, "context_length_exceeded"},
+        Case{ErrorKind::kUnsupported, 400, "unsupported_parameter"},
+        Case{ErrorKind::kOverloaded, 429, "overloaded"}, Case{ErrorKind::kUnavailable, 503, "unavailable"},
+        Case{ErrorKind::kInternal, 500, "internal_error"}}) {
     served.service.set_script([one](const GenerateRequest&) {
-      return Script{Event(Failed{{.code = one.code, .message = "because", .field = "prompt"}})};
+      return Script{Event(Failed{{.kind = one.code, .message = "because", .param = "prompt"}})};
     });
     for (const char* stream : {"false", "true"}) {
       const ClientResponse response =
@@ -431,9 +430,9 @@ TEST(Http, KeysLetInAndSeparate) {
   }
   const auto requests = served.service.requests();
   ASSERT_EQ(requests.size(), 3u);
-  EXPECT_NE(requests[0].name_space, requests[1].name_space);
-  EXPECT_EQ(requests[1].name_space, requests[2].name_space);
-  EXPECT_EQ(requests[0].name_space.find("secret"), std::string::npos);
+  EXPECT_NE(requests[0].cache.name_space, requests[1].cache.name_space);
+  EXPECT_EQ(requests[1].cache.name_space, requests[2].cache.name_space);
+  EXPECT_EQ(requests[0].cache.name_space.find("secret"), std::string::npos);
 }
 
 TEST(Http, NameSpacesAreUnambiguous) {
@@ -484,7 +483,7 @@ TEST(Http, AClientMayNameItsRequest) {
       client.get("/health", "X-Request-Id: " + longest + "\r\n").has("X-Request-Id: " + longest + "\r\n"));
   EXPECT_TRUE(client.get("/health", "X-Request-Id: " + longest + "x\r\n").has("X-Request-Id: req-"));
   client.post("/v1/chat/completions", kChat, "X-Request-Id: mine\r\n");
-  EXPECT_EQ(served.service.requests().at(0).id, "mine");
+  EXPECT_EQ(served.service.requests().at(0).origin.id, "mine");
 }
 
 TEST(Http, AHeaderNamesTheConversation) {
@@ -492,7 +491,7 @@ TEST(Http, AHeaderNamesTheConversation) {
   HttpClient client(served.port());
   const auto conversation = [&](const std::string& headers, const std::string& body = kChat) {
     EXPECT_EQ(client.post("/v1/chat/completions", body, headers).status, 200);
-    return served.service.requests().back().conversation;
+    return served.service.requests().back().cache.conversation;
   };
   EXPECT_EQ(conversation(""), "");
   EXPECT_EQ(conversation("X-Session-Affinity: one\r\n"), "one");

@@ -22,7 +22,7 @@ Script settled_reply(const GenerateRequest& request, const std::vector<std::stri
   settled->prompt_text = "<s> hi";
   std::get<Admitted>(std::get<Event>(script[0])).context = 13;
   std::get<Started>(std::get<Event>(script[1])).settled = settled;
-  if (request.want_progress) {
+  if (request.report.progress) {
     script.insert(script.begin() + 1, Event(Progress{.total = 9, .restored = 5, .processed = 5}));
     script.insert(script.begin() + 2, Event(Progress{.total = 9, .restored = 5, .processed = 9}));
   }
@@ -131,16 +131,16 @@ TEST(LlamaApi, WhatMeansSomethingElseToLlamaServer) {
   const auto read = [](const std::string& members) {
     return llama::read_completion(parsed(R"({"prompt":"a",)" + members + "}"), {}).asked.generate;
   };
-  EXPECT_TRUE(read(R"("n_predict":-1)").unlimited);
+  EXPECT_TRUE(read(R"("n_predict":-1)").rules.unlimited);
   EXPECT_NE(read(R"("seed":-1)").sampling.seed, read(R"("seed":-1)").sampling.seed);
   EXPECT_EQ(read(R"("repeat_penalty":1.5,"repeat_last_n":0)").sampling.repetition_penalty, 1.0);
-  EXPECT_TRUE(read(R"("ignore_eos":true)").ban_eos);
+  EXPECT_TRUE(read(R"("ignore_eos":true)").rules.ban_eos);
   const GenerateRequest biased = read(R"("logit_bias":[[5,-2],[" the",1],[7,false]])");
   ASSERT_EQ(biased.sampling.logit_bias.size(), 2u);
   EXPECT_EQ(biased.sampling.logit_bias[0], (LogitBias{5, -2}));
   EXPECT_TRUE(std::isinf(biased.sampling.logit_bias[1].bias));
-  ASSERT_EQ(biased.text_bias.size(), 1u);
-  EXPECT_EQ(biased.text_bias[0].text, " the");
+  ASSERT_EQ(biased.rules.text_bias.size(), 1u);
+  EXPECT_EQ(biased.rules.text_bias[0].text, " the");
   for (const char* bad : {R"("logit_bias":[5])", R"("logit_bias":[[5]])", R"("logit_bias":[[5,true]])",
                           R"("logit_bias":[[-1,1]])", R"("logit_bias":[["",1]])", R"("response_fields":[1])",
                           R"("n_probs":21)", R"("n_predict":0)"}) {
@@ -194,7 +194,7 @@ TEST(LlamaApi, StreamedChatsHaveItsAdditions) {
 TEST(LlamaApi, LongPromptsAreToldTheirLengths) {
   LlamaServed served;
   served.service.set_script([](const GenerateRequest&) {
-    ServiceError error{ServiceErrorCode::kTooLong, "too long", "messages"};
+    Error error{ErrorKind::kTooLong, "too long", "messages"};
     error.lengths = {.prompt = 300, .context = 256};
     return Script{Event(Failed{error})};
   });

@@ -123,8 +123,8 @@ TEST(OllamaApi, Generate) {
   const GenerateRequest asked = served.service.requests().back();
   EXPECT_EQ(asked.max_tokens, 5u);
   EXPECT_EQ(asked.sampling.temperature, 0.5);
-  EXPECT_EQ(asked.stop, std::vector<std::string>{"x"});
-  EXPECT_EQ(asked.constraint.kind, grammar::Constraint::Kind::kJsonObject);
+  EXPECT_EQ(asked.rules.stop, std::vector<std::string>{"x"});
+  EXPECT_EQ(asked.rules.constraint.kind, grammar::Constraint::Kind::kJsonObject);
   EXPECT_EQ(std::get<ChatPrompt>(asked.prompt).messages.size(), 2u);
   client.post("/api/generate", R"({"model":"fake","prompt":"hi","raw":true})");
   EXPECT_EQ(std::get<std::string>(served.service.requests().back().prompt), "hi");

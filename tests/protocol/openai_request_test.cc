@@ -11,17 +11,17 @@ namespace {
 
 constexpr const char* kMessages = R"("messages":[{"role":"user","content":"hi"}])";
 
-Outcome<TextRequest, ApiError> parse(TextKind kind, std::string members) {
+Outcome<TextRequest, Error> parse(TextKind kind, std::string members) {
   members.insert(0, 1, '{');
   members += '}';
   return parse_request(kind, members, {});
 }
-Outcome<TextRequest, ApiError> chat(const std::string& fields) {
+Outcome<TextRequest, Error> chat(const std::string& fields) {
   std::string members = kMessages;
   if (!fields.empty()) members += ',';
   return parse(TextKind::kChat, members + fields);
 }
-Outcome<TextRequest, ApiError> completion(const std::string& fields) {
+Outcome<TextRequest, Error> completion(const std::string& fields) {
   return parse(TextKind::kCompletion, fields);
 }
 
@@ -35,8 +35,8 @@ TEST(OpenAiRequest, AnEmptyChatHasDefaults) {
   EXPECT_FALSE(generate.sampling.temperature);
   EXPECT_FALSE(generate.sampling.seed);
   EXPECT_FALSE(generate.sampling.logprobs);
-  EXPECT_TRUE(generate.cache_prompt);
-  EXPECT_FALSE(generate.ignore_eos);
+  EXPECT_TRUE(generate.cache.enabled);
+  EXPECT_FALSE(generate.rules.ignore_eos);
   EXPECT_FALSE(request->asked.stream);
   EXPECT_EQ(request->asked.tool_choice.mode, ToolChoice::Mode::kNone);
   const auto& prompt = std::get<ChatPrompt>(generate.prompt);
@@ -56,7 +56,7 @@ TEST(OpenAiRequest, EveryFieldArrives) {
   const GenerateRequest& generate = request->asked.generate;
   EXPECT_EQ(generate.model, "m");
   EXPECT_EQ(generate.n, 3u);
-  EXPECT_EQ(generate.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(generate.rules.stop, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(generate.max_tokens, 7u);
   const SamplingOverrides& sampling = generate.sampling;
   EXPECT_EQ(sampling.temperature, 0.5);
@@ -70,11 +70,11 @@ TEST(OpenAiRequest, EveryFieldArrives) {
   EXPECT_EQ(sampling.repetition_last_n, 64);
   EXPECT_EQ(sampling.logit_bias, (std::vector<LogitBias>{{5, -100.F}, {7, 1.5F}}));
   EXPECT_EQ(sampling.logprobs, 3);
-  EXPECT_TRUE(generate.ignore_eos);
-  EXPECT_EQ(generate.conversation, "talk");
-  EXPECT_FALSE(generate.cache_prompt);
-  EXPECT_EQ(generate.min_cache_tokens, 100u);
-  EXPECT_EQ(generate.kv_budget, 512u);
+  EXPECT_TRUE(generate.rules.ignore_eos);
+  EXPECT_EQ(generate.cache.conversation, "talk");
+  EXPECT_FALSE(generate.cache.enabled);
+  EXPECT_EQ(generate.cache.min_tokens, 100u);
+  EXPECT_EQ(generate.cache.kv_budget, 512u);
   EXPECT_EQ(request->asked.cache_salt, "salt");
   EXPECT_TRUE(request->asked.stream);
   EXPECT_TRUE(request->reply.include_usage);
@@ -199,7 +199,7 @@ TEST(OpenAiRequest, ChatFieldsAreRefusedByName) {
   for (const Refusal& refusal : refusals) {
     const auto request = chat(refusal.fields);
     ASSERT_FALSE(request.ok()) << refusal.fields;
-    EXPECT_EQ(request.error().status, 400) << refusal.fields;
+    EXPECT_EQ(shown(request.error()).status, 400) << refusal.fields;
     EXPECT_EQ(request.error().param, refusal.param) << refusal.fields;
     EXPECT_EQ(request.error().code, refusal.code) << refusal.fields;
     EXPECT_TRUE(request.error().message.starts_with(refusal.param)) << request.error().message;
@@ -233,8 +233,8 @@ TEST(OpenAiRequest, WhatTheReplyMustBe) {
   for (const Case& one : cases) {
     const auto request = chat(one.fields);
     ASSERT_TRUE(request.ok()) << one.fields << request.error().message;
-    EXPECT_EQ(request->asked.generate.constraint.kind, one.kind) << one.fields;
-    EXPECT_EQ(request->asked.generate.constraint.field, one.field) << one.fields;
+    EXPECT_EQ(request->asked.generate.rules.constraint.kind, one.kind) << one.fields;
+    EXPECT_EQ(request->asked.generate.rules.constraint.field, one.field) << one.fields;
   }
 }
 
@@ -416,11 +416,10 @@ TEST(OpenAiRequest, ErrorsComeInOpenAisEnvelope) {
   EXPECT_EQ(error_envelope(request.error()).dump(),
             R"({"error":{"message":"temperature: 9000 is not from 0 to 2","type":"invalid_request_error",)"
             R"("param":"temperature","code":"out_of_range"}})");
-  EXPECT_EQ(to_api_error({.code = ServiceErrorCode::kUnknownModel, .message = "m"}).status, 404);
-  EXPECT_EQ(to_api_error({.code = ServiceErrorCode::kOverloaded, .message = "m"}).status, 429);
-  EXPECT_TRUE(to_api_error({.code = ServiceErrorCode::kUnavailable, .message = "m"}).retry_after);
-  EXPECT_EQ(to_api_error({.code = ServiceErrorCode::kTooLong, .message = "m"}).code,
-            "context_length_exceeded");
+  EXPECT_EQ(shown({.kind = ErrorKind::kUnknownModel, .message = "m"}).status, 404);
+  EXPECT_EQ(shown({.kind = ErrorKind::kOverloaded, .message = "m"}).status, 429);
+  EXPECT_TRUE(shown({.kind = ErrorKind::kUnavailable, .message = "m"}).retry_after);
+  EXPECT_EQ(shown({.kind = ErrorKind::kTooLong, .message = "m"}).code, "context_length_exceeded");
 }
 
 TEST(ChatRequest, CheckpointsNameMessagesBehindWhichToKeepASnapshot) {
@@ -448,11 +447,11 @@ TEST(OpenAiRequest, EverydayFields) {
       "truncate_prompt_tokens":100,"parallel_tool_calls":false,"max_tokens":-1)");
   ASSERT_TRUE(request.ok());
   const GenerateRequest& generate = request->asked.generate;
-  EXPECT_EQ(generate.stop_tokens, (std::vector<TokenId>{3, 4}));
-  EXPECT_EQ(generate.min_tokens, 2u);
-  EXPECT_TRUE(generate.keep_stop);
+  EXPECT_EQ(generate.rules.stop_tokens, (std::vector<TokenId>{3, 4}));
+  EXPECT_EQ(generate.rules.min_tokens, 2u);
+  EXPECT_TRUE(generate.rules.keep_stop);
   EXPECT_EQ(generate.prompt_tail_tokens, 100u);
-  EXPECT_TRUE(generate.unlimited);
+  EXPECT_TRUE(generate.rules.unlimited);
   EXPECT_FALSE(generate.max_tokens);
   EXPECT_TRUE(request->asked.one_call);
   EXPECT_EQ(chat(R"("truncate_prompt_tokens":-1)")->asked.generate.prompt_tail_tokens, 0u);
@@ -460,7 +459,7 @@ TEST(OpenAiRequest, EverydayFields) {
 
 TEST(OpenAiRequest, ReasoningBudgets) {
   const auto budget_of = [](const std::string& fields) {
-    return chat(fields.c_str())->asked.generate.reasoning_budget;
+    return chat(fields.c_str())->asked.generate.rules.reasoning_budget;
   };
   for (const char* name : {"thinking_token_budget", "thinking_budget", "thinking_budget_tokens",
                            "reasoning_budget", "reasoning_budget_tokens"}) {
@@ -470,7 +469,8 @@ TEST(OpenAiRequest, ReasoningBudgets) {
   EXPECT_EQ(budget_of(R"("reasoning":{"max_tokens":0})"), 0);
   EXPECT_EQ(budget_of(R"("thinking_token_budget":-1)"), -1);
   EXPECT_EQ(budget_of(R"("temperature":1)"), std::nullopt);
-  EXPECT_EQ(completion(R"("prompt":"a","reasoning":{"max_tokens":5})")->asked.generate.reasoning_budget, 5);
+  EXPECT_EQ(completion(R"("prompt":"a","reasoning":{"max_tokens":5})")->asked.generate.rules.reasoning_budget,
+            5);
   const auto chosen = chat(R"("reasoning":{"effort":"low","enabled":true})");
   EXPECT_EQ(std::get<ChatPrompt>(chosen->asked.generate.prompt).template_extra.dump(),
             R"({"enable_thinking":true,"reasoning_effort":"low"})");
@@ -490,8 +490,8 @@ TEST(OpenAiRequest, Samplers) {
   EXPECT_EQ(sampling.dry_base, 2);
   EXPECT_EQ(sampling.dry_allowed_length, 3);
   EXPECT_EQ(sampling.dry_penalty_last_n, 64);
-  EXPECT_EQ(request->asked.generate.dry_breakers, std::vector<std::string>{"."});
-  EXPECT_EQ(chat(R"("dry_multiplier":1)")->asked.generate.dry_breakers.size(), 4u);
+  EXPECT_EQ(request->asked.generate.rules.dry_breakers, std::vector<std::string>{"."});
+  EXPECT_EQ(chat(R"("dry_multiplier":1)")->asked.generate.rules.dry_breakers.size(), 4u);
   EXPECT_EQ(chat(R"("temperature":1)")->asked.generate.sampling, (SamplingOverrides{.temperature = 1}));
 }
 
@@ -506,7 +506,7 @@ TEST(OpenAiRequest, OverridesOfCompletions) {
   EXPECT_EQ(best->asked.generate.sampling.logprobs, 0);
   const auto echoed = completion(R"("prompt":["a",[1]],"echo":true)");
   EXPECT_EQ(echoed->reply.prompt_texts, (std::vector<std::string>{"a", ""}));
-  EXPECT_TRUE(echoed->asked.generate.want_settled);
+  EXPECT_TRUE(echoed->asked.generate.report.settled);
 }
 
 }  // namespace

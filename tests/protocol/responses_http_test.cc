@@ -138,7 +138,7 @@ TEST(ResponsesHttp, AGrammarOfACustomToolHoldsForItsCalls) {
   for (const char* choice :
        {"", R"(,"tool_choice":"required")", R"(,"tool_choice":{"type":"custom","name":"patch"})"}) {
     EXPECT_EQ(served.post(response_body("x", tools + choice)).status, 200);
-    const grammar::Constraint constraint = served.service.requests().back().constraint;
+    const grammar::Constraint constraint = served.service.requests().back().rules.constraint;
     ASSERT_EQ(constraint.kind, grammar::Constraint::Kind::kCalls) << choice;
     EXPECT_EQ(constraint.calls.tools.back().name, "patch");
     EXPECT_EQ(constraint.calls.tools.back().input.text, "start: \"a\"");

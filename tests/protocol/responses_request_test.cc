@@ -217,9 +217,9 @@ TEST(ResponsesRequest, ACompactionIsReadBack) {
 }
 
 TEST(ResponsesRequest, RetentionIsAWishForTheDisk) {
-  EXPECT_EQ(read(R"("input":"x","prompt_cache_retention":"24h")").asked.generate.disk_retention,
+  EXPECT_EQ(read(R"("input":"x","prompt_cache_retention":"24h")").asked.generate.cache.disk_retention,
             std::chrono::hours(24));
-  EXPECT_EQ(read(R"("input":"x","prompt_cache_retention":"in_memory")").asked.generate.disk_retention,
+  EXPECT_EQ(read(R"("input":"x","prompt_cache_retention":"in_memory")").asked.generate.cache.disk_retention,
             std::chrono::hours(0));
   EXPECT_EQ(refusal_of(R"("input":"x","prompt_cache_retention":"1h")"),
             "invalid_value prompt_cache_retention");
@@ -249,7 +249,7 @@ TEST(CustomInput, IsTheSameHoweverItIsCut) {
 TEST(ResponsesRequest, AFormatIsAConstraint) {
   const auto constraint =
       read(R"("input":"x","text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"}}})")
-          .asked.generate.constraint;
+          .asked.generate.rules.constraint;
   EXPECT_EQ(constraint.kind, grammar::Constraint::Kind::kJsonSchema);
   EXPECT_EQ(constraint.field, "text.format.schema");
 }

@@ -35,8 +35,8 @@ TEST_F(SlotApiTest, ASlotIsSavedRestoredAndErased) {
   ASSERT_GT(computed.size(), 3U) << "the prompt and its reply";
   EXPECT_EQ(TokenList(computed.begin(), computed.begin() + 3), (TokenList{1, 2, 3}));
   EXPECT_EQ(naming.max_tokens, 1U);
-  EXPECT_NE(naming.pin_ticket, nullptr);
-  EXPECT_GT(naming.disk_retention, std::chrono::seconds(0));
+  EXPECT_NE(naming.cache.pin_ticket, nullptr);
+  EXPECT_GT(naming.cache.disk_retention, std::chrono::seconds(0));
   EXPECT_EQ(number(saved, "id_slot"), 2);
   EXPECT_EQ(*parsed(saved.body).find_string("filename"), "a-chat.bin");
   EXPECT_GT(number(saved, "n_saved"), 0);
@@ -48,7 +48,7 @@ TEST_F(SlotApiTest, ASlotIsSavedRestoredAndErased) {
   const ClientResponse restored = post("/slots/5?action=restore", R"({"filename":"a-chat.bin"})");
   ASSERT_EQ(restored.status, 200) << restored.body;
   EXPECT_EQ(std::get<TokenList>(last().prompt), computed);
-  EXPECT_EQ(last().pin_ticket, naming.pin_ticket);
+  EXPECT_EQ(last().cache.pin_ticket, naming.cache.pin_ticket);
   EXPECT_EQ(number(restored, "id_slot"), 5);
   EXPECT_GT(number(restored, "n_restored"), 0);
   EXPECT_EQ(number(restored, "n_read"), number(saved, "n_written"));

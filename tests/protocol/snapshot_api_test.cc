@@ -151,7 +151,7 @@ TEST_F(SnapshotApiTest, AConversationIsNamedListedGoneOnFromAndDropped) {
   EXPECT_EQ(*parsed(named.body).find_string("name"), "base");
   EXPECT_EQ(parsed(named.body).find("kept")->dump(), "true");
   const GenerateRequest kept = served_.service.requests().back();
-  EXPECT_FALSE(kept.conversation.empty());
+  EXPECT_FALSE(kept.cache.conversation.empty());
   EXPECT_EQ(kept.max_tokens, 1U);
   EXPECT_EQ(parsed(ask("GET", "/v1/snapshots").body).find_array("data")->size(), 1U);
   EXPECT_EQ(ask("GET", "/v1/snapshots/base").status, 200);
@@ -163,8 +163,9 @@ TEST_F(SnapshotApiTest, AConversationIsNamedListedGoneOnFromAndDropped) {
   EXPECT_EQ(std::get<ChatPrompt>(fork.prompt).messages.dump(),
             R"([{"role":"user","content":"Hello"},{"role":"assistant","content":"Hi"},)"
             R"({"role":"user","content":"Who are you?"}])");
-  EXPECT_FALSE(fork.conversation.empty());
-  EXPECT_NE(fork.conversation, kept.conversation) << "its turns do not replace what others go on from";
+  EXPECT_FALSE(fork.cache.conversation.empty());
+  EXPECT_NE(fork.cache.conversation, kept.cache.conversation)
+      << "its turns do not replace what others go on from";
   EXPECT_EQ(ask("DELETE", "/v1/snapshots/base").status, 200);
   EXPECT_EQ(ask("DELETE", "/v1/snapshots/base").status, 404);
   EXPECT_EQ(post("/v1/chat/completions", R"({"from_snapshot":"base","messages":[]})").status, 404);
@@ -173,11 +174,11 @@ TEST_F(SnapshotApiTest, AConversationIsNamedListedGoneOnFromAndDropped) {
 TEST_F(SnapshotApiTest, ANameMayBePinnedForItsTime) {
   const ClientResponse named = post("/v1/snapshots", R"({"name":"p","prompt":"x","ttl":60,"pin":true})");
   ASSERT_EQ(named.status, 200) << named.body;
-  EXPECT_EQ(served_.service.requests().back().pin, std::chrono::seconds(60));
-  EXPECT_EQ(served_.service.requests().back().disk_retention, std::chrono::seconds(60));
+  EXPECT_EQ(served_.service.requests().back().cache.pin, std::chrono::seconds(60));
+  EXPECT_EQ(served_.service.requests().back().cache.disk_retention, std::chrono::seconds(60));
   EXPECT_NE(parsed(named.body).find("pinned_tokens"), nullptr) << named.body;
   ASSERT_EQ(post("/v1/snapshots", R"({"name":"q","prompt":"x","pin":false})").status, 200);
-  EXPECT_EQ(served_.service.requests().back().pin, std::chrono::seconds(0));
+  EXPECT_EQ(served_.service.requests().back().cache.pin, std::chrono::seconds(0));
 }
 
 TEST_F(SnapshotApiTest, APromptIsGoneOnFromToo) {
@@ -193,18 +194,19 @@ TEST_F(SnapshotApiTest, APromptIsGoneOnFromToo) {
 TEST_F(SnapshotApiTest, ANameIsPinnedUnlessItSaysOtherwise) {
   ASSERT_EQ(post("/v1/snapshots", R"({"name":"p","prompt":"x","ttl":60})").status, 200);
   const GenerateRequest named = served_.service.requests().back();
-  EXPECT_EQ(named.pin, std::chrono::seconds(60));
-  ASSERT_NE(named.pin_ticket, nullptr);
+  EXPECT_EQ(named.cache.pin, std::chrono::seconds(60));
+  ASSERT_NE(named.cache.pin_ticket, nullptr);
   EXPECT_EQ(parsed(ask("GET", "/v1/snapshots/p").body).find("pin")->dump(), "true");
   ASSERT_EQ(post("/v1/completions", R"({"from_snapshot":"p","prompt":"y"})").status, 200);
   const GenerateRequest fork = served_.service.requests().back();
-  EXPECT_EQ(fork.pin_ticket, named.pin_ticket) << "it pins what was named again, if that has gone";
-  EXPECT_LE(fork.pin, std::chrono::seconds(60));
-  EXPECT_GT(fork.pin, std::chrono::seconds(0));
-  EXPECT_LT(fork.pin_tokens, UINT32_MAX);
+  EXPECT_EQ(fork.cache.pin_ticket, named.cache.pin_ticket)
+      << "it pins what was named again, if that has gone";
+  EXPECT_LE(fork.cache.pin, std::chrono::seconds(60));
+  EXPECT_GT(fork.cache.pin, std::chrono::seconds(0));
+  EXPECT_LT(fork.cache.pin_tokens, UINT32_MAX);
   ASSERT_EQ(post("/v1/snapshots", R"({"name":"q","prompt":"x","pin":false})").status, 200);
   ASSERT_EQ(post("/v1/completions", R"({"from_snapshot":"q","prompt":"y"})").status, 200);
-  EXPECT_EQ(served_.service.requests().back().pin_ticket, nullptr);
+  EXPECT_EQ(served_.service.requests().back().cache.pin_ticket, nullptr);
 }
 
 TEST_F(SnapshotApiTest, ANameUnderASaltIsInvisibleElsewhere) {

@@ -55,10 +55,10 @@ class Waiter : public Actor {
 
     timer_.expires_after(1h);
     auto cancellable = timer_.async_wait(use_actor.with(TimePoint::max(), source_.token()));
-    const Result<void> cancelled = co_await cancellable;
+    const Result<void> canceled = co_await cancellable;
 
     co_return waited.ok() && on_executor && !late.ok() && late.error().code == ErrorCode::kDeadline &&
-            !cancelled.ok() && cancelled.error().code == ErrorCode::kCancelled
+            !canceled.ok() && canceled.error().code == ErrorCode::kCanceled
         ? 1
         : 0;
   }
@@ -75,12 +75,12 @@ TEST(Asio, AnOperationResumesOnTheActorAndObeysItsLimits) {
   const ExecutorPtr executor = adopt_io_context(system, loop.context);
   for (const Placement& place : {Placement::pool(), Placement::own_thread(), Placement::on(executor)}) {
     auto waiter = system.spawn<Waiter>({.placement = place}, loop.context);
-    std::thread canceller([&] {
+    std::thread canceler([&] {
       std::this_thread::sleep_for(30ms);
       waiter.tell(CancelReading{});
     });
     EXPECT_EQ(*waiter.ask_blocking(Go{}, 10s), 1);
-    canceller.join();
+    canceler.join();
   }
 }
 

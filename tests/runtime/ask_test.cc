@@ -184,10 +184,10 @@ class Impatient : public Actor {
   Task<int> on(Begin) {
     auto asked = oracle_.ask(Never{}, 1h, source_.token());
     const Result<int> answer = co_await asked;
-    const bool cancelled = !answer.ok() && answer.error().code == ErrorCode::kCancelled;
+    const bool canceled = !answer.ok() && answer.error().code == ErrorCode::kCanceled;
     auto again = oracle_.ask(Never{}, 1h, source_.token());
     const Result<int> second = co_await again;  // completes at once
-    co_return cancelled && !second.ok() && second.error().code == ErrorCode::kCancelled ? 1 : 0;
+    co_return canceled && !second.ok() && second.error().code == ErrorCode::kCanceled ? 1 : 0;
   }
   void on(CancelIt) { source_.cancel(); }
 
@@ -199,12 +199,12 @@ class Impatient : public Actor {
 TEST(Ask, ACancelTokenEndsItAndLaterOnesAtOnce) {
   System system({.workers = 2});
   auto impatient = system.spawn<Impatient>({}, system.spawn<Oracle>());
-  std::thread canceller([&] {
+  std::thread canceler([&] {
     std::this_thread::sleep_for(10ms);
     impatient.tell(CancelIt{});
   });
   EXPECT_EQ(*impatient.ask_blocking(Begin{}, 5s), 1);
-  canceller.join();
+  canceler.join();
 }
 
 // -- races of answers, deadlines and deaths

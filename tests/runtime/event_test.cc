@@ -68,16 +68,16 @@ TEST_F(EventTest, ASignalIsNotRemembered) {
 }
 
 TEST_F(EventTest, CancellationAndTheEventsEndAreTold) {
-  std::string cancelled;
-  std::thread first = ask(20s, cancelled);
+  std::string canceled;
+  std::thread first = ask(20s, canceled);
   until_waiting(1);
   waiter_.tell(GiveUp{});
   first.join();
-  EXPECT_EQ(cancelled, Error{ErrorCode::kCancelled}.describe());
+  EXPECT_EQ(canceled, Error{ErrorCode::kCanceled}.describe());
   std::string at_once;
   std::thread second = ask(20s, at_once);
   second.join();
-  EXPECT_EQ(at_once, Error{ErrorCode::kCancelled}.describe());
+  EXPECT_EQ(at_once, Error{ErrorCode::kCanceled}.describe());
 }
 
 TEST_F(EventTest, AWaitMayOutliveItsEvent) {
@@ -87,7 +87,7 @@ TEST_F(EventTest, AWaitMayOutliveItsEvent) {
   waiter_.tell(ForgetWait{});
   waiter_.tell(GiveUp{});
   waiting.join();
-  EXPECT_EQ(answer, Error{ErrorCode::kCancelled}.describe());
+  EXPECT_EQ(answer, Error{ErrorCode::kCanceled}.describe());
 }
 
 TEST_F(EventTest, AnActorMayEndWhileItsCoroutinesWait) {

@@ -18,11 +18,17 @@ struct Item {
 struct Seen {
   using Reply = std::vector<int>;
 };
+/// Seen as a negative number.
+struct GiveBack {
+  static constexpr bool kReleases = true;
+  using Reply = int;
+  int number;
+};
 
 template <Overload kPolicy>
 class Box : public Actor {
  public:
-  using Accepts = Messages<Hold, Item, Seen>;
+  using Accepts = Messages<Hold, Item, GiveBack, Seen>;
   static constexpr MailboxSpec kMailbox{.capacity = 4, .overload = kPolicy};
   void on(Hold hold) {
     while (!*hold.gate) std::this_thread::sleep_for(100us);
@@ -30,6 +36,10 @@ class Box : public Actor {
   int on(Item item) {
     seen_.push_back(item.number);
     return item.number;
+  }
+  int on(GiveBack release) {
+    seen_.push_back(-release.number);
+    return -release.number;
   }
   std::vector<int> on(Seen) { return seen_; }
 
@@ -184,15 +194,15 @@ class FickleSender : public Actor {
   using Accepts = Messages<GiveUpOften>;
   Task<int> on(GiveUpOften often) {
     CancelSource source;
-    int cancelled = 0;
+    int canceled = 0;
     for (int i = 0; i < 500; ++i) {
       auto sending = often.to.send(Item{i}, Clock::now() + 100us, source.token());
       const Result<void> sent = co_await sending;
       auto asking = often.to.ask(Item{i}, 100us);
       const Result<int> answer = co_await asking;
-      cancelled += !sent.ok() && !answer.ok() ? 1 : 0;
+      canceled += !sent.ok() && !answer.ok() ? 1 : 0;
     }
-    co_return cancelled;
+    co_return canceled;
   }
 };
 
@@ -224,6 +234,81 @@ TEST(Mailbox, MessagesOfSendersWhoGaveUpAreWeededOut) {
   system.stop(0s);
 }
 
+TEST(Mailbox, AFullMailboxAdmitsReleases) {
+  HeldBox<Overload::kReject> held;
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(held.box.tell(Item{i}), SendStatus::kSent);
+  for (int i = 1; i < 4; ++i) EXPECT_EQ(held.box.tell(GiveBack{i}), SendStatus::kSent);
+  EXPECT_EQ(held.info().mailbox_depth, 7U) << "they are counted";
+  EXPECT_EQ(held.box.tell(Item{9}), SendStatus::kMailboxFull);
+  EXPECT_EQ(held.seen(), (std::vector<int>{0, 1, 2, 3, -1, -2, -3}));
+  EXPECT_EQ(held.info().mailbox_depth, 0U);
+  held.box.stop();
+  EXPECT_TRUE(eventually([&] { return held.box.stopped(); }));
+  EXPECT_EQ(held.box.tell(GiveBack{4}), SendStatus::kStopped);
+}
+
+TEST(Mailbox, ReleasesAreNotDropped) {
+  HeldBox<Overload::kDropOldest> held;
+  held.box.tell(GiveBack{1});
+  held.box.tell(GiveBack{2});
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(held.box.tell(Item{i}), SendStatus::kSent);
+  EXPECT_EQ(held.seen(), (std::vector<int>{-1, -2, 4, 5}));
+}
+
+TEST(Mailbox, ReleasesAloneMayExceedTheCapacity) {
+  HeldBox<Overload::kDropOldest> held;
+  for (int i = 1; i < 7; ++i) EXPECT_EQ(held.box.tell(GiveBack{i}), SendStatus::kSent);
+  EXPECT_EQ(held.box.tell(Item{1}), SendStatus::kSent) << "admitted, and dropped on arrival";
+  EXPECT_EQ(held.seen(), (std::vector<int>{-1, -2, -3, -4, -5, -6}));
+}
+
+struct AskThenRelease {
+  using Reply = int;
+  Ref<Item, GiveBack> to;
+  std::atomic<bool>* sent;
+};
+class Releaser : public Actor {
+ public:
+  using Accepts = Messages<AskThenRelease>;
+  Task<int> on(AskThenRelease job) {
+    auto asked = job.to.ask(Item{50}, 10s);
+    const SendStatus status = job.to.tell(GiveBack{50});
+    *job.sent = true;
+    const Result<int> answer = co_await asked;
+    if (status != SendStatus::kSent) co_return 0;
+    co_return answer.ok() ? *answer : -static_cast<int>(answer.error().code);
+  }
+};
+
+TEST(Mailbox, AReleaseDoesNotOvertakeParkedMessages) {
+  HeldBox<Overload::kSuspend> held;
+  for (int i = 0; i < 4; ++i) held.box.tell(Item{i});
+  auto releaser = held.system.spawn<Releaser>();
+  std::atomic<bool> sent{false};
+  Result<int> answer(0);
+  std::thread waiting([&] { answer = releaser.ask_blocking(AskThenRelease{held.box, &sent}, 20s); });
+  EXPECT_TRUE(eventually([&] { return sent.load(); }));
+  *held.gate = true;
+  waiting.join();
+  EXPECT_EQ(*answer, 50);
+  EXPECT_EQ(held.seen(), (std::vector<int>{0, 1, 2, 3, 50, -50}));
+  EXPECT_EQ(held.info().mailbox_depth, 0U);
+}
+
+TEST(Mailbox, AStopBouncesReleasesBehindParkedOnes) {
+  HeldBox<Overload::kSuspend> held;
+  for (int i = 0; i < 4; ++i) held.box.tell(Item{i});
+  auto releaser = held.system.spawn<Releaser>();
+  std::atomic<bool> sent{false};
+  Result<int> answer(0);
+  std::thread waiting([&] { answer = releaser.ask_blocking(AskThenRelease{held.box, &sent}, 20s); });
+  EXPECT_TRUE(eventually([&] { return sent.load(); }));
+  held.box.stop();
+  *held.gate = true;
+  waiting.join();
+  EXPECT_EQ(*answer, -static_cast<int>(ErrorCode::kStopped));
+}
+
 TEST(Mailbox, AStopWakesSuspendedSenders) {
   HeldBox<Overload::kSuspend> held;
   for (int i = 0; i < 4; ++i) held.box.tell(Item{i});
@@ -247,14 +332,14 @@ struct TestNode : Node {
   static constexpr NodeOps kOther{NodeKind::kContinuation, "", nullptr, run_node, bounce_node};
 };
 
-TEST(NodeList, RemovesTheFirstOfAKindFromAnywhere) {
+TEST(NodeList, RemovesTheFirstMessageFromAnywhere) {
   NodeList list;
   TestNode a(NodeKind::kContinuation), b(NodeKind::kMessage), c(NodeKind::kContinuation),
       d(NodeKind::kMessage);
   for (TestNode* node : {&a, &b, &c, &d}) list.push(node);
-  EXPECT_EQ(list.remove_first(NodeKind::kMessage), &b);
-  EXPECT_EQ(list.remove_first(NodeKind::kMessage), &d);
-  EXPECT_EQ(list.remove_first(NodeKind::kMessage), nullptr);
+  EXPECT_EQ(list.remove_droppable(), &b);
+  EXPECT_EQ(list.remove_droppable(), &d);
+  EXPECT_EQ(list.remove_droppable(), nullptr);
   list.push(&b);
   EXPECT_EQ(list.pop(), &a);
   EXPECT_EQ(list.pop(), &c);

@@ -118,17 +118,17 @@ TEST(Sleep, LastsAtLeastItsTime) {
   EXPECT_EQ(*run_in_actor(system, sleeps), 1);
 }
 
-Task<int> cancelled_sleep(void*) {
+Task<int> canceled_sleep(void*) {
   CancelSource source;
   source.cancel();
   auto pause = sleep_for(1h, source.token());
   const Result<void> rested = co_await pause;
-  co_return !rested.ok() && rested.error().code == ErrorCode::kCancelled ? 1 : 0;
+  co_return !rested.ok() && rested.error().code == ErrorCode::kCanceled ? 1 : 0;
 }
 
-TEST(Sleep, ACancelledTokenEndsItAtOnce) {
+TEST(Sleep, ACanceledTokenEndsItAtOnce) {
   System system({.workers = 1});
-  EXPECT_EQ(*run_in_actor(system, cancelled_sleep), 1);
+  EXPECT_EQ(*run_in_actor(system, canceled_sleep), 1);
 }
 
 }  // namespace

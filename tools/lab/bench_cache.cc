@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/machine.h"
 #include "base/token.h"
 #include "models/model.h"
 #include "tools/lab/bench_cache_chat.h"
@@ -324,7 +325,7 @@ ModelFacts look_at(const EngineFlags& flags) {
                  .keeps_turn_ends = model->rules().decode_is_canonical};
   facts.vocab = static_cast<std::uint32_t>(model->config().vocab);
   facts.context = static_cast<std::uint32_t>(model->config().context_length);
-  facts.threads = flags.threads != 0 ? flags.threads : std::thread::hardware_concurrency();
+  facts.threads = flags.threads != 0 ? flags.threads : available_processors();
   gpu::StateStore store(model->state().sizes(), {.pages = 4, .slots = 4, .memory = &device->memory()});
   std::optional<gpu::Sequence> sequence = store.open();
   if (!sequence || !sequence->reserve(1)) throw std::runtime_error("the state does not fit the memory");

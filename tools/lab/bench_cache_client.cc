@@ -54,9 +54,9 @@ BenchAnswer BenchClient::ask(protocol::Prompt prompt, std::uint32_t reply_tokens
   request.sampling.temperature = seed == kGreedy ? 0 : 1;
   request.sampling.seed = seed;
   request.sampling.logprobs = kLogprobs;
-  request.ignore_eos = true;
-  request.name_space = name_space;
-  request.cache_prompt = cached;
+  request.rules.ignore_eos = true;
+  request.cache.name_space = name_space;
+  request.cache.enabled = cached;
   BenchAnswer answer;
   const auto begin = runtime::Clock::now();
   runtime::StreamReader<protocol::Event> events = engine_->generate(std::move(request));

@@ -38,8 +38,8 @@ std::string today() {
 
 constexpr double kLeft = 90, kWidth = 600, kTop = 20, kHeight = 260;
 // Each mark has a tooltip with its curve's name, so that color is not the only distinction.
-constexpr const char* kCurveColours[kMaxCurves] = {"#8a97ab", "#1668c7", "#b5471b",
-                                                   "#2b7a3d", "#7a3fa8", "#8a6d00"};
+constexpr const char* kCurveColors[kMaxCurves] = {"#8a97ab", "#1668c7", "#b5471b",
+                                                  "#2b7a3d", "#7a3fa8", "#8a6d00"};
 
 /// Returns the values of the horizontal grid lines; the first and last bound the scale.
 std::vector<double> ticks_of(const ReportChart& chart, double least, double most) {
@@ -157,21 +157,21 @@ std::string report_chart(const ReportChart& chart) {
   std::string legend;
   for (std::size_t i = 0; i < chart.curves.size(); ++i) {
     const ReportCurve& curve = chart.curves[i];
-    const std::string colour = kCurveColours[i];
+    const std::string color = kCurveColors[i];
     std::string points, marks;
     for (std::size_t place = 0; place < curve.values.size(); ++place) {
       if (!curve.values[place]) continue;
       const double value = *curve.values[place];
       points += short_number(x(place)) + "," + short_number(y(value)) + " ";
       marks +=
-          "<circle r=\"4\"" + svg_at("cx", x(place)) + svg_at("cy", y(value)) + " fill=\"" + colour +
+          "<circle r=\"4\"" + svg_at("cx", x(place)) + svg_at("cy", y(value)) + " fill=\"" + color +
           "\"><title>" +
           html_text(curve.name + ", " + chart.places[place] + ": " + short_number(value) + " " + chart.unit) +
           "</title></circle>\n";
     }
-    out += "<polyline fill=\"none\" stroke-width=\"2\" stroke=\"" + colour + "\" points=\"" + points +
+    out += "<polyline fill=\"none\" stroke-width=\"2\" stroke=\"" + color + "\" points=\"" + points +
            "\"/>\n" + marks;
-    legend += "<span style=\"color:" + colour + "\">&#9679; " + html_text(curve.name) + "</span> ";
+    legend += "<span style=\"color:" + color + "\">&#9679; " + html_text(curve.name) + "</span> ";
   }
   out += svg_label(kLeft + kWidth / 2, kTop + kHeight + 42, "middle", chart.across) + "</svg>\n";
   return out + "<figcaption>" + legend + "</figcaption></figure>\n";

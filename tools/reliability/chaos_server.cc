@@ -5,7 +5,7 @@
 //
 // Prints {"port": N} when all models are loaded. Then reads one command per line from stdin, and answers each
 // with a line of JSON on stdout:
-//   fault step|oom|nan|damage | fault hang MS      in the next step, or in all snapshots (protocol/job.h)
+//   fault step|oom|nan|damage | fault hang MS      in the next step, or in all snapshots
 //   crash texts|registries|device|supervisor       a handler of that actor throws
 //   scarce N                                       refuse one in N blocks of state memory; 0: none
 //   unload NAME | load NAME

@@ -25,6 +25,7 @@
 #include "gpu/devices.h"
 #include "runtime/message.h"
 #include "runtime/system.h"
+#include "tools/reliability/state_faults.h"
 
 namespace reprise::actors {
 
@@ -57,8 +58,8 @@ class Faults : public TestFaults {
     if (!fault) return;
     for (StateTable* table : state.tables()) {
       for (auto& [number, record] : table->snapshots()) {
-        if (fault->kind == Fault::Kind::kDamage) table->store().damage(record.state);
-        if (fault->kind == Fault::Kind::kWrongBits) table->store().damage_unseen(record.state);
+        if (fault->kind == Fault::Kind::kDamage) gpu::damage(table->store(), record.state);
+        if (fault->kind == Fault::Kind::kWrongBits) gpu::damage_unseen(table->store(), record.state);
       }
     }
   }
@@ -78,7 +79,7 @@ class Faults : public TestFaults {
         throw std::runtime_error("a fault was injected");
       case Fault::Kind::kNanState:
         for (const auto* slices : {&work.prefills, &work.decodes.slices}) {
-          for (const models::Slice& slice : *slices) store.poison(*slice.sequence);
+          for (const models::Slice& slice : *slices) gpu::poison(store, *slice.sequence);
         }
         break;
       case Fault::Kind::kHang:
@@ -139,8 +140,8 @@ inline void crash(runtime::Cell& actor) {
 template <class A>
 void crash_all(const runtime::System& system, std::size_t most = SIZE_MAX) {
   std::vector<runtime::CellPtr> cells;
-  for (const runtime::HomePtr& home : system.core()->homes()) {
-    home->for_each_resident([&](runtime::Cell& cell) {
+  for (const runtime::ExecutorPtr& executor : system.core()->executors()) {
+    executor->for_each_resident([&](runtime::Cell& cell) {
       if (std::strcmp(cell.type().name, A::kName) == 0) cells.emplace_back(&cell);
     });
   }

@@ -18,7 +18,7 @@
 #include <string>
 #include <thread>
 
-#include "base/machine_memory.h"
+#include "base/machine.h"
 #include "gpu/compute.h"
 #include "gpu/devices.h"
 #include "gpu/numa_nodes.h"
@@ -85,7 +85,7 @@ void look_at_processor(Findings& findings) {
     sets += (sets.empty() ? "" : ", ") + std::string(gpu::name_of(isa));
   }
   const std::string best(gpu::name_of(gpu::best_isa()));
-  const std::string text = name + ", " + std::to_string(std::thread::hardware_concurrency()) +
+  const std::string text = name + ", " + std::to_string(available_processors()) +
                            " threads; kernels available: " + sets + "; used: " + best;
   if (best == "plain") {
     findings.note("processor", text, "no vector kernels for this processor: expect a tenth of the speed");

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/kv_budget.h"
-#include "base/machine_memory.h"
+#include "base/machine.h"
 #include "gpu/devices.h"
 #include "gpu/kernels.h"
 #include "models/adapters/adapter.h"

@@ -174,7 +174,7 @@ protocol::Prompt read_prompt(const protocol::ApiTable& apis, const std::string& 
     if (route.path != path || route.method != protocol::HttpMethod::kPost) continue;
     try {
       protocol::ParsedCall parsed = route.endpoint->parse({.body = text}, {});
-      if (const auto* error = std::get_if<protocol::ApiError>(&parsed))
+      if (const auto* error = std::get_if<protocol::Error>(&parsed))
         throw UsageError(file + ": " + error->message);
       if (auto* call = std::get_if<std::unique_ptr<protocol::GenerationCall>>(&parsed))
         return std::move((*call)->request.generate.prompt);

@@ -1,5 +1,5 @@
-// For every weight format: a Reader, the exact GEMM (weights widened in registers, f32 arithmetic), and
-// kFormats, the rows of the kernel table, into which an instruction set can insert faster products.
+// For every weight format: a Reader, the exact GEMM (weights widened in registers, f32 arithmetic), and its
+// row of the kernel table (kFormats), into which an instruction set can insert faster products.
 //
 // A Reader has
 //   Row                      pointers to a row of the weight
@@ -7,8 +7,8 @@
 //   load(row, k)             elements k ... k + kLanes - 1, k a multiple of kLanes
 //   load_some(row, k, count) the first count < kLanes of them, then zeros; absent if rows are whole lanes
 //
-// Tiles of up to kTileRows rows by kTileOutputs outputs (lanes.h) share loads. In every tile shape an output
-// element has a vector of partial sums of its own, so its bits do not depend on the shape.
+// Tiles of up to kTileRows rows by kTileOutputs outputs (lanes.h) share loads. An output element has a vector
+// of partial sums of its own in every tile shape, so its bits do not depend on the shape.
 
 #pragma once
 
@@ -136,7 +136,7 @@ inline void widened_outputs(const float* x, const WeightView& w, std::size_t n_b
   }
 }
 
-/// Computes all m rows in tiles of kRows, and the remainder in a smaller tile.
+/// Computes all m rows in tiles of kRows, the remainder in a smaller tile.
 template <class Reader, int kRows, int kOutputs>
 inline void widened_rows(const float* x, std::size_t m, const WeightView& w, std::size_t n_begin,
                          std::size_t n_end, float* y, std::size_t y_stride) {

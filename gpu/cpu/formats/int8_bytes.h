@@ -1,5 +1,4 @@
-// Unpacks quantized formats to bytes with AVX2, 256 elements of a row at a time, for the panels of
-// int8_panels.h.
+// Unpacks quantized formats to bytes with AVX2, 256 elements of a row at a time, for int8_panels.h.
 //
 // Bytes<Quant> describes a format:
 //   kZero       added to the integers to make them unsigned
@@ -29,9 +28,8 @@ inline constexpr bool kHasDotOfBytes = false;
 /// 256 unpacked elements of a row. Words are int32 or f32.
 struct BytesOfRow {
   alignas(64) std::uint8_t q[256];
-  // Blocks of 256: the group scales, then for each 32 elements a pair of int16 group offsets, which multiply
-  // the sums of x over its two groups of 16. Blocks of 32: the f32 scales of eight blocks, then their
-  // offsets.
+  // Blocks of 256: the group scales, then per 32 elements a pair of int16 group offsets, which multiply the
+  // sums of x over its two groups of 16. Blocks of 32: the f32 scales of eight blocks, then their offsets.
   alignas(64) std::uint32_t words[32];
   float scale;   // blocks of 256 only
   float offset;  // blocks of 256 only
@@ -179,8 +177,7 @@ struct Bytes<Q3_K> : SmallBytes<4, 7> {
       put(bits_of_bytes<4>(raw, 3), 2);
       put(bits_of_bytes<6>(raw, 3), 3);
     }
-    // Sixteen scales of six bits: the low four in the nibbles of eight bytes, the high two in four more
-    // bytes.
+    // Sixteen scales of six bits: the low four in the nibbles of eight bytes, the high two in four more.
     std::int32_t last;
     std::memcpy(&last, block.scales + 8, sizeof(last));
     const __m128i upper =

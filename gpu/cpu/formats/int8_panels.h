@@ -3,8 +3,7 @@
 // More than 8 rows: the weight is unpacked into panels whose lanes are outputs, 256 elements of k at a time,
 // and multiplied by four elements of a row of x at once. The panels of a group of outputs stay in L2 while
 // all rows pass. Up to 8 rows: reading and unpacking the weight dominates, so each row of the weight is
-// unpacked once and multiplied along k in AVX2 registers; the float part combines eight outputs. Nothing is
-// kept between calls.
+// unpacked once and multiplied along k in AVX2 registers; the float part combines eight outputs.
 //
 // The byte multiplication depends on the instruction set of the source:
 //   VNNI    VPDPBUSD: unsigned x signed into int32, without saturation
@@ -30,7 +29,7 @@ namespace reprise::gpu {
 namespace {
 
 inline constexpr std::size_t kByteLanes = 8;  // outputs at once
-inline constexpr int kFewByteRows = 8;        // maximum rows that are computed without panels
+inline constexpr int kFewByteRows = 8;        // max rows without panels
 
 inline __m256i add_pairs_of_16(__m256i sum, __m256i a, __m256i b) {
 #if defined(__AVX512VNNI__)
@@ -170,7 +169,6 @@ struct EightBlocks {
     }
   }
 
-  /// Returns the dot products of the eight blocks with 256 elements of x.
   __m256i times(const std::int8_t* x) const {
     __m512i d[4];
     for (int p = 0; p < 4; ++p) {
@@ -217,8 +215,8 @@ struct SumsOfEight {
   }
 };
 
-/// Adds eight blocks of 32 of eight outputs; w[n] points to those of output n. Vector lanes are blocks of a
-/// row, then outputs.
+/// Adds eight blocks of 32 of eight outputs; w[n]: those of output n. Vector lanes are blocks of a row, then
+/// outputs.
 template <class Quant, int kRows>
 inline void add_eight_blocks(const ActivationsOf<Quant>& x, std::size_t k,
                              const typename Quant::Block* const (&w)[kByteLanes], __m256 (&totals)[kRows]) {
@@ -323,7 +321,7 @@ void multiply_few_by_bytes(const ActivationsOf<Quant>& x, const WeightView& w, f
 }
 
 #if defined(__AVX512F__)
-inline constexpr int kByteRows = kHasDotOfBytes ? 6 : 4;  // rows per tile, so that it fits the registers
+inline constexpr int kByteRows = kHasDotOfBytes ? 6 : 4;  // rows per tile that fit the registers
 inline constexpr int kByteVectors = 2;
 #else
 inline constexpr int kByteRows = 4;
@@ -332,7 +330,6 @@ inline constexpr int kByteVectors = 1;
 inline constexpr std::size_t kBytePanels = 16;  // panels per group
 inline constexpr std::size_t kByteDepth = 256;
 
-/// The properties of a format that the code of a tile depends on.
 template <class Quant>
 struct ByteShapeOf {
   static constexpr std::size_t kBlock = Quant::kFormat.block_size;

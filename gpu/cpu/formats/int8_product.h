@@ -47,7 +47,7 @@ namespace {
 // A row is quantized in blocks, each by its own largest magnitude alone:
 //   scale = largest / 127,  q = x * (127 / largest) rounded to nearest even, from -127 to 127
 // A block with largest < 2^-100 is all zeros. A block with a NaN or an infinity gets scale NaN and zeros, so
-// that every output of the row is NaN and the fault stays visible.
+// that every output of the row is NaN.
 //
 // A prepared row of Int8Rows<kBlock> is the concatenation of these, padded to 64 bytes:
 //   int8  q[columns]
@@ -55,7 +55,7 @@ namespace {
 //   int16 sums[columns / kSumOf]     of q, for weights with offsets and instructions with unsigned weights
 // columns is a multiple of kBlock.
 
-/// Pointers to prepared rows, which need not be contiguous: callers select rows and residuals.
+/// Prepared rows, which need not be contiguous: callers select rows and residuals.
 using RowList = const std::byte* const*;
 
 /// kBlock: 32 or 256, the block size of the weight's format.
@@ -149,10 +149,9 @@ constexpr ActivationForm kInt8Rows{
 // One scale for 256 elements is coarse if a few of them are much larger than the rest, as after the gated
 // norm of linear attention. A row counts as coarse if its mean of q^2, with each block weighted by its
 // squared scale, is below 400: its largest element is then more than six times the root mean square, and
-// rounding costs more than
-// 1.4 % of that. A coarse row is two rows of the GEMM,
+// rounding costs more than 1.4 % of that. A coarse row is two rows of the GEMM,
 //   x = q * scale + r,   r quantized as x was
-// whose outputs are added. The decision depends on the row alone, so its bits do too, and all tables agree.
+// whose outputs are added. The decision depends on the row alone.
 //
 // A prepared row is Int8Rows<256> of x, Int8Rows<256> of r, a uint32 that is 1 if r is present, and 60 bytes
 // of padding.

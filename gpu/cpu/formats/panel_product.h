@@ -8,7 +8,6 @@
 // More than kFewRows rows: the panels of a group of outputs and a block of k (256 KiB with AVX-512) stay in
 // L2 and serve all rows; the rows of a tile, for that block of k, stay in L1. Fewer rows: reading the weight
 // dominates, so its rows are read sequentially, several at a time, and multiplied as they are transposed.
-// Nothing is kept between calls.
 
 #pragma once
 
@@ -73,7 +72,7 @@ inline constexpr std::size_t kPanelOutputs = 2 * kWide;     // outputs per panel
 inline constexpr std::size_t kPanels = 8;                   // panels per group
 inline constexpr std::size_t kPanelTile = 3 * kWide / 4;    // rows per tile, to fit the registers
 inline constexpr std::size_t kPanelRow = kPanelDepth + 16;  // stride: rows start in different sets of L1
-inline constexpr std::size_t kFewRows = kWide / 2;          // maximum rows that are computed without panels
+inline constexpr std::size_t kFewRows = kWide / 2;          // max rows without panels
 inline constexpr std::size_t kAlong = 1024;                 // prefetch distance in a weight's row, in bytes
 
 using Panel = float[kPanelDepth][kPanelOutputs];
@@ -179,7 +178,6 @@ void panel_tile(const PanelRows& x, const Panel& panel, std::size_t depth, bool 
   }
 }
 
-/// panel_tile for 1, 2, ... rows.
 constexpr auto kPanelTiles = []<int... kRows>(std::integer_sequence<int, kRows...>) {
   return std::array{panel_tile<kRows + 1>...};
 }

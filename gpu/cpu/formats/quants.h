@@ -308,7 +308,7 @@ struct Q6_K {
 
 // Four-bit indices into a table of sixteen integers.
 
-/// The values of IQ4_NL and IQ4_XS, denser where weights are frequent.
+/// Values of IQ4_NL and IQ4_XS, denser where weights are frequent.
 alignas(16) constexpr std::int8_t kNonLinear4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                      1,    13,   25,  38,  53,  69,  89,  113};
 /// The E2M1 floats, doubled.

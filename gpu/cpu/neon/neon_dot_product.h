@@ -32,8 +32,8 @@ template <class Quant>
   return vpaddq_s32(vpaddq_s32(a[0], a[1]), vpaddq_s32(a[2], a[3]));
 }
 
-/// Returns a freshly zeroed register, distinct for each combination of arguments. MOVI of zero is free; the
-/// compiler would copy another zero register, which occupies a pipe that multiplies.
+/// Returns a zeroed register, distinct for each combination of arguments. MOVI of zero is free; the compiler
+/// would copy another zero register, which occupies a pipe that multiplies.
 template <std::size_t kPart = 0>
 [[gnu::always_inline]] inline int32x4_t zeros_for(const void* block, const void* row) {
   int32x4_t zeros;
@@ -81,7 +81,7 @@ template <class Quant>
 [[gnu::always_inline]] inline void scaled_dots_of_four(const typename Quant::Block* const (&blocks)[4],
                                                        const std::int8_t* q, const std::int16_t* sums,
                                                        int32x4_t (&to)[4]) {
-  constexpr std::size_t kEach = Quant::kGroup / 16;  // vectors per group
+  constexpr std::size_t kEach = Quant::kGroup / 16;
   int16x8x2_t scales[4];
   for (std::size_t j = 0; j < 4; ++j) {
     scales[j] = NeonQuant<Quant>::scales(*blocks[j]);
@@ -125,9 +125,8 @@ template <class Quant, std::size_t kRows>
   });
 }
 
-/// Prefetches block b of the next tiles of four outputs. blocks: per output. The distances with FEAT_I8MM
-/// were tuned on a Neoverse V1: large formats go to L2 first and then to L1. The other was tuned on a
-/// Neoverse N1.
+/// Prefetches block b of the next tiles of four outputs. The distances with FEAT_I8MM were tuned on a
+/// Neoverse V1: large formats go to L2 first and then to L1. The other was tuned on a Neoverse N1.
 template <class Quant>
 [[gnu::always_inline]] inline void ask_for_tiles(const typename Quant::Block* w, std::size_t blocks,
                                                  std::size_t b) {

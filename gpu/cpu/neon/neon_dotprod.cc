@@ -1,6 +1,5 @@
 // The fast GEMM of quantized formats (int8_product.h) with SDOT, for processors with FEAT_DotProd. Compiled
-// with
-// -march=armv8.2-a+dotprod. multiply_by_dots() chooses by the number of rows between the stored blocks
+// with -march=armv8.2-a+dotprod. multiply_by_dots() chooses by the number of rows between the stored blocks
 // (neon_dot_product.h), DotFewTile and DotPanelTile.
 
 #include <arm_neon.h>
@@ -93,7 +92,7 @@ template <class Quant, class Block = typename Quant::Block>
 
 // Few rows of x by formats with several groups per block. Accumulator lanes are four outputs, as in panels,
 // so that the scales of a group are one vector. A panel would be used too few times, so the packed bytes of
-// four blocks are interleaved instead (fewer than the unpacked ones) and unpacked in registers.
+// four blocks are interleaved and unpacked in registers.
 
 template <class Quant, std::size_t kRows>
 struct DotFewTile {
@@ -182,7 +181,7 @@ struct DotFewTile {
   }
 };
 
-constexpr std::size_t kDotFewRows = 8;  // maximum rows per tile
+constexpr std::size_t kDotFewRows = 8;  // max rows per tile
 
 /// MultiplyRows with DotFewTile. Every tile of rows unpacks the weights again, from the caches.
 template <class Quant>
@@ -217,8 +216,7 @@ void dot_few_multiply(RowList listed, std::size_t m, const WeightView& w, float*
 // Many rows of x: weights are unpacked once, a panel of outputs at a time, and multiplied by all rows.
 //
 // Accumulator lanes are outputs: SDOT by a lane of x multiplies four elements of a row by the same elements
-// of four outputs. So a block needs no horizontal sum at its end, and its scales are one vector for four
-// outputs.
+// of four outputs. So a block needs no horizontal sum, and its scales are one vector for four outputs.
 //
 // The panels of a group of outputs, 256 elements of k deep, stay in L1 while all rows pass; y carries the
 // sums to the next 256.

@@ -201,7 +201,7 @@ class Bf16Kernel {
   const std::size_t columns_;
 };
 
-/// Maximum rows for which panels do not pay.
+/// Max rows for which panels do not pay.
 constexpr std::size_t kFewBf16Rows = 8;
 
 void multiply_bf16(const void* activations, std::size_t m, const WeightView& w, float* y,

@@ -1,8 +1,8 @@
 // NEON instructions as volatile asm, which the compiler cannot reorder.
 //
-// Processors look only a few dozen instructions ahead. Dependent chains of multiplications keep several pipes
-// busy only if independent instructions are interleaved with them; the compiler's scheduling undoes that
-// interleaving.
+// Dependent chains of multiplications keep several pipes busy only if independent instructions are
+// interleaved with them, because processors look only a few dozen instructions ahead; the compiler's
+// scheduling undoes that interleaving.
 
 #pragma once
 

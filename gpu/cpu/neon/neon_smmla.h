@@ -18,8 +18,7 @@ namespace {
 
 // Layouts: blocks of output pairs and of row pairs, in the order in which a tile is multiplied. Offsets: S
 // (int8_product.h) multiplies group offsets, which fit int8, by sums of x, which do not. With sum = 64 h + l,
-// h from
-// -64 to 63 and l from 0 to 63, it takes two SMMLA.
+// h from -64 to 63 and l from 0 to 63, it takes two SMMLA.
 
 /// The halves of two vectors, paired: {a0, b0} and {a1, b1}.
 struct EightPairs {

@@ -1,8 +1,7 @@
 // Computes y = x W^T for bf16 W and x as sums of two bf16, with AMX's TDPBF16PS. Compiled with -mamx-tile
 // -mamx-bf16.
 //
-// Chosen when: at most 3 rows run without tiles, on AVX-512, because reading the weight bounds them; more
-// rows run on tiles.
+// Chosen when: more than 3 rows; up to 3, which reading the weight bounds, run on AVX-512 without tiles.
 //
 // Mapping: tiles of 16 rows of x by 16 outputs, two by two. For each group of outputs and each block of k,
 // the weight's tiles are transposed from its stored rows once and used for all rows of x; x's tiles are
@@ -178,7 +177,7 @@ inline void multiply_pair(const XTiles& x, std::size_t rows, const OperandTile* 
       });
 }
 
-constexpr std::size_t kFewTileRows = 3;  // maximum rows that run without tiles
+constexpr std::size_t kFewTileRows = 3;  // max rows that run without tiles
 
 /// Sets FTZ and DAZ while it exists, as TDPBF16PS behaves.
 struct ZeroDenormals {

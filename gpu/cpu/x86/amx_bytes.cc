@@ -414,9 +414,8 @@ class LargeBlockTiles {
   }
 
   /// Multiplies both planes by both row tiles (or the first only), from element k on, as a software pipeline.
-  /// Each accumulator tile of the previous unit is stored just before this one reuses it, when its result is
-  /// ready. The float part of the unit before that is interleaved, because the tile instructions alone fill
-  /// the reorder window, and the processor would find no other work.
+  /// Each accumulator tile of the previous unit is stored just before this one reuses it. The float part of
+  /// the unit before that is interleaved, because the tile instructions alone fill the reorder window.
   template <bool kSecond>
   static void multiply_block(const RowTiles& x, std::size_t k, const Unit& unit, const Unit& in_tiles,
                              const Unit& stored) {
@@ -520,7 +519,7 @@ struct TileRoom {
   }
 };
 
-constexpr std::size_t kGroupBytes = std::size_t{640} << 10;  // maximum bytes of a panel group, to fit L2
+constexpr std::size_t kGroupBytes = std::size_t{640} << 10;  // max bytes of a panel group, to fit L2
 
 template <class Quant>
 class TileProduct {

@@ -1,9 +1,9 @@
 // The kernel table for AVX-512: elementwise kernels and exact GEMMs use eight lanes, which fix their bits;
 // fast GEMMs use sixteen. Compiled with -mavx512f -mavx512bw -mavx512vl.
 //
-// VDPBF16PS (AVX512_BF16) is not used: activations as sums of two bf16 would need two instructions where one
-// fused multiply-add does after widening the weight. On a Sapphire Rapids that was a third of the speed; it
-// also flushes denormals. AMX is worth it (amx_bf16.cc).
+// VDPBF16PS (AVX512_BF16) is not used: activations as sums of two bf16 need two instructions where one fused
+// multiply-add does after widening the weight, a third of the speed on a Sapphire Rapids, and it flushes
+// denormals.
 
 #include "gpu/cpu/formats/int8_panels.h"
 #include "gpu/cpu/formats/panel_product.h"

@@ -1,6 +1,5 @@
-// The widest vectors of the instruction set that an x86-64 source is compiled for, of f32 and int32: kWide is
-// 16 with AVX-512, else 8. For GEMMs whose lanes are outputs, not elements of k (panel_product.h,
-// int8_panels.h).
+// The widest vectors of f32 and int32 of an x86-64 source's instruction set: kWide is 16 with AVX-512, else
+// 8. For GEMMs whose lanes are outputs (panel_product.h, int8_panels.h).
 
 #pragma once
 

@@ -2,18 +2,18 @@
 // Attention over a paged KV cache: norm and RoPE of the heads, append of new keys and values to the pages,
 // attention, output gate. gpu/kernels.h (rms_norm, rope, attention, gate_sigmoid) is the specification.
 //
-// Arithmetic: bf16 rows use bf16 MMA with f32 accumulators; f32 rows are f32 throughout
-// (gpu/cuda/attention/precise.cu) and may have an f32 KV cache. A quantized KV cache (int8, int4) has the
-// CPU's bits and is rounded to bf16 when read; a row reads the stored values even for keys of its own slice.
+// Arithmetic: bf16 rows use bf16 MMA with f32 accumulators; f32 rows are f32 throughout (precise.cu) and may
+// have an f32 KV cache. A quantized KV cache (int8, int4) has the CPU's bits and is rounded to bf16 when
+// read; a row reads the stored values even for keys of its own slice.
 //
-// Bits: keys are visited in tiles of 64 anchored at position 0, in ascending order; decode combines parts of
+// Bits: keys are visited in tiles of 64 anchored at position 0, in ascending order; decode combines splits of
 // kDecodeSplit positions in ascending order, so prefill and decode differ. For f32 rows both phases are
 // bitwise identical.
 //
-// Sliding window: keys and values are kept in a ring of pages in the slot, page n of the sequence at n mod
-// ring_pages. A prefill writes those of its own rows to pages of the same layout in the workspace, so that
-// every row still sees the old ring. Afterwards it copies the last ones into the ring, and rings as of
-// positions inside the slice into the slots that want them (gpu/cuda/attention/prepare.cu).
+// Sliding window: keys and values are in a ring of pages in the slot, page n of the sequence at n mod
+// ring_pages. A prefill writes those of its own rows to pages in the workspace, so that every row still sees
+// the old ring; afterwards it copies the last ones into the ring, and rings as of positions inside the slice
+// into exported slots (prepare.cu).
 
 #include <cstddef>
 
@@ -26,9 +26,9 @@ namespace reprise::gpu::cuda {
 struct AttentionShape {
   int heads = 0;
   int kv_heads = 0;
-  int head_dim = 0;    // 16, 32, 64, 128 or 256
-  int rope_pairs = 0;  // RoPE rotates (i, i + rope_pairs) in the first 2 * rope_pairs elements of a head
-  float score_multiplier = 1;  // positive: scores are multiplier * q k / sqrt(head_dim)
+  int head_dim = 0;            // 16, 32, 64, 128 or 256
+  int rope_pairs = 0;          // RoPE rotates pairs (i, i + rope_pairs), i < rope_pairs
+  float score_multiplier = 1;  // positive: scores are score_multiplier * q k / sqrt(head_dim)
   bool qk_norm = false;
   bool output_gate = false;
   float norm_offset = 0;
@@ -44,7 +44,7 @@ struct AttentionShape {
   std::size_t ring_offset = 0;
 
   int group() const { return heads / kv_heads; }
-  /// Returns the bytes of K and V of one token.
+  /// Bytes of K and V of one token.
   std::size_t token_bytes() const {
     return 2 * static_cast<std::size_t>(kv_heads) * kv_row_bytes(kv, static_cast<std::size_t>(head_dim));
   }
@@ -57,13 +57,13 @@ struct AttentionPass {
   // [kv_heads, head_dim] each
   const Row* projected;
   int stride;
-  const float* q_norm;    // [head_dim]; null without qk_norm
+  const float* q_norm;    // [head_dim]; null: no norm of q and k
   const float* k_norm;    // [head_dim]
   const float* rope_cos;  // [rows, rope_pairs]
   const float* rope_sin;
-  Row* out;               // [rows, heads * head_dim]
-  std::byte* workspace;   // attention_workspace() bytes, aligned to 256
-  SlotExports exports{};  // prefill with a window only
+  Row* out;              // [rows, heads * head_dim]
+  std::byte* workspace;  // attention_workspace() bytes, aligned to 256
+  SlotExports exports{};
 };
 
 inline constexpr int kDecodeSplit = 256;
@@ -98,8 +98,7 @@ struct RopeRows {
 void rope_table(const RopeRows& rope, int rows, StreamHandle stream);
 
 #ifdef __CUDACC__
-/// Writes the entry of `row` and `pair` of both tables.
-__device__ __forceinline__ void put_turn(const RopeRows& rope, int row, int pair) {
+__device__ __forceinline__ void put_rope_entry(const RopeRows& rope, int row, int pair) {
   const float angle = static_cast<float>(rope.positions[row]) * rope.inv_freq[pair];
   const std::size_t at = static_cast<std::size_t>(row) * rope.pairs + pair;
   rope.cosine[at] = cosf(angle) * rope.factor;

@@ -1,16 +1,15 @@
 // Split-KV attention (flash decoding) for decode.
 //
-// Computes: attention of one row per sequence, at position `stored`, over all positions up to its own or
-// those in its window; bf16 MMA, f32 softmax. Includes norm and RoPE of q, and the append of the new key and
-// value.
+// Computes: attention of one row per sequence over all positions up to its own or those in its window; bf16
+// MMA, f32 softmax. Includes norm and RoPE of q, and the append of the new key and value.
 //
 // Chosen when: bf16 rows and one row per slice. Above 528 blocks attention_prepare() does norm, RoPE and
 // append once for all blocks; below, each block prepares its own q, and the block with the row's own position
 // appends. The bits are the same.
 //
 // Mapping: grid (split of 256 positions, KV head, slice). The up to 16 query heads of the KV head are the
-// rows of the MMA. 8 warps: for scores each has 8 keys of every page, for values 16 or more columns. With
-// more than one split, combine_splits() merges them.
+// rows of the MMA. Each of 8 warps has 8 keys of every page for the scores, and 16 or more columns for the
+// values. With more than one split, combine_splits() merges them.
 //
 // Pipeline: K pages, then V pages pass through a cp.async ring of 3 tiles (2 if shared memory is small).
 // Pages that this step does not write are requested before the PDL wait. Quantized tiles are dequantized into
@@ -31,7 +30,7 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-// -- preparing the row, and its gate
+// -- the row and its gate
 
 template <int kDim, int kRows>
 __device__ __forceinline__ void clear_rows(Bf16* q, int group) {
@@ -46,8 +45,8 @@ __device__ __forceinline__ void clear_rows(Bf16* q, int group) {
 
 /// Prefetches norm weights and RoPE tables, which the previous kernel does not write.
 template <int kDim>
-__device__ __forceinline__ void ask_for_norms(const AttentionShape& shape, const AttentionPass<Bf16>& pass,
-                                              int row) {
+__device__ __forceinline__ void prefetch_norms(const AttentionShape& shape, const AttentionPass<Bf16>& pass,
+                                               int row) {
   constexpr int kLine = 32;
   const int at = static_cast<int>(threadIdx.x) * kLine;
   const auto ask = [](const float* line) { asm volatile("prefetch.global.L1 [%0];" ::"l"(line)); };
@@ -75,9 +74,9 @@ __device__ __forceinline__ void prepare_row(const AttentionShape& shape, const A
   const int pitch = shape.output_gate ? 2 * kDim : kDim;  // elements between heads of q
   const Bf16* projected = pass.projected + static_cast<std::size_t>(row) * pass.stride;
   const Bf16* keys = projected + shape.heads * pitch + kv_head * kDim;
-  const std::size_t turn = static_cast<std::size_t>(row) * shape.rope_pairs;
-  const float* cosine = pass.rope_cos + turn;
-  const float* sine = pass.rope_sin + turn;
+  const std::size_t first_angle = static_cast<std::size_t>(row) * shape.rope_pairs;
+  const float* cosine = pass.rope_cos + first_angle;
+  const float* sine = pass.rope_sin + first_angle;
   const int items = newest.key == nullptr ? group : group + 2;
   for (int item = static_cast<int>(threadIdx.x) / 32; item < items;
        item += static_cast<int>(blockDim.x) / 32) {
@@ -97,17 +96,16 @@ __device__ __forceinline__ void prepare_row(const AttentionShape& shape, const A
   }
 }
 
-/// Returns the destination for KV head kv_head.
 template <KvType kKv, int kDim>
 __device__ __forceinline__ NewestRow newest_row(const AttentionShape& shape, const BatchSlice& slice,
                                                 int kv_head) {
-  std::byte* place =
+  std::byte* page =
       key_page(shape, slice, 0, nullptr, slice.stored / kGrid) +
       static_cast<std::size_t>(kv_head * kGrid + slice.stored % kGrid) * KvRow<kKv, kDim>::kBytes;
-  return {.key = place + shape.k_offset, .value = place + shape.v_offset};
+  return {.key = page + shape.k_offset, .value = page + shape.v_offset};
 }
 
-/// Copies prepared rows of q; rows from `present` on are zeroed.
+/// Copies prepared rows of q; rows from `present` on become zero.
 template <int kDim, int kRows>
 __device__ __forceinline__ void put_rows(Bf16* to, const Bf16* from, int present) {
   constexpr int kChunks = kDim / 8;
@@ -133,7 +131,7 @@ __device__ __forceinline__ float gate_of(const AttentionShape& shape, const Atte
 
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kRows = 16;  // query heads; only `group` of them exist
+constexpr int kRows = 16;  // query heads; `group` of them exist
 constexpr int kPages = kDecodeSplit / kGrid;
 
 static_assert(kGrid == 8 * kWarps, "a warp scores 8 keys of a page");
@@ -146,7 +144,7 @@ struct DecodeShared {
   alignas(16) unsigned char ring[kRing][Load::kLandingBytes];
   alignas(16) unsigned char widened[Load::kIsWidened ? Load::kTileBytes : 16];
   float highest[kWarps][kRows];
-  float weight[kWarps][kRows];
+  float denominator[kWarps][kRows];
   const std::byte* pages[kPages];
 };
 
@@ -156,7 +154,7 @@ struct SplitOfRow {
   int kv_head;
   int split;   // index in the sequence
   int before;  // positions of the split before the window
-  int count;   // positions of the split; <= 0: the split does not exist
+  int count;   // positions of the split; <= 0: it does not exist
 
   /// `index` counts from the first split that the row attends to.
   __device__ SplitOfRow(const AttentionShape& shape, const BatchSlice& of, int head, int index)
@@ -217,10 +215,11 @@ __device__ __forceinline__ void score_keys(float (&s)[4], std::uint32_t q, std::
   for (int i = 0; i < 4; ++i) s[i] += odd[i];
 }
 
-/// Softmax over the split: writes probabilities to shared memory. s[i]: the warp's scores of page i.
+/// Softmax over the split: writes probabilities to shared memory; readers need a barrier. s[i]: the warp's
+/// scores of page i.
 template <KvType kKv, int kDim, int kRing>
-__device__ __forceinline__ void weigh_split(DecodeShared<kKv, kDim, kRing>& shared,
-                                            const float (&s)[kPages][4], float (&highest)[2], float scale) {
+__device__ __forceinline__ void softmax_split(DecodeShared<kKv, kDim, kRing>& shared,
+                                              const float (&s)[kPages][4], float (&highest)[2], float scale) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
@@ -239,28 +238,27 @@ __device__ __forceinline__ void weigh_split(DecodeShared<kKv, kDim, kRing>& shar
 #pragma unroll
     for (int other = 1; other < kWarps; ++other)
       highest[half] = fmaxf(highest[half], shared.highest[other][row]);
-    float weight = 0;
-    Bf16* place = shared.rows + row * tiles::kRowStride<kDecodeSplit> + warp * 8 + lane % 4 * 2;
+    float denominator = 0;
+    Bf16* to = shared.rows + row * tiles::kRowStride<kDecodeSplit> + warp * 8 + lane % 4 * 2;
 #pragma unroll
     for (int page = 0; page < kPages; ++page) {
       const float first = tiles::power_of_two((s[page][2 * half] - highest[half]) * scale);
       const float second = tiles::power_of_two((s[page][2 * half + 1] - highest[half]) * scale);
-      weight += first + second;
-      *reinterpret_cast<std::uint32_t*>(place + page * kGrid) = narrow(first, second);
+      denominator += first + second;
+      *reinterpret_cast<std::uint32_t*>(to + page * kGrid) = narrow(first, second);
     }
-    weight = tiles::sum_of_four(weight);
-    if (lane % 4 == 0) shared.weight[warp][row] = weight;
+    denominator = tiles::sum_of_four(denominator);
+    if (lane % 4 == 0) shared.denominator[warp][row] = denominator;
   }
-  // the caller synchronizes before reading
 }
 
 /// Returns the sum of a row's probabilities. Requires: attend_split() has returned.
 template <KvType kKv, int kDim, int kRing>
-__device__ __forceinline__ float weight_of(const DecodeShared<kKv, kDim, kRing>& shared, int row) {
-  float weight = 0;
+__device__ __forceinline__ float probability_sum(const DecodeShared<kKv, kDim, kRing>& shared, int row) {
+  float denominator = 0;
 #pragma unroll
-  for (int other = 0; other < kWarps; ++other) weight += shared.weight[other][row];
-  return weight;
+  for (int other = 0; other < kWarps; ++other) denominator += shared.denominator[other][row];
+  return denominator;
 }
 
 /// Attention over a split. All threads call put_q(q) after the PDL wait; it writes q [16, kDim] to shared
@@ -305,7 +303,7 @@ __device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim, kRing>& sha
     Load::end_copy(landed, shared.widened, present(page));
     return shared_address(Load::kIsWidened ? shared.widened : landed);
   };
-  // Only the page of the newest token is written in this step; loads before it need not wait.
+  // Loads before that of the newest token's page need not wait: no kernel writes those pages in this step.
   const int settled = own.has_newest() ? pages - 1 : 2 * pages;
 #pragma unroll
   for (int i = 0; i < kRing; ++i) {
@@ -344,7 +342,7 @@ __device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim, kRing>& sha
       if (at >= count || at < before) s[page][i] = tiles::kMinusInfinity;
     }
   }
-  weigh_split(shared, s, sums.highest, scale);
+  softmax_split(shared, s, sums.highest, scale);
 
   for (int page = 0; page < pages; ++page) {
     const int load = pages + page;
@@ -371,22 +369,20 @@ __device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim, kRing>& sha
   }
 }
 
-// -- kernels and launches
-
 constexpr int kCombineThreads = 64;
 constexpr int kMaxSlices = 32768;  // per launch
-constexpr int kFewBlocks = 528;    // max blocks that prepare their own q: four per SM of an H200
+constexpr int kFewBlocks = 528;    // blocks that prepare their own q, at most: four per SM of an H200
 constexpr int kUsualRing = 3;      // tiles in flight
 constexpr int kShortRing = 2;      // for GPUs with little shared memory
-// A decode whose partial results need more than this is split into several launches.
+// A decode whose partial results need more is split into several launches.
 constexpr std::size_t kPartialBytes = std::size_t{64} << 20;
 
-/// Partial results. Row r of the launch, head h and split s (counted from the first one the row attends to)
-/// are at (r * heads + h) * splits + s.
+/// Partial results. Row r of the launch, head h and split s (from the first one the row attends to) are at (r
+/// * heads + h) * splits + s.
 struct Partial {
-  float* out;       // [kDim] each, unnormalized
-  float2* weights;  // max score, sum of probabilities
-  int splits;       // max per row
+  float* out;           // [kDim] each, unnormalized
+  float2* max_and_sum;  // of scores; of probabilities
+  int splits;           // max per row
 };
 
 __device__ __forceinline__ int splits_of(const AttentionShape& shape, const BatchSlice& slice) {
@@ -412,7 +408,7 @@ __device__ __forceinline__ bool attend_own(DecodeShared<kKv, kDim, kRing>& share
     attend_split(
         shared, shape, own, scale, [&](Bf16* q) { put_rows<kDim, kRows>(q, rows, group); }, sums);
   } else {
-    ask_for_norms<kDim>(shape, pass, row);
+    prefetch_norms<kDim>(shape, pass, row);
     attend_split(
         shared, shape, own, scale,
         [&](Bf16* q) {
@@ -439,7 +435,7 @@ __device__ __forceinline__ void finish_only_split(const DecodeShared<kKv, kDim, 
     if (of_group >= group) return;
     const int row = own.slice.first_row;
     const int head = own.kv_head * group + of_group;
-    const float share = tiles::inverse(weight_of(shared, of_group));
+    const float share = tiles::inverse(probability_sum(shared, of_group));
     float first = fmaf(1.0F, two.x, 0.0F) * share;  // combine_splits() adds to 0, which turns -0 into 0
     float second = fmaf(1.0F, two.y, 0.0F) * share;
     if (shape.output_gate) {
@@ -451,8 +447,8 @@ __device__ __forceinline__ void finish_only_split(const DecodeShared<kKv, kDim, 
   });
 }
 
-/// Grid: split, KV head, slice - first_slice. Writes to `partial`, or to the output if no row has more than
-/// one split.
+/// Grid: split, KV head, slice - first_slice. Writes to `partial`, or to the output if no row has several
+/// splits.
 template <KvType kKv, int kDim, bool kPrepared, int kRing>
 __global__ void __launch_bounds__(kThreads, 2)
     attend_splits(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, int first_slice,
@@ -466,20 +462,21 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (partial.splits == 1) return finish_only_split(shared, shape, own, pass, sums);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int group = shape.heads / shape.kv_heads;
-  const auto place_of = [&](int row) {
+  const auto index_of = [&](int row) {
     return (static_cast<std::size_t>(blockIdx.z) * shape.heads + own.kv_head * group + row) * partial.splits +
            blockIdx.x;
   };
   sums.each_pair([&](int half, int element, float2 two) {
     const int row = lane / 4 + half * 8;
     if (row >= group) return;
-    *reinterpret_cast<float2*>(partial.out + place_of(row) * kDim + element) = two;
+    *reinterpret_cast<float2*>(partial.out + index_of(row) * kDim + element) = two;
   });
   if (threadIdx.x >= 32 || lane % 4 != 0) return;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = lane / 4 + half * 8;
-    if (row < group) partial.weights[place_of(row)] = make_float2(sums.highest[half], weight_of(shared, row));
+    if (row < group)
+      partial.max_and_sum[index_of(row)] = make_float2(sums.highest[half], probability_sum(shared, row));
   }
 }
 
@@ -502,14 +499,14 @@ __global__ void __launch_bounds__(kCombineThreads)
   pdl_wait();
   pdl_launch_dependents();
   const int splits = splits_of(shape, slice);
-  const std::size_t place =
+  const std::size_t first_split =
       (static_cast<std::size_t>(blockIdx.z) * shape.heads + head) * static_cast<std::size_t>(partial.splits);
-  const float2* weights = partial.weights + place;
-  const float* outs = partial.out + place * kDim + min(element, kDim - 1);
+  const float2* max_and_sum = partial.max_and_sum + first_split;
+  const float* outs = partial.out + first_split * kDim + min(element, kDim - 1);
 
   float highest = tiles::kMinusInfinity;
   for (int split = thread; split < splits; split += kCombineThreads) {
-    highest = fmaxf(highest, weights[split].x);
+    highest = fmaxf(highest, max_and_sum[split].x);
   }
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) {
@@ -520,12 +517,12 @@ __global__ void __launch_bounds__(kCombineThreads)
   highest = fmaxf(highest_of_warp[0], highest_of_warp[1]);
 
   float total = 0;
-  float weight = 0;
+  float denominator = 0;
   for (int begin = 0; begin < splits; begin += kCombineThreads) {
     const int some = min(kCombineThreads, splits - begin);
     __syncthreads();  // the previous shares have been read
     if (thread < some) {
-      const float2 own = weights[begin + thread];
+      const float2 own = max_and_sum[begin + thread];
       const float share = tiles::power_of_two((own.x - highest) * scale);
       shares[thread] = make_float2(share, share * own.y);
     }
@@ -533,11 +530,11 @@ __global__ void __launch_bounds__(kCombineThreads)
 #pragma unroll 16
     for (int i = 0; i < some; ++i) {
       total = fmaf(shares[i].x, outs[static_cast<std::size_t>(begin + i) * kDim], total);
-      weight += shares[i].y;
+      denominator += shares[i].y;
     }
   }
   if (element >= kDim) return;
-  const float result = total * tiles::inverse(weight);
+  const float result = total * tiles::inverse(denominator);
   pass.out[(static_cast<std::size_t>(slice.first_row) * shape.heads + head) * kDim + element] =
       narrow(shape.output_gate ? result * gate : result);
 }
@@ -552,7 +549,6 @@ std::size_t row_bytes(const AttentionShape& shape, int longest) {
          (static_cast<std::size_t>(shape.head_dim) * sizeof(float) + sizeof(float2));
 }
 
-/// kPrepared: q is in the workspace.
 template <KvType kKv, int kDim, bool kPrepared, int kRing>
 void launch_splits(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                    StreamHandle stream) {
@@ -570,9 +566,9 @@ void launch_splits(const AttentionShape& shape, const Batch& batch, const Attent
   for (int first = 0; first < batch.slice_count; first += at_once) {
     const int slices = std::min(at_once, batch.slice_count - first);
     auto* out = reinterpret_cast<float*>(pass.workspace + q_bytes(shape, batch.rows));
-    auto* weights =
+    auto* max_and_sum =
         reinterpret_cast<float2*>(out + static_cast<std::size_t>(slices) * shape.heads * splits * kDim);
-    const Partial partial{.out = out, .weights = weights, .splits = splits};
+    const Partial partial{.out = out, .max_and_sum = max_and_sum, .splits = splits};
     launch_after(
         kAttend,
         {.blocks = dim3(splits, shape.kv_heads, slices), .threads = kThreads, .shared_bytes = kBytes}, stream,

@@ -1,6 +1,6 @@
 #pragma once
-// Per-head RMSNorm and RoPE of q or k, one warp per head. Lane l < kDim / 8 holds elements 8 l ... 8 l + 7;
-// the other lanes hold zeros.
+// Per-head RMSNorm and RoPE of q or k, one warp per head. Lane l < kDim / 8 holds elements 8 l ... 8 l + 7,
+// the other lanes zeros.
 
 #include "gpu/cuda/attention/attention.h"
 #include "gpu/cuda/attention/kv_rows.cuh"
@@ -60,10 +60,10 @@ __device__ __forceinline__ EightOfHead elements_at(const EightOfHead& head, int 
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     const int from = (lane * 8 + i + distance) & 255;
-    const int place = (i + distance) & 7;
+    const int element = (i + distance) & 7;
     float chosen = head.x[0];
 #pragma unroll
-    for (int other = 1; other < 8; ++other) chosen = place == other ? head.x[other] : chosen;
+    for (int other = 1; other < 8; ++other) chosen = element == other ? head.x[other] : chosen;
     out.x[i] = __shfl_sync(~0U, chosen, from / 8);
   }
   return out;
@@ -71,18 +71,18 @@ __device__ __forceinline__ EightOfHead elements_at(const EightOfHead& head, int 
 
 /// RoPE: rotates pairs (i, i + shape.rope_pairs) by the row's angles.
 template <int kDim>
-__device__ __forceinline__ void turn_head(EightOfHead& head, const AttentionShape& shape, const float* cosine,
-                                          const float* sine, int lane) {
+__device__ __forceinline__ void rotate_head(EightOfHead& head, const AttentionShape& shape,
+                                            const float* cosine, const float* sine, int lane) {
   const int pairs = shape.rope_pairs;
   if (pairs == 0) return;
-  const EightOfHead behind = elements_at(head, lane, pairs);
+  const EightOfHead partners = elements_at(head, lane, pairs);
   const EightOfHead before = elements_at(head, lane, -pairs);
   if (lane >= kDim / 8) return;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     const int at = lane * 8 + i;
     if (at < pairs) {
-      head.x[i] = head.x[i] * cosine[at] - behind.x[i] * sine[at];
+      head.x[i] = head.x[i] * cosine[at] - partners.x[i] * sine[at];
     } else if (at < 2 * pairs) {
       head.x[i] = head.x[i] * cosine[at - pairs] + before.x[i] * sine[at - pairs];
     }
@@ -95,7 +95,7 @@ __device__ __forceinline__ EightOfHead prepare_head(EightOfHead head, const Atte
                                                     const float* norm, const float* cosine, const float* sine,
                                                     int lane) {
   if (shape.qk_norm) norm_head<kDim>(head, shape, norm, lane);
-  turn_head<kDim>(head, shape, cosine, sine, lane);
+  rotate_head<kDim>(head, shape, cosine, sine, lane);
   return head;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// K or V row of one head and token (gpu/state/kv_rows.h) in kernels: read eight elements at a time, written by a
-// warp. Stored bits equal the CPU's. Rows of a page are kBytes apart.
+// K or V row of one head and token (gpu/state/kv_rows.h) in kernels. Stored bits equal the CPU's. Rows of a
+// page are kBytes apart.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace reprise::gpu::cuda {
 /// Quantized types.
 template <KvType kKv, int kDim>
 struct KvRow {
-  static_assert(is_quantised(kKv));
+  static_assert(is_quantized(kKv));
   static constexpr int kBytes = static_cast<int>(kv_row_bytes(kKv, kDim));
   static constexpr int kBlocks = static_cast<int>(kv_blocks(kDim));
   static constexpr int kScales = kBlocks * static_cast<int>(sizeof(Bf16));  // bytes before the quants
-  /// Max bytes of a load or store; all offsets of quants are multiples of it.
+  /// Max bytes of a load or store; divides all offsets of quants.
   static constexpr int kUnit = kScales < 8 ? kScales : 8;
   static_assert(kBytes % kUnit == 0 && kScales % kUnit == 0);
 
-  /// Eight stored elements; for int4 in bytes that also hold eight others.
+  /// Eight stored elements; for int4 the bytes also hold eight others.
   struct Eight {
     std::uint32_t numbers[2];
     Bf16 scale;
@@ -100,7 +100,7 @@ struct KvRow {
   static constexpr std::uint16_t kNotANumber = 0x7fc0;
 
   struct Farthest {
-    float element;  // largest magnitude of a block, with its sign; the first of several
+    float element;  // of largest magnitude in a block, with its sign; the first of several
     bool all_finite;
   };
   static __device__ __forceinline__ Farthest farthest(int lane, const float (&x)[8]) {
@@ -157,7 +157,6 @@ __device__ __forceinline__ void put_fours(const float4& first, const float4& sec
   x[7] = second.w;
 }
 
-/// As the others, without narrowed().
 template <int kDim>
 struct KvRow<KvType::kF32, kDim> {
   static constexpr int kBytes = kDim * static_cast<int>(sizeof(float));

@@ -1,8 +1,8 @@
-// KV compression: saves queries, scores KV entries, selects and gathers them (gpu/cuda/attention/kv_selection.h).
+// KV compression (kv_selection.h).
 //
-// Scoring. Mapping: a block has one page, one query head and kQueriesAtOnce queries, a thread kOwnPlaces
-// entries for kOwnQueries queries. Scores are computed twice instead of being stored: look_at_pages() and
-// add_pages() find each query's maximum and sum, add_weights() adds the probabilities to the sums of a head,
+// Scoring. Mapping: a block has one page, one query head and kQueriesAtOnce queries, a thread kOwnEntries
+// entries for kOwnQueries queries. Scores are computed twice instead of being stored: reduce_pages() and
+// merge_pages() find each query's maximum and sum, add_probabilities() adds the probabilities to the sums of a head,
 // and pool_sums() pools them.
 //
 // Bits: all sums are in a fixed order of KV indices and queries.
@@ -21,24 +21,24 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-using Seen = CompactionSpace::Seen;
+using SoftmaxState = CompactionSpace::SoftmaxState;
 
 constexpr int kScoreThreads = 256;
 constexpr int kSpan = 32;  // head elements per step
-constexpr int kOwnPlaces = 4;
+constexpr int kOwnEntries = 4;
 constexpr int kOwnQueries = 2;
-constexpr int kPlaceThreads = kGrid / kOwnPlaces;
+constexpr int kEntryThreads = kGrid / kOwnEntries;
 constexpr int kChunk = 8;  // elements loaded at once
-constexpr int kPlaceStride = kGrid + 4;
+constexpr int kEntryStride = kGrid + 4;
 constexpr int kQueryStride = kQueriesAtOnce + 2;
 
-static_assert(kScoreThreads == kPlaceThreads * (kQueriesAtOnce / kOwnQueries), "a thread for each square");
+static_assert(kScoreThreads == kEntryThreads * (kQueriesAtOnce / kOwnQueries), "a thread for each square");
 static_assert(kScoreThreads * kChunk == kGrid * kSpan, "a thread loads a chunk of a key");
 
 /// Keys and queries of a page, one step of head elements, transposed so that a thread's entries are
 /// contiguous.
 struct ScoreShared {
-  alignas(16) float keys[kSpan][kPlaceStride];
+  alignas(16) float keys[kSpan][kEntryStride];
   alignas(16) float queries[kSpan][kQueryStride];
 };
 
@@ -59,7 +59,7 @@ __device__ __forceinline__ Square square_of_block(int first_query, int queries) 
 /// Computes the thread's scores, scaled for exp2; -infinity for masked or missing entries.
 template <KvType kKv, int kDim>
 __device__ __forceinline__ void score_square(const PromptOfLayer& prompt, const Square& at, float scale,
-                                             ScoreShared& shared, float (&s)[kOwnQueries][kOwnPlaces]) {
+                                             ScoreShared& shared, float (&s)[kOwnQueries][kOwnEntries]) {
   using Key = KvRow<kKv, kDim>;
   using Query = KvRow<KvType::kBF16, kDim>;
   const AttentionShape& shape = prompt.shape;
@@ -70,8 +70,8 @@ __device__ __forceinline__ void score_square(const PromptOfLayer& prompt, const 
   const int present = min(kGrid, prompt.tokens - at.page * kGrid);
   const int loaded = thread / (kSpan / kChunk);  // row that this thread loads
   const int chunk = thread % (kSpan / kChunk) * kChunk;
-  const int first_place = thread % kPlaceThreads * kOwnPlaces;
-  const int first_query = thread / kPlaceThreads * kOwnQueries;
+  const int first_entry = thread % kEntryThreads * kOwnEntries;
+  const int first_query = thread / kEntryThreads * kOwnQueries;
 #pragma unroll
   for (auto& row : s) {
 #pragma unroll
@@ -89,8 +89,8 @@ __device__ __forceinline__ void score_square(const PromptOfLayer& prompt, const 
     if (loaded < kQueriesAtOnce) {
       float y[kChunk] = {};
       if (loaded < at.queries && begin + chunk < kDim) {
-        const int place = (at.first_query + loaded) % prompt.ring.window;
-        const std::byte* row = prompt.ring.rows + static_cast<std::size_t>(place) * prompt.ring.row_bytes +
+        const int entry = (at.first_query + loaded) % prompt.ring.window;
+        const std::byte* row = prompt.ring.rows + static_cast<std::size_t>(entry) * prompt.ring.row_bytes +
                                prompt.queries + at.head * Query::kBytes;
         const int index = (begin + chunk) / kChunk;
         Query::widened(Query::fetch(row, index), index, y);
@@ -101,7 +101,7 @@ __device__ __forceinline__ void score_square(const PromptOfLayer& prompt, const 
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kSpan; ++i) {
-      const float4 k = *reinterpret_cast<const float4*>(&shared.keys[i][first_place]);
+      const float4 k = *reinterpret_cast<const float4*>(&shared.keys[i][first_entry]);
       const float2 q = *reinterpret_cast<const float2*>(&shared.queries[i][first_query]);
       s[0][0] = fmaf(q.x, k.x, s[0][0]);
       s[0][1] = fmaf(q.x, k.y, s[0][1]);
@@ -117,8 +117,8 @@ __device__ __forceinline__ void score_square(const PromptOfLayer& prompt, const 
   for (int i = 0; i < kOwnQueries; ++i) {
     const int query = first_query + i;
 #pragma unroll
-    for (int j = 0; j < kOwnPlaces; ++j) {
-      const bool sees = query < at.queries && at.page * kGrid + first_place + j <= at.first_query + query;
+    for (int j = 0; j < kOwnEntries; ++j) {
+      const bool sees = query < at.queries && at.page * kGrid + first_entry + j <= at.first_query + query;
       s[i][j] = sees ? s[i][j] * scale : tiles::kMinusInfinity;
     }
   }
@@ -132,95 +132,96 @@ __device__ __forceinline__ float below(float score, float highest) {
 /// Max score and probability sum of each query over a page. Grid: pages, heads.
 template <KvType kKv, int kDim>
 __global__ void __launch_bounds__(kScoreThreads)
-    look_at_pages(PromptOfLayer prompt, int first_query, int queries, float scale, Seen* of_pages) {
+    reduce_pages(PromptOfLayer prompt, int first_query, int queries, float scale, SoftmaxState* of_pages) {
   __shared__ ScoreShared shared;
   const Square at = square_of_block(first_query, queries);
-  float s[kOwnQueries][kOwnPlaces];
+  float s[kOwnQueries][kOwnEntries];
   score_square<kKv, kDim>(prompt, at, scale, shared, s);
   const int thread = static_cast<int>(threadIdx.x);
 #pragma unroll
   for (int i = 0; i < kOwnQueries; ++i) {
     float highest = fmaxf(fmaxf(s[i][0], s[i][1]), fmaxf(s[i][2], s[i][3]));
 #pragma unroll
-    for (int step = kPlaceThreads / 2; step > 0; step /= 2) {
+    for (int step = kEntryThreads / 2; step > 0; step /= 2) {
       highest = fmaxf(highest, __shfl_xor_sync(0xffffffffU, highest, step));
     }
-    float weight = 0;
+    float denominator = 0;
 #pragma unroll
-    for (int j = 0; j < kOwnPlaces; ++j) weight += tiles::power_of_two(below(s[i][j], highest));
+    for (int j = 0; j < kOwnEntries; ++j) denominator += tiles::power_of_two(below(s[i][j], highest));
 #pragma unroll
-    for (int step = kPlaceThreads / 2; step > 0; step /= 2) {
-      weight += __shfl_xor_sync(0xffffffffU, weight, step);
+    for (int step = kEntryThreads / 2; step > 0; step /= 2) {
+      denominator += __shfl_xor_sync(0xffffffffU, denominator, step);
     }
-    if (thread % kPlaceThreads != 0) continue;
-    const int query = thread / kPlaceThreads * kOwnQueries + i;
+    if (thread % kEntryThreads != 0) continue;
+    const int query = thread / kEntryThreads * kOwnQueries + i;
     of_pages[(static_cast<std::size_t>(at.head) * kQueriesAtOnce + query) * gridDim.x + blockIdx.x] = {
-        .highest = highest, .weight = weight};
+        .highest = highest, .denominator = denominator};
   }
 }
 
 /// Merges the pages. Grid: queries, heads; one warp.
-__global__ void __launch_bounds__(32) add_pages(const Seen* of_pages, int pages, Seen* of_prompt) {
+__global__ void __launch_bounds__(32)
+    merge_pages(const SoftmaxState* of_pages, int pages, SoftmaxState* of_prompt) {
   const int lane = static_cast<int>(threadIdx.x);
   const std::size_t row = static_cast<std::size_t>(blockIdx.y) * kQueriesAtOnce + blockIdx.x;
-  const Seen* own = of_pages + row * static_cast<std::size_t>(pages);
+  const SoftmaxState* own = of_pages + row * static_cast<std::size_t>(pages);
   float highest = tiles::kMinusInfinity;
   for (int page = lane; page < pages; page += 32) highest = fmaxf(highest, own[page].highest);
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) {
     highest = fmaxf(highest, __shfl_xor_sync(0xffffffffU, highest, step));
   }
-  float weight = 0;
+  float denominator = 0;
   for (int page = lane; page < pages; page += 32) {
-    weight += own[page].weight * tiles::power_of_two(below(own[page].highest, highest));
+    denominator += own[page].denominator * tiles::power_of_two(below(own[page].highest, highest));
   }
 #pragma unroll
-  for (int step = 16; step > 0; step /= 2) weight += __shfl_xor_sync(0xffffffffU, weight, step);
-  if (lane == 0) of_prompt[row] = {.highest = highest, .weight = weight};
+  for (int step = 16; step > 0; step /= 2) denominator += __shfl_xor_sync(0xffffffffU, denominator, step);
+  if (lane == 0) of_prompt[row] = {.highest = highest, .denominator = denominator};
 }
 
 /// Adds the probabilities to the sums of a head, queries in ascending order. Grid: pages before the window,
 /// heads.
 template <KvType kKv, int kDim>
 __global__ void __launch_bounds__(kScoreThreads)
-    add_weights(PromptOfLayer prompt, int first_query, int queries, float scale, const Seen* of_prompt,
-                float* sums) {
+    add_probabilities(PromptOfLayer prompt, int first_query, int queries, float scale,
+                      const SoftmaxState* of_prompt, float* sums) {
   __shared__ ScoreShared shared;
-  __shared__ float weights[kQueriesAtOnce][kGrid];
+  __shared__ float probabilities[kQueriesAtOnce][kGrid];
   const Square at = square_of_block(first_query, queries);
-  float s[kOwnQueries][kOwnPlaces];
+  float s[kOwnQueries][kOwnEntries];
   score_square<kKv, kDim>(prompt, at, scale, shared, s);
   const int thread = static_cast<int>(threadIdx.x);
 #pragma unroll
   for (int i = 0; i < kOwnQueries; ++i) {
-    const int query = thread / kPlaceThreads * kOwnQueries + i;
-    const Seen seen = of_prompt[static_cast<std::size_t>(at.head) * kQueriesAtOnce + query];
+    const int query = thread / kEntryThreads * kOwnQueries + i;
+    const SoftmaxState state = of_prompt[static_cast<std::size_t>(at.head) * kQueriesAtOnce + query];
 #pragma unroll
-    for (int j = 0; j < kOwnPlaces; ++j) {
-      weights[query][thread % kPlaceThreads * kOwnPlaces + j] =
-          tiles::power_of_two(below(s[i][j], seen.highest)) / seen.weight;
+    for (int j = 0; j < kOwnEntries; ++j) {
+      probabilities[query][thread % kEntryThreads * kOwnEntries + j] =
+          tiles::power_of_two(below(s[i][j], state.highest)) / state.denominator;
     }
   }
   __syncthreads();
-  const int place = at.page * kGrid + thread;
-  if (thread >= kGrid || place >= prompt.scored) return;
-  float* sum = sums + static_cast<std::size_t>(at.head) * prompt.scored + place;
+  const int entry = at.page * kGrid + thread;
+  if (thread >= kGrid || entry >= prompt.scored) return;
+  float* sum = sums + static_cast<std::size_t>(at.head) * prompt.scored + entry;
   float total = first_query == prompt.scored ? 0 : *sum;
-  for (int query = 0; query < queries; ++query) total += weights[query][thread];
+  for (int query = 0; query < queries; ++query) total += probabilities[query][thread];
   *sum = total;
 }
 
 /// Grid: blocks of entries, KV heads.
 __global__ void __launch_bounds__(kScoreThreads)
     pool_sums(PromptOfLayer prompt, const float* sums, float* scores) {
-  const int place = static_cast<int>(blockIdx.x) * kScoreThreads + static_cast<int>(threadIdx.x);
+  const int entry = static_cast<int>(blockIdx.x) * kScoreThreads + static_cast<int>(threadIdx.x);
   const int scored = prompt.scored;
-  if (place >= scored) return;
+  if (entry >= scored) return;
   const int group = prompt.shape.heads / prompt.shape.kv_heads;
   const int kv_head = static_cast<int>(blockIdx.y);
   const int half = static_cast<int>(prompt.budget.pool_width) / 2;
-  const int begin = max(place - half, 0);
-  const int end = min(place + half + 1, scored);
+  const int begin = max(entry - half, 0);
+  const int end = min(entry + half + 1, scored);
   const bool takes_most = prompt.budget.pooling == KvBudget::Pooling::kMax;
   float score = 0;
   for (int i = 0; i < group; ++i) {
@@ -232,24 +233,24 @@ __global__ void __launch_bounds__(kScoreThreads)
     if (!takes_most) pooled /= static_cast<float>(prompt.budget.pool_width);
     score += pooled;
   }
-  scores[static_cast<std::size_t>(kv_head) * scored + place] = score;
+  scores[static_cast<std::size_t>(kv_head) * scored + entry] = score;
 }
 
 template <KvType kKv, int kDim>
-void sum_weights(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream) {
+void sum_probabilities(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream) {
   const auto heads = static_cast<unsigned>(prompt.shape.heads);
   const auto pages = static_cast<unsigned>((prompt.tokens + kGrid - 1) / kGrid);
   const auto scored_pages = static_cast<unsigned>((prompt.scored + kGrid - 1) / kGrid);
   const float scale = score_scale(prompt.shape);
   for (int first = prompt.scored; first < prompt.tokens; first += kQueriesAtOnce) {
     const int queries = prompt.tokens - first < kQueriesAtOnce ? prompt.tokens - first : kQueriesAtOnce;
-    look_at_pages<kKv, kDim>
+    reduce_pages<kKv, kDim>
         <<<dim3(pages, heads), kScoreThreads, 0, stream>>>(prompt, first, queries, scale, space.of_pages);
     check_launch("the scores of a prompt's pages");
-    add_pages<<<dim3(static_cast<unsigned>(queries), heads), 32, 0, stream>>>(
+    merge_pages<<<dim3(static_cast<unsigned>(queries), heads), 32, 0, stream>>>(
         space.of_pages, static_cast<int>(pages), space.of_prompt);
     check_launch("the scores of a prompt");
-    add_weights<kKv, kDim><<<dim3(scored_pages, heads), kScoreThreads, 0, stream>>>(
+    add_probabilities<kKv, kDim><<<dim3(scored_pages, heads), kScoreThreads, 0, stream>>>(
         prompt, first, queries, scale, space.of_prompt, space.sums);
     check_launch("the weights of a prompt's places");
   }
@@ -257,14 +258,14 @@ void sum_weights(const PromptOfLayer& prompt, const CompactionSpace& space, Stre
 
 }  // namespace
 
-void score_places(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream) {
+void score_entries(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream) {
   const AttentionShape& shape = prompt.shape;
   REPRISE_CHECK(attention_supports(shape) && shape.window == 0 && prompt.scored > 0 &&
                     prompt.ring.window == static_cast<int>(prompt.budget.window) &&
                     prompt.ring.row_bytes % 16 == 0 && prompt.queries % 16 == 0,
                 "KV scoring was called for a shape, window or size without a kernel");
   with_rows(shape, [&](auto kv, auto dim) {
-    sum_weights<decltype(kv)::value, decltype(dim)::value>(prompt, space, stream);
+    sum_probabilities<decltype(kv)::value, decltype(dim)::value>(prompt, space, stream);
   });
   const auto blocks = static_cast<unsigned>((prompt.scored + kScoreThreads - 1) / kScoreThreads);
   pool_sums<<<dim3(blocks, static_cast<unsigned>(shape.kv_heads)), kScoreThreads, 0, stream>>>(
@@ -361,8 +362,8 @@ __global__ void __launch_bounds__(kChooseThreads)
   for (int shift = 24; shift >= 0; shift -= 8) {
     for (int i = thread; i < kDigits; i += kChooseThreads) counts[i] = 0;
     __syncthreads();
-    for (int place = sinks + thread; place < scored; place += kChooseThreads) {
-      const std::uint32_t order = order_of(own[place]);
+    for (int entry = sinks + thread; entry < scored; entry += kChooseThreads) {
+      const std::uint32_t order = order_of(own[entry]);
       if ((order & known) == last) atomicAdd(&counts[order >> shift & (kDigits - 1)], 1U);
     }
     __syncthreads();
@@ -383,17 +384,17 @@ __global__ void __launch_bounds__(kChooseThreads)
   std::uint32_t above_before = 0;
   std::uint32_t equal_before = 0;
   for (int first = sinks; first < scored; first += kChooseThreads) {
-    const int place = first + thread;
-    const std::uint32_t order = place < scored ? order_of(own[place]) : 0;
-    const bool is_above = place < scored && order > last;
-    const bool is_equal = place < scored && order == last;
+    const int entry = first + thread;
+    const std::uint32_t order = entry < scored ? order_of(own[entry]) : 0;
+    const bool is_above = entry < scored && order > last;
+    const bool is_equal = entry < scored && order == last;
     std::uint32_t all = 0;
     const std::uint32_t before =
         counted_before((is_above ? 1U : 0U) | (is_equal ? 1U << kEqual : 0U), warps, all);
     const std::uint32_t above = above_before + (before & ((1U << kEqual) - 1));
     const std::uint32_t equal = equal_before + (before >> kEqual);
     if (is_above || (is_equal && equal < left)) {
-      to[sinks + above + (equal < left ? equal : left)] = static_cast<std::uint32_t>(place);
+      to[sinks + above + (equal < left ? equal : left)] = static_cast<std::uint32_t>(entry);
     }
     above_before += all & ((1U << kEqual) - 1);
     equal_before += all >> kEqual;
@@ -405,10 +406,10 @@ template <class Unit>
 __global__ void __launch_bounds__(32 * kGatherWarps)
     gather(PromptOfLayer prompt, std::size_t row_bytes, const std::uint32_t* kept) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int place = static_cast<int>(blockIdx.x) * kGatherWarps + static_cast<int>(threadIdx.x) / 32;
+  const int entry = static_cast<int>(blockIdx.x) * kGatherWarps + static_cast<int>(threadIdx.x) / 32;
   const auto budget = static_cast<int>(prompt.budget.tokens);
-  if (place >= budget) return;
-  const int from = static_cast<int>(kept[static_cast<std::size_t>(blockIdx.y) * budget + place]);
+  if (entry >= budget) return;
+  const int from = static_cast<int>(kept[static_cast<std::size_t>(blockIdx.y) * budget + entry]);
   const auto row = [&](std::byte* page, std::size_t part, int at) {
     return reinterpret_cast<Unit*>(page + part +
                                    (static_cast<std::size_t>(blockIdx.y) * kGrid + at % kGrid) * row_bytes);
@@ -416,8 +417,8 @@ __global__ void __launch_bounds__(32 * kGatherWarps)
   const auto units = static_cast<int>(row_bytes / sizeof(Unit));
   const Unit* k = row(prompt.pages[from / kGrid], prompt.shape.k_offset, from);
   const Unit* v = row(prompt.pages[from / kGrid], prompt.shape.v_offset, from);
-  Unit* k_to = row(prompt.into[place / kGrid], prompt.shape.k_offset, place);
-  Unit* v_to = row(prompt.into[place / kGrid], prompt.shape.v_offset, place);
+  Unit* k_to = row(prompt.into[entry / kGrid], prompt.shape.k_offset, entry);
+  Unit* v_to = row(prompt.into[entry / kGrid], prompt.shape.v_offset, entry);
   for (int i = lane; i < units; i += 32) {
     k_to[i] = k[i];
     v_to[i] = v[i];
@@ -450,8 +451,8 @@ CompactionSpace cut(SpaceCutter& cutter, const AttentionShape& shape, std::size_
   const std::size_t queries = heads * kQueriesAtOnce;
   const std::size_t pages = (tokens + kGrid - 1) / kGrid;
   const std::size_t scored = tokens - budget.window;
-  return {.of_pages = cutter.take<CompactionSpace::Seen>(queries * pages),
-          .of_prompt = cutter.take<CompactionSpace::Seen>(queries),
+  return {.of_pages = cutter.take<CompactionSpace::SoftmaxState>(queries * pages),
+          .of_prompt = cutter.take<CompactionSpace::SoftmaxState>(queries),
           .sums = cutter.take<float>(heads * scored),
           .scores = cutter.take<float>(kv_heads * scored),
           .kept = cutter.take<std::uint32_t>(kv_heads * budget.tokens)};
@@ -485,7 +486,7 @@ template void remember_queries(const AttentionShape&, const Batch&, const Attent
 template void remember_queries(const AttentionShape&, const Batch&, const AttentionPass<float>&,
                                const QueryRing*, std::size_t, StreamHandle);
 
-void choose_places(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream) {
+void choose_entries(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream) {
   const KvBudget& budget = prompt.budget;
   REPRISE_CHECK(
       budget.shortens(static_cast<std::uint64_t>(prompt.tokens)) && budget.tokens >= budget.fixed(),
@@ -495,7 +496,7 @@ void choose_places(const PromptOfLayer& prompt, const CompactionSpace& space, St
   check_launch("the choice of a prompt's places");
 }
 
-void gather_places(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream) {
+void gather_entries(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream) {
   const dim3 blocks((prompt.budget.tokens + kGatherWarps - 1) / kGatherWarps,
                     static_cast<unsigned>(prompt.shape.kv_heads));
   const std::size_t row_bytes =

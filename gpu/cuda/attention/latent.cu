@@ -5,9 +5,9 @@
 //
 // Mapping: bf16: a block has 32 query rows, which are half a tile of tokens with one head (prefill) or 32
 // heads of one token (decode, split-KV over 256 positions, merged by combine_latents()). It visits latents in
-// steps of 32. Of its 8 warps, two groups divide the rows by 16; the four warps of a group divide the keys
-// for the scores and the columns for the sum. f32: a block has one token and four heads
-// (gpu/cuda/attention/precise_row.cuh), in both phases.
+// steps of 32. Two groups of 4 warps divide the rows by 16; the warps of a group divide the keys for the
+// scores and the columns for the sum. f32: a block has one token and four heads (precise_row.cuh), in both
+// phases.
 //
 // Pipeline: one latent buffer per block (cp.async); two blocks per SM overlap.
 //
@@ -30,17 +30,17 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-// -- before attention, for both element types
+// -- before attention
 
 constexpr int kPrepareWarps = 8;
 
-/// Returns element i of a RoPE part x after rotation, de-interleaved if shape.neighbours.
+/// Returns element i of a RoPE part x after rotation, de-interleaved if shape.neighbors.
 template <class Read>
-__device__ __forceinline__ float turned_element(const LatentShape& shape, const Read& x, const float* cosine,
-                                                const float* sine, int i) {
+__device__ __forceinline__ float rotated_element(const LatentShape& shape, const Read& x, const float* cosine,
+                                                 const float* sine, int i) {
   const int half = shape.rotary_dim / 2;
   const auto apart = [&](int at) {
-    return x(!shape.neighbours ? at : at < half ? 2 * at : 2 * (at - half) + 1);
+    return x(!shape.neighbors ? at : at < half ? 2 * at : 2 * (at - half) + 1);
   };
   const int pairs = shape.rope_pairs;
   if (pairs == 0) return x(i);
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(32 * kPrepareWarps)
     Row* to = pass.compared + (static_cast<std::size_t>(row) * shape.heads + head) * compared + shape.rank;
     const auto read = [&](int i) { return load_row(x[i]); };
     for (int i = lane; i < compared - shape.rank; i += 32) {
-      store_row(to[i], i < shape.rotary_dim ? turned_element(shape, read, cosine, sine, i) : 0.0F);
+      store_row(to[i], i < shape.rotary_dim ? rotated_element(shape, read, cosine, sine, i) : 0.0F);
     }
     return;
   }
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(32 * kPrepareWarps)
   }
   const auto read = [&](int i) { return latent[shape.rank + i]; };
   for (int i = lane; i < shape.rotary_dim; i += 32) {
-    store_row(to[shape.rank + i], turned_element(shape, read, cosine, sine, i));
+    store_row(to[shape.rank + i], rotated_element(shape, read, cosine, sine, i));
   }
 }
 
@@ -98,8 +98,8 @@ void prepare_latent_rows(const LatentShape& shape, const Batch& batch, const Lat
   check_launch("latent attention: its rows");
 }
 
-// -- bf16 rows. Scores go through shared memory; each of the four warps of a group computes the same
-// probabilities from them.
+// -- bf16 rows. Scores go through shared memory; each warp of a group computes the same probabilities from
+// them.
 
 constexpr int kLatentThreads = 256;
 constexpr int kQueries = 32;     // query rows per block
@@ -117,9 +117,9 @@ static_assert(kLatentThreads == 32 * kSharers * kQueries / 16 && kLatents == 8 *
 
 /// Partial results. Row r of the launch, head h and split s are at (r * heads + h) * splits + s.
 struct LatentPartial {
-  float* out;       // [rank] each, unnormalized
-  float2* weights;  // max score, sum of probabilities
-  int splits;       // of the longest sequence
+  float* out;           // [rank] each, unnormalized
+  float2* max_and_sum;  // of scores; of probabilities
+  int splits;           // of the longest sequence
   int first_slice;
 };
 
@@ -130,12 +130,12 @@ struct LatentBlock {
   int rows;
   int first_key;
   int end_key;
-  int last_key;  // last visible key of row 0; row r sees r * per_row more
+  int last_key;  // last key visible to row 0; row r sees r * per_row more
   int per_row;
 };
 
 /// Starts the copy of rows of `size` elements (a multiple of 8), `stride` apart, to shared memory. Rows from
-/// `present` on are zeroed.
+/// `present` on become zero.
 __device__ __forceinline__ void copy_latents(std::uint32_t tile, int tile_stride, const Bf16* from,
                                              std::size_t stride, int size, int rows, int present) {
   const int chunks = size / 8;
@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
 
   float out[2 * kColumnPairs][4] = {};
   float highest[2] = {tiles::kMinusInfinity, tiles::kMinusInfinity};
-  float weight[2] = {0.0F, 0.0F};
+  float denominator[2] = {0.0F, 0.0F};
   for (int key = own.first_key; key < own.end_key; key += kLatents) {
     const auto* page = reinterpret_cast<const Bf16*>(own.slice.pages[key / kGrid] + shape.offset) +
                        static_cast<std::size_t>(key % kGrid) * stored;
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
     for (int half = 0; half < 2; ++half) {
       const int row = first_row + lane / 4 + half * 8;
       const int last = own.last_key + row * own.per_row - key;
-      float most = highest[half];
+      float maximum = highest[half];
 #pragma unroll
       for (int block = 0; block < kLatents / 8; ++block) {
 #pragma unroll
@@ -246,25 +246,25 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
           const float score = from_scores[half * 8 * kScoreStride + block * 8 + j];
           const bool seen = block * 8 + lane % 4 * 2 + j <= last;
           p[block][2 * half + j] = seen ? score : tiles::kMinusInfinity;
-          most = fmaxf(most, p[block][2 * half + j]);
+          maximum = fmaxf(maximum, p[block][2 * half + j]);
         }
       }
-      most = tiles::highest_of_four(most);
-      const float fade = tiles::power_of_two((highest[half] - most) * scale);
-      highest[half] = most;
-      weight[half] *= fade;
+      maximum = tiles::highest_of_four(maximum);
+      const float rescale = tiles::power_of_two((highest[half] - maximum) * scale);
+      highest[half] = maximum;
+      denominator[half] *= rescale;
 #pragma unroll
       for (auto& block : p) {
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-          block[2 * half + j] = tiles::power_of_two((block[2 * half + j] - most) * scale);
-          weight[half] += block[2 * half + j];
+          block[2 * half + j] = tiles::power_of_two((block[2 * half + j] - maximum) * scale);
+          denominator[half] += block[2 * half + j];
         }
       }
 #pragma unroll
       for (auto& block : out) {
-        block[2 * half] *= fade;
-        block[2 * half + 1] *= fade;
+        block[2 * half] *= rescale;
+        block[2 * half + 1] *= rescale;
       }
     }
 #pragma unroll
@@ -287,22 +287,22 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = first_row + lane / 4 + half * 8;
-    const float total = tiles::sum_of_four(weight[half]);
+    const float total = tiles::sum_of_four(denominator[half]);
     const float divided = kDecode ? 1.0F : tiles::inverse(total);
     if (row >= own.rows) continue;
-    std::size_t place;
+    std::size_t index;
     if constexpr (kDecode) {
-      place = (static_cast<std::size_t>(blockIdx.z) * shape.heads + head + row) * partial.splits + blockIdx.x;
-      if (share == 0 && lane % 4 == 0) partial.weights[place] = make_float2(highest[half], total);
+      index = (static_cast<std::size_t>(blockIdx.z) * shape.heads + head + row) * partial.splits + blockIdx.x;
+      if (share == 0 && lane % 4 == 0) partial.max_and_sum[index] = make_float2(highest[half], total);
     } else {
       const int batch_row = own.slice.first_row + own.last_key - own.slice.stored + row;
-      place = static_cast<std::size_t>(batch_row) * shape.heads + head;
+      index = static_cast<std::size_t>(batch_row) * shape.heads + head;
     }
 #pragma unroll
     for (int block = 0; block < 2 * kColumnPairs; ++block) {
       const int column = share * kColumnPairs * 16 + block * 8 + lane % 4 * 2;
       if (column < shape.rank) {
-        const std::size_t at = place * shape.rank + column;
+        const std::size_t at = index * shape.rank + column;
         const float first = out[block][2 * half] * divided;
         const float second = out[block][2 * half + 1] * divided;
         if constexpr (kDecode) {
@@ -315,7 +315,7 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
   }
 }
 
-/// Merges the splits. Grid: elements of the latent, head, slice - first_slice; one element per thread.
+/// Grid: elements of the latent, head, slice - first_slice; one element per thread.
 __global__ void __launch_bounds__(kLatentCombineThreads)
     combine_latents(LatentShape shape, Batch batch, LatentPass<Bf16> pass, LatentPartial partial,
                     float scale) {
@@ -324,21 +324,21 @@ __global__ void __launch_bounds__(kLatentCombineThreads)
   const int element = static_cast<int>(blockIdx.x * kLatentCombineThreads + threadIdx.x);
   if (element >= shape.rank) return;
   const int splits = slice.stored / kDecodeSplit + 1;
-  const std::size_t place =
+  const std::size_t index =
       (static_cast<std::size_t>(blockIdx.z) * shape.heads + head) * static_cast<std::size_t>(partial.splits);
-  const float2* weights = partial.weights + place;
-  const float* outs = partial.out + place * shape.rank + element;
+  const float2* max_and_sum = partial.max_and_sum + index;
+  const float* outs = partial.out + index * shape.rank + element;
   float highest = tiles::kMinusInfinity;
-  for (int split = 0; split < splits; ++split) highest = fmaxf(highest, weights[split].x);
+  for (int split = 0; split < splits; ++split) highest = fmaxf(highest, max_and_sum[split].x);
   float total = 0;
-  float weight = 0;
+  float denominator = 0;
   for (int split = 0; split < splits; ++split) {
-    const float share = tiles::power_of_two((weights[split].x - highest) * scale);
+    const float share = tiles::power_of_two((max_and_sum[split].x - highest) * scale);
     total = fmaf(share, outs[static_cast<std::size_t>(split) * shape.rank], total);
-    weight = fmaf(share, weights[split].y, weight);
+    denominator = fmaf(share, max_and_sum[split].y, denominator);
   }
   pass.out[(static_cast<std::size_t>(slice.first_row) * shape.heads + head) * shape.rank + element] =
-      narrow(total * tiles::inverse(weight));
+      narrow(total * tiles::inverse(denominator));
 }
 
 int latent_splits(int longest) {
@@ -408,10 +408,10 @@ void latent_attention(const LatentShape& shape, const Batch& batch, const Latent
       static_cast<unsigned>((shape.rank + kLatentCombineThreads - 1) / kLatentCombineThreads);
   for (int first = 0; first < batch.slice_count; first += at_once) {
     const int slices = std::min(at_once, batch.slice_count - first);
-    auto* weights = reinterpret_cast<float2*>(pass.workspace);
+    auto* max_and_sum = reinterpret_cast<float2*>(pass.workspace);
     const std::size_t results = static_cast<std::size_t>(slices) * shape.heads * splits;
-    const LatentPartial partial{.out = reinterpret_cast<float*>(weights + results),
-                                .weights = weights,
+    const LatentPartial partial{.out = reinterpret_cast<float*>(max_and_sum + results),
+                                .max_and_sum = max_and_sum,
                                 .splits = splits,
                                 .first_slice = first};
     const auto many = static_cast<unsigned>(slices);
@@ -446,10 +446,10 @@ __global__ void __launch_bounds__(kPreciseThreads)
   const int stored = shape.rank + shape.rotary_dim;
   const int head = static_cast<int>(blockIdx.y) * kPreciseHeads;
   const int present = min(kPreciseHeads, shape.heads - head);
-  const std::size_t place = static_cast<std::size_t>(row) * shape.heads + head;
+  const std::size_t index = static_cast<std::size_t>(row) * shape.heads + head;
   for (int i = static_cast<int>(threadIdx.x); i < kPreciseHeads * stored; i += kPreciseThreads) {
     const int query = i / stored;
-    queries[i] = query < present ? pass.compared[(place + query) * compared + i % stored] : 0.0F;
+    queries[i] = query < present ? pass.compared[(index + query) * compared + i % stored] : 0.0F;
   }
   __syncthreads();
 
@@ -467,7 +467,7 @@ __global__ void __launch_bounds__(kPreciseThreads)
   attend_precisely<Kept, kPreciseHeads, 32, kLatentsOfLane>(
       shared, queries, keys, step_at, [&](int query, int column, float result) {
         if (query >= present || column >= shape.rank) return;
-        pass.out[(place + query) * shape.rank + column] = result;
+        pass.out[(index + query) * shape.rank + column] = result;
       });
 }
 

@@ -1,11 +1,10 @@
 #pragma once
 // Multi-head latent attention (MLA) over a paged cache of latents: RoPE, norm and storage of new latents, and
-// attention in which all heads share the cached rows as one KV head. models/layers/mla_spec.h defines the
+// attention in which all heads share the cached rows as one KV head. models/parts/mla.h defines the
 // layer, gpu/kernels.h (rms_norm, rope, attention) is the specification. bf16 rows use bf16 MMA with f32
-// accumulators; f32 rows are f32 throughout. The per-head projections around it are in
-// gpu/cuda/gemm/small_products.h.
+// accumulators; f32 rows are f32 throughout. gemm/small_products.h has the per-head projections.
 //
-// Bits: keys are visited in steps of 32 anchored at position 0, in ascending order; decode combines parts of
+// Bits: keys are visited in steps of 32 anchored at position 0, in ascending order; decode combines splits of
 // kDecodeSplit positions in ascending order. For f32 rows prefill and decode use one order.
 
 #include <cstddef>
@@ -18,11 +17,11 @@ namespace reprise::gpu::cuda {
 
 struct LatentShape {
   int heads = 0;
-  int plain_dim = 0;        // of a query: part without RoPE
-  int rotary_dim = 0;       // of a query after plain_dim, and of a token after its latent: part with RoPE
+  int plain_dim = 0;        // elements of a query's part without RoPE
+  int rotary_dim = 0;       // with RoPE: of a query after plain_dim, of a token after its latent
   int rank = 0;             // elements of a latent; even
   int rope_pairs = 0;       // 0: no RoPE
-  bool neighbours = false;  // RoPE pairs are elements 2 i and 2 i + 1; the result is stored de-interleaved
+  bool neighbors = false;  // RoPE pairs are elements 2 i and 2 i + 1; the result is stored de-interleaved
   float score_scale = 1;    // positive: factor of q k
   float norm_offset = 0;    // of the norm of latents
   float norm_eps = 1e-6F;
@@ -30,7 +29,7 @@ struct LatentShape {
   std::size_t offset = 0;     // bytes in a page: [kGrid, stored()]
 
   int stored() const { return rank + rotary_dim; }  // a multiple of 8
-  /// Returns the elements of a query in latent space: stored(), padded with zeros to a multiple of 16.
+  /// Elements of a query in latent space: stored(), padded to a multiple of 16.
   int compared() const { return (stored() + 15) / 16 * 16; }
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 // Address of a KV entry with and without a window, and loads of K or V from a page into bf16 tiles in shared
-// memory (gpu/cuda/attention/tiles.cuh). bf16 rows are copied straight to the tile; quantized rows are copied
-// as stored and dequantized when they have arrived.
+// memory (tiles.cuh). bf16 rows are copied straight to the tile; quantized rows are copied as stored and
+// dequantized when they have arrived.
 
 #include "gpu/cuda/attention/attention.h"
 #include "gpu/cuda/attention/kv_rows.cuh"
@@ -9,22 +9,22 @@
 
 namespace reprise::gpu::cuda {
 
-/// Returns the address of page `index` of a sequence. With a window, `made` has the pages of a prefill's own
+/// Returns the address of page `index` of a sequence. With a window, `prefill_pages` has the pages of a prefill's own
 /// rows, in which a slice begins at row 64 * slice_index + first_row, so that slices do not share a page;
-/// null for decode, whose keys go directly to the ring. kElement: bytes of an element of a windowed cache.
+/// null for decode, whose keys go directly to the ring.
 template <int kElement = sizeof(Bf16)>
 __device__ __forceinline__ std::byte* key_page(const AttentionShape& shape, const BatchSlice& slice,
-                                               int slice_index, std::byte* made, int index) {
+                                               int slice_index, std::byte* prefill_pages, int index) {
   if (shape.window == 0) return slice.pages[index];
   const auto token = static_cast<std::size_t>(2 * shape.kv_heads * shape.head_dim) * kElement;
   const int ahead = index * kGrid - slice.stored;
-  if (made != nullptr && ahead >= 0) {
-    return made + static_cast<std::size_t>(slice.first_row + slice_index * kGrid + ahead) * token;
+  if (prefill_pages != nullptr && ahead >= 0) {
+    return prefill_pages + static_cast<std::size_t>(slice.first_row + slice_index * kGrid + ahead) * token;
   }
   return slice.slot + shape.ring_offset + static_cast<std::size_t>(index % shape.ring_pages) * kGrid * token;
 }
 
-/// Bytes of an element of a windowed cache of type kKv.
+/// Bytes of an element of a windowed cache.
 template <KvType kKv>
 inline constexpr int kElementInRing = static_cast<int>(kKv == KvType::kF32 ? sizeof(float) : sizeof(Bf16));
 
@@ -37,7 +37,7 @@ __device__ __forceinline__ int first_key(const AttentionShape& shape, int positi
 template <KvType kKv, int kDim, int kThreads>
 struct PageTile {
   using Row = KvRow<kKv, kDim>;
-  static constexpr bool kIsWidened = is_quantised(kKv);
+  static constexpr bool kIsWidened = is_quantized(kKv);
   static constexpr int kHeadBytes = kGrid * Row::kBytes;
   static constexpr int kTileElements = kGrid * tiles::kRowStride<kDim>;
   static constexpr int kTileBytes = kTileElements * static_cast<int>(sizeof(Bf16));
@@ -62,8 +62,8 @@ struct PageTile {
     }
   }
 
-  /// Call after the copy has arrived for all threads. For quantized rows it dequantizes `landing` to `tile`,
-  /// which no thread may still read, and synchronizes the block. Rows from `present` on are zero.
+  /// Call after the copy has arrived for all threads. Dequantizes quantized rows from `landing` to `tile`,
+  /// which no thread may still read, and synchronizes the block. Rows from `present` on become zero.
   static __device__ __forceinline__ void end_copy(const unsigned char* landing, unsigned char* tile,
                                                   int present) {
     if constexpr (kIsWidened) {
@@ -86,7 +86,7 @@ struct PageTile {
 /// Loads columns [strip * kColumns, ...) of K or V of one head from a page through registers, because
 /// cp.async cannot gather a strip of quantized rows.
 template <KvType kKv, int kDim, int kColumns, int kThreads>
-struct StripOnItsWay {
+struct StripLoad {
   using Row = KvRow<kKv, kDim>;
   static constexpr int kChunks = kColumns / 8;
   static constexpr int kHeld = kGrid * kChunks / kThreads;
@@ -103,7 +103,7 @@ struct StripOnItsWay {
       }
     }
   }
-  /// Stores the fetched rows; `present` must be as for fetch(). Rows from there on are zero.
+  /// Stores the fetched rows; `present` as for fetch(). Rows from there on become zero.
   __device__ __forceinline__ void put(Bf16* tile, int present) const {
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) {

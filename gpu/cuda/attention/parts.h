@@ -1,6 +1,6 @@
 #pragma once
-// Internal to the attention sources: layout of the workspace, the step before attention, and dispatch by head
-// size and KV type.
+// Internal to the attention sources: workspace layout, the step before attention, dispatch by head size and
+// KV type.
 
 #include <cstddef>
 #include <type_traits>
@@ -10,8 +10,8 @@
 
 namespace reprise::gpu::cuda {
 
-/// Returns the bytes of q in the workspace, which begins with it: Row [rows, heads, head_dim] after norm and
-/// RoPE, rounded up to 256 bytes. Partial results of a decode, or the scores of a two-pass prefill, follow.
+/// Bytes of q in the workspace, which begins with it: Row [rows, heads, head_dim] after norm and RoPE,
+/// rounded up to 256 bytes. Partial results of a decode, or the scores of a two-pass prefill, follow.
 template <class Row = Bf16>
 std::size_t q_bytes(const AttentionShape& shape, int rows) {
   const std::size_t bytes =
@@ -19,44 +19,43 @@ std::size_t q_bytes(const AttentionShape& shape, int rows) {
   return (bytes + 255) / 256 * 256;
 }
 
-/// Returns the bytes of the partial results of a split-KV decode.
+/// Bytes of the partial results of a split-KV decode.
 std::size_t partial_bytes(const AttentionShape& shape, int rows, int longest);
 
-/// Two-pass attention for a prefill with too few tiles to fill the GPU (gpu/cuda/attention/two_pass.cu): the
-/// predicate, the workspace bytes after q, and the launch. attend_two_pass() requires q in the workspace.
+/// Two-pass attention for a prefill with few tiles (two_pass.cu): predicate, workspace bytes after q, and
+/// launch, which requires q in the workspace.
 bool can_use_two_pass(const AttentionShape& shape, int tile_count, int longest);
-std::size_t few_tiles_bytes(const AttentionShape& shape, int tile_count, int longest);
+std::size_t two_pass_bytes(const AttentionShape& shape, int tile_count, int longest);
 void attend_two_pass(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                      StreamHandle stream);
 
-/// wgmma prefill attention (compute capability 9.0, gpu/cuda/attention/prefill_wgmma.cu), bitwise identical to
-/// the other kernels: whether the current GPU has a kernel for the shape, and the launch, which requires q in
-/// the workspace.
+/// wgmma prefill attention (compute capability 9.0, prefill_wgmma.cu), bitwise identical to the other
+/// kernels: predicate, and launch, which requires q in the workspace.
 bool can_use_wgmma(const AttentionShape& shape);
 void attend_by_warpgroups(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                           StreamHandle stream);
 
 /// With a window: workspace bytes after q for the pages of a prefill's own keys and values; their address
 /// (null without a window or for decode); the copy of the last ones into the ring.
-std::size_t made_pages_bytes(const AttentionShape& shape, int rows, int tile_count);
+std::size_t own_pages_bytes(const AttentionShape& shape, int rows, int tile_count);
 template <class Row>
-std::byte* made_pages(const AttentionShape& shape, const Batch& batch, const AttentionPass<Row>& pass) {
+std::byte* own_pages(const AttentionShape& shape, const Batch& batch, const AttentionPass<Row>& pass) {
   return shape.window != 0 && batch.tile_count > 0 ? pass.workspace + q_bytes<Row>(shape, batch.rows)
                                                    : nullptr;
 }
-void keep_window(const AttentionShape& shape, const Batch& batch, const SlotExports& exports, std::byte* made,
-                 StreamHandle stream);
+void keep_window(const AttentionShape& shape, const Batch& batch, const SlotExports& exports,
+                 std::byte* prefill_pages, StreamHandle stream);
 
-/// Checks that there is a kernel for the shape and that buffers are aligned as it requires.
+/// Checks that there is a kernel for the shape and that buffers are aligned for it.
 template <class Row>
 void check_pass(const AttentionShape& shape, const AttentionPass<Row>& pass);
 /// Writes q of all rows after norm and RoPE to the workspace, and their keys and values to the pages. Decodes
-/// with few rows do this inside the attention kernel instead.
+/// with few rows do this inside the attention kernel.
 template <class Row>
 void attention_prepare(const AttentionShape& shape, const Batch& batch, const AttentionPass<Row>& pass,
                        StreamHandle stream);
 
-/// Returns the factor of q k before exp2: the score multiplier times log2(e) / sqrt(head_dim).
+/// Factor of q k before exp2: the score multiplier times log2(e) / sqrt(head_dim).
 float score_scale(const AttentionShape& shape);
 
 template <class Launch>

@@ -1,11 +1,10 @@
 // f32 attention.
 //
-// Computes: attention of f32 rows, in f32 without tensor cores; norm, RoPE and KV append by
-// attention_prepare().
+// Computes: attention of f32 rows, without tensor cores, after attention_prepare().
 //
 // Chosen when: rows are f32, for prefill and decode. Mapping: grid (row, up to four query heads of one KV
-// head); the block is described in gpu/cuda/attention/precise_row.cuh. Bits: the order of additions depends
-// only on the row's position, so prefill and decode are bitwise identical.
+// head); the block is described in precise_row.cuh. Bits: the order of additions depends only on the row's
+// position, so prefill and decode are bitwise identical.
 
 #include <cmath>
 
@@ -23,8 +22,8 @@ constexpr int kMaxQueries = 4;  // per block
 /// Grid: rows, last first because it has the most keys; parts of the query heads.
 template <KvType kKv, int kDim, int kQueries>
 __global__ void __launch_bounds__(kPreciseThreads)
-    attend_rows(AttentionShape shape, Batch batch, AttentionPass<float> pass, const float* q, std::byte* made,
-                float scale) {
+    attend_rows(AttentionShape shape, Batch batch, AttentionPass<float> pass, const float* q,
+                std::byte* prefill_pages, float scale) {
   using Kept = KvRow<kKv, kDim>;
   __shared__ PreciseShared<kDim> shared;
   __shared__ __align__(16) float queries[kQueries * kDim];
@@ -40,9 +39,9 @@ __global__ void __launch_bounds__(kPreciseThreads)
   const int present = min(kQueries, group - first);
   const int head = kv_head * group + first;
 
-  const std::size_t place = (static_cast<std::size_t>(row) * shape.heads + head) * kDim;
+  const std::size_t first_element = (static_cast<std::size_t>(row) * shape.heads + head) * kDim;
   for (int i = static_cast<int>(threadIdx.x); i < kQueries * kDim; i += kPreciseThreads) {
-    queries[i] = i < present * kDim ? q[place + i] : 0.0F;
+    queries[i] = i < present * kDim ? q[first_element + i] : 0.0F;
   }
   __syncthreads();
 
@@ -54,7 +53,7 @@ __global__ void __launch_bounds__(kPreciseThreads)
                          .scale = scale};
   const auto step_at = [&](int step) -> PreciseStep {
     const std::byte* page =
-        key_page<kElementInRing<kKv>>(shape, slice, slice_index, made, step * kKeysOfStep / kGrid) +
+        key_page<kElementInRing<kKv>>(shape, slice, slice_index, prefill_pages, step * kKeysOfStep / kGrid) +
         static_cast<std::size_t>(kv_head * kGrid + step * kKeysOfStep % kGrid) * Kept::kBytes;
     return {.keys = page + shape.k_offset, .values = page + shape.v_offset};
   };
@@ -63,7 +62,7 @@ __global__ void __launch_bounds__(kPreciseThreads)
       shared, queries, keys, step_at, [&](int query, int column, float result) {
         if (query >= present) return;
         if (shape.output_gate) result *= sigmoid_of(gates[(2 * (head + query) + 1) * kDim + column]);
-        pass.out[place + query * kDim + column] = result;
+        pass.out[first_element + query * kDim + column] = result;
       });
 }
 
@@ -74,7 +73,7 @@ void launch_rows(const AttentionShape& shape, const Batch& batch, const Attentio
   const dim3 blocks(static_cast<unsigned>(batch.rows), static_cast<unsigned>(shape.kv_heads * parts));
   const float scale = shape.score_multiplier / std::sqrt(static_cast<float>(shape.head_dim));
   attend_rows<kKv, kDim, kQueries><<<blocks, kPreciseThreads, 0, stream>>>(
-      shape, batch, pass, reinterpret_cast<const float*>(pass.workspace), made_pages(shape, batch, pass),
+      shape, batch, pass, reinterpret_cast<const float*>(pass.workspace), own_pages(shape, batch, pass),
       scale);
   check_launch("attention of rows of f32");
 }
@@ -97,7 +96,7 @@ void attention_prefill(const AttentionShape& shape, const Batch& batch, const At
                        StreamHandle stream) {
   attend(shape, batch, pass, stream);
   if (shape.window == 0 || batch.tile_count == 0) return;
-  keep_window(shape, batch, pass.exports, made_pages(shape, batch, pass), stream);
+  keep_window(shape, batch, pass.exports, own_pages(shape, batch, pass), stream);
 }
 
 void attention_decode(const AttentionShape& shape, const Batch& batch, const AttentionPass<float>& pass,

@@ -6,8 +6,7 @@
 // columns of V; if V has fewer than 256 columns, lanes divide the keys and are summed at the end. The warps
 // are merged in ascending order.
 //
-// Bits: the order of additions depends only on the row's position and the sizes, so prefill and decode are
-// bitwise identical.
+// Bits: the order of additions depends only on the row's position and the sizes.
 
 #include "gpu/cuda/attention/kv_rows.cuh"
 #include "gpu/cuda/attention/tiles.cuh"
@@ -19,7 +18,6 @@ constexpr int kPreciseWarps = 8;
 constexpr int kPreciseThreads = 32 * kPreciseWarps;
 constexpr int kKeysOfStep = 32;  // one per lane
 
-/// Keys of a row.
 struct PreciseKeys {
   int first;         // position
   int last;          // the row's own position
@@ -38,7 +36,7 @@ struct PreciseStep {
 template <int kColumns>
 struct PreciseShared {
   alignas(16) float sums[kPreciseWarps][kColumns];  // sums of one query
-  float2 weights[kPreciseWarps];                    // max score, sum of probabilities
+  float2 max_and_sum[kPreciseWarps];                // of scores; of probabilities
 };
 
 __device__ __forceinline__ float sum_of_warp(float x) {
@@ -70,7 +68,7 @@ class PreciseWarp {
   __device__ __forceinline__ void take(const float* queries, const PreciseKeys& keys, const PreciseStep& step,
                                        int begin) {
     const int first = max(keys.first - begin, 0);              // first visible key of the step
-    const int last = min(keys.last - begin, kKeysOfStep - 1);  // keys outside may hold anything
+    const int last = min(keys.last - begin, kKeysOfStep - 1);  // last visible key
     const auto is_seen = [&](int key) { return key >= first && key <= last; };
     const auto near = [&](int key) {
       return static_cast<std::size_t>(max(first, min(last, key))) * keys.row_bytes;
@@ -94,15 +92,15 @@ class PreciseWarp {
 #pragma unroll
     for (int query = 0; query < kQueries; ++query) {
       const float own = is_seen(lane_) ? score[query] * keys.scale : tiles::kMinusInfinity;
-      const float most = fmaxf(highest_[query], highest_of_warp(own));
-      const float fade = expf(highest_[query] - most);
-      share[query] = expf(own - most);
-      highest_[query] = most;
-      weight_[query] = fmaf(weight_[query], fade, share[query]);
+      const float maximum = fmaxf(highest_[query], highest_of_warp(own));
+      const float rescale = expf(highest_[query] - maximum);
+      share[query] = expf(own - maximum);
+      highest_[query] = maximum;
+      denominator_[query] = fmaf(denominator_[query], rescale, share[query]);
 #pragma unroll
       for (auto& eight : out_[query]) {
 #pragma unroll
-        for (float& sum : eight) sum *= fade;
+        for (float& sum : eight) sum *= rescale;
       }
     }
 #pragma unroll 4
@@ -130,7 +128,7 @@ class PreciseWarp {
   }
 
   /// Writes the warp's result for a query to shared memory; readers need a barrier.
-  __device__ __forceinline__ void leave(int query, PreciseShared<kColumns>& shared) {
+  __device__ __forceinline__ void put_result(int query, PreciseShared<kColumns>& shared) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll
     for (auto& eight : out_[query]) {
@@ -140,8 +138,8 @@ class PreciseWarp {
         for (int step = kSpread; step < 32; step *= 2) sum += __shfl_xor_sync(~0U, sum, step);
       }
     }
-    const float weight = sum_of_warp(weight_[query]);
-    if (lane_ == 0) shared.weights[warp] = make_float2(highest_[query], weight);
+    const float denominator = sum_of_warp(denominator_[query]);
+    if (lane_ == 0) shared.max_and_sum[warp] = make_float2(highest_[query], denominator);
     if (lane_ >= kSpread) return;
 #pragma unroll
     for (int held = 0; held < kHeld; ++held) {
@@ -158,7 +156,7 @@ class PreciseWarp {
 
   int lane_;
   float highest_[kQueries];
-  float weight_[kQueries] = {};  // probability sum of the lane's keys
+  float denominator_[kQueries] = {};  // probability sum of the lane's keys
   float out_[kQueries][kHeld][8] = {};
 };
 
@@ -179,19 +177,19 @@ __device__ __forceinline__ void attend_precisely(
 #pragma unroll
   for (int query = 0; query < kQueries; ++query) {
     __syncthreads();  // the previous query's results have been read
-    sums.leave(query, shared);
+    sums.put_result(query, shared);
     __syncthreads();
     float highest = tiles::kMinusInfinity;
-    for (const float2& one : shared.weights) highest = fmaxf(highest, one.x);
+    for (const float2& one : shared.max_and_sum) highest = fmaxf(highest, one.x);
     for (int column = static_cast<int>(threadIdx.x); column < Warp::kColumns; column += kPreciseThreads) {
       float total = 0;
-      float weight = 0;
+      float denominator = 0;
       for (int other = 0; other < kPreciseWarps; ++other) {  // a warp without steps has factor 0
-        const float share = expf(shared.weights[other].x - highest);
+        const float share = expf(shared.max_and_sum[other].x - highest);
         total = fmaf(share, shared.sums[other][column], total);
-        weight = fmaf(share, shared.weights[other].y, weight);
+        denominator = fmaf(share, shared.max_and_sum[other].y, denominator);
       }
-      put(query, column, total / weight);
+      put(query, column, total / denominator);
     }
   }
 }

@@ -3,8 +3,7 @@
 // Computes: causal attention of tiles of up to 64 rows over the paged KV cache, optionally with a window and
 // a gate; bf16 MMA, f32 online softmax.
 //
-// Chosen when: bf16 rows, and neither the two-pass (gpu/cuda/attention/two_pass.cu) nor the wgmma kernel
-// (gpu/cuda/attention/prefill_wgmma.cu) applies.
+// Chosen when: bf16 rows, and neither two_pass.cu nor prefill_wgmma.cu applies.
 //
 // Mapping: grid (query head, tile), 4 warps with 16 rows each; pages in ascending order.
 //
@@ -42,8 +41,8 @@ constexpr int kBlocksAtOnce = kDim == 256   ? 2
 /// Grid: head, tile; last tiles first, because a slice's last tile has the most pages.
 template <KvType kKv, int kDim, bool kWindow>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
-    attend_tiles(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, const Bf16* q, std::byte* made,
-                 float scale) {
+    attend_tiles(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, const Bf16* q,
+                 std::byte* prefill_pages, float scale) {
   using Load = PageTile<kKv, kDim, kThreads>;
   constexpr int kStride = tiles::kRowStride<kDim>;
   constexpr int kPending = Load::kIsWidened ? 0 : 1;  // copy groups that may be in flight
@@ -71,7 +70,6 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
   // B of V, transposed: keys 0-7, keys 8-15, then both for the next 8 elements.
   const std::uint32_t v_lane = v_tile + (lane % 16 * kStride + lane / 16 * 8) * sizeof(Bf16);
 
-  // Byte offsets of the head's K and V in a page.
   const int kv_head = head / (shape.heads / shape.kv_heads);
   const auto k_offset = static_cast<std::uint32_t>(shape.k_offset) + kv_head * Load::kHeadBytes;
   const auto v_offset = static_cast<std::uint32_t>(shape.v_offset) + kv_head * Load::kHeadBytes;
@@ -83,7 +81,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
 
   const auto page_at = [&](int index) -> const std::byte* {
     if constexpr (kWindow) {
-      return key_page(shape, slice, tile.slice, made, index);
+      return key_page(shape, slice, tile.slice, prefill_pages, index);
     } else {
       return slice.pages[index];
     }
@@ -122,10 +120,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
     }
     if (index == last_page) mask_later_keys(s, warp * 16 + lane / 4 - 2 * (lane % 4));
     if constexpr (kWindow) {
-      const int behind = first_position + 1 - shape.window - index * kGrid;  // value of the tile's first row
+      // `behind` of mask_earlier_keys() for the tile's first row
+      const int behind = first_position + 1 - shape.window - index * kGrid;
       if (behind + kGrid > 1) mask_earlier_keys(s, behind + warp * 16 + lane / 4 - 2 * (lane % 4));
     }
-    weigh_page<kDim, kWindow>(rows, s, scale);
+    softmax_page<kDim, kWindow>(rows, s, scale);
     wait_for_copies<kPending>();
     __syncthreads();  // the values are ready; with quantized rows all have read the keys
     if constexpr (Load::kIsWidened) {
@@ -160,7 +159,7 @@ void launch_tiles(const AttentionShape& shape, const Batch& batch, const Attenti
                              cudaSharedmemCarveoutMaxShared),
         "shared memory of attention");
   kAttend<<<dim3(shape.heads, batch.tile_count), kThreads, kBytes, stream>>>(
-      shape, batch, pass, reinterpret_cast<const Bf16*>(pass.workspace), made_pages(shape, batch, pass),
+      shape, batch, pass, reinterpret_cast<const Bf16*>(pass.workspace), own_pages(shape, batch, pass),
       score_scale(shape));
 }
 
@@ -176,7 +175,7 @@ void attention_prefill(const AttentionShape& shape, const Batch& batch, const At
       launch_tiles<KvType::kBF16, decltype(dim)::value, true>(shape, batch, pass, stream);
     });
     check_launch("attention of a prefill with a window");
-    return keep_window(shape, batch, pass.exports, made_pages(shape, batch, pass), stream);
+    return keep_window(shape, batch, pass.exports, own_pages(shape, batch, pass), stream);
   }
   if (can_use_two_pass(shape, batch.tile_count, batch.longest)) {
     return attend_two_pass(shape, batch, pass, stream);

@@ -1,15 +1,15 @@
 // Warp-specialized wgmma attention for prefill (sm_90).
 //
-// Computes: the same as attend_tiles() (gpu/cuda/attention/prefill.cu).
+// Computes: the same as attend_tiles() (prefill.cu).
 //
 // Chosen when: bf16 rows and KV cache, head_dim 128 or 256, no window, an even number of query heads per KV
-// head, compute capability 9.0, and the two-pass kernel does not apply.
+// head, and two_pass.cu does not apply.
 //
 // Mapping: grid (pair of query heads with one KV head, tile of up to 64 rows). Two consumer warpgroups have
 // one head each, a third one is the producer.
 //
-// Pipeline: two stages of K and of V with full (`_there`) and empty (`_read`) mbarriers. The softmax of a
-// page overlaps with P V of the previous page and with the other head.
+// Pipeline: two stages of K and of V with full and empty mbarriers. The softmax of a page overlaps with P V
+// of the previous page and with the other head.
 //
 // Bits: those of attend_tiles(): the same additions in the same order.
 
@@ -30,8 +30,8 @@ constexpr int kHeadsAtOnce = 2;
 constexpr int kGroupThreads = 128;
 constexpr int kWarpgroupThreads = (kHeadsAtOnce + 1) * kGroupThreads;
 constexpr int kStages = 2;
-// Registers per thread of the producer and of a consumer after setmaxnreg. Together they must not exceed the
-// block's allocation at launch, or setmaxnreg.inc blocks forever.
+// Registers per thread of the producer and of a consumer after setmaxnreg. Together they must fit the block's
+// allocation at launch, or setmaxnreg.inc blocks forever.
 constexpr int kCopyRegisters = 40;
 constexpr int kComputeRegisters = 232;
 constexpr int kLaunchRegisters = 65536 / kWarpgroupThreads / 8 * 8;
@@ -45,13 +45,13 @@ struct WarpgroupShared {
   unsigned char keys[kStages][kTileBytes];
   unsigned char values[kStages][kTileBytes];
   unsigned char q[kHeadsAtOnce][kRowsBytes];  // panels; at the end the staging buffer of the output
-  Barrier keys_there[kStages];
-  Barrier values_there[kStages];
-  Barrier keys_read[kStages];
-  Barrier values_read[kStages];
+  Barrier keys_full[kStages];
+  Barrier values_full[kStages];
+  Barrier keys_empty[kStages];
+  Barrier values_empty[kStages];
 };
 template <int kDim>
-// for alignment to 1,024
+// with padding for alignment to 1,024
 constexpr int kWarpgroupBytes = static_cast<int>(sizeof(WarpgroupShared<kDim>)) + 1024;
 
 struct TileOfPair {
@@ -70,7 +70,7 @@ struct TileOfPair {
 };
 
 /// Starts the copy of 64 rows of kDim elements, `stride` elements apart, to swizzled panels, by one
-/// warpgroup. Rows from `present` on are zeroed and not read.
+/// warpgroup. Rows from `present` on become zero and are not read.
 template <int kDim>
 __device__ __forceinline__ void copy_panels(std::uint32_t to, const Bf16* from, std::size_t stride,
                                             int present) {
@@ -86,8 +86,8 @@ __device__ __forceinline__ void copy_panels(std::uint32_t to, const Bf16* from, 
 }
 
 template <int kDim>
-__device__ __forceinline__ void bring_pages(WarpgroupShared<kDim>& shared, const AttentionShape& shape,
-                                            const TileOfPair& tile, int kv_head) {
+__device__ __forceinline__ void load_pages(WarpgroupShared<kDim>& shared, const AttentionShape& shape,
+                                           const TileOfPair& tile, int kv_head) {
   constexpr std::size_t kHeadBytes = static_cast<std::size_t>(kGrid) * kDim * sizeof(Bf16);
   const std::size_t k_offset = shape.k_offset + kv_head * kHeadBytes;
   const std::size_t v_offset = shape.v_offset + kv_head * kHeadBytes;
@@ -98,14 +98,14 @@ __device__ __forceinline__ void bring_pages(WarpgroupShared<kDim>& shared, const
     const int time = index / kStages;
     // Page entries past the end of the sequence may hold anything, even NaN, so they are zeroed.
     const int present = index == tile.last_page ? tile.count : kGrid;
-    if (time > 0) shared.keys_read[stage].wait(time - 1);
+    if (time > 0) shared.keys_empty[stage].wait(time - 1);
     copy_panels<kDim>(shared_address(shared.keys[stage]), reinterpret_cast<const Bf16*>(page + k_offset),
                       kDim, present);
-    shared.keys_there[stage].arrive_behind_copies();
-    if (time > 0) shared.values_read[stage].wait(time - 1);
+    shared.keys_full[stage].arrive_after_copies();
+    if (time > 0) shared.values_empty[stage].wait(time - 1);
     copy_panels<kDim>(shared_address(shared.values[stage]), reinterpret_cast<const Bf16*>(page + v_offset),
                       kDim, present);
-    shared.values_there[stage].arrive_behind_copies();
+    shared.values_full[stage].arrive_after_copies();
     page = next;
   }
 }
@@ -116,13 +116,13 @@ __device__ __forceinline__ void begin_scores(WarpgroupShared<kDim>& shared, floa
                                              std::uint64_t q, int index) {
   const int stage = index % kStages;
   const std::uint64_t keys = panels_at(shared_address(shared.keys[0]) + stage * shared.kTileBytes);
-  shared.keys_there[stage].wait(index / kStages);
-  show_to_products();
+  shared.keys_full[stage].wait(index / kStages);
+  make_visible_to_wgmma();
   begin_products();
 #pragma unroll
   for (int i = 0; i < kDim / 16; ++i) {
     const int at = i / 4 * kPanelBytes + i % 4 * 32;
-    PanelProduct<64>::multiply(s, further(q, at), further(keys, at), i > 0);
+    PanelProduct<64>::multiply(s, advance_descriptor(q, at), advance_descriptor(keys, at), i > 0);
   }
   end_products();
 }
@@ -133,18 +133,18 @@ __device__ __forceinline__ void begin_values(WarpgroupShared<kDim>& shared, Rows
                                              const std::uint32_t (&p)[kGrid / 16][4], int index) {
   const int stage = index % kStages;
   const std::uint64_t values = panels_at(shared_address(shared.values[0]) + stage * shared.kTileBytes);
-  shared.values_there[stage].wait(index / kStages);
-  show_to_products();
+  shared.values_full[stage].wait(index / kStages);
+  make_visible_to_wgmma();
   begin_products();
 #pragma unroll
   for (int i = 0; i < kGrid / 16; ++i) {
-    ValueProduct<kDim>::multiply_add(rows.out, p[i], further(values, i * 16 * 128));
+    ValueProduct<kDim>::multiply_add(rows.out, p[i], advance_descriptor(values, i * 16 * 128));
   }
   end_products();
 }
 
-/// Releases what the barrier guards; called by all lanes of a warp.
-__device__ __forceinline__ void has_read(Barrier& barrier) {
+/// Releases a stage; called by all lanes of a warp.
+__device__ __forceinline__ void release(Barrier& barrier) {
   __syncwarp();
   if (threadIdx.x % 32 == 0) barrier.arrive();
 }
@@ -170,7 +170,7 @@ __device__ __forceinline__ void attend_head(WarpgroupShared<kDim>& shared, const
                     tile.count);
   end_copy_group();
   wait_for_copies<0>();
-  show_to_products();
+  make_visible_to_wgmma();
   sync_warpgroup(which);
 
   const std::uint64_t q_panels = panels_at(shared_address(shared.q[which]));
@@ -178,29 +178,29 @@ __device__ __forceinline__ void attend_head(WarpgroupShared<kDim>& shared, const
   begin_rows(rows);
   float s[kKeyBlocks][4];
   std::uint32_t p[kGrid / 16][4];  // probabilities of a page, rounded
-  float fade[2];
+  float rescale[2];
   begin_scores(shared, s, q_panels, 0);
   wait_for_products<0>();
   settle(s);
-  has_read(shared.keys_read[0]);
+  release(shared.keys_empty[0]);
   if (tile.last_page == 0) mask_later_keys(s, ahead);
-  weigh_scores(rows, s, scale, fade);
+  softmax_step(rows, s, scale, rescale);
 #pragma unroll
-  for (int i = 0; i < kGrid / 16; ++i) narrow_weights(p[i], s, i);
+  for (int i = 0; i < kGrid / 16; ++i) narrow_probabilities(p[i], s, i);
   for (int index = 0; index < tile.last_page; ++index) {
     begin_scores(shared, s, q_panels, index + 1);
     begin_values(shared, rows, p, index);
     wait_for_products<1>();
     settle(s);
-    has_read(shared.keys_read[(index + 1) % kStages]);
+    release(shared.keys_empty[(index + 1) % kStages]);
     if (index + 1 == tile.last_page) mask_later_keys(s, ahead);
-    weigh_scores(rows, s, scale, fade);
+    softmax_step(rows, s, scale, rescale);
     wait_for_products<0>();
     settle(rows.out);
-    has_read(shared.values_read[index % kStages]);
-    fade_rows(rows, fade);
+    release(shared.values_empty[index % kStages]);
+    rescale_rows(rows, rescale);
 #pragma unroll
-    for (int i = 0; i < kGrid / 16; ++i) narrow_weights(p[i], s, i);
+    for (int i = 0; i < kGrid / 16; ++i) narrow_probabilities(p[i], s, i);
   }
   begin_values(shared, rows, p, tile.last_page);
   wait_for_products<0>();
@@ -212,8 +212,8 @@ __device__ __forceinline__ void attend_head(WarpgroupShared<kDim>& shared, const
   if (shape.output_gate) {
     gate = pass.projected + static_cast<std::size_t>(warp_row) * pass.stride + (2 * head + 1) * kDim;
   }
-  auto* way_out = reinterpret_cast<Bf16*>(shared.q[which]) + warp * 16 * tiles::kRowStride<kDim>;
-  finish_rows<kDim>(rows, way_out, tile.count - warp * 16, gate, pass.stride,
+  auto* staging = reinterpret_cast<Bf16*>(shared.q[which]) + warp * 16 * tiles::kRowStride<kDim>;
+  finish_rows<kDim>(rows, staging, tile.count - warp * 16, gate, pass.stride,
                     pass.out + warp_row * out_stride + head * kDim, out_stride);
 }
 
@@ -226,10 +226,10 @@ __global__ void __launch_bounds__(kWarpgroupThreads, 1)
       warpgroup_memory + (1024 - shared_address(warpgroup_memory) % 1024) % 1024);
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
-      shared.keys_there[i].init(kGroupThreads);
-      shared.values_there[i].init(kGroupThreads);
-      shared.keys_read[i].init(kHeadsAtOnce * kGroupThreads / 32);
-      shared.values_read[i].init(kHeadsAtOnce * kGroupThreads / 32);
+      shared.keys_full[i].init(kGroupThreads);
+      shared.values_full[i].init(kGroupThreads);
+      shared.keys_empty[i].init(kHeadsAtOnce * kGroupThreads / 32);
+      shared.values_empty[i].init(kHeadsAtOnce * kGroupThreads / 32);
     }
   }
   __syncthreads();
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(kWarpgroupThreads, 1)
   if (which == kHeadsAtOnce) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCopyRegisters));
     const int kv_head = static_cast<int>(blockIdx.x) * kHeadsAtOnce / (shape.heads / shape.kv_heads);
-    bring_pages<kDim>(shared, shape, tile, kv_head);
+    load_pages<kDim>(shared, shape, tile, kv_head);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kComputeRegisters));
     attend_head<kDim>(shared, shape, tile, pass, q, which, scale);

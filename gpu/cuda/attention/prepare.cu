@@ -2,7 +2,7 @@
 //
 // Computes: RoPE tables; norm and RoPE of q and k; the append of K and V to the pages (prepare_heads, one
 // warp per head and row). After a windowed prefill: the copy of its last rows into the ring (keep_last_rows),
-// and of rings as of positions inside its slices (export_ring). Also the checks of AttentionShape.
+// and of rings as of positions inside its slices (export_ring). Also checks AttentionShape.
 
 #include <cmath>
 #include <cstdint>
@@ -25,11 +25,11 @@ constexpr int kMaxHeadsOfGroup = 16;
 
 /// Returns the destination of a row's key or value. `offset`: that of K or V in a page.
 template <int kElement>
-__device__ std::byte* place_in_page(const AttentionShape& shape, const Batch& batch, int row, int kv_head,
-                                    std::size_t offset, std::byte* made, int row_bytes) {
+__device__ std::byte* row_in_page(const AttentionShape& shape, const Batch& batch, int row, int kv_head,
+                                  std::size_t offset, std::byte* prefill_pages, int row_bytes) {
   const BatchSlice& slice = batch.slices[batch.row_slice[row]];
   const int position = slice.stored + row - slice.first_row;
-  return key_page<kElement>(shape, slice, batch.row_slice[row], made, position / kGrid) + offset +
+  return key_page<kElement>(shape, slice, batch.row_slice[row], prefill_pages, position / kGrid) + offset +
          static_cast<std::size_t>(kv_head * kGrid + position % kGrid) * row_bytes;
 }
 
@@ -40,7 +40,8 @@ inline constexpr KvType kKeptQ = std::is_same_v<Row, float> ? KvType::kF32 : KvT
 /// One warp per head of q, k and v of each row.
 template <class Row, KvType kKv, int kDim>
 __global__ void __launch_bounds__(32 * kWarps)
-    prepare_heads(AttentionShape shape, Batch batch, AttentionPass<Row> pass, Row* q, std::byte* made) {
+    prepare_heads(AttentionShape shape, Batch batch, AttentionPass<Row> pass, Row* q,
+                  std::byte* prefill_pages) {
   pdl_wait();
   pdl_launch_dependents();
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -65,15 +66,16 @@ __global__ void __launch_bounds__(32 * kWarps)
   if (is_q) {
     to = reinterpret_cast<std::byte*>(q + (static_cast<std::size_t>(row) * shape.heads + head) * kDim);
   } else if (is_value) {
-    to = place_in_page<kElement>(shape, batch, row, kv_head - shape.kv_heads, shape.v_offset, made,
-                                 Kept::kBytes);
+    to = row_in_page<kElement>(shape, batch, row, kv_head - shape.kv_heads, shape.v_offset, prefill_pages,
+                               Kept::kBytes);
   } else {
-    to = place_in_page<kElement>(shape, batch, row, kv_head, shape.k_offset, made, Kept::kBytes);
+    to = row_in_page<kElement>(shape, batch, row, kv_head, shape.k_offset, prefill_pages, Kept::kBytes);
   }
   if (is_value) return Kept::store(to, lane, read.x);
-  const std::size_t turn = static_cast<std::size_t>(row) * shape.rope_pairs;
-  const EightOfHead ready = prepare_head<kDim>(read, shape, is_q ? pass.q_norm : pass.k_norm,
-                                               pass.rope_cos + turn, pass.rope_sin + turn, lane);
+  const std::size_t first_angle = static_cast<std::size_t>(row) * shape.rope_pairs;
+  const EightOfHead ready =
+      prepare_head<kDim>(read, shape, is_q ? pass.q_norm : pass.k_norm, pass.rope_cos + first_angle,
+                         pass.rope_sin + first_angle, lane);
   if (is_q) {
     KvRow<kKeptQ<Row>, kDim>::store(to, lane, ready.x);
   } else {
@@ -85,7 +87,7 @@ __global__ void make_rope_table(RopeRows rope, int rows) {
   pdl_wait();
   pdl_launch_dependents();
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i < rows * rope.pairs) put_turn(rope, i / rope.pairs, i % rope.pairs);
+  if (i < rows * rope.pairs) put_rope_entry(rope, i / rope.pairs, i % rope.pairs);
 }
 
 }  // namespace
@@ -108,7 +110,7 @@ bool attention_supports(const AttentionShape& shape) {
          2 * shape.rope_pairs <= shape.head_dim && (shape.kv != KvType::kF32 || kIsPrecise) &&
          shape.k_offset % 16 == 0 && shape.v_offset % 16 == 0 &&
          (shape.window == 0 ||
-          (shape.window > 0 && !is_quantised(shape.kv) &&
+          (shape.window > 0 && !is_quantized(shape.kv) &&
            shape.ring_pages * kGrid >= shape.window + kGrid - 1 && shape.ring_offset % 16 == 0 &&
            shape.k_offset == 0 && 2 * shape.v_offset == kGrid * shape.token_bytes()));
 }
@@ -118,11 +120,11 @@ template bool attention_supports<float>(const AttentionShape&);
 template <class Row>
 std::size_t attention_workspace(const AttentionShape& shape, int rows, int tiles, int longest) {
   if (tiles > 0 && shape.window != 0) {
-    return q_bytes<Row>(shape, rows) + made_pages_bytes(shape, rows, tiles);
+    return q_bytes<Row>(shape, rows) + own_pages_bytes(shape, rows, tiles);
   }
   if constexpr (std::is_same_v<Row, float>) return q_bytes<Row>(shape, rows);
   return q_bytes(shape, rows) +
-         (tiles > 0 ? few_tiles_bytes(shape, tiles, longest) : partial_bytes(shape, rows, longest));
+         (tiles > 0 ? two_pass_bytes(shape, tiles, longest) : partial_bytes(shape, rows, longest));
 }
 template std::size_t attention_workspace<Bf16>(const AttentionShape&, int, int, int);
 template std::size_t attention_workspace<float>(const AttentionShape&, int, int, int);
@@ -151,7 +153,7 @@ void attention_prepare(const AttentionShape& shape, const Batch& batch, const At
   with_rows<Row>(shape, [&](auto kv, auto dim) {
     launch_after(prepare_heads<Row, decltype(kv)::value, decltype(dim)::value>,
                  {.blocks = dim3((items + kWarps - 1) / kWarps), .threads = 32 * kWarps}, stream, shape,
-                 batch, pass, reinterpret_cast<Row*>(pass.workspace), made_pages(shape, batch, pass));
+                 batch, pass, reinterpret_cast<Row*>(pass.workspace), own_pages(shape, batch, pass));
   });
 }
 template void attention_prepare(const AttentionShape&, const Batch&, const AttentionPass<Bf16>&,
@@ -172,16 +174,17 @@ namespace {
 constexpr int kKeepThreads = 256;
 
 /// Grid: tiles. Copies the rows that remain in the ring; rows that later rows of the slice overwrite are
-/// skipped, so no two blocks write the same entry. kElement: bytes of an element.
+/// skipped, so no two blocks write the same entry.
 template <int kElement>
 __global__ void __launch_bounds__(kKeepThreads)
-    keep_last_rows(AttentionShape shape, Batch batch, std::byte* made) {
+    keep_last_rows(AttentionShape shape, Batch batch, std::byte* prefill_pages) {
   const BatchTile tile = batch.tiles[blockIdx.x];
   const BatchSlice slice = batch.slices[tile.slice];
   const int page = (slice.stored + tile.first) / kGrid;
   const int first = slice.stored + slice.rows - shape.ring_pages * kGrid;  // first position that stays
   const int count = min(kGrid, slice.rows - tile.first);
-  const auto* from = reinterpret_cast<const uint4*>(key_page<kElement>(shape, slice, tile.slice, made, page));
+  const auto* from =
+      reinterpret_cast<const uint4*>(key_page<kElement>(shape, slice, tile.slice, prefill_pages, page));
   auto* to = reinterpret_cast<uint4*>(key_page<kElement>(shape, slice, tile.slice, nullptr, page));
   // 16-byte units of a row of one head
   const int chunks = shape.head_dim * kElement / static_cast<int>(sizeof(uint4));
@@ -192,20 +195,21 @@ __global__ void __launch_bounds__(kKeepThreads)
   }
 }
 
-/// Grid: tiles, pages of the ring. Copies the ring as of the end of a tile to the slot that wants it: pages
-/// of the slice itself and, before them, the sequence's ring, which keep_last_rows has not changed yet.
+/// Grid: tiles, pages of the ring. Copies the ring as of the end of a tile to the exported slot: pages of the
+/// slice itself and, before them, the sequence's ring, which keep_last_rows has not changed yet.
 template <int kElement>
 __global__ void __launch_bounds__(kKeepThreads)
-    export_ring(AttentionShape shape, Batch batch, SlotExports exports, std::byte* made) {
-  std::byte* const wanted = export_behind(exports, blockIdx.x);
-  if (wanted == nullptr) return;
+    export_ring(AttentionShape shape, Batch batch, SlotExports exports, std::byte* prefill_pages) {
+  std::byte* const destination = export_after_tile(exports, blockIdx.x);
+  if (destination == nullptr) return;
   const BatchTile tile = batch.tiles[blockIdx.x];
   const BatchSlice slice = batch.slices[tile.slice];
   const int page = (slice.stored + tile.first) / kGrid - static_cast<int>(blockIdx.y);
   if (page < 0) return;  // before the sequence: stays zero
   BatchSlice exported = slice;
-  exported.slot = wanted;
-  const auto* from = reinterpret_cast<const uint4*>(key_page<kElement>(shape, slice, tile.slice, made, page));
+  exported.slot = destination;
+  const auto* from =
+      reinterpret_cast<const uint4*>(key_page<kElement>(shape, slice, tile.slice, prefill_pages, page));
   auto* to = reinterpret_cast<uint4*>(key_page<kElement>(shape, exported, tile.slice, nullptr, page));
   const int chunks = shape.head_dim * kElement / static_cast<int>(sizeof(uint4));
   const int all = 2 * shape.kv_heads * kGrid * chunks;
@@ -213,29 +217,29 @@ __global__ void __launch_bounds__(kKeepThreads)
 }
 
 template <int kElement>
-void keep_rows(const AttentionShape& shape, const Batch& batch, const SlotExports& exports, std::byte* made,
-               StreamHandle stream) {
+void keep_rows(const AttentionShape& shape, const Batch& batch, const SlotExports& exports,
+               std::byte* prefill_pages, StreamHandle stream) {
   if (exports.tiles != nullptr) {
     const dim3 rings(static_cast<unsigned>(batch.tile_count), static_cast<unsigned>(shape.ring_pages));
-    export_ring<kElement><<<rings, kKeepThreads, 0, stream>>>(shape, batch, exports, made);
+    export_ring<kElement><<<rings, kKeepThreads, 0, stream>>>(shape, batch, exports, prefill_pages);
     check_launch("the rings inside a prefill");
   }
   const auto tiles = static_cast<unsigned>(batch.tile_count);
-  keep_last_rows<kElement><<<tiles, kKeepThreads, 0, stream>>>(shape, batch, made);
+  keep_last_rows<kElement><<<tiles, kKeepThreads, 0, stream>>>(shape, batch, prefill_pages);
   check_launch("the window of a prefill");
 }
 
 }  // namespace
 
-std::size_t made_pages_bytes(const AttentionShape& shape, int rows, int tile_count) {
+std::size_t own_pages_bytes(const AttentionShape& shape, int rows, int tile_count) {
   return static_cast<std::size_t>(rows + tile_count * kGrid) * shape.token_bytes();
 }
 
-void keep_window(const AttentionShape& shape, const Batch& batch, const SlotExports& exports, std::byte* made,
-                 StreamHandle stream) {
+void keep_window(const AttentionShape& shape, const Batch& batch, const SlotExports& exports,
+                 std::byte* prefill_pages, StreamHandle stream) {
   const auto keep = shape.kv == KvType::kF32 ? keep_rows<kElementInRing<KvType::kF32>>
                                              : keep_rows<kElementInRing<KvType::kBF16>>;
-  keep(shape, batch, exports, made, stream);
+  keep(shape, batch, exports, prefill_pages, stream);
 }
 
 }  // namespace reprise::gpu::cuda

@@ -10,12 +10,12 @@ namespace {
 
 constexpr int kKeyBlocks = kGrid / 8;  // blocks of 8 keys: columns of C
 
-/// Attention state of a warp's rows. With lane = 4 * g + t, a lane has parts of rows g and g + 8.
+/// Attention state of a warp's rows. Lane 4 * g + t has parts of rows g and g + 8.
 template <int kDim>
 struct RowsInProgress {
-  float out[kDim / 8][4];  // unnormalized output, one C fragment per 8 elements of the head
+  float out[kDim / 8][4];  // unnormalized: one C fragment per 8 elements of the head
   float highest[2];        // max score
-  float weight[2];         // sum of probabilities, of the lane's columns only
+  float denominator[2];    // partial: of the lane's columns
 };
 
 /// s = q K^T: [16, 64] in 8 C fragments. `q` and `k` are the lane's ldmatrix addresses.
@@ -63,11 +63,11 @@ __device__ __forceinline__ void mask_earlier_keys(float (&s)[kKeyBlocks][4], int
 }
 
 /// Online-softmax step: replaces the scores `s` by exp2((s - max) * scale), updates row maxima and sums, and
-/// returns in `fade` the factor by which the caller rescales the output (rows g, g + 8). kMayBeEmpty: all
+/// returns in `rescale` the factor by which the caller rescales the output (rows g, g + 8). kMayBeEmpty: all
 /// keys so far may be masked.
 template <int kDim, bool kMayBeEmpty = false>
-__device__ __forceinline__ void weigh_scores(RowsInProgress<kDim>& rows, float (&s)[kKeyBlocks][4],
-                                             float scale, float (&fade)[2]) {
+__device__ __forceinline__ void softmax_step(RowsInProgress<kDim>& rows, float (&s)[kKeyBlocks][4],
+                                             float scale, float (&rescale)[2]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float highest = rows.highest[half];
@@ -76,39 +76,38 @@ __device__ __forceinline__ void weigh_scores(RowsInProgress<kDim>& rows, float (
     highest = tiles::highest_of_four(highest);
     const float kept = highest;
     if (kMayBeEmpty && highest == tiles::kMinusInfinity) highest = 0;  // avoids infinity - infinity
-    fade[half] = tiles::power_of_two((rows.highest[half] - highest) * scale);
+    rescale[half] = tiles::power_of_two((rows.highest[half] - highest) * scale);
     rows.highest[half] = kept;
-    float weight = rows.weight[half] * fade[half];
+    float denominator = rows.denominator[half] * rescale[half];
 #pragma unroll
     for (auto& block : s) {
 #pragma unroll
       for (int i = 2 * half; i < 2 * half + 2; ++i) {
         block[i] = tiles::power_of_two((block[i] - highest) * scale);
-        weight += block[i];
+        denominator += block[i];
       }
     }
-    rows.weight[half] = weight;
+    rows.denominator[half] = denominator;
   }
 }
 
-/// Rescales the output. All lanes of the warp must call it; it does nothing if no row has a new maximum.
+/// Rescales the output; does nothing if no row has a new maximum. All lanes of the warp must call it.
 template <int kDim>
-__device__ __forceinline__ void fade_rows(RowsInProgress<kDim>& rows, const float (&fade)[2]) {
-  if (!__any_sync(0xffffffffU, fade[0] != 1.0F || fade[1] != 1.0F)) return;
+__device__ __forceinline__ void rescale_rows(RowsInProgress<kDim>& rows, const float (&rescale)[2]) {
+  if (!__any_sync(0xffffffffU, rescale[0] != 1.0F || rescale[1] != 1.0F)) return;
 #pragma unroll
   for (auto& block : rows.out) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) block[i] *= fade[i / 2];
+    for (int i = 0; i < 4; ++i) block[i] *= rescale[i / 2];
   }
 }
 
-/// weigh_scores() and fade_rows().
 template <int kDim, bool kMayBeEmpty = false>
-__device__ __forceinline__ void weigh_page(RowsInProgress<kDim>& rows, float (&s)[kKeyBlocks][4],
-                                           float scale) {
-  float fade[2];
-  weigh_scores<kDim, kMayBeEmpty>(rows, s, scale, fade);
-  fade_rows(rows, fade);
+__device__ __forceinline__ void softmax_page(RowsInProgress<kDim>& rows, float (&s)[kKeyBlocks][4],
+                                             float scale) {
+  float rescale[2];
+  softmax_step<kDim, kMayBeEmpty>(rows, s, scale, rescale);
+  rescale_rows(rows, rescale);
 }
 
 template <int kDim>
@@ -119,12 +118,12 @@ __device__ __forceinline__ void begin_rows(RowsInProgress<kDim>& rows) {
     for (float& value : block) value = 0;
   }
   rows.highest[0] = rows.highest[1] = tiles::kMinusInfinity;
-  rows.weight[0] = rows.weight[1] = 0;
+  rows.denominator[0] = rows.denominator[1] = 0;
 }
 
 /// Rounds the probabilities of keys 16 i ... 16 i + 15 into an A fragment.
-__device__ __forceinline__ void narrow_weights(std::uint32_t (&a)[4], const float (&p)[kKeyBlocks][4],
-                                               int i) {
+__device__ __forceinline__ void narrow_probabilities(std::uint32_t (&a)[4], const float (&p)[kKeyBlocks][4],
+                                                     int i) {
   a[0] = narrow(p[2 * i][0], p[2 * i][1]);
   a[1] = narrow(p[2 * i][2], p[2 * i][3]);
   a[2] = narrow(p[2 * i + 1][0], p[2 * i + 1][1]);
@@ -151,12 +150,12 @@ __device__ __forceinline__ void add_values(RowsInProgress<kDim>& rows, const flo
 #pragma unroll
   for (int i = 0; i < kGrid / 16; ++i) {
     std::uint32_t a[4];
-    narrow_weights(a, p, i);
+    narrow_probabilities(a, p, i);
     add_values_of(rows, a, i, v);
   }
 }
 
-/// Divides by the sum of probabilities, applies the gate and writes the warp's first `count` rows, through
+/// Divides by the sum of probabilities, applies the gate and writes the warp's first `count` rows through
 /// `tile`, 16 rows of shared memory that the warp owns, so that global accesses are coalesced.
 template <int kDim>
 __device__ __forceinline__ void finish_rows(const RowsInProgress<kDim>& rows, Bf16* tile, int count,
@@ -177,18 +176,18 @@ __device__ __forceinline__ void finish_rows(const RowsInProgress<kDim>& rows, Bf
   }
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float share = tiles::inverse(tiles::sum_of_four(rows.weight[half]));
+    const float share = tiles::inverse(tiles::sum_of_four(rows.denominator[half]));
     Bf16* row = tile + (lane / 4 + half * 8) * tiles::kRowStride<kDim> + lane % 4 * 2;
 #pragma unroll
     for (int block = 0; block < kDim / 8; ++block) {
-      auto* place = reinterpret_cast<std::uint32_t*>(row + block * 8);
+      auto* packed = reinterpret_cast<std::uint32_t*>(row + block * 8);
       float first = rows.out[block][2 * half] * share;
       float second = rows.out[block][2 * half + 1] * share;
       if (gate != nullptr) {
-        first *= tiles::sigmoid(tiles::first_of(*place));
-        second *= tiles::sigmoid(tiles::second_of(*place));
+        first *= tiles::sigmoid(tiles::first_of(*packed));
+        second *= tiles::sigmoid(tiles::second_of(*packed));
       }
-      *place = narrow(first, second);
+      *packed = narrow(first, second);
     }
   }
   __syncwarp();

@@ -1,8 +1,8 @@
 #pragma once
 // Shared memory tiles and softmax helpers of the attention kernels. A tile is bf16 [rows, kDim] with a row
 // pitch of kDim + 8 elements: an odd number of 16-byte units, so that the eight rows of an ldmatrix are in
-// different banks. Fragments are those of gpu/cuda/gemm/tensor_core.cuh; the C fragments of the scores, rounded,
-// are the A fragments of the product with V.
+// different banks. Fragments are those of gemm/tensor_core.cuh; the rounded C fragments of the scores are the
+// A fragments of the product with V.
 
 #include <cstdint>
 
@@ -17,7 +17,7 @@ template <int kDim>
 inline constexpr int kRowStride = kDim + 8;
 
 /// Starts the copy of rows of kDim elements, `stride` elements apart, to a tile of kRows rows, with kThreads
-/// threads. Rows from `present` on are zeroed and not read.
+/// threads. Rows from `present` on become zero and are not read.
 template <int kDim, int kRows, int kThreads>
 __device__ __forceinline__ void copy_rows(std::uint32_t tile, const Bf16* from, std::size_t stride,
                                           int present) {
@@ -42,7 +42,7 @@ __device__ __forceinline__ float second_of(std::uint32_t both) {
 }
 inline constexpr float kLog2OfE = 1.4426950408889634F;
 
-/// Approximate 1 / x, within a few ulp, without the branch of a division; 0 for infinity.
+/// 1 / x within a few ulp, without the branch of a division; 0 for infinity.
 __device__ __forceinline__ float inverse(float x) {
   return __fdividef(1.0F, x);
 }

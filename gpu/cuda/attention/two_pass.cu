@@ -1,6 +1,6 @@
 // Two-pass prefill attention for few tiles.
 //
-// Computes: the same as attend_tiles() (gpu/cuda/attention/prefill.cu), which would leave most SMs idle.
+// Computes: the same as attend_tiles() (prefill.cu), which would leave most SMs idle.
 //
 // Chosen when: bf16 rows, tiles * heads <= 96, a sequence of at least 2,048 tokens in the batch, no window.
 //
@@ -39,7 +39,7 @@ template <int kDim>
 constexpr int kStrip = kDim < 32 ? kDim : 32;
 template <int kDim>
 constexpr int kWideStrip = kDim < 64 ? kStrip<kDim> : 64;
-constexpr int kEnoughBlocks = 128;  // nearly all of an H200's 132 SMs
+constexpr int kEnoughBlocks = 128;  // blocks that occupy nearly all of an H200's 132 SMs
 
 /// The pages of this pair of launches, and the buffers between them.
 struct Window {
@@ -64,8 +64,7 @@ struct TileOfRows {
     count = min(kGrid, slice.rows - first);
     last_page = (slice.stored + first) / kGrid;
   }
-  /// Returns the rows of a page that exist. The others may hold anything, even NaN, so they must be read as
-  /// zero.
+  /// Returns the rows of a page that exist. The others may hold anything, even NaN.
   __device__ int present(int page) const { return page == last_page ? count : kGrid; }
 };
 
@@ -139,27 +138,26 @@ __device__ __forceinline__ void for_each_output(RowsInProgress<kColumns>& rows, 
   }
 }
 
-/// Probabilities of a page, handed from lane to lane.
-struct PageWeights {
+/// Probabilities of a page, passed from lane to lane.
+struct PageProbabilities {
   uint4 of_keys[kWarps][kGrid / 16][32];  // A fragments of 16 keys each
-  float2 fades[kWarps][32];               // rescale factors of rows g and g + 8
+  float2 rescales[kWarps][32];            // rescale factors of rows g and g + 8
 };
 template <int kColumns>
 struct StripShared {
   Bf16 values[kRing][kGrid * tiles::kRowStride<kColumns>];
-  PageWeights weights[2];
+  PageProbabilities probabilities[2];
   float2 sums[kWarps][32];  // final probability sums
 };
 
-/// Barrier of all eight warps.
-__device__ __forceinline__ void wait_for_halves() {
+__device__ __forceinline__ void sync_all_warps() {
   asm volatile("bar.sync 1, %0;" ::"n"(2 * kThreads) : "memory");
 }
 
 /// The softmax warps: turn scores into probabilities, one page ahead of the other warps.
 template <int kColumns>
-__device__ __forceinline__ void weigh_pages(StripShared<kColumns>& shared, const float4* scores, int pages,
-                                            float (&highest_and_weight)[4], float scale) {
+__device__ __forceinline__ void softmax_pages(StripShared<kColumns>& shared, const float4* scores, int pages,
+                                              float (&max_and_sum)[4], float scale) {
   const int warp = static_cast<int>(threadIdx.x) / 32 - kWarps;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const auto load_scores = [&](int i, float(&s)[kKeyBlocks][4]) {
@@ -173,37 +171,37 @@ __device__ __forceinline__ void weigh_pages(StripShared<kColumns>& shared, const
     }
   };
   RowsInProgress<8> rows;
-  rows.highest[0] = highest_and_weight[0];
-  rows.highest[1] = highest_and_weight[1];
-  rows.weight[0] = highest_and_weight[2];
-  rows.weight[1] = highest_and_weight[3];
+  rows.highest[0] = max_and_sum[0];
+  rows.highest[1] = max_and_sum[1];
+  rows.denominator[0] = max_and_sum[2];
+  rows.denominator[1] = max_and_sum[3];
   float s[kKeyBlocks][4];
   load_scores(0, s);
   for (int i = 0; i < pages; ++i) {
     float next[kKeyBlocks][4];
     if (i + 1 < pages) load_scores(i + 1, next);
-    float fade[2];
-    weigh_scores(rows, s, scale, fade);
-    PageWeights& to = shared.weights[i % 2];
+    float rescale[2];
+    softmax_step(rows, s, scale, rescale);
+    PageProbabilities& to = shared.probabilities[i % 2];
 #pragma unroll
     for (int keys = 0; keys < kGrid / 16; ++keys) {
       std::uint32_t a[4];
-      narrow_weights(a, s, keys);
+      narrow_probabilities(a, s, keys);
       to.of_keys[warp][keys][lane] = make_uint4(a[0], a[1], a[2], a[3]);
     }
-    to.fades[warp][lane] = make_float2(fade[0], fade[1]);
-    if (i + 1 == pages) shared.sums[warp][lane] = make_float2(rows.weight[0], rows.weight[1]);
-    wait_for_halves();
+    to.rescales[warp][lane] = make_float2(rescale[0], rescale[1]);
+    if (i + 1 == pages) shared.sums[warp][lane] = make_float2(rows.denominator[0], rows.denominator[1]);
+    sync_all_warps();
 #pragma unroll
     for (int block = 0; block < kKeyBlocks; ++block) {
 #pragma unroll
       for (int k = 0; k < 4; ++k) s[block][k] = next[block][k];
     }
   }
-  highest_and_weight[0] = rows.highest[0];
-  highest_and_weight[1] = rows.highest[1];
-  highest_and_weight[2] = rows.weight[0];
-  highest_and_weight[3] = rows.weight[1];
+  max_and_sum[0] = rows.highest[0];
+  max_and_sum[1] = rows.highest[1];
+  max_and_sum[2] = rows.denominator[0];
+  max_and_sum[3] = rows.denominator[1];
 }
 
 /// Grid: strip, head, tile. The first four warps load V and multiply, the others compute probabilities.
@@ -219,7 +217,7 @@ __global__ void __launch_bounds__(2 * kThreads)
   const int thread = static_cast<int>(threadIdx.x) % kThreads;
   const int warp = thread / 32;
   const int lane = thread % 32;
-  const bool weighs = threadIdx.x >= kThreads;
+  const bool is_softmax_warp = threadIdx.x >= kThreads;
   const int strip = static_cast<int>(blockIdx.x);
   const int head = static_cast<int>(blockIdx.y);
   const std::size_t of_tile = static_cast<std::size_t>(blockIdx.z) * shape.heads + head;
@@ -231,15 +229,15 @@ __global__ void __launch_bounds__(2 * kThreads)
       window.progress + (of_tile * (kDim / kColumns) + strip) * kProgressFloats<kColumns> * kThreads + thread;
   float* own_progress = progress + kColumns / 2 * kThreads;  // state of the softmax warps
 
-  if (weighs) {
+  if (is_softmax_warp) {
     float kept[4] = {tiles::kMinusInfinity, tiles::kMinusInfinity, 0, 0};
     if (window.first_page > 0) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) kept[i] = own_progress[i * kThreads];
     }
     const float4* scores = window.scores + (of_tile * window.pages * kWarps + warp) * kKeyBlocks * 32 + lane;
-    weigh_pages(shared, scores, pages, kept, scale);
-    wait_for_halves();  // matches the last barrier of the multiplying warps
+    softmax_pages(shared, scores, pages, kept, scale);
+    sync_all_warps();  // matches the last barrier of the multiplying warps
     if (is_last) return;
 #pragma unroll
     for (int i = 0; i < 4; ++i) own_progress[i * kThreads] = kept[i];
@@ -250,15 +248,15 @@ __global__ void __launch_bounds__(2 * kThreads)
   // ahead.
   const int kv_head = head / (shape.heads / shape.kv_heads);
   const std::size_t v_offset = shape.v_offset + static_cast<std::size_t>(kv_head) * Load::kHeadBytes;
-  [[maybe_unused]] StripOnItsWay<kKv, kDim, kColumns, kThreads> on_its_way;
+  [[maybe_unused]] StripLoad<kKv, kDim, kColumns, kThreads> strip_load;
   const auto begin_load = [&](int i) {
     const int page = window.first_page + i;
     if constexpr (Load::kIsWidened) {
       const auto fetch = [&](int which) {
-        on_its_way.fetch(tile.slice.pages[which] + v_offset, strip, tile.present(which));
+        strip_load.fetch(tile.slice.pages[which] + v_offset, strip, tile.present(which));
       };
       if (i == 0) fetch(page);
-      if (i < pages) on_its_way.put(shared.values[i % kRing], tile.present(page));
+      if (i < pages) strip_load.put(shared.values[i % kRing], tile.present(page));
       if (i + 1 < pages) fetch(page + 1);
     } else if (i < pages) {
       const auto* values =
@@ -276,31 +274,31 @@ __global__ void __launch_bounds__(2 * kThreads)
     for_each_output(rows, [&](int i, float& value) { value = progress[i * kThreads]; });
   }
   wait_for_copies<kRing - 2>();
-  wait_for_halves();  // values and probabilities of the first page are ready
+  sync_all_warps();  // values and probabilities of the first page are ready
   for (int i = 0; i < pages; ++i) {
     begin_load(i + kRing - 1);  // overwrites the previous page, which no warp reads any more
-    const PageWeights& weights = shared.weights[i % 2];
-    const float2 fades = weights.fades[warp][lane];
-    const float fade[2] = {fades.x, fades.y};
-    fade_rows(rows, fade);
+    const PageProbabilities& probabilities = shared.probabilities[i % 2];
+    const float2 rescales = probabilities.rescales[warp][lane];
+    const float rescale[2] = {rescales.x, rescales.y};
+    rescale_rows(rows, rescale);
     const std::uint32_t v_lane =
         shared_address(shared.values[i % kRing]) + (lane % 16 * kStride + lane / 16 * 8) * sizeof(Bf16);
 #pragma unroll
     for (int keys = 0; keys < kGrid / 16; ++keys) {
-      const uint4 four = weights.of_keys[warp][keys][lane];
+      const uint4 four = probabilities.of_keys[warp][keys][lane];
       const std::uint32_t a[4] = {four.x, four.y, four.z, four.w};
       add_values_of(rows, a, keys, v_lane);
     }
     wait_for_copies<kRing - 2>();
-    wait_for_halves();  // the next page is ready, and this one has been read
+    sync_all_warps();  // the next page is ready, and this one has been read
   }
   if (!is_last) {
     for_each_output(rows, [&](int i, float& value) { progress[i * kThreads] = value; });
     return;
   }
   const float2 sums = shared.sums[warp][lane];
-  rows.weight[0] = sums.x;
-  rows.weight[1] = sums.y;
+  rows.denominator[0] = sums.x;
+  rows.denominator[1] = sums.y;
   const int warp_row = tile.slice.first_row + tile.first + warp * 16;
   const std::size_t out_stride = static_cast<std::size_t>(shape.heads) * kDim;
   const Bf16* gate = nullptr;
@@ -395,7 +393,7 @@ bool can_use_two_pass(const AttentionShape& shape, int tile_count, int longest) 
   return tile_count > 0 && tile_count * shape.heads <= kMaxTilesTimesHeads && longest >= kMinLongest;
 }
 
-std::size_t few_tiles_bytes(const AttentionShape& shape, int tile_count, int longest) {
+std::size_t two_pass_bytes(const AttentionShape& shape, int tile_count, int longest) {
   if (!can_use_two_pass(shape, tile_count, longest)) return 0;
   const auto of_heads = static_cast<std::size_t>(tile_count) * shape.heads;
   // Upper bound of kProgressFloats over all strips: head_dim floats per thread, since a strip has at least 8

@@ -4,7 +4,7 @@
 // by expert, the cut into tiles, and sum_each_row().
 //
 // Chosen when: up to 2 rows, route_few_rows() does routing, sorting and tiling in one block; else
-// route_each_row() (a warp per row), place_each_expert() (a block per expert) and cut_tiles() (one block).
+// route_each_row() (a warp per row), sort_each_expert() (a block per expert) and cut_tiles() (one block).
 //
 // Bits: a row's routing and its sum, in ascending order of experts, depend on that row only.
 
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kRouteWarps = 4;
 constexpr int kFewRows = RoutedRows::kFewRows;
-constexpr int kPlaceThreads = 256;
+constexpr int kSortThreads = 256;
 
 __device__ float sum_of_warp(float value) {
   for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0U, value, step);
@@ -67,7 +67,7 @@ struct RouterInput {
   const float* bias;
 };
 
-/// Floats of shared memory per routed row: scores, ranks, group scores, chosen.
+/// Floats of shared memory per row: scores, ranks, group scores, chosen.
 __host__ __device__ int route_floats(const RouterShape& shape) {
   return 2 * shape.routed + shape.groups + kMaxChosen;
 }
@@ -84,7 +84,7 @@ __device__ void find_best(const RouterShape& shape, const float* ranks, std::int
   unsigned taken = 0;  // bit j: expert lane + 32 j
   unsigned best = 0;   // 0: all are taken
   int at = kMaxExperts;
-  const auto look = [&] {
+  const auto find_own_best = [&] {
     best = 0;
     at = kMaxExperts;
 #pragma unroll 8
@@ -95,7 +95,7 @@ __device__ void find_best(const RouterShape& shape, const float* ranks, std::int
       best = key > best ? key : best;
     }
   };
-  look();
+  find_own_best();
   for (int i = 0; i < shape.chosen; ++i) {
     const unsigned highest = __reduce_max_sync(~0U, best);
     const unsigned lowest =
@@ -103,7 +103,7 @@ __device__ void find_best(const RouterShape& shape, const float* ranks, std::int
     if (lane == 0) found[i] = static_cast<std::int32_t>(lowest);
     if (static_cast<unsigned>(at) == lowest && best != 0) {
       taken |= 1U << (lowest / 32);
-      look();
+      find_own_best();
     }
   }
   __syncwarp();
@@ -141,7 +141,7 @@ __device__ void route_row(const RouterShape& shape, const RouterInput& input, in
     sum += scores[e];
   }
   sum = sum_of_warp(sum);
-  // If only the softmax is applied, the order of the logits is that of the scores.
+  // If only the softmax is applied, the logits have the order of the scores.
   const bool by_logits = softmax && bias == nullptr && shape.chosen_groups >= shape.groups;
 #pragma unroll 8
   for (int e = lane; e < shape.routed; e += 32) {
@@ -155,16 +155,16 @@ __device__ void route_row(const RouterShape& shape, const RouterInput& input, in
 
   if (lane < shape.chosen) {
     const int expert = found[lane];
-    int place = 0;
-    for (int i = 0; i < shape.chosen; ++i) place += found[i] < expert ? 1 : 0;
-    ranks[place] = scores[expert];  // the ranks are no longer needed
-    to.chosen[place] = expert;
-    if (to.known != nullptr) to.known[place] = expert;
+    int index = 0;
+    for (int i = 0; i < shape.chosen; ++i) index += found[i] < expert ? 1 : 0;
+    ranks[index] = scores[expert];  // the ranks are no longer needed
+    to.chosen[index] = expert;
+    if (to.known != nullptr) to.known[index] = expert;
   }
   __syncwarp();
   if (lane >= shape.chosen) return;
   float weight = ranks[lane];
-  if (shape.normalised) {
+  if (shape.normalized) {
     float total = 0;
     for (int i = 0; i < shape.chosen; ++i) total += ranks[i];
     weight /= total + shape.epsilon;
@@ -172,9 +172,9 @@ __device__ void route_row(const RouterShape& shape, const RouterInput& input, in
   to.weights[lane] = weight * shape.scale;
 }
 
-__device__ RoutedRow row_of(const RoutedRows& places, int row, int per_row, std::int32_t* known) {
+__device__ RoutedRow row_of(const RoutedRows& tables, int row, int per_row, std::int32_t* known) {
   const std::size_t first = static_cast<std::size_t>(row) * per_row;
-  return {places.chosen + first, places.weights + first, known};
+  return {tables.chosen + first, tables.weights + first, known};
 }
 
 /// One warp per row.
@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(kFewRows * 32)
     tiles += is_first[j] ? 1 : 0;
     tile += is_first[j] && chosen[j] < expert ? 1 : 0;
   }
-  if (has_choice) to.place_of[thread] = is_zero ? -1 : lower + earlier;
+  if (has_choice) to.routed_row[thread] = is_zero ? -1 : lower + earlier;
   if (has_choice && !is_zero) {
     to.row_at[lower + earlier] = thread / shape.chosen;
     if (earlier == 0) to.tile_at[tile] = {expert, lower, lower + same, 0};
@@ -235,9 +235,9 @@ __global__ void __launch_bounds__(kFewRows * 32)
   if (thread == 0) *to.tile_count = tiles;
 }
 
-/// Exclusive prefix sum over kPlaceThreads threads, which must all call it; `all` becomes the total.
+/// Exclusive prefix sum over kSortThreads threads, which must all call it; `all` becomes the total.
 __device__ int sum_before(int value, int* all) {
-  __shared__ int of_warp[kPlaceThreads / 32];
+  __shared__ int of_warp[kSortThreads / 32];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   int inclusive = value;
@@ -249,7 +249,7 @@ __device__ int sum_before(int value, int* all) {
   __syncthreads();
   int before = inclusive - value;
   int total = 0;
-  for (int i = 0; i < kPlaceThreads / 32; ++i) {
+  for (int i = 0; i < kSortThreads / 32; ++i) {
     if (i < warp) before += of_warp[i];
     total += of_warp[i];
   }
@@ -259,13 +259,13 @@ __device__ int sum_before(int value, int* all) {
 }
 
 /// One block per expert, the last one for all zero experts; a thread has consecutive choices.
-__global__ void __launch_bounds__(kPlaceThreads)
-    place_each_expert(int choices, int per_row, int experts, RoutedRows to) {
+__global__ void __launch_bounds__(kSortThreads)
+    sort_each_expert(int choices, int per_row, int experts, RoutedRows to) {
   pdl_wait();
   pdl_launch_dependents();
   const int expert = static_cast<int>(blockIdx.x);
   const bool is_zero = expert == experts;
-  const int share = (choices + kPlaceThreads - 1) / kPlaceThreads;
+  const int share = (choices + kSortThreads - 1) / kSortThreads;
   const int begin = min(choices, static_cast<int>(threadIdx.x) * share);
   const int end = min(choices, begin + share);
   int lower = 0;
@@ -274,26 +274,26 @@ __global__ void __launch_bounds__(kPlaceThreads)
     const int chosen = to.chosen[i];
     lower += chosen < expert ? 1 : 0;
     own += chosen == expert ? 1 : 0;
-    if (is_zero && chosen >= experts) to.place_of[i] = -1;
+    if (is_zero && chosen >= experts) to.routed_row[i] = -1;
   }
   int first = 0;
   sum_before(lower, &first);
   int count = 0;
-  int place = sum_before(own, &count) + first;
+  int index = sum_before(own, &count) + first;
   if (threadIdx.x == 0) to.first[expert] = first;
   if (is_zero) return;
   for (int i = begin; i < end; ++i) {
     if (to.chosen[i] != expert) continue;
-    to.place_of[i] = place;
-    to.row_at[place++] = i / per_row;
+    to.routed_row[i] = index;
+    to.row_at[index++] = i / per_row;
   }
 }
 
 /// One block; a thread has consecutive experts.
-__global__ void __launch_bounds__(kPlaceThreads) cut_tiles(int experts, RoutedRows to) {
+__global__ void __launch_bounds__(kSortThreads) cut_tiles(int experts, RoutedRows to) {
   pdl_wait();
   pdl_launch_dependents();
-  const int share = (experts + kPlaceThreads - 1) / kPlaceThreads;
+  const int share = (experts + kSortThreads - 1) / kSortThreads;
   const int begin = min(experts, static_cast<int>(threadIdx.x) * share);
   const int end = min(experts, begin + share);
   const auto tiles_of = [&](int expert) {
@@ -326,15 +326,15 @@ std::size_t rounded_up(std::size_t bytes) {
 }  // namespace
 
 int RoutedRows::max_tiles(int rows, const RouterShape& shape) {
-  const int places = rows * shape.chosen;
+  const int entries = rows * shape.chosen;
   const int of_tile = tile_rows_for(rows, shape);
-  const int used = places < shape.experts ? places : shape.experts;
-  return places / of_tile + used;
+  const int used = entries < shape.experts ? entries : shape.experts;
+  return entries / of_tile + used;
 }
 
 std::size_t RoutedRows::bytes(int rows, const RouterShape& shape) {
   const auto choices = static_cast<std::size_t>(rows) * static_cast<std::size_t>(shape.chosen);
-  // Fewer rows may use the smallest tiles, so these bound the size.
+  // Upper bound for few rows too, which may use the smallest tiles.
   const std::size_t tiles = choices / 8 + std::min(choices, static_cast<std::size_t>(shape.experts));
   return 3 * rounded_up(choices * 4) + rounded_up((choices + static_cast<std::size_t>(rows)) * 4) +
          rounded_up((static_cast<std::size_t>(shape.experts) + 1) * 4) +
@@ -351,12 +351,12 @@ RoutedRows RoutedRows::in(std::byte* memory, int rows, const RouterShape& shape)
   const auto integers = [&](std::size_t count) { return reinterpret_cast<std::int32_t*>(take(count)); };
   RoutedRows out{};
   out.rows = rows;
-  out.places = static_cast<int>(choices);
+  out.entries = static_cast<int>(choices);
   out.tiles = max_tiles(rows, shape);
   out.tile_rows = tile_rows_for(rows, shape);
   out.chosen = integers(choices);
   out.weights = reinterpret_cast<float*>(take(choices));
-  out.place_of = integers(choices);
+  out.routed_row = integers(choices);
   out.row_at = integers(choices + static_cast<std::size_t>(rows));
   out.first = integers(static_cast<std::size_t>(shape.experts) + 1);
   out.tile_at = reinterpret_cast<ExpertTile*>(take(static_cast<std::size_t>(out.tiles), sizeof(ExpertTile)));
@@ -373,11 +373,11 @@ void route_rows(const RouterShape& shape, const float* logits, int stride, const
   launch_after(route_each_row, grid, stream, shape, RouterInput{logits, stride, bias}, rows, to);
 }
 
-void route_and_place(const RouterShape& shape, const float* logits, int stride, const float* bias, int rows,
-                     const RoutedRows& to, StreamHandle stream) {
+void route_and_sort(const RouterShape& shape, const float* logits, int stride, const float* bias, int rows,
+                    const RoutedRows& to, StreamHandle stream) {
   if (!to.are_few()) {
     route_rows(shape, logits, stride, bias, rows, to, stream);
-    return place_rows(shape, rows, to, stream);
+    return sort_rows(shape, rows, to, stream);
   }
   check_bounds(shape);
   const LaunchShape grid{
@@ -385,20 +385,20 @@ void route_and_place(const RouterShape& shape, const float* logits, int stride, 
   launch_after(route_few_rows, grid, stream, shape, RouterInput{logits, stride, bias}, rows, to);
 }
 
-void place_rows(const RouterShape& shape, int rows, const RoutedRows& places, StreamHandle stream) {
-  const LaunchShape grid{.blocks = dim3(shape.experts + 1), .threads = kPlaceThreads};
-  launch_after(place_each_expert, grid, stream, rows * shape.chosen, shape.chosen, shape.experts, places);
-  launch_after(cut_tiles, {.blocks = dim3(1), .threads = kPlaceThreads}, stream, shape.experts, places);
+void sort_rows(const RouterShape& shape, int rows, const RoutedRows& tables, StreamHandle stream) {
+  const LaunchShape grid{.blocks = dim3(shape.experts + 1), .threads = kSortThreads};
+  launch_after(sort_each_expert, grid, stream, rows * shape.chosen, shape.chosen, shape.experts, tables);
+  launch_after(cut_tiles, {.blocks = dim3(1), .threads = kSortThreads}, stream, shape.experts, tables);
 }
 
-void experts_gated(const Bf16* x, const ExpertWeights& weights, const RoutedRows& places, const GatedRows& to,
+void experts_gated(const Bf16* x, const ExpertWeights& weights, const RoutedRows& tables, const GatedRows& to,
                    StreamHandle stream) {
-  weights.one.format->experts->gated(x, weights, places, to, stream);
+  weights.one.format->experts->gated(x, weights, tables, to, stream);
 }
 
-void experts_product(const Bf16* x, bool x_is_by_place, const ExpertWeights& weights,
-                     const RoutedRows& places, void* y, GemmOutput output, StreamHandle stream) {
-  weights.one.format->experts->product(x, x_is_by_place, weights, places, y, output, stream);
+void experts_product(const Bf16* x, bool x_is_routed, const ExpertWeights& weights, const RoutedRows& tables,
+                     void* y, GemmOutput output, StreamHandle stream) {
+  weights.one.format->experts->product(x, x_is_routed, weights, tables, y, output, stream);
 }
 
 namespace {
@@ -412,17 +412,17 @@ __device__ float weight_of(const SharedExpert& shared, std::size_t row) {
 /// Grid: columns, rows; one column per thread.
 template <class Row>
 __global__ void __launch_bounds__(kSumThreads)
-    sum_each_row(int per_row, RoutedRows places, ExpertSum<Row> sum, int size) {
-  __shared__ int place_of[kMaxChosen];
-  __shared__ float weight_of_place[kMaxChosen];
+    sum_each_row(int per_row, RoutedRows tables, ExpertSum<Row> sum, int size) {
+  __shared__ int routed_row[kMaxChosen];
+  __shared__ float mixing_weights[kMaxChosen];
   pdl_wait();
   pdl_launch_dependents();
   const std::size_t row = blockIdx.y;
   const int thread = static_cast<int>(threadIdx.x);
   const int k = static_cast<int>(blockIdx.x) * kSumThreads + thread;
   if (thread < per_row) {
-    place_of[thread] = places.place_of[row * per_row + thread];
-    weight_of_place[thread] = places.weights[row * per_row + thread];
+    routed_row[thread] = tables.routed_row[row * per_row + thread];
+    mixing_weights[thread] = tables.weights[row * per_row + thread];
   }
   const float shared = weight_of(sum.shared, row);
   __syncthreads();
@@ -430,10 +430,10 @@ __global__ void __launch_bounds__(kSumThreads)
   float total = 0;
 #pragma unroll 8
   for (int i = 0; i < per_row; ++i) {
-    const int place = place_of[i];
-    const float made = place < 0 ? load_row(sum.zero[row * size + k])
-                                 : sum.outputs[static_cast<std::size_t>(place) * size + k];
-    total = fmaf(weight_of_place[i], made, total);
+    const int index = routed_row[i];
+    const float made = index < 0 ? load_row(sum.zero[row * size + k])
+                                 : sum.outputs[static_cast<std::size_t>(index) * size + k];
+    total = fmaf(mixing_weights[i], made, total);
   }
   if (sum.shared.made != nullptr) total = fmaf(shared, sum.shared.made[row * size + k], total);
   float* y = sum.y + row * size + k;
@@ -453,13 +453,13 @@ __global__ void __launch_bounds__(kSumThreads) add_shared_row(SharedExpert share
 }  // namespace
 
 template <class Row>
-void sum_experts(const RouterShape& shape, const RoutedRows& places, const ExpertSum<Row>& sum, int rows,
+void sum_experts(const RouterShape& shape, const RoutedRows& tables, const ExpertSum<Row>& sum, int rows,
                  int size, StreamHandle stream) {
   constexpr int kMax = 32768;  // rows per launch
   REPRISE_CHECK(rows <= kMax, "more rows than one launch takes");
   launch_after(sum_each_row<Row>,
                {.blocks = dim3((size + kSumThreads - 1) / kSumThreads, rows), .threads = kSumThreads}, stream,
-               shape.chosen, places, sum, size);
+               shape.chosen, tables, sum, size);
 }
 template void sum_experts(const RouterShape&, const RoutedRows&, const ExpertSum<Bf16>&, int, int,
                           StreamHandle);

@@ -1,11 +1,11 @@
 #pragma once
 // Mixture of experts: routing, grouped GEMMs of the experts with their rows, and the weighted sum of the
-// outputs. gpu/expert_routing.h and models/layers/moe_spec.h are the specification.
+// outputs. gpu/expert_routing.h and models/parts/moe.h are the specification.
 //
-// A routed row ("place") is a (row, expert) pair. Routed rows are sorted by expert, then by row, and cut into
-// tiles of one expert, so that each block of a grouped GEMM reads the weights of one expert.
+// A routed row is a (row, expert) pair. Routed rows are sorted by expert, then by row, and cut into tiles of
+// one expert, so that each block of a grouped GEMM reads the weights of one expert.
 //
-// Bits: a row's routing, its GEMMs (gpu/cuda/gemm/decode_product.cuh) and its sum over experts in ascending order
+// Bits: a row's routing, its GEMMs (gemm/decode_product.cuh) and its sum over experts in ascending order
 // depend on that row alone; no float atomics.
 
 #include "gpu/cuda/gemm/formats.h"
@@ -25,7 +25,7 @@ struct RouterShape {
   int routed;   // experts with weights, then zero experts (identity)
   int experts;  // experts with weights
   int chosen;
-  bool normalised;
+  bool normalized;
   RouterScores scores;
   int groups;
   int chosen_groups;
@@ -33,7 +33,7 @@ struct RouterShape {
   float scale;
 };
 
-/// Routed rows [first, min(first + tile_rows, end)) of one expert; `end` is the end of that expert's rows.
+/// Routed rows [first, min(first + tile_rows, end)) of one expert; `end`: of the expert's rows.
 struct alignas(16) ExpertTile {
   std::int32_t expert;
   std::int32_t first;
@@ -45,29 +45,29 @@ struct alignas(16) ExpertTile {
 
 /// Routing tables of a step, in one block of memory.
 struct RoutedRows {
-  std::int32_t* chosen;    // [rows, chosen], ascending
-  float* weights;          // [rows, chosen]: mixing weights
-  std::int32_t* place_of;  // [rows, chosen]: index of the routed row; -1: zero expert
+  std::int32_t* chosen;      // [rows, chosen], ascending
+  float* weights;            // [rows, chosen]: mixing weights
+  std::int32_t* routed_row;  // [rows, chosen]: index of the routed row; -1: zero expert
   // [rows * chosen + rows]: row of each routed row; if rows are few, also of the shared expert's
   std::int32_t* row_at;
   std::int32_t* first;       // [experts + 1]: first routed row of each expert; not written if rows are few
   ExpertTile* tile_at;       // [tiles]
   std::int32_t* tile_count;  // [1]
   int rows;
-  int places;     // rows * chosen
+  int entries;    // rows * chosen
   int tiles;      // upper bound
   int tile_rows;  // 8 or 64
 
-  /// Up to this many rows, one block does the routing and the sorting.
+  /// Max rows that one block routes and sorts.
   static constexpr int kFewRows = 2;
   bool are_few() const { return rows <= kFewRows; }
 
-  /// Returns 8 or 64: small tiles if experts have few rows each.
+  /// Small tiles if experts have few rows each.
   static int tile_rows_for(int rows, const RouterShape& shape) {
     return rows * shape.chosen >= 16 * shape.experts ? 64 : 8;
   }
   static int max_tiles(int rows, const RouterShape& shape);
-  /// Returns bytes that are enough for up to `rows` rows.
+  /// Bytes that are enough for up to `rows` rows.
   static std::size_t bytes(int rows, const RouterShape& shape);
   static RoutedRows in(std::byte* memory, int rows, const RouterShape& shape);
 };
@@ -77,12 +77,12 @@ struct RoutedRows {
 void route_rows(const RouterShape& shape, const float* logits, int stride, const float* bias, int rows,
                 const RoutedRows& to, StreamHandle stream);
 /// Computes the other tables from `chosen`.
-void place_rows(const RouterShape& shape, int rows, const RoutedRows& places, StreamHandle stream);
-/// route_rows() and place_rows(); a single kernel if rows are few.
-void route_and_place(const RouterShape& shape, const float* logits, int stride, const float* bias, int rows,
-                     const RoutedRows& to, StreamHandle stream);
+void sort_rows(const RouterShape& shape, int rows, const RoutedRows& tables, StreamHandle stream);
+/// route_rows() and sort_rows(); a single kernel if rows are few.
+void route_and_sort(const RouterShape& shape, const float* logits, int stride, const float* bias, int rows,
+                    const RoutedRows& to, StreamHandle stream);
 
-/// Weights of all experts, concatenated by rows; `one` describes the first expert's.
+/// Weights of all experts, concatenated by rows; `one`: the first expert's.
 struct ExpertWeights {
   DeviceWeight one;
   std::size_t bytes = 0;         // per expert
@@ -91,33 +91,33 @@ struct ExpertWeights {
 
 // If rows are few, the shared expert is computed by the same launch: y has `rows` more rows at the end.
 
-/// y bf16 [places, one.rows / 2] = gate(x W^T), where routed row i reads row row_at[i] of x [rows, columns].
-void experts_gated(const Bf16* x, const ExpertWeights& weights, const RoutedRows& places, const GatedRows& to,
+/// y bf16 [routed rows, one.rows / 2] = gate(x W^T), where routed row i reads row row_at[i] of x [rows,
+/// columns].
+void experts_gated(const Bf16* x, const ExpertWeights& weights, const RoutedRows& tables, const GatedRows& to,
                    StreamHandle stream);
-/// y [places, one.rows] = x W^T with x [rows, columns] (routed row i reads row row_at[i]), or with x [places,
-/// columns] if x_is_by_place.
-void experts_product(const Bf16* x, bool x_is_by_place, const ExpertWeights& weights,
-                     const RoutedRows& places, void* y, GemmOutput output, StreamHandle stream);
+/// y [routed rows, one.rows] = x W^T with x [rows, columns] (routed row i reads row row_at[i]), or with x
+/// [routed rows, columns] if x_is_routed.
+void experts_product(const Bf16* x, bool x_is_routed, const ExpertWeights& weights, const RoutedRows& tables,
+                     void* y, GemmOutput output, StreamHandle stream);
 
-/// Output of the shared expert and its gates.
 struct SharedExpert {
   const float* made = nullptr;   // [rows, size]; null: no shared expert
   const float* gates = nullptr;  // gate logit of row i at gates[i * stride], through sigmoid; null: factor 1
   int stride = 0;                // elements between gates
 };
 
-/// Operands of a row's sum. The order is: its experts' outputs (for zero experts the row `zero`), the shared
+/// Operands of a row's sum, in this order: its experts' outputs (for zero experts the row `zero`), the shared
 /// expert's output, then y's old value.
 template <class Row>
 struct ExpertSum {
-  const float* outputs;  // [places, size]
+  const float* outputs;  // [routed rows, size]
   const Row* zero;       // [rows, size]: input of the layer, which zero experts return
   SharedExpert shared;
   float* y;   // [rows, size]
-  bool adds;  // true: adds to y
+  bool adds;  // true: y has an old value
 };
 template <class Row>
-void sum_experts(const RouterShape& shape, const RoutedRows& places, const ExpertSum<Row>& sum, int rows,
+void sum_experts(const RouterShape& shape, const RoutedRows& tables, const ExpertSum<Row>& sum, int rows,
                  int size, StreamHandle stream);
 /// y [rows, size] += gated output of the shared expert.
 void add_shared_expert(const SharedExpert& shared, int rows, int size, float* y, StreamHandle stream);

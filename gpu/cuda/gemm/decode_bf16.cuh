@@ -1,14 +1,13 @@
 #pragma once
-// Loads bf16 weights for the small-m and tiled decode GEMMs (gpu/cuda/gemm/small_m.cuh,
-// gpu/cuda/gemm/tiled.cuh).
+// Loads bf16 weights for the small-m and tiled decode GEMMs (small_m.cuh, tiled.cuh).
 
 #include "gpu/cuda/gemm/small_m.cuh"
 #include "gpu/cuda/gemm/tiled.cuh"
 
 namespace reprise::gpu::cuda::product {
 
-/// A warp's cp.async ring of weight chunks. It needs no registers for data in flight, so many blocks, also
-/// those of the next kernel, can have loads outstanding.
+/// A warp's cp.async ring of weight chunks. Loads in flight need no registers, so many blocks, also those of
+/// the next kernel, can have loads outstanding.
 template <int kBlockOutputs, class Output, int kBytes>
 class Bf16RingOf {
  public:
@@ -36,7 +35,7 @@ class Bf16RingOf {
   __device__ void begin_load(int index, int chunk, int chunks) {
     if (chunk < chunks) {
       const std::uint32_t to =
-          shared_address(memory_ + index % kDepth * kChunkBytes) + place_of(first_row(), unit());
+          shared_address(memory_ + index % kDepth * kChunkBytes) + unit_offset(first_row(), unit());
       const int bytes = chunk * kChunk < left_ ? 16 : 0;
 #pragma unroll
       for (int i = 0; i < kOwn; ++i) {
@@ -57,7 +56,7 @@ class Bf16RingOf {
     const std::byte* chunk = memory_ + index % kDepth * kChunkBytes;
     if constexpr (kBlockOutputs >= product::kOutputs) {
       return read_weights(chunk, product::kOutputs * tile, lane);
-    } else {  // 8 outputs: half an MMA tile
+    } else {  // half an MMA tile
       WeightPart part;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -71,7 +70,7 @@ class Bf16RingOf {
  private:
   static constexpr int kRowsAtOnce = 32 / kUnits;
   static constexpr int kOwn = kBlockOutputs / kRowsAtOnce;
-  static_assert(kRowsAtOnce % 2 == 0, "places of rows at even distances are at even distances");
+  static_assert(kRowsAtOnce % 2 == 0, "unit_offset() is linear in steps of an even number of rows");
   __device__ static int unit() {
     return static_cast<int>(threadIdx.x) % kUnits;
   }
@@ -80,8 +79,8 @@ class Bf16RingOf {
   }
 
   std::byte* memory_;
-  int left_;                // columns from the lane's first one
-  const Bf16* from_[kOwn];  // next chunk of each of the lane's rows
+  int left_;                // columns from the lane's first one to the end
+  const Bf16* from_[kOwn];  // address of the next chunk of each of the lane's rows
 };
 
 template <int kBlockOutputs, class Output>
@@ -98,8 +97,8 @@ class Bf16Tiles {
     int block;
     const Output& output;
     __device__ const Bf16* operator()(int row) const {
-      const int place = output.template row_of<kTiledOutputs>(block, row);
-      return place < output.weight_rows() ? w + static_cast<std::size_t>(place) * columns : nullptr;
+      const int output_row = output.template row_of<kTiledOutputs>(block, row);
+      return output_row < output.weight_rows() ? w + static_cast<std::size_t>(output_row) * columns : nullptr;
     }
   };
 

@@ -1,5 +1,5 @@
 // Dispatch of decode GEMMs with bf16 weights: wgmma, persistent, tiled, or the small-m kernel instantiated
-// here (gpu/cuda/gemm/small_m.cuh). All are bitwise identical.
+// here. All are bitwise identical.
 
 #include "gpu/cuda/gemm/decode_bf16.cuh"
 #include "gpu/cuda/gemm/decode_gemm.h"
@@ -9,7 +9,7 @@ namespace {
 
 using product::Bf16Ring;
 
-/// Blocks with 16 rows of x, where can_use_two_tiled().
+/// Blocks of 16 rows of x (can_use_two_tiled()).
 template <class Output>
 void launch_pair(const Bf16* x, int m, const DeviceWeight& weight, const Output& output,
                  StreamHandle stream) {
@@ -21,11 +21,10 @@ void launch_pair(const Bf16* x, int m, const DeviceWeight& weight, const Output&
   }
 }
 
-/// Small-m GEMM of bf16 rows, plain or gated.
 template <class Output>
 void launch_few(const Bf16* x, int m, const DeviceWeight& weight, const Output& output, StreamHandle stream) {
   if (product::can_use_two_tiled(weight, m)) return launch_pair(x, m, weight, output, stream);
-  product::launch_skinny_for<Bf16Ring>(product::PlainRows{x}, m, weight, output, stream);
+  product::launch_small_m_for<Bf16Ring>(product::PlainRows{x}, m, weight, output, stream);
 }
 template <class Output>
 void launch_few_gated(const Bf16* x, int m, const DeviceWeight& weight, const Output& output,
@@ -53,7 +52,7 @@ void decode_bf16_normed(const NormedRows& rows, int m, const DeviceWeight& weigh
                         StreamHandle stream) {
   product::check_few(m);
   product::with_output(y, weight, kind, [&](const auto& output) {
-    product::launch_skinny_for<Bf16Ring>(product::RowsToNorm(rows), m, weight, output, stream);
+    product::launch_small_m_for<Bf16Ring>(product::RowsToNorm(rows), m, weight, output, stream);
   });
 }
 
@@ -71,12 +70,12 @@ void decode_bf16_normed_gated(const NormedRows& rows, int m, const DeviceWeight&
                                                               stream);
 }
 
-void decode_bf16_to_stream(const Bf16* x, int m, const DeviceWeight& weight, float* y,
-                           const DeferredNormOutput& next, StreamHandle stream) {
+void decode_bf16_to_residual(const Bf16* x, int m, const DeviceWeight& weight, float* y,
+                             const DeferredNormOutput& next, StreamHandle stream) {
   REPRISE_CHECK(weight.rows % 8 == 0 && weight.part_of == 0,
                 "the residual's width is not a multiple of 8, or the weight is part of another");
-  if (can_use_tiled(weight, m, false)) return decode_in_tiles_to_stream(x, m, weight, y, next, stream);
-  launch_few(x, m, weight, product::StreamOutput{y, weight.rows, next}, stream);
+  if (can_use_tiled(weight, m, false)) return decode_in_tiles_to_residual(x, m, weight, y, next, stream);
+  launch_few(x, m, weight, product::ResidualOutput{y, weight.rows, next}, stream);
 }
 
 void decode_bf16_unscaled(const DeferredNormRows& rows, int m, const DeviceWeight& weight, void* y,

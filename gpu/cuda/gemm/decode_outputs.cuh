@@ -1,8 +1,8 @@
 #pragma once
-// Epilogues of the decode GEMMs (gpu/cuda/gemm/decode_product.cuh): store, add, gate, deferred norm.
+// Epilogues of the decode GEMMs (decode_product.cuh): store, add, gate, deferred norm.
 //
-// An Output maps a block's output indices to rows of W (row_of) and stores the sums (put_block). All threads
-// call ask_ahead() before the PDL wait, and begin_rows() after it with a barrier before put_block().
+// An Output maps a block's outputs to rows of W (row_of) and stores the sums (put_block). All threads call
+// prefetch_constants() before the PDL wait, then begin_rows(), and put_block() after a barrier.
 
 #include "base/check.h"
 #include "gpu/cuda/gemm/decode_product.cuh"
@@ -19,31 +19,31 @@ struct PlainOutput {
   int stride;  // elements between rows of y
 
   __device__ int weight_rows() const { return outputs; }
-  /// Returns the row of W of output `index` in a block of kCount outputs.
+  /// Returns the row of W of output `index` of a block.
   template <int kCount>
   __device__ int row_of(int block, int index) const {
     return block * kCount + index;
   }
-  /// Called by all threads: stores sum_at(row, index) for `rows` rows from first_row.
+  /// Stores sum_at(row, index) for `rows` rows from first_row; called by all threads.
   template <int kCount, int kThreads, class SumAt>
   __device__ void put_block(int block, int first_row, int rows, const SumAt& sum_at) const {
     for (int i = static_cast<int>(threadIdx.x); i < rows * kCount; i += kThreads) {
       const int output = block * kCount + i % kCount;
       if (output >= outputs) continue;
-      const std::size_t place = static_cast<std::size_t>(first_row + i / kCount) * stride + output;
+      const std::size_t element = static_cast<std::size_t>(first_row + i / kCount) * stride + output;
       const float sum = sum_at(i / kCount, i % kCount);
       if constexpr (kKind == GemmOutput::kBf16) {
-        static_cast<Bf16*>(y)[place] = narrow(sum);
+        static_cast<Bf16*>(y)[element] = narrow(sum);
       } else if constexpr (kKind == GemmOutput::kF32) {
-        static_cast<float*>(y)[place] = sum;
+        static_cast<float*>(y)[element] = sum;
       } else {
-        static_cast<float*>(y)[place] += sum;
+        static_cast<float*>(y)[element] += sum;
       }
     }
   }
 };
 
-/// PlainOutput with the kind chosen at run time, to instantiate one kernel instead of three.
+/// PlainOutput with a run-time kind: one kernel instance instead of three.
 struct AnyOutput {
   void* y;
   int outputs;
@@ -70,8 +70,8 @@ struct AnyOutput {
   }
 };
 
-/// Gated epilogue: y = act(factor * gate) * up. The first half of W's rows are gates; a block has kCount / 2
-/// gates and the matching up rows.
+/// y = act(factor * gate) * up. The first half of W's rows are gates; a block has kCount / 2 gates and their
+/// up rows.
 struct GatedOutput {
   Bf16* y;
   int outputs;  // half of W's rows
@@ -84,8 +84,8 @@ struct GatedOutput {
   __device__ int weight_rows() const { return 2 * outputs; }
   template <int kCount>
   __device__ int row_of(int block, int index) const {
-    const int place = block * (kCount / 2) + index % (kCount / 2);
-    return place >= outputs ? 2 * outputs : place + index / (kCount / 2) * outputs;
+    const int output = block * (kCount / 2) + index % (kCount / 2);
+    return output >= outputs ? 2 * outputs : output + index / (kCount / 2) * outputs;
   }
   /// Bitwise as gate_rows(): the sums are rounded to bf16 first.
   template <int kCount, int kThreads, class SumAt>
@@ -102,20 +102,21 @@ struct GatedOutput {
   }
 };
 
-/// Writes the deferred-norm input for one residual element: `column` of its row, at offset `place`. The eight
-/// lanes of an aligned group of columns add their squares by butterfly shuffles.
-__device__ __forceinline__ void leave_element(const DeferredNormOutput& next, std::size_t place, int column,
-                                              float value) {
-  next.to.x[place] = narrow(value * (next.norm.offset + __ldg(next.norm.weight + column)) * next.factor);
+/// Writes the deferred-norm input of one residual element. The eight lanes of an aligned group of columns add
+/// their squares by butterfly shuffles.
+__device__ __forceinline__ void put_deferred_norm(const DeferredNormOutput& next, std::size_t element,
+                                                  int column, float value) {
+  next.to.x[element] = narrow(value * (next.norm.offset + __ldg(next.norm.weight + column)) * next.factor);
   const unsigned eight = 0xffU << (threadIdx.x % 32 / 8 * 8);
   float squares = value * value;
 #pragma unroll
   for (int step = 1; step < 8; step *= 2) squares += __shfl_xor_sync(eight, squares, step);
-  if (column % 8 == 0) next.to.squares[place / 8] = squares;
+  if (column % 8 == 0) next.to.squares[element / 8] = squares;
 }
 
-/// Adds to the residual and writes the deferred-norm input of the next GEMM.
-struct StreamOutput {
+/// Adds to the residual and writes the deferred-norm input of the next GEMM. Eight adjacent outputs belong to
+/// eight adjacent lanes.
+struct ResidualOutput {
   float* y;
   int outputs;  // a multiple of 8
   DeferredNormOutput next;
@@ -125,28 +126,27 @@ struct StreamOutput {
   __device__ int row_of(int block, int index) const {
     return block * kCount + index;
   }
-  /// Eight adjacent outputs belong to eight adjacent lanes for any block size.
   template <int kCount, int kThreads, class SumAt>
   __device__ void put_block(int block, int first_row, int rows, const SumAt& sum_at) const {
     static_assert(kCount % 8 == 0 && kThreads % 32 == 0);
     for (int i = static_cast<int>(threadIdx.x); i < rows * kCount; i += kThreads) {
       const int output = block * kCount + i % kCount;
       if (output >= outputs) continue;
-      const std::size_t place = static_cast<std::size_t>(first_row + i / kCount) * outputs + output;
-      const float sum = y[place] + sum_at(i / kCount, i % kCount);
-      y[place] = sum;
-      leave_element(next, place, output, sum);
+      const std::size_t element = static_cast<std::size_t>(first_row + i / kCount) * outputs + output;
+      const float sum = y[element] + sum_at(i / kCount, i % kCount);
+      y[element] = sum;
+      put_deferred_norm(next, element, output, sum);
     }
   }
 };
 
-/// Completes a deferred norm: multiplies each row's sums by its 1 / RMS, then applies `to`.
+/// Completes a deferred norm: multiplies each row's sums by 1 / RMS, then applies `to`.
 template <class Output>
 struct ScaledOutput {
   static constexpr int kMaxRows = 64;  // per block
   Output to;
   const float* squares;
-  int groups;  // per row, of eight elements each; a multiple of 4
+  int groups;  // groups of eight elements per row; a multiple of 4
   float eps;
 
   ScaledOutput(const Output& output, const DeferredNormRows& rows, int columns)
@@ -167,7 +167,7 @@ struct ScaledOutput {
     to.template put_block<kCount, kThreads>(
         block, first_row, rows, [&](int row, int index) { return sum_at(row, index) * of_rows[row]; });
   }
-  /// Computes the factors of the rows. Four lanes share a row: lane t adds groups 4 t ... 4 t + 3, 4 t + 16,
+  /// Computes the factors of the rows; four lanes share a row, lane t adds groups 4 t ... 4 t + 3, 4 t + 16,
   /// ...
   template <int kThreads>
   __device__ void begin(int first_row, int rows) const {
@@ -189,7 +189,7 @@ struct ScaledOutput {
   }
 };
 
-/// Factor of a row's sums.
+/// Factor of a row's sums: 1 without a deferred norm.
 template <class Output>
 __device__ __forceinline__ float scale_of(const Output& /*output*/, int /*row*/) {
   return 1;
@@ -199,17 +199,17 @@ __device__ __forceinline__ float scale_of(const ScaledOutput<Output>& /*output*/
   return ScaledOutput<Output>::scales()[row];
 }
 
-/// Prefetches constants that block `block` of kCount outputs needs.
+/// Prefetches constants of block `block`.
 template <int kCount, class Output>
-__device__ __forceinline__ void ask_ahead(const Output& output, int block) {
-  if constexpr (std::is_same_v<Output, StreamOutput>) {
+__device__ __forceinline__ void prefetch_constants(const Output& output, int block) {
+  if constexpr (std::is_same_v<Output, ResidualOutput>) {
     const int at = static_cast<int>(threadIdx.x) * 8;
     if (at < kCount && block * kCount + at < output.outputs) {
-      ask_for(output.next.norm.weight + block * kCount + at);
+      prefetch_line(output.next.norm.weight + block * kCount + at);
     }
   }
 }
-/// Loads per-row data that put_block() needs.
+/// Loads per-row data of put_block().
 template <int kThreads, class Output>
 __device__ __forceinline__ void begin_rows(const Output& /*output*/, int /*first_row*/, int /*rows*/) {}
 template <int kThreads, class Output>
@@ -217,7 +217,6 @@ __device__ __forceinline__ void begin_rows(const ScaledOutput<Output>& output, i
   output.template begin<kThreads>(first_row, rows);
 }
 
-/// Calls `launch` with the PlainOutput of `kind`.
 template <class Launch>
 void with_output(void* y, const DeviceWeight& weight, GemmOutput kind, const Launch& launch) {
   switch (kind) {
@@ -230,7 +229,7 @@ void with_output(void* y, const DeviceWeight& weight, GemmOutput kind, const Lau
   }
 }
 
-/// The same for input with a deferred norm; kAddF32 is not supported.
+/// As with_output(), for input with a deferred norm; kAddF32 is not supported.
 template <class Launch>
 void with_scaled_output(const DeferredNormRows& rows, void* y, const DeviceWeight& weight, GemmOutput kind,
                         const Launch& launch) {

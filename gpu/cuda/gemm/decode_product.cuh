@@ -1,16 +1,14 @@
 #pragma once
-// Arithmetic shared by all decode GEMMs.
+// Arithmetic of all decode GEMMs.
 //
 // Bits: k is cut into chunks of 64, dealt round-robin to 8 chains: chain c sums chunks c, c + 8, ... in
-// ascending order, and the chains are added in the order of their numbers. Within a chunk m16n8k16 MMAs (16
-// rows of W by 8 rows of x) take k in a permuted order that both operands share, so that each thread loads 16
+// ascending order, and the chains are added in ascending order. Within a chunk the MMAs (m16n8k16: 16 rows of
+// W by 8 rows of x) take k in a permuted order that both operands share, so that each thread loads 16
 // contiguous bytes:
-//   thread t of four holds k = 8t ... 8t+7 and 32 + 8t ... 32 + 8t + 7 of the chunk;
-//   MMA s takes the s-th four of these from each thread.
-// This is kRun = 8. Weights with a scale per 16 columns use kRun = 4: MMA s takes k = 16s + 4t ... 16s + 4t +
-// 3. multiply_chunk() is the bf16 case; gpu/cuda/gemm/quants/products.cuh has the quantized ones. So an output
-// depends only on its row of x and its row of W, whatever the tile sizes and whether a chain belongs to a
-// warp or to a block.
+//   kRun = 8   thread t of four holds k = 8t ... 8t+7 and 32 + 8t ... 32 + 8t + 7; MMA s takes the s-th four
+//   kRun = 4   for weights with a scale per 16 columns: MMA s takes k = 16s + 4t ... 16s + 4t + 3
+// So an output depends only on its row of x and its row of W, whatever the tile, and whether a chain belongs
+// to a warp or to a block. quants/products.cuh has its own multiply for quantized weights.
 
 #include <type_traits>
 
@@ -22,21 +20,21 @@ namespace reprise::gpu::cuda::product {
 inline constexpr int kChains = 8;
 inline constexpr int kOutputs = 16;  // rows of W in an MMA tile
 inline constexpr int kChunk = 64;
-inline constexpr int kSkinnyRows = 8;  // rows of x in a tile of the small-m kernel
+inline constexpr int kSmallMRows = 8;  // rows of x in a tile of the small-m kernel
 
 inline constexpr int kRowBytes = kChunk * static_cast<int>(sizeof(Bf16));
 inline constexpr int kUnits = kRowBytes / 16;  // 16-byte units in a row of a chunk
 
-/// Swizzled offset of a 16-byte unit of a chunk row in shared memory: adjacent rows use different banks.
-__device__ __forceinline__ int place_of(int row, int unit) {
+/// Swizzled offset of a 16-byte unit of a chunk row: adjacent rows use different banks.
+__device__ __forceinline__ int unit_offset(int row, int unit) {
   return row * kRowBytes + (unit ^ (row % 2 * 4)) * 16;
 }
-/// A lane's 16 bytes of half `half` of a row.
+/// Reads a lane's 16 bytes of half `half` of a row.
 __device__ __forceinline__ uint4 read_unit(const std::byte* rows, int row, int half, int t) {
-  return *reinterpret_cast<const uint4*>(rows + place_of(row, 4 * half + t));
+  return *reinterpret_cast<const uint4*>(rows + unit_offset(row, 4 * half + t));
 }
 
-/// A lane's fragment of 16 rows of W by one chunk: rows g and g + 8, both halves of the chunk.
+/// A lane's fragment of W, 16 rows by one chunk: rows g and g + 8, both halves of the chunk.
 struct WeightPart {
   uint4 low[2];
   uint4 high[2];
@@ -53,26 +51,26 @@ __device__ __forceinline__ WeightPart read_weights(const std::byte* rows, int fi
   return part;
 }
 
-/// A lane's fragment of 8 rows of x by one chunk: row g, two registers per MMA.
+/// A lane's fragment of x, 8 rows by one chunk: row g, two registers per MMA.
 struct RowPart {
   uint2 of[4];
 };
 
 /// Returns the first k that thread t supplies to MMA s.
 template <int kRun>
-__device__ __forceinline__ int place_in_chunk(int s, int t) {
+__device__ __forceinline__ int k_in_chunk(int s, int t) {
   static_assert(kRun == 8 || kRun == 4);
   return kRun == 8 ? s / 2 * 32 + 8 * t + s % 2 * 4 : 16 * s + 4 * t;
 }
 
-/// Builds a RowPart. `read(ahead)` returns kRun elements of the lane's row, as uint4 or uint2, `ahead` (a
-/// constant) elements after the lane's first one in the chunk.
+/// Builds a RowPart. `read(ahead)` returns kRun elements, `ahead` (a constant) elements after the lane's
+/// first.
 template <int kRun, class Read>
 __device__ __forceinline__ RowPart collect_row(const Read& read) {
   RowPart part;
 #pragma unroll
   for (int s = 0; s < 4; s += kRun / 4) {
-    const auto run = read(place_in_chunk<kRun>(s, 0));
+    const auto run = read(k_in_chunk<kRun>(s, 0));
     part.of[s] = make_uint2(run.x, run.y);
     if constexpr (kRun == 8) part.of[s + 1] = make_uint2(run.z, run.w);
   }
@@ -93,7 +91,7 @@ __device__ __forceinline__ void multiply_chunk(float (&sums)[4], const WeightPar
   }
 }
 
-/// Stores a C fragment transposed to shared memory [row of x][output], row pitch kPitch.
+/// Stores a C fragment transposed: [row of x][output], row pitch kPitch.
 template <int kPitch>
 __device__ __forceinline__ void put_sums(const float (&sums)[4], float* to, int lane) {
   const int g = lane / 4;
@@ -104,10 +102,9 @@ __device__ __forceinline__ void put_sums(const float (&sums)[4], float* to, int 
   to[(2 * t + 1) * kPitch + g + 8] = sums[3];
 }
 
-// -- assignment of rows of x to weights
+// -- rows of x of a block
 
-/// A block's GEMM: rows [first, end) by the weight w. Row r reads row list[r] of x, or row r if `list` is
-/// null.
+/// A block's GEMM: rows [first, end) by the weight w. Row r reads row list[r] of x; null `list`: row r.
 struct RowTile {
   const std::byte* w;
   int first;
@@ -120,21 +117,19 @@ struct RowTile {
 
 /// All m rows by one weight.
 struct OneWeight {
-  static constexpr bool kKnownLate = false;  // known before the previous kernel ends
+  static constexpr bool kKnownLate = false;  // needs no previous kernel
   const std::byte* w;
   int m;
 
   __device__ RowTile at(int tile, int rows) const { return {w, tile * rows, m, nullptr}; }
 };
 
-// -- prefetch
-
-/// Prefetches the L1 line of an element that no kernel writes.
-__device__ __forceinline__ void ask_for(const float* at) {
+/// Prefetches a line that no kernel writes into L1.
+__device__ __forceinline__ void prefetch_line(const float* at) {
   asm volatile("prefetch.global.L1 [%0];" ::"l"(at));
 }
 
-// -- fused RMSNorm of f32 rows, in the summation order of decode GEMMs
+// -- fused RMSNorm of f32 rows, in the summation order of the GEMMs
 
 /// Adds eight squares to `sum` in ascending order.
 __device__ __forceinline__ float add_squares(float sum, const float* x) {

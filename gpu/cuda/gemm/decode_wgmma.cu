@@ -2,16 +2,16 @@
 //
 // Computes: y f32 = x W^T for bf16 x and W, plain or with a deferred norm.
 //
-// Chosen when: 33 to 64 rows, at least 102,400 outputs (400 tiles), columns a multiple of 64.
+// Chosen when: 33 to 64 rows, at least 102,400 outputs, columns a multiple of 64.
 //
 // Mapping: one block per SM walks tiles of 256 outputs with a stride of the grid. Four consumer warpgroups
 // compute 64 outputs each by 64 rows; a fifth warpgroup is the producer.
 //
-// Pipeline: 5 stages of a chunk of weights and of x, with full (`there`) and empty (`read`) mbarriers; the
-// producer runs ahead across tiles. Weights go from shared memory through registers (wgmma operand A); x
-// (operand B) is stored 128-byte swizzled, with k in the permuted order of the weight fragments.
+// Pipeline: 5 stages of a chunk of weights and of x with full and empty mbarriers; the producer runs ahead
+// across tiles. wgmma takes weights from registers (operand A) and x (operand B) from shared memory, 128-byte
+// swizzled, with k in the permuted order of the weight fragments.
 //
-// Bits: those of gpu/cuda/gemm/decode_product.cuh: one block computes all chains in turn.
+// Bits: those of decode_product.cuh; a block computes all chains in turn.
 
 #include "gpu/cuda/gemm/decode_gemm.h"
 
@@ -35,8 +35,8 @@ constexpr int kGroupOutputs = 64;
 constexpr int kTileOutputs = kGroups * kGroupOutputs;
 constexpr int kHeadRows = 64;  // max rows of x
 constexpr int kRingStages = 5;
-// Registers per thread of the producer and of a consumer after setmaxnreg. Together they must not exceed the
-// block's allocation at launch, or setmaxnreg.inc blocks forever.
+// Registers per thread of the producer and of a consumer after setmaxnreg. Together they must fit the block's
+// allocation at launch, or setmaxnreg.inc blocks forever.
 constexpr int kCopyRegisters = 56;
 constexpr int kProductRegisters = 104;
 constexpr int kLaunchRegisters = 65536 / kHeadThreads / 8 * 8;
@@ -45,12 +45,11 @@ static_assert(kGroups * kProductRegisters + kCopyRegisters <= (kGroups + 1) * kL
 struct HeadShared {
   unsigned char x[kRingStages][kPanelBytes];
   unsigned char weights[kRingStages][kTileOutputs * product::kRowBytes];
-  Barrier there[kRingStages];
-  Barrier read[kRingStages];
+  Barrier full[kRingStages];
+  Barrier empty[kRingStages];
 };
 constexpr int kHeadBytes = static_cast<int>(sizeof(HeadShared)) + 1024;  // padding for alignment to 1,024
 
-/// Epilogues: plain rows, or rows with a deferred norm.
 using PlainLogits = product::PlainOutput<GemmOutput::kF32>;
 using ScaledLogits = product::ScaledOutput<PlainLogits>;
 __device__ __forceinline__ const PlainLogits& logits_of(const PlainLogits& output) {
@@ -71,7 +70,7 @@ struct HeadProduct {
   __device__ int tiles() const { return (outputs + kTileOutputs - 1) / kTileOutputs; }
 };
 
-/// Starts the copy of a weight chunk of a tile; called by the producer warpgroup.
+/// Starts the copy of a tile's weight chunk; called by the producer warpgroup.
 __device__ __forceinline__ void copy_weights(HeadShared& shared, const HeadProduct& p, int tile, int chunk,
                                              int stage) {
   constexpr int kRowsAtOnce = kGroupSize / product::kUnits;
@@ -85,7 +84,7 @@ __device__ __forceinline__ void copy_weights(HeadShared& shared, const HeadProdu
   for (int i = 0; i < kTileOutputs / kRowsAtOnce; ++i) {
     const int row = first + i * kRowsAtOnce;
     const bool present = tile * kTileOutputs + row < p.outputs;
-    copy_chunk(to + product::place_of(row, unit), present ? from : p.w, present);
+    copy_chunk(to + product::unit_offset(row, unit), present ? from : p.w, present);
     from += static_cast<std::size_t>(kRowsAtOnce) * p.columns;
   }
 }
@@ -102,8 +101,8 @@ struct HalfRow {
 #pragma unroll
     for (int t = 0; t < 4; ++t) of[t] = from[t];
   }
-  /// Stores to the swizzled panel. MMA s of a half takes elements 8 t + 4 s ... 8 t + 4 s + 3 of each thread
-  /// t; the panel has the four pairs that the fragments hold first, then those that they hold last.
+  /// Stores to the swizzled panel in the order of the weight fragments: MMA s of a half takes elements 8 t +
+  /// 4 s ... 8 t + 4 s + 3 of each thread t.
   __device__ void put(unsigned char* panel) const {
     const int thread = static_cast<int>(threadIdx.x) % kGroupSize;
     const auto put_piece = [&](int piece, const uint4& eight) {
@@ -129,14 +128,14 @@ struct TileWalk {
   }
 };
 
-__device__ __forceinline__ void bring_chunks(HeadShared& shared, const HeadProduct& p) {
+__device__ __forceinline__ void load_chunks(HeadShared& shared, const HeadProduct& p) {
   const int chunks = p.chunks();
   const int tiles = p.tiles();
   TileWalk ahead{.tile = static_cast<int>(blockIdx.x)};
-  // weights need not wait for the previous kernel
+  // independent of the previous kernel
   for (int i = 0; i < kRingStages && ahead.tile < tiles; ++i) {
     copy_weights(shared, p, ahead.tile, ahead.at.chunk, i);
-    shared.there[i].arrive_behind_copies();
+    shared.full[i].arrive_after_copies();
     ahead.advance(chunks);
   }
   pdl_wait();
@@ -147,19 +146,18 @@ __device__ __forceinline__ void bring_chunks(HeadShared& shared, const HeadProdu
   for (int index = 0; walk.tile < tiles; ++index) {
     const int stage = index % kRingStages;
     if (index >= kRingStages) {
-      shared.read[stage].wait(index / kRingStages - 1);
+      shared.empty[stage].wait(index / kRingStages - 1);
       copy_weights(shared, p, walk.tile, walk.at.chunk, stage);
-      shared.there[stage].arrive_behind_copies();
+      shared.full[stage].arrive_after_copies();
     }
     rows.put(shared.x[stage]);
-    show_to_products();
-    shared.there[stage].arrive();
+    make_visible_to_wgmma();
+    shared.full[stage].arrive();
     walk.advance(chunks);
-    rows.read(p, walk.at.chunk);  // in flight during the wait for the stage
+    rows.read(p, walk.at.chunk);  // in flight while the stage is awaited
   }
 }
 
-/// Stores a warpgroup's 64 outputs of all rows.
 template <class Output>
 __device__ __forceinline__ void put_outputs(const HeadProduct& p, const Output& output_rows, int first_output,
                                             const float (&totals)[8][4]) {
@@ -193,7 +191,7 @@ __device__ __forceinline__ void multiply_chunks(HeadShared& shared, const HeadPr
     bool adds = false;
     for (ChunkWalk at{.chunk = 0, .chain = 0}; !at.ended(chunks); ++index) {
       const int stage = index % kRingStages;
-      shared.there[stage].wait(index / kRingStages);
+      shared.full[stage].wait(index / kRingStages);
       const auto* rows = reinterpret_cast<const std::byte*>(shared.weights[stage]);
       const product::WeightPart w = product::read_weights(rows, group * kGroupOutputs + 16 * warp, lane);
       const std::uint64_t x = panels_at(shared_address(shared.x[stage]));
@@ -202,14 +200,14 @@ __device__ __forceinline__ void multiply_chunks(HeadShared& shared, const HeadPr
       for (int half = 0; half < 2; ++half) {
         const std::uint32_t first[4] = {w.low[half].x, w.high[half].x, w.low[half].y, w.high[half].y};
         const std::uint32_t second[4] = {w.low[half].z, w.high[half].z, w.low[half].w, w.high[half].w};
-        multiply_rows(sums, first, further(x, half * 64), adds || half > 0);
-        multiply_rows(sums, second, further(x, half * 64 + 32), true);
+        multiply_rows(sums, first, advance_descriptor(x, half * 64), adds || half > 0);
+        multiply_rows(sums, second, advance_descriptor(x, half * 64 + 32), true);
       }
       end_products();
       wait_for_products<0>();
       settle(sums);
       __syncwarp();
-      if (lane == 0) shared.read[stage].arrive();
+      if (lane == 0) shared.empty[stage].arrive();
       adds = !at.ends_chain(chunks);
       if (!adds) {
 #pragma unroll
@@ -237,16 +235,16 @@ __global__ void __launch_bounds__(kHeadThreads, 1) multiply_head(HeadProduct p, 
       *reinterpret_cast<HeadShared*>(head_memory + (1024 - shared_address(head_memory) % 1024) % 1024);
   if (threadIdx.x == 0) {
     for (int i = 0; i < kRingStages; ++i) {
-      // each producer thread arrives for its weights and for its part of x
-      shared.there[i].init(2 * kGroupSize);
-      shared.read[i].init(kGroups * kGroupSize / 32);
+      // one arrival per producer thread for its weights, one for its part of x
+      shared.full[i].init(2 * kGroupSize);
+      shared.empty[i].init(kGroups * kGroupSize / 32);
     }
   }
   __syncthreads();
   const int group = static_cast<int>(threadIdx.x) / kGroupSize;
   if (group == kGroups) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCopyRegisters));
-    return bring_chunks(shared, p);
+    return load_chunks(shared, p);
   }
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kProductRegisters));
   pdl_wait();
@@ -279,7 +277,7 @@ void launch_head(const Bf16* x, int m, const DeviceWeight& weight, const Output&
 }  // namespace
 
 bool can_use_decode_wgmma(const DeviceWeight& weight, int m, GemmOutput output) {
-  constexpr int kFewTiles = 400;  // about 3 tiles per block of an H200
+  constexpr int kFewTiles = 400;  // about 3 tiles per SM of an H200
   return output == GemmOutput::kF32 && m > kHeadRows / 2 && m <= kHeadRows && weight.columns % kChunk == 0 &&
          weight.rows >= kFewTiles * kTileOutputs && max_shared() >= kHeadBytes && has_warpgroups();
 }

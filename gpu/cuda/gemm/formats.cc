@@ -1,7 +1,11 @@
 #include "gpu/cuda/gemm/formats.h"
 
+#include <algorithm>
+#include <array>
+#include <iterator>
 #include <vector>
 
+#include "base/check.h"
 #include "gpu/cuda/gemm/decode_gemm.h"
 #include "gpu/cuda/gemm/gemm.h"
 #include "gpu/cuda/rows/embedding.h"
@@ -10,7 +14,6 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-/// Rounds each element to the nearest bf16.
 void round_to_bf16(const WeightView& weight, std::byte* to) {
   const Kernels& kernels = cpu_kernels(best_isa());
   const FormatKernels& format = kernels.format(*weight.format);
@@ -22,28 +25,20 @@ void round_to_bf16(const WeightView& weight, std::byte* to) {
   }
 }
 
-constexpr DeviceUpload kUploads[] = {
-    {.stored = &kBF16Format, .kept = &kBf16OnDevice, .convert = nullptr},
-    {.stored = &kF16Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
-    {.stored = &kF32Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
-    {.stored = &kQ8_0Format, .kept = &kQ8_0OnDevice, .convert = nullptr},
-    {.stored = &kQ4_0Format, .kept = &kQ4_0OnDevice, .convert = nullptr},
-    {.stored = &kQ4_KFormat, .kept = &kQ4_KOnDevice, .convert = nullptr},
-    {.stored = &kQ5_KFormat, .kept = &kQ5_KOnDevice, .convert = nullptr},
-    {.stored = &kQ6_KFormat, .kept = &kQ6_KOnDevice, .convert = nullptr},
-    {.stored = &kIQ4_XSFormat, .kept = &kIQ4_XSOnDevice, .convert = nullptr},
-    {.stored = &kF8TileFormat, .kept = &kF8OnDevice, .convert = nullptr},
-    {.stored = &kF8RowFormat, .kept = &kF8OnDevice, .convert = nullptr},
-    // No kernels of their own: expanded to bf16, larger than in the file.
-    {.stored = &kInt4Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
-    {.stored = &kQ4_1Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
-    {.stored = &kQ5_0Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
-    {.stored = &kQ5_1Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
-    {.stored = &kQ2_KFormat, .kept = &kBf16OnDevice, .convert = round_to_bf16},
-    {.stored = &kQ3_KFormat, .kept = &kBf16OnDevice, .convert = round_to_bf16},
-    {.stored = &kIQ4_NLFormat, .kept = &kBf16OnDevice, .convert = round_to_bf16},
-    {.stored = &kMXFP4Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
-};
+/// The formats that a GPU has kernels for; kF8OnDevice also has its scales by rows.
+constexpr const DeviceFormat* kDeviceFormats[] = {&kBf16OnDevice,   &kQ8_0OnDevice, &kQ4_0OnDevice,
+                                                  &kQ4_KOnDevice,   &kQ5_KOnDevice, &kQ6_KOnDevice,
+                                                  &kIQ4_XSOnDevice, &kF8OnDevice};
+
+/// Formats that are not kept are expanded to bf16, larger than in the file.
+DeviceUpload upload_of(const WeightFormat& stored) {
+  const WeightFormat& format = &stored == &kF8RowFormat ? kF8TileFormat : stored;
+  for (const DeviceFormat* kept : kDeviceFormats) {
+    if (kept->format == &format) return {.stored = &stored, .kept = kept, .convert = nullptr};
+  }
+  REPRISE_CHECK(!stored.kept_on_gpu, "a format that a GPU keeps has no kernels for it");
+  return {.stored = &stored, .kept = &kBf16OnDevice, .convert = round_to_bf16};
+}
 
 std::size_t bytes_of_bf16(std::size_t rows, std::size_t columns) {
   return rows * columns * sizeof(Bf16);
@@ -56,7 +51,7 @@ constexpr FusedProducts kFusedBf16{.max_normed = 8192,
                                    .normed = decode_bf16_normed,
                                    .gated = decode_bf16_gated,
                                    .normed_gated = decode_bf16_normed_gated,
-                                   .to_stream = decode_bf16_to_stream,
+                                   .to_residual = decode_bf16_to_residual,
                                    .unscaled = decode_bf16_unscaled,
                                    .unscaled_gated = decode_bf16_unscaled_gated};
 
@@ -75,6 +70,12 @@ constinit const DeviceFormat kBf16OnDevice{.format = &kBF16Format,
                                            .embed = embed_bf16};
 
 const DeviceUpload* find_upload(const WeightFormat& stored) {
+  static const auto kUploads = [] {
+    std::array<DeviceUpload, std::size(kWeightFormats)> uploads;
+    std::transform(std::begin(kWeightFormats), std::end(kWeightFormats), uploads.begin(),
+                   [](const WeightFormat* format) { return upload_of(*format); });
+    return uploads;
+  }();
   for (const DeviceUpload& upload : kUploads) {
     if (upload.stored == &stored) return &upload;
   }

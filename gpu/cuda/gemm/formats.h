@@ -1,7 +1,7 @@
 #pragma once
 // Weight formats on the GPU. A DeviceFormat is the layout of a weight in GPU memory and its kernels;
-// formats.cc maps each file format to one. The model loader refuses other file formats by name. A new format
-// needs kernels, a DeviceFormat and a line in formats.cc.
+// formats.cc maps each file format to one; the model loader refuses others by name. A new format needs
+// kernels, a DeviceFormat in formats.cc, and kept_on_gpu in its row of gpu/weights/weight.h.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace reprise::gpu::cuda {
 
 struct DeviceFormat;
 
-/// A weight matrix [rows, columns] in GPU memory, one row per output, in the layout of `format`.
+/// A weight matrix [rows, columns] in GPU memory, one row per output.
 struct DeviceWeight {
   const DeviceFormat* format = nullptr;
   const void* data = nullptr;
@@ -22,24 +22,24 @@ struct DeviceWeight {
   int columns = 0;
   int part_of = 0;  // rows of the whole weight if this is a part of one; 0: it is whole
 
-  /// Returns the elements between rows of y: a part writes its columns of the whole output.
+  /// Returns the elements between rows of y, of which a part writes its own columns.
   int stride() const { return part_of == 0 ? rows : part_of; }
 };
 
-/// Rows of a tensor in GPU memory, in the layout of the file.
+/// Rows of a tensor in GPU memory, in the file's layout.
 struct StoredRows {
   const WeightFormat* format = nullptr;
   const std::byte* data = nullptr;
-  const float* scales = nullptr;  // all scales of the tensor, if stored separately
+  const float* scales = nullptr;  // of the whole tensor; null: not stored separately
   int rows = 0;
   int columns = 0;
-  int first = 0;  // index in the tensor of the first row
+  int first = 0;  // index of the first row in the tensor
 };
 
 enum class GemmOutput {
-  kBf16,    // y bf16 [m, rows]
-  kF32,     // y f32 [m, rows]
-  kAddF32,  // y f32 [m, rows] += product
+  kBf16,    // bf16 [m, rows]
+  kF32,     // f32 [m, rows]
+  kAddF32,  // f32 [m, rows], added to
 };
 
 struct NormedRows;
@@ -47,19 +47,19 @@ struct DeferredNormRows;
 struct DeferredNormOutput;
 struct GatedRows;
 
-/// Fused GEMMs of a format (gpu/cuda/gemm/gemm.h).
+/// Fused GEMMs of a format (gemm.h).
 struct FusedProducts {
-  /// Elements of x up to which a fused norm pays: every block recomputes the norms of all rows, so more rows
-  /// are normalized faster by a separate kernel.
+  /// Max elements of x for a fused norm: every block recomputes the norms of all rows, so more rows are
+  /// normalized faster by a separate kernel.
   int max_normed;
   void (*normed)(const NormedRows& rows, int m, const DeviceWeight& weight, void* y, GemmOutput output,
                  StreamHandle stream);
   void (*gated)(const Bf16* x, int m, const DeviceWeight& weight, const GatedRows& to, StreamHandle stream);
   void (*normed_gated)(const NormedRows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
                        StreamHandle stream);
-  /// All three null: the format has no deferred-norm GEMMs.
-  void (*to_stream)(const Bf16* x, int m, const DeviceWeight& weight, float* y,
-                    const DeferredNormOutput& next, StreamHandle stream);
+  /// Null, all three: the format has no deferred-norm GEMMs.
+  void (*to_residual)(const Bf16* x, int m, const DeviceWeight& weight, float* y,
+                      const DeferredNormOutput& next, StreamHandle stream);
   void (*unscaled)(const DeferredNormRows& rows, int m, const DeviceWeight& weight, void* y,
                    GemmOutput output, StreamHandle stream);
   void (*unscaled_gated)(const DeferredNormRows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
@@ -69,25 +69,25 @@ struct FusedProducts {
 struct ExpertWeights;
 struct RoutedRows;
 
-/// Grouped GEMMs with the weights of experts (gpu/cuda/experts/experts.h).
+/// Grouped GEMMs with the weights of experts (experts/experts.h).
 struct ExpertProducts {
-  void (*gated)(const Bf16* x, const ExpertWeights& weights, const RoutedRows& places, const GatedRows& to,
+  void (*gated)(const Bf16* x, const ExpertWeights& weights, const RoutedRows& tables, const GatedRows& to,
                 StreamHandle stream);
-  void (*product)(const Bf16* x, bool x_is_by_place, const ExpertWeights& weights, const RoutedRows& places,
+  void (*product)(const Bf16* x, bool x_is_routed, const ExpertWeights& weights, const RoutedRows& tables,
                   void* y, GemmOutput output, StreamHandle stream);
 };
 
 struct DeviceFormat {
   const WeightFormat* format;
-  int columns_multiple;  // columns must be a multiple of this
-  int rows_together;     // rows that share memory; parts of a weight begin at multiples of this
-  /// True for row-major bf16, which cuBLASLt can multiply in a prefill.
+  int columns_multiple;  // divisor of columns
+  int rows_together;     // rows that share memory; parts of a weight begin at multiples of it
+  /// Row-major bf16, which cuBLASLt can multiply in a prefill.
   bool is_rows_of_bf16;
   std::size_t (*bytes)(std::size_t rows, std::size_t columns);
-  /// Converts rows of a tensor to rows `row`... of a weight; the caller has zeroed the padding. Null: rows
-  /// are copied unchanged.
+  /// Converts rows of a tensor to rows `row`... of a weight, whose padding the caller has zeroed. Null: rows
+  /// are copied.
   void (*pack)(const StoredRows& from, const DeviceWeight& to, int row, StreamHandle stream);
-  /// Writes the whole weight as row-major bf16, for a prefill.
+  /// Writes the whole weight as row-major bf16.
   void (*expand)(const DeviceWeight& weight, Bf16* to, StreamHandle stream);
   /// decode_gemm() for this format.
   void (*decode)(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
@@ -100,7 +100,7 @@ struct DeviceFormat {
 };
 
 extern const DeviceFormat kBf16OnDevice;
-// Quantized weights keep their size in the file (gpu/cuda/gemm/quants/formats.cuh).
+// Of the size in the file (quants/formats.cuh).
 extern const DeviceFormat kQ8_0OnDevice;
 extern const DeviceFormat kQ4_0OnDevice;
 extern const DeviceFormat kQ4_KOnDevice;
@@ -109,11 +109,10 @@ extern const DeviceFormat kQ6_KOnDevice;
 extern const DeviceFormat kIQ4_XSOnDevice;
 extern const DeviceFormat kF8OnDevice;
 
-/// How weights of a file format are brought to the GPU.
 struct DeviceUpload {
   const WeightFormat* stored;
   const DeviceFormat* kept;
-  /// Converts the weight to row-major bf16 on the host. Null: the bytes are copied unchanged.
+  /// Converts the weight to row-major bf16 on the host. Null: the bytes are copied.
   void (*convert)(const WeightView& weight, std::byte* to);
 };
 

@@ -7,10 +7,10 @@
 // Mapping: 1 or 2 blocks per SM keep all of x in shared memory and walk tiles of 32 outputs with a stride of
 // the grid. Each of 8 warps computes one chain.
 //
-// Pipeline: each warp has its own cp.async ring of weights, 2 or 4 chunks deep, that runs ahead across tiles,
-// so no load is awaited by all warps; the block synchronizes twice per tile to reduce the chains.
+// Pipeline: each warp's cp.async ring of weights, 2 or 4 chunks deep, runs ahead across tiles; the block
+// synchronizes only twice per tile, to reduce the chains.
 //
-// Bits: those of gpu/cuda/gemm/decode_product.cuh.
+// Bits: those of decode_product.cuh.
 
 #include "gpu/cuda/gemm/decode_gemm.h"
 
@@ -22,19 +22,19 @@ namespace {
 using product::kChains;
 using product::kChunk;
 using product::kRowBytes;
-using product::kSkinnyThreads;
+using product::kSmallMThreads;
 
 using Logits = product::PlainOutput<GemmOutput::kF32>;
 
-static_assert(kSkinnyThreads == product::kTiledThreads, "the block's threads copy x as those of tiles do");
+static_assert(kSmallMThreads == product::kTiledThreads, "the block's threads copy x as those of tiles do");
 constexpr int kTileOutputs = 32;
 constexpr int kOutputTiles = kTileOutputs / product::kOutputs;
 constexpr int kPitch = kTileOutputs + 1;
-constexpr int kChunkBytes = kTileOutputs * kRowBytes;  // a chunk of a warp's weights
+constexpr int kChunkBytes = kTileOutputs * kRowBytes;  // weights of a warp's chunk
 
 /// Shared memory of a block: rings of the warps, x [chunks][rows], sums [chains][rows][kPitch].
 template <int kRowTiles, int kDepth>
-struct StayingMemory {
+struct PersistentMemory {
   static constexpr int kRows = 8 * kRowTiles;
   static constexpr int kRowsBytes = kRows * kRowBytes;  // a chunk of x
   static constexpr int kRings = kChains * kDepth * kChunkBytes;
@@ -91,9 +91,9 @@ class TilesAhead {
 
 /// Grid: kBlocks per SM. Requires: m <= 8 * kRowTiles.
 template <int kRowTiles, int kDepth, int kBlocks, class Output>
-__global__ void __launch_bounds__(kSkinnyThreads, kBlocks)
-    staying_product(const Bf16* x, int m, const std::byte* w, int columns, Output output) {
-  using Memory = StayingMemory<kRowTiles, kDepth>;
+__global__ void __launch_bounds__(kSmallMThreads, kBlocks)
+    persistent_gemm(const Bf16* x, int m, const std::byte* w, int columns, Output output) {
+  using Memory = PersistentMemory<kRowTiles, kDepth>;
   using Ring = product::Bf16RingOf<kTileOutputs, Output, kDepth * kChunkBytes>;
   extern __shared__ __align__(128) std::byte memory[];
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, kBlocks)
     for (int i = 0; i < chunks; ++i) copies.copy(shared_address(all_rows) + i * Memory::kRowsBytes, i);
     end_copy_group();
   }
-  product::begin_rows<kSkinnyThreads>(output, 0, m);
+  product::begin_rows<kSmallMThreads>(output, 0, m);
   wait_for_copies<0>();
   __syncthreads();
 
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, kBlocks)
       __syncwarp();
       ahead.begin_next();
     }
-    __syncthreads();  // sums of the previous tile have been read
+    __syncthreads();  // the previous tile's sums have been read
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i) {
 #pragma unroll
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, kBlocks)
       }
     }
     __syncthreads();
-    output.template put_block<kTileOutputs, kSkinnyThreads>(tile, 0, m, [&](int row, int column) {
+    output.template put_block<kTileOutputs, kSmallMThreads>(tile, 0, m, [&](int row, int column) {
       float sum = 0;
 #pragma unroll
       for (int chain = 0; chain < kChains; ++chain) {
@@ -159,32 +159,31 @@ __global__ void __launch_bounds__(kSkinnyThreads, kBlocks)
   wait_for_copies<0>();
 }
 
-/// Bytes of shared memory not in StayingMemory: the driver's, and the row factors.
+/// Shared memory not in PersistentMemory, bytes: the driver's, and the row factors.
 constexpr int kReserved = 1024 + product::ScaledOutput<Logits>::kMaxRows * static_cast<int>(sizeof(float));
 
 /// Returns whether kBlocks blocks fit into an SM.
 template <int kRowTiles, int kDepth, int kBlocks>
 bool fits(int columns) {
-  const int bytes = StayingMemory<kRowTiles, kDepth>::bytes(columns);
+  const int bytes = PersistentMemory<kRowTiles, kDepth>::bytes(columns);
   return bytes + kReserved <= max_shared() &&
          kBlocks * (bytes + kReserved) <= gpu_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
 }
 
 template <int kRowTiles, int kDepth, int kBlocks, class Output>
 void launch(const Bf16* x, int m, const DeviceWeight& weight, const Output& output, StreamHandle stream) {
-  const auto kernel = staying_product<kRowTiles, kDepth, kBlocks, Output>;
-  const int bytes = StayingMemory<kRowTiles, kDepth>::bytes(weight.columns);
+  const auto kernel = persistent_gemm<kRowTiles, kDepth, kBlocks, Output>;
+  const int bytes = PersistentMemory<kRowTiles, kDepth>::bytes(weight.columns);
   allow_shared(kernel, bytes);
   const int blocks = kBlocks * multiprocessor_count();
   launch_after(kernel,
                {.blocks = dim3(static_cast<unsigned>(blocks)),
-                .threads = kSkinnyThreads,
+                .threads = kSmallMThreads,
                 .shared_bytes = static_cast<std::size_t>(bytes)},
                stream, x, m, static_cast<const std::byte*>(weight.data), weight.columns, output);
 }
 
-/// Up to 16 rows: two blocks per SM, whose stalls overlap, if they fit; else one block with a ring twice as
-/// deep.
+/// Up to 16 rows: two blocks per SM, whose stalls overlap, if they fit; else one with a ring twice as deep.
 constexpr int kFewRows = 16;
 constexpr int kMaxRows = 32;
 bool is_for_two(int m, int columns) {
@@ -202,7 +201,7 @@ void launch_for(const Bf16* x, int m, const DeviceWeight& weight, const Output& 
 
 bool can_use_persistent(const DeviceWeight& weight, int m, GemmOutput output) {
   constexpr int kManyOutputs = 65536;  // several tiles per block
-  if (output != GemmOutput::kF32 || m <= product::kSkinnyRows || m > kMaxRows || weight.rows < kManyOutputs) {
+  if (output != GemmOutput::kF32 || m <= product::kSmallMRows || m > kMaxRows || weight.rows < kManyOutputs) {
     return false;
   }
   if (m > kFewRows) return fits<4, 4, 1>(weight.columns);

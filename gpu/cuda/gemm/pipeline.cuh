@@ -1,8 +1,8 @@
 #pragma once
-// Shared by the wgmma prefill GEMMs (sm_90a): TMA, cluster helpers and the stage pipeline. One producer
-// thread loads stages of 64 columns of x and W into shared memory by TMA; each consumer warpgroup multiplies
-// 64 rows and releases the stages. A stage takes about a microsecond to arrive from L2, in which a block
-// multiplies several stages, so a pipeline is as deep as shared memory allows.
+// Stage pipeline of the wgmma prefill GEMMs (sm_90a), with TMA and cluster helpers. One producer thread loads
+// stages of 64 columns of x and W by TMA; each consumer warpgroup multiplies 64 rows and releases the stages.
+// A stage takes about a microsecond to arrive from L2, in which a block multiplies several, so a pipeline is
+// as deep as shared memory allows.
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -16,8 +16,8 @@
 
 namespace reprise::gpu::cuda {
 
-// -- TMA and clusters. A box is some rows of 64 bf16; it is stored as a panel (gpu/cuda/gemm/wgmma.cuh).
-// Elements outside the matrix are zero but count as transferred bytes.
+// -- TMA and clusters. A box is some rows of 64 bf16, stored as a panel (wgmma.cuh). Elements outside the
+// matrix become zero and count as transferred bytes.
 
 /// Returns the tensor map of a bf16 matrix [rows, columns] for boxes of box_rows rows. Requires: columns are
 /// a multiple of 8, box_rows <= 256. Throws std::runtime_error.
@@ -60,18 +60,17 @@ __device__ __forceinline__ void expect_bytes(Barrier& barrier, int bytes) {
 }
 
 /// Starts a TMA load of the box at (row, column).
-__device__ __forceinline__ void copy_rectangle(const CUtensorMap& map, int row, int column, std::uint32_t to,
-                                               Barrier& barrier) {
+__device__ __forceinline__ void load_box(const CUtensorMap& map, int row, int column, std::uint32_t to,
+                                         Barrier& barrier) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
       "[%4];" ::"r"(to),
       "l"(&map), "r"(column), "r"(row), "r"(shared_address(&barrier))
       : "memory");
 }
-/// Multicast: loads into the blocks of the cluster whose bits are set in `blocks`, and signals the barrier of
-/// each.
-__device__ __forceinline__ void copy_rectangle_to(unsigned blocks, const CUtensorMap& map, int row,
-                                                  int column, std::uint32_t to, Barrier& barrier) {
+/// Multicast to the blocks of the cluster whose bits are set in `blocks`; signals the barrier of each.
+__device__ __forceinline__ void multicast_box(unsigned blocks, const CUtensorMap& map, int row, int column,
+                                              std::uint32_t to, Barrier& barrier) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
       "[%1, "
@@ -80,13 +79,13 @@ __device__ __forceinline__ void copy_rectangle_to(unsigned blocks, const CUtenso
       : "memory");
 }
 /// Prefetches the box into L2.
-__device__ __forceinline__ void ask_for_rectangle(const CUtensorMap& map, int row, int column) {
+__device__ __forceinline__ void prefetch_box(const CUtensorMap& map, int row, int column) {
   asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(&map), "r"(column),
                "r"(row)
                : "memory");
 }
 /// Makes writes of earlier kernels visible to TMA.
-__device__ __forceinline__ void show_to_copies() {
+__device__ __forceinline__ void make_visible_to_tma() {
   asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
@@ -117,15 +116,15 @@ __device__ __forceinline__ int cluster_count() {
   asm("mov.u32 %0, %%nclusterid.x;" : "=r"(count));
   return count;
 }
-/// Cluster barrier with relaxed ordering: it orders only barrier initializations (show_barriers()).
+/// Cluster barrier with relaxed ordering, for barrier initializations only (make_barriers_visible()).
 __device__ __forceinline__ void wait_for_cluster() {
   asm volatile(
       "barrier.cluster.arrive.relaxed.aligned;"
       "barrier.cluster.wait.aligned;" ::
           : "memory");
 }
-/// Makes mbarrier initializations visible to TMA and, after a cluster barrier, to all blocks of the cluster.
-__device__ __forceinline__ void show_barriers() {
+/// Makes mbarrier initializations visible to TMA and, after a cluster barrier, to the cluster.
+__device__ __forceinline__ void make_barriers_visible() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 /// Arrives at the counterpart of `barrier` in block `rank` of the cluster.
@@ -143,8 +142,7 @@ __device__ __forceinline__ void arrive_in(int rank, Barrier& barrier) {
 inline constexpr int kGroupThreads = 128;
 inline constexpr int kStageRowBytes = 2 * kPanelColumns;
 
-/// Stages for a tile of 64 * kWarpgroups rows by kOutputsOfTile outputs. `there` and `read` are the full and
-/// empty barriers.
+/// Stages of a tile of 64 * kWarpgroups rows by kOutputsOfTile outputs.
 template <int kWarpgroups, int kOutputsOfTile, int kStagesOfRing>
 struct StagePipeline {
   static constexpr int kGroups = kWarpgroups;  // consumer warpgroups
@@ -156,17 +154,17 @@ struct StagePipeline {
   static constexpr int kXBytes = kRows * kStageRowBytes;
   static constexpr int kStageBytes = kXBytes + kOutputs * kStageRowBytes;
 
-  unsigned char stages[kStages][kStageBytes];  // x, then the weights
-  Barrier there[kStages];
-  Barrier read[kStages];
+  unsigned char stages[kStages][kStageBytes];  // x, then W
+  Barrier full[kStages];
+  Barrier empty[kStages];
 
   /// Called by one thread. readers: blocks whose warpgroups release a stage.
   __device__ void init(int readers) {
     for (int i = 0; i < kStages; ++i) {
-      there[i].init(1);
-      read[i].init(4 * kGroups * readers);
+      full[i].init(1);
+      empty[i].init(4 * kGroups * readers);
     }
-    show_barriers();
+    make_barriers_visible();
   }
   __device__ std::uint32_t x_of(int stage) const {
     return shared_address(stages) + static_cast<std::uint32_t>(stage * kStageBytes);
@@ -174,8 +172,7 @@ struct StagePipeline {
   __device__ std::uint32_t weights_of(int stage) const { return x_of(stage) + kXBytes; }
 };
 
-/// Places `Shared` at the next multiple of 1,024 bytes, as wgmma requires, in `memory` of
-/// kAlignedBytes<Shared> bytes.
+/// Aligns `Shared` to 1,024 bytes, as wgmma requires, in `memory` of kAlignedBytes<Shared> bytes.
 template <class Shared>
 constexpr int kAlignedBytes = static_cast<int>(sizeof(Shared)) + 1024;
 template <class Shared>
@@ -183,9 +180,8 @@ __device__ __forceinline__ Shared& aligned_in(unsigned char* memory) {
   return *reinterpret_cast<Shared*>(memory + (1024 - shared_address(memory) % 1024) % 1024);
 }
 
-/// Current stage and the number of completed rounds.
 template <int kStages>
-struct RingPlace {
+struct StagePosition {
   int stage = 0;
   int round = 0;
 
@@ -196,46 +192,46 @@ struct RingPlace {
   }
 };
 
-/// A consumer warpgroup. Each of its warps calls give_back(barrier) to release a stage.
-template <class Ring, class GiveBack>
-class RingReader {
+/// A consumer warpgroup. Each of its warps calls release(barrier) to release a stage.
+template <class Ring, class Release>
+class StageReader {
  public:
-  __device__ RingReader(Ring& ring, int group, const GiveBack& give_back)
-      : ring_(ring), group_(group), give_back_(give_back) {}
+  __device__ StageReader(Ring& ring, int group, const Release& release)
+      : ring_(ring), group_(group), release_(release) {}
 
-  /// sums = product over the next `stages` stages. The last wgmmas are still running on return: call finish()
-  /// and settle() before reading sums.
+  /// sums = product over the next `stages` stages. The last wgmmas still run on return: call finish() and
+  /// settle() before reading sums.
   __device__ __forceinline__ void multiply(int stages, float (&sums)[Ring::kBlocks][4]) {
     for (int step = 0; step < stages; ++step) {
-      ring_.there[at_.stage].wait(at_.round);
+      ring_.full[at_.stage].wait(at_.round);
       const std::uint64_t rows =
           panels_at(ring_.x_of(at_.stage) + static_cast<std::uint32_t>(group_ * kPanelBytes));
       const std::uint64_t weights = panels_at(ring_.weights_of(at_.stage));
       begin_products();
 #pragma unroll
       for (int i = 0; i < kPanelColumns / 16; ++i) {
-        PanelProduct<Ring::kOutputs>::multiply(sums, further(rows, i * 32), further(weights, i * 32),
-                                               step > 0 || i > 0);
+        PanelProduct<Ring::kOutputs>::multiply(sums, advance_descriptor(rows, i * 32),
+                                               advance_descriptor(weights, i * 32), step > 0 || i > 0);
       }
       end_products();
       wait_for_products<1>();  // the wgmmas of the previous stage
-      if (before_ >= 0) give_back_(ring_.read[before_]);
+      if (before_ >= 0) release_(ring_.empty[before_]);
       before_ = at_.stage;
       at_.advance();
     }
   }
   __device__ __forceinline__ void finish() {
     wait_for_products<0>();
-    give_back_(ring_.read[before_]);
+    release_(ring_.empty[before_]);
     before_ = -1;
   }
 
  private:
   Ring& ring_;
   int group_;
-  GiveBack give_back_;
-  RingPlace<Ring::kStages> at_;
-  int before_ = -1;  // stage whose wgmmas may still run
+  Release release_;
+  StagePosition<Ring::kStages> at_;
+  int before_ = -1;  // stage that running wgmmas may read
 };
 
 }  // namespace reprise::gpu::cuda

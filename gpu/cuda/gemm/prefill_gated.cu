@@ -4,17 +4,15 @@
 // of the rounded GEMM.
 //
 // Chosen when: padded m <= 512, outputs a multiple of 16, columns a multiple of 8, at most 16 Mi weights
-// (larger ones are as fast with cuBLASLt), and PrefillGemm::admit() has found it bitwise identical to
-// cuBLASLt.
+// (above, cuBLASLt is as fast), and PrefillGemm::admit() has found it bitwise identical to cuBLASLt.
 //
 // Mapping: persistent clusters walk tiles, rows first. A tile is 128 rows by 128 rows of W (64 gates and
 // their 64 ups), or 64 by 64 if the large tiles would occupy less than half of the SMs. Two blocks of a
-// cluster have adjacent row tiles and the same outputs; one loads the gates' weights and the other the ups',
-// by TMA multicast to both.
+// cluster have adjacent row tiles and the same outputs; one loads the gates' weights, the other the ups', by
+// TMA multicast to both.
 //
-// Pipeline: gpu/cuda/gemm/pipeline.cuh with 6 stages; a stage is released to both blocks of the cluster.
-// Weights of the first tile are loaded or prefetched into L2 before the PDL wait, unless a kernel of the
-// stream has written them.
+// Pipeline: pipeline.cuh with 6 stages; a stage is released to both blocks. Weights of the first tile are
+// loaded or prefetched into L2 before the PDL wait, unless a kernel of the stream writes them.
 //
 // Bits: an output is one wgmma chain in ascending k, for every m and tile.
 
@@ -42,7 +40,7 @@ template <int kWarpgroups, int kOutputsOfTile, int kStagesOfRing, int kMaxOfMult
 struct GatedTile {
   using Ring = StagePipeline<kWarpgroups, kOutputsOfTile, kStagesOfRing>;
   static constexpr int kRows = Ring::kRows;
-  static constexpr int kMade = Ring::kOutputs / 2;  // outputs of y
+  static constexpr int kMade = Ring::kOutputs / 2;  // columns of y per tile
   static constexpr int kBlocksThatFit = kMaxOfMultiprocessor;
   static constexpr int kRegisters = kRegistersOfThread;
 };
@@ -53,15 +51,15 @@ struct GatedWork {
   int m;
   int outputs;  // columns of y
   int columns;
-  bool weights_stay;  // not written by the stream: may be read before the PDL wait
-  int cluster;        // blocks of a cluster
-  int row_clusters;   // row tiles / cluster, rounded up
-  int tiles;          // tiles per cluster rank: row_clusters times the output tiles
+  bool weights_are_constant;  // may be read before the PDL wait
+  int cluster;                // blocks of a cluster
+  int row_clusters;           // row tiles / cluster, rounded up
+  int tiles;                  // per cluster rank: row_clusters times the output tiles
 
   __device__ int stages() const { return (columns + kPanelColumns - 1) / kPanelColumns; }
 };
 
-/// Tiles of a block in order: cluster_index(), then steps of cluster_count(); rows vary fastest.
+/// A block's tiles in order, rows fastest.
 template <class Tile>
 struct TileOrder {
   int row_clusters;
@@ -81,7 +79,7 @@ struct TileOrder {
 /// blocks.
 template <class Tile>
 struct WeightPieces {
-  static constexpr std::uint32_t kHalf = Tile::kMade * kStageRowBytes;  // bytes: half of a stage's weights
+  static constexpr std::uint32_t kHalf = Tile::kMade * kStageRowBytes;  // bytes of half a stage's weights
   int gates;                                                            // first row of W
   int others;
   int rank;
@@ -93,84 +91,83 @@ struct WeightPieces {
         rank(order.rank),
         is_alone(order.size == 1) {}
 
-  /// Loads the boxes of 64 columns.
-  __device__ __forceinline__ void bring(const CUtensorMap& weights, int column, std::uint32_t to,
-                                        Barrier& there) const {
+  __device__ __forceinline__ void load(const CUtensorMap& weights, int column, std::uint32_t to,
+                                       Barrier& full) const {
     if (is_alone) {
-      copy_rectangle(weights, gates, column, to, there);
-      copy_rectangle(weights, others, column, to + kHalf, there);
+      load_box(weights, gates, column, to, full);
+      load_box(weights, others, column, to + kHalf, full);
     } else {
       constexpr unsigned kBoth = 3;
-      copy_rectangle_to(kBoth, weights, rank == 0 ? gates : others, column, to + rank * kHalf, there);
+      multicast_box(kBoth, weights, rank == 0 ? gates : others, column, to + rank * kHalf, full);
     }
   }
-  __device__ __forceinline__ void ask_for(const CUtensorMap& weights, int column) const {
-    if (is_alone || rank == 0) ask_for_rectangle(weights, gates, column);
-    if (is_alone || rank == 1) ask_for_rectangle(weights, others, column);
+  __device__ __forceinline__ void prefetch(const CUtensorMap& weights, int column) const {
+    if (is_alone || rank == 0) prefetch_box(weights, gates, column);
+    if (is_alone || rank == 1) prefetch_box(weights, others, column);
   }
 };
 
-/// Prefetches into L2 those weights of the first tile that bring_stages() does not load before the PDL wait.
+/// Prefetches into L2 the weights of the first tile that load_stages() does not load before the PDL wait.
 /// Called by one thread.
 template <class Tile>
-__device__ __forceinline__ void ask_for_weights(const CUtensorMap& weights, const GatedWork& work,
-                                                const TileOrder<Tile>& order) {
-  if (!work.weights_stay || order.first() >= order.count || work.row_clusters > 1) return;
+__device__ __forceinline__ void prefetch_weights(const CUtensorMap& weights, const GatedWork& work,
+                                                 const TileOrder<Tile>& order) {
+  if (!work.weights_are_constant || order.first() >= order.count || work.row_clusters > 1) return;
   const WeightPieces<Tile> pieces(work, order, order.first());
   for (int column = Tile::Ring::kStages * kPanelColumns; column < work.columns; column += kPanelColumns) {
-    pieces.ask_for(weights, column);
+    pieces.prefetch(weights, column);
   }
 }
 
-/// The producer thread. Everything else waits for it, so its loop computes nothing that could be computed
+/// The producer thread. All consumers wait for it, so its loop computes nothing that could be computed
 /// before.
 template <class Tile>
-__device__ __forceinline__ void bring_stages(typename Tile::Ring& ring, const CUtensorMap& x,
-                                             const CUtensorMap& weights, const GatedWork& work,
-                                             const TileOrder<Tile>& order) {
+__device__ __forceinline__ void load_stages(typename Tile::Ring& ring, const CUtensorMap& x,
+                                            const CUtensorMap& weights, const GatedWork& work,
+                                            const TileOrder<Tile>& order) {
   using Ring = typename Tile::Ring;
   int ahead = 0;  // stages whose weights have been requested
-  if (work.weights_stay && order.first() < order.count) {
+  if (work.weights_are_constant && order.first() < order.count) {
     const WeightPieces<Tile> pieces(work, order, order.first());
     for (; ahead < min(Ring::kStages, work.stages()); ++ahead) {
-      expect_bytes(ring.there[ahead], Ring::kStageBytes);
-      pieces.bring(weights, ahead * kPanelColumns, ring.weights_of(ahead), ring.there[ahead]);
+      expect_bytes(ring.full[ahead], Ring::kStageBytes);
+      pieces.load(weights, ahead * kPanelColumns, ring.weights_of(ahead), ring.full[ahead]);
     }
   }
   pdl_wait();
   pdl_launch_dependents();
-  show_to_copies();
-  RingPlace<Ring::kStages> at;
+  make_visible_to_tma();
+  StagePosition<Ring::kStages> at;
   for (int tile = order.first(); tile < order.count; tile += order.step()) {
     const WeightPieces<Tile> pieces(work, order, tile);
     const int row = order.row_of(tile);
     for (int column = 0; column < work.columns; column += kPanelColumns) {
-      Barrier& there = ring.there[at.stage];
-      if (at.round > 0) ring.read[at.stage].wait(at.round - 1);
+      Barrier& full = ring.full[at.stage];
+      if (at.round > 0) ring.empty[at.stage].wait(at.round - 1);
       if (ahead > 0) {
         --ahead;
       } else {
-        expect_bytes(there, Ring::kStageBytes);
-        pieces.bring(weights, column, ring.weights_of(at.stage), there);
+        expect_bytes(full, Ring::kStageBytes);
+        pieces.load(weights, column, ring.weights_of(at.stage), full);
       }
-      copy_rectangle(x, row, column, ring.x_of(at.stage), there);
+      load_box(x, row, column, ring.x_of(at.stage), full);
       at.advance();
     }
   }
-  // Stay resident until the other block has made its last arrival at this block's barriers.
+  // Stay resident until the other block's last arrival at this block's barriers.
   for (int i = 0; i < Ring::kStages; ++i, at.advance()) {
-    if (at.round > 0) ring.read[at.stage].wait(at.round - 1);
+    if (at.round > 0) ring.empty[at.stage].wait(at.round - 1);
   }
 }
 
 /// Transposes within a quad: each lane has a pair of bf16 of each of four blocks of 8 outputs; lane t gets
-/// all of block t.
+/// block t.
 __device__ __forceinline__ uint4 gather_block(const std::uint32_t (&pairs)[4]) {
   const bool odd = threadIdx.x % 2 != 0;
   const bool upper = threadIdx.x / 2 % 2 != 0;
   const std::uint32_t first = __shfl_xor_sync(~0U, odd ? pairs[0] : pairs[1], 1);
   const std::uint32_t second = __shfl_xor_sync(~0U, odd ? pairs[2] : pairs[3], 1);
-  // Blocks `odd` and 2 + odd: the pairs of this lane and of its neighbor.
+  // blocks `odd` and 2 + odd: the pairs of this lane and of its neighbor
   const uint2 low = odd ? make_uint2(first, pairs[1]) : make_uint2(pairs[0], first);
   const uint2 high = odd ? make_uint2(second, pairs[3]) : make_uint2(pairs[2], second);
   const std::uint32_t third = __shfl_xor_sync(~0U, upper ? low.x : high.x, 2);
@@ -215,10 +212,10 @@ __device__ __forceinline__ void multiply_tiles(typename Tile::Ring& ring, const 
   using Ring = typename Tile::Ring;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) % kGroupThreads / 32;
-  const auto give_back = [&](Barrier& read) {
-    if (lane < order.size) arrive_in(lane, read);
+  const auto release = [&](Barrier& empty) {
+    if (lane < order.size) arrive_in(lane, empty);
   };
-  RingReader<Ring, decltype(give_back)> reader(ring, group, give_back);
+  StageReader<Ring, decltype(release)> reader(ring, group, release);
   for (int tile = order.first(); tile < order.count; tile += order.step()) {
     float sums[Ring::kBlocks][4];
     reader.multiply(work.stages(), sums);
@@ -250,9 +247,9 @@ __global__ void __maxnreg__(Tile::kRegisters)
     pdl_launch_dependents();
     multiply_tiles<Tile>(ring, work, to, order, group);
   } else if (thread % kGroupThreads < 32) {
-    if (is_chosen_lane()) bring_stages<Tile>(ring, x, weights, work, order);
+    if (is_chosen_lane()) load_stages<Tile>(ring, x, weights, work, order);
   } else if (thread % kGroupThreads < 64) {
-    if (is_chosen_lane()) ask_for_weights<Tile>(weights, work, order);
+    if (is_chosen_lane()) prefetch_weights<Tile>(weights, work, order);
   }
 }
 
@@ -272,7 +269,7 @@ void launch_gated(const Bf16* rows, const PrefillWeight& weight, int m, const Ga
   const GatedWork work{.m = m,
                        .outputs = weight.outputs / 2,
                        .columns = weight.columns,
-                       .weights_stay = weight.stays,
+                       .weights_are_constant = weight.is_constant,
                        .cluster = cluster,
                        .row_clusters = row_clusters,
                        .tiles = tiles};
@@ -290,7 +287,7 @@ void launch_gated(const Bf16* rows, const PrefillWeight& weight, int m, const Ga
 }  // namespace
 
 bool can_use_gated_prefill(int outputs, int columns) {
-  constexpr std::size_t kMaxElements = std::size_t{16} << 20;  // cuBLASLt is as fast or faster above
+  constexpr std::size_t kMaxElements = std::size_t{16} << 20;  // above, cuBLASLt is as fast or faster
   return outputs % 16 == 0 && columns % 8 == 0 &&
          static_cast<std::size_t>(outputs) * static_cast<std::size_t>(columns) <= kMaxElements &&
          has_warpgroups() && max_shared() >= kAlignedBytes<WideGated::Ring>;

@@ -1,5 +1,5 @@
-// PrefillGemm: cuBLASLt, and the wgmma kernels of gpu/cuda/gemm/prefill_products.h. For cuBLASLt the row-major [m,
-// n] = x [m, k] W[n, k]^T is the column-major product of W^T (W is k x n) and x (k x m).
+// PrefillGemm: cuBLASLt, and the wgmma kernels of prefill_products.h. For cuBLASLt the row-major [m, n] = x
+// [m, k] W[n, k]^T is the column-major product of W^T (W is k x n) and x (k x m).
 
 #include <cublasLt.h>
 
@@ -36,7 +36,7 @@ class Owned {
   ~Owned() {
     if (handle_ != nullptr) kDestroy(handle_);
   }
-  Handle* place() { return &handle_; }
+  Handle* address() { return &handle_; }
   Handle get() const { return handle_; }
 
  private:
@@ -53,7 +53,6 @@ void prefer(Preference& preference, cublasLtMatmulPreferenceAttributes_t attribu
            "cublasLtMatmulPreferenceSetAttribute");
 }
 
-// A cuBLASLt GEMM and its algorithm.
 struct Plan {
   Description operation;
   Layout weight;  // k x n
@@ -62,7 +61,7 @@ struct Plan {
   cublasLtMatmulAlgo_t algorithm{};
 };
 
-using Shape = std::tuple<int, int, GemmOutput>;  // outputs, columns, output kind
+using Shape = std::tuple<int, int, GemmOutput>;  // outputs, columns, kind
 
 Shape shape_of(std::span<const DeviceWeight> parts, GemmOutput output) {
   int outputs = 0;
@@ -73,7 +72,7 @@ bool is_rows(std::span<const DeviceWeight> parts) {
   return parts.size() == 1 && parts.front().format->is_rows_of_bf16;
 }
 /// Returns whether the split-K kernel computes it.
-bool is_halved(int outputs, int columns, GemmOutput output) {
+bool is_split_k(int outputs, int columns, GemmOutput output) {
   return output == GemmOutput::kAddF32 && can_use_split_k(outputs, columns);
 }
 std::size_t elements(const DeviceWeight& weight) {
@@ -88,7 +87,7 @@ struct PrefillGemm::State {
   std::map<std::tuple<int, int, int, GemmOutput>, std::unique_ptr<Plan>> plans;
   std::map<Shape, bool> admitted;
   std::map<Shape, bool> gated;  // true: the fused gate is bitwise identical
-  DeviceBytes expanded;         // expanded weights that are not row-major bf16
+  DeviceBytes expanded;         // weights expanded to row-major bf16
 
   ~State() {
     if (handle != nullptr) cublasLtDestroy(handle);
@@ -98,13 +97,13 @@ struct PrefillGemm::State {
     auto plan = std::make_unique<Plan>();
     const cudaDataType_t y_type = output == GemmOutput::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasOperation_t transposed = CUBLAS_OP_T;
-    check_lt(cublasLtMatmulDescCreate(plan->operation.place(), CUBLAS_COMPUTE_32F, CUDA_R_32F),
+    check_lt(cublasLtMatmulDescCreate(plan->operation.address(), CUBLAS_COMPUTE_32F, CUDA_R_32F),
              "cublasLtMatmulDescCreate");
     check_lt(cublasLtMatmulDescSetAttribute(plan->operation.get(), CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
                                             sizeof(transposed)),
              "cublasLtMatmulDescSetAttribute");
     const auto layout = [](Layout& to, cudaDataType_t type, int rows, int columns_of) {
-      check_lt(cublasLtMatrixLayoutCreate(to.place(), type, static_cast<std::uint64_t>(rows),
+      check_lt(cublasLtMatrixLayoutCreate(to.address(), type, static_cast<std::uint64_t>(rows),
                                           static_cast<std::uint64_t>(columns_of), rows),
                "cublasLtMatrixLayoutCreate");
     };
@@ -113,7 +112,7 @@ struct PrefillGemm::State {
     layout(plan->y, y_type, outputs, m);
 
     Preference preference;
-    check_lt(cublasLtMatmulPreferenceCreate(preference.place()), "cublasLtMatmulPreferenceCreate");
+    check_lt(cublasLtMatmulPreferenceCreate(preference.address()), "cublasLtMatmulPreferenceCreate");
     prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{0});
     prefer(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
            static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
@@ -152,9 +151,9 @@ struct PrefillGemm::State {
     return {.rows = static_cast<const Bf16*>(rows_of(parts, stream)),
             .outputs = outputs,
             .columns = columns,
-            .stays = is_rows(parts)};
+            .is_constant = is_rows(parts)};
   }
-  void make_room(std::span<const DeviceWeight> parts) {
+  void reserve_expanded(std::span<const DeviceWeight> parts) {
     if (is_rows(parts)) return;
     std::size_t bytes = 0;
     for (const DeviceWeight& part : parts) bytes += elements(part) * sizeof(Bf16);
@@ -166,7 +165,7 @@ struct PrefillGemm::State {
   void run(const Bf16* x, int m, std::span<const DeviceWeight> parts, void* y, GemmOutput output,
            StreamHandle stream) {
     const auto& [outputs, columns, kind] = shape_of(parts, output);
-    if (is_halved(outputs, columns, kind)) {
+    if (is_split_k(outputs, columns, kind)) {
       return add_split_k(x, m, weight_of(parts, stream), static_cast<float*>(y), stream);
     }
     std::unique_ptr<Plan>& plan = plans[{outputs, columns, m, kind}];
@@ -180,24 +179,24 @@ struct PrefillGemm::State {
         "cublasLtMatmul");
   }
 
-  /// Returns whether the fused gate is bitwise identical to gate_rows() after the GEMM, for m rows.
+  /// Returns whether the fused gate is bitwise identical to gate_rows() after the GEMM.
   bool gates_agree(const Bf16* x, int m, std::span<const DeviceWeight> parts) {
     const auto& [outputs, columns, kind] = shape_of(parts, GemmOutput::kBf16);
     if (!can_use_gated_prefill(outputs, columns)) return false;
     const std::size_t made = static_cast<std::size_t>(m) * static_cast<std::size_t>(outputs / 2);
     const DeviceBytes product(2 * made * sizeof(Bf16));
-    const DeviceBytes behind(made * sizeof(Bf16));
-    const DeviceBytes on_the_way(made * sizeof(Bf16));
-    const GatedRows to{.y = on_the_way.as<Bf16>(), .act = GateFunction::kSilu, .gate_factor = 1};
+    const DeviceBytes separate(made * sizeof(Bf16));
+    const DeviceBytes fused(made * sizeof(Bf16));
+    const GatedRows to{.y = fused.as<Bf16>(), .act = GateFunction::kSilu, .gate_factor = 1};
     std::vector<Bf16> wanted(made);
     std::vector<Bf16> got(made);
     Stream stream;
     run(x, m, parts, product.data(), GemmOutput::kBf16, stream.handle());
-    gate_rows(product.as<const Bf16>(), m, outputs / 2, to.act, to.gate_factor, behind.as<Bf16>(),
+    gate_rows(product.as<const Bf16>(), m, outputs / 2, to.act, to.gate_factor, separate.as<Bf16>(),
               stream.handle());
     multiply_gated_prefill(x, m, weight_of(parts, stream.handle()), to, stream.handle());
-    copy_to_host(wanted.data(), behind.data(), behind.size(), stream.handle());
-    copy_to_host(got.data(), on_the_way.data(), on_the_way.size(), stream.handle());
+    copy_to_host(wanted.data(), separate.data(), separate.size(), stream.handle());
+    copy_to_host(got.data(), fused.data(), fused.size(), stream.handle());
     stream.wait();
     return wanted == got;
   }
@@ -214,7 +213,7 @@ void PrefillGemm::multiply(const Bf16* x, int m, std::span<const DeviceWeight> p
   if (found != state_->admitted.end() && !found->second) {
     decode_gemm(x, m, parts, y, output, stream);
   } else {
-    state_->make_room(parts);
+    state_->reserve_expanded(parts);
     state_->run(x, padded(m), parts, y, output, stream);
   }
 }
@@ -227,7 +226,7 @@ bool PrefillGemm::gates(std::span<const DeviceWeight> parts, int m) const {
 
 void PrefillGemm::multiply_gated(const Bf16* x, int m, std::span<const DeviceWeight> parts,
                                  const GatedRows& to, StreamHandle stream) {
-  state_->make_room(parts);
+  state_->reserve_expanded(parts);
   multiply_gated_prefill(x, padded(m), state_->weight_of(parts, stream), to, stream);
 }
 
@@ -235,17 +234,17 @@ std::size_t PrefillGemm::bytes() const {
   return state_->expanded.size();
 }
 
-bool PrefillGemm::admit(std::span<const DeviceWeight> parts, GemmOutput output, int most) {
-  state_->make_room(parts);
+bool PrefillGemm::admit(std::span<const DeviceWeight> parts, GemmOutput output, int max_rows) {
+  state_->reserve_expanded(parts);
   const Shape shape = shape_of(parts, output);
   if (const auto found = state_->admitted.find(shape); found != state_->admitted.end()) return found->second;
   const auto outputs = static_cast<std::size_t>(std::get<0>(shape));
   const auto columns = static_cast<std::size_t>(std::get<1>(shape));
-  const int largest = padded(most);
+  const int largest = padded(max_rows);
   const std::size_t element = output == GemmOutput::kBf16 ? 2 : 4;
   const std::size_t kept = kGrid * outputs * element;
   Stream stream;
-  // Pseudorandom x with magnitudes that bf16 activations have.
+  // Pseudorandom x with magnitudes of bf16 activations.
   std::vector<Bf16> pattern(static_cast<std::size_t>(largest) * columns);
   std::uint32_t bits = 12345;
   for (Bf16& value : pattern) {
@@ -280,8 +279,8 @@ std::string PrefillGemm::arithmetic() const {
     for (const int number : {outputs, columns, static_cast<int>(output), static_cast<int>(same)}) {
       digest.add(static_cast<std::uint64_t>(number));
     }
-    digest.add(static_cast<std::uint64_t>(is_halved(outputs, columns, output)));
-    // The plan for the smallest m that admit() tried: all are bitwise identical.
+    digest.add(static_cast<std::uint64_t>(is_split_k(outputs, columns, output)));
+    // The plan for the smallest m; the others are bitwise identical.
     const auto plan = state_->plans.find({outputs, columns, kGrid, output});
     if (plan == state_->plans.end()) continue;
     digest.add(std::as_bytes(std::span(plan->second->algorithm.data)));

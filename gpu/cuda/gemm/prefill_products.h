@@ -1,12 +1,12 @@
 #pragma once
-// Two wgmma GEMMs for prefill with bf16 weights (compute capability 9.0): one with a gated epilogue
-// (prefill_gated.cu), and a split-K one for few outputs that adds to f32 rows (gemm/split_k.cu).
+// wgmma GEMMs for prefill with bf16 weights (compute capability 9.0): one with a gated epilogue
+// (prefill_gated.cu), and a split-K one for few outputs that adds to f32 rows (split_k.cu).
 //
 // Bits: independent of m and of the tile. An output of the gated GEMM is one sum over k in ascending steps of
 // 16, an output of the split-K GEMM the sum of two such sums, each over half of k.
 //
 // Why split-K: few outputs give few tiles, and small tiles load more bytes per output. For small m each half
-// of k goes to its own block, which can use a tile twice as large.
+// of k has its own block, with a tile twice as large.
 
 #include "gpu/cuda/gemm/gemm.h"
 
@@ -17,13 +17,12 @@ struct PrefillWeight {
   const Bf16* rows;
   int outputs;
   int columns;
-  bool stays;  // no kernel of the stream writes it, so it may be read before the previous kernel ends
+  bool is_constant;  // not written by any kernel of the stream: may be read before the PDL wait
 };
 
-/// Max rows for the fused gate; above, cuBLASLt and a separate gate kernel are as fast.
+/// Above, cuBLASLt and a separate gate kernel are as fast.
 inline constexpr int kMaxGatedRows = 512;
 
-/// Returns whether the current GPU has such a kernel for weights of these sizes.
 bool can_use_gated_prefill(int outputs, int columns);
 bool can_use_split_k(int outputs, int columns);
 

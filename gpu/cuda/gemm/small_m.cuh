@@ -2,28 +2,27 @@
 // Small-m GEMM for decode.
 //
 // Computes: y = x W^T for bf16 x [m, columns] or f32 rows with a fused RMSNorm, W in any format, f32
-// accumulators, epilogues of gpu/cuda/gemm/decode_outputs.cuh.
+// accumulators, epilogues of decode_outputs.cuh.
 //
 // Chosen when: m <= 8; 9 to 16 rows and 3,072 to 8,448 outputs (bf16 weights, blocks of 16 rows); or fewer
 // than 5,760 outputs and m <= 16 (m <= 64 with a gate, any m before compute capability 9.0). Also grouped
-// GEMMs of experts with tiles of 8 rows. Blocks have 8, 16 or 32 outputs, so that every SM of an H200 (132
-// SMs) gets one.
+// GEMMs of experts in tiles of 8 rows.
 //
-// Mapping: grid (outputs / Ring::kOutputs, row tiles of 8 or 16). A block has 8 warps; warp w computes chain
-// w of all its outputs (split-K inside the block). Each weight is read once per row tile.
+// Mapping: grid (outputs / Ring::kOutputs, row tiles of 8 or 16). Warp w of 8 computes chain w of the block's
+// 8, 16 or 32 outputs (split-K inside the block); enough blocks for every SM of an H200 (132). A weight is
+// read once per row tile.
 //
-// Pipeline: each warp has its own ring of weight chunks, filled before the PDL wait, so loads overlap the
-// previous kernel. Fragments of x are read from global memory. At the end the chains are reduced through
-// shared memory.
+// Pipeline: each warp fills its own ring of weight chunks before the PDL wait. x is read from global memory.
+// The chains are reduced through shared memory.
 //
-// Bits: those of gpu/cuda/gemm/decode_product.cuh.
+// Bits: those of decode_product.cuh.
 //
 // A Ring loads the weights of a format:
 //   kOutputs, kWarpBytes, kDepth    outputs of a block; shared memory of a warp, bytes; chunks in flight
 //   kTogether                       min blocks per SM
 //   kPartsAhead                     chunks of x that a warp reads at once
+//   kRun                            run length (decode_product.cuh)
 //   Ring(memory, w, columns, block, output)
-//   kRun                                 run length (gpu/cuda/gemm/decode_product.cuh)
 //   begin_load(index, chunk, chunks)     starts to load `chunk` into ring slot `index`; past the end: nothing
 //   prepare(x)                           converts a fragment of x once for all output tiles
 //   multiply(sums, index, chunk, tile, lane, prepared)
@@ -38,10 +37,10 @@
 
 namespace reprise::gpu::cuda::product {
 
-inline constexpr int kSkinnyThreads = kChains * 32;
+inline constexpr int kSmallMThreads = kChains * 32;
 inline constexpr int kWide = 6144;        // min outputs for blocks of 32
 inline constexpr int kNarrow = 3072;      // min outputs for blocks of 16
-inline constexpr int kTilesAlone = 8448;  // H200: 132 SMs with one tile of 64 outputs each
+inline constexpr int kTilesAlone = 8448;  // outputs with one tile of 64 per SM of an H200
 
 /// Source of x: bf16 rows, or f32 rows to normalize.
 struct PlainRows {
@@ -51,11 +50,10 @@ struct RowsToNorm : NormedRows {
   explicit RowsToNorm(const NormedRows& rows) : NormedRows(rows) {}
 };
 
-/// Returns 1 / RMS of the block's row g to all lanes; unspecified for rows from m on. All threads must call
-/// it.
+/// Returns 1 / RMS of the block's row g (unspecified from row m on). All threads must call it.
 __device__ __forceinline__ float scale_of_row(const RowsToNorm& rows, int m, int columns, int chain,
                                               int lane) {
-  __shared__ float squares[kChains][kSkinnyRows];
+  __shared__ float squares[kChains][kSmallMRows];
   const int g = lane / 4;
   const float* row = rows.x + static_cast<std::size_t>(min(g, m - 1)) * columns;
   const float own = squares_of_chain(row, chain, lane % 4, columns);
@@ -67,16 +65,16 @@ __device__ __forceinline__ float scale_of_row(const RowsToNorm& rows, int m, int
   return norm_scale(total, columns, rows.norm.eps);
 }
 
-/// Constants that depend on the number of row tiles of a block.
+/// Constants by row tiles of a block.
 template <class Ring, int kRowTiles>
-struct SkinnyShape {
-  static constexpr int kRows = kSkinnyRows * kRowTiles;
+struct SmallMShape {
+  static constexpr int kRows = kSmallMRows * kRowTiles;
   static constexpr int kTogether = kRowTiles == 1 ? Ring::kTogether : 2;
   static constexpr int kPartsAhead = kRowTiles == 1 ? Ring::kPartsAhead : 2;
   static constexpr int kOutputTiles = (Ring::kOutputs + kOutputs - 1) / kOutputs;
   static constexpr int kPitch = kOutputTiles * kOutputs + 1;
 
-  /// Buffer for a warp's sums: separate, or its ring once the warp has read all of it.
+  /// Buffer for a warp's sums: separate, or its ring once it has been read.
   __device__ static float* sums_of(std::byte* rings, int warp) {
     if constexpr (kRowTiles == 1) {
       __shared__ float sums[kChains][kRows * kPitch];
@@ -88,11 +86,11 @@ struct SkinnyShape {
   }
 };
 
-/// Requires, for RowsToNorm: at most 8 rows and one weight.
+/// RowsToNorm requires at most 8 rows and one weight.
 template <class Ring, int kRowTiles, class Rows, class Where, class Output>
-__global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::kTogether)
-    skinny_product(Rows rows, Where where, int columns, Output output) {
-  using Shape = SkinnyShape<Ring, kRowTiles>;
+__global__ void __launch_bounds__(kSmallMThreads, SmallMShape<Ring, kRowTiles>::kTogether)
+    small_m_gemm(Rows rows, Where where, int columns, Output output) {
+  using Shape = SmallMShape<Ring, kRowTiles>;
   constexpr bool kNormed = std::is_same_v<Rows, RowsToNorm>;
   static_assert(!kNormed || kRowTiles == 1);
   extern __shared__ __align__(128) std::byte memory[];
@@ -110,31 +108,31 @@ __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::
 #pragma unroll
   for (int i = 0; i < Ring::kDepth; ++i) ring.begin_load(i, warp + i * kChains, chunks);
   if constexpr (kNormed) {
-    for (int i = static_cast<int>(threadIdx.x) * 32; i < columns; i += kSkinnyThreads * 32) {
-      ask_for(rows.norm.weight + i);
+    for (int i = static_cast<int>(threadIdx.x) * 32; i < columns; i += kSmallMThreads * 32) {
+      prefetch_line(rows.norm.weight + i);
     }
   }
   const int block_rows = min(Shape::kRows, tile.end - tile.first);
-  ask_ahead<Ring::kOutputs>(output, block);
+  prefetch_constants<Ring::kOutputs>(output, block);
 
   if constexpr (!Where::kKnownLate) pdl_wait();
   pdl_launch_dependents();
-  begin_rows<kSkinnyThreads>(output, tile.first, block_rows);
+  begin_rows<kSmallMThreads>(output, tile.first, block_rows);
   bool has_row[kRowTiles];
-  decltype(rows.x) at[kRowTiles];  // next element of the lane's rows
+  decltype(rows.x) at[kRowTiles];  // next element of each of the lane's rows
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i) {
-    has_row[i] = tile.has(kSkinnyRows * i + g);
-    at[i] = rows.x + (has_row[i] ? tile.row_of_x(kSkinnyRows * i + g) * columns : 0);
+    has_row[i] = tile.has(kSmallMRows * i + g);
+    at[i] = rows.x + (has_row[i] ? tile.row_of_x(kSmallMRows * i + g) * columns : 0);
   }
   [[maybe_unused]] const auto* row = at[0];
   float scale = 0;
-  bool keeps = false;  // one block stores the normalized rows
+  bool keeps = false;  // this block stores the normalized rows
   if constexpr (kNormed) {
     scale = scale_of_row(rows, tile.end, columns, warp, lane);
     keeps = rows.kept != nullptr && block == 0;
   }
-  int k = warp * kChunk + place_in_chunk<Ring::kRun>(0, t);
+  int k = warp * kChunk + k_in_chunk<Ring::kRun>(0, t);
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i) at[i] += k;
   const auto part_of = [&](int i) {
@@ -194,11 +192,11 @@ __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::
 #pragma unroll
     for (int o = 0; o < Shape::kOutputTiles; ++o) {
       put_sums<Shape::kPitch>(
-          sums[o][i], Shape::sums_of(memory, warp) + kSkinnyRows * i * Shape::kPitch + kOutputs * o, lane);
+          sums[o][i], Shape::sums_of(memory, warp) + kSmallMRows * i * Shape::kPitch + kOutputs * o, lane);
     }
   }
   __syncthreads();
-  output.template put_block<Ring::kOutputs, kSkinnyThreads>(
+  output.template put_block<Ring::kOutputs, kSmallMThreads>(
       block, tile.first, block_rows, [&](int of_row, int column) {
         float sum = 0;
 #pragma unroll
@@ -211,14 +209,14 @@ __global__ void __launch_bounds__(kSkinnyThreads, SkinnyShape<Ring, kRowTiles>::
 
 /// `tiles`: row tiles of 8 * kRowTiles rows.
 template <class Ring, int kRowTiles = 1, class Rows, class Where, class Output>
-void launch_skinny_at(const Rows& rows, const Where& where, int tiles, const DeviceWeight& weight,
-                      const Output& output, StreamHandle stream) {
+void launch_small_m_at(const Rows& rows, const Where& where, int tiles, const DeviceWeight& weight,
+                       const Output& output, StreamHandle stream) {
   constexpr int kBytes = kChains * Ring::kWarpBytes;
-  const auto kernel = skinny_product<Ring, kRowTiles, Rows, Where, Output>;
+  const auto kernel = small_m_gemm<Ring, kRowTiles, Rows, Where, Output>;
   static_assert(kBytes <= kMinShared);
   allow_shared(kernel, kBytes);
   const LaunchShape shape{.blocks = dim3((weight.rows + Ring::kOutputs - 1) / Ring::kOutputs, tiles),
-                          .threads = kSkinnyThreads,
+                          .threads = kSmallMThreads,
                           .shared_bytes = kBytes};
   launch_after(kernel, shape, stream, rows, where, weight.columns, output);
 }
@@ -226,15 +224,15 @@ void launch_skinny_at(const Rows& rows, const Where& where, int tiles, const Dev
 template <class Ring, int kRowTiles = 1, class Rows, class Output>
 void launch_small_m(const Rows& rows, int m, const DeviceWeight& weight, const Output& output,
                     StreamHandle stream) {
-  constexpr int kRows = kRowTiles * kSkinnyRows;
-  launch_skinny_at<Ring, kRowTiles>(rows, OneWeight{static_cast<const std::byte*>(weight.data), m},
-                                    (m + kRows - 1) / kRows, weight, output, stream);
+  constexpr int kRows = kRowTiles * kSmallMRows;
+  launch_small_m_at<Ring, kRowTiles>(rows, OneWeight{static_cast<const std::byte*>(weight.data), m},
+                                     (m + kRows - 1) / kRows, weight, output, stream);
 }
 
-/// Selects the outputs per block from weight.rows, so that all SMs have work; the bits do not change.
+/// Selects the outputs per block from weight.rows, so that all SMs have work.
 template <template <int, class> class Ring, class Rows, class Output>
-void launch_skinny_for(const Rows& rows, int m, const DeviceWeight& weight, const Output& output,
-                       StreamHandle stream) {
+void launch_small_m_for(const Rows& rows, int m, const DeviceWeight& weight, const Output& output,
+                        StreamHandle stream) {
   if (weight.rows >= kWide) {
     launch_small_m<Ring<32, Output>>(rows, m, weight, output, stream);
   } else if (weight.rows >= kNarrow) {
@@ -245,9 +243,9 @@ void launch_skinny_for(const Rows& rows, int m, const DeviceWeight& weight, cons
 }
 
 /// Returns whether blocks of 16 rows should be used: enough outputs for all SMs, but too few for the tiled
-/// GEMM, which would have one block per SM and nothing to hide its load latency.
+/// GEMM, which would have one block per SM and could not hide its load latency.
 inline bool can_use_two_tiled(const DeviceWeight& weight, int m) {
-  return m > kSkinnyRows && m <= 2 * kSkinnyRows && weight.rows >= kNarrow && weight.rows <= kTilesAlone;
+  return m > kSmallMRows && m <= 2 * kSmallMRows && weight.rows >= kNarrow && weight.rows <= kTilesAlone;
 }
 
 inline void check_few(int m) {

@@ -1,6 +1,5 @@
-// f32 products with small matrices. Block-diagonal: a block of threads has 128 outputs of 16 rows and reads
-// inputs through shared memory, 64 at a time. LoRA: x A^T with a warp per row and rank, then B with a thread
-// per output.
+// Block-diagonal: a block of threads has 128 outputs of 16 rows and reads inputs through shared memory, 64 at
+// a time. LoRA: x A^T with a warp per row and rank, then B with a thread per output.
 
 #include "gpu/cuda/gemm/small_products.h"
 
@@ -11,7 +10,7 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-constexpr int kRowsAtOnce = 16;    // per block: a weight is read once for all of them
+constexpr int kRowsAtOnce = 16;    // per block; a weight is read once for them
 constexpr int kInputsAtOnce = 64;  // per step, in shared memory
 constexpr int kBlockThreads = 128;
 
@@ -36,9 +35,9 @@ __global__ void __launch_bounds__(kBlockThreads)
     for (int i = static_cast<int>(threadIdx.x); i < kInputsAtOnce * kRowsAtOnce; i += kBlockThreads) {
       const int input = i % kInputsAtOnce;
       const int row = i / kInputsAtOnce;
-      const bool there = input < count && first_row + row < rows;
+      const bool present = input < count && first_row + row < rows;
       inputs[input][row] =
-          there ? load_row(x.first[(first_row + row) * x.row + block * x.block + begin + input]) : 0.0F;
+          present ? load_row(x.first[(first_row + row) * x.row + block * x.block + begin + input]) : 0.0F;
     }
     __syncthreads();
     if (!has_output) continue;
@@ -100,7 +99,7 @@ namespace {
 constexpr int kWarps = 8;  // per block: one output of A each
 constexpr int kOutputs = 256;
 
-// One warp per row and output of A: a lane's elements ascending, then a butterfly over the warp.
+// A lane's elements ascending, then a butterfly over the warp.
 template <class Row>
 __global__ void __launch_bounds__(32 * kWarps)
     low_rank_down(const Row* x, const float* a, int inputs, int rank, float* inner) {

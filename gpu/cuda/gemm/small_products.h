@@ -1,8 +1,7 @@
 #pragma once
 // Products with small f32 matrices: block-diagonal matrices and LoRA adapters.
 //
-// Bits: one kernel with a fixed order of additions serves any number of rows, in
-// prefill and decode.
+// Bits: one kernel with a fixed order of additions serves any number of rows, in prefill and decode.
 
 #include <cstddef>
 
@@ -12,8 +11,8 @@
 namespace reprise::gpu::cuda {
 
 // Block-diagonal y = x W + bias: the gates of RG-LRU, the per-head projections of latent attention.
-// gpu/kernels.h (BlockDiagonal) is the specification; here the blocks need not be square, and rows may be
-// wider than the blocks together. f32, summed over the inputs in ascending order, starting with the bias.
+// gpu/kernels.h (BlockDiagonal) is the specification; here blocks need not be square, and rows may be wider
+// than the blocks together. f32; sums start with the bias and run over the inputs in ascending order.
 
 struct BlockWeights {
   int blocks = 0;
@@ -38,13 +37,12 @@ void block_product(const BlockWeights& weights, int rows, const BlockRows<const 
 void block_product(const BlockWeights& weights, int rows, const BlockRows<const float>& x,
                    const BlockRows<Bf16>& y, StreamHandle stream);
 
-// LoRA adapter: y += scale * (x A^T) B^T for some rows of a batch. The change of a row depends only on the
-// row of x and on the adapter.
+// LoRA adapter: y += scale * (x A^T) B^T for some rows of a batch.
 
 /// A LoRA adapter, f32 in GPU memory.
 struct LowRank {
   const float* a = nullptr;  // [rank, inputs]
-  const float* b = nullptr;  // [rank, outputs]: B transposed, so that adjacent outputs are contiguous
+  const float* b = nullptr;  // [rank, outputs], transposed for contiguous reads
   int rank = 0;
   int inputs = 0;
   int outputs = 0;

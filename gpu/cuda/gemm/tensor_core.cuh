@@ -1,7 +1,7 @@
 #pragma once
 // Wrappers for mma, ldmatrix and cp.async.
 //
-// MMAs are m16n8k16, bf16 with f32 accumulators. With lane = 4 * g + t, a lane holds
+// MMAs are m16n8k16, bf16 with f32 accumulators. Lane 4 * g + t holds
 //   of A [16, 16]: a0 (g, 2t..), a1 (g + 8, 2t..), a2 (g, 2t + 8..), a3 (g + 8, 2t + 8..): two elements each
 //   of B [16, 8]:  b0 (2t.., g), b1 (2t + 8.., g): two elements each
 //   of C [16, 8]:  c0, c1 (g, 2t..), c2, c3 (g + 8, 2t..)
@@ -18,7 +18,7 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* p) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
 
-/// Starts a 16-byte copy to shared memory; the bytes from `bytes` on, or all if not `present`, become zero.
+/// Starts a 16-byte copy to shared memory; bytes from `bytes` on, or all if not `present`, become zero.
 __device__ __forceinline__ void copy_some(std::uint32_t to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
@@ -31,28 +31,28 @@ __device__ __forceinline__ void copy_chunk(std::uint32_t to, const void* from) {
 __device__ __forceinline__ void end_copy_group() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/// Waits until at most kPending copy groups of this thread are incomplete.
+/// Waits until at most kPending of this thread's copy groups are incomplete.
 template <int kPending>
 __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
 /// Loads four [8, 8] bf16 matrices; lanes 8 i ... 8 i + 7 give the row addresses of matrix i. A lane gets
-/// elements (g, 2t) and (g, 2t + 1) of each.
+/// elements (g, 2t) and (g, 2t + 1).
 __device__ __forceinline__ void load_matrices(std::uint32_t (&m)[4], std::uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
                : "r"(address)
                : "memory");
 }
-/// The same, transposed: elements (2t, g) and (2t + 1, g).
+/// As load_matrices(), transposed: elements (2t, g) and (2t + 1, g).
 __device__ __forceinline__ void load_transposed(std::uint32_t (&m)[4], std::uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
                : "r"(address)
                : "memory");
 }
-/// Two matrices; addresses of lanes 16 to 31 are ignored.
+/// As load_matrices(), two matrices; addresses of lanes 16 to 31 are ignored.
 __device__ __forceinline__ void load_two_matrices(std::uint32_t (&m)[2], std::uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
                : "=r"(m[0]), "=r"(m[1])
@@ -78,7 +78,7 @@ __device__ __forceinline__ void multiply(float (&c)[4], const std::uint32_t (&a)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0F));
 }
 
-/// Rounds two f32 to nearest even; `first` at the lower address.
+/// Rounds two f32 to nearest even; `first` in the low half.
 __device__ __forceinline__ std::uint32_t narrow(float first, float second) {
   const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
   return *reinterpret_cast<const std::uint32_t*>(&both);

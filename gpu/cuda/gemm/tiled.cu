@@ -1,5 +1,4 @@
-// Instantiates the tiled decode GEMM (gpu/cuda/gemm/tiled.cuh) for bf16 weights, and the grouped GEMMs of
-// experts.
+// Instantiates the tiled decode GEMM (tiled.cuh) and the grouped GEMMs of experts for bf16 weights.
 
 #include "gpu/cuda/gemm/decode_gemm.h"
 
@@ -49,9 +48,9 @@ void decode_in_tiles_gated(const Bf16* x, int m, const DeviceWeight& weight, con
   launch_for<1>(x, m, weight, product::GatedOutput(to, weight), stream);
 }
 
-void decode_in_tiles_to_stream(const Bf16* x, int m, const DeviceWeight& weight, float* y,
-                               const DeferredNormOutput& next, StreamHandle stream) {
-  launch_by_outputs(x, m, weight, product::StreamOutput{y, weight.rows, next}, stream);
+void decode_in_tiles_to_residual(const Bf16* x, int m, const DeviceWeight& weight, float* y,
+                                 const DeferredNormOutput& next, StreamHandle stream) {
+  launch_by_outputs(x, m, weight, product::ResidualOutput{y, weight.rows, next}, stream);
 }
 
 void decode_in_tiles_unscaled(const DeferredNormRows& rows, int m, const DeviceWeight& weight, void* y,

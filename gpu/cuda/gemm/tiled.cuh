@@ -2,26 +2,25 @@
 // Tiled GEMM for decode.
 //
 // Computes: y = x W^T for bf16 x [m, columns], W in any format, f32 accumulators, epilogues of
-// gpu/cuda/gemm/decode_outputs.cuh.
+// decode_outputs.cuh.
 //
-// Chosen when: can_use_tiled_to(): m > 8 and at least 5,760 outputs, or m > 16 (m > 64 with a gate) from compute
-// capability 9.0 on; also grouped GEMMs of experts with tiles of 64 rows.
+// Chosen when: m > 8 and at least 5,760 outputs, or m > 16 (m > 64 with a gate) from compute capability 9.0
+// on; also grouped GEMMs of experts in tiles of 64 rows. Except where small_m.cuh has blocks of 16 rows.
 //
 // Mapping: a block of 8 warps computes 64 outputs for 8 * kRowTiles rows; warp w has output tile w % 4 and
-// half w / 4 of the rows. With fewer than 5,760 outputs and no gate, a cluster of 8 blocks splits k
-// (split-K): block c computes chain c, partial sums are exchanged through distributed shared memory, and each
-// block reduces 1/8 of the rows.
+// half w / 4 of the rows. With fewer than 5,760 outputs and no gate, a cluster of 8 blocks splits k: block c
+// computes chain c, partial sums are exchanged through distributed shared memory, and each block reduces 1/8
+// of the rows.
 //
 // Pipeline: chunks of W and x pass through a cp.async ring of 5 or 7 stages, one block barrier per chunk.
-// Weights of the first stages are loaded before the PDL wait. A block takes the chains one after another and
-// adds each finished chain to the totals.
+// Weights of the first stages are loaded before the PDL wait. A block computes its chains in turn.
 //
-// Bits: those of gpu/cuda/gemm/decode_product.cuh.
+// Bits: those of decode_product.cuh.
 //
 // Weights loads a format:
 //   kChunkBytes, kWarpBytes       shared memory: of a chunk of 64 outputs; extra per warp
-//   kRun                          run length (gpu/cuda/gemm/decode_product.cuh)
-//   kNeedsRowSums                 whether multiply() needs the sums of x over the columns of each scale
+//   kRun                          run length (decode_product.cuh)
+//   kNeedsRowSums                 multiply() needs the sums of x over the columns of each scale
 //   Weights(w, columns, block, output)
 //   copy(to, chunk)               starts the copy; called by all threads
 //   part(at, own, chunk, tile, lane)    a lane's fragment; `own` is the warp's extra memory
@@ -46,7 +45,6 @@ struct ChunkWalk {
   int chain;
 
   __device__ bool ended(int chunks) const { return chunk >= chunks; }
-  /// True for the last chunk of its chain.
   __device__ bool ends_chain(int chunks) const { return chunk + kChains >= chunks; }
   template <int kRanks>
   __device__ void advance(int chunks) {
@@ -58,13 +56,13 @@ struct ChunkWalk {
 };
 
 /// Copies chunks of bf16 rows to shared memory with all threads; a thread copies the same 16-byte unit of
-/// kOwn rows. Missing rows are filled with zeros.
+/// kOwn rows. Missing rows become zero.
 template <int kCount>
 class RowCopies {
   static constexpr int kRowsAtOnce = kTiledThreads / kUnits;
   static constexpr int kOwn = (kCount + kRowsAtOnce - 1) / kRowsAtOnce;
   static_assert(kCount % kRowsAtOnce == 0 || kOwn == 1);
-  static_assert(kRowsAtOnce % 2 == 0, "places of rows at even distances are at even distances");
+  static_assert(kRowsAtOnce % 2 == 0, "unit_offset() is linear in steps of an even number of rows");
 
  public:
   /// row_at(row) returns null for a missing row; `any` is readable memory.
@@ -83,7 +81,7 @@ class RowCopies {
     const bool present = chunk * kChunk < left_;
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      copy_some(to + place_of(row_, unit()) + i * kRowsAtOnce * kRowBytes,
+      copy_some(to + unit_offset(row_, unit()) + i * kRowsAtOnce * kRowBytes,
                 from_[i] + (present && bytes_[i] != 0 ? chunk * kChunk : 0), present ? bytes_[i] : 0);
     }
   }
@@ -97,7 +95,7 @@ class RowCopies {
   }
 
   int row_;
-  int left_;  // columns from the thread's first one
+  int left_;  // columns from the thread's first one to the end
   int bytes_[kOwn];
   const Bf16* from_[kOwn];
 };
@@ -111,13 +109,13 @@ struct RowsOfX {
   }
 };
 
-/// A lane's fragment of row tile `tile` of a chunk.
+/// Reads a lane's fragment of row tile `tile` of a chunk.
 template <int kRun>
 __device__ __forceinline__ RowPart read_rows(const std::byte* rows, int tile, int lane) {
   const int row = 8 * tile + lane / 4;
   return collect_row<kRun>([&](int ahead) {
-    const int k = place_in_chunk<kRun>(0, lane % 4) + ahead;
-    return *reinterpret_cast<const Run<kRun>*>(rows + place_of(row, k / 8) + k % 8 * sizeof(Bf16));
+    const int k = k_in_chunk<kRun>(0, lane % 4) + ahead;
+    return *reinterpret_cast<const Run<kRun>*>(rows + unit_offset(row, k / 8) + k % 8 * sizeof(Bf16));
   });
 }
 
@@ -126,7 +124,7 @@ __device__ __forceinline__ RowPart read_rows(const std::byte* rows, int tile, in
 inline constexpr int kTiles = 4;  // output tiles
 inline constexpr int kTiledOutputs = kTiles * kOutputs;
 inline constexpr int kTiledPitch = kTiledOutputs + 1;
-inline constexpr int kEnoughTiles = 90;                  // blocks, for nearly all of an H200's 132 SMs
+inline constexpr int kEnoughTiles = 90;                  // blocks that occupy nearly all of an H200's 132 SMs
 inline constexpr int kRowSumBytes = 4 * sizeof(float4);  // per row tile: one float4 per lane t
 
 template <int kRowTiles, class Weights>
@@ -140,7 +138,7 @@ struct TiledMemory {
   static_assert(kRing >= kRows * kTiledPitch * static_cast<int>(sizeof(float)), "the sums take its place");
 };
 
-/// Computes the sums of x; the four warps that share row tiles divide them.
+/// Computes the sums of x, divided among the four warps that share row tiles.
 template <class Weights, int kOwn>
 __device__ __forceinline__ void put_row_sums(const std::byte* rows, int first_tile, int output_tile,
                                              float4* to, int lane) {
@@ -172,25 +170,25 @@ __device__ __forceinline__ void multiply_stage(float (&sums)[kOwn][4], const Par
   }
 }
 
-/// Layout of the received partial sums in the block that reduces kShare rows: one float4 per lane, rows r and
-/// r + 1 (r even) of outputs g and g + 8 of a tile.
+/// Layout of the received partial sums: one float4 per lane, rows r and r + 1 (r even) of outputs g and g + 8
+/// of a tile.
 template <int kShare>
 struct SharedSums {
   static constexpr int kBytes = kChains * kTiledOutputs * kShare * static_cast<int>(sizeof(float));
 
-  __device__ static int place(int chain, int tile, int row, int g) {
+  __device__ static int index_of(int chain, int tile, int row, int g) {
     return ((chain * kTiles + tile) * (kShare / 2) + row / 2) * 8 + g;
   }
   /// Offset of one output, in floats.
   __device__ static int element(int chain, int row, int column) {
-    return 4 * place(chain, column / kOutputs, row, column % 8) + column % kOutputs / 8 * 2 + row % 2;
+    return 4 * index_of(chain, column / kOutputs, row, column % 8) + column % kOutputs / 8 * 2 + row % 2;
   }
 };
 
 /// kRanks: blocks that split k, 1 or kChains.
 template <template <class> class WeightsOf, int kRowTiles, int kRanks, class Where, class Output>
 __global__ void __launch_bounds__(kTiledThreads, 2)
-    tiled_product(const Bf16* x, Where where, int columns, Output output) {
+    tiled_gemm(const Bf16* x, Where where, int columns, Output output) {
   using Weights = WeightsOf<Output>;
   using Memory = TiledMemory<kRowTiles, Weights>;
   constexpr int kOwn = kRowTiles / 2;  // row tiles of a warp
@@ -232,7 +230,7 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
   constexpr int kShare = Memory::kRows / kRanks;  // rows that this block stores
   const int own_row = first_row + rank * kShare;
   const int own_rows = min(kShare, m - own_row);
-  ask_ahead<kTiledOutputs>(output, block);
+  prefetch_constants<kTiledOutputs>(output, block);
   if constexpr (!Where::kKnownLate) pdl_wait();
   pdl_launch_dependents();
   ahead = begin;
@@ -295,8 +293,8 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
       const int row = 8 * (first_tile + i) + lane % 4 * 2;  // this and the next row
-      float4* place = sums_of_chains + Sums::place(rank, tile, row % kShare, lane / 4);
-      *cluster.map_shared_rank(place, row / kShare) =
+      float4* index_of = sums_of_chains + Sums::index_of(rank, tile, row % kShare, lane / 4);
+      *cluster.map_shared_rank(index_of, row / kShare) =
           make_float4(totals[i][0], totals[i][1], totals[i][2], totals[i][3]);
     }
     cluster.sync();
@@ -312,13 +310,12 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
   }
 }
 
-/// `tiles`: row tiles. kRanks above 1 needs a single weight, because all blocks of a cluster must take the
-/// same path.
+/// `tiles`: row tiles. kRanks above 1 needs a single weight: all blocks of a cluster must take the same path.
 template <template <class> class WeightsOf, int kRowTiles, int kRanks, class Where, class Output>
 void launch_tiled_at(const Bf16* x, const Where& where, int tiles, const DeviceWeight& weight,
                      const Output& output, StreamHandle stream) {
   using Memory = TiledMemory<kRowTiles, WeightsOf<Output>>;
-  const auto kernel = tiled_product<WeightsOf, kRowTiles, kRanks, Where, Output>;
+  const auto kernel = tiled_gemm<WeightsOf, kRowTiles, kRanks, Where, Output>;
   constexpr int kBytes = Memory::kBytes + (kRanks > 1 ? SharedSums<Memory::kRows / kRanks>::kBytes : 0);
   static_assert(kBytes <= kMinShared);
   allow_shared(kernel, kBytes);
@@ -341,13 +338,13 @@ inline bool has_enough_outputs(const DeviceWeight& weight) {
   return weight.rows >= kEnoughTiles * kTiledOutputs;
 }
 
-/// Returns whether the tiled GEMM should be used: with enough outputs for all SMs, else with clusters (from
-/// compute capability 9.0 on). Clusters synchronize, so for few rows two passes of the small-m kernel are
-/// faster; GEMMs with a gate do not use clusters.
+/// Returns whether the tiled GEMM should be used: with enough outputs for all SMs, else with clusters.
+/// Clusters synchronize, so for few rows two passes of the small-m kernel are faster; with a gate there are
+/// no clusters.
 inline bool can_use_tiled_to(const DeviceWeight& weight, int m, bool gated) {
-  constexpr int kTwice = 2 * kSkinnyRows;
+  constexpr int kTwice = 2 * kSmallMRows;
   constexpr int kMaxGated = 64;
-  if (m <= kSkinnyRows) return false;
+  if (m <= kSmallMRows) return false;
   if (has_enough_outputs(weight)) return true;
   return is_hopper_or_later() && m > (gated ? kMaxGated : kTwice);
 }

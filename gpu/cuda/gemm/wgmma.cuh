@@ -1,11 +1,9 @@
 #pragma once
-// Wrappers for wgmma and mbarrier (compute capability 9.0 only; for sources compiled for sm_90a).
+// Wrappers for wgmma and mbarrier (sources compiled for sm_90a).
 //
-// A warpgroup is four warps, which call the wgmma functions together. Warp w has rows 16 w ... 16 w + 15 of
-// the 64 rows, in the fragments of gpu/cuda/gemm/tensor_core.cuh (C in blocks of 8 columns, A of 16). Shared
-// memory operands are stored in *panels* with the 128-byte swizzle: 64 rows of 64 bf16, in which the eight
-// 16-byte pieces of a row are permuted by the row (swizzled_offset), against bank conflicts. A panel is aligned
-// to 1,024 bytes.
+// The four warps of a warpgroup call the wgmma functions together. Warp w has rows 16 w ... 16 w + 15 of 64,
+// in the fragments of tensor_core.cuh (C in blocks of 8 columns, A of 16). Shared memory operands are
+// *panels*: 64 rows of 64 bf16 with the 128-byte swizzle (swizzled_offset), aligned to 1,024 bytes.
 //
 // wgmma is asynchronous: begin_products(), wgmmas, end_products(). wait_for_products() must precede any use
 // of the results (settle() tells the compiler) and any overwrite of the operands.
@@ -24,13 +22,13 @@ inline bool has_warpgroups() {
 inline constexpr int kPanelColumns = 64;
 inline constexpr int kPanelBytes = 64 * 128;
 
-/// Swizzled offset of piece `piece` of a row, bytes from the start of the panel.
+/// Byte offset in a panel of 16-byte piece `piece` of a row.
 __device__ __forceinline__ std::uint32_t swizzled_offset(int row, int piece) {
   return static_cast<std::uint32_t>(row * 128 + ((piece ^ (row & 7)) << 4));
 }
 
-/// Returns the wgmma matrix descriptor of consecutive panels at `address`: 128-byte swizzle, 1,024 bytes
-/// between groups of 8 rows.
+/// Returns the wgmma matrix descriptor of consecutive panels: 128-byte swizzle, 1,024 bytes between groups of
+/// 8 rows.
 __device__ __forceinline__ std::uint64_t panels_at(std::uint32_t address) {
   constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
   constexpr std::uint64_t kStride = std::uint64_t{1024 >> 4} << 32;
@@ -38,7 +36,7 @@ __device__ __forceinline__ std::uint64_t panels_at(std::uint32_t address) {
   return ((address & 0x3ffffU) >> 4) | kNextPanel | kStride | kSwizzle128;
 }
 /// Advances a descriptor by `bytes`.
-__device__ __forceinline__ std::uint64_t further(std::uint64_t panels, int bytes) {
+__device__ __forceinline__ std::uint64_t advance_descriptor(std::uint64_t panels, int bytes) {
   return panels + static_cast<std::uint64_t>(bytes >> 4);
 }
 
@@ -62,7 +60,7 @@ __device__ __forceinline__ void settle(float (&c)[kBlocks][4]) {
   }
 }
 /// Makes shared memory writes of this thread, and of threads it has synchronized with, visible to wgmma.
-__device__ __forceinline__ void show_to_products() {
+__device__ __forceinline__ void make_visible_to_wgmma() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
@@ -203,7 +201,7 @@ struct ValueProduct<256> {
 #undef REPRISE_FOUR_BLOCKS
 #undef REPRISE_BLOCK
 
-/// An mbarrier in shared memory: a phase completes after `arrivals` arrivals, then the next one begins.
+/// An mbarrier in shared memory: a phase completes after `arrivals` arrivals.
 class Barrier {
  public:
   __device__ void init(int arrivals) {
@@ -212,11 +210,11 @@ class Barrier {
   __device__ void arrive() {
     asm volatile("{.reg .b64 state; mbarrier.arrive.shared.b64 state, [%0];}" ::"r"(address()) : "memory");
   }
-  /// Arrives when all cp.async copies that this thread has started have landed.
-  __device__ void arrive_behind_copies() {
+  /// Arrives when all cp.async copies of this thread have landed.
+  __device__ void arrive_after_copies() {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(address()) : "memory");
   }
-  /// Waits for the completion of phase `time`, counted from 0. A waiter must not fall two phases behind.
+  /// Waits for phase `time`, from 0. Requires: the waiter is less than two phases behind.
   __device__ void wait(int time) {
     asm volatile(
         "{.reg .pred passed;"

@@ -154,17 +154,22 @@ __global__ void __launch_bounds__(kThreads)
   }
   add_to_totals(seen, job, totals);
 
-  // The last block publishes the totals and resets them for the next launch. The fences order the totals
-  // before the arrival count.
-  if (threadIdx.x != 0) return;
-  __threadfence();
-  if (atomicAdd(&totals->arrived, 1U) != gridDim.x - 1) return;
-  __threadfence();
-  for (int i = 0; i < plan.count; ++i) {
-    results->sum[i] = atomicExch(&totals->sum[i], 0ULL);
-    results->infinite[i] = atomicExch(&totals->infinite[i], 0U);
+  // The last block publishes the totals and resets them for the next launch, a thread per copy. The fences
+  // order the totals before the arrival count.
+  __shared__ bool is_last;
+  if (threadIdx.x == 0) {
+    __threadfence();
+    is_last = atomicAdd(&totals->arrived, 1U) == gridDim.x - 1;
   }
-  atomicExch(&totals->arrived, 0U);
+  __syncthreads();
+  if (!is_last) return;
+  __threadfence();
+  static_assert(kMax <= kThreads);
+  if (threadIdx.x < static_cast<unsigned>(plan.count)) {
+    results->sum[threadIdx.x] = atomicExch(&totals->sum[threadIdx.x], 0ULL);
+    results->infinite[threadIdx.x] = atomicExch(&totals->infinite[threadIdx.x], 0U);
+  }
+  if (threadIdx.x == 0) atomicExch(&totals->arrived, 0U);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
-// GPU memory: the arena allocated at start, the blocks in it (gpu/state/block_memory.h), and copies by kernels.
+// GPU memory: the arena allocated at start, the blocks in it (gpu/state/block_memory.h), and copies by
+// kernels.
 
 #include <cstddef>
 #include <span>
@@ -11,11 +12,11 @@
 
 namespace reprise::gpu::cuda {
 
-/// One GPU allocation made at start and divided by gpu/state/arena_map.h, because cudaMalloc synchronizes with the
-/// device.
+/// One GPU allocation made at start and divided by gpu/state/arena_map.h, because cudaMalloc synchronizes
+/// with the device.
 ///
 /// The arena must outlive its blocks, and a block must not be given back while the GPU uses it. Threading:
-/// one thread, the device worker's.
+/// the device worker's thread.
 class Arena {
  public:
   static constexpr std::size_t kAlignment = ArenaMap::kAlignment;
@@ -56,7 +57,7 @@ class Arena {
 /// Threading: a CheckedCopier serves one stream, one launch at a time.
 class CheckedCopier {
  public:
-  static constexpr std::size_t kMaxCopies = 8;       // per launch
+  static constexpr std::size_t kMaxCopies = 64;      // per launch
   static constexpr std::size_t kCopyAlignment = 16;  // bytes, of source and destination
 
   /// For the current GPU.
@@ -77,27 +78,26 @@ class CheckedCopier {
 
 /// gpu/state/block_memory.h on an arena.
 ///
-/// Copies run in a high-priority stream of its own, and each call blocks until its work is done. Kernels of
-/// other streams that use a block must have completed before a call names it.
+/// Copies run in a high-priority stream of its own; each call blocks until its work is done. Kernels of other
+/// streams that use a block must have completed before a call names it.
 ///
 /// Threading: one thread at a time, with the arena's GPU current.
 class DeviceMemory : public BlockMemory {
  public:
-  /// Blocks of this size and above (slots, but no pages) come from the high end of the arena.
+  /// Min size of blocks from the high end of the arena: slots, but no pages.
   static constexpr std::size_t kLarge = 8 << 20;
   static constexpr std::size_t kMaxSpare = 4;
 
   /// `arena` must outlive it.
   explicit DeviceMemory(Arena& arena, std::size_t large = kLarge) : arena_(arena), large_(large) {}
 
-  /// Returns the bytes taken from the arena.
   std::size_t used() const { return used_; }
 
   using BlockMemory::from_host;
   using BlockMemory::to_host;
 
   std::byte* take(std::size_t bytes) override;
-  /// Returns pinned memory. Up to kMaxSpare returned buffers are kept for reuse, because pinning takes long.
+  /// Pinned; up to kMaxSpare returned buffers are kept for reuse, because pinning takes long.
   HostBytes take_host(std::size_t bytes) override;
   void give(std::byte* block, std::size_t bytes) override;
   void fill(std::byte* to, int value, std::size_t bytes) override;
@@ -118,7 +118,7 @@ class DeviceMemory : public BlockMemory {
   CheckedCopier copier_;
 };
 
-/// Above this size cudaMemcpyAsync is faster than copy_small_to_device().
+/// Above, cudaMemcpyAsync is faster than copy_small_to_device().
 inline constexpr std::size_t kMaxSmallBytes = std::size_t{128} << 10;
 
 /// Copies from pinned host memory with a kernel instead of cudaMemcpyAsync, so that later kernels need not

@@ -3,8 +3,6 @@
 //
 // A CUDA error concerns one call (out of memory, bad argument): NoMemoryLeft or CudaError. Or it has poisoned
 // the context, so that every later call of the process fails: gpu::DeviceLost.
-//
-// Threading: any thread.
 
 #include <new>
 #include <stdexcept>

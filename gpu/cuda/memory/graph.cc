@@ -15,7 +15,7 @@ void GraphCache::clear() {
   recordings_.clear();
 }
 
-void GraphCache::make_room() {
+void GraphCache::evict_if_full() {
   if (recordings_.size() < kMax) return;
   const auto oldest =
       std::min_element(recordings_.begin(), recordings_.end(),
@@ -25,7 +25,7 @@ void GraphCache::make_room() {
 }
 
 void GraphCache::run(std::uint64_t key, StreamHandle stream, const std::function<void()>& enqueue) {
-  if (!recordings_.contains(key)) make_room();
+  if (!recordings_.contains(key)) evict_if_full();
   Recording& recording = recordings_[key];
   recording.used = ++uses_;
   if (recording.graph == nullptr && recording.runs < kRunsBefore) {

@@ -4,7 +4,7 @@
 //
 // For a given key, `enqueue` must enqueue the same kernels with the same launch parameters and arguments
 // every time; the data in memory may change. The first kRunsBefore runs of a key are not recorded: they load
-// the modules, and a recording costs as much as several runs. The next run is recorded, and later ones are
+// the modules, and a recording costs as much as several runs. The next run is recorded, later ones are
 // replayed.
 //
 // Bounds: at most kMax recordings; the least recently used one is evicted. Threading: one thread.
@@ -39,7 +39,7 @@ class GraphCache {
     int runs = 0;                     // before recording
     std::uint64_t used = 0;
   };
-  void make_room();
+  void evict_if_full();
 
   std::map<std::uint64_t, Recording> recordings_;
   std::uint64_t uses_ = 0;

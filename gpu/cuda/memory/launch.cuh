@@ -33,7 +33,7 @@ inline int multiprocessor_count() {
 
 inline constexpr int kMinShared = 99 * 1024;
 
-/// Returns the limit set by REPRISE_GPU_SHARED_KB, in bytes, which lets a large GPU run the variants for
+/// Returns the limit set by REPRISE_GPU_SHARED_KB, in bytes, with which a large GPU runs the variants for
 /// small ones. Throws std::invalid_argument for a bad value.
 inline int wanted_shared() {
   constexpr int kAny = 1 << 20;  // KiB: no limit
@@ -48,7 +48,7 @@ inline int wanted_shared() {
   return static_cast<int>(kilobytes) * 1024;
 }
 
-/// Returns the max bytes of shared memory per block.
+/// Max bytes of shared memory per block.
 inline int max_shared() {
   static const int wanted = wanted_shared();
   return std::min(gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin), wanted);
@@ -84,7 +84,7 @@ __device__ __forceinline__ void pdl_launch_dependents() {
 #endif
 }
 
-/// Returns 90 for compute capability 9.0.
+/// 90 for compute capability 9.0.
 inline int compute_capability() {
   return 10 * gpu_attribute(cudaDevAttrComputeCapabilityMajor) +
          gpu_attribute(cudaDevAttrComputeCapabilityMinor);

@@ -1,5 +1,5 @@
 #pragma once
-// RAII types for streams, events and memory of a GPU; usable without CUDA headers.
+// RAII types for streams, events and memory of a GPU, without CUDA headers.
 //
 // Threading: an object is used by one thread at a time. Destructors ignore errors: the call before has
 // reported them.
@@ -102,10 +102,9 @@ class PinnedBytes {
   std::size_t size_ = 0;
 };
 
-/// Copies are ordered by the stream. If the host side is not pinned, it is read or written before the call
+/// Copies are ordered by the stream. A host side that is not pinned is read or written before the call
 /// returns.
 void copy_to_device(std::byte* to, const void* from, std::size_t bytes, StreamHandle stream);
-/// Copies within GPU memory.
 void copy_on_device(void* to, const void* from, std::size_t bytes, StreamHandle stream);
 void copy_to_host(void* to, const std::byte* from, std::size_t bytes, StreamHandle stream);
 void fill(std::byte* to, int value, std::size_t bytes, StreamHandle stream);

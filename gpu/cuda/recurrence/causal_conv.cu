@@ -34,19 +34,19 @@ __global__ void __launch_bounds__(kConvThreads)
   store_row(y[static_cast<std::size_t>(row) * shape.channels + channel], value);
 }
 
-/// Grid: channels, write points (state_place()). Inputs only move towards the front of the state, in
-/// ascending order, so none is read after it has been overwritten.
+/// Grid: channels, write points (write_point()). Inputs only move towards the front of the state, in
+/// ascending order, so none is read after it was overwritten.
 template <class Row>
 __global__ void __launch_bounds__(kConvThreads)
     keep_inputs(CausalConvShape shape, Batch batch, CausalConvPass<Row> pass) {
   const int channel = static_cast<int>(blockIdx.x * kConvThreads + threadIdx.x);
   if (channel >= shape.channels) return;
-  const auto [slice, slot, rows] = state_place(batch, pass.exports, static_cast<int>(blockIdx.y));
+  const auto [slice, slot, rows] = write_point(batch, pass.exports, static_cast<int>(blockIdx.y));
   if (slot == nullptr) return;
   auto* state = reinterpret_cast<float*>(slot + shape.state_offset);
-  for (int place = 0; place < shape.taps - 1; ++place) {
-    const ConvSource from = conv_source(rows, place, shape.taps);
-    state[static_cast<std::size_t>(place) * shape.channels + channel] =
+  for (int tap_row = 0; tap_row < shape.taps - 1; ++tap_row) {
+    const ConvSource from = conv_source(rows, tap_row, shape.taps);
+    state[static_cast<std::size_t>(tap_row) * shape.channels + channel] =
         from.in_state
             ? state[static_cast<std::size_t>(from.at) * shape.channels + channel]
             : load_row(pass.x[static_cast<std::size_t>(slice.first_row + from.at) * pass.stride + channel]);

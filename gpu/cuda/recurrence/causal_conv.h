@@ -1,9 +1,9 @@
 #pragma once
-// Depthwise causal convolution over time, for the first channels of wider rows: gpu/kernels.h (CausalConv) is
+// Depthwise causal convolution over time, for the first channels of wider rows. gpu/kernels.h (CausalConv) is
 // the specification.
 //
-// Bits: one kernel serves prefill and decode and sums the taps in ascending order, so
-// the result does not depend on where a slice begins.
+// Bits: one kernel serves prefill and decode and sums the taps in ascending order, so the result does not
+// depend on where a slice begins.
 
 #include <cstddef>
 
@@ -21,14 +21,14 @@ struct CausalConvShape {
 
 template <class Row>
 struct CausalConvPass {
-  const Row* x;           // [rows] rows of `stride`; the first `channels` elements are the input
-  int stride;             // at least channels
-  const float* weight;    // [taps, channels]
-  const float* bias;      // [channels]; null: no bias
-  SlotExports exports{};  // prefill only
+  const Row* x;         // [rows] rows of `stride`; the first `channels` elements are the input
+  int stride;           // at least channels
+  const float* weight;  // [taps, channels]
+  const float* bias;    // [channels]; null: no bias
+  SlotExports exports{};
 };
 
-/// Writes y [rows, channels] and updates the conv state in the slots.
+/// Writes y [rows, channels] and updates the state in the slots.
 void causal_conv(const CausalConvShape& shape, const Batch& batch, const CausalConvPass<Bf16>& pass, Bf16* y,
                  StreamHandle stream);
 void causal_conv(const CausalConvShape& shape, const Batch& batch, const CausalConvPass<Bf16>& pass, float* y,

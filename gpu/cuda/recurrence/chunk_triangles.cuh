@@ -3,7 +3,7 @@
 // operands [64, columns] split into two bf16 for MMA, and the inverse of a unit triangular matrix.
 //
 // Blocks are in the order (0,0) (1,0) (1,1) (2,0) ... (3,3). Split operands are in shared memory, high rows
-// before low rows, with padded rows.
+// before low rows, padded.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,7 @@ __device__ inline SplitPair split(float first, float second) {
   return {high, narrow(first - kept.x, second - kept.y)};
 }
 
-/// Stores two adjacent elements of a row to the high and the low half of a split operand.
+/// Stores two adjacent elements of a row to both halves of a split operand.
 template <int kRow>
 __device__ inline void store_split(std::byte* high, int low_offset, int row, int column, float first,
                                    float second) {
@@ -47,7 +47,7 @@ template <int kKeyDim>
 constexpr int kPaddedKeyRow = kKeyDim * 2 + 16;
 
 /// dot[c] = rows 16 row_block ... + 15 of `rows` times rows 16 c ... + 15 of `keys`, for c <= row_block: two
-/// C fragments each. Both operands are [64, key_dim] in shared memory with padded rows.
+/// C fragments each. Operands: [64, key_dim] in shared memory, padded rows.
 template <int kKeyDim>
 __device__ void multiply_lower(float (&dot)[4][2][4], std::uint32_t rows, std::uint32_t keys, int row_block,
                                int lane) {
@@ -113,7 +113,7 @@ __device__ inline void store_block(std::byte* matrices, int which, int block, in
 }
 
 /// sum + small += a split 16 x 16 block times 16 rows of a split operand [64, columns]; `small` accumulates
-/// the products with low parts. operand_at: this lane's ldmatrix.trans address for those rows.
+/// the products with low parts. operand_at: the lane's ldmatrix.trans address for those rows.
 template <int kRow, int kTiles>
 __device__ inline void multiply_block(float (&sum)[kTiles][4], float (&small)[kTiles][4],
                                       const SplitFragment& block, std::uint32_t operand_at) {
@@ -135,8 +135,8 @@ __device__ inline void add_fragments(float (&sum)[kTiles][4], const float (&smal
   }
 }
 
-/// sum += the lower triangular blocks of row block row_block times a split operand [64, columns]. blocks:
-/// this lane's part of high block (row_block, 0); low blocks follow kBlocks later. operand_at: this lane's
+/// sum += the lower triangular blocks of row block row_block times a split operand [64, columns]. blocks: the
+/// lane's part of high block (row_block, 0); low blocks follow kBlocks later. operand_at: the lane's
 /// ldmatrix.trans address for rows 0-15.
 template <int kRow, int kTiles>
 __device__ inline void multiply_triangle(float (&sum)[kTiles][4], const std::byte* blocks, int row_block,
@@ -188,7 +188,7 @@ __device__ inline void load_some(float (&to)[kCount], const float* from) {
   }
 }
 
-/// Computes column `column` of the diagonal block of T at `first`; for one thread.
+/// One thread: computes column `column` of the diagonal block of T at `first`.
 __device__ inline void invert_block(const float* lower, float* inverse, int first, int column) {
   float x[16];
 #pragma unroll

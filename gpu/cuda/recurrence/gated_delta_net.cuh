@@ -19,7 +19,7 @@ constexpr int kMaxTaps = 4;
 constexpr int kMaxGroup = 8;  // max value heads per key head
 constexpr unsigned kWholeWarp = 0xffffffffU;
 
-/// GatedDeltaNetShape with derived sizes, for kernels.
+/// GatedDeltaNetShape with derived sizes.
 struct GatedDeltaNetSizes {
   int key_heads;
   int value_heads;
@@ -61,7 +61,7 @@ struct PrefillSpace {
   float* out;           // [tiles, value_heads, 64, value_dim]: before the gated norm
 };
 
-/// The chunked delta rule (recurrence/gated_delta_net_chunks.cu). Requires: `space` holds q, k, v, g and beta.
+/// The chunked delta rule (gated_delta_net_chunks.cu). Requires: `space` holds q, k, v, g and beta.
 void gated_delta_net_chunks(const GatedDeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
                             const PrefillSpace& space, StreamHandle stream);
 
@@ -101,7 +101,7 @@ __device__ inline float warp_sums(float (&x)[kCount], int lane) {
 }
 /// Broadcasts sum i of warp_sums().
 template <int kCount>
-__device__ inline float of_number(float x, int i) {
+__device__ inline float broadcast_sum(float x, int i) {
   return __shfl_sync(kWholeWarp, x, i * (32 / kCount));
 }
 

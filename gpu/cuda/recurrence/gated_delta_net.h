@@ -1,11 +1,11 @@
 #pragma once
 // Gated DeltaNet over the rows of a batch: causal convolution with SiLU, L2 norm of q and k, gates, the delta
 // rule on the f32 state, and the gated norm of its output. gpu/kernels.h (causal_conv, l2_norm, delta_gates,
-// delta_rule, rms_norm, gate_silu) is the specification.
+// delta_rule, rms_norm, gate_silu) is the specification. The state in the slots is updated.
 //
 // For bf16 rows, prefill uses the chunked delta rule, 64 tokens per chunk on the grid, and decode the
 // sequential rule in f32; their bits differ. For f32 rows both use the sequential rule
-// (gpu/cuda/recurrence/gated_delta_net_precise.cu) and are bitwise identical.
+// (gated_delta_net_precise.cu) and are bitwise identical.
 
 #include <cstddef>
 
@@ -40,9 +40,9 @@ struct GatedDeltaNetPass {
   const Row* projected;  // [rows] rows of `stride`: q | k | v [channels], z [value_size],
                          // b [value_heads], a [value_heads]
   int stride;
-  Row* out;               // [rows, value_size]
-  std::byte* workspace;   // gated_delta_net_workspace() bytes, aligned to 256
-  SlotExports exports{};  // prefill only
+  Row* out;              // [rows, value_size]
+  std::byte* workspace;  // gated_delta_net_workspace() bytes, aligned to 256
+  SlotExports exports{};
 };
 
 bool gated_delta_net_supports(const GatedDeltaNetShape& shape);
@@ -54,12 +54,12 @@ std::size_t gated_delta_net_workspace<Bf16>(const GatedDeltaNetShape& shape, int
 template <>
 std::size_t gated_delta_net_workspace<float>(const GatedDeltaNetShape& shape, int rows, int tiles);
 
-/// Requires: the batch has tiles. Updates the state in the slots.
+/// Requires: the batch has tiles.
 void gated_delta_net_prefill(const GatedDeltaNetShape& shape, const GatedDeltaNetWeights& weights,
                              const Batch& batch, const GatedDeltaNetPass<Bf16>& pass, StreamHandle stream);
 void gated_delta_net_prefill(const GatedDeltaNetShape& shape, const GatedDeltaNetWeights& weights,
                              const Batch& batch, const GatedDeltaNetPass<float>& pass, StreamHandle stream);
-/// Requires: every slice has one row. Updates the state in the slots.
+/// Requires: every slice has one row.
 void gated_delta_net_decode(const GatedDeltaNetShape& shape, const GatedDeltaNetWeights& weights,
                             const Batch& batch, const GatedDeltaNetPass<Bf16>& pass, StreamHandle stream);
 void gated_delta_net_decode(const GatedDeltaNetShape& shape, const GatedDeltaNetWeights& weights,

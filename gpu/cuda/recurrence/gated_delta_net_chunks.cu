@@ -1,7 +1,7 @@
 // Chunked delta rule of Gated DeltaNet, for prefill.
 //
-// Computes: the gated delta rule over chunks of 64 tokens, in two kernels with the formulas below; bf16 MMA
-// with f32 accumulators, f32 operands split into two bf16.
+// Computes: the gated delta rule over chunks of 64 tokens in two kernels; bf16 MMA with f32 accumulators, f32
+// operands split into two bf16.
 //
 // Mapping: chunk_matrices() computes T and P of all chunks in parallel, grid (value head, tile, T or P).
 // scan_chunks() walks the chunks of a slice and carries the state, grid (strip of 16 or 32 value columns of a
@@ -23,8 +23,8 @@ namespace {
 //   L = strictly lower part of beta_i (k_i . k_j) D_ij
 //   T = (I + L)^-1                               in f32 (chunk_triangles.cuh)
 //   P = lower part, with the diagonal, of (q_i . k_j) D_ij
-// T, P (as A fragments, recurrence/gated_delta_net.cuh) and G go to the workspace. Masked elements are never passed to exp,
-// which may overflow above the diagonal.
+// T, P (as A fragments, gated_delta_net.cuh) and G go to the workspace. Masked elements are never passed to
+// exp, which may overflow above the diagonal.
 
 constexpr int kMatrixThreads = 256;
 constexpr int kFewBlocks = 66;  // blocks of the scan: half of an H200's SMs
@@ -186,7 +186,8 @@ __global__ void __launch_bounds__(kMatrixThreads)
 
 constexpr int kScanThreads = 256;
 
-/// Shared memory: one or two stages of a chunk's operands. With one, it is refilled at the end of the chunk.
+/// Shared memory: one or two stages of a chunk's operands. A single stage is refilled at the end of the
+/// chunk.
 template <int kKeyDim, int kColumns, int kStages>
 struct ScanMemory {
   // padding: eight rows of 16 bytes hit every bank once
@@ -205,8 +206,8 @@ struct ScanMemory {
   static constexpr int kS = kStages * kStage;
   static constexpr bool kNarrow = kColumns == 16;
   static constexpr int kNew = kNarrow ? kS + 2 * kKeyDim * kRow : kS;
-  static constexpr int kFaded = kNew + 128 * kRow;
-  static constexpr int kR = kFaded + 128 * kRow;
+  static constexpr int kDecayed = kNew + 128 * kRow;
+  static constexpr int kR = kDecayed + 128 * kRow;
   static constexpr int kBytes = kR + 128 * kRow;
   static_assert(2 * kKeyDim <= 256);
 };
@@ -236,7 +237,7 @@ __device__ void load_rows(const GatedDeltaNetSizes& sizes, const PrefillSpace& s
   if (thread < 16) copy_chunk(stage + Memory::kBeta + thread * 16, space.beta + chunk * 64 + thread * 4);
 }
 
-/// Starts the copies of its T, P and G; commits one group with those of load_rows().
+/// Starts the copies of T, P and G; commits one group with those of load_rows().
 template <int kKeyDim, int kColumns, int kStages>
 __device__ void load_matrices_of(const GatedDeltaNetSizes& sizes, const PrefillSpace& space, std::size_t tile,
                                  int head, std::uint32_t stage) {
@@ -369,7 +370,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     }
   };
 
-  // The previous kernel writes only T, P and G, so q, k, v and beta may be loaded before the wait.
+  // The previous kernel writes only T, P and G.
   load_rows<kKeyDim, kColumns, kStages>(sizes, space, first_tile, head, first_column, memory);
   if (has_state) {
     const float* state = reinterpret_cast<const float*>(slice.slot + sizes.state_offset) + state_at;
@@ -392,7 +393,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     const std::size_t tile = first_tile + chunk;
     const int stage_offset = chunk % kStages * Memory::kStage;
     const std::byte* stage = scan_memory + stage_offset;
-    std::byte* const wanted = export_behind(exports, tile);
+    std::byte* const exported = export_after_tile(exports, tile);
     const std::uint32_t stage_at = memory + stage_offset;
     wait_for_copies<0>();
     __syncthreads();  // the stage and S are ready, and the other stage has been read
@@ -405,7 +406,8 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     const auto* betas = reinterpret_cast<const float*>(stage + Memory::kBeta);
     const float last = sums[63];
     const float decay[2] = {expf(sums[row]), expf(sums[row + 8])};  // decay since the chunk's start
-    const float fade[2] = {expf(last - sums[row]), expf(last - sums[row + 8])};  // decay to the chunk's end
+    const float decay_to_end[2] = {expf(last - sums[row]),
+                                   expf(last - sums[row + 8])};  // decay to the chunk's end
     const float beta[2] = {betas[row], betas[row + 8]};
     float x[kTiles][4] = {};
     float o[kTiles][4] = {};
@@ -455,8 +457,8 @@ __global__ void __launch_bounds__(kScanThreads, 1)
         const float second = change[t][2 * half + 1];
         const int at = row + 8 * half;
         store_split<kRow>(scan_memory + Memory::kNew, 64 * kRow, at, column + 8 * t + p, first, second);
-        store_split<kRow>(scan_memory + Memory::kFaded, 64 * kRow, at, column + 8 * t + p, fade[half] * first,
-                          fade[half] * second);
+        store_split<kRow>(scan_memory + Memory::kDecayed, 64 * kRow, at, column + 8 * t + p,
+                          decay_to_end[half] * first, decay_to_end[half] * second);
       }
     }
     __syncthreads();  // V' is ready
@@ -476,7 +478,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
 #pragma unroll
         for (int t = 0; t < kColumns / 8; ++t) {
           std::uint32_t b[4];
-          load_transposed(b, memory + Memory::kFaded + rows_lane + step * 16 * kRow + t * 16);
+          load_transposed(b, memory + Memory::kDecayed + rows_lane + step * 16 * kRow + t * 16);
           multiply_add(s[t], kt, b[0], b[1]);
           multiply_add(s[t], kt, b[2], b[3]);
         }
@@ -502,7 +504,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
       store_out();
       update_state();
     }
-    if (wanted != nullptr) store_state(wanted);
+    if (exported != nullptr) store_state(exported);
     const bool reloads = kStages == 1 && chunk + 1 < chunks;
     if (reloads || !kNarrow) __syncthreads();  // V' and the stage have been read
     if (reloads) {

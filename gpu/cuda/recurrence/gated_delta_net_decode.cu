@@ -34,7 +34,7 @@ __device__ inline float4 scaled_sum(float factor, float4 x, float4 sum) {
           fmaf(factor, x.w, sum.w)};
 }
 
-/// A channel of the convolution without the token's input, so that it can be loaded before the PDL wait.
+/// A channel of the convolution without the token's input; can be loaded before the PDL wait.
 struct Channel {
   float x[kMaxTaps];  // the last is the token's
   float tap[kMaxTaps];
@@ -46,9 +46,9 @@ __device__ inline Channel read_channel(const GatedDeltaNetSizes& sizes, const fl
   channel.index = index;
 #pragma unroll
   for (int j = 0; j < kMaxTaps - 1; ++j) {
-    const int place = j - (kMaxTaps - sizes.taps);
-    channel.x[j] = place >= 0 ? history[place * sizes.channels + index] : 0.0F;
-    channel.tap[j] = place >= 0 ? taps[place * sizes.channels + index] : 0.0F;
+    const int own_tap = j - (kMaxTaps - sizes.taps);
+    channel.x[j] = own_tap >= 0 ? history[own_tap * sizes.channels + index] : 0.0F;
+    channel.tap[j] = own_tap >= 0 ? taps[own_tap * sizes.channels + index] : 0.0F;
   }
   channel.tap[kMaxTaps - 1] = taps[(sizes.taps - 1) * sizes.channels + index];
   return channel;
@@ -63,8 +63,8 @@ __device__ inline float convolve(const GatedDeltaNetSizes& sizes, Channel channe
   for (int j = 0; j < kMaxTaps; ++j) sum = fmaf(channel.tap[j], channel.x[j], sum);
 #pragma unroll
   for (int j = 1; j < kMaxTaps; ++j) {
-    const int place = j - 1 - (kMaxTaps - sizes.taps);
-    if (place >= 0) history[place * sizes.channels + channel.index] = channel.x[j];
+    const int own_tap = j - 1 - (kMaxTaps - sizes.taps);
+    if (own_tap >= 0) history[own_tap * sizes.channels + channel.index] = channel.x[j];
   }
   return quick_silu_of(sum);
 }
@@ -111,8 +111,8 @@ __device__ inline uint2 finished(float4 o, float scale, float4 gate) {
 }
 
 // decode_share(): a cluster of kRanks blocks per key head. Each block has a share of the columns of one value
-// head's state, and convolves a share of the channels of q and k for the whole cluster, so that a channel's
-// history is read and written by one block only.
+// head's state, and convolves a share of the channels of q and k for the whole cluster, so that one block
+// only reads and writes a channel's history.
 
 constexpr int kRanks = 8;
 constexpr int kMaxFewSlices = 4;  // more sequences fill all SMs without clusters

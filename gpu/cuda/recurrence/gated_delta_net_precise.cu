@@ -1,8 +1,8 @@
 // Gated DeltaNet for f32 rows.
 //
-// Computes: convolution (gpu/cuda/recurrence/causal_conv.h), L2 norms and gates, the sequential delta rule
-// (gpu/cuda/recurrence/scan.cuh) and the gated norm, all in f32. Chosen when: rows are f32. Bits: prefill and decode use
-// the same kernels, so they do not depend on where a slice begins nor on the phase.
+// Computes: convolution (causal_conv.h), L2 norms and gates, the sequential delta rule (scan.cuh) and the
+// gated norm, all in f32. Chosen when: rows are f32. Bits: prefill and decode use the same kernels, so they
+// depend neither on where a slice begins nor on the phase.
 
 #include <cmath>
 
@@ -16,7 +16,6 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-/// Workspace.
 struct PreciseSpace {
   // [rows, channels]: q | k | v after the convolution; then q and k L2-normalized, q times key_dim^-1/2
   float* mixed;
@@ -50,7 +49,7 @@ __global__ void __launch_bounds__(32 * kHeadWarps)
   space.beta[at] = sigmoid_of(b[head]);
 }
 
-/// Rule for gpu/cuda/recurrence/scan.cuh. A column is an element of v.
+/// Rule for scan.cuh. A column is an element of v.
 struct PreciseRule {
   int columns;       // value_size
   int size;          // key_dim
@@ -78,18 +77,18 @@ struct PreciseRule {
             .beta = __ldg(space.beta + head)};
   }
 
-  template <int kNumbers>
+  template <int kElements>
   struct Fixed {
     int first;  // first element of the key head in a row
   };
-  template <int kNumbers>
-  __device__ void prepare(Fixed<kNumbers>& fixed, int column, int) const {
+  template <int kElements>
+  __device__ void prepare(Fixed<kElements>& fixed, int column, int) const {
     fixed.first = column / sizes.value_dim / sizes.group * size;
   }
 
-  template <int kNumbers>
-  __device__ void step(const Fixed<kNumbers>& fixed, const Input& in, const ScanLane& lane,
-                       float (&s)[kNumbers]) const {
+  template <int kElements>
+  __device__ void step(const Fixed<kElements>& fixed, const Input& in, const ScanLane& lane,
+                       float (&s)[kElements]) const {
     const float* q = space.mixed + static_cast<std::size_t>(lane.row) * sizes.channels + fixed.first;
     const float* k = q + sizes.key_heads * size;
     const auto decay_of = [&in](int) { return in.decay; };

@@ -1,6 +1,6 @@
 // Gated DeltaNet prefill: convolve() (convolution, L2 norms, gates), the chunked delta rule
-// (recurrence/gated_delta_net_chunks.cu), and finish() (gated norm, convolution state). Bits: a row's results depend on its
-// own inputs and, in the convolution, on the rows before it, in a fixed order.
+// (gated_delta_net_chunks.cu), and finish() (gated norm, convolution state). Bits: a row's results depend on
+// its own inputs and, in the convolution, on the rows before it, in a fixed order.
 
 #include <cmath>
 #include <utility>
@@ -118,7 +118,7 @@ __device__ inline void convolve_rows(const GatedDeltaNetSizes& sizes, const Gate
   if (head.unit) of_lane = 1.0F / sqrtf(warp_sums(squares, lane) + kUnitEps) * head.scale;
 #pragma unroll
   for (int i = 0; i < kConvRows; ++i) {
-    const float factor = of_number<kConvRows>(of_lane, i);
+    const float factor = broadcast_sum<kConvRows>(of_lane, i);
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
       const int element = 2 * lane + 64 * s;
@@ -129,7 +129,7 @@ __device__ inline void convolve_rows(const GatedDeltaNetSizes& sizes, const Gate
   }
 }
 
-/// Gates of a token; load() is separate so that loads can be issued early.
+/// Gates of a token; load() is separate, to be called early.
 struct TokenGates {
   Bf16 a = 0;
   Bf16 b = 0;
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(kFinishThreads)
   const std::size_t tile_index = blockIdx.y;
   const BatchTile tile = batch.tiles[tile_index];
   const BatchSlice slice = slice_of_tile(batch, tile);
-  std::byte* const wanted = export_behind(pass.exports, tile_index);
+  std::byte* const exported = export_after_tile(pass.exports, tile_index);
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % 32;
   const int first = static_cast<int>(blockIdx.z) * kFinishRows * kFinishWarps + thread / 32;
@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(kFinishThreads)
   // A head accounts for at most 3 * 128 channels, so there is a thread for each pair.
   const int channel = 2 * ((static_cast<int>(blockIdx.z * gridDim.x) + head) * kFinishThreads + thread);
   const bool ends = tile.first + 64 >= slice.rows;
-  const bool keeps = (wanted != nullptr || ends) && channel < sizes.channels;
+  const bool keeps = (exported != nullptr || ends) && channel < sizes.channels;
   ConvWindow last;
   if (keeps) last.load(sizes, slice, pass.projected, pass.stride, tile.first + rows, channel);
   pdl_wait();  // the previous kernel writes `from`
@@ -255,7 +255,7 @@ __global__ void __launch_bounds__(kFinishThreads)
 #pragma unroll
   for (int i = 0; i < kFinishRows; ++i) {
     const int row = first + i * kFinishWarps;
-    const float scale = of_number<kFinishRows>(of_lane, i);
+    const float scale = broadcast_sum<kFinishRows>(of_lane, i);
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
       const int element = 2 * lane + 64 * s;
@@ -274,7 +274,7 @@ __global__ void __launch_bounds__(kFinishThreads)
     const std::size_t at =
         sizes.conv_offset / sizeof(float) + static_cast<std::size_t>(kept_row) * sizes.channels + channel;
     const float2 input = last.at(j);
-    if (wanted != nullptr) *reinterpret_cast<float2*>(reinterpret_cast<float*>(wanted) + at) = input;
+    if (exported != nullptr) *reinterpret_cast<float2*>(reinterpret_cast<float*>(exported) + at) = input;
     if (ends) *reinterpret_cast<float2*>(reinterpret_cast<float*>(slice.slot) + at) = input;
   }
 }

@@ -1,7 +1,7 @@
-// Kimi Delta Attention: gates and norms, and the sequential delta rule in f32.
+// Kimi Delta Attention.
 //
-// Computes: prepare_delta_heads() (L2 norms, decays, beta); the rule by gpu/cuda/recurrence/scan.cuh or, for a prefill,
-// by the chunked kernels of recurrence/kda_prefill.cu; gate_delta_heads() (norm and output gate).
+// Computes: prepare_delta_heads() (L2 norms, decays, beta); the delta rule, sequentially in f32 (scan.cuh)
+// or, for a prefill, in chunks (kda_prefill.cu); gate_delta_heads() (norm and output gate).
 
 #include "gpu/cuda/recurrence/kda.h"
 
@@ -13,7 +13,7 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-/// Rule for gpu/cuda/recurrence/scan.cuh. A column is an element of v.
+/// Rule for scan.cuh. A column is an element of v.
 struct KdaScanRule {
   int columns;  // heads * head_dim
   int size;     // head_dim
@@ -37,19 +37,19 @@ struct KdaScanRule {
             .beta = __ldg(pass.beta + r * pass.beta_stride + column / size)};
   }
 
-  template <int kNumbers>
+  template <int kElements>
   struct Fixed {
     int first;  // first element of the head in a row
   };
-  template <int kNumbers>
-  __device__ void prepare(Fixed<kNumbers>& fixed, int column, int) const {
+  template <int kElements>
+  __device__ void prepare(Fixed<kElements>& fixed, int column, int) const {
     fixed.first = column / size * size;
   }
 
   /// S = diag(decay) S;  S += k (beta (v - k^T S));  o = q^T S
-  template <int kNumbers>
-  __device__ void step(const Fixed<kNumbers>& fixed, const Input& in, const ScanLane& lane,
-                       float (&s)[kNumbers]) const {
+  template <int kElements>
+  __device__ void step(const Fixed<kElements>& fixed, const Input& in, const ScanLane& lane,
+                       float (&s)[kElements]) const {
     const std::size_t at = static_cast<std::size_t>(lane.row) * columns + fixed.first;
     const auto decay_of = [decay = pass.decay + at](int n) { return __ldg(decay + n); };
     const float y = delta_step(pass.q + at, pass.k + at, decay_of, size, in.v, in.beta, lane.part, s);

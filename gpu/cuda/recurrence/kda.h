@@ -4,9 +4,9 @@
 // gpu/kernels.h (l2_norm, rms_norm, gate_sigmoid) is the specification.
 //
 // Prefill uses the chunked delta rule, 64 tokens per chunk on the grid, if the shape allows it
-// (gpu/cuda/recurrence/kda_prefill.cu). Decode, other shapes, and a prefill with `token_after_token` use the
-// sequential rule in f32 (gpu/cuda/recurrence/scan.cuh). The bits of the two differ; the choice depends only on the
-// shape, on that option and on whether the batch has tiles.
+// (kda_prefill.cu). Decode, other shapes, and a prefill with `token_after_token` use the sequential rule in
+// f32 (scan.cuh). The bits of the two differ; the choice depends only on the shape, on that option and on
+// whether the batch has tiles.
 
 #include <cstddef>
 
@@ -34,10 +34,10 @@ struct KdaPass {
   const float* rate;               // [heads]: exp(A_log)
   const float* dt_bias;            // [heads, head_dim]
   float unit_eps;                  // epsilon of the L2 norms of q and k
-  bool token_after_token = false;  // sequential f32 rule in prefill too, instead of chunks with bf16 MMA
+  bool token_after_token = false;  // sequential f32 rule in prefill too
   float* out;
   std::byte* workspace = nullptr;  // kda_workspace() bytes, aligned to 256
-  SlotExports exports{};           // prefill only
+  SlotExports exports{};
 };
 
 bool kda_supports(const KdaShape& shape);
@@ -61,7 +61,7 @@ struct KdaGate {
 void gate_kda(const KdaShape& shape, int rows, const KdaGate<Bf16>& pass, StreamHandle stream);
 void gate_kda(const KdaShape& shape, int rows, const KdaGate<float>& pass, StreamHandle stream);
 
-// Internal to recurrence/kda.cu: the chunked rule (recurrence/kda_prefill.cu).
+// -- internal to kda.cu: the chunked rule (kda_prefill.cu)
 
 /// Returns whether the chunked rule has a kernel for the shape: head_dim 16, 32, 64 or 128.
 bool can_use_kda_chunks(const KdaShape& shape);

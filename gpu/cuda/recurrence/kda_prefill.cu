@@ -1,8 +1,7 @@
 // Chunked delta rule of Kimi Delta Attention, for prefill.
 //
-// Computes: the delta rule with per-channel decays over chunks of 64 tokens, in two kernels with the formulas
-// below. MMA operands keep 16 bits (two bf16), accumulators are f32; the bits differ from the sequential
-// rule.
+// Computes: the delta rule with per-channel decays over chunks of 64 tokens in two kernels. MMA operands keep
+// 16 bits (two bf16), accumulators are f32; the bits differ from the sequential rule.
 //
 // Chosen when: a batch with tiles, head_dim 16, 32, 64 or 128, and the caller did not request the sequential
 // rule.
@@ -29,28 +28,27 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-/// Workspace of a chunk of a head. With G the inclusive prefix sums of log decays in the chunk. Rows past the
-/// end of a slice have zero keys and queries and add nothing to G.
+/// Workspace of a chunk of a head. G: inclusive prefix sums of log decays in the chunk. Rows past the end of
+/// a slice have zero keys and queries and add nothing to G.
 template <int kDim>
 struct KdaChunk {
   // k e^G and q e^G [64, head_dim]: blocks row-major; k high, k low, q high, q low of a block.
   static constexpr int kRecall = 0;
   // (k e^{G_63 - G})^T [head_dim, 64]: blocks row-major; high, low of a block.
-  static constexpr int kFade = kRecall + 4 * (kDim / 16) * 4 * kBlockBytes;
+  static constexpr int kDecayedKeys = kRecall + 4 * (kDim / 16) * 4 * kBlockBytes;
   // T high, T low, P high, P low.
-  static constexpr int kMatrices = kFade + kDim / 16 * 4 * 2 * kBlockBytes;
+  static constexpr int kMatrices = kDecayedKeys + kDim / 16 * 4 * 2 * kBlockBytes;
   static constexpr int kWhole = kMatrices + 4 * kBlocks * kBlockBytes;  // e^{G_63} [head_dim], f32
   static constexpr int kBytes = kWhole + kDim * 4;
 
   __device__ static constexpr int recall_at(int row_block, int step) {
     return kRecall + (row_block * (kDim / 16) + step) * 4 * kBlockBytes;
   }
-  __device__ static constexpr int fade_at(int channel_block, int step) {
-    return kFade + (channel_block * 4 + step) * 2 * kBlockBytes;
+  __device__ static constexpr int decayed_keys_at(int channel_block, int step) {
+    return kDecayedKeys + (channel_block * 4 + step) * 2 * kBlockBytes;
   }
 };
 
-/// Prefill workspace.
 struct KdaSpace {
   int heads;
   std::byte* chunks;  // [tiles, heads] of KdaChunk
@@ -101,8 +99,8 @@ __device__ inline int fragment_column(int lane, int e) {
 /// Maps `index` to a pair (i, j), j < i, of a diagonal block: rows n and 16 - n have sixteen pairs together.
 __device__ inline int2 pair_of(int index) {
   const int n = index / 16 + 1;
-  const int place = index % 16;
-  return place < n ? make_int2(n, place) : make_int2(16 - n, place - n);
+  const int remainder = index % 16;
+  return remainder < n ? make_int2(n, remainder) : make_int2(16 - n, remainder - n);
 }
 
 template <int kDim>
@@ -126,7 +124,7 @@ __device__ inline void load_slice(const KdaPass& pass, const KdaRows& rows, int 
   }
 }
 
-/// Stores a slice's recall and fade operands: steps (blocks of 16 channels) from first_step.
+/// Stores a slice's recall and decay operands: steps (blocks of 16 channels) from first_step.
 template <int kDim>
 __device__ inline void write_operands(const float* memory, int first_step, std::byte* chunk) {
   using Memory = KdaMemory<kDim>;
@@ -156,12 +154,12 @@ __device__ inline void write_operands(const float* memory, int first_step, std::
     std::byte* recall = chunk + KdaChunk<kDim>::recall_at(rows, first_step + step) + lane * 16;
     store_fragment(recall, kBlockBytes, split_fragment(of_k));
     store_fragment(recall + 2 * kBlockBytes, kBlockBytes, split_fragment(of_q));
-    store_fragment(chunk + KdaChunk<kDim>::fade_at(first_step + step, rows) + lane * 16, kBlockBytes,
+    store_fragment(chunk + KdaChunk<kDim>::decayed_keys_at(first_step + step, rows) + lane * 16, kBlockBytes,
                    split_fragment(fading));
   }
 }
 
-/// Adds a slice to a block below the diagonal, k k^T and q k^T; two C fragments each.
+/// Adds a slice to a block below the diagonal of k k^T and q k^T; two C fragments each.
 template <int kDim>
 __device__ inline void multiply_slice(float (&of_k)[2][4], float (&of_q)[2][4], const float* memory,
                                       int row_block, int column_block) {
@@ -207,7 +205,7 @@ __device__ inline void multiply_slice(float (&of_k)[2][4], float (&of_q)[2][4], 
   }
 }
 
-/// Adds a slice to one pair of rows j < i, k k^T and q k^T.
+/// Adds a slice to one pair of rows j < i of k k^T and q k^T.
 template <int kDim>
 __device__ inline void add_pair(float& of_k, float& of_q, const float* memory, int i, int j) {
   using Memory = KdaMemory<kDim>;
@@ -304,7 +302,7 @@ struct KdaSums {
   }
 
   /// Writes L^T to `lower`, P to `diagonal` (64 rows of kDiagonalRow) and, below the diagonal, to `matrices`.
-  __device__ void place(const float* betas, float* lower, float* diagonal, std::byte* matrices) const {
+  __device__ void store(const float* betas, float* lower, float* diagonal, std::byte* matrices) const {
     if (warp < 6) {
       float values[4][2];
 #pragma unroll
@@ -384,7 +382,7 @@ __global__ void __launch_bounds__(kKdaThreads) prepare_kda_chunks(KdaSpace space
   float* const lower = memory;
   float* const inverse = memory + 64 * kLRow;
   std::byte* const matrices = chunk + KdaChunk<kDim>::kMatrices;
-  sums.place(betas, lower, diagonal, matrices);
+  sums.store(betas, lower, diagonal, matrices);
   __syncthreads();
   invert_chunk(lower, inverse, inverse + 64 * kTRow);
   store_matrices(matrices, diagonal, inverse);
@@ -494,11 +492,12 @@ struct KdaStrip {
       if (c <= row_block) blocks[c] = load_fragment(from + c * kBlockBytes, kBlocks * kBlockBytes);
     }
   }
-  __device__ void read_fades(SplitFragment (&fades)[4], float (&whole)[2], const std::byte* chunk) const {
+  __device__ void read_decayed_keys(SplitFragment (&decayed_keys)[4], float (&whole)[2],
+                                    const std::byte* chunk) const {
     if (!has_state()) return;
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
-      fades[step] = load_fragment(chunk + Chunk::fade_at(warp, step) + lane * 16, kBlockBytes);
+      decayed_keys[step] = load_fragment(chunk + Chunk::decayed_keys_at(warp, step) + lane * 16, kBlockBytes);
     }
     const float* decays = reinterpret_cast<const float*>(chunk + Chunk::kWhole) + 16 * warp + r;
     whole[0] = decays[0];
@@ -618,7 +617,7 @@ struct KdaStrip {
   }
 
   /// S = diag(e^{G_63}) S + (k e^{G_63 - G})^T V'
-  __device__ void renew(State& s, const SplitFragment (&fades)[4], const float (&whole)[2]) const {
+  __device__ void renew(State& s, const SplitFragment (&decayed_keys)[4], const float (&whole)[2]) const {
     if (!has_state()) return;
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) s[i / 4][i % 4] *= whole[i / 2 % 2];
@@ -628,9 +627,9 @@ struct KdaStrip {
       for (int t = 0; t < kColumns / 8; ++t) {
         std::uint32_t b[4];
         load_transposed(b, operand_at(Memory::kNew, 64) + step * 16 * kRow + t * 16);
-        multiply_add(s[t], fades[step].high, b[0], b[1]);
-        multiply_add(s[t], fades[step].high, b[2], b[3]);
-        multiply_add(s[t], fades[step].low, b[0], b[1]);
+        multiply_add(s[t], decayed_keys[step].high, b[0], b[1]);
+        multiply_add(s[t], decayed_keys[step].high, b[2], b[3]);
+        multiply_add(s[t], decayed_keys[step].low, b[0], b[1]);
       }
     }
   }
@@ -657,7 +656,7 @@ __global__ void __launch_bounds__(kKdaScanThreads, 2)
   strip.read_state(s, state_offset);
   strip.publish_state(s);
   for (int done = 0; done < chunks; ++done) {
-    std::byte* const wanted = export_behind(pass.exports, first_tile + done);
+    std::byte* const exported = export_after_tile(pass.exports, first_tile + done);
     __syncthreads();  // S is ready
     typename Strip::Part x = {};
     typename Strip::Part o = {};
@@ -674,11 +673,11 @@ __global__ void __launch_bounds__(kKdaScanThreads, 2)
     __syncthreads();  // V' is ready
     strip.multiply_rows(o, blocks, Memory::kNew);
     strip.write_outputs(o, done);
-    SplitFragment fades[4];
+    SplitFragment decayed_keys[4];
     float whole[2] = {};
-    strip.read_fades(fades, whole, chunk);
-    strip.renew(s, fades, whole);
-    if (wanted != nullptr) strip.store_state(s, wanted, state_offset);
+    strip.read_decayed_keys(decayed_keys, whole, chunk);
+    strip.renew(s, decayed_keys, whole);
+    if (exported != nullptr) strip.store_state(s, exported, state_offset);
     if (done + 1 < chunks) {
       chunk = strip.chunk_at(first_tile + done + 1);
       strip.read_first_keys(keys, chunk);

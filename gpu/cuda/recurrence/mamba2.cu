@@ -1,15 +1,14 @@
 // The Mamba-2 recurrence (SSD), and the gated norm after it.
 //
-// Computes: for prefill the chunked form over 64 tokens with the formulas below; else the sequential form in
-// f32 (gpu/cuda/recurrence/scan.cuh). In the chunked form B and C are rounded to bf16, other MMA operands keep 16 bits
-// (two bf16), accumulators are f32.
+// Computes: for prefill the chunked form over 64 tokens; else the sequential form in f32 (scan.cuh). In the
+// chunked form B and C are rounded to bf16, other MMA operands keep 16 bits (two bf16), accumulators are f32.
 //
 // Chosen when: chunked for a batch with tiles, bf16 rows, state_size 16, 32, 64, 128 or 256, head_dim a
 // multiple of 16 up to 128.
 //
-// Mapping: prepare_mamba2_chunks() computes what needs no state for all chunks in parallel, grid (groups, then
-// heads by warps; tile). scan_mamba2_chunks() walks the chunks of a slice and carries the state, grid (strip of
-// 16 or 32 columns of a head, slice), 8 warps.
+// Mapping: prepare_mamba2_chunks() computes what needs no state for all chunks in parallel, grid (groups,
+// then heads by warps; tile). scan_mamba2_chunks() walks the chunks of a slice and carries the state, grid
+// (strip of 16 or 32 columns of a head, slice), 8 warps.
 //
 // Pipeline: scan_mamba2_chunks() loads C of the next chunk while B is used and vice versa (cp.async).
 //
@@ -69,15 +68,15 @@ struct Mamba2Space {
 
 constexpr int kMamba2ScanThreads = 256;
 
-/// Shared memory, at most 99 KB. C and B of a chunk are used in turn, and each is loaded for the next chunk
-/// while the other is used. If both share a buffer (kOnePlace), B is loaded during M X'.
+/// Shared memory, at most 99 KB. C and B of a chunk are used in turn; each is loaded for the next chunk while
+/// the other is used. If both share a buffer (kSharesBuffer), B is loaded during M X'.
 template <int kState, int kColumns>
 struct Mamba2Memory {
-  static constexpr bool kOnePlace = kState > 128;
+  static constexpr bool kSharesBuffer = kState > 128;
   static constexpr int kKeyRow = kPaddedKeyRow<kState>;
   static constexpr int kRow = kColumns * 2 + 16;
   static constexpr int kC = 0;
-  static constexpr int kB = kOnePlace ? kC : kC + 64 * kKeyRow;
+  static constexpr int kB = kSharesBuffer ? kC : kC + 64 * kKeyRow;
   // Two stages of the rest, for even and odd chunks:
   static constexpr int kStages = kB + 64 * kKeyRow;
   static constexpr int kProducts = 0;
@@ -87,8 +86,8 @@ struct Mamba2Memory {
   // Split operands, high rows before low rows: S [state_size, columns], X' and e^{G_63 - G} X' [64, columns].
   static constexpr int kS = kStages + 2 * kStage;
   static constexpr int kNew = kS + 2 * kState * kRow;
-  static constexpr int kFaded = kNew + 128 * kRow;
-  static constexpr int kBytes = kFaded + 128 * kRow;
+  static constexpr int kDecayed = kNew + 128 * kRow;
+  static constexpr int kBytes = kDecayed + 128 * kRow;
   static_assert(kBytes + 1024 <= 99 * 1024);
 };
 
@@ -253,16 +252,16 @@ struct Mamba2Strip {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int at = row + 8 * half;
-      const float decay = expf(sums[at]);            // decay since the chunk's start
-      const float fade = expf(sums[63] - sums[at]);  // decay to the chunk's end
+      const float decay = expf(sums[at]);                    // decay since the chunk's start
+      const float decay_to_end = expf(sums[63] - sums[at]);  // decay to the chunk's end
       const float dt = dts[at];
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
         const float first = dt * x[t][half].x;
         const float second = dt * x[t][half].y;
         store_split<kRow>(memory + Memory::kNew, 64 * kRow, at, column + 8 * t + p, first, second);
-        store_split<kRow>(memory + Memory::kFaded, 64 * kRow, at, column + 8 * t + p, fade * first,
-                          fade * second);
+        store_split<kRow>(memory + Memory::kDecayed, 64 * kRow, at, column + 8 * t + p, decay_to_end * first,
+                          decay_to_end * second);
         o[t][2 * half] = fmaf(skip, x[t][half].x, decay * o[t][2 * half]);
         o[t][2 * half + 1] = fmaf(skip, x[t][half].y, decay * o[t][2 * half + 1]);
       }
@@ -285,13 +284,13 @@ struct Mamba2Strip {
         const float4 dot = *reinterpret_cast<const float4*>(products + c * kProductBlockBytes +
                                                             side * kProductBlockBytes / 2);
         const int j = 16 * c + 8 * side + p;
-        const auto faded = [&](float product, int from, int to) {
+        const auto decayed = [&](float product, int from, int to) {
           return from <= to ? product * expf(sums[to] - sums[from]) : 0.0F;
         };
-        values[2 * side][0] = faded(dot.x, j, row);
-        values[2 * side][1] = faded(dot.y, j + 1, row);
-        values[2 * side + 1][0] = faded(dot.z, j, row + 8);
-        values[2 * side + 1][1] = faded(dot.w, j + 1, row + 8);
+        values[2 * side][0] = decayed(dot.x, j, row);
+        values[2 * side][1] = decayed(dot.y, j + 1, row);
+        values[2 * side + 1][0] = decayed(dot.z, j, row + 8);
+        values[2 * side + 1][1] = decayed(dot.w, j + 1, row + 8);
       }
       multiply_block<kRow, kTiles>(o, small, split_fragment(values), new_at + c * 16 * kRow);
     }
@@ -321,7 +320,7 @@ struct Mamba2Strip {
     // tokens 8-15 of elements 0-7, tokens 8-15 of elements 8-15.
     const std::uint32_t b_at = memory_at + Memory::kB + ((lane & 7) + (lane >> 4) * 8) * Memory::kKeyRow +
                                (16 * warp + ((lane >> 3) & 1) * 8) * 2;
-    const std::uint32_t faded_at = memory_at + Memory::kFaded + ((lane & 15) + (lane >> 4) * 64) * kRow;
+    const std::uint32_t decayed_at = memory_at + Memory::kDecayed + ((lane & 15) + (lane >> 4) * 64) * kRow;
 #pragma unroll
     for (int block = 0; block < kStateBlocks; ++block) {
 #pragma unroll
@@ -332,10 +331,10 @@ struct Mamba2Strip {
         load_transposed(b, b_at + block * 256 + step * 16 * Memory::kKeyRow);
 #pragma unroll
         for (int t = 0; t < kColumns / 8; ++t) {
-          std::uint32_t faded[4];
-          load_transposed(faded, faded_at + step * 16 * kRow + t * 16);
-          multiply_add(s[block][t], b, faded[0], faded[1]);
-          multiply_add(s[block][t], b, faded[2], faded[3]);
+          std::uint32_t decayed[4];
+          load_transposed(decayed, decayed_at + step * 16 * kRow + t * 16);
+          multiply_add(s[block][t], b, decayed[0], decayed[1]);
+          multiply_add(s[block][t], b, decayed[2], decayed[3]);
         }
       }
     }
@@ -357,7 +356,7 @@ __global__ void __launch_bounds__(kMamba2ScanThreads, 1)
 
   strip.load_c(first_tile, 0);
   end_copy_group();
-  if (!Memory::kOnePlace) strip.load_b(first_tile);
+  if (!Memory::kSharesBuffer) strip.load_b(first_tile);
   end_copy_group();
   float2 x[Strip::kTiles][2];
   strip.read_inputs(x, 0);
@@ -369,15 +368,15 @@ __global__ void __launch_bounds__(kMamba2ScanThreads, 1)
     const bool goes_on = chunk + 1 < chunks;
     const int stage_offset = chunk % 2 * Memory::kStage;
     const std::byte* stage = mamba2_memory + Memory::kStages + stage_offset;
-    std::byte* const wanted = export_behind(pass.exports, tile);
-    wait_for_copies<Memory::kOnePlace ? 0 : 1>();
+    std::byte* const exported = export_after_tile(pass.exports, tile);
+    wait_for_copies<Memory::kSharesBuffer ? 0 : 1>();
     __syncthreads();  // C, the stage and S are ready
     float o[Strip::kTiles][4] = {};
     strip.recall(o);
     strip.take_inputs(o, x, stage, skip);
     wait_for_copies<0>();
     __syncthreads();  // B and X' are ready, C and S have been read
-    if (Memory::kOnePlace) {
+    if (Memory::kSharesBuffer) {
       strip.load_b(tile);
     } else if (goes_on) {
       strip.load_c(tile + 1, Memory::kStage - stage_offset);
@@ -386,15 +385,15 @@ __global__ void __launch_bounds__(kMamba2ScanThreads, 1)
     if (goes_on) strip.read_inputs(x, chunk + 1);
     strip.multiply_inputs(o, stage);
     strip.write_outputs(o, chunk);
-    if (Memory::kOnePlace) {
+    if (Memory::kSharesBuffer) {
       wait_for_copies<0>();
       __syncthreads();  // B is ready
     }
     strip.renew(s, expf(reinterpret_cast<const float*>(stage + Memory::kSums)[63]));
-    if (wanted != nullptr) strip.store_state(s, wanted);
+    if (exported != nullptr) strip.store_state(s, exported);
     __syncthreads();  // B and X' have been read
     if (goes_on) {
-      if (Memory::kOnePlace) {
+      if (Memory::kSharesBuffer) {
         strip.load_c(tile + 1, Memory::kStage - stage_offset);
       } else {
         strip.load_b(tile + 1);
@@ -413,7 +412,7 @@ constexpr int kPrepareWarps = kPrepareThreads / 32;
 constexpr int kFewStrips = 66;  // blocks of the scan: half of an H200's SMs
 constexpr std::size_t kSpaceAlignment = 256;
 
-/// Rounds B and C of a group and computes C B^T, in a block with 2 * 64 padded rows of shared memory.
+/// Rounds B and C of a group and computes C B^T, with 2 * 64 padded rows of shared memory.
 template <int kState>
 __device__ void prepare_group(const Mamba2Space& space, const BatchSlice& slice, const BatchTile& tile,
                               std::size_t tile_index, int group, const float* mixed, std::byte* memory) {
@@ -587,7 +586,6 @@ std::size_t mamba2_chunks_workspace(const Mamba2Shape& shape, int tiles) {
   return 2 * bytes.keys + bytes.products + 2 * bytes.steps;
 }
 
-/// Requires: the batch has tiles.
 void mamba2_in_chunks(const Mamba2Shape& shape, const Batch& batch, const Mamba2Pass<Bf16>& pass,
                       StreamHandle stream) {
   REPRISE_CHECK(can_use_mamba2_chunks(shape), "the chunked recurrence has no kernel for this shape");
@@ -606,7 +604,7 @@ void mamba2_in_chunks(const Mamba2Shape& shape, const Batch& batch, const Mamba2
   }
 }
 
-/// Rule for gpu/cuda/recurrence/scan.cuh. A column is an element of the head's x.
+/// Rule for scan.cuh. A column is an element of the head's x.
 template <class Row>
 struct Mamba2Rule {
   int columns;  // heads * head_dim
@@ -633,15 +631,15 @@ struct Mamba2Rule {
             .step = load_row(__ldg(pass.step + r * pass.step_stride + column / shape.head_dim))};
   }
 
-  template <int kNumbers>
+  template <int kElements>
   struct Fixed {
     float dt_bias;
     float decay;
     float skip;
     int first_b;  // first element of the group's B in a row of `mixed`
   };
-  template <int kNumbers>
-  __device__ void prepare(Fixed<kNumbers>& fixed, int column, int) const {
+  template <int kElements>
+  __device__ void prepare(Fixed<kElements>& fixed, int column, int) const {
     const int head = column / shape.head_dim;
     fixed.dt_bias = pass.dt_bias[head];
     fixed.decay = pass.decay[head];
@@ -650,9 +648,9 @@ struct Mamba2Rule {
   }
 
   /// S = exp(-decay dt) S + B (dt x)^T;  y = C^T S + skip x
-  template <int kNumbers>
-  __device__ void step(const Fixed<kNumbers>& fixed, const Input& in, const ScanLane& lane,
-                       float (&s)[kNumbers]) const {
+  template <int kElements>
+  __device__ void step(const Fixed<kElements>& fixed, const Input& in, const ScanLane& lane,
+                       float (&s)[kElements]) const {
     const float* b = pass.mixed + static_cast<std::size_t>(lane.row) * channels + fixed.first_b;
     const float* c = b + shape.groups * size;
     const float dt = mamba2_dt(pass, in.step, fixed.dt_bias);
@@ -660,8 +658,8 @@ struct Mamba2Rule {
     const float change = dt * in.x;
     float total = 0.0F;
 #pragma unroll
-    for (int i = 0; i < kNumbers; ++i) {
-      const int n = scan_number(lane.part, i);
+    for (int i = 0; i < kElements; ++i) {
+      const int n = scan_row(lane.part, i);
       const float b_n = n < size ? __ldg(b + n) : 0.0F;
       const float c_n = n < size ? __ldg(c + n) : 0.0F;
       s[i] = fmaf(b_n, change, s[i] * kept);

@@ -3,8 +3,8 @@
 // specification.
 //
 // Prefill uses the chunked form, 64 tokens per chunk on the grid, if the shape allows it. Decode, other
-// shapes and f32 rows use the sequential form in f32 (gpu/cuda/recurrence/scan.cuh). The bits of the two differ; the
-// choice depends only on the shape, on the element type and on whether the batch has tiles.
+// shapes and f32 rows use the sequential form in f32 (scan.cuh). The bits of the two differ; the choice
+// depends only on the shape, on the element type and on whether the batch has tiles.
 
 #include <cstddef>
 
@@ -26,7 +26,7 @@ struct Mamba2Shape {
 
 template <class Row>
 struct Mamba2Pass {
-  // [rows, channels]: x [heads, head_dim], B [groups, state_size], C (same shape), after the convolution
+  // [rows, channels] after the convolution: x [heads, head_dim], B [groups, state_size], C (as B)
   const float* mixed;
   const Row* step;  // [rows] rows of `step_stride`: projected dt [heads]
   int step_stride;
@@ -38,7 +38,7 @@ struct Mamba2Pass {
   float dt_max = 0;                // may be infinity
   float* out;                      // [rows, inner]
   std::byte* workspace = nullptr;  // mamba2_workspace() bytes, aligned to 256
-  SlotExports exports{};           // prefill only
+  SlotExports exports{};
 };
 
 bool mamba2_supports(const Mamba2Shape& shape);
@@ -68,7 +68,7 @@ struct Mamba2GatePass {
   Row* out;  // [rows, groups, size]
 };
 
-/// Gated norm after the recurrence; each norm covers the `size` elements of a group.
+/// Gated norm after the recurrence, over the `size` elements of each group.
 void gate_mamba2(int rows, int groups, int size, const Mamba2GatePass<Bf16>& pass, StreamHandle stream);
 void gate_mamba2(int rows, int groups, int size, const Mamba2GatePass<float>& pass, StreamHandle stream);
 

@@ -1,5 +1,5 @@
 // RG-LRU. Decode has three launches: gates of all tokens in parallel; h, one thread per channel; the output
-// gate. Prefill is a rule of gpu/cuda/recurrence/scan_tiles.cuh.
+// gate. Prefill is a rule of scan_tiles.cuh.
 
 #include "gpu/cuda/recurrence/rg_lru.h"
 
@@ -20,8 +20,8 @@ struct LruToken {
   float decay;
   float input;
 };
-__device__ __forceinline__ LruToken weigh(float x, float input_gate, float recurrence_gate, float rate,
-                                          bool begins) {
+__device__ __forceinline__ LruToken token_update(float x, float input_gate, float recurrence_gate, float rate,
+                                                 bool begins) {
   const float input = x * sigmoid_of(input_gate);
   const float log_decay = rate * sigmoid_of(recurrence_gate);
   const float left = 1.0F - expf(log_decay + log_decay);
@@ -32,7 +32,7 @@ __device__ __forceinline__ LruToken weigh(float x, float input_gate, float recur
 /// Grid: channels, rows. Overwrites the recurrence gate with the decay and the input gate with the input.
 template <class Row>
 __global__ void __launch_bounds__(kLruThreads)
-    weigh_tokens(RgLruShape shape, Batch batch, RgLruPass<Row> pass) {
+    update_tokens(RgLruShape shape, Batch batch, RgLruPass<Row> pass) {
   const int channel = static_cast<int>(blockIdx.x * kLruThreads + threadIdx.x);
   const int row = static_cast<int>(blockIdx.y);
   if (channel >= shape.channels || batch.row_slice[row] == kNoSlice) return;
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kLruThreads)
   const bool begins = slice.stored == 0 && row == slice.first_row;
   const auto at = static_cast<std::size_t>(row) * shape.channels + channel;
   const LruToken token =
-      weigh(pass.x[at], pass.input_gate[at], pass.recurrence_gate[at], pass.rate[channel], begins);
+      token_update(pass.x[at], pass.input_gate[at], pass.recurrence_gate[at], pass.rate[channel], begins);
   pass.input_gate[at] = token.input;
   pass.recurrence_gate[at] = token.decay;
 }
@@ -63,9 +63,9 @@ __global__ void __launch_bounds__(kLruScanThreads)
     float input[kTokensAhead];
 #pragma unroll
     for (int i = 0; i < kTokensAhead; ++i) {
-      const bool there = begin + i < slice.rows;
-      decay[i] = there ? decays[(begin + i) * stride] : 0.0F;
-      input[i] = there ? inputs[(begin + i) * stride] : 0.0F;
+      const bool present = begin + i < slice.rows;
+      decay[i] = present ? decays[(begin + i) * stride] : 0.0F;
+      input[i] = present ? inputs[(begin + i) * stride] : 0.0F;
     }
 #pragma unroll
     for (int i = 0; i < kTokensAhead; ++i) {
@@ -89,22 +89,22 @@ __global__ void __launch_bounds__(kLruThreads)
   store_row(pass.out[at], pass.input_gate[at] * gelu_of(branch));
 }
 
-/// Rule for scan_tiles(): the total is the product of the decays. sum() stores a token's update in place of
+/// Rule for scan_tiles(); the total is the product of the decays. sum() stores a token's update in place of
 /// its gates.
 template <class Row>
 struct LruTiles {
-  static constexpr int kNumbers = 1;
+  static constexpr int kElements = 1;
   static constexpr float kNoRows = 1.0F;
   int columns;  // channels
   int size;     // 1
-  std::size_t numbers;
+  std::size_t elements;
   std::size_t state_offset;
   RgLruPass<Row> pass;
 
   __device__ float* state(std::byte* slot) const { return reinterpret_cast<float*>(slot + state_offset); }
-  __device__ std::size_t place(int column, int /*n*/) const { return static_cast<std::size_t>(column); }
-  __device__ int column_of(std::size_t place) const { return static_cast<int>(place); }
-  __device__ float rate(std::size_t /*place*/) const { return 0.0F; }  // the total is the decay
+  __device__ std::size_t index_of(int column, int /*n*/) const { return static_cast<std::size_t>(column); }
+  __device__ int column_of(std::size_t element) const { return static_cast<int>(element); }
+  __device__ float rate(std::size_t /*element*/) const { return 0.0F; }  // unused: the total is the decay
   __device__ float decay(float /*rate*/, float total) const { return total; }
 
   struct Shared {};
@@ -127,25 +127,25 @@ struct LruTiles {
   }
   __device__ void sum(const Column& own, const Shared& /*shared*/, const Input& in, const TileToken& token,
                       float (&h)[1], float& total) const {
-    const LruToken weighed = weigh(in.x, in.input_gate, in.recurrence_gate, own.rate, token.begins);
-    *token.in(pass.input_gate, columns) = weighed.input;
-    *token.in(pass.recurrence_gate, columns) = weighed.decay;
-    h[0] = fmaf(weighed.decay, h[0], weighed.input);
-    total *= weighed.decay;
+    const LruToken update = token_update(in.x, in.input_gate, in.recurrence_gate, own.rate, token.begins);
+    *token.in(pass.input_gate, columns) = update.input;
+    *token.in(pass.recurrence_gate, columns) = update.decay;
+    h[0] = fmaf(update.decay, h[0], update.input);
+    total *= update.decay;
   }
 
   struct Again {
-    LruToken weighed;
+    LruToken update;
     float branch;
   };
   __device__ Again read_again(const TileToken& token) const {
-    return {.weighed = {.decay = *token.in(pass.recurrence_gate, columns),
-                        .input = *token.in(pass.input_gate, columns)},
+    return {.update = {.decay = *token.in(pass.recurrence_gate, columns),
+                       .input = *token.in(pass.input_gate, columns)},
             .branch = load_row(*token.in(pass.branch, pass.branch_stride))};
   }
   __device__ void emit(const Column& /*own*/, const Shared& /*shared*/, const Again& in,
                        const TileToken& token, float (&h)[1]) const {
-    h[0] = fmaf(in.weighed.decay, h[0], in.weighed.input);
+    h[0] = fmaf(in.update.decay, h[0], in.update.input);
     store_row(*token.in(pass.out, columns), h[0] * gelu_of(in.branch));
   }
 };
@@ -157,7 +157,7 @@ void recur(const RgLruShape& shape, const Batch& batch, const RgLruPass<Row>& pa
   if (batch.tile_count > 0) {
     const LruTiles<Row> rule{.columns = shape.channels,
                              .size = 1,
-                             .numbers = static_cast<std::size_t>(shape.channels),
+                             .elements = static_cast<std::size_t>(shape.channels),
                              .state_offset = shape.state_offset,
                              .pass = pass};
     return scan_tiles(rule, batch, pass.exports, pass.workspace, stream, "rg_lru of tiles");
@@ -165,7 +165,7 @@ void recur(const RgLruShape& shape, const Batch& batch, const RgLruPass<Row>& pa
   const auto blocks = static_cast<unsigned>((shape.channels + kLruThreads - 1) / kLruThreads);
   const auto scans = static_cast<unsigned>((shape.channels + kLruScanThreads - 1) / kLruScanThreads);
   const auto rows = static_cast<unsigned>(batch.rows);
-  weigh_tokens<<<dim3(blocks, rows), kLruThreads, 0, stream>>>(shape, batch, pass);
+  update_tokens<<<dim3(blocks, rows), kLruThreads, 0, stream>>>(shape, batch, pass);
   check_launch("rg_lru: its tokens");
   sum_tokens<<<dim3(scans, static_cast<unsigned>(batch.slice_count)), kLruScanThreads, 0, stream>>>(
       shape, batch, pass);

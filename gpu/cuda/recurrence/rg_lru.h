@@ -1,10 +1,10 @@
 #pragma once
 // The Real-Gated Linear Recurrent Unit over the rows of a batch, from after its gate projections
-// (gpu/cuda/gemm/small_products.h), and the product with the other branch. gpu/kernels.h (RgLru, gate_gelu) is the
+// (gemm/small_products.h), and the product with the other branch. gpu/kernels.h (RgLru, gate_gelu) is the
 // specification.
 //
-// Prefill scans the tiles of a batch in parallel (gpu/cuda/recurrence/scan_tiles.cuh), decode one token at a time; their
-// bits differ.
+// Prefill scans the tiles of a batch in parallel (scan_tiles.cuh), decode one token at a time; their bits
+// differ.
 
 #include <cstddef>
 
@@ -28,10 +28,10 @@ struct RgLruPass {
   int branch_stride;
   Row* out;                        // [rows, channels]: h GELU(branch)
   std::byte* workspace = nullptr;  // rg_lru_workspace() bytes, aligned to 4
-  SlotExports exports{};           // prefill only
+  SlotExports exports{};
 };
 
-/// Returns the workspace bytes for `tiles` tiles: 2 * channels floats per tile. Decode needs none.
+/// Returns 2 * channels floats per tile, in bytes. Decode needs none.
 std::size_t rg_lru_workspace(const RgLruShape& shape, int tiles);
 
 /// A batch with tiles is a prefill. Writes out and updates h in the slots.

@@ -1,8 +1,8 @@
-// RWKV-7 kernels (gpu/cuda/recurrence/rwkv.h).
+// RWKV-7 kernels (rwkv.h).
 //
 // Computes: token shift, activations of the low-rank pairs, and WKV: gates (prepare_wkv_heads), the
-// recurrence by gpu/cuda/recurrence/scan.cuh, and norm, bonus and gate (finish_wkv_heads). Mapping: a thread per
-// element, or a warp per head and row. Bits: prefill and decode use the same kernels.
+// recurrence by scan.cuh, and norm, bonus and gate (finish_wkv_heads). Mapping: a thread per element, or a
+// warp per head and row. Bits: prefill and decode use the same kernels.
 
 #include "gpu/cuda/recurrence/rwkv.h"
 
@@ -34,12 +34,12 @@ __global__ void __launch_bounds__(kShiftThreads) shift_rows(Batch batch, TokenSh
   }
 }
 
-/// Grid: elements, write points (state_place()).
+/// Grid: elements, write points (write_point()).
 template <class Row>
 __global__ void __launch_bounds__(kShiftThreads) keep_last_row(Batch batch, TokenShiftPass<Row> pass) {
   const int i = static_cast<int>(blockIdx.x * kShiftThreads + threadIdx.x);
   if (i >= pass.size) return;
-  const auto [slice, slot, rows] = state_place(batch, pass.exports, static_cast<int>(blockIdx.y));
+  const auto [slice, slot, rows] = write_point(batch, pass.exports, static_cast<int>(blockIdx.y));
   if (slot == nullptr) return;
   const auto last = static_cast<std::size_t>(slice.first_row + rows - 1);
   reinterpret_cast<float*>(slot + pass.state_offset)[i] = load_row(pass.x[last * pass.size + i]);
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(32 * kWkvWarps)
   }
 }
 
-/// Rule for gpu/cuda/recurrence/scan.cuh. A column is an element of v.
+/// Rule for scan.cuh. A column is an element of v.
 template <class Row>
 struct WkvColumns {
   int columns;  // heads * head_dim
@@ -121,31 +121,31 @@ struct WkvColumns {
     return {.v = __ldg(pass.v + static_cast<std::size_t>(row) * columns + column)};
   }
 
-  template <int kNumbers>
+  template <int kElements>
   struct Fixed {
     int first;  // first element of the head in a row
   };
-  template <int kNumbers>
-  __device__ void prepare(Fixed<kNumbers>& fixed, int column, int) const {
+  template <int kElements>
+  __device__ void prepare(Fixed<kElements>& fixed, int column, int) const {
     fixed.first = column / size * size;
   }
 
   /// S = diag(decay) S + (rate key) (-key^T S) + k v^T;  out = r^T S
-  template <int kNumbers>
-  __device__ void step(const Fixed<kNumbers>& fixed, const Input& in, const ScanLane& lane,
-                       float (&s)[kNumbers]) const {
+  template <int kElements>
+  __device__ void step(const Fixed<kElements>& fixed, const Input& in, const ScanLane& lane,
+                       float (&s)[kElements]) const {
     const std::size_t at = static_cast<std::size_t>(lane.row) * columns + fixed.first;
     float own = 0.0F;
 #pragma unroll
-    for (int i = 0; i < kNumbers; ++i) {
-      const int n = scan_number(lane.part, i);
+    for (int i = 0; i < kElements; ++i) {
+      const int n = scan_row(lane.part, i);
       own = fmaf(n < size ? __ldg(pass.key + at + n) : 0.0F, s[i], own);
     }
     const float recalled = column_sum(own);
     float total = 0.0F;
 #pragma unroll
-    for (int i = 0; i < kNumbers; ++i) {
-      const int n = scan_number(lane.part, i);
+    for (int i = 0; i < kElements; ++i) {
+      const int n = scan_row(lane.part, i);
       if (n < size) {
         const float kept = fmaf(__ldg(pass.rate + at + n), recalled, s[i] * __ldg(pass.decay + at + n));
         s[i] = fmaf(__ldg(pass.k + at + n), in.v, kept);

@@ -1,7 +1,7 @@
 #pragma once
 // RWKV-7 between its GEMMs, over the rows of a batch: token shift, activations inside the low-rank pairs,
 // gates, the recurrence, and the norm, bonus and gate after it. gpu/kernels.h is the specification; the same
-// kernels serve prefill and decode (gpu/cuda/recurrence/scan.cuh).
+// kernels serve prefill and decode.
 
 #include <cstddef>
 
@@ -19,7 +19,7 @@ struct TokenShiftPass {
   Row* y;  // [mixes] arrays [rows, size], `table` elements apart
   std::size_t table;
   std::size_t state_offset;  // bytes in a slot: f32 [size], the row before the next token
-  SlotExports exports{};     // prefill only
+  SlotExports exports{};
 };
 
 /// Mixes each row with the row before it and saves the slices' last rows in the slots.
@@ -28,7 +28,7 @@ void token_shift(const Batch& batch, const TokenShiftPass<float>& pass, StreamHa
 
 enum class PairFunction { kNone, kTanh, kSigmoid };
 
-/// y [rows] rows of `stride` = act(x) for x f32 [rows, size]; the rest of each row of y is set to zero.
+/// y [rows] rows of `stride` = act(x) for x f32 [rows, size]; the rest of each row becomes zero.
 void activate_rows(const float* x, int rows, int size, PairFunction act, Bf16* y, int stride,
                    StreamHandle stream);
 void activate_rows(const float* x, int rows, int size, PairFunction act, float* y, int stride,
@@ -60,9 +60,9 @@ struct WkvPass {
   float norm_eps;
   const float* bonus;  // [heads, head_dim]
   const float* gate;
-  float* made;            // scratch: output of the recurrence
-  Row* out;               // (norm(made) + v * sum over the head of (r k bonus)) * gate
-  SlotExports exports{};  // prefill only
+  float* made;  // scratch: output of the recurrence
+  Row* out;     // (norm(made) + v * sum over the head of (r k bonus)) * gate
+  SlotExports exports{};
 };
 
 bool wkv_supports(const WkvShape& shape);

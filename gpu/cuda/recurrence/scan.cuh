@@ -2,7 +2,7 @@
 // Sequential scan: a recurrence over the rows of slices, token by token.
 //
 // Bits: one kernel per rule serves prefill and decode, so they depend neither on where a slice begins nor on
-// the phase. Rules with a tiled form (gpu/cuda/recurrence/scan_tiles.cuh) use this one where that form does not apply.
+// the phase. Rules with a tiled form (scan_tiles.cuh) use this one where that form does not apply.
 //
 // Mapping: the state consists of independent columns of `size` elements (a channel of Mamba-1; a column of a
 // head's matrix in Mamba-2 and RWKV-7). A warp has 8 columns with 4 lanes each: lane 8 p + c holds elements
@@ -14,10 +14,10 @@
 //   float* state(std::byte* slot, int column) const           element 0 of a column
 //   struct Input                        inputs of a column at a row; prefetched one row ahead
 //   Input read(int row, int column) const
-//   template <int kNumbers> struct Fixed                       a lane's weights
-//   template <int kNumbers> void prepare(Fixed<kNumbers>&, int column, int part) const
-//   template <int kNumbers> void step(const Fixed<kNumbers>&, const Input&, const ScanLane&,
-//                                     float (&s)[kNumbers]) const
+//   template <int kElements> struct Fixed                       a lane's weights
+//   template <int kElements> void prepare(Fixed<kElements>&, int column, int part) const
+//   template <int kElements> void step(const Fixed<kElements>&, const Input&, const ScanLane&,
+//                                     float (&s)[kElements]) const
 // step() is called by whole warps and writes outputs only if ScanLane::writes(). Elements from `size` on are
 // and stay zero.
 
@@ -47,30 +47,30 @@ __device__ __forceinline__ float column_sum(float x) {
 }
 
 /// Grid: groups of columns, slices.
-template <class Rule, int kNumbers>
+template <class Rule, int kElements>
 __global__ void __launch_bounds__(kScanThreads) scan_slices(Rule rule, Batch batch, SlotExports exports) {
-  const ScanPlace place = scan_place(static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));
+  const ScanPosition position = scan_position(static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));
   const BatchSlice slice = batch.slices[blockIdx.y];
   ScanLane lane{.row = slice.first_row,
-                .column = place.column < rule.columns ? place.column : rule.columns - 1,
-                .part = place.part,
-                .owns = place.column < rule.columns};
-  typename Rule::template Fixed<kNumbers> fixed;
-  rule.template prepare<kNumbers>(fixed, lane.column, lane.part);
+                .column = position.column < rule.columns ? position.column : rule.columns - 1,
+                .part = position.part,
+                .owns = position.column < rule.columns};
+  typename Rule::template Fixed<kElements> fixed;
+  rule.template prepare<kElements>(fixed, lane.column, lane.part);
   const float* state = rule.state(slice.slot, lane.column);
-  float s[kNumbers];
+  float s[kElements];
   const auto store = [&](std::byte* slot) {
     if (!lane.owns) return;
     float* to = rule.state(slot, lane.column);
 #pragma unroll
-    for (int i = 0; i < kNumbers; ++i) {
-      const int n = scan_number(lane.part, i);
+    for (int i = 0; i < kElements; ++i) {
+      const int n = scan_row(lane.part, i);
       if (n < rule.size) to[static_cast<std::size_t>(n) * rule.state_stride] = s[i];
     }
   };
 #pragma unroll
-  for (int i = 0; i < kNumbers; ++i) {
-    const int n = scan_number(lane.part, i);
+  for (int i = 0; i < kElements; ++i) {
+    const int n = scan_row(lane.part, i);
     s[i] = n < rule.size ? state[static_cast<std::size_t>(n) * rule.state_stride] : 0.0F;
   }
   const int end = slice.first_row + slice.rows;
@@ -78,11 +78,11 @@ __global__ void __launch_bounds__(kScanThreads) scan_slices(Rule rule, Batch bat
   for (; lane.row < end; ++lane.row) {
     const typename Rule::Input now = next;
     if (lane.row + 1 < end) next = rule.read(lane.row + 1, lane.column);
-    rule.template step<kNumbers>(fixed, now, lane, s);
+    rule.template step<kElements>(fixed, now, lane, s);
     const int row = lane.row - slice.first_row;
     if (row % kGrid != kGrid - 1) continue;
-    if (std::byte* const wanted = export_behind_row(exports, static_cast<int>(blockIdx.y), row))
-      store(wanted);
+    if (std::byte* const exported = export_after_row(exports, static_cast<int>(blockIdx.y), row))
+      store(exported);
   }
   store(slice.slot);
 }
@@ -107,19 +107,19 @@ void scan(const Rule& rule, const Batch& batch, const SlotExports& exports, Stre
   check_launch(what);
 }
 
-// -- the delta rule for rules whose columns are those of a head's matrix, and per-head sums
+// -- the delta rule by columns of a head's matrix, and per-head sums
 
 constexpr int kHeadWarps = 4;  // per block: a warp has a head of a row
 
 /// Delta rule for a column: S = decay S; S += k (beta (v - k^T S)); returns o = q^T S to all lanes of the
 /// column. q and k: [size]; decay_of(n): decay of element n.
-template <int kNumbers, class DecayOf>
+template <int kElements, class DecayOf>
 __device__ __forceinline__ float delta_step(const float* q, const float* k, const DecayOf& decay_of, int size,
-                                            float v, float beta, int part, float (&s)[kNumbers]) {
+                                            float v, float beta, int part, float (&s)[kElements]) {
   float recalled = 0.0F;
 #pragma unroll
-  for (int i = 0; i < kNumbers; ++i) {
-    const int n = scan_number(part, i);
+  for (int i = 0; i < kElements; ++i) {
+    const int n = scan_row(part, i);
     const float k_n = n < size ? __ldg(k + n) : 0.0F;
     s[i] *= n < size ? decay_of(n) : 0.0F;
     recalled = fmaf(k_n, s[i], recalled);
@@ -127,8 +127,8 @@ __device__ __forceinline__ float delta_step(const float* q, const float* k, cons
   const float change = beta * (v - column_sum(recalled));
   float total = 0.0F;
 #pragma unroll
-  for (int i = 0; i < kNumbers; ++i) {
-    const int n = scan_number(part, i);
+  for (int i = 0; i < kElements; ++i) {
+    const int n = scan_row(part, i);
     const float k_n = n < size ? __ldg(k + n) : 0.0F;
     const float q_n = n < size ? __ldg(q + n) : 0.0F;
     s[i] = fmaf(k_n, change, s[i]);
@@ -153,7 +153,6 @@ __device__ __forceinline__ float norm_scale(const float* x, int size, float eps,
   return 1.0F / sqrtf(head_squares(x, size, lane) / static_cast<float>(size) + eps);
 }
 
-/// Returns the blocks of a launch with one warp per head and row.
 inline unsigned blocks_of_heads(int heads, int rows) {
   return static_cast<unsigned>((rows * heads + kHeadWarps - 1) / kHeadWarps);
 }

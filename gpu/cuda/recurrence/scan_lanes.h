@@ -1,6 +1,6 @@
 #pragma once
-// Index maps shared by kernels and, in tests, the host: which thread of a sequential scan holds which state
-// elements (gpu/cuda/recurrence/scan.cuh), and which input a tap of a causal convolution reads (gpu/cuda/recurrence/causal_conv.h).
+// Index maps shared by kernels and host tests: which thread of a sequential scan holds which state elements
+// (scan.cuh), and which input a tap of a causal convolution reads (causal_conv.h).
 
 #include "gpu/gpu_limits.h"
 
@@ -18,19 +18,19 @@ inline constexpr int kScanThreads = 128;
 inline constexpr int kScanColumnsOfBlock = kScanThreads / kScanParts;
 static_assert(kMaxScanNumbers == 64 * kScanParts, "the largest kernel has 64 numbers a lane");
 
-struct ScanPlace {
+struct ScanPosition {
   int column;  // may exceed the last column
   int part;
 };
 
-REPRISE_ANYWHERE inline ScanPlace scan_place(int block, int thread) {
+REPRISE_ANYWHERE inline ScanPosition scan_position(int block, int thread) {
   const int lane = thread % 32;
   return {block * kScanColumnsOfBlock + thread / 32 * kScanColumns + lane % kScanColumns,
           lane / kScanColumns};
 }
 
 /// Returns the state row of the i-th element of a lane.
-REPRISE_ANYWHERE inline int scan_number(int part, int i) {
+REPRISE_ANYWHERE inline int scan_row(int part, int i) {
   return part + kScanParts * i;
 }
 
@@ -48,7 +48,7 @@ struct ConvSource {
 };
 
 /// Returns the input of `tap` at token `token` of a slice; the last tap reads the token itself. With `token`
-/// = rows of the slice it returns the source of state row `tap` after the slice.
+/// = rows of the slice: the source of state row `tap` after the slice.
 REPRISE_ANYWHERE inline ConvSource conv_source(int token, int tap, int taps) {
   const int at = token - (taps - 1) + tap;
   return at < 0 ? ConvSource{true, at + taps - 1} : ConvSource{false, at};

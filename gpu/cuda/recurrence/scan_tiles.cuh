@@ -14,21 +14,21 @@
 // row of totals per tile: 45 MB for 8,192 tokens of 5,120 channels with 16 elements.
 //
 // A Rule is a plain struct passed by value:
-//   static constexpr int kNumbers           max elements of a column; missing ones are and stay zero
+//   static constexpr int kElements          max elements of a column; missing ones are and stay zero
 //   static constexpr float kNoRows          the total over no rows
 //   int columns, size                       size: elements of a column
-//   std::size_t numbers                     elements of a state, with padding
+//   std::size_t elements                    elements of a state, with padding
 //   float* state(std::byte* slot) const     [numbers]
-//   std::size_t place(int column, int n) const                index in a state
-//   int column_of(std::size_t place) const                    >= columns: padding
-//   float rate(std::size_t place) const, decay(float rate, float total) const       of one element, over rows
+//   std::size_t index_of(int column, int n) const             index in a state
+//   int column_of(std::size_t element) const                 >= columns: padding
+//   float rate(std::size_t element) const, decay(float rate, float total) const       of one element, over rows
 //   struct Shared; void share(Shared&, int first_row, int rows) const       loads data of all columns
 //   struct Column; Column column(int column) const            a thread's weights
 //   struct Input; Input read(const TileToken&) const          of a token; may be repeated, or unused
-//   void sum(const Column&, const Shared&, const Input&, const TileToken&, float (&h)[kNumbers],
+//   void sum(const Column&, const Shared&, const Input&, const TileToken&, float (&h)[kElements],
 //            float& total) const
 //   struct Again; Again read_again(const TileToken&) const    as read(), after sum() of the same token
-//   void emit(const Column&, const Shared&, const Again&, const TileToken&, float (&h)[kNumbers]) const
+//   void emit(const Column&, const Shared&, const Again&, const TileToken&, float (&h)[kElements]) const
 // share() is called by all threads of a block.
 
 #include <cstddef>
@@ -46,9 +46,9 @@ constexpr int kTileRowsAhead = 4;   // loaded together
 constexpr int kCarryThreads = 128;  // elements of a block
 constexpr int kCarryTiles = 8;      // loaded together
 
-/// Blocks per SM, as many as have registers for their elements.
+/// Blocks per SM that have registers for their elements.
 template <class Rule>
-constexpr int kTileBlocks = Rule::kNumbers <= 16 ? 7 : 4;
+constexpr int kTileBlocks = Rule::kElements <= 16 ? 7 : 4;
 
 struct TileToken {
   int first_row;  // first row of its tile in the batch
@@ -63,14 +63,13 @@ struct TileToken {
   }
 };
 
-/// Workspace.
 struct TileStates {
   float* states;  // [tiles, numbers]: end state of each tile from zero; after carry_tiles its initial state
   float* totals;  // [tiles, columns]
 };
 
-std::size_t tile_states_bytes(std::size_t numbers, int columns, int tiles) {
-  return (numbers + static_cast<std::size_t>(columns)) * static_cast<std::size_t>(tiles) * sizeof(float);
+std::size_t tile_states_bytes(std::size_t elements, int columns, int tiles) {
+  return (elements + static_cast<std::size_t>(columns)) * static_cast<std::size_t>(tiles) * sizeof(float);
 }
 
 struct TileRows {
@@ -87,7 +86,6 @@ __device__ __forceinline__ TileRows rows_of_tile(const Batch& batch, std::size_t
           .begins = slice.stored == 0 && tile.first == 0};
 }
 
-/// Returns the first tile of a slice.
 __device__ __forceinline__ int first_tile_of(const Batch& batch, int slice) {
   int low = 0;
   int high = batch.tile_count;
@@ -133,17 +131,17 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<Rule>)
   const int column = static_cast<int>(blockIdx.x * kTileThreads + threadIdx.x);
   if (column >= rule.columns) return;
   const typename Rule::Column own = rule.column(column);
-  float h[Rule::kNumbers] = {};
+  float h[Rule::kElements] = {};
   float total = Rule::kNoRows;
   walk_tile(
       tile, column, [&](const TileToken& token) { return rule.read(token); },
       [&](const TileToken& token, const typename Rule::Input& input) {
         rule.sum(own, shared, input, token, h, total);
       });
-  float* end = space.states + index * rule.numbers;
+  float* end = space.states + index * rule.elements;
 #pragma unroll
-  for (int n = 0; n < Rule::kNumbers; ++n) {
-    if (n < rule.size) end[rule.place(column, n)] = h[n];
+  for (int n = 0; n < Rule::kElements; ++n) {
+    if (n < rule.size) end[rule.index_of(column, n)] = h[n];
   }
   space.totals[index * rule.columns + column] = total;
 }
@@ -152,35 +150,35 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<Rule>)
 template <class Rule>
 __global__ void __launch_bounds__(kCarryThreads)
     carry_tiles(Rule rule, Batch batch, SlotExports exports, TileStates space) {
-  const std::size_t place = static_cast<std::size_t>(blockIdx.x) * kCarryThreads + threadIdx.x;
-  if (place >= rule.numbers) return;
-  const int column = rule.column_of(place);
+  const std::size_t element = static_cast<std::size_t>(blockIdx.x) * kCarryThreads + threadIdx.x;
+  if (element >= rule.elements) return;
+  const int column = rule.column_of(element);
   if (column >= rule.columns) return;
   const BatchSlice slice = batch.slices[blockIdx.y];
   const auto first = static_cast<std::size_t>(first_tile_of(batch, static_cast<int>(blockIdx.y)));
   const int tiles = (slice.rows + kGrid - 1) / kGrid;
-  const float rate = rule.rate(place);
-  float h = rule.state(slice.slot)[place];
+  const float rate = rule.rate(element);
+  float h = rule.state(slice.slot)[element];
   for (int begin = 0; begin < tiles; begin += kCarryTiles) {
     float end[kCarryTiles];
     float total[kCarryTiles];
-    std::byte* wanted[kCarryTiles];
+    std::byte* exported[kCarryTiles];
 #pragma unroll
     for (int i = 0; i < kCarryTiles; ++i) {
       const std::size_t tile = first + min(begin + i, tiles - 1);
-      end[i] = space.states[tile * rule.numbers + place];
+      end[i] = space.states[tile * rule.elements + element];
       total[i] = space.totals[tile * rule.columns + column];
-      wanted[i] = export_behind(exports, tile);
+      exported[i] = export_after_tile(exports, tile);
     }
 #pragma unroll
     for (int i = 0; i < kCarryTiles; ++i) {
       if (begin + i >= tiles) break;
-      space.states[(first + begin + i) * rule.numbers + place] = h;
+      space.states[(first + begin + i) * rule.elements + element] = h;
       h = fmaf(rule.decay(rate, total[i]), h, end[i]);
-      if (wanted[i] != nullptr) rule.state(wanted[i])[place] = h;
+      if (exported[i] != nullptr) rule.state(exported[i])[element] = h;
     }
   }
-  rule.state(slice.slot)[place] = h;
+  rule.state(slice.slot)[element] = h;
 }
 
 /// Grid: groups of columns, tiles.
@@ -195,10 +193,10 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<Rule>)
   const int column = static_cast<int>(blockIdx.x * kTileThreads + threadIdx.x);
   if (column >= rule.columns) return;
   const typename Rule::Column own = rule.column(column);
-  const float* begin = space.states + index * rule.numbers;
-  float h[Rule::kNumbers];
+  const float* begin = space.states + index * rule.elements;
+  float h[Rule::kElements];
 #pragma unroll
-  for (int n = 0; n < Rule::kNumbers; ++n) h[n] = n < rule.size ? begin[rule.place(column, n)] : 0.0F;
+  for (int n = 0; n < Rule::kElements; ++n) h[n] = n < rule.size ? begin[rule.index_of(column, n)] : 0.0F;
   walk_tile(
       tile, column, [&](const TileToken& token) { return rule.read_again(token); },
       [&](const TileToken& token, const typename Rule::Again& input) {
@@ -210,14 +208,14 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<Rule>)
 template <class Rule>
 void scan_tiles(const Rule& rule, const Batch& batch, const SlotExports& exports, std::byte* workspace,
                 StreamHandle stream, const char* what) {
-  REPRISE_CHECK(rule.columns > 0 && rule.size >= 1 && rule.size <= Rule::kNumbers,
+  REPRISE_CHECK(rule.columns > 0 && rule.size >= 1 && rule.size <= Rule::kElements,
                 "the tiled scan has no kernel for this state size");
   REPRISE_CHECK(batch.tile_count > 0 && workspace != nullptr, "the tiled scan has no tiles or no workspace");
   auto* states = reinterpret_cast<float*>(workspace);
   const TileStates space{.states = states,
-                         .totals = states + rule.numbers * static_cast<std::size_t>(batch.tile_count)};
+                         .totals = states + rule.elements * static_cast<std::size_t>(batch.tile_count)};
   const auto groups = static_cast<unsigned>((rule.columns + kTileThreads - 1) / kTileThreads);
-  const auto carries = static_cast<unsigned>((rule.numbers + kCarryThreads - 1) / kCarryThreads);
+  const auto carries = static_cast<unsigned>((rule.elements + kCarryThreads - 1) / kCarryThreads);
   const dim3 tiles(groups, static_cast<unsigned>(batch.tile_count));
   const dim3 slices(carries, static_cast<unsigned>(batch.slice_count));
   sum_tiles<Rule><<<tiles, kTileThreads, 0, stream>>>(rule, batch, space);

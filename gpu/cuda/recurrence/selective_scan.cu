@@ -1,8 +1,8 @@
 // The Mamba-1 selective scan, and the split of its inputs (separate_rows).
 //
 // Computes: h = exp(dt A) h + (dt x) B; y = (h C + skip x) silu(gate). Chosen when: a batch with tiles and at
-// most 32 elements per channel use the tiled scan (SelectiveTiles, gpu/cuda/recurrence/scan_tiles.cuh), everything else
-// the sequential one (SelectiveRule, gpu/cuda/recurrence/scan.cuh); their bits differ.
+// most 32 elements per channel use the tiled scan (SelectiveTiles, scan_tiles.cuh), everything else the
+// sequential one (SelectiveRule, scan.cuh); their bits differ.
 
 #include "gpu/cuda/recurrence/selective_scan.h"
 
@@ -14,12 +14,12 @@ namespace reprise::gpu::cuda {
 namespace {
 
 /// Index of element n of a channel in states and in A, which interleave eight channels.
-__device__ __forceinline__ std::size_t place_of(int channel, int size, int n) {
+__device__ __forceinline__ std::size_t state_index(int channel, int size, int n) {
   return (static_cast<std::size_t>(channel / kScanColumns) * size + n) * kScanColumns +
          channel % kScanColumns;
 }
 
-/// Rule for gpu/cuda/recurrence/scan.cuh. A column is a channel.
+/// Rule for scan.cuh. A column is a channel.
 template <class Row>
 struct SelectiveRule {
   int columns;
@@ -29,7 +29,7 @@ struct SelectiveRule {
   SelectiveScanPass<Row> pass;
 
   __device__ float* state(std::byte* slot, int column) const {
-    return reinterpret_cast<float*>(slot + state_offset) + place_of(column, size, 0);
+    return reinterpret_cast<float*>(slot + state_offset) + state_index(column, size, 0);
   }
 
   struct Input {
@@ -44,32 +44,31 @@ struct SelectiveRule {
             .gate = load_row(__ldg(pass.gate + r * pass.gate_stride + column))};
   }
 
-  template <int kNumbers>
+  template <int kElements>
   struct Fixed {
-    float a[kNumbers];
+    float a[kElements];
     float skip;
   };
-  template <int kNumbers>
-  __device__ void prepare(Fixed<kNumbers>& fixed, int column, int part) const {
+  template <int kElements>
+  __device__ void prepare(Fixed<kElements>& fixed, int column, int part) const {
 #pragma unroll
-    for (int i = 0; i < kNumbers; ++i) {
-      const int n = scan_number(part, i);
-      fixed.a[i] = n < size ? pass.a[place_of(column, size, n)] : 0.0F;
+    for (int i = 0; i < kElements; ++i) {
+      const int n = scan_row(part, i);
+      fixed.a[i] = n < size ? pass.a[state_index(column, size, n)] : 0.0F;
     }
     fixed.skip = pass.skip[column];
   }
 
-  /// h = exp(dt A) h + (dt x) B;  y = (h C + skip x) silu(gate)
-  template <int kNumbers>
-  __device__ void step(const Fixed<kNumbers>& fixed, const Input& in, const ScanLane& lane,
-                       float (&h)[kNumbers]) const {
+  template <int kElements>
+  __device__ void step(const Fixed<kElements>& fixed, const Input& in, const ScanLane& lane,
+                       float (&h)[kElements]) const {
     const float* b = pass.b + static_cast<std::size_t>(lane.row) * pass.bc_stride;
     const float dt = softplus_of(in.step);
     const float change = dt * in.x;
     float total = 0.0F;
 #pragma unroll
-    for (int i = 0; i < kNumbers; ++i) {
-      const int n = scan_number(lane.part, i);
+    for (int i = 0; i < kElements; ++i) {
+      const int n = scan_row(lane.part, i);
       const float b_n = n < size ? __ldg(b + n) : 0.0F;
       const float c_n = n < size ? __ldg(b + size + n) : 0.0F;
       h[i] = fmaf(change, b_n, exp2f(dt * fixed.a[i]) * h[i]);
@@ -80,25 +79,25 @@ struct SelectiveRule {
   }
 };
 
-/// Rule for scan_tiles(), for at most kMax elements per channel. The total is the sum of dt; sum()
-/// overwrites the projected dt with it.
+/// Rule for scan_tiles(), for at most kMax elements per channel. The total is the sum of dt; sum() overwrites
+/// the projected dt with dt.
 template <int kMax, class Row>
 struct SelectiveTiles {
-  static constexpr int kNumbers = kMax;
+  static constexpr int kElements = kMax;
   static constexpr float kNoRows = 0.0F;
   int columns;
   int size;
-  std::size_t numbers;
+  std::size_t elements;
   std::size_t state_offset;
   SelectiveScanPass<Row> pass;
 
   __device__ float* state(std::byte* slot) const { return reinterpret_cast<float*>(slot + state_offset); }
-  __device__ std::size_t place(int column, int n) const { return place_of(column, size, n); }
-  __device__ int column_of(std::size_t place) const {
+  __device__ std::size_t index_of(int column, int n) const { return state_index(column, size, n); }
+  __device__ int column_of(std::size_t element) const {
     const auto group = static_cast<std::size_t>(size) * kScanColumns;
-    return static_cast<int>(place / group * kScanColumns + place % kScanColumns);
+    return static_cast<int>(element / group * kScanColumns + element % kScanColumns);
   }
-  __device__ float rate(std::size_t place) const { return pass.a[place]; }
+  __device__ float rate(std::size_t element) const { return pass.a[element]; }
   __device__ float decay(float rate, float total) const { return power_of_two(rate * total); }
 
   struct Shared {
@@ -121,12 +120,11 @@ struct SelectiveTiles {
   __device__ Column column(int column) const {
     Column own;
 #pragma unroll
-    for (int n = 0; n < kMax; ++n) own.a[n] = n < size ? pass.a[place(column, n)] : 0.0F;
+    for (int n = 0; n < kMax; ++n) own.a[n] = n < size ? pass.a[index_of(column, n)] : 0.0F;
     own.skip = pass.skip[column];
     return own;
   }
 
-  /// h = exp(dt A) h + (dt x) B
   __device__ void advance(const Column& own, const Shared& shared, float x, float dt, const TileToken& token,
                           float (&h)[kMax]) const {
     const float change = dt * x;
@@ -161,7 +159,6 @@ struct SelectiveTiles {
     const Input input = read(token);  // sum() has replaced the step by dt
     return {.x = input.x, .dt = input.step, .gate = load_row(__ldg(token.in(pass.gate, pass.gate_stride)))};
   }
-  /// y = (h C + skip x) silu(gate)
   __device__ void emit(const Column& own, const Shared& shared, const Again& in, const TileToken& token,
                        float (&h)[kMax]) const {
     advance(own, shared, in.x, in.dt, token, h);
@@ -175,7 +172,7 @@ struct SelectiveTiles {
 
 constexpr int kMaxTileNumbers = 32;  // per channel, in the registers of one thread
 
-std::size_t numbers_of(const SelectiveScanShape& shape) {
+std::size_t state_elements(const SelectiveScanShape& shape) {
   const int groups = (shape.channels + kScanColumns - 1) / kScanColumns;
   return static_cast<std::size_t>(groups) * kScanColumns * static_cast<std::size_t>(shape.state_size);
 }
@@ -185,7 +182,7 @@ void selective_tiles(const SelectiveScanShape& shape, const Batch& batch, const 
                      StreamHandle stream) {
   const SelectiveTiles<kMax, Row> rule{.columns = shape.channels,
                                        .size = shape.state_size,
-                                       .numbers = numbers_of(shape),
+                                       .elements = state_elements(shape),
                                        .state_offset = shape.state_offset,
                                        .pass = pass};
   scan_tiles(rule, batch, pass.exports, pass.workspace, stream, "selective_scan of tiles");
@@ -222,11 +219,11 @@ __global__ void __launch_bounds__(kSeparateThreads)
     return;
   }
   if (!normed) return;
-  float* numbers = row + shape.step_rank + (part - 1) * shape.state_size;
+  float* elements = row + shape.step_rank + (part - 1) * shape.state_size;
   const float* weight = part == 1 ? norms.b : norms.c;
-  const float scale = warp_rms_scale(numbers, shape.state_size, norms.eps, lane);
+  const float scale = warp_rms_scale(elements, shape.state_size, norms.eps, lane);
   for (int i = lane; i < shape.state_size; i += 32) {
-    numbers[i] = numbers[i] * scale * (norms.offset + weight[i]);
+    elements[i] = elements[i] * scale * (norms.offset + weight[i]);
   }
 }
 
@@ -273,7 +270,7 @@ void separate_scan_inputs(const SelectiveScanShape& shape, const ScanNormWeights
 
 std::size_t selective_scan_workspace(const SelectiveScanShape& shape, int tiles) {
   if (shape.state_size > kMaxTileNumbers) return 0;
-  return tile_states_bytes(numbers_of(shape), shape.channels, tiles);
+  return tile_states_bytes(state_elements(shape), shape.channels, tiles);
 }
 
 void selective_scan(const SelectiveScanShape& shape, const Batch& batch, const SelectiveScanPass<Bf16>& pass,

@@ -2,9 +2,8 @@
 // The Mamba-1 selective scan over the rows of a batch, and the steps between the GEMMs before it.
 // gpu/kernels.h is the specification.
 //
-// Prefill scans the tiles of a batch in parallel (gpu/cuda/recurrence/scan_tiles.cuh), decode one token at a time
-// (gpu/cuda/recurrence/scan.cuh); their bits differ. States of more than 32 elements per channel use the sequential scan
-// in both.
+// Prefill scans the tiles of a batch in parallel (scan_tiles.cuh), decode one token at a time (scan.cuh);
+// their bits differ. States of more than 32 elements per channel use the sequential scan in both.
 
 #include <cstddef>
 
@@ -49,12 +48,11 @@ struct SelectiveScanPass {
   int gate_stride;
   Row* out;                        // [rows, channels]
   std::byte* workspace = nullptr;  // selective_scan_workspace() bytes, aligned to 4
-  SlotExports exports{};           // prefill only
+  SlotExports exports{};
 };
 
 bool selective_scan_supports(const SelectiveScanShape& shape);
-/// Returns the workspace bytes for `tiles` tiles: about channels * (state_size + 1) floats per tile. Decode
-/// needs none.
+/// Returns about channels * (state_size + 1) floats per tile, in bytes. Decode needs none.
 std::size_t selective_scan_workspace(const SelectiveScanShape& shape, int tiles);
 
 /// A batch with tiles is a prefill. Writes out and updates the state in the slots.

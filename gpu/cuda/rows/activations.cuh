@@ -40,7 +40,7 @@ __device__ __forceinline__ float softplus_of(float x) {
 __device__ __forceinline__ float gelu_of(float x) {
   return 0.5F * x * (1.0F + tanhf(0.797884561F * (x + 0.044715F * x * x * x)));
 }
-/// 2^x; 0 for -infinity and where the result would be subnormal, 1 for 0.
+/// 2^x; 0 for -infinity and where the result would be subnormal.
 __device__ __forceinline__ float power_of_two(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

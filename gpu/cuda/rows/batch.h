@@ -3,14 +3,14 @@
 // and the slots that receive states from inside the slices. All arrays are in GPU memory and belong to the
 // step; kernels take a Batch by value.
 //
-// Bits, for all kernels of this directory: the result of a row depends only on that row's sequence, and the
-// order of its additions is fixed by the model's shape and the row's position. There are no float atomics,
-// and no choice depends on the number of rows, slices or SMs unless all alternatives are bitwise identical.
-// Prefill slices begin on the grid of kGrid positions.
+// Bits, for all kernels of gpu/cuda: the result of a row depends only on that row's sequence, and the order
+// of its additions is fixed by the model's shape and the row's position. There are no float atomics, and no
+// choice depends on the number of rows, slices or SMs unless all alternatives are bitwise identical. Prefill
+// slices begin on the grid of kGrid positions.
 //
-// Functions of this directory that take a StreamHandle only enqueue work on that stream, on the current GPU,
-// and keep no state unless their header says otherwise. A template parameter `Row` is the element type of
-// activations, Bf16 or float.
+// Functions that take a StreamHandle only enqueue work on that stream, on the current GPU, and keep no state
+// unless their header says otherwise. A template parameter `Row` is the element type of activations, Bf16 or
+// float.
 
 #include <cstddef>
 #include <cstdint>
@@ -50,41 +50,41 @@ struct Batch {
   int longest;  // most tokens of any slice after the step; sizes launch grids
 };
 
-/// Slots that also receive the state at the end of a tile inside a prefill slice. A kernel that updates a
-/// part of the slice's slot writes that part to these slots too, bitwise identical to a slice that ends
-/// there.
+/// Slots that also receive the state at the end of a tile inside a prefill slice; for prefills only. A kernel
+/// that updates a part of the slice's slot writes that part to these slots too, bitwise identical to a slice
+/// that ends there.
 struct SlotExports {
-  /// [tile_count]: the slot that receives the state after that tile, which has all 64 rows; a null entry:
-  /// none. Null: no exports in this batch.
+  /// [tile_count]: the slot that receives the state after that tile, which has all 64 rows; null entry: none.
+  /// Null: no exports in this batch.
   std::byte* const* tiles = nullptr;
   /// [slice_count]: index of the first tile of a slice; valid if the batch has tiles.
   const std::int32_t* first_tiles = nullptr;
 };
 
 #ifdef __CUDACC__
-__device__ __forceinline__ std::byte* export_behind(const SlotExports& exports, std::size_t tile) {
+__device__ __forceinline__ std::byte* export_after_tile(const SlotExports& exports, std::size_t tile) {
   return exports.tiles == nullptr ? nullptr : exports.tiles[tile];
 }
-/// Returns the slot for the state after the tile that contains row `row` of a slice, or null.
-__device__ __forceinline__ std::byte* export_behind_row(const SlotExports& exports, int slice, int row) {
+/// Returns the slot for the state after the tile of row `row` of a slice, or null.
+__device__ __forceinline__ std::byte* export_after_row(const SlotExports& exports, int slice, int row) {
   return exports.tiles == nullptr ? nullptr : exports.tiles[exports.first_tiles[slice] + row / kGrid];
 }
 
 /// A point in a slice at which the state is written: after its first `rows` rows.
-struct StatePlace {
+struct WritePoint {
   BatchSlice slice;
   std::byte* slot;  // destination; null: nothing is written
   int rows;
 };
 /// Returns write point `index`: the ends of all slices, then the ends of all tiles.
-__device__ __forceinline__ StatePlace state_place(const Batch& batch, const SlotExports& exports, int index) {
+__device__ __forceinline__ WritePoint write_point(const Batch& batch, const SlotExports& exports, int index) {
   if (index < batch.slice_count) {
     const BatchSlice slice = batch.slices[index];
     return {slice, slice.slot, slice.rows};
   }
   const int tile_index = index - batch.slice_count;
   const BatchTile tile = batch.tiles[tile_index];
-  return {batch.slices[tile.slice], export_behind(exports, tile_index), tile.first + kGrid};
+  return {batch.slices[tile.slice], export_after_tile(exports, tile_index), tile.first + kGrid};
 }
 #endif
 

@@ -21,16 +21,17 @@ __global__ void __launch_bounds__(kThreads)
                DeferredNormOutput next, RopeRows rope) {
   const int thread = static_cast<int>(threadIdx.x);
   constexpr int kLine = 32;  // weights per cache line
-  if (next.to.x != nullptr && thread * kLine < size) product::ask_for(next.norm.weight + thread * kLine);
+  if (next.to.x != nullptr && thread * kLine < size)
+    product::prefetch_line(next.norm.weight + thread * kLine);
   pdl_wait();
   pdl_launch_dependents();
   const Bf16* from = table + static_cast<std::size_t>(tokens[blockIdx.x]) * size;
-  for (int i = thread; i < rope.pairs; i += kThreads) put_turn(rope, static_cast<int>(blockIdx.x), i);
+  for (int i = thread; i < rope.pairs; i += kThreads) put_rope_entry(rope, static_cast<int>(blockIdx.x), i);
   for (int i = thread; i < size; i += kThreads) {
-    const std::size_t place = static_cast<std::size_t>(blockIdx.x) * size + i;
+    const std::size_t element = static_cast<std::size_t>(blockIdx.x) * size + i;
     const float value = factor * widen(__ldg(from + i));
-    y[place] = value;
-    if (next.to.x != nullptr) product::leave_element(next, place, i, value);
+    y[element] = value;
+    if (next.to.x != nullptr) product::put_deferred_norm(next, element, i, value);
   }
 }
 
@@ -47,9 +48,9 @@ void embed_bf16(const std::int32_t* tokens, int rows, const DeviceWeight& table,
   launch(tokens, rows, table, 1, y, DeferredNormOutput{}, RopeRows{}, stream);
 }
 
-void embed_bf16_to_stream(const std::int32_t* tokens, int rows, const DeviceWeight& table, float factor,
-                          float* y, const DeferredNormOutput& next, const RopeRows& rope,
-                          StreamHandle stream) {
+void embed_bf16_to_residual(const std::int32_t* tokens, int rows, const DeviceWeight& table, float factor,
+                            float* y, const DeferredNormOutput& next, const RopeRows& rope,
+                            StreamHandle stream) {
   REPRISE_CHECK(table.columns % 32 == 0, "the residual's width is not a multiple of 32");
   launch(tokens, rows, table, factor, y, next, rope, stream);
 }

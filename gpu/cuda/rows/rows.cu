@@ -1,5 +1,5 @@
-// Row-wise kernels (gpu/cuda/rows/rows.h). Mapping: a block per row or per part of a row; bf16 RMSNorms of a
-// multiple of 128 elements have a warp per row. Bits: the order of every sum depends only on the row size.
+// Row-wise kernels (rows.h). Mapping: a block per row or per part of a row; bf16 RMSNorms of a multiple of
+// 128 elements have a warp per row. Bits: the order of every sum depends only on the row size.
 
 #include "gpu/cuda/rows/rows.h"
 
@@ -41,8 +41,7 @@ struct NormOfRow {
   }
 };
 
-/// Called by a block. The order of the sums is fixed by `size`: each thread's elements ascending, then
-/// sum_of_block().
+/// Called by a block. Each thread's elements ascending, then sum_of_block().
 __device__ NormOfRow norm_of_row(const float* x, int size, const RowNorm& norm) {
   float mean = 0;
   if (norm.bias != nullptr) {
@@ -69,7 +68,7 @@ __global__ void __launch_bounds__(kWarpNormThreads)
   const int fours = size / 128;  // per lane
   const auto* weights = reinterpret_cast<const float4*>(norm.weight);
   float4 weight[kMaxFours];
-  // Weights are constant, so they are loaded before the PDL wait.
+  // constant, so loaded before the PDL wait
   if constexpr (kMaxFours > 1) {
 #pragma unroll
     for (int i = 0; i < kMaxFours; ++i) {
@@ -136,7 +135,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// A warp per row, four lanes per chain (gpu/cuda/gemm/decode_product.cuh).
+/// A warp per row, four lanes per chain (gemm/decode_product.cuh).
 __global__ void __launch_bounds__(kNormWarps * 32)
     norm_rows_by_chains(const float* x, int rows, int size, RowNorm norm, float factor, Bf16* y) {
   pdl_wait();
@@ -236,12 +235,12 @@ __global__ void square_each_wide_row(float* x, int size) {
 __global__ void square_each_row(Bf16* x, int size) {
   const int i = 8 * (blockIdx.x * blockDim.x + threadIdx.x);
   if (i >= size) return;
-  auto* place = reinterpret_cast<uint4*>(x + (size_t)blockIdx.y * size + i);
-  uint4 values = *place;
+  auto* eight = reinterpret_cast<uint4*>(x + (size_t)blockIdx.y * size + i);
+  uint4 values = *eight;
   auto* value = reinterpret_cast<Bf16*>(&values);
 #pragma unroll
   for (int j = 0; j < 8; ++j) value[j] = narrow(squared_above_zero(widen(value[j])));
-  *place = values;
+  *eight = values;
 }
 
 /// Grid: columns, rows.
@@ -261,10 +260,10 @@ __global__ void __launch_bounds__(kThreads)
   pdl_wait();
   pdl_launch_dependents();
   const size_t source = (size_t)picked[blockIdx.x] * (size / 8);  // index in groups of eight
-  const size_t place = (size_t)blockIdx.x * (size / 8);
+  const size_t destination = (size_t)blockIdx.x * (size / 8);
   for (int i = threadIdx.x; i < size / 8; i += kThreads) {
-    reinterpret_cast<uint4*>(to.x)[place + i] = reinterpret_cast<const uint4*>(from.x)[source + i];
-    to.squares[place + i] = from.squares[source + i];
+    reinterpret_cast<uint4*>(to.x)[destination + i] = reinterpret_cast<const uint4*>(from.x)[source + i];
+    to.squares[destination + i] = from.squares[source + i];
   }
 }
 

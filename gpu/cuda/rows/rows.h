@@ -18,16 +18,15 @@ struct RowNorm {
   const float* bias = nullptr;  // [size]; null: RMSNorm
 };
 
-/// y [rows, size] = factor * norm(x) for x f32 [.., size]. Row i of y comes from row picked[i] of x; with
-/// null `picked`, from row i.
+/// y [rows, size] = factor * norm(x) for x f32 [.., size]. Row i of y comes from row picked[i] of x; null
+/// `picked`: row i.
 void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, const RowNorm& norm,
               float factor, Bf16* y, StreamHandle stream);
 void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, const RowNorm& norm,
               float factor, float* y, StreamHandle stream);
 
-/// bf16 RMSNorm of all rows that sums in the order of a decode GEMM with a fused norm
-/// (gpu/cuda/gemm/decode_product.cuh), so that both are bitwise identical. Requires: size is a multiple of 8, no
-/// bias.
+/// bf16 RMSNorm that sums in the order of a decode GEMM with a fused norm (gemm/decode_product.cuh), bitwise
+/// identical to it. Requires: size is a multiple of 8, no bias.
 void norm_for_decode(const float* x, int rows, int size, const RowNorm& norm, float factor, Bf16* y,
                      StreamHandle stream);
 
@@ -66,7 +65,7 @@ enum class GateFunction { kSilu, kGelu };
 /// size is a multiple of 8.
 void gate_rows(const Bf16* x, int rows, int size, GateFunction act, float gate_factor, Bf16* y,
                StreamHandle stream);
-/// The same in f32, for any size.
+/// In f32, for any size.
 void gate_rows(const float* x, int rows, int size, GateFunction act, float gate_factor, float* y,
                StreamHandle stream);
 

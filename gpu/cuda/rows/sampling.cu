@@ -30,7 +30,6 @@ constexpr float kUnit = 0x1p44f;  // integer value of probability 1
 constexpr float kMaxDepth = -31;  // smaller exponents give less than 2^-44
 constexpr unsigned kAll = 0xffffffff;
 
-/// A number of candidates and their total probability.
 struct Part {
   std::uint64_t mass;
   std::uint32_t count;
@@ -113,8 +112,8 @@ __device__ inline BestLogit best_of_warp(BestLogit best) {
   return best;
 }
 
-/// Best of `count` logits by kThreads threads; `first` is the token of the first one. `of_warp` has kThreads
-/// / 32 elements.
+/// Best of `count` logits by kThreads threads; `first` is the token of the first one. `of_warp`: [kThreads /
+/// 32].
 template <int kThreads>
 __device__ BestLogit best_of_logits(const float* logits, int count, int first, BestLogit* of_warp) {
   BestLogit best{-INFINITY, -1, 0};
@@ -140,7 +139,7 @@ __device__ inline BestLogit best_of_row(const float* row, int vocab, RowShared& 
 __device__ inline void adjust(float* row, const LogitAdjustment* list, int count) {
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kRowThreads) {
     const std::int32_t token = list[i].token;
-    // the thread with the first entry applies all of a token
+    // The thread of a token's first entry applies all of them.
     if (i > 0 && list[i - 1].token == token) continue;
     float logit = row[token];
     for (int j = i; j < count && list[j].token == token; ++j) {
@@ -253,7 +252,7 @@ __device__ void locate(int count, bool by_count, std::uint64_t wanted, Item item
 class RowOrder {
  public:
   struct Found {
-    std::uint64_t mass;  // sum over all candidates up to and including this one
+    std::uint64_t mass;  // sum over the candidates up to and including this one
     std::int32_t token;
   };
 
@@ -296,13 +295,13 @@ class RowOrder {
     if (bucket < first_bucket_ || bucket > last_bucket_) {
       const Part before = shared_.before;
       const Part inside = shared_.inside;
-      // sorts everything up to here, because later searches are in this range
+      // Sorts everything up to here, because later searches are in this range.
       if (before.count + inside.count <= kSorted) {
         sort_buckets(0, bucket, Part{});
       } else if (inside.count <= kSorted) {
         sort_buckets(bucket, bucket, before);
       } else {
-        return find_in_crowd(bucket, by_count, wanted, before);
+        return find_in_large_bucket(bucket, by_count, wanted, before);
       }
     }
     return find_in_sorted(by_count, wanted);
@@ -390,7 +389,7 @@ class RowOrder {
   }
 
   /// Radix search in a bucket that does not fit the sort buffer, until the rest fits or is equal.
-  __device__ Found find_in_crowd(int bucket, bool by_count, std::uint64_t wanted, Part before) {
+  __device__ Found find_in_large_bucket(int bucket, bool by_count, std::uint64_t wanted, Part before) {
     std::uint32_t prefix = 0;
     for (int shift = 24; shift >= 0; shift -= 8) {
       __syncthreads();
@@ -429,7 +428,7 @@ class RowOrder {
     return find_equal(prefix, by_count, wanted, before);
   }
 
-  /// Returns the candidate of the right ordinal among many equal logits, in ascending order of tokens.
+  /// Returns the candidate of the right ordinal among equal logits, in ascending order of tokens.
   __device__ Found find_equal(std::uint32_t rank, bool by_count, std::uint64_t wanted, const Part& before) {
     const std::uint64_t units = units_of(rank);
     const std::uint64_t number =  // ordinal, from 1

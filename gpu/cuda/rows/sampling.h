@@ -3,13 +3,13 @@
 //
 // Bits: probabilities (unnormalized, the largest is 1) are bitwise those of models/sampling/softmax.h. They
 // are summed as integers, floor(p * 2^44), so the order of additions does not matter and a row's token
-// depends only on its logits and parameters. Those below 2^-44 are dropped. If the random number falls within
+// depends only on its logits and parameters. Those below 2^-44 are dropped. If the random number is within
 // about 1e-7 of the edge between two tokens, the host's sampler, which sums doubles, may choose the other
 // one.
 //
 // Several blocks search for a row's maximum, which is all that a greedy row needs. Then one block reads the
-// row once for a histogram and once more to sort the tokens near the cut of the filters or of the draw. A row
-// with very many equal logits takes a few more passes.
+// row once for a histogram and once more to sort the tokens near the cut of the filters or of the random
+// number. A row with very many equal logits takes a few more passes.
 
 #include <cstddef>
 #include <cstdint>
@@ -56,10 +56,10 @@ inline std::uint64_t fixed_uniform(double u) {
 
 inline constexpr int kMaxVocab = 1 << 18;
 
-/// Requires: all pointers are memory that the GPU can access; vocab <= kMaxVocab; at most 65,535 rows;
-/// tokens of adjustments are below `vocab`. `logits`, f32 [rows] rows of `vocab` elements, `stride` apart, is
+/// Requires: all pointers are memory that the GPU can access; vocab <= kMaxVocab; at most 65,535 rows; tokens
+/// of adjustments are below `vocab`. `logits`, f32 [rows] rows of `vocab` elements, `stride` apart, is
 /// modified. `adjustments` and `masks` may be null if no row uses them; a mask has ceil(vocab / 32) words.
-/// `workspace` has sampling_workspace() bytes.
+/// `workspace`: sampling_workspace() bytes.
 void sample(float* logits, int rows, int vocab, int stride, const SamplingRow* params,
             const LogitAdjustment* adjustments, const std::uint32_t* masks, std::byte* workspace,
             SampledToken* out, StreamHandle stream);

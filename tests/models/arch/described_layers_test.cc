@@ -104,7 +104,7 @@ ModelConfig read_made_up(const ConfigSource& source) {
   turning_latent.rope = other_rope;
   MlaSpec other_latent = turning_latent;
   other_latent.bias = false;
-  other_latent.rope_of_neighbours = true;
+  other_latent.rope_of_neighbors = true;
   const GatedDeltaNetInGguf in_order{.tiled_value_heads = false};
   const SwiGluSpec expert{.hidden = kWidth, .intermediate = kInner};
   // Windows shorter and longer than a page.

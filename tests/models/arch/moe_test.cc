@@ -56,9 +56,9 @@ TEST(MoeModel, ComputesWhatANaiveComputationGives) {
        .chosen = 5,
        .stacked = true},
       {.type = "qwen3_5_moe_text", .experts = 1, .chosen = 1, .shared_size = 0},
-      {.type = "qwen3_next", .value_heads = 6, .experts = 9, .chosen = 2, .normalised = false},
+      {.type = "qwen3_next", .value_heads = 6, .experts = 9, .chosen = 2, .normalized = false},
       {.type = "qwen3_next", .experts = 6, .chosen = 4, .sparse = {false, true, true, false}},
-      {.type = "qwen3_next", .experts = 6, .shared_size = 0, .normalised = false, .stacked = true},
+      {.type = "qwen3_next", .experts = 6, .shared_size = 0, .normalized = false, .stacked = true},
   };
   gpu::Threads threads(2);
   for (const TinyOptions& kind : kinds) {
@@ -191,7 +191,7 @@ TEST_F(MoePart, EveryKindOfRouterIsItsDefinition) {
     kinds[i].experts = 3;
     kinds[i].zero_experts = 6;
     kinds[i].scale = 1.5F;
-    kinds[i].normalised = i == 5;
+    kinds[i].normalized = i == 5;
   }
   kinds[4].shared_intermediate = 0;
   kinds[5].chosen = 7;  // more than there are real experts

@@ -134,8 +134,8 @@ inline NaiveWeights::Rows naive_mla(const MlaSpec& spec,
     for (std::size_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(position) * static_cast<double>(spec.rope->inv_freq[i]);
       const auto factor = static_cast<double>(spec.rope->attention_factor);
-      const double a = factor * row[spec.rope_of_neighbours ? 2 * i : i];
-      const double b = factor * row[spec.rope_of_neighbours ? 2 * i + 1 : i + half];
+      const double a = factor * row[spec.rope_of_neighbors ? 2 * i : i];
+      const double b = factor * row[spec.rope_of_neighbors ? 2 * i + 1 : i + half];
       out[i] = a * std::cos(angle) - b * std::sin(angle);
       out[i + half] = b * std::cos(angle) + a * std::sin(angle);
     }

@@ -89,13 +89,13 @@ class NaiveModel {
   Row norm(const NormSpec& spec, Row x) const {
     double mean = 0;
     for (const double value : x) mean += value / static_cast<double>(x.size());
-    for (double& value : x) value -= spec.kind.centred ? mean : 0;
+    for (double& value : x) value -= spec.kind.centered ? mean : 0;
     double squares = 0;
     for (const double value : x) squares += value * value;
     const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + spec.kind.eps);
     for (std::size_t i = 0; i < x.size(); ++i) {
       x[i] *= scale * (spec.kind.offset + weight(spec.name)[i]);
-      if (spec.kind.centred) x[i] += at(spec.name + ".bias")[i];
+      if (spec.kind.centered) x[i] += at(spec.name + ".bias")[i];
     }
     return x;
   }
@@ -166,7 +166,7 @@ class NaiveModel {
       for (const std::size_t e : order) {
         const bool is_zero = e >= part.experts;
         const Row one = is_zero ? seen : expert_of(part, ".experts." + std::to_string(e), seen);
-        const double weight = scores[e] * part.scale / (part.normalised ? sum_of_chosen + part.epsilon : 1.0);
+        const double weight = scores[e] * part.scale / (part.normalized ? sum_of_chosen + part.epsilon : 1.0);
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * one[i];
       }
       if (part.latent != 0) sum = product(part.name + ".fc2_latent_proj", sum);

@@ -137,8 +137,8 @@ TEST_F(Rwkv7, IsReadFromGguf) {
   const ModelConfig model = read(writer());
   EXPECT_EQ(model.context_length, 1u << 20);
   ASSERT_TRUE(model.embedding_norm.has_value());
-  EXPECT_TRUE(model.embedding_norm->kind.centred);
-  EXPECT_TRUE(model.final_norm.kind.centred);
+  EXPECT_TRUE(model.embedding_norm->kind.centered);
+  EXPECT_TRUE(model.final_norm.kind.centered);
   EXPECT_EQ(handed_on(model.layers), 128u);
   const auto mixes = parts_of<TimeMixSpec>(model.layers);
   ASSERT_EQ(mixes.size(), 3u);

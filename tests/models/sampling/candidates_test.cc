@@ -83,7 +83,7 @@ std::vector<std::pair<TokenId, float>> dry_by_definition(const std::vector<Token
   return out;
 }
 
-TEST(Candidates, DryPenalisesWhatGoesOnWithARepetition) {
+TEST(Candidates, DryPenalizesWhatGoesOnWithARepetition) {
   const std::vector<TokenId> breakers{7};
   const DryRules rules{.multiplier = 0.8, .base = 1.75, .allowed_length = 2, .breakers = breakers};
   EXPECT_EQ(dry_penalties(std::vector<TokenId>{1, 2, 3, 1, 2}, rules),

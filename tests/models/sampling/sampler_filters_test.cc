@@ -29,7 +29,7 @@ struct Reference {
     if (params.top_k > 0) kept.resize(std::min(kept.size(), static_cast<std::size_t>(params.top_k)));
 
     std::vector<double> p;  // of the kept tokens, normalized
-    const auto normalise = [&] {
+    const auto normalize = [&] {
       p.clear();
       for (const TokenId id : kept) p.push_back(std::exp((logit(id) - logit(kept[0])) / params.temperature));
       const double sum = std::accumulate(p.begin(), p.end(), 0.0);
@@ -37,7 +37,7 @@ struct Reference {
     };
     const auto consider = [&](double distance) { margin = std::min(margin, std::abs(distance)); };
 
-    normalise();
+    normalize();
     if (params.top_p < 1) {
       std::size_t count = 0;
       double sum = 0;
@@ -46,7 +46,7 @@ struct Reference {
         consider(sum - params.top_p);
       } while (count < kept.size() && sum < params.top_p);
       kept.resize(count);
-      normalise();
+      normalize();
     }
     if (params.min_p > 0) {
       std::size_t count = 1;
@@ -55,7 +55,7 @@ struct Reference {
         if (p[count] < params.min_p * p[0]) break;
       }
       kept.resize(count);
-      normalise();
+      normalize();
     }
     double sum = 0;
     for (std::size_t i = 0; i < kept.size() && token < 0; ++i) {

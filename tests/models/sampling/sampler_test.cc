@@ -117,7 +117,7 @@ TEST(Determinism, TokensOfASeed) {
 
 // ---- state ----
 
-const SamplingParams kPenalised{.temperature = 2,
+const SamplingParams kPenalized{.temperature = 2,
                                 .repetition_penalty = 1.2,
                                 .repetition_last_n = 30,
                                 .presence_penalty = 0.4,
@@ -126,13 +126,13 @@ const SamplingParams kPenalised{.temperature = 2,
 
 TEST(State, RestoredGoesOnTheSameWay) {
   const std::vector<float> logits = test::RandomLogits(9).make(200);
-  Sampler sampler(kPenalised, 200);
+  Sampler sampler(kPenalized, 200);
   for (TokenId i = 0; i < 50; ++i) sampler.accept(i * 3 % 200, kPrompt);
   generate(sampler, logits, 25);
   const SamplerState snapshot = sampler.state();
   const std::vector<TokenId> tail = generate(sampler, logits, 60);
 
-  Sampler fresh(kPenalised, 200);
+  Sampler fresh(kPenalized, 200);
   generate(fresh, logits, 5);  // arbitrary earlier use
   fresh.restore(snapshot);
   EXPECT_EQ(fresh.state(), snapshot);
@@ -145,9 +145,9 @@ TEST(State, RestoredGoesOnTheSameWay) {
 
 TEST(State, FollowsFromTheTokens) {
   const std::vector<float> logits = test::RandomLogits(10).make(200);
-  Sampler sampler(kPenalised, 200);
+  Sampler sampler(kPenalized, 200);
   const std::vector<TokenId> tokens = generate(sampler, logits, 40);
-  Sampler replayed(kPenalised, 200);
+  Sampler replayed(kPenalized, 200);
   for (const TokenId token : tokens) replayed.accept(token, kOutput);
   EXPECT_EQ(replayed.state(), sampler.state());
   EXPECT_EQ(replayed.state().step, 40u);
@@ -155,9 +155,9 @@ TEST(State, FollowsFromTheTokens) {
 
 TEST(State, OneStateGoesOnAsSeveralChoices) {
   const std::vector<float> logits = test::RandomLogits(11).make(200);
-  Sampler first(kPenalised, 200, 0);
+  Sampler first(kPenalized, 200, 0);
   for (TokenId i = 0; i < 50; ++i) first.accept(i, kPrompt);
-  Sampler second(kPenalised, 200, 1), cold(kPenalised, 200, 1);
+  Sampler second(kPenalized, 200, 1), cold(kPenalized, 200, 1);
   second.restore(first.state());
   for (TokenId i = 0; i < 50; ++i) cold.accept(i, kPrompt);
   const std::vector<TokenId> tokens = generate(second, logits, 30);
@@ -166,7 +166,7 @@ TEST(State, OneStateGoesOnAsSeveralChoices) {
 }
 
 TEST(State, DifferenceShows) {
-  Sampler a(kPenalised, 10), b(kPenalised, 10);
+  Sampler a(kPenalized, 10), b(kPenalized, 10);
   EXPECT_EQ(a.state(), b.state());
   a.accept(1, kPrompt);
   EXPECT_NE(a.state(), b.state());

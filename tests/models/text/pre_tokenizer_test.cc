@@ -50,7 +50,7 @@ TEST(PreTokenizer, WithoutStepsTheTextIsOnePiece) {
 }
 
 // The example in the documentation of Hugging Face's SplitDelimiterBehavior.
-TEST(PreTokenizer, BehavioursOfSplits) {
+TEST(PreTokenizer, BehaviorsOfSplits) {
   const std::string text = "the-final--countdown";
   for (const Kind kind : {Kind::kSplitRegex, Kind::kSplitText}) {
     const auto with = [&](SplitBehavior behavior) { return cut({split("-", behavior, kind)}, text); };

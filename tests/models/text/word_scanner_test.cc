@@ -85,7 +85,7 @@ class Agreement {
   Regex letter_{"\\p{L}"}, mark_{"\\p{M}"}, number_{"\\p{N}"}, space_{to_pcre2("\\s")};
 };
 
-TEST(WordScanner, RecognisesItsPatterns) {
+TEST(WordScanner, RecognizesItsPatterns) {
   for (const WordPattern& pattern : all_patterns()) {
     EXPECT_EQ(find_word_pattern(regex(pattern)), pattern);
     EXPECT_EQ(find_word_pattern(regex(pattern) + "|x"), std::nullopt);

@@ -98,7 +98,7 @@ TEST(RandomGguf, EveryTypeLoadsAndRuns) {
   }
 }
 
-TEST(RandomGguf, MixesAreThoseOfTheQuantiser) {
+TEST(RandomGguf, MixesAreThoseOfTheQuantizer) {
   const GgufTypes mix("Q4_K_M");
   const auto type = [&](const GgufTypes& types, const std::string& name, std::size_t layer,
                         std::uint64_t columns = 512, bool is_head = false) {

@@ -1,4 +1,4 @@
-// Mixtures of experts in quantised GGUF files: a row's bits depend on neither cuts, batch nor threads.
+// Mixtures of experts in quantized GGUF files: a row's bits depend on neither cuts, batch nor threads.
 
 #include <gtest/gtest.h>
 
@@ -32,9 +32,9 @@ TokenId token_at(std::size_t i) {
   return static_cast<TokenId>(i * i * 7 % kVocab);
 }
 
-class QuantisedExperts {
+class QuantizedExperts {
  public:
-  QuantisedExperts(const std::filesystem::path& file, unsigned threads)
+  QuantizedExperts(const std::filesystem::path& file, unsigned threads)
       : threads_(threads), model_(models::load_on_cpu(file, {}, threads_)) {}
 
   /// Logits of all tokens, in slices that end at `cuts`; with `strangers` beside each.
@@ -69,7 +69,7 @@ class QuantisedExperts {
   std::unique_ptr<models::Model> model_;
 };
 
-TEST(RandomMoe, QuantisedExpertsGiveTheSameBitsInEveryBatch) {
+TEST(RandomMoe, QuantizedExpertsGiveTheSameBitsInEveryBatch) {
   std::vector<std::size_t> one_by_one(kTokens);
   for (std::size_t i = 0; i < kTokens; ++i) one_by_one[i] = i + 1;
   for (const char* shape : {"qwen3_5_moe-tiny", "qwen3_next-tiny"}) {
@@ -77,11 +77,11 @@ TEST(RandomMoe, QuantisedExpertsGiveTheSameBitsInEveryBatch) {
       SCOPED_TRACE(std::string(shape) + " in " + type);
       const reprise::test::TempDir folder;
       write_random_gguf(small_mixture(shape), GgufTypes(type), 3, folder.path() / "m.gguf");
-      QuantisedExperts single(folder.path() / "m.gguf", 1);
+      QuantizedExperts single(folder.path() / "m.gguf", 1);
       const std::vector<float> cold = single.run({kTokens}, 0);
       ASSERT_EQ(cold.size(), kTokens * kVocab);
       for (const float logit : cold) ASSERT_TRUE(std::isfinite(logit));
-      const auto expect_the_same = [&](QuantisedExperts& model, const std::vector<std::size_t>& cuts,
+      const auto expect_the_same = [&](QuantizedExperts& model, const std::vector<std::size_t>& cuts,
                                        std::size_t strangers) {
         const std::vector<float> other = model.run(cuts, strangers);
         ASSERT_EQ(other.size(), cold.size());
@@ -90,7 +90,7 @@ TEST(RandomMoe, QuantisedExpertsGiveTheSameBitsInEveryBatch) {
       };
       expect_the_same(single, one_by_one, 0);
       expect_the_same(single, {1, 8, 9, kTokens}, 4);
-      QuantisedExperts team(folder.path() / "m.gguf", 2);
+      QuantizedExperts team(folder.path() / "m.gguf", 2);
       expect_the_same(team, {kTokens}, 1);
       expect_the_same(team, {1, 15, kTokens}, 3);
     }

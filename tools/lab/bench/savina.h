@@ -126,12 +126,12 @@ struct ThreadRing {
   std::uint64_t expected_check() const { return hops * 1000 + hops % kActors; }
 };
 
-enum class Colour : std::uint32_t { kBlue, kRed, kYellow };
+enum class Color : std::uint32_t { kBlue, kRed, kYellow };
 
 /// Returns the color of a creature of color `own` after it meets one of color `other`.
-inline Colour complement(Colour own, Colour other) {
+inline Color complement(Color own, Color other) {
   if (own == other) return own;
-  return static_cast<Colour>(3 - static_cast<std::uint32_t>(own) - static_cast<std::uint32_t>(other));
+  return static_cast<Color>(3 - static_cast<std::uint32_t>(own) - static_cast<std::uint32_t>(other));
 }
 
 /// `main` is the mall and creates kCreatures chameneos, the i-th with color i % 3; each sends Meet{color,

@@ -241,20 +241,20 @@ class Idler : public event_based_actor {
 // Meet: uint32_t, the other is the sender. Change: uint16_t. Fade: uint8_t.
 class Creature : public event_based_actor {
  public:
-  Creature(actor_config& config, actor mall, Colour colour)
-      : event_based_actor(config), mall_(std::move(mall)), colour_(colour) {}
+  Creature(actor_config& config, actor mall, Color color)
+      : event_based_actor(config), mall_(std::move(mall)), color_(color) {}
 
   behavior make_behavior() override {
     go_to_mall();
     return {
         [this](std::uint32_t other) {
-          colour_ = complement(colour_, static_cast<Colour>(other));
+          color_ = complement(color_, static_cast<Color>(other));
           ++met_;
-          send(actor_cast<actor>(current_sender()), static_cast<std::uint16_t>(colour_));
+          send(actor_cast<actor>(current_sender()), static_cast<std::uint16_t>(color_));
           go_to_mall();
         },
-        [this](std::uint16_t colour) {
-          colour_ = static_cast<Colour>(colour);
+        [this](std::uint16_t color) {
+          color_ = static_cast<Color>(color);
           ++met_;
           go_to_mall();
         },
@@ -268,10 +268,10 @@ class Creature : public event_based_actor {
   void on_exit() override { mall_ = nullptr; }
 
  private:
-  void go_to_mall() { send(mall_, static_cast<std::uint32_t>(colour_)); }
+  void go_to_mall() { send(mall_, static_cast<std::uint32_t>(color_)); }
 
   actor mall_;
-  Colour colour_;
+  Color color_;
   std::uint64_t met_ = 0;
 };
 
@@ -284,17 +284,17 @@ class Mall : public event_based_actor {
   behavior make_behavior() override {
     outcome_.start();
     for (std::uint32_t i = 0; i < Chameneos::kCreatures; ++i) {
-      spawn<Creature>(actor_cast<actor>(this), static_cast<Colour>(i % 3));
+      spawn<Creature>(actor_cast<actor>(this), static_cast<Color>(i % 3));
     }
     return {
-        [this](std::uint32_t colour) {
+        [this](std::uint32_t color) {
           if (meetings_left_ == 0) {
             send(actor_cast<actor>(current_sender()), std::uint8_t{0});
           } else if (!waiting_) {
             waiting_ = actor_cast<actor>(current_sender());
           } else {
             --meetings_left_;
-            delegate(waiting_, colour);  // keeps the sender
+            delegate(waiting_, color);  // keeps the sender
             waiting_ = nullptr;
           }
         },

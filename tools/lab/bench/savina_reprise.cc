@@ -242,10 +242,10 @@ struct Meet;
 struct Fade {};
 using CreatureRef = Ref<Meet, Change, Fade>;
 struct Change {
-  Colour colour;
+  Color color;
 };
 struct Meet {
-  Colour colour;
+  Color color;
   CreatureRef creature;
 };
 struct Met {
@@ -256,16 +256,16 @@ class Creature : public Actor {
  public:
   using Accepts = Messages<Meet, Change, Fade>;
   static constexpr MailboxSpec kMailbox = kUnbounded;
-  Creature(Colour colour, Ref<Meet, Met> mall) : colour_(colour), mall_(std::move(mall)) {}
+  Creature(Color color, Ref<Meet, Met> mall) : color_(color), mall_(std::move(mall)) {}
   void on_start() { go(); }
   void on(const Meet& meet) {
-    colour_ = complement(colour_, meet.colour);
+    color_ = complement(color_, meet.color);
     ++count_;
-    meet.creature.tell(Change{colour_});
+    meet.creature.tell(Change{color_});
     go();
   }
   void on(Change change) {
-    colour_ = change.colour;
+    color_ = change.color;
     ++count_;
     go();
   }
@@ -275,8 +275,8 @@ class Creature : public Actor {
   }
 
  private:
-  void go() { mall_.tell(Meet{colour_, self(*this)}); }
-  Colour colour_;
+  void go() { mall_.tell(Meet{color_, self(*this)}); }
+  Color color_;
   Ref<Meet, Met> mall_;
   std::uint64_t count_ = 0;
 };
@@ -289,7 +289,7 @@ class Mall : public Actor {
   void on_start() {
     outcome_.start();
     for (std::uint32_t i = 0; i < Chameneos::kCreatures; ++i) {
-      spawn<Creature>(talkers(), static_cast<Colour>(i % 3), Ref<Meet, Met>(self(*this)));
+      spawn<Creature>(talkers(), static_cast<Color>(i % 3), Ref<Meet, Met>(self(*this)));
     }
   }
   void on(Meet meet) {

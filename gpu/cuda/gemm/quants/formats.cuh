@@ -12,8 +12,8 @@
 namespace reprise::gpu::cuda::quants {
 
 // -- dequantization. A prefill uses q * scale (+ offset) rounded to bf16, with the scale as the sum of two
-// bf16 (16 bits): the nearest bf16 to the file's value, or its neighbor. Only value_of() computes it. Decode
-// multiplies by the integers q, exact in bf16, and scales the sums in f32 (gpu/cuda/gemm/quants/products.cuh).
+// bf16 (16 bits): the nearest bf16 to the file's value, or its neighbor. Decode multiplies by the integers q,
+// exact in bf16, and scales the sums in f32 (products.cuh).
 
 /// Two integers as bf16, exact.
 using Pair = __nv_bfloat162;
@@ -23,7 +23,7 @@ struct Factor {
   float scale;
   float offset;
 };
-/// A Factor in bf16, duplicated in both halves of each word.
+/// A Factor in bf16, twice in each word.
 struct Scale {
   std::uint32_t high;
   std::uint32_t low;
@@ -47,17 +47,17 @@ __device__ __forceinline__ Scale make_scale(const Factor& factor) {
 }
 
 template <bool kHasOffset>
-__device__ __forceinline__ std::uint32_t value_of(Pair numbers, const Scale& scale) {
+__device__ __forceinline__ std::uint32_t value_of(Pair integers, const Scale& scale) {
   const Pair low = as_pair(scale.low);
-  const Pair rest = kHasOffset ? __hfma2(numbers, low, as_pair(scale.offset)) : __hmul2_rn(numbers, low);
-  return bits_of(__hfma2(numbers, as_pair(scale.high), rest));
+  const Pair rest = kHasOffset ? __hfma2(integers, low, as_pair(scale.offset)) : __hmul2_rn(integers, low);
+  return bits_of(__hfma2(integers, as_pair(scale.high), rest));
 }
 
 // -- integers, from bits to bf16
 
 constexpr std::uint32_t kTwice128 = 0x43004300;  // two bf16 of 128, whose last mantissa bit is 1
 
-/// (bits & mask) | more in one LOP3; the compiler emits two instructions if mask and more are constants.
+/// (bits & mask) | more in one LOP3; with constant masks the compiler emits two instructions.
 __device__ __forceinline__ std::uint32_t masked_or(std::uint32_t bits, std::uint32_t mask,
                                                    std::uint32_t more) {
   std::uint32_t both;
@@ -70,24 +70,24 @@ __device__ __forceinline__ Pair few_bits(std::uint32_t bits, std::uint32_t mask)
   return as_pair(masked_or(bits, mask, kTwice128));
 }
 template <int kZero>
-__device__ __forceinline__ Pair less_zero(Pair numbers_and_128) {
-  return __hsub2(numbers_and_128, as_pair(kTwice128 + kZero * 0x00010001U));
+__device__ __forceinline__ Pair less_zero(Pair integers_and_128) {
+  return __hsub2(integers_and_128, as_pair(kTwice128 + kZero * 0x00010001U));
 }
 /// Signed bytes at bits 0 and 16; other bits are ignored. The sign bit makes the subtrahend 256.
 __device__ __forceinline__ Pair signed_bytes(std::uint32_t bytes) {
   return __hsub2(few_bits(bytes, 0x007f007f), few_bits(bytes, 0x00800080));
 }
 
-// -- layout. A block is eight rows of W by 256 columns: the file's bytes in another order. First the headers
-// (scales) of the eight rows, then four chunks of 64 columns. Blocks of the same rows are contiguous along
-// the columns. Columns are zero-padded to 256, rows to eight. A Format defines
+// -- layout. A block is eight rows of W by 256 columns: the headers (scales) of the eight rows, then four
+// chunks of 64 columns. Blocks of the same rows are contiguous along the columns. Columns are zero-padded to
+// 256, rows to eight. A Format defines
 //   kHeaderBytes, kChunkBytes     of eight rows; multiples of 16
 //   kHasOffset                    whether an offset is added to (q - zero) * scale
 //   kScales                       scales per row and chunk, each for 64 / kScales columns
 //   kZero                         zero point; read() returns q + 128. -1: read() returns q itself
 //   factor(header, row, chunk, i) scale i and offset; row of the eight, chunk of the four
 //   read(chunk, lane, q)          fragment of lane 4 g + t: the columns of row g that thread t supplies to MMA s
-//                                 (gpu/cuda/gemm/decode_product.cuh), as pairs 2 (s % 2), ... of q[s / 2]
+//                                 (decode_product.cuh), as pairs 2 (s % 2), ... of q[s / 2]
 //
 // A row of a chunk has the words of t = 0 first, then of t = 1, 2, 3; of each t the first eight integers,
 // then the second eight. 4-bit: a word has eight, pair i at bits 4 i and 16 + 4 i. Bytes: two words have
@@ -101,7 +101,7 @@ inline constexpr int kChunks = kColumns / kChunkColumns;
 template <class Format>
 inline constexpr int kBlockBytes = Format::kHeaderBytes + kChunks* Format::kChunkBytes;
 
-/// Run length (gpu/cuda/gemm/decode_product.cuh): an MMA takes columns of a single scale.
+/// Run length (decode_product.cuh): an MMA takes columns of a single scale.
 template <class Format>
 inline constexpr int kRun = Format::kScales == 4 ? 4 : 8;
 
@@ -178,7 +178,7 @@ struct Q4_0 {
 };
 
 /// Header, 16 bytes per row: f16 d, f16 dmin, then three bytes per chunk: scale, offset, scale, offset of six
-/// bits. Integers are taken relative to kZero, which keeps the offset small.
+/// bits. Integers are relative to kZero, which keeps the offset small.
 template <int kZero>
 __device__ __forceinline__ Factor factor_of_six_bits(const std::byte* header, int row, int chunk, int i) {
   const auto* words = reinterpret_cast<const std::uint32_t*>(header) + 4 * row;
@@ -227,9 +227,9 @@ struct Q5_K {
   }
 };
 
-/// Header: signed bytes [8 rows][16 groups of 16], then f16 d [8 rows]. A chunk has three words per lane, two
-/// together and the third ones after all of those. Each half of a word has two 6-bit integers (pairs 0 and 1,
-/// 2 and 3, 4 and 5) and above them four bits of pairs 6 and 7.
+/// Header: signed bytes [8 rows][16 groups of 16], then f16 d [8 rows]. A chunk has three words per lane: two
+/// together, then all third ones. Each half of a word has two 6-bit integers (pairs 0 and 1, 2 and 3, 4 and
+/// 5) and above them four bits of pairs 6 and 7.
 struct Q6_K {
   static constexpr int kHeaderBytes = 128 + 16;
   static constexpr int kChunkBytes = 256 + 128;
@@ -237,9 +237,9 @@ struct Q6_K {
   static constexpr int kScales = 4;
   static constexpr int kZero = 32;
   __device__ static Factor factor(const std::byte* header, int row, int chunk, int i) {
-    const int number = reinterpret_cast<const std::int8_t*>(header)[16 * row + 4 * chunk + i];
+    const int integer = reinterpret_cast<const std::int8_t*>(header)[16 * row + 4 * chunk + i];
     const float d = half_as_float(reinterpret_cast<const std::uint16_t*>(header + 128)[row]);
-    return {__fmul_rn(d, static_cast<float>(number)), 0};
+    return {__fmul_rn(d, static_cast<float>(integer)), 0};
   }
   __device__ static void read(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
     const uint2 words = two_words(chunk, lane);
@@ -271,8 +271,8 @@ struct IQ4_XS {
     const int group = 2 * chunk + i;
     const std::uint32_t low = words.y >> (4 * group) & 15;
     const std::uint32_t high = words.x >> (16 + 2 * group) & 3;
-    const int number = static_cast<int>(low | high << 4) - 32;
-    return {__fmul_rn(half_as_float(words.x), static_cast<float>(number)), 0};
+    const int integer = static_cast<int>(low | high << 4) - 32;
+    return {__fmul_rn(half_as_float(words.x), static_cast<float>(integer)), 0};
   }
   /// Looks up -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113 for the four indices in the lower
   /// half of `word`.
@@ -320,7 +320,7 @@ struct F8 {
 
 /// read() minus the zero point.
 template <class Format>
-__device__ __forceinline__ void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+__device__ __forceinline__ void integers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
   Format::read(chunk, lane, q);
   if constexpr (Format::kZero >= 0) {
 #pragma unroll
@@ -331,12 +331,11 @@ __device__ __forceinline__ void numbers(const std::byte* chunk, int lane, Pair (
   }
 }
 
-/// Expands this lane's columns of row lane / 4 of a chunk: put(k, run) receives kRun bf16 from column k of
-/// the chunk.
+/// Expands this lane's columns of row lane / 4 of a chunk: put(k, run) receives kRun bf16 from column k.
 template <class Format, class Put>
 __device__ __forceinline__ void expand_from(const std::byte* block, int chunk, int lane, const Put& put) {
   Pair q[2][4];
-  numbers<Format>(block + Format::kHeaderBytes + chunk * Format::kChunkBytes, lane, q);
+  integers<Format>(block + Format::kHeaderBytes + chunk * Format::kChunkBytes, lane, q);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     std::uint32_t values[4];
@@ -362,7 +361,7 @@ __device__ __forceinline__ void expand_from(const std::byte* block, int chunk, i
 //   put_header(row, first, in, header) writes the scales from column `first`; the row is number `in` of the block
 // and `columns`; columns past the end become zero.
 
-/// Rows of a tensor in GPU memory, in the file layout.
+/// Rows of a tensor in the file layout.
 struct FileRows {
   const std::byte* data;
   const float* scales;  // null: no separate scales
@@ -396,10 +395,10 @@ struct Blocks32 {
   }
 };
 struct FileQ8_0 : Blocks32<Q8_0, 34> {
-  __device__ unsigned number(int row, int k) const { return one_byte(block(row, k) + 2 + k % 32); }
+  __device__ unsigned integer(int row, int k) const { return one_byte(block(row, k) + 2 + k % 32); }
 };
 struct FileQ4_0 : Blocks32<Q4_0, 18> {
-  __device__ unsigned number(int row, int k) const {
+  __device__ unsigned integer(int row, int k) const {
     return one_byte(block(row, k) + 2 + k % 16) >> (k % 32 / 16 * 4) & 15;
   }
 };
@@ -438,13 +437,13 @@ __device__ __forceinline__ void put_six_bits(const std::byte* block, int in, std
   }
 }
 struct FileQ4_K : Blocks256<Q4_K, 144> {
-  __device__ unsigned number(int row, int k) const { return nibble_of_64(block(row, k) + 16, k); }
+  __device__ unsigned integer(int row, int k) const { return nibble_of_64(block(row, k) + 16, k); }
   __device__ void put_header(int row, int first, int in, std::byte* header) const {
     put_six_bits(block(row, first), in, header);
   }
 };
 struct FileQ5_K : Blocks256<Q5_K, 176> {
-  __device__ unsigned number(int row, int k) const {
+  __device__ unsigned integer(int row, int k) const {
     const std::byte* from = block(row, k) + 16;
     return nibble_of_64(from + 32, k) | (one_byte(from + k % 32) >> (k % 256 / 32) & 1) << 4;
   }
@@ -453,7 +452,7 @@ struct FileQ5_K : Blocks256<Q5_K, 176> {
   }
 };
 struct FileQ6_K : Blocks256<Q6_K, 210> {
-  __device__ unsigned number(int row, int k) const {
+  __device__ unsigned integer(int row, int k) const {
     const std::byte* from = block(row, k);
     const int half = k % 256 / 128;
     const unsigned low = one_byte(from + 64 * half + k % 64) >> (k % 128 / 64 * 4) & 15;
@@ -467,7 +466,7 @@ struct FileQ6_K : Blocks256<Q6_K, 210> {
   }
 };
 struct FileIQ4_XS : Blocks256<IQ4_XS, 136> {
-  __device__ unsigned number(int row, int k) const {
+  __device__ unsigned integer(int row, int k) const {
     return one_byte(block(row, k) + 8 + k % 256 / 32 * 16 + k % 16) >> (k % 32 / 16 * 4) & 15;
   }
   __device__ void put_header(int row, int first, int in, std::byte* header) const {
@@ -480,7 +479,7 @@ struct FileF8 {
   FileRows rows;
   int columns;
 
-  __device__ unsigned number(int row, int k) const {
+  __device__ unsigned integer(int row, int k) const {
     return one_byte(rows.data + static_cast<std::size_t>(row) * rows.row_bytes + k);
   }
   __device__ void put_header(int row, int first, int in, std::byte* header) const {
@@ -512,7 +511,7 @@ __device__ __forceinline__ std::uint32_t pack_bytes(const At& at, int first) {
 }
 
 template <class Format, class At>
-__device__ __forceinline__ void put_numbers(std::byte* chunk, int lane, const At& at) {
+__device__ __forceinline__ void put_integers(std::byte* chunk, int lane, const At& at) {
   if constexpr (Format::kChunkBytes == 512) {
     auto* to = reinterpret_cast<std::uint32_t*>(chunk) + 4 * lane;
     for (int i = 0; i < 4; ++i) to[i] = pack_bytes(at, 2 * i);
@@ -549,17 +548,18 @@ __global__ void pack_rows(Source source, int rows, int first_row, int blocks, st
   const int block = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = static_cast<int>(blockIdx.y);
   if (block >= blocks || row >= rows) return;
-  const int placed = first_row + row;
-  const int in = placed % kRows;
-  std::byte* place = to + (static_cast<std::size_t>(placed / kRows) * blocks + block) * kBlockBytes<Format>;
-  source.put_header(row, block * kColumns, in, place);
+  const int to_row = first_row + row;
+  const int in = to_row % kRows;
+  std::byte* at_block =
+      to + (static_cast<std::size_t>(to_row / kRows) * blocks + block) * kBlockBytes<Format>;
+  source.put_header(row, block * kColumns, in, at_block);
   for (int chunk = 0; chunk < kChunks; ++chunk) {
-    std::byte* numbers = place + Format::kHeaderBytes + chunk * Format::kChunkBytes;
+    std::byte* integers = at_block + Format::kHeaderBytes + chunk * Format::kChunkBytes;
     for (int t = 0; t < 4; ++t) {
-      put_numbers<Format>(numbers, 4 * in + t, [&](int i) {
-        const int k = block * kColumns + chunk * kChunkColumns +
-                      product::place_in_chunk<kRun<Format>>(i / 4, t) + i % 4;
-        return k < source.columns ? source.number(row, k) : 0U;
+      put_integers<Format>(integers, 4 * in + t, [&](int i) {
+        const int k =
+            block * kColumns + chunk * kChunkColumns + product::k_in_chunk<kRun<Format>>(i / 4, t) + i % 4;
+        return k < source.columns ? source.integer(row, k) : 0U;
       });
     }
   }

@@ -1,19 +1,18 @@
 #pragma once
-// Kernels of a quantized format (gpu/cuda/gemm/quants/formats.cuh): decode GEMMs, repacking, expansion, embedding.
+// Kernels of a quantized format (formats.cuh): decode GEMMs, repacking, expansion, embedding.
 //
 // Computes: y = x W^T for decode; a prefill expands the weights to bf16 first.
 //
-// Chosen when: as for bf16 weights, the small-m or the tiled GEMM (gpu/cuda/gemm/small_m.cuh,
-// gpu/cuda/gemm/tiled.cuh).
+// Chosen when: as for bf16 weights, the small-m or the tiled GEMM (small_m.cuh, tiled.cuh).
 //
 // Pipeline: chunks are copied to shared memory as stored; a warp dequantizes its fragments in registers.
 //
-// Bits: chunks and chains as in gpu/cuda/gemm/decode_product.cuh, so an output depends only on its row of x and
-// its row of W. Within a chunk the columns of a scale are multiplied by the integers, exact in bf16, and
-// summed in f32 from zero; scale times that sum is added to the chain in f32. So no weight is rounded, and a
-// scale costs one multiplication per output and row. An offset is multiplied by the sum of x over these
-// columns (an MMA with ones) and added next. Integers of few bits keep the 128 of their conversion, which is
-// folded into the offset; with a scale per 16 columns it is subtracted instead, which costs less there.
+// Bits: chunks and chains as in decode_product.cuh. Within a chunk the columns of a scale are multiplied by
+// the integers, exact in bf16, and summed in f32 from zero; scale times that sum is added to the chain in
+// f32. So no weight is rounded, and a scale costs one multiplication per output and row. An offset is
+// multiplied by the sum of x over these columns (an MMA with ones) and added next. Integers of few bits keep
+// the 128 of their conversion, which is folded into the offset; with a scale per 16 columns it is subtracted,
+// which costs less there.
 
 #include "gpu/cuda/experts/products.cuh"
 #include "gpu/cuda/gemm/decode_product.cuh"
@@ -23,11 +22,11 @@
 
 namespace reprise::gpu::cuda::quants {
 
-/// True if integers keep their 128, so that sums of x are needed.
+/// Integers keep their 128, so sums of x are needed.
 template <class Format>
 inline constexpr bool kKeeps128 = Format::kZero >= 0 && Format::kScales == 2;
 
-/// A lane's fragment of a chunk of 16 rows of W: rows g and g + 8, integers in pairs, and factors.
+/// A lane's fragment of a chunk of 16 rows of W: rows g and g + 8, pairs of integers, and factors.
 template <class Format>
 struct Part {
   Pair low[2][4];
@@ -63,16 +62,16 @@ __device__ __forceinline__ void read_factors(const float* from, float (&to)[4]) 
 }
 
 template <class Format>
-__device__ __forceinline__ void read_numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+__device__ __forceinline__ void read_integers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
   if constexpr (kKeeps128<Format>) {
     Format::read(chunk, lane, q);
   } else {
-    numbers<Format>(chunk, lane, q);
+    integers<Format>(chunk, lane, q);
   }
 }
 
 /// Loads the fragment from kGroups groups of eight rows (2, or 1 and zeros) in shared memory, header and
-/// chunk each. All lanes of a warp must call it. `chunk` is the index in its block; `own` has kFactorBytes.
+/// chunk each. `chunk`: index in its block; `own`: kFactorBytes. Called by all lanes.
 template <class Format, int kGroups>
 __device__ __forceinline__ Part<Format> part_of(const std::byte* groups, std::byte* own, int chunk,
                                                 int lane) {
@@ -96,9 +95,9 @@ __device__ __forceinline__ Part<Format> part_of(const std::byte* groups, std::by
     }
   }
   Part<Format> part;
-  read_numbers<Format>(groups + Format::kHeaderBytes, lane, part.low);
+  read_integers<Format>(groups + Format::kHeaderBytes, lane, part.low);
   if constexpr (kGroups == 2) {
-    read_numbers<Format>(groups + kGroupBytes + Format::kHeaderBytes, lane, part.high);
+    read_integers<Format>(groups + kGroupBytes + Format::kHeaderBytes, lane, part.high);
   } else {
 #pragma unroll
     for (int i = 0; i < 8; ++i) part.high[i / 4][i % 4] = as_pair(0);
@@ -182,7 +181,7 @@ class Groups {
   __device__ Groups(const std::byte* w, int columns, int block, const Output& output)
       : w_(w), blocks_(blocks_of(columns)), block_(block), output_(output) {}
 
-  /// Returns the first block of a group. Missing outputs read group 0; their results are dropped.
+  /// Returns the first block of a group; for missing outputs, whose results are dropped, of group 0.
   __device__ const std::byte* first(int group) const {
     int row = output_.template row_of<kBlockOutputs>(block_, kRows * group);
     if (row >= output_.weight_rows()) row = output_.template row_of<kBlockOutputs>(block_, 0);
@@ -201,8 +200,8 @@ inline constexpr int kFew = 2048;
 
 template <class Format>
 struct Products {
-  /// Ring of the small-m GEMM. A warp's chunks are eight apart, which is two blocks, so the next address is a
-  /// constant step. The lanes divide the groups of eight rows, and a lane's 16-byte units are equally spaced.
+  /// Ring of the small-m GEMM. A warp's chunks are eight apart, which is two blocks: a constant address step.
+  /// The lanes divide the groups of eight rows; a lane's 16-byte units are equally spaced.
   template <int kBlockOutputs, class Output>
   class Ring {
     using Of = Groups<Format, kBlockOutputs, Output>;
@@ -226,7 +225,6 @@ struct Products {
                 16 * (lane % kLanes);
       to_ = shared_address(memory) + lane / kLanes * Of::kGroupBytes + 16 * (lane % kLanes);
     }
-    /// Called for the warp's chunks in ascending order.
     __device__ void begin_load(int index, int chunk, int chunks) {
       if (chunk < chunks) {
         const std::uint32_t slot = to_ + index % kDepth * Of::kBytes;
@@ -258,7 +256,6 @@ struct Products {
     }
 
    private:
-    /// Copies a lane's share of kUnits units of a group.
     template <int kUnits>
     __device__ static void copy_units(std::uint32_t to, const std::byte* from) {
 #pragma unroll
@@ -270,8 +267,8 @@ struct Products {
     }
 
     std::byte* memory_;
-    int in_block_;             // chunk index in a block, the same for all chunks of a warp
-    const std::byte* header_;  // address of the lane's first header unit of the next chunk
+    int in_block_;             // chunk index in a block, constant for a warp
+    const std::byte* header_;  // the lane's first header unit of the next chunk
     std::uint32_t to_;
   };
 
@@ -299,9 +296,9 @@ struct Products {
         const bool is_header = unit < kHeaderUnits;
         const int of_kind = is_header ? unit : unit - kHeaderUnits;
         const int in_group = (is_header ? kHeaderUnits : kUnits - kHeaderUnits) / Of::kGroups;
-        const int place = (is_header ? 0 : Format::kHeaderBytes) + of_kind % in_group * 16;
-        from_[i] = groups.first(of_kind / in_group) + place;
-        to_[i] = of_kind / in_group * Of::kGroupBytes + place;
+        const int byte = (is_header ? 0 : Format::kHeaderBytes) + of_kind % in_group * 16;
+        from_[i] = groups.first(of_kind / in_group) + byte;
+        to_[i] = of_kind / in_group * Of::kGroupBytes + byte;
         of_chunk_[i] = is_header ? 0 : Format::kChunkBytes;
       }
     }
@@ -345,8 +342,8 @@ struct Products {
   }
 
   template <class Rows>
-  static void skinny(const Rows& rows, int m, const DeviceWeight& weight, const product::AnyOutput& output,
-                     StreamHandle stream) {
+  static void small_m(const Rows& rows, int m, const DeviceWeight& weight, const product::AnyOutput& output,
+                      StreamHandle stream) {
     if (weight.rows >= product::kWide) {
       product::launch_small_m<Ring<32, product::AnyOutput>>(rows, m, weight, output, stream);
     } else if (weight.rows >= kFew) {
@@ -356,8 +353,8 @@ struct Products {
     }
   }
   template <class Rows>
-  static void skinny_gated(const Rows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
-                           StreamHandle stream) {
+  static void small_m_gated(const Rows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
+                            StreamHandle stream) {
     const product::GatedOutput output(to, weight);
     if (weight.rows >= product::kWide) {
       product::launch_small_m<Ring<32, product::GatedOutput>>(rows, m, weight, output, stream);
@@ -370,7 +367,7 @@ struct Products {
                      StreamHandle stream) {
     const product::AnyOutput output{y, weight.rows, weight.stride(), kind};
     if (!product::can_use_tiled_to(weight, m, false)) {
-      skinny(product::PlainRows{x}, m, weight, output, stream);
+      small_m(product::PlainRows{x}, m, weight, output, stream);
     } else if (product::has_enough_outputs(weight)) {
       tiled<1>(x, m, weight, output, stream);
     } else {
@@ -380,20 +377,20 @@ struct Products {
   static void decode_normed(const NormedRows& rows, int m, const DeviceWeight& weight, void* y,
                             GemmOutput kind, StreamHandle stream) {
     product::check_few(m);
-    skinny(product::RowsToNorm(rows), m, weight, product::AnyOutput{y, weight.rows, weight.stride(), kind},
-           stream);
+    small_m(product::RowsToNorm(rows), m, weight, product::AnyOutput{y, weight.rows, weight.stride(), kind},
+            stream);
   }
   static void decode_gated(const Bf16* x, int m, const DeviceWeight& weight, const GatedRows& to,
                            StreamHandle stream) {
     if (product::can_use_tiled_to(weight, m, true)) {
       return tiled<1>(x, m, weight, product::GatedOutput(to, weight), stream);
     }
-    skinny_gated(product::PlainRows{x}, m, weight, to, stream);
+    small_m_gated(product::PlainRows{x}, m, weight, to, stream);
   }
   static void decode_normed_gated(const NormedRows& rows, int m, const DeviceWeight& weight,
                                   const GatedRows& to, StreamHandle stream) {
     product::check_few(m);
-    skinny_gated(product::RowsToNorm(rows), m, weight, to, stream);
+    small_m_gated(product::RowsToNorm(rows), m, weight, to, stream);
   }
 };
 
@@ -410,8 +407,8 @@ __global__ void expand_chunks(const std::byte* w, int rows, int columns, Bf16* t
   expand_from<Format>(block, chunk % kChunks, lane, [&](int in_chunk, const auto& run) {
     const int k = chunk * kChunkColumns + in_chunk;
     if (row < rows && k < columns) {
-      Bf16* place = to + static_cast<std::size_t>(row) * columns + k;
-      *reinterpret_cast<std::remove_cvref_t<decltype(run)>*>(place) = run;
+      Bf16* destination = to + static_cast<std::size_t>(row) * columns + k;
+      *reinterpret_cast<std::remove_cvref_t<decltype(run)>*>(destination) = run;
     }
   });
 }
@@ -499,7 +496,7 @@ struct OnDevice {
                                         .normed = Products<Format>::decode_normed,
                                         .gated = Products<Format>::decode_gated,
                                         .normed_gated = Products<Format>::decode_normed_gated,
-                                        .to_stream = nullptr,
+                                        .to_residual = nullptr,
                                         .unscaled = nullptr,
                                         .unscaled_gated = nullptr};
   static constexpr DeviceFormat describe(const WeightFormat& format) {

@@ -30,7 +30,7 @@
 
 namespace reprise::models {
 
-struct QuantisedTensor {
+struct QuantizedTensor {
   enum class Layout : std::uint8_t { kFp8, kAwq, kGptq, kPackedRows };
 
   Layout layout;
@@ -50,7 +50,7 @@ struct QuantisedTensor {
 /// Returns the matrix "….weight" if the files have it quantized; nullopt: it is plain or absent. Throws a
 /// LoadError with tensor and scheme for unsupported ones: other bits, groups that are not multiples of 32,
 /// NVFP4, int8.
-std::optional<QuantisedTensor> find_quantised(const TensorSource& source, std::string_view name,
+std::optional<QuantizedTensor> find_quantized(const TensorSource& source, std::string_view name,
                                               const QuantScheme& scheme);
 
 struct RepackedTensor {
@@ -61,7 +61,7 @@ struct RepackedTensor {
 };
 
 /// Repacks a matrix of 4 bits. Throws LoadError if a scale is not a 16-bit float or the groups do not fit.
-RepackedTensor repack(const QuantisedTensor& tensor, const TensorSource& source);
+RepackedTensor repack(const QuantizedTensor& tensor, const TensorSource& source);
 
 struct WidenedScales {
   std::shared_ptr<const std::byte[]> data;  // f32
@@ -70,7 +70,7 @@ struct WidenedScales {
 
 /// Returns the scales of rows [first_row, first_row + rows) of an FP8 matrix. Throws LoadError if first_row
 /// is inside a tile.
-WidenedScales widen_scales(const QuantisedTensor& tensor, const TensorSource& source, std::size_t first_row,
+WidenedScales widen_scales(const QuantizedTensor& tensor, const TensorSource& source, std::size_t first_row,
                            std::size_t rows);
 
 }  // namespace reprise::models

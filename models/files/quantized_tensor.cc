@@ -1,4 +1,4 @@
-#include "models/files/quantised_tensor.h"
+#include "models/files/quantized_tensor.h"
 
 #include <algorithm>
 #include <bit>
@@ -18,7 +18,7 @@ constexpr std::size_t kInWord = 8;  // 4-bit elements per i32
 constexpr std::size_t kBlockColumns = 32;
 constexpr std::size_t kTile = 128;  // rows and columns per FP8 scale
 
-using Layout = QuantisedTensor::Layout;
+using Layout = QuantizedTensor::Layout;
 
 class Finder {
  public:
@@ -78,14 +78,14 @@ class Finder {
   const QuantScheme& scheme_;
 };
 
-QuantisedTensor find_fp8(const Finder& finder, const StoredTensor& weight) {
+QuantizedTensor find_fp8(const Finder& finder, const StoredTensor& weight) {
   if (weight.shape.size() != 2) finder.fail(weight, "is quantised, and no matrix");
   const std::uint64_t rows = weight.shape[0];
   const std::uint64_t columns = weight.shape[1];
   const StoredTensor* scales = finder.find(".weight_scale_inv");
   if (scales == nullptr) scales = &finder.need(".weight_scale");
   finder.expect_scales(*scales);
-  QuantisedTensor out{.layout = Layout::kFp8,
+  QuantizedTensor out{.layout = Layout::kFp8,
                       .type = DType::kF8E4M3Rows,
                       .shape = weight.shape,
                       .elements = &weight,
@@ -109,7 +109,7 @@ QuantisedTensor find_fp8(const Finder& finder, const StoredTensor& weight) {
 }
 
 /// AWQ and GPTQ, which store a row per input.
-QuantisedTensor find_by_inputs(const Finder& finder, const StoredTensor& words) {
+QuantizedTensor find_by_inputs(const Finder& finder, const StoredTensor& words) {
   finder.expect_words(words);
   const bool awq = finder.scheme().method == QuantScheme::Method::kAwq;
   const std::uint64_t columns = words.shape[0] * (awq ? 1 : kInWord);
@@ -120,7 +120,7 @@ QuantisedTensor find_by_inputs(const Finder& finder, const StoredTensor& words) 
   const std::uint64_t groups = scales.shape[0];
   finder.expect(scales, {groups, rows});
   if (rows % kInWord != 0) finder.fail(words, std::to_string(rows) + " outputs are not whole words");
-  QuantisedTensor out{.layout = awq ? Layout::kAwq : Layout::kGptq,
+  QuantizedTensor out{.layout = awq ? Layout::kAwq : Layout::kGptq,
                       .type = DType::kInt4,
                       .shape = {rows, columns},
                       .elements = &words,
@@ -141,7 +141,7 @@ QuantisedTensor find_by_inputs(const Finder& finder, const StoredTensor& words) 
 }
 
 /// compressed-tensors, which store a row per output.
-QuantisedTensor find_packed(const Finder& finder, const StoredTensor& words) {
+QuantizedTensor find_packed(const Finder& finder, const StoredTensor& words) {
   if (words.type == DType::kU8) finder.refuse(words, "NVFP4 or MXFP4");
   if (finder.find(".meta") != nullptr) finder.refuse(words, "2:4 sparsity");
   finder.expect_words(words);
@@ -161,7 +161,7 @@ QuantisedTensor find_packed(const Finder& finder, const StoredTensor& words) {
   finder.expect_scales(scales);
   if (scales.shape.size() != 2) finder.fail(scales, "is no matrix");
   finder.expect(scales, {rows, scales.shape[1]});
-  QuantisedTensor out{.layout = Layout::kPackedRows,
+  QuantizedTensor out{.layout = Layout::kPackedRows,
                       .type = DType::kInt4,
                       .shape = {rows, columns},
                       .elements = &words,
@@ -208,7 +208,7 @@ std::uint32_t word_at(const StoredTensor& words, std::size_t index) {
 
 class Repacker {
  public:
-  Repacker(const QuantisedTensor& tensor, const TensorSource& source)
+  Repacker(const QuantizedTensor& tensor, const TensorSource& source)
       : tensor_(tensor),
         rows_(tensor.shape[0]),
         columns_(tensor.shape[1]),
@@ -331,7 +331,7 @@ class Repacker {
     return word_at(*tensor_.elements, index) >> (4 * place) & 15U;
   }
 
-  const QuantisedTensor& tensor_;
+  const QuantizedTensor& tensor_;
   const std::size_t rows_;
   const std::size_t columns_;
   const std::size_t groups_;
@@ -341,14 +341,14 @@ class Repacker {
 
 }  // namespace
 
-std::uint64_t QuantisedTensor::stored_bytes() const {
+std::uint64_t QuantizedTensor::stored_bytes() const {
   std::uint64_t out = elements->bytes.size() + scales->bytes.size();
   if (zeros != nullptr) out += zeros->bytes.size();
   if (groups != nullptr) out += groups->bytes.size();
   return out;
 }
 
-std::optional<QuantisedTensor> find_quantised(const TensorSource& source, std::string_view name,
+std::optional<QuantizedTensor> find_quantized(const TensorSource& source, std::string_view name,
                                               const QuantScheme& scheme) {
   if (!name.ends_with(kWeight)) return std::nullopt;
   const Finder finder(source, name, scheme);
@@ -371,11 +371,11 @@ std::optional<QuantisedTensor> find_quantised(const TensorSource& source, std::s
   return std::nullopt;
 }
 
-RepackedTensor repack(const QuantisedTensor& tensor, const TensorSource& source) {
+RepackedTensor repack(const QuantizedTensor& tensor, const TensorSource& source) {
   return Repacker(tensor, source).run();
 }
 
-WidenedScales widen_scales(const QuantisedTensor& tensor, const TensorSource& source, std::size_t first_row,
+WidenedScales widen_scales(const QuantizedTensor& tensor, const TensorSource& source, std::size_t first_row,
                            std::size_t rows) {
   const bool tiles = tensor.type == DType::kF8E4M3;
   const std::size_t tile_rows = tiles ? kTile : 1;

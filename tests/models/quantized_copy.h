@@ -14,9 +14,9 @@
 
 namespace reprise::models::test {
 
-class QuantisedCopy {
+class QuantizedCopy {
  public:
-  explicit QuantisedCopy(const std::filesystem::path& file) {
+  explicit QuantizedCopy(const std::filesystem::path& file) {
     std::ifstream in(file, std::ios::binary);
     bytes_.assign(std::istreambuf_iterator<char>(in), {});
     at_ = 8;
@@ -38,7 +38,7 @@ class QuantisedCopy {
     return count;
   }
 
-  std::string quantised() const { return copy(true); }
+  std::string quantized() const { return copy(true); }
   std::string widened() const { return copy(false); }
 
  private:
@@ -100,16 +100,16 @@ class QuantisedCopy {
   }
 
   /// Writes blocks of 32 with a power of two as scale, so that both files have bitwise identical values.
-  void add_matrix(std::string& out, const float* values, std::size_t count, bool quantised) const {
+  void add_matrix(std::string& out, const float* values, std::size_t count, bool quantized) const {
     for (std::size_t first = 0; first < count; first += kBlock) {
       float largest = 0;
       for (std::size_t i = 0; i < kBlock; ++i) largest = std::max(largest, std::abs(values[first + i]));
       int exponent = -14;  // smallest normal exponent of f16
       while (std::ldexp(127.0F, exponent) < largest) ++exponent;
-      if (quantised) append(out, static_cast<std::uint16_t>((exponent + 15) << 10));
+      if (quantized) append(out, static_cast<std::uint16_t>((exponent + 15) << 10));
       for (std::size_t i = 0; i < kBlock; ++i) {
         const auto whole = static_cast<std::int8_t>(std::lround(std::ldexp(values[first + i], -exponent)));
-        if (quantised) {
+        if (quantized) {
           append(out, whole);
         } else {
           append(out, std::ldexp(static_cast<float>(whole), exponent));
@@ -124,7 +124,7 @@ class QuantisedCopy {
   }
   static void pad(std::string& out) { out.resize((out.size() + kAlignment - 1) / kAlignment * kAlignment); }
 
-  std::string copy(bool quantised) const {
+  std::string copy(bool quantized) const {
     std::string data;
     std::string out = head_;
     for (const Info& info : infos_) {
@@ -133,12 +133,12 @@ class QuantisedCopy {
       out += info.name;
       append(out, static_cast<std::uint32_t>(info.sizes.size()));
       for (const std::uint64_t size : info.sizes) append(out, size);
-      append(out, quantised && is_matrix(info) ? kQ8_0 : kF32);
+      append(out, quantized && is_matrix(info) ? kQ8_0 : kF32);
       append(out, static_cast<std::uint64_t>(data.size()));
       std::vector<float> values(info.elements());
       std::memcpy(values.data(), bytes_.data() + info.offset, values.size() * sizeof(float));
       if (is_matrix(info)) {
-        add_matrix(data, values.data(), values.size(), quantised);
+        add_matrix(data, values.data(), values.size(), quantized);
       } else {
         data.append(bytes_, info.offset, values.size() * sizeof(float));
       }

@@ -234,9 +234,9 @@ std::vector<Scheme> schemes() {
 
 /// A folder with a small Llama whose projections are quantized, except for the first layer's attention, and a
 /// folder with the same values in F32.
-class QuantisedFolder {
+class QuantizedFolder {
  public:
-  explicit QuantisedFolder(const Scheme& scheme, const std::string& left_out = "") {
+  explicit QuantizedFolder(const Scheme& scheme, const std::string& left_out = "") {
     TinyModel model({.type = "llama",
                      .hidden = kHidden,
                      .layers = 2,
@@ -247,29 +247,29 @@ class QuantisedFolder {
                      .head_dim = 16,
                      .attention_bias = true});
     std::mt19937_64 random(7);
-    SafetensorsWriter quantised;
+    SafetensorsWriter quantized;
     SafetensorsWriter widened;
     for (auto& [name, tensor] : model.tensors) {
       const std::string stored = name == "lm_head.weight" ? name : "model." + name;
-      if (is_quantised(name)) {
+      if (is_quantized(name)) {
         const std::string base = stored.substr(0, stored.size() - 7);
         SafetensorsWriter dropped;
         const bool leave_out = !left_out.empty() && name.find(left_out) != std::string::npos;
         tensor.values =
-            scheme.write(leave_out ? dropped : quantised, base, tensor.shape[0], tensor.shape[1], random);
+            scheme.write(leave_out ? dropped : quantized, base, tensor.shape[0], tensor.shape[1], random);
       } else {
-        quantised.tensor(stored, "BF16", tensor.shape, test::raw_bf16(tensor.values));
+        quantized.tensor(stored, "BF16", tensor.shape, test::raw_bf16(tensor.values));
       }
       widened.tensor(stored, "F32", tensor.shape, test::raw_f32(tensor.values));
       expected[name] = tensor.values;
     }
     dir.write("config.json", model.config_json(widths(scheme.config)));
-    dir.write("model.safetensors", quantised.bytes());
+    dir.write("model.safetensors", quantized.bytes());
     twin.write("config.json", model.config_json());
     twin.write("model.safetensors", widened.bytes());
   }
 
-  static bool is_quantised(const std::string& name) {
+  static bool is_quantized(const std::string& name) {
     return name.ends_with("_proj.weight") && name.find("layers.0.self_attn") == std::string::npos;
   }
 
@@ -306,19 +306,19 @@ std::vector<float> logits_of(const std::filesystem::path& path, gpu::Compute com
   return {logits.begin(), logits.end()};
 }
 
-TEST(QuantisedFolder, HasTheNumbersOfItsDefinition) {
+TEST(QuantizedFolder, HasTheNumbersOfItsDefinition) {
   for (const Scheme& scheme : schemes()) {
-    const QuantisedFolder folder(scheme);
+    const QuantizedFolder folder(scheme);
     const ModelFiles checkpoint = ModelFiles::open(folder.dir.path());
     checkpoint.validate();
     for (const auto& [name, expected] : folder.expected) {
       const Tensor tensor = checkpoint.tensor(name, ColumnOrder::kAny);
       EXPECT_EQ(widened(tensor), expected) << scheme.name << ": " << name;
       EXPECT_EQ(checkpoint.stored_type(name),
-                QuantisedFolder::is_quantised(name) ? scheme.type : DType::kBF16)
+                QuantizedFolder::is_quantized(name) ? scheme.type : DType::kBF16)
           << scheme.name << ": " << name;
       EXPECT_EQ(tensor.column_order.empty(),
-                scheme.name != "actorder" || !QuantisedFolder::is_quantised(name));
+                scheme.name != "actorder" || !QuantizedFolder::is_quantized(name));
     }
     // Weights stored in the layout kernels read are not copied.
     if (scheme.type != DType::kInt4) {
@@ -327,9 +327,9 @@ TEST(QuantisedFolder, HasTheNumbersOfItsDefinition) {
   }
 }
 
-TEST(QuantisedFolder, ComputesWhatItsWideTwinDoes) {
+TEST(QuantizedFolder, ComputesWhatItsWideTwinDoes) {
   for (const Scheme& scheme : schemes()) {
-    const QuantisedFolder folder(scheme);
+    const QuantizedFolder folder(scheme);
     const std::vector<float> found = logits_of(folder.dir.path(), gpu::Compute::kF32);
     const std::vector<float> expected = logits_of(folder.twin.path(), gpu::Compute::kF32);
     ASSERT_EQ(found.size(), expected.size());
@@ -346,18 +346,18 @@ TEST(QuantisedFolder, ComputesWhatItsWideTwinDoes) {
   }
 }
 
-TEST(QuantisedFolder, RefusesByNameWhatIsNotThere) {
+TEST(QuantizedFolder, RefusesByNameWhatIsNotThere) {
   for (const Scheme& scheme : schemes()) {
-    const QuantisedFolder folder(scheme, "layers.1.mlp.down_proj");
+    const QuantizedFolder folder(scheme, "layers.1.mlp.down_proj");
     EXPECT_LOAD_ERROR(ModelFiles::open(folder.dir.path()), "model.layers.1.mlp.down_proj.weight: is missing");
   }
 }
 
-TEST(QuantisedFolder, ColumnsInAnotherOrderAreGivenOnlyToWhomCanDoWithThem) {
+TEST(QuantizedFolder, ColumnsInAnotherOrderAreGivenOnlyToWhomCanDoWithThem) {
   const std::vector<Scheme> all = schemes();
   const auto scheme =
       std::find_if(all.begin(), all.end(), [](const Scheme& s) { return s.name == "actorder"; });
-  const QuantisedFolder folder(*scheme);
+  const QuantizedFolder folder(*scheme);
   const ModelFiles checkpoint = ModelFiles::open(folder.dir.path());
   EXPECT_LOAD_ERROR(checkpoint.tensor("layers.1.mlp.down_proj.weight"),
                     "down_proj.qweight: its groups are not in the order of its columns");
@@ -389,7 +389,7 @@ class OneMatrix {
   TempDir dir;
 };
 
-TEST(QuantisedFolder, RefusesSchemesByName) {
+TEST(QuantizedFolder, RefusesSchemesByName) {
   const auto nothing = [](SafetensorsWriter&, const std::string&) {};
   const auto expect = [&](const std::string& config, const char* message) {
     const OneMatrix folder(config, nothing);
@@ -407,7 +407,7 @@ TEST(QuantisedFolder, RefusesSchemesByName) {
   expect(R"("quant_method":"compressed-tensors","format":"nvfp4-pack-quantized")", "nvfp4-pack-quantized");
 }
 
-TEST(QuantisedFolder, RefusesTensorsThatDoNotFit) {
+TEST(QuantizedFolder, RefusesTensorsThatDoNotFit) {
   const std::string packed = R"("quant_method":"compressed-tensors","format":"pack-quantized")";
   const std::string gptq = R"("quant_method":"gptq","bits":4)";
   const std::string fp8 = R"("quant_method":"fp8","weight_block_size":[128,128])";
@@ -473,7 +473,7 @@ TEST(QuantisedFolder, RefusesTensorsThatDoNotFit) {
          });
 }
 
-TEST(QuantisedFolder, RefusesScalesAndElementsThatAreNoNumbers) {
+TEST(QuantizedFolder, RefusesScalesAndElementsThatAreNoNumbers) {
   const std::string fp8 = R"("quant_method":"fp8")";
   const auto write = [](char element, float scale) {
     return [=](SafetensorsWriter& out, const std::string& base) {
