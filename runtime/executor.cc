@@ -139,6 +139,7 @@ void Executor::ring() {
 }
 
 Executor::Sleep Executor::announce_sleep() {
+  if (void (*const pause)() = before_sleep.load(std::memory_order_relaxed)) pause();
   // release: the thread that wakes this executor continues from its current state.
   doorbell_.store(Doorbell::kAsleep, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -108,6 +108,10 @@ class Executor {
   /// Registers a new actor; returns false if the executor has closed.
   bool enter(Cell& cell);
 
+  /// For tests: called before each announcement of sleep, by the thread that makes it; null: nothing. Relaxed:
+  /// set while no executor runs that the test looks at.
+  static inline std::atomic<void (*)()> before_sleep{nullptr};
+
   /// Calls `visit`, which must be brief, for each actor of this executor while holding register_mutex_.
   void for_each_resident(const std::function<void(Cell&)>& visit);
   std::size_t population() const { return population_.load(std::memory_order_relaxed); }
