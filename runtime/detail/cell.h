@@ -184,8 +184,10 @@ class Cell {
   // Checked after every turn. Relaxed: the control node sent with it guarantees that the stop is seen; the
   // flag only makes it sooner.
   std::atomic<bool> stop_requested_{false};
-  std::atomic<StopReason> stop_reason_{StopReason::kStopped};
+  std::atomic<StopReason> requested_reason_{StopReason::kStopped};  // like stop_requested_
 
+  // Why the actor stops. Written once, when it begins to stop: a later request must not hide a failure.
+  StopReason stop_reason_ = StopReason::kStopped;
   bool scheduled_ = false;
   int watchful_ = 0;  // turns left with a clock check after each
   OnFailure on_failure_;
