@@ -35,7 +35,6 @@ struct CellLinks {
 
 namespace {
 
-constexpr int kQuantum = 64;           // max turns before the executor's other actors get theirs
 constexpr int kTurnsBetweenLooks = 8;  // turns between clock checks while turns are short
 // Turns after a long one with a clock check after each, so that an actor that mixes long and short turns
 // yields after each long one instead of delaying other arrivals by several.
@@ -169,11 +168,11 @@ void Cell::schedule() {
   executor_->make_ready(*this);
 }
 
-bool Cell::run() {
+bool Cell::run(int most_turns) {
   const CurrentCell scope(this);
   const std::uint64_t begin = ticks();
   const std::uint64_t slice = time_slice_ticks();
-  for (int turn = 0; turn < kQuantum; ++turn) {
+  for (int turn = 0; turn < most_turns; ++turn) {
     Node* node = mailbox_.take(takes_messages());
     if (node == nullptr) break;
     turns_.store(turns() + 1, std::memory_order_relaxed);

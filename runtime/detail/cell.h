@@ -100,9 +100,11 @@ class Cell {
   /// Puts an arriving node into the mailbox, or bounces it.
   void accept(Node* node);
 
-  /// Runs up to kQuantum turns. True: the actor has stopped, and the caller drops the cell's reference to
+  static constexpr int kQuantum = 64;  // max turns before the executor's other actors get theirs
+
+  /// Runs up to `most_turns` turns. True: the actor has stopped, and the caller drops the cell's reference to
   /// itself.
-  [[nodiscard]] bool run();
+  [[nodiscard]] bool run(int most_turns);
 
   /// Takes ownership of a coroutine and runs it until it suspends.
   void begin(std::unique_ptr<Activation> activation);
