@@ -255,17 +255,17 @@ TEST(Supervision, AConstructorThatFailsOnRestartCountsAsAFailure) {
 
 // -- ends that meet
 
-struct Hold {
+struct HoldUntilReleased {
   bool fails;
 };
 
 /// Blocks in its handler until it is released, so that its parent cannot end before.
 class Holder : public Actor {
  public:
-  using Accepts = Messages<Hold>;
+  using Accepts = Messages<HoldUntilReleased>;
   Holder(std::shared_ptr<std::promise<void>> holds, std::shared_future<void> released)
       : holds_(std::move(holds)), released_(std::move(released)) {}
-  void on(Hold hold) {
+  void on(HoldUntilReleased hold) {
     holds_->set_value();
     released_.wait();
     if (hold.fails) throw std::runtime_error("broken while held");
@@ -289,7 +289,7 @@ class HeldParent : public Actor {
   }
   void on(HoldChild child) {
     const SpawnOptions options{.placement = Placement::own_thread(), .on_failure = OnFailure::escalate()};
-    spawn<Holder>(options, holds_, released_).tell(Hold{child.fails});
+    spawn<Holder>(options, holds_, released_).tell(HoldUntilReleased{child.fails});
   }
   void on(Fail) { throw std::runtime_error("broken"); }
   static inline std::atomic<int> made{0};
