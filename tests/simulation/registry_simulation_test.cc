@@ -173,7 +173,8 @@ class SimulatedWorker : public runtime::Actor {
 
 class SimulatedTier : public runtime::Actor {
  public:
-  using Accepts = runtime::Messages<protocol::FetchState, protocol::StoreState, protocol::ForgetStates>;
+  using Accepts = runtime::Messages<protocol::FetchState, protocol::StoreState, protocol::ForgetStates,
+                                    protocol::UnloadStates>;
   static constexpr std::uint32_t kConcurrentHandlers = 64;
   explicit SimulatedTier(SimulatedChance& chance) : chance_(chance) {}
   Task<protocol::Fetched> on(protocol::FetchState fetch) {
@@ -191,6 +192,7 @@ class SimulatedTier : public runtime::Actor {
   }
   void on(protocol::StoreState) {}
   void on(protocol::ForgetStates) {}
+  void on(protocol::UnloadStates) {}
 
  private:
   SimulatedChance& chance_;

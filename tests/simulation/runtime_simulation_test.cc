@@ -164,7 +164,7 @@ TEST(RuntimeSimulation, AsksAlwaysEnd) {
     EXPECT_TRUE(system.stop().complete);
   }
   for (const ErrorCode code : {ErrorCode::kStopped, ErrorCode::kMailboxFull, ErrorCode::kDropped,
-                               ErrorCode::kDeadline, ErrorCode::kCancelled, ErrorCode::kNoReply}) {
+                               ErrorCode::kDeadline, ErrorCode::kCanceled, ErrorCode::kNoReply}) {
     EXPECT_TRUE(seen.contains(code)) << to_string(code) << " was not tried";
   }
 }
