@@ -12,6 +12,7 @@
 
 #include "actors/cache/prefix_registry.h"
 #include "runtime/testing/simulator.h"
+#include "tests/thorough.h"
 
 namespace reprise::actors {
 namespace {
@@ -22,7 +23,7 @@ using runtime::SimulatedChance;
 using runtime::Simulator;
 using runtime::Task;
 
-constexpr std::uint64_t kSeeds = 1000;
+const std::uint64_t kSeeds = thorough() ? 10'000 : 1000;
 constexpr std::uint64_t kSnapshotBytes = 100'000;
 constexpr int kRequests = 12;
 /// Longer than any answer takes: four leaders are followed for at most 120 s each, a tier is given 20 s.
