@@ -94,7 +94,7 @@ bool can_move(const GgufLayout& layout, DType type) {
 
 std::vector<std::uint32_t> file_columns(const GgufLayout& layout, std::size_t columns) {
   REPRISE_CHECK(layout.skip + layout.batch * layout.outer * layout.inner * layout.unit == columns,
-                "the columns of the heads are not the columns of the row");
+                "the layout does not cover the columns of the row");
   std::vector<std::uint32_t> out(columns);
   std::iota(out.begin(), out.end(), 0U);
   const std::size_t units = layout.batch * layout.outer * layout.inner;
