@@ -116,7 +116,7 @@ TEST(NumaNodes, AWeightIsCopiedByThoseWhoReadIt) {
 
   HostWeight weight(view);
   weight.prepare(kernels, Compute::kF32, threads);
-  ASSERT_TRUE(weight.is_placed());
+  ASSERT_TRUE(weight.is_distributed());
   EXPECT_NE(weight.view().data, view.data);
   EXPECT_EQ(std::memcmp(weight.view().data, numbers.data(), view.bytes()), 0);
   const void* const placed = weight.view().data;
@@ -127,11 +127,11 @@ TEST(NumaNodes, AWeightIsCopiedByThoseWhoReadIt) {
 
   HostWeight small(view.part(0, 10));
   small.prepare(kernels, Compute::kF32, threads);
-  EXPECT_FALSE(small.is_placed());
+  EXPECT_FALSE(small.is_distributed());
   Threads close(2, NumaNodes{});
   HostWeight left(view);
   left.prepare(kernels, Compute::kF32, close);
-  EXPECT_FALSE(left.is_placed());
+  EXPECT_FALSE(left.is_distributed());
   EXPECT_EQ(left.view().data, view.data);
 }
 

@@ -132,7 +132,7 @@ TEST_P(KvCompaction, KeepsWhatTheDefinitionKeeps) {
         KvBudget{.tokens = 99, .window = 16, .sinks = 4, .pool_width = 1},
         KvBudget{.tokens = 128, .window = 70, .pooling = KvBudget::Pooling::kMax, .pool_width = 7}}) {
     const MadeLayer made(GetParam(), budget);
-    const auto kept = cpu::choose_places(threads, made.layer, made.prompt(), *made.tail, budget);
+    const auto kept = cpu::choose_entries(threads, made.layer, made.prompt(), *made.tail, budget);
     ASSERT_EQ(kept.size(), MadeLayer::kKvHeads);
     for (std::size_t head = 0; head < kept.size(); ++head) {
       const auto scores = test::naive_scores(made.naive(head, budget), budget);
@@ -145,8 +145,8 @@ TEST_P(KvCompaction, KeepsWhatTheDefinitionKeeps) {
 TEST_P(KvCompaction, AttentionAfterItIsOverWhatWasKept) {
   gpu::Threads threads(2);
   MadeLayer made(GetParam(), kSmall);
-  const auto kept = cpu::choose_places(threads, made.layer, made.prompt(), *made.tail, kSmall);
-  cpu::gather_places(threads, made.layer, made.prompt(), kept);
+  const auto kept = cpu::choose_entries(threads, made.layer, made.prompt(), *made.tail, kSmall);
+  cpu::gather_entries(threads, made.layer, made.prompt(), kept);
   constexpr std::size_t kGroup = MadeLayer::kHeads / MadeLayer::kKvHeads, kDim = MadeLayer::kDim;
   for (std::size_t head = 0; head < MadeLayer::kKvHeads; ++head) {
     made.store(made.kept_pages, made.layer.k, head, kSmall.tokens);
