@@ -79,12 +79,15 @@ TEST_F(MoeConfig, NormalizesAsTheFamilyDoes) {
 
 TEST_F(MoeConfig, PlacesExpertsWhereTheKeysSay) {
   const std::string none = "\"mlp_only_layers\":[],";
-  const auto placed = [&](const std::string& keys) { return expert_layers(read_changed(next_, none, keys)); };
-  EXPECT_EQ(placed(""), (std::vector<bool>{true, true, true, true}));
-  EXPECT_EQ(placed("\"decoder_sparse_step\":2,"), (std::vector<bool>{false, true, false, true}));
-  EXPECT_EQ(placed("\"decoder_sparse_step\":3,"), (std::vector<bool>{false, false, true, false}));
-  EXPECT_EQ(placed("\"mlp_only_layers\":[2,0,9],"), (std::vector<bool>{false, true, false, true}));
-  EXPECT_EQ(placed("\"mlp_only_layers\":[1],\"decoder_sparse_step\":2,"),
+  const auto expert_layers_with = [&](const std::string& keys) {
+    return expert_layers(read_changed(next_, none, keys));
+  };
+  EXPECT_EQ(expert_layers_with(""), (std::vector<bool>{true, true, true, true}));
+  EXPECT_EQ(expert_layers_with("\"decoder_sparse_step\":2,"), (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(expert_layers_with("\"decoder_sparse_step\":3,"), (std::vector<bool>{false, false, true, false}));
+  EXPECT_EQ(expert_layers_with("\"mlp_only_layers\":[2,0,9],"),
+            (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(expert_layers_with("\"mlp_only_layers\":[1],\"decoder_sparse_step\":2,"),
             (std::vector<bool>{false, false, false, true}));
   EXPECT_EQ(expert_layers(read_changed(next_, "\"num_experts\":4", "\"num_experts\":0")),
             (std::vector<bool>{false, false, false, false}));
