@@ -259,9 +259,9 @@ void ModelSupervisor::log_plan(const ModelSpec& spec) const {
 std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed,
                                                                 const protocol::ArchLoaded& loaded) {
   auto served = std::make_shared<ServedModel>();
-  const models::ModelFiles checkpoint = models::ModelFiles::open(managed.spec.path);
-  served->special = checkpoint.config().tokens;
-  served->sampling = checkpoint.config().sampling;
+  const models::ModelFiles files = models::ModelFiles::open(managed.spec.path);
+  served->special = files.config().tokens;
+  served->sampling = files.config().sampling;
   overlay(served->sampling, options_.requests.sampling);
   try {
     served->tokenizer = std::make_shared<const models::Tokenizer>(models::load_tokenizer(managed.spec.path));

@@ -12,19 +12,19 @@ namespace reprise::models {
 namespace {
 
 bool has_files(const Model& model) {
-  return !model.checkpoint().path().empty();
+  return !model.files().path().empty();
 }
 
 /// Digest of the settings in the files: all of config.json, or all of a GGUF file before its tensors. This
 /// includes settings that do not affect the bits; changing one of those costs only cache misses.
-std::uint64_t digest_of_settings(const ModelFiles& checkpoint) {
-  if (checkpoint.gguf() == nullptr) {
-    const MappedFile config = MappedFile::open(std::filesystem::path(checkpoint.path()) / "config.json");
+std::uint64_t digest_of_settings(const ModelFiles& files) {
+  if (files.gguf() == nullptr) {
+    const MappedFile config = MappedFile::open(std::filesystem::path(files.path()) / "config.json");
     return digest_of(config.bytes());
   }
-  const std::span<const std::byte> file = checkpoint.source().files().front().bytes();
+  const std::span<const std::byte> file = files.source().files().front().bytes();
   const std::byte* end = file.data() + file.size();
-  for (const StoredTensor& tensor : checkpoint.source().tensors()) {
+  for (const StoredTensor& tensor : files.source().tensors()) {
     if (tensor.file == 0) end = std::min(end, tensor.bytes.data());
   }
   return digest_of(file.first(static_cast<std::size_t>(end - file.data())));
@@ -39,7 +39,7 @@ void add(Digest& digest, const std::vector<StateLayout::Field>& fields) {
 
 std::uint64_t digest_of_model(const Model& model) {
   Digest digest;
-  if (has_files(model)) digest.add(digest_of_settings(model.checkpoint()));
+  if (has_files(model)) digest.add(digest_of_settings(model.files()));
   add(digest, model.state().per_token());
   add(digest, model.state().per_sequence());
   const ComputeOptions& options = model.options();
@@ -60,8 +60,7 @@ std::uint64_t Fingerprint::identity() const {
 Fingerprint fingerprint_of(const Model& model) {
   static constexpr traces::ZoneSite kSite{"fingerprint: read every byte of the weights"};
   const traces::Zone zone(kSite);
-  return {.weights =
-              has_files(model) ? weights_digest(model.checkpoint().source(), model.checkpoint().path()) : 0,
+  return {.weights = has_files(model) ? weights_digest(model.files().source(), model.files().path()) : 0,
           .model = digest_of_model(model),
           .arithmetic = Digest().add(build_id()).add(model.arithmetic()).value()};
 }

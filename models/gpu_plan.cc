@@ -17,37 +17,37 @@ constexpr std::uint64_t kSlackShare = 64;
 constexpr std::uint64_t kVectorElement = 4;
 
 /// Bytes of a tensor on the GPU.
-std::uint64_t device_bytes(const ModelFiles& checkpoint, const std::string& name) {
-  const Shape& shape = checkpoint.shape(name);
+std::uint64_t device_bytes(const ModelFiles& files, const std::string& name) {
+  const Shape& shape = files.shape(name);
   const std::uint64_t elements = element_count(shape).value_or(0);
   if (shape.size() < 2 || shape.back() == 0) return elements * kVectorElement;
-  const gpu::WeightFormat* format = format_of(checkpoint.stored_type(name));
+  const gpu::WeightFormat* format = format_of(files.stored_type(name));
   return gpu::gpu_weight_bytes(format == nullptr ? gpu::kBF16Format : *format, elements / shape.back(),
                                shape.back());
 }
 
 /// Counts the weights on the GPU with no experts on the host, and the bytes of experts per layer.
-void count_weights(const ModelFiles& checkpoint, const ComputeOptions& options, GpuPlan& plan) {
+void count_weights(const ModelFiles& files, const ComputeOptions& options, GpuPlan& plan) {
   std::map<std::string, std::size_t> layers;  // index by the name before ".experts."
-  for (const MoeSpec* part : parts_of<MoeSpec>(checkpoint.config().layers)) {
+  for (const MoeSpec* part : parts_of<MoeSpec>(files.config().layers)) {
     layers.emplace(part->name, layers.size());
   }
   plan.experts.resize(layers.size());
-  for (const std::string& name : checkpoint.names()) {
-    const std::uint64_t bytes = device_bytes(checkpoint, name);
+  for (const std::string& name : files.names()) {
+    const std::uint64_t bytes = device_bytes(files, name);
     plan.weights += bytes;
     const std::size_t end = name.find(".experts.");
     const auto layer = end == std::string::npos ? layers.end() : layers.find(name.substr(0, end));
     if (layer == layers.end()) continue;
     plan.experts[layer->second].on_gpu += bytes;
-    plan.experts[layer->second].on_host += tensor_bytes(checkpoint, options, name).all();
+    plan.experts[layer->second].on_host += tensor_bytes(files, options, name).all();
   }
 }
 
-std::uint64_t matrix_elements_of(const ModelFiles& checkpoint) {
+std::uint64_t matrix_elements_of(const ModelFiles& files) {
   std::uint64_t elements = 0;
-  for (const std::string& name : checkpoint.names()) {
-    const Shape& shape = checkpoint.shape(name);
+  for (const std::string& name : files.names()) {
+    const Shape& shape = files.shape(name);
     if (shape.size() >= 2) elements += element_count(shape).value_or(0);
   }
   return elements;
@@ -134,8 +134,8 @@ std::uint64_t gpu_arena_bytes(std::uint64_t free_bytes) {
 }
 
 std::uint64_t gpu_state_bytes(std::uint64_t arena_bytes, std::uint64_t weights) {
-  const std::uint64_t room = arena_bytes - std::min(arena_bytes, weights);
-  return room - room / kSlackShare;
+  const std::uint64_t left = arena_bytes - std::min(arena_bytes, weights);
+  return left - left / kSlackShare;
 }
 
 std::uint64_t GpuPlan::host_weights() const {
@@ -151,21 +151,21 @@ GpuPlan GpuPlan::with_host_layers(std::size_t layers) const {
   return plan;
 }
 
-GpuPlan plan_gpu(const ModelFiles& checkpoint, const ComputeOptions& options, std::uint64_t free_bytes,
+GpuPlan plan_gpu(const ModelFiles& files, const ComputeOptions& options, std::uint64_t free_bytes,
                  std::uint32_t cpu_experts) {
-  std::optional<std::string> refusal = gpu_refusal(checkpoint.config());
+  std::optional<std::string> refusal = gpu_refusal(files.config());
   if (!refusal) refusal = gpu_refusal(options);
   GpuPlan plan{.refusal = std::move(refusal),
                .memory = free_bytes,
                .arena = gpu_arena_bytes(free_bytes),
                .weights = 0,
-               .matrix_elements = matrix_elements_of(checkpoint),
+               .matrix_elements = matrix_elements_of(files),
                .experts = {},
                .host_layers = 0,
                .state = 0,
-               .of_state = plan_memory(checkpoint, options)};
-  count_weights(checkpoint, options, plan);
-  return plan.with_host_layers(experts_on_host(checkpoint.config(), cpu_experts).size());
+               .of_state = plan_memory(files, options)};
+  count_weights(files, options, plan);
+  return plan.with_host_layers(experts_on_host(files.config(), cpu_experts).size());
 }
 
 std::string verdict(const GpuPlan& plan) {

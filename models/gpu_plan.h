@@ -67,7 +67,7 @@ struct GpuPlan {
 
 /// Plans for a GPU with `free_bytes`. `cpu_experts` as in DeviceOptions. Throws SettingError if it exceeds
 /// the number of layers with experts.
-GpuPlan plan_gpu(const ModelFiles& checkpoint, const ComputeOptions& options, std::uint64_t free_bytes,
+GpuPlan plan_gpu(const ModelFiles& files, const ComputeOptions& options, std::uint64_t free_bytes,
                  std::uint32_t cpu_experts = 0);
 
 /// Says whether the model fits; if not, how large a GPU would do and what would make it fit.

@@ -35,9 +35,9 @@ class HostExperts {
   HostExperts(const HostExperts&) = delete;
   HostExperts& operator=(const HostExperts&) = delete;
 
-  /// Adds a layer's experts and packs their weights, which can take long. The checkpoint's files must outlive
+  /// Adds a layer's experts and packs their weights, which can take long. `files` must outlive
   /// this. Returns the index to pass to sum(). Throws LoadError, std::bad_alloc.
-  std::size_t add(const MoeSpec& spec, const ModelFiles& checkpoint);
+  std::size_t add(const MoeSpec& spec, const ModelFiles& files);
   std::size_t layers() const;
 
   /// y = sum over a row's chosen experts of weight * expert(x), f32 [rows.count, width], summed in ascending

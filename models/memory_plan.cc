@@ -40,25 +40,25 @@ gpu::StateSizes state_of(const ModelConfig& config, const ComputeOptions& option
 }
 
 /// True if the tensor is the weight of a GEMM.
-bool is_multiplied(const ModelFiles& checkpoint, const std::string& name) {
-  const ModelConfig& config = checkpoint.config();
+bool is_multiplied(const ModelFiles& files, const std::string& name) {
+  const ModelConfig& config = files.config();
   if (name == config.embedding + ".weight") return config.tied();
-  return checkpoint.shape(name).size() == 2;
+  return files.shape(name).size() == 2;
 }
 
 /// Estimated floats per row that are live while the widest part is computed: the inputs and outputs of its
 /// matrices.
-std::uint64_t widest_part(const ModelFiles& checkpoint) {
+std::uint64_t widest_part(const ModelFiles& files) {
   std::map<std::string, std::uint64_t> parts;  // floats by the name before the matrix's
-  for (const std::string& name : checkpoint.names()) {
-    if (!is_multiplied(checkpoint, name) || !name.starts_with("layers.")) continue;
+  for (const std::string& name : files.names()) {
+    if (!is_multiplied(files, name) || !name.starts_with("layers.")) continue;
     const std::string matrix = name.substr(0, name.rfind('.'));
     if (name.find(".experts.") != std::string::npos) continue;  // counted below
-    parts[matrix.substr(0, matrix.rfind('.'))] += checkpoint.shape(name)[0];
+    parts[matrix.substr(0, matrix.rfind('.'))] += files.shape(name)[0];
   }
   std::uint64_t widest = 0;
   for (const auto& [part, outputs] : parts) widest = std::max(widest, outputs);
-  for (const MoeSpec* part : parts_of<MoeSpec>(checkpoint.config().layers)) {
+  for (const MoeSpec* part : parts_of<MoeSpec>(files.config().layers)) {
     // Per chosen expert: the input row, the intermediate values and the output.
     const std::uint64_t shared =
         part->has_shared() ? 2 * part->shared_intermediate + part->hidden : std::uint64_t{0};
@@ -66,42 +66,41 @@ std::uint64_t widest_part(const ModelFiles& checkpoint) {
         part->chosen * (2 * part->hidden + 2 * part->intermediate) + shared + 3 * part->routed();
     widest = std::max(widest, all / 2);
   }
-  return 2 * widest + 4 * checkpoint.config().hidden;
+  return 2 * widest + 4 * files.config().hidden;
 }
 
 }  // namespace
 
-TensorBytes tensor_bytes(const ModelFiles& checkpoint, const ComputeOptions& options,
-                         const std::string& name) {
-  const DType type = checkpoint.stored_type(name);
-  const Shape& shape = checkpoint.shape(name);
+TensorBytes tensor_bytes(const ModelFiles& files, const ComputeOptions& options, const std::string& name) {
+  const DType type = files.stored_type(name);
+  const Shape& shape = files.shape(name);
   const std::uint64_t bytes = byte_size(type, shape).value_or(0);
   const gpu::WeightFormat* known = format_of(type);
   const gpu::FormatKernels* row = known == nullptr ? nullptr : gpu::cpu_kernels(options.isa).find(*known);
   const gpu::Packing* packing = nullptr;
-  if (row != nullptr && is_multiplied(checkpoint, name)) packing = row->product(options.compute).packing;
+  if (row != nullptr && is_multiplied(files, name)) packing = row->product(options.compute).packing;
   TensorBytes out;
   if (packing != nullptr) {
     out.packed = packing->bytes(element_count(shape).value_or(0) / shape.back(), shape.back());
   }
-  const bool copied = checkpoint.is_copied(name);
+  const bool copied = files.is_copied(name);
   if (copied) out.copied = bytes;
   if (packing == nullptr && !copied) out.in_place = bytes;
   return out;
 }
 
-MemoryPlan plan_memory(const ModelFiles& checkpoint, const ComputeOptions& options, std::size_t rows) {
+MemoryPlan plan_memory(const ModelFiles& files, const ComputeOptions& options, std::size_t rows) {
   MemoryPlan plan;
   std::map<std::string, MemoryPlan::Format> formats;
-  for (const std::string& name : checkpoint.names()) {
-    const DType type = checkpoint.stored_type(name);
-    const Shape& shape = checkpoint.shape(name);
+  for (const std::string& name : files.names()) {
+    const DType type = files.stored_type(name);
+    const Shape& shape = files.shape(name);
     MemoryPlan::Format& format = formats[std::string(info(type).name)];
     format.name = info(type).name;
     ++format.tensors;
     format.parameters += element_count(shape).value_or(0);
     format.bytes += byte_size(type, shape).value_or(0);
-    const TensorBytes kept = tensor_bytes(checkpoint, options, name);
+    const TensorBytes kept = tensor_bytes(files, options, name);
     plan.in_place += kept.in_place;
     plan.copied += kept.copied;
     plan.packed += kept.packed;
@@ -109,11 +108,11 @@ MemoryPlan plan_memory(const ModelFiles& checkpoint, const ComputeOptions& optio
   for (auto& [name, format] : formats) plan.formats.push_back(std::move(format));
   std::stable_sort(plan.formats.begin(), plan.formats.end(),
                    [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
-  const gpu::StateSizes state = state_of(checkpoint.config(), options, plan);
+  const gpu::StateSizes state = state_of(files.config(), options, plan);
   plan.token_state = state.page_bytes / gpu::kPageTokens;
   plan.sequence_state = state.slot_bytes;
-  if (const std::size_t context = checkpoint.config().context_length; context > 0) plan.context = context;
-  plan.activations = (rows * widest_part(checkpoint) + checkpoint.config().vocab) * sizeof(float);
+  if (const std::size_t context = files.config().context_length; context > 0) plan.context = context;
+  plan.activations = (rows * widest_part(files) + files.config().vocab) * sizeof(float);
   return plan;
 }
 

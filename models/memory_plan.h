@@ -50,8 +50,8 @@ struct MemoryPlan {
   /// Maximum bytes of one more snapshot of a prompt whose full pages are already stored: a slot and a partial
   /// page.
   std::uint64_t next_snapshot() const { return sequence_state + gpu::kPageTokens * token_state; }
-  /// The number of states of `bytes` bytes that fit in `available` bytes beside weights and activations; 0:
-  /// none.
+  /// The number of states of `bytes` bytes that fit in `available` bytes together with weights and
+  /// activations; 0: none.
   std::uint64_t fitting(std::uint64_t available, std::uint64_t bytes) const {
     const std::uint64_t fixed = weights() + activations;
     return available <= fixed || bytes == 0 ? 0 : (available - fixed) / bytes;
@@ -66,8 +66,7 @@ struct TensorBytes {
 
   std::uint64_t all() const { return in_place + copied + packed; }
 };
-TensorBytes tensor_bytes(const ModelFiles& checkpoint, const ComputeOptions& options,
-                         const std::string& name);
+TensorBytes tensor_bytes(const ModelFiles& files, const ComputeOptions& options, const std::string& name);
 
 /// Bytes of state of one request, in whole pages. `read`: after prefill; if the prompt is then compacted,
 /// including the kept entries and the recorded queries.
@@ -81,7 +80,7 @@ PromptState prompt_state(const MemoryPlan& plan, std::uint64_t tokens, const KvB
                          std::size_t query_element);
 
 /// Plans for steps of at most `rows` rows.
-MemoryPlan plan_memory(const ModelFiles& checkpoint, const ComputeOptions& options, std::size_t rows = 256);
+MemoryPlan plan_memory(const ModelFiles& files, const ComputeOptions& options, std::size_t rows = 256);
 
 /// "1.25 GiB", "3.5 MiB", "18.0 KiB"
 std::string in_units(std::uint64_t bytes);

@@ -99,8 +99,8 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  const ModelConfig& config() const { return checkpoint_.config(); }
-  const ModelFiles& checkpoint() const { return checkpoint_; }
+  const ModelConfig& config() const { return files_.config(); }
+  const ModelFiles& files() const { return files_; }
   const StateLayout& state() const { return state_; }
   const ComputeOptions& options() const { return options_; }
 
@@ -117,7 +117,7 @@ class Model {
 
   /// Runs forward() for `prefills` and decode() for other sequences, concurrently if the device can. For
   /// models whose phases do not mix.
-  virtual std::span<const float> prefill_beside(std::span<const Slice> prefills, DecodePass& decodes) {
+  virtual std::span<const float> prefill_and_decode(std::span<const Slice> prefills, DecodePass& decodes) {
     const std::span<const float> logits = forward(prefills);
     decode(decodes);
     return logits;
@@ -156,10 +156,9 @@ class Model {
   virtual std::string arithmetic() const = 0;
 
  protected:
-  Model(ModelFiles checkpoint, const ComputeOptions& options)
-      : checkpoint_(std::move(checkpoint)), options_(options) {}
+  Model(ModelFiles files, const ComputeOptions& options) : files_(std::move(files)), options_(options) {}
 
-  const ModelFiles checkpoint_;
+  const ModelFiles files_;
   const ComputeOptions options_;
   StateLayout state_;
 };

@@ -42,9 +42,9 @@ std::string text_prefix(const TensorSource& source, const std::string& embedding
   throw LoadError(folder, embedding, "is missing");
 }
 
-bool is_there(const TensorSource& source, const std::vector<StoredAs>& places) {
-  for (const StoredAs& place : places) {
-    for (const std::string& name : place.names) {
+bool is_there(const TensorSource& source, const std::vector<StoredAs>& alternatives) {
+  for (const StoredAs& stored_as : alternatives) {
+    for (const std::string& name : stored_as.names) {
       if (source.find(name) != nullptr) return true;
     }
   }
@@ -58,7 +58,7 @@ Shape without_ones(const Shape& shape) {
 }
 
 // Parses n from "PREFIXn.…"; nullopt for other names.
-std::optional<std::size_t> number_behind(std::string_view name, std::string_view prefix) {
+std::optional<std::size_t> number_after(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
   std::size_t number = 0;
   std::size_t at = prefix.size();
@@ -88,7 +88,7 @@ std::pair<std::shared_ptr<const std::byte[]>, std::span<const std::byte>> put_to
 // they are unused. `inside` is the tensor's name without the text model's prefix.
 bool is_of_zero_expert(std::string_view inside, std::span<const LayerSpec> layer) {
   for (const MoeSpec* moe : parts_of<MoeSpec>(layer)) {
-    const std::optional<std::size_t> expert = number_behind(inside, moe->name + ".experts.");
+    const std::optional<std::size_t> expert = number_after(inside, moe->name + ".experts.");
     if (expert && *expert >= moe->experts && *expert < moe->routed()) return true;
   }
   return false;
@@ -101,7 +101,7 @@ void refuse_strays(const TensorSource& source, const std::set<std::string_view>&
   for (const StoredTensor& tensor : source.tensors()) {
     const std::string_view name = tensor.name;
     if (known.contains(name) || !(name.ends_with(".weight") || name.ends_with(".bias"))) continue;
-    const std::optional<std::size_t> layer = number_behind(name, prefix);
+    const std::optional<std::size_t> layer = number_after(name, prefix);
     if (layer && *layer < layers.size() &&
         !is_of_zero_expert(name.substr(outside), layers.subspan(*layer, 1))) {
       throw LoadError(source.path_of(tensor), name, "this architecture has no such tensor");
@@ -121,12 +121,12 @@ ModelFiles ModelFiles::open(const std::filesystem::path& path, std::span<const F
   if (!std::filesystem::is_directory(path, ignored)) {
     out.gguf_ = Gguf::open(path);
     out.config_ = ModelConfig::from_gguf(*out.gguf_, known);
-    const auto places_of = [](const TensorSpec& spec) {
-      Places places{spec.gguf};
-      places.insert(places.end(), spec.gguf_else.begin(), spec.gguf_else.end());
-      return places;
+    const auto alternatives_of = [](const TensorSpec& spec) {
+      Alternatives alternatives{spec.gguf};
+      alternatives.insert(alternatives.end(), spec.gguf_else.begin(), spec.gguf_else.end());
+      return alternatives;
     };
-    out.bind(places_of, "blk.");
+    out.bind(alternatives_of, "blk.");
     return out;
   }
   const JsonPlace config = JsonPlace::read(path / "config.json");
@@ -143,42 +143,43 @@ ModelFiles ModelFiles::open(const std::filesystem::path& path, std::span<const F
     out.config_.tensors.push_back(
         {.name = std::string(kHeadName) + ".weight", .shape = {out.config_.vocab, out.config_.hidden}});
   }
-  const auto places_of = [&](const TensorSpec& spec) {
-    Places places{spec.hf};
+  const auto alternatives_of = [&](const TensorSpec& spec) {
+    Alternatives alternatives{spec.hf};
     if (spec.name == out.config_.head + ".weight" && !out.config_.tied()) {
       for (const std::string_view before : kHeadPrefixes)
-        places.front().names.push_back(std::string(before) + spec.name);
-      return places;
+        alternatives.front().names.push_back(std::string(before) + spec.name);
+      return alternatives;
     }
-    if (spec.hf.names.empty()) places.front().names = {spec.name};
-    places.insert(places.end(), spec.hf_else.begin(), spec.hf_else.end());
-    for (StoredAs& place : places) {
-      for (std::string& name : place.names) name.insert(0, prefix);
+    if (spec.hf.names.empty()) alternatives.front().names = {spec.name};
+    alternatives.insert(alternatives.end(), spec.hf_else.begin(), spec.hf_else.end());
+    for (StoredAs& stored_as : alternatives) {
+      for (std::string& name : stored_as.names) name.insert(0, prefix);
     }
-    return places;
+    return alternatives;
   };
-  out.bind(places_of, prefix + "layers.");
+  out.bind(alternatives_of, prefix + "layers.");
   return out;
 }
 
-ModelFiles::Entry ModelFiles::entry_of(const TensorSpec& spec, const Places& places) const {
+ModelFiles::Entry ModelFiles::entry_of(const TensorSpec& spec, const Alternatives& alternatives) const {
   const StoredTensor* stored = nullptr;
   std::optional<QuantizedTensor> quantized;
-  const StoredAs* place = nullptr;
-  for (std::size_t i = 0; i < places.size() && stored == nullptr; ++i) {
-    place = &places[i];
-    for (std::size_t k = 0; k < place->names.size() && stored == nullptr; ++k) {
-      if (scheme_) quantized = find_quantized(source(), place->names[k], *scheme_);
-      stored = quantized ? quantized->elements : source().find(place->names[k]);
+  const StoredAs* stored_as = nullptr;
+  for (std::size_t i = 0; i < alternatives.size() && stored == nullptr; ++i) {
+    stored_as = &alternatives[i];
+    for (std::size_t k = 0; k < stored_as->names.size() && stored == nullptr; ++k) {
+      if (scheme_) quantized = find_quantized(source(), stored_as->names[k], *scheme_);
+      stored = quantized ? quantized->elements : source().find(stored_as->names[k]);
     }
   }
   if (stored == nullptr) {
     std::string reason = "is missing";
-    for (std::size_t i = 1; i < places.size(); ++i) reason += ", and so is " + places[i].names.front();
-    throw LoadError(path_, places.front().names.front(), reason);
+    for (std::size_t i = 1; i < alternatives.size(); ++i)
+      reason += ", and so is " + alternatives[i].names.front();
+    throw LoadError(path_, alternatives.front().names.front(), reason);
   }
-  const Shape& whole = place->shape.empty() ? spec.shape : place->shape;
-  const Shape& wanted = place->piece ? place->piece->of : whole;
+  const Shape& whole = stored_as->shape.empty() ? spec.shape : stored_as->shape;
+  const Shape& wanted = stored_as->piece ? stored_as->piece->of : whole;
   const Shape& found = quantized ? quantized->shape : stored->shape;
   // GGUF drops dimensions of 1, which changes no byte.
   const bool same = found == wanted || (gguf_ && without_ones(found) == without_ones(wanted));
@@ -186,25 +187,25 @@ ModelFiles::Entry ModelFiles::entry_of(const TensorSpec& spec, const Places& pla
     throw LoadError(source().path_of(*stored), stored->name,
                     "expected shape " + to_string(wanted) + ", found " + to_string(found));
   }
-  Entry entry{spec, stored, {stored->bytes}, place->layout, std::move(quantized)};
-  if (place->piece) {
+  Entry entry{spec, stored, {stored->bytes}, stored_as->layout, std::move(quantized)};
+  if (stored_as->piece) {
     if (entry.quantized && entry.quantized->type == DType::kInt4) {
       throw LoadError(source().path_of(*stored), stored->name,
                       "a quantised matrix that holds several is not read (" + scheme_->name + ")");
     }
     REPRISE_CHECK(wanted.back() == spec.shape.back(), "a part of a tensor has other columns than the tensor");
-    entry.bytes = bytes_of(*place->piece, rows_of(spec.shape), stored->bytes);
+    entry.bytes = bytes_of(*stored_as->piece, rows_of(spec.shape), stored->bytes);
   }
   return entry;
 }
 
-void ModelFiles::bind(const PlacesOf& places_of, std::string_view layer_prefix) {
+void ModelFiles::bind(const AlternativesOf& alternatives_of, std::string_view layer_prefix) {
   std::set<std::string_view> known;
   entries_.reserve(config_.tensors.size());
   for (const TensorSpec& spec : config_.tensors) {
-    const Places places = places_of(spec);
-    if (spec.may_be_missing && !is_there(source(), places)) continue;
-    entries_.push_back(entry_of(spec, places));
+    const Alternatives alternatives = alternatives_of(spec);
+    if (spec.may_be_missing && !is_there(source(), alternatives)) continue;
+    entries_.push_back(entry_of(spec, alternatives));
     const Entry& entry = entries_.back();
     known.insert(entry.stored->name);
     total_bytes_ += entry.quantized && !entry.is_piece() ? entry.quantized->stored_bytes() : entry.size();
@@ -323,7 +324,7 @@ void ModelFiles::validate(const LoadProgress& progress) const {
   struct Chunk {
     const StoredTensor* of;
     std::span<const std::byte> bytes;
-    std::uint64_t counted;  // bytes of the checkpoint counted for progress
+    std::uint64_t counted;  // bytes counted for progress
     bool is_broken = false;
   };
   std::vector<Chunk> chunks;

@@ -64,9 +64,9 @@ class ModelFiles {
   static ModelFiles open(const std::filesystem::path& path, std::span<const Family> known = families());
   /// A model without files or tensors, such as a test's.
   static ModelFiles without_files(ModelConfig config) {
-    ModelFiles checkpoint;
-    checkpoint.config_ = std::move(config);
-    return checkpoint;
+    ModelFiles files;
+    files.config_ = std::move(config);
+    return files;
   }
 
   const ModelConfig& config() const { return config_; }
@@ -117,12 +117,12 @@ class ModelFiles {
     bool is_piece() const { return size() != stored->bytes.size(); }
   };
 
-  using Places = std::vector<StoredAs>;  // names to try, in order
-  using PlacesOf = std::function<Places(const TensorSpec&)>;
+  using Alternatives = std::vector<StoredAs>;  // names to try, in order
+  using AlternativesOf = std::function<Alternatives(const TensorSpec&)>;
 
   ModelFiles() = default;
-  void bind(const PlacesOf& places_of, std::string_view layer_prefix);
-  Entry entry_of(const TensorSpec& spec, const Places& places) const;
+  void bind(const AlternativesOf& alternatives_of, std::string_view layer_prefix);
+  Entry entry_of(const TensorSpec& spec, const Alternatives& alternatives) const;
   Tensor quantized_tensor(const Entry& entry, ColumnOrder order) const;
 
   using OwnedBytes = std::pair<std::shared_ptr<const std::byte[]>, std::span<const std::byte>>;

@@ -23,8 +23,8 @@ std::shared_ptr<const void> owner_of(const Tensor& tensor) {
       tensor.owned, tensor.owned_scales);
 }
 
-std::vector<float> load_vector(const ModelFiles& checkpoint, const std::string& name) {
-  const Tensor tensor = checkpoint.tensor(name);
+std::vector<float> load_vector(const ModelFiles& files, const std::string& name) {
+  const Tensor tensor = files.tensor(name);
   const gpu::WeightView view = view_of(tensor);
   const gpu::FormatKernels& format = gpu::cpu_kernels(gpu::Isa::kPlain).format(*view.format);
   std::vector<float> values(tensor.elements());
@@ -34,9 +34,9 @@ std::vector<float> load_vector(const ModelFiles& checkpoint, const std::string& 
   return values;
 }
 
-std::vector<float> load_conv_taps(const ModelFiles& checkpoint, const std::string& name) {
-  const std::size_t taps = checkpoint.tensor(name).shape.back();
-  const std::vector<float> stored = load_vector(checkpoint, name);
+std::vector<float> load_conv_taps(const ModelFiles& files, const std::string& name) {
+  const std::size_t taps = files.tensor(name).shape.back();
+  const std::vector<float> stored = load_vector(files, name);
   const std::size_t channels = stored.size() / taps;
   std::vector<float> out(stored.size());
   for (std::size_t c = 0; c < channels; ++c) {

@@ -46,7 +46,7 @@ protocol::ArchLoaded ModelInstance::describe() const {
           .vocab = static_cast<std::uint32_t>(config.vocab),
           .context = static_cast<std::uint32_t>(config.context_length),
           .layers = static_cast<std::uint32_t>(config.layers.size()),
-          .weight_bytes = model().checkpoint().total_bytes(),
+          .weight_bytes = model().files().total_bytes(),
           .token_bytes = page_bytes() / kPageTokens,
           .slot_bytes = slot_bytes(),
           .state_bytes = budget_.limit(),

@@ -16,7 +16,7 @@ LoadedModel load_model(const MakeModel& make, const std::atomic<bool>& stopping,
   };
   std::unique_ptr<models::Model> model =
       make([&](std::uint64_t done, std::uint64_t total) { report(0, done, total); });
-  model->checkpoint().validate([&](std::uint64_t done, std::uint64_t total) { report(500, done, total); });
+  model->files().validate([&](std::uint64_t done, std::uint64_t total) { report(500, done, total); });
   const models::Fingerprint fingerprint = models::fingerprint_of(*model);
   return {std::move(model), fingerprint};
 }

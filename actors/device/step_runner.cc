@@ -94,7 +94,7 @@ void compute_apart(Model& model, StepWork& work) {
     model.decode(work.decodes);
   } else {
     const traces::Zone zone(kBoth);
-    work.prefill_logits = model.prefill_beside(work.prefills, work.decodes);
+    work.prefill_logits = model.prefill_and_decode(work.prefills, work.decodes);
   }
 }
 

@@ -28,8 +28,8 @@ struct KvF32 {
   static Lanes some(const float* p, std::size_t count) { return load_some(p, count); }
   static Lanes eight(const float* p) { return Lanes::load(p); }
   static WideLanes wide(const float* p) { return WideLanes::load(p); }
-  static WideLanes beside(const float* a, const float* b) {
-    return WideLanes::beside(Lanes::load(a), Lanes::load(b));
+  static WideLanes joined(const float* a, const float* b) {
+    return WideLanes::joined(Lanes::load(a), Lanes::load(b));
   }
 };
 struct KvBF16 {
@@ -41,8 +41,8 @@ struct KvBF16 {
   }
   static Lanes eight(const std::uint16_t* p) { return Lanes::load_bf16(p); }
   static WideLanes wide(const std::uint16_t* p) { return WideLanes::load_bf16(p); }
-  static WideLanes beside(const std::uint16_t* a, const std::uint16_t* b) {
-    return WideLanes::beside_bf16(a, b);
+  static WideLanes joined(const std::uint16_t* a, const std::uint16_t* b) {
+    return WideLanes::joined_bf16(a, b);
   }
 };
 
@@ -61,8 +61,8 @@ struct HeadInProgress {
   alignas(64) float total[kMaxAttentionHead] = {};
   alignas(64) float score[kPageTokens] = {};  // a page's scores, then exp(score - highest)
   float highest = -std::numeric_limits<float>::infinity();
-  float faded = 0;  // factor that rescales the sums of the previous pages
-  Lanes weight = Lanes::set(0.0F);
+  float rescale = 0;                     // factor that rescales the sums of the previous pages
+  Lanes denominator = Lanes::set(0.0F);  // partial sums of exp(score - highest) over the pages so far
 };
 
 /// The keys and values of one page for one KV head, and how many of them the row attends to.
@@ -77,9 +77,9 @@ struct PageOfHead {
     const std::size_t skipped = page == 0 ? row.skipped : 0;
     count = std::min(kPageTokens, row.length - page * kPageTokens) - skipped;
     if constexpr (requires { Kv::widen; }) {
-      thread_local std::vector<float> key_room, value_room;
-      keys = widen(row, row.pages[page] + row.k_offset, skipped, key_room);
-      values = widen(row, row.pages[page] + row.v_offset, skipped, value_room);
+      thread_local std::vector<float> key_scratch, value_scratch;
+      keys = widen(row, row.pages[page] + row.k_offset, skipped, key_scratch);
+      values = widen(row, row.pages[page] + row.v_offset, skipped, value_scratch);
       return;
     }
     keys = reinterpret_cast<const Element*>(row.pages[page] + row.k_offset) + skipped * row.head_dim;
@@ -88,24 +88,24 @@ struct PageOfHead {
 
  private:
   const float* widen(const AttentionRows& row, const std::byte* rows, std::size_t skipped,
-                     std::vector<float>& room) const {
-    if (room.size() < kPageTokens * row.head_dim) room.resize(kPageTokens * row.head_dim);
+                     std::vector<float>& scratch) const {
+    if (scratch.size() < kPageTokens * row.head_dim) scratch.resize(kPageTokens * row.head_dim);
     const std::size_t bytes = kv_row_bytes(Kv::kType, row.head_dim);
     for (std::size_t i = 0; i < count; ++i) {
-      Kv::widen(rows + (skipped + i) * bytes, row.head_dim, room.data() + i * row.head_dim);
+      Kv::widen(rows + (skipped + i) * bytes, row.head_dim, scratch.data() + i * row.head_dim);
     }
-    return room.data();
+    return scratch.data();
   }
 };
 
-/// Computes the scores of kVectors * kBeside keys from `key` on. A missing last key repeats the one before
-/// it.
+/// Computes the scores of kVectors * kLanesOfWide keys from `key` on. A missing last key repeats the previous
+/// one.
 template <class Kv, int kHeads, int kVectors>
 inline void score_keys(const AttentionRows& row, const float* q, const PageOfHead<Kv>& page, std::size_t key,
                        HeadInProgress* heads) {
   const std::size_t size = row.head_dim;
-  const typename Kv::Element* keys[kVectors * kBeside];
-  for (int j = 0; j < kVectors * kBeside; ++j) {
+  const typename Kv::Element* keys[kVectors * kLanesOfWide];
+  for (int j = 0; j < kVectors * kLanesOfWide; ++j) {
     keys[j] = page.keys + std::min(key + static_cast<std::size_t>(j), page.count - 1) * size;
   }
   WideLanes products[kHeads][kVectors];
@@ -120,7 +120,7 @@ inline void score_keys(const AttentionRows& row, const float* q, const PageOfHea
   for (; i + kLanes <= size; i += kLanes) {
     WideLanes some[kVectors];
     for_each_index<kVectors>([&](auto j) __attribute__((always_inline)) {
-      some[j] = Kv::beside(keys[kBeside * j] + i, keys[kBeside * j + kBeside - 1] + i);
+      some[j] = Kv::joined(keys[kLanesOfWide * j] + i, keys[kLanesOfWide * j + kLanesOfWide - 1] + i);
     });
     for_each_index<kHeads>([&](auto h) __attribute__((always_inline)) {
       const WideLanes query = WideLanes::both(q + h * size + i);
@@ -132,22 +132,23 @@ inline void score_keys(const AttentionRows& row, const float* q, const PageOfHea
   if (i < size) {
     for_each_product([&](auto h, auto j) __attribute__((always_inline)) {
       const Lanes query = load_some(q + h * size + i, size - i);
-      const WideLanes some = WideLanes::beside(Kv::some(keys[kBeside * j] + i, size - i),
-                                               Kv::some(keys[kBeside * j + kBeside - 1] + i, size - i));
-      products[h][j] = fma(WideLanes::beside(query, query), some, products[h][j]);
+      const WideLanes some =
+          WideLanes::joined(Kv::some(keys[kLanesOfWide * j] + i, size - i),
+                            Kv::some(keys[kLanesOfWide * j + kLanesOfWide - 1] + i, size - i));
+      products[h][j] = fma(WideLanes::joined(query, query), some, products[h][j]);
     });
   }
-  const std::size_t count = std::min<std::size_t>(kVectors * kBeside, page.count - key);
+  const std::size_t count = std::min<std::size_t>(kVectors * kLanesOfWide, page.count - key);
   for_each_index<kHeads>([&](auto h) __attribute__((always_inline)) {
-    float sums[kVectors * kBeside];
+    float sums[kVectors * kLanesOfWide];
     store_sums(products[h], sums);
     for (std::size_t j = 0; j < count; ++j) heads[h].score[key + j] = sums[j] * row.scale;
   });
 }
 
-/// Online-softmax step: replaces a page's scores by exp(score - highest), and updates highest, faded and
-/// weight.
-inline void share_scores(std::size_t page, std::size_t count, HeadInProgress& head) {
+/// Online-softmax step: replaces a page's scores by exp(score - highest), and updates highest, rescale and
+/// denominator.
+inline void softmax_step(std::size_t page, std::size_t count, HeadInProgress& head) {
   float highest = head.highest;
   std::size_t j = 0;
   if (count >= kLanes) {
@@ -156,23 +157,23 @@ inline void share_scores(std::size_t page, std::size_t count, HeadInProgress& he
     highest = largest(high);
   }
   for (; j < count; ++j) highest = std::max(highest, head.score[j]);
-  head.faded = page == 0 ? 0.0F : exp_of(head.highest - highest);
+  head.rescale = page == 0 ? 0.0F : exp_of(head.highest - highest);
   head.highest = highest;
-  head.weight = head.weight * Lanes::set(head.faded);
+  head.denominator = head.denominator * Lanes::set(head.rescale);
   j = 0;
   for (; j + kLanes <= count; j += kLanes) {
-    const Lanes share = exp(Lanes::load(head.score + j) - Lanes::set(highest));
-    share.store(head.score + j);
-    head.weight = head.weight + share;
+    const Lanes probability = exp(Lanes::load(head.score + j) - Lanes::set(highest));
+    probability.store(head.score + j);
+    head.denominator = head.denominator + probability;
   }
   if (j < count) {
     const std::size_t some = count - j;
     store_some(exp(load_some(head.score + j, some) - Lanes::set(highest)), head.score + j, some);
-    head.weight = head.weight + load_some(head.score + j, some);
+    head.denominator = head.denominator + load_some(head.score + j, some);
   }
 }
 
-/// total = faded total + sum over the page of score[j] value[j], for kVectors vectors of elements from
+/// total = rescale * total + sum over the page of score[j] value[j], for kVectors vectors of elements from
 /// element i. load(p) returns a vector of elements.
 template <class Vector, std::size_t kWidth, int kHeads, int kVectors, class Element, class Load>
 inline void add_values(const Element* values, std::size_t size, std::size_t count, std::size_t i, Load load,
@@ -180,15 +181,15 @@ inline void add_values(const Element* values, std::size_t size, std::size_t coun
   Vector sums[kHeads][kVectors];
   for (int h = 0; h < kHeads; ++h) {
     for (int n = 0; n < kVectors; ++n) {
-      sums[h][n] = Vector::load(heads[h].total + i + n * kWidth) * Vector::set(heads[h].faded);
+      sums[h][n] = Vector::load(heads[h].total + i + n * kWidth) * Vector::set(heads[h].rescale);
     }
   }
   for (std::size_t j = 0; j < count; ++j) {
     Vector some[kVectors];
     for (int n = 0; n < kVectors; ++n) some[n] = load(values + j * size + i + n * kWidth);
     for (int h = 0; h < kHeads; ++h) {
-      const Vector share = Vector::set(heads[h].score[j]);
-      for (int n = 0; n < kVectors; ++n) sums[h][n] = fma(share, some[n], sums[h][n]);
+      const Vector probability = Vector::set(heads[h].score[j]);
+      for (int n = 0; n < kVectors; ++n) sums[h][n] = fma(probability, some[n], sums[h][n]);
     }
   }
   for (int h = 0; h < kHeads; ++h) {
@@ -210,17 +211,17 @@ inline constexpr int kValueVectors = 2;
 
 /// Computes a page's scores and the online-softmax step for one row.
 template <class Kv, int kHeads>
-inline void share_page(const AttentionRows& row, const float* q, std::size_t index,
+inline void score_page(const AttentionRows& row, const float* q, std::size_t index,
                        const PageOfHead<Kv>& page, HeadInProgress* heads) {
   std::size_t key = 0;
-  for (; key + kKeyVectors * kBeside <= page.count; key += kKeyVectors * kBeside) {
+  for (; key + kKeyVectors * kLanesOfWide <= page.count; key += kKeyVectors * kLanesOfWide) {
     score_keys<Kv, kHeads, kKeyVectors>(row, q, page, key, heads);
   }
-  for (; key < page.count; key += kBeside) score_keys<Kv, kHeads, 1>(row, q, page, key, heads);
-  for (int h = 0; h < kHeads; ++h) share_scores(index, page.count, heads[h]);
+  for (; key < page.count; key += kLanesOfWide) score_keys<Kv, kHeads, 1>(row, q, page, key, heads);
+  for (int h = 0; h < kHeads; ++h) softmax_step(index, page.count, heads[h]);
 }
 
-/// Accumulates a page's values for one row, weighted by the scores of share_page().
+/// Accumulates a page's values for one row, weighted by the scores of score_page().
 template <class Kv, int kHeads>
 inline void add_page(const AttentionRows& row, const PageOfHead<Kv>& page, HeadInProgress* heads) {
   using Element = typename Kv::Element;
@@ -266,14 +267,14 @@ void attend_heads(const AttentionRows& all, std::size_t first) {
       return seen;
     };
     for_each_row([&](const AttentionRows& row, HeadInProgress* own) {
-      share_page<Kv, kHeads>(row, row.q, page, seen_by(row), own);
+      score_page<Kv, kHeads>(row, row.q, page, seen_by(row), own);
     });
     for_each_row(
         [&](const AttentionRows& row, HeadInProgress* own) { add_page<Kv, kHeads>(row, seen_by(row), own); });
   }
   for (std::size_t i = 0; i < all.rows; ++i) {
     for (int h = 0; h < kHeads; ++h) {
-      const float scale = 1.0F / sum(heads[i][h].weight);
+      const float scale = 1.0F / sum(heads[i][h].denominator);
       float* out = rows[i].out + static_cast<std::size_t>(h) * value_dim;
       for (std::size_t k = 0; k < value_dim; ++k) out[k] = heads[i][h].total[k] * scale;
     }

@@ -299,7 +299,7 @@ inline void store_some(Lanes a, float* p, std::size_t count) {
 #if defined(__AVX512F__) && !defined(REPRISE_LANES_PLAIN)
 
 inline constexpr std::size_t kWideLanes = 16;
-inline constexpr int kBeside = 2;  // number of Lanes in a WideLanes
+inline constexpr int kLanesOfWide = 2;  // number of Lanes in a WideLanes
 
 struct WideLanes {
   __m512 all;
@@ -316,11 +316,11 @@ struct WideLanes {
     const __m256d eight = _mm256_castps_pd(_mm256_loadu_ps(p));
     return {_mm512_castpd_ps(_mm512_broadcast_f64x4(eight))};
   }
-  static WideLanes beside(Lanes a, Lanes b) {
+  static WideLanes joined(Lanes a, Lanes b) {
     return {_mm512_castpd_ps(
         _mm512_insertf64x4(_mm512_castps_pd(_mm512_castps256_ps512(a.all)), _mm256_castps_pd(b.all), 1))};
   }
-  static WideLanes beside_bf16(const std::uint16_t* a, const std::uint16_t* b) {
+  static WideLanes joined_bf16(const std::uint16_t* a, const std::uint16_t* b) {
     const __m128i first = _mm_loadu_si128(reinterpret_cast<const __m128i*>(a));
     const __m128i second = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b));
     return widened(_mm256_inserti128_si256(_mm256_castsi128_si256(first), second, 1));
@@ -358,7 +358,7 @@ inline WideLanes scale_by_power(WideLanes x, WideLanes shifted) {
   return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x.all), exponent))};
 }
 
-/// to[j] = sum() of Lanes j; each element of v has kBeside of them.
+/// to[j] = sum() of Lanes j; each element of v has kLanesOfWide of them.
 template <int kCount>
 inline void store_sums(const WideLanes (&v)[kCount], float* to) {
   if constexpr (kCount == 4) {  // eight sums at once, each in the order of sum()
@@ -386,7 +386,7 @@ inline void store_sums(const WideLanes (&v)[kCount], float* to) {
 #else
 
 inline constexpr std::size_t kWideLanes = 8;
-inline constexpr int kBeside = 1;
+inline constexpr int kLanesOfWide = 1;
 
 struct WideLanes : Lanes {
   WideLanes() = default;
@@ -396,8 +396,8 @@ struct WideLanes : Lanes {
   static WideLanes load(const float* p) { return Lanes::load(p); }
   static WideLanes load_bf16(const std::uint16_t* p) { return Lanes::load_bf16(p); }
   static WideLanes both(const float* p) { return Lanes::load(p); }
-  static WideLanes beside(Lanes a, Lanes) { return a; }
-  static WideLanes beside_bf16(const std::uint16_t* a, const std::uint16_t*) { return Lanes::load_bf16(a); }
+  static WideLanes joined(Lanes a, Lanes) { return a; }
+  static WideLanes joined_bf16(const std::uint16_t* a, const std::uint16_t*) { return Lanes::load_bf16(a); }
 };
 
 template <int kCount>

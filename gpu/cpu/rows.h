@@ -161,15 +161,15 @@ inline void choose_largest(const float* values, std::size_t count, std::size_t c
   for (std::size_t i = 0; i < count; ++i) {
     const float value = values[i];
     if (found == chosen && !(value > values[best[found - 1]])) continue;
-    std::size_t place = found == chosen ? found - 1 : found++;
-    for (; place > 0 && value > values[best[place - 1]]; --place) best[place] = best[place - 1];
-    best[place] = static_cast<std::uint32_t>(i);
+    std::size_t slot = found == chosen ? found - 1 : found++;
+    for (; slot > 0 && value > values[best[slot - 1]]; --slot) best[slot] = best[slot - 1];
+    best[slot] = static_cast<std::uint32_t>(i);
   }
   for (std::size_t i = 1; i < found; ++i) {
     const std::uint32_t one = best[i];
-    std::size_t place = i;
-    for (; place > 0 && best[place - 1] > one; --place) best[place] = best[place - 1];
-    best[place] = one;
+    std::size_t slot = i;
+    for (; slot > 0 && best[slot - 1] > one; --slot) best[slot] = best[slot - 1];
+    best[slot] = one;
   }
 }
 

@@ -10,11 +10,11 @@
 namespace reprise::gpu {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};  // of packed copies: a cache line, and the widest vectors
-constexpr std::size_t kPlaced = 1 << 20;    // bytes; smaller weights stay in caches and are not copied
+constexpr std::align_val_t kAlignment{64};        // of packed copies: a cache line, and the widest vectors
+constexpr std::size_t kMinDistributed = 1 << 20;  // bytes; smaller weights stay in caches and are not copied
 
 /// True if a quarter of the machine's memory stays available, for states and other processes.
-bool has_room_for(std::size_t bytes) {
+bool has_memory_for(std::size_t bytes) {
   const MachineMemory memory = machine_memory();
   return memory.available >= bytes && memory.available - bytes >= memory.all / 4;
 }
@@ -25,9 +25,9 @@ void HostWeight::Aligned::operator()(std::byte* data) const {
   ::operator delete[](data, kAlignment);
 }
 
-void HostWeight::place(const Product& product, Threads& threads) {
+void HostWeight::distribute(const Product& product, Threads& threads) {
   const std::size_t bytes = view_.bytes();
-  if (is_placed_ || bytes < kPlaced || !has_room_for(bytes)) return;
+  if (is_distributed_ || bytes < kMinDistributed || !has_memory_for(bytes)) return;
   std::byte* const copy = host_memory().take(bytes);  // a mapping: the first write decides each page's node
   if (copy == nullptr) return;
   threads.for_ranges(view_.rows, product.outputs_at_once, [&](std::size_t begin, std::size_t end) {
@@ -38,7 +38,7 @@ void HostWeight::place(const Product& product, Threads& threads) {
   // Separate scales are not copied, so the previous owner is kept alive.
   owner_ = std::shared_ptr<const void>(
       copy, [bytes, owner = std::move(owner_)](std::byte* data) { host_memory().give(data, bytes); });
-  is_placed_ = true;
+  is_distributed_ = true;
 }
 
 const Product& HostWeight::prepare(const Kernels& kernels, Compute compute, Threads& threads) {
@@ -61,7 +61,7 @@ const Product& HostWeight::prepare(const Kernels& kernels, Compute compute, Thre
       view_.packed = packed_.get();
     }
   }
-  if (threads.over_nodes() && product.packing == nullptr) place(product, threads);
+  if (threads.over_nodes() && product.packing == nullptr) distribute(product, threads);
   product_ = &product;
   kernels_ = &kernels;
   compute_ = compute;

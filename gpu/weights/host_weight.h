@@ -32,14 +32,14 @@ class HostWeight {
   /// Size of the packed copy; 0: none.
   std::size_t packed_bytes() const { return packed_bytes_; }
   /// True if the bytes were copied to the NUMA nodes of their readers.
-  bool is_placed() const { return is_placed_; }
+  bool is_distributed() const { return is_distributed_; }
 
  private:
   struct Aligned {
     void operator()(std::byte* data) const;
   };
 
-  void place(const Product& product, Threads& threads);
+  void distribute(const Product& product, Threads& threads);
 
   WeightView view_;
   std::shared_ptr<const void> owner_;
@@ -48,7 +48,7 @@ class HostWeight {
   Compute compute_ = Compute::kF32;
   std::unique_ptr<std::byte[], Aligned> packed_;
   std::size_t packed_bytes_ = 0;
-  bool is_placed_ = false;
+  bool is_distributed_ = false;
 };
 
 }  // namespace reprise::gpu

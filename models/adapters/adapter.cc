@@ -78,12 +78,12 @@ void ChangePairs::add(std::string_view name, Half half, const StoredTensor& tens
   const auto [found, is_new] = index_.try_emplace(std::string(name), pairs_.size());
   if (is_new) pairs_.push_back({.name = found->first});
   Pair& pair = pairs_[found->second];
-  const StoredTensor*& place = half == Half::kA ? pair.a : pair.b;
-  if (place != nullptr) {
+  const StoredTensor*& slot = half == Half::kA ? pair.a : pair.b;
+  if (slot != nullptr) {
     throw LoadError(tensors_.path_of(tensor), tensor.name,
-                    "the adapter also has the same matrix as " + place->name);
+                    "the adapter also has the same matrix as " + slot->name);
   }
-  place = &tensor;
+  slot = &tensor;
 }
 
 std::vector<ChangePairs::Pair> ChangePairs::take() {
@@ -359,7 +359,7 @@ AdapterFile read_peft_adapter(const std::filesystem::path& folder) {
 
 struct TargetMatrix {
   const TensorSpec* spec;
-  const StoredAs* place;
+  const StoredAs* stored_as;
 };
 
 /// The model's matrices by their stored names.
@@ -387,20 +387,20 @@ class Targets {
   /// The matrices stored under this name; empty: none of the model's.
   const std::vector<TargetMatrix>& named(const std::string& stored) const {
     static const std::vector<TargetMatrix> kNone;
-    const auto found = places_.find(stored);
-    return found == places_.end() ? kNone : found->second;
+    const auto found = matrices_.find(stored);
+    return found == matrices_.end() ? kNone : found->second;
   }
   const std::string& embedding() const { return embedding_; }
 
  private:
-  void add(const TensorSpec& spec, const StoredAs& place, const std::string& stored) {
-    places_[stored].push_back({&spec, &place});
+  void add(const TensorSpec& spec, const StoredAs& stored_as, const std::string& stored) {
+    matrices_[stored].push_back({&spec, &stored_as});
   }
 
   std::string embedding_;
   TensorSpec head_;
   StoredAs as_is_;
-  std::unordered_map<std::string, std::vector<TargetMatrix>> places_;
+  std::unordered_map<std::string, std::vector<TargetMatrix>> matrices_;
 };
 
 std::span<const std::byte> bytes_of(const AdapterMatrix& matrix) {
@@ -477,10 +477,10 @@ class Binder {
 
   void bind(const AdapterFile::Change& change, const TargetMatrix& matrix, AdapterMatrix& shared) {
     const TensorSpec& spec = *matrix.spec;
-    const StoredAs& place = *matrix.place;
-    const Shape& stored = place.piece ? place.piece->of : spec.shape;
+    const StoredAs& stored_as = *matrix.stored_as;
+    const Shape& stored = stored_as.piece ? stored_as.piece->of : spec.shape;
     if (stored.size() != 2 || spec.shape.size() != 2 || !spec.name.ends_with(".weight") ||
-        place.layout.values != GgufLayout::Values::kSame) {
+        stored_as.layout.values != GgufLayout::Values::kSame) {
       refuse(*change.a, change.target + " is not a single matrix; adapting it is not supported");
     }
     const std::uint64_t rank = change.a->shape[0];
@@ -493,21 +493,22 @@ class Binder {
              "expected shape " + to_string({stored[0], rank}) + ", found " + to_string(change.b->shape));
     }
     const std::vector<std::span<const std::byte>> rows =
-        place.piece ? models::bytes_of(*place.piece, spec.shape[0], change.b->bytes)
-                    : std::vector<std::span<const std::byte>>{change.b->bytes};
-    const bool moves_columns = place.layout.axis == GgufLayout::Axis::kColumns;
+        stored_as.piece ? models::bytes_of(*stored_as.piece, spec.shape[0], change.b->bytes)
+                        : std::vector<std::span<const std::byte>>{change.b->bytes};
+    const bool moves_columns = stored_as.layout.axis == GgufLayout::Axis::kColumns;
     const std::string name = spec.name.substr(0, spec.name.size() - std::string_view(".weight").size());
     try {
       const GgufLayout none;
       if (moves_columns || shared.data == nullptr) {
         AdapterMatrix a =
-            arranged(*change.a, {change.a->bytes}, change.a->shape, moves_columns ? place.layout : none);
+            arranged(*change.a, {change.a->bytes}, change.a->shape, moves_columns ? stored_as.layout : none);
         if (!moves_columns) shared = a;
         parts_.push_back({.name = name, .a = std::move(a)});
       } else {
         parts_.push_back({.name = name, .a = shared});
       }
-      parts_.back().b = arranged(*change.b, rows, {spec.shape[0], rank}, moves_columns ? none : place.layout);
+      parts_.back().b =
+          arranged(*change.b, rows, {spec.shape[0], rank}, moves_columns ? none : stored_as.layout);
       parts_.back().scale = change.scale;
     } catch (const std::invalid_argument& error) {
       refuse(*change.a, error.what());

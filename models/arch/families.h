@@ -1,6 +1,6 @@
 #pragma once
 // The supported model families. Everything specific to a family is in its file or a relative's: keys,
-// tensors, layers. No other code asks for a family's name.
+// tensors, layers. No other code depends on a family's name.
 
 #include <span>
 #include <string_view>

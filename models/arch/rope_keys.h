@@ -19,7 +19,7 @@ struct RopeKeys {
 /// Returns the validated configuration with its frequencies computed.
 std::shared_ptr<const RopeConfig> read_rope(const ConfigSource& source, const RopeKeys& keys);
 
-/// For families that restrict its values further than read_rope() does.
+/// The rotated part of a head, for families that restrict its values further than read_rope() does.
 inline constexpr Key kRopeDimension{"partial_rotary_factor", "rope.dimension_count"};
 
 }  // namespace reprise::models

@@ -19,7 +19,7 @@ namespace {
 
 class Attention : public Part {
  public:
-  Attention(const AttentionSpec& spec, const ModelFiles& checkpoint, const ComputeOptions& options,
+  Attention(const AttentionSpec& spec, const ModelFiles& files, const ComputeOptions& options,
             StateLayout& state, RopeTables& ropes);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
@@ -50,27 +50,26 @@ class Attention : public Part {
   Linear o_;
   std::optional<RmsNorm> q_norm_;
   std::optional<RmsNorm> k_norm_;
-  AttentionPlaces places_;
+  AttentionOffsets offsets_;
 };
 
-Attention::Attention(const AttentionSpec& spec, const ModelFiles& checkpoint, const ComputeOptions& options,
+Attention::Attention(const AttentionSpec& spec, const ModelFiles& files, const ComputeOptions& options,
                      StateLayout& state, RopeTables& ropes)
     : spec_(spec),
       rope_(spec.rope ? ropes.add(spec.rope) : 0),
       kv_(kv_of(spec, options.kv)),
       scale_(spec.score_multiplier / std::sqrt(static_cast<float>(spec.head_dim))),
-      q_(checkpoint, spec.name + ".q_proj"),
-      k_(checkpoint, spec.name + ".k_proj"),
-      v_(checkpoint, spec.name + ".v_proj"),
-      o_(checkpoint, spec.name + ".o_proj"),
-      places_(declare_state(spec, options.kv, state)) {
+      q_(files, spec.name + ".q_proj"),
+      k_(files, spec.name + ".k_proj"),
+      v_(files, spec.name + ".v_proj"),
+      o_(files, spec.name + ".o_proj"),
+      offsets_(declare_state(spec, options.kv, state)) {
   if (spec.head_dim > gpu::kMaxAttentionHead) {
-    throw LoadError(checkpoint.path(), "head_dim",
-                    "must be at most " + std::to_string(gpu::kMaxAttentionHead));
+    throw LoadError(files.path(), "head_dim", "must be at most " + std::to_string(gpu::kMaxAttentionHead));
   }
   if (!spec.head_norm) return;
-  q_norm_.emplace(checkpoint, NormSpec{spec.name + ".q_norm", spec.head_dim, *spec.head_norm});
-  k_norm_.emplace(checkpoint, NormSpec{spec.name + ".k_norm", spec.head_dim, *spec.head_norm});
+  q_norm_.emplace(files, NormSpec{spec.name + ".q_norm", spec.head_dim, *spec.head_norm});
+  k_norm_.emplace(files, NormSpec{spec.name + ".k_norm", spec.head_dim, *spec.head_norm});
 }
 
 /// projected [rows, heads, 2, head_dim] -> q, gate [rows, heads, head_dim]
@@ -129,7 +128,7 @@ void Attention::remember_queries(Step& step, const float* q) const {
     if (slice.tail == nullptr) continue;
     const std::size_t rows = std::min<std::size_t>(slice.rows, slice.tail->window());
     for (std::size_t i = slice.rows - rows; i < slice.rows; ++i) {
-      std::memcpy(slice.tail->row(slice.logical + i, places_.queries),
+      std::memcpy(slice.tail->row(slice.logical + i, offsets_.queries),
                   q + (slice.first_row + i) * spec_.q_size(), spec_.q_size() * sizeof(float));
     }
   }
@@ -142,12 +141,12 @@ void Attention::compact(const CompactionStep& step) const {
                       .head_dim = spec_.head_dim,
                       .scale = scale_,
                       .kv = kv_,
-                      .k = places_.k,
-                      .v = places_.v,
-                      .queries = places_.queries};
+                      .k = offsets_.k,
+                      .v = offsets_.v,
+                      .queries = offsets_.queries};
   const PromptPages pages{.from = step.from, .tokens = step.tokens, .into = step.into};
-  gather_places(step.threads, layer, pages,
-                choose_places(step.threads, layer, pages, step.tail, step.budget));
+  gather_entries(step.threads, layer, pages,
+                 choose_entries(step.threads, layer, pages, step.tail, step.budget));
 }
 
 /// q and mixed [rows, heads, head_dim], k and v [rows, kv_heads, head_dim]
@@ -160,8 +159,8 @@ void Attention::attend_pages(Step& step, const float* q, const float* k, const f
         const std::size_t position = slice.stored + i;
         const std::size_t row = (slice.first_row + i) * spec_.kv_size();
         std::byte* page = slice.sequence->page_data(position / gpu::kPageTokens);
-        store(step, k + row, 1, position, page + places_.k);
-        store(step, v + row, 1, position, page + places_.v);
+        store(step, k + row, 1, position, page + offsets_.k);
+        store(step, v + row, 1, position, page + offsets_.v);
       }
     });
     const std::size_t blocks = (slice.rows + gpu::kAttentionRows - 1) / gpu::kAttentionRows;
@@ -180,8 +179,8 @@ void Attention::attend_pages(Step& step, const float* q, const float* k, const f
                               .length = slice.stored + i + 1,
                               .scale = scale_,
                               .pages = slice.pages.data(),
-                              .k_offset = places_.k + head * head_bytes,
-                              .v_offset = places_.v + head * head_bytes,
+                              .k_offset = offsets_.k + head * head_bytes,
+                              .v_offset = offsets_.v + head * head_bytes,
                               .kv = kv_});
     });
   }
@@ -201,14 +200,14 @@ void Attention::attend_ring(Step& step, const float* q, const float* k, const fl
   };
   std::vector<const std::byte*> pages;
   for (const StepSlice& slice : step.slices) {
-    std::byte* ring = slice.sequence->slot_data() + places_.ring;
+    std::byte* ring = slice.sequence->slot_data() + offsets_.ring;
     const auto page_at = [&](std::size_t page) { return ring + page % spec_.ring_pages() * page_bytes; };
     for (std::size_t done = 0; done < slice.rows;) {
       const std::size_t position = slice.logical + done;
       const std::size_t rows = std::min(slice.rows - done, kPage - position % kPage);
       const std::size_t row = slice.first_row + done;
-      store(step, k + row * spec_.kv_size(), rows, position, page_at(position / kPage) + places_.k);
-      store(step, v + row * spec_.kv_size(), rows, position, page_at(position / kPage) + places_.v);
+      store(step, k + row * spec_.kv_size(), rows, position, page_at(position / kPage) + offsets_.k);
+      store(step, v + row * spec_.kv_size(), rows, position, page_at(position / kPage) + offsets_.v);
       const std::size_t first_page = first_seen(position) / kPage;
       pages.clear();
       for (std::size_t page = first_page; page <= position / kPage; ++page) pages.push_back(page_at(page));
@@ -227,8 +226,8 @@ void Attention::attend_ring(Step& step, const float* q, const float* k, const fl
                                 .skipped = begin - page * kPage,
                                 .scale = scale_,
                                 .pages = pages.data() + (page - first_page),
-                                .k_offset = places_.k + head * head_bytes,
-                                .v_offset = places_.v + head * head_bytes,
+                                .k_offset = offsets_.k + head * head_bytes,
+                                .v_offset = offsets_.v + head * head_bytes,
                                 .kv = kv_});
       });
       done += rows;
@@ -262,8 +261,8 @@ void Attention::apply(Step& step, const float* x, float* y) const {
     remember_queries(step, q);
     attend_pages(step, q, k, v, mixed);
     const std::size_t row_bytes = gpu::kv_row_bytes(kv_, spec_.head_dim);
-    leave_tails(step, places_.k, spec_.kv_heads, row_bytes);
-    leave_tails(step, places_.v, spec_.kv_heads, row_bytes);
+    export_tails(step, offsets_.k, spec_.kv_heads, row_bytes);
+    export_tails(step, offsets_.v, spec_.kv_heads, row_bytes);
   }
   if (gate != nullptr) {
     step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
@@ -278,7 +277,7 @@ void Attention::apply(Step& step, const float* x, float* y) const {
 }  // namespace
 
 std::unique_ptr<Part> make_part(const AttentionSpec& spec, BuildContext& context) {
-  return std::make_unique<Attention>(spec, context.checkpoint, context.options, context.state, context.ropes);
+  return std::make_unique<Attention>(spec, context.files, context.options, context.state, context.ropes);
 }
 
 }  // namespace reprise::models::cpu

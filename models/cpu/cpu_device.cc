@@ -30,7 +30,7 @@ class CpuDevice : public Device {
                               const LoadProgress& progress) override {
     gpu::Threads packers(threads_.count());  // separate: a model's step may be using threads_
     std::unique_ptr<Model> model = load_on_cpu(path, options, threads_, &packers, progress);
-    in_place_.fetch_add(plan_memory(model->checkpoint(), options).in_place, std::memory_order_relaxed);
+    in_place_.fetch_add(plan_memory(model->files(), options).in_place, std::memory_order_relaxed);
     return model;
   }
   bool loads_aside() const override { return true; }
@@ -59,8 +59,8 @@ class GridModel : public Model {
  public:
   static constexpr std::uint32_t kGrid = 64;
 
-  GridModel(ModelFiles checkpoint, std::unique_ptr<Model> prefill, std::unique_ptr<Model> decode)
-      : Model(std::move(checkpoint), prefill->options()),
+  GridModel(ModelFiles files, std::unique_ptr<Model> prefill, std::unique_ptr<Model> decode)
+      : Model(std::move(files), prefill->options()),
         prefill_(std::move(prefill)),
         decode_(std::move(decode)) {
     state_ = prefill_->state();

@@ -8,7 +8,7 @@ namespace {
 /// down(act(gate(x)) * up(x))
 class SwiGlu : public Part {
  public:
-  SwiGlu(const SwiGluSpec& spec, const ModelFiles& checkpoint);
+  SwiGlu(const SwiGluSpec& spec, const ModelFiles& files);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
     for (const Linear* linear : {&gate_, &up_, &down_}) linear->prepare(how);
@@ -26,12 +26,12 @@ class SwiGlu : public Part {
   Linear down_;
 };
 
-SwiGlu::SwiGlu(const SwiGluSpec& spec, const ModelFiles& checkpoint)
+SwiGlu::SwiGlu(const SwiGluSpec& spec, const ModelFiles& files)
     : activation_(spec.activation),
       gate_multiplier_(spec.gate_multiplier),
-      gate_(checkpoint, spec.name + ".gate_proj"),
-      up_(checkpoint, spec.name + ".up_proj"),
-      down_(checkpoint, spec.name + ".down_proj") {}
+      gate_(files, spec.name + ".gate_proj"),
+      up_(files, spec.name + ".up_proj"),
+      down_(files, spec.name + ".down_proj") {}
 
 void SwiGlu::apply(Step& step, const float* x, float* y) const {
   const std::size_t rows = step.rows;
@@ -58,7 +58,7 @@ void SwiGlu::apply(Step& step, const float* x, float* y) const {
 /// down(relu(up(x))^2)
 class Mlp : public Part {
  public:
-  Mlp(const MlpSpec& spec, const ModelFiles& checkpoint);
+  Mlp(const MlpSpec& spec, const ModelFiles& files);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
     up_.prepare(how);
@@ -74,8 +74,8 @@ class Mlp : public Part {
   Linear down_;
 };
 
-Mlp::Mlp(const MlpSpec& spec, const ModelFiles& checkpoint)
-    : up_(checkpoint, spec.name + ".up_proj"), down_(checkpoint, spec.name + ".down_proj") {}
+Mlp::Mlp(const MlpSpec& spec, const ModelFiles& files)
+    : up_(files, spec.name + ".up_proj"), down_(files, spec.name + ".down_proj") {}
 
 void Mlp::apply(Step& step, const float* x, float* y) const {
   const std::size_t mark = step.scratch.mark();
@@ -92,11 +92,11 @@ void Mlp::apply(Step& step, const float* x, float* y) const {
 }  // namespace
 
 std::unique_ptr<Part> make_part(const SwiGluSpec& spec, BuildContext& context) {
-  return std::make_unique<SwiGlu>(spec, context.checkpoint);
+  return std::make_unique<SwiGlu>(spec, context.files);
 }
 
 std::unique_ptr<Part> make_part(const MlpSpec& spec, BuildContext& context) {
-  return std::make_unique<Mlp>(spec, context.checkpoint);
+  return std::make_unique<Mlp>(spec, context.files);
 }
 
 }  // namespace reprise::models::cpu

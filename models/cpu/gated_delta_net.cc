@@ -15,7 +15,7 @@ constexpr std::size_t kChannelsAtOnce = 64;
 
 class GatedDeltaNet : public Part {
  public:
-  GatedDeltaNet(const GatedDeltaNetSpec& spec, const ModelFiles& checkpoint, StateLayout& state);
+  GatedDeltaNet(const GatedDeltaNetSpec& spec, const ModelFiles& files, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
     for (const Linear* linear : {&qkv_, &z_, &b_, &a_, &out_}) linear->prepare(how);
@@ -36,23 +36,23 @@ class GatedDeltaNet : public Part {
   Linear b_;
   Linear a_;
   Linear out_;
-  GatedDeltaNetVectors vectors_;
+  GatedDeltaNetParameters parameters_;
   RmsNorm norm_;  // [value_head_dim]
-  GatedDeltaNetPlaces places_;
+  GatedDeltaNetOffsets offsets_;
 };
 
-GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const ModelFiles& checkpoint, StateLayout& state)
+GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const ModelFiles& files, StateLayout& state)
     : spec_(spec),
-      qkv_(checkpoint, spec.name + ".in_proj_qkv"),
-      z_(checkpoint, spec.name + ".in_proj_z"),
-      b_(checkpoint, spec.name + ".in_proj_b"),
-      a_(checkpoint, spec.name + ".in_proj_a"),
-      out_(checkpoint, spec.name + ".out_proj"),
-      vectors_(load_gated_delta_net_vectors(checkpoint, spec)),
-      norm_(vectors_.norm, spec.norm),
-      places_(declare_state(spec, state)) {
+      qkv_(files, spec.name + ".in_proj_qkv"),
+      z_(files, spec.name + ".in_proj_z"),
+      b_(files, spec.name + ".in_proj_b"),
+      a_(files, spec.name + ".in_proj_a"),
+      out_(files, spec.name + ".out_proj"),
+      parameters_(load_gated_delta_net_parameters(files, spec)),
+      norm_(parameters_.norm, spec.norm),
+      offsets_(declare_state(spec, state)) {
   if (spec_.value_head_dim % gpu::kLanes != 0) {
-    throw LoadError(checkpoint.path(), "linear_value_head_dim", "must be a multiple of 8");
+    throw LoadError(files.path(), "linear_value_head_dim", "must be a multiple of 8");
   }
 }
 
@@ -60,8 +60,8 @@ GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const ModelFiles& ch
 void GatedDeltaNet::convolve(Step& step, const float* inputs, float* outputs) const {
   for (const StepSlice& slice : step.slices) {
     const std::size_t first = slice.first_row * spec_.conv_channels();
-    const gpu::CausalConv conv{.state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.conv),
-                               .weight = vectors_.conv.data(),
+    const gpu::CausalConv conv{.state = reinterpret_cast<float*>(slice.sequence->slot_data() + offsets_.conv),
+                               .weight = parameters_.conv.data(),
                                .x = inputs + first,
                                .y = outputs + first,
                                .channels = spec_.conv_channels(),
@@ -96,7 +96,7 @@ void GatedDeltaNet::recur(Step& step, const float* qkv, const float* g, const fl
     const std::size_t head = part % heads;
     const float* first = qkv + slice.first_row * spec_.conv_channels();
     const float* key = first + head / spec_.group() * spec_.key_head_dim;
-    auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.matrices);
+    auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + offsets_.matrices);
     step.kernels.delta_rule({.state = state + head * spec_.key_head_dim * spec_.value_head_dim,
                              .key_dim = spec_.key_head_dim,
                              .value_dim = spec_.value_head_dim,
@@ -128,19 +128,19 @@ void GatedDeltaNet::apply(Step& step, const float* x, float* y) const {
   z_.apply(step, input, z);
   a_.apply(step, input, a);
   b_.apply(step, input, b);
-  leaving_states(step, {places_.conv, spec_.conv_state_size() * sizeof(float)},
-                 [&] { convolve(step, projected, qkv); });
+  run_with_exports(step, {offsets_.conv, spec_.conv_state_size() * sizeof(float)},
+                   [&] { convolve(step, projected, qkv); });
   normalize_heads(step, qkv);
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       float* row_a = a + row * heads;
       float* row_b = b + row * heads;
-      step.kernels.delta_gates(row_a, row_b, vectors_.decay.data(), vectors_.dt_bias.data(), row_a, row_b,
-                               heads);
+      step.kernels.delta_gates(row_a, row_b, parameters_.decay.data(), parameters_.dt_bias.data(), row_a,
+                               row_b, heads);
     }
   });
-  leaving_states(step, {places_.matrices, spec_.state_size() * sizeof(float)},
-                 [&] { recur(step, qkv, a, b, mixed); });
+  run_with_exports(step, {offsets_.matrices, spec_.state_size() * sizeof(float)},
+                   [&] { recur(step, qkv, a, b, mixed); });
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
     float* first = mixed + begin * spec_.value_size();
     norm_.apply_here(step.kernels, first, (end - begin) * heads, first);
@@ -153,7 +153,7 @@ void GatedDeltaNet::apply(Step& step, const float* x, float* y) const {
 }  // namespace
 
 std::unique_ptr<Part> make_part(const GatedDeltaNetSpec& spec, BuildContext& context) {
-  return std::make_unique<GatedDeltaNet>(spec, context.checkpoint, context.state);
+  return std::make_unique<GatedDeltaNet>(spec, context.files, context.state);
 }
 
 }  // namespace reprise::models::cpu

@@ -13,16 +13,16 @@ constexpr const char* kHeadInAdapters = "lm_head";
 
 }  // namespace
 
-HostModel::HostModel(ModelFiles checkpoint, const ComputeOptions& options, gpu::Threads& threads,
+HostModel::HostModel(ModelFiles files, const ComputeOptions& options, gpu::Threads& threads,
                      gpu::Threads& packers, const LoadProgress& progress)
-    : Model(std::move(checkpoint), options),
+    : Model(std::move(files), options),
       threads_(threads),
       kernels_(gpu::cpu_kernels(options.isa)),
-      embedding_(checkpoint_, config().embedding),
-      final_norm_(checkpoint_, config().final_norm),
-      head_(checkpoint_, config().head) {
-  if (config().embedding_norm) embedding_norm_.emplace(checkpoint_, *config().embedding_norm);
-  BuildContext context{.checkpoint = checkpoint_, .options = options_, .state = state_, .ropes = ropes_};
+      embedding_(files_, config().embedding),
+      final_norm_(files_, config().final_norm),
+      head_(files_, config().head) {
+  if (config().embedding_norm) embedding_norm_.emplace(files_, *config().embedding_norm);
+  BuildContext context{.files = files_, .options = options_, .state = state_, .ropes = ropes_};
   const Preparation how{
       .kernels = kernels_, .compute = options_.compute, .threads = packers, .adaptable = &adaptable_};
   for (const LayerSpec& layer : config().layers) {
@@ -47,27 +47,27 @@ void HostModel::add_adapter(AdapterKey key, const Adapter& adapter) {
                 "an adapter's key is 0 or already in use");
 }
 
-void HostModel::place_slices(Step& step, std::span<const Slice> slices) const {
+void HostModel::add_slices(Step& step, std::span<const Slice> slices) const {
   for (const Slice& slice : slices) {
     REPRISE_CHECK(!slice.tokens.empty(), "a batch has an empty slice");
-    StepSlice placed{.sequence = slice.sequence,
-                     .first_row = step.rows,
-                     .rows = slice.tokens.size(),
-                     .stored = slice.sequence->stored(),
-                     .logical = slice.sequence->logical(),
-                     .pages = {},
-                     .tail = slice.tail,
-                     .exports = slice.exports};
-    REPRISE_CHECK(placed.stored + placed.rows <= slice.sequence->pages().size() * gpu::kPageTokens,
+    StepSlice step_slice{.sequence = slice.sequence,
+                         .first_row = step.rows,
+                         .rows = slice.tokens.size(),
+                         .stored = slice.sequence->stored(),
+                         .logical = slice.sequence->logical(),
+                         .pages = {},
+                         .tail = slice.tail,
+                         .exports = slice.exports};
+    REPRISE_CHECK(step_slice.stored + step_slice.rows <= slice.sequence->pages().size() * gpu::kPageTokens,
                   "a slice has fewer pages than its tokens need");
     for (std::size_t i = 0; i < slice.sequence->pages().size(); ++i) {
-      placed.pages.push_back(slice.sequence->page_data(i));
+      step_slice.pages.push_back(slice.sequence->page_data(i));
     }
     if (slice.adapter != 0) {
-      step.adapters.push_back({&adapters_.at(slice.adapter), placed.first_row, placed.rows});
+      step.adapters.push_back({&adapters_.at(slice.adapter), step_slice.first_row, step_slice.rows});
     }
-    step.rows += placed.rows;
-    step.slices.push_back(std::move(placed));
+    step.rows += step_slice.rows;
+    step.slices.push_back(std::move(step_slice));
   }
 }
 
@@ -84,11 +84,11 @@ void HostModel::give_hidden(Step& step, std::span<const Slice> slices, const flo
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const Slice& slice = slices[i];
     if (slice.hidden == nullptr) continue;
-    const StepSlice& placed = step.slices[i];
-    const std::size_t first = slice.adds_hidden ? 0 : placed.rows - 1;
-    const std::size_t rows = placed.rows - first;
+    const StepSlice& step_slice = step.slices[i];
+    const std::size_t first = slice.adds_hidden ? 0 : step_slice.rows - 1;
+    const std::size_t rows = step_slice.rows - first;
     float* chosen = scratch_.floats(rows * hidden);
-    std::memcpy(chosen, x + (placed.first_row + first) * hidden, rows * hidden * sizeof(float));
+    std::memcpy(chosen, x + (step_slice.first_row + first) * hidden, rows * hidden * sizeof(float));
     final_norm_.apply(step, chosen, rows, chosen);
     if (!slice.adds_hidden) std::fill_n(slice.hidden, hidden, 0.0f);
     for (std::size_t row = 0; row < rows; ++row) {
@@ -101,10 +101,10 @@ std::span<const float> HostModel::make_logits(Step& step, std::span<const Slice>
   const std::size_t hidden = config().hidden;
   std::vector<std::size_t> wanted;  // rows of the step with logits
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    const StepSlice& placed = step.slices[i];
+    const StepSlice& step_slice = step.slices[i];
     if (slices[i].logits == Slice::Logits::kNone) continue;
-    const std::size_t first = slices[i].logits == Slice::Logits::kAll ? 0 : placed.rows - 1;
-    for (std::size_t row = first; row < placed.rows; ++row) wanted.push_back(placed.first_row + row);
+    const std::size_t first = slices[i].logits == Slice::Logits::kAll ? 0 : step_slice.rows - 1;
+    for (std::size_t row = first; row < step_slice.rows; ++row) wanted.push_back(step_slice.first_row + row);
   }
   static constexpr traces::ZoneSite kSite{"logits"};
   const traces::Zone zone(kSite);
@@ -127,7 +127,7 @@ std::span<const float> HostModel::make_logits(Step& step, std::span<const Slice>
 std::span<const float> HostModel::forward(std::span<const Slice> slices, Phase /*phase*/) {
   scratch_.reset();
   Step step{.kernels = kernels_, .threads = threads_, .options = options_, .scratch = scratch_};
-  place_slices(step, slices);
+  add_slices(step, slices);
   make_ropes(step, slices);
   const std::size_t hidden = config().hidden;
   float* x = scratch_.floats(step.rows * hidden);  // [rows, hidden]
@@ -180,9 +180,9 @@ std::unique_ptr<Model> load_on_cpu(const std::filesystem::path& path, const Comp
                                    gpu::Threads& threads, gpu::Threads* packers,
                                    const LoadProgress& progress) {
   static constexpr traces::ZoneSite kSite{"build layers"};
-  ModelFiles checkpoint = ModelFiles::open(path);
+  ModelFiles files = ModelFiles::open(path);
   const traces::Zone zone(kSite);
-  return std::make_unique<cpu::HostModel>(std::move(checkpoint), options, threads,
+  return std::make_unique<cpu::HostModel>(std::move(files), options, threads,
                                           packers == nullptr ? threads : *packers, progress);
 }
 

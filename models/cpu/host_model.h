@@ -22,10 +22,10 @@ class HostModel : public Model {
  public:
   /// Packs the weights on `packers` now and runs later steps on `threads`; both may be the same pool, and
   /// `threads` must outlive the model. Throws LoadError.
-  HostModel(ModelFiles checkpoint, const ComputeOptions& options, gpu::Threads& threads,
-            gpu::Threads& packers, const LoadProgress& progress = {});
-  HostModel(ModelFiles checkpoint, const ComputeOptions& options, gpu::Threads& threads)
-      : HostModel(std::move(checkpoint), options, threads, threads) {}
+  HostModel(ModelFiles files, const ComputeOptions& options, gpu::Threads& threads, gpu::Threads& packers,
+            const LoadProgress& progress = {});
+  HostModel(ModelFiles files, const ComputeOptions& options, gpu::Threads& threads)
+      : HostModel(std::move(files), options, threads, threads) {}
 
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
   void add_adapter(AdapterKey key, const Adapter& adapter) override;
@@ -36,7 +36,7 @@ class HostModel : public Model {
   std::string arithmetic() const override { return "cpu, " + gpu::name_of(kernels_); }
 
  private:
-  void place_slices(Step& step, std::span<const Slice> slices) const;
+  void add_slices(Step& step, std::span<const Slice> slices) const;
   void make_ropes(Step& step, std::span<const Slice> slices) const;
   void give_hidden(Step& step, std::span<const Slice> slices, const float* x);
   std::span<const float> make_logits(Step& step, std::span<const Slice> slices, const float* x);

@@ -15,7 +15,7 @@ constexpr std::size_t kKdaChannelsAtOnce = 64;
 
 class Kda : public Part {
  public:
-  Kda(const KdaSpec& spec, const ModelFiles& checkpoint, StateLayout& state);
+  Kda(const KdaSpec& spec, const ModelFiles& files, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override;
   const traces::ZoneSite& site() const override {
@@ -26,7 +26,7 @@ class Kda : public Part {
  private:
   /// Projection and convolution of q, k or v.
   struct Branch {
-    Branch(const ModelFiles& checkpoint, const std::string& name);
+    Branch(const ModelFiles& files, const std::string& name);
 
     Linear proj;
     std::vector<float> taps;  // [conv_kernel, size]
@@ -49,28 +49,28 @@ class Kda : public Part {
   std::vector<float> rate_;     // [heads]: exp(A_log)
   std::vector<float> dt_bias_;  // [size]
   RmsNorm norm_;                // [head_dim]
-  KdaPlaces places_;
+  KdaOffsets offsets_;
 };
 
-Kda::Branch::Branch(const ModelFiles& checkpoint, const std::string& name)
-    : proj(checkpoint, name + "_proj"), taps(load_conv_taps(checkpoint, name + "_conv1d.weight")) {}
+Kda::Branch::Branch(const ModelFiles& files, const std::string& name)
+    : proj(files, name + "_proj"), taps(load_conv_taps(files, name + "_conv1d.weight")) {}
 
-Kda::Kda(const KdaSpec& spec, const ModelFiles& checkpoint, StateLayout& state)
+Kda::Kda(const KdaSpec& spec, const ModelFiles& files, StateLayout& state)
     : spec_(spec),
-      b_(checkpoint, spec.name + ".b_proj"),
-      f_a_(checkpoint, spec.name + ".f_a_proj"),
-      f_b_(checkpoint, spec.name + ".f_b_proj"),
-      g_a_(checkpoint, spec.name + ".g_a_proj"),
-      g_b_(checkpoint, spec.name + ".g_b_proj"),
-      out_(checkpoint, spec.name + ".o_proj"),
-      rate_(load_kda_rates(checkpoint, spec)),
-      dt_bias_(load_vector(checkpoint, spec.name + ".dt_bias")),
-      norm_(checkpoint, {spec.name + ".o_norm", spec.head_dim, spec.norm}),
-      places_(declare_state(spec, state)) {
+      b_(files, spec.name + ".b_proj"),
+      f_a_(files, spec.name + ".f_a_proj"),
+      f_b_(files, spec.name + ".f_b_proj"),
+      g_a_(files, spec.name + ".g_a_proj"),
+      g_b_(files, spec.name + ".g_b_proj"),
+      out_(files, spec.name + ".o_proj"),
+      rate_(load_kda_rates(files, spec)),
+      dt_bias_(load_vector(files, spec.name + ".dt_bias")),
+      norm_(files, {spec.name + ".o_norm", spec.head_dim, spec.norm}),
+      offsets_(declare_state(spec, state)) {
   if (spec_.head_dim % gpu::kLanes != 0) {
-    throw LoadError(checkpoint.path(), "linear_head_dim", "must be a multiple of 8");
+    throw LoadError(files.path(), "linear_head_dim", "must be a multiple of 8");
   }
-  for (const char* which : {".q", ".k", ".v"}) branches_.emplace_back(checkpoint, spec.name + which);
+  for (const char* which : {".q", ".k", ".v"}) branches_.emplace_back(files, spec.name + which);
 }
 
 void Kda::prepare(const Preparation& how) const {
@@ -82,7 +82,7 @@ void Kda::prepare(const Preparation& how) const {
 void Kda::convolve(Step& step, std::size_t branch, const float* inputs, float* outputs) const {
   const std::size_t size = spec_.size();
   for (const StepSlice& slice : step.slices) {
-    auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.conv);
+    auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + offsets_.conv);
     const gpu::CausalConv conv{.state = state + branch * spec_.conv_state_size(),
                                .weight = branches_[branch].taps.data(),
                                .x = inputs + slice.first_row * size,
@@ -110,7 +110,7 @@ void Kda::recur(Step& step, const float* const (&qkv)[3], const float* decay, co
     const StepSlice& slice = step.slices[part / heads];
     const std::size_t head = part % heads;
     const std::size_t first = slice.first_row * spec_.size() + head * spec_.head_dim;
-    auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.matrices);
+    auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + offsets_.matrices);
     step.kernels.kda_rule({.state = state + head * spec_.head_dim * spec_.head_dim,
                            .key_dim = spec_.head_dim,
                            .value_dim = spec_.head_dim,
@@ -142,7 +142,7 @@ void Kda::apply(Step& step, const float* x, float* y) const {
   for (std::size_t i = 0; i < 3; ++i) {
     branches_[i].proj.apply(step, input, mixed);
     const std::size_t bytes = spec_.conv_state_size() * sizeof(float);
-    leaving_states(step, {places_.conv + i * bytes, bytes}, [&] { convolve(step, i, mixed, qkv[i]); });
+    run_with_exports(step, {offsets_.conv + i * bytes, bytes}, [&] { convolve(step, i, mixed, qkv[i]); });
   }
   b_.apply(step, input, beta);
   through(step, input, f_a_, f_b_, decay);
@@ -162,7 +162,7 @@ void Kda::apply(Step& step, const float* x, float* y) const {
                                   .size = head});
     }
   });
-  leaving_states(step, {places_.matrices, spec_.state_size() * sizeof(float)}, [&] {
+  run_with_exports(step, {offsets_.matrices, spec_.state_size() * sizeof(float)}, [&] {
     recur(step, {qkv[0], qkv[1], qkv[2]}, decay, beta, mixed);
   });
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
@@ -177,7 +177,7 @@ void Kda::apply(Step& step, const float* x, float* y) const {
 }  // namespace
 
 std::unique_ptr<Part> make_part(const KdaSpec& spec, BuildContext& context) {
-  return std::make_unique<Kda>(spec, context.checkpoint, context.state);
+  return std::make_unique<Kda>(spec, context.files, context.state);
 }
 
 }  // namespace reprise::models::cpu

@@ -13,7 +13,7 @@
 
 namespace reprise::models::cpu {
 
-void add_weights(std::span<float> logits, std::span<float> sums) {
+void add_probabilities(std::span<float> logits, std::span<float> sums) {
   const float most = *std::max_element(logits.begin(), logits.end());
   float total = 0;
   for (float& value : logits) {
@@ -37,27 +37,27 @@ void add_pooled(std::span<const float> sums, const KvBudget& budget, std::span<f
   }
 }
 
-std::vector<std::uint32_t> kept_places(std::span<const float> scores, std::uint32_t prompt_tokens,
-                                       const KvBudget& budget) {
+std::vector<std::uint32_t> kept_entries(std::span<const float> scores, std::uint32_t prompt_tokens,
+                                        const KvBudget& budget) {
   REPRISE_CHECK(budget.shortens(prompt_tokens) && budget.tokens >= budget.fixed() &&
                     scores.size() + budget.window == prompt_tokens,
                 "KV entries were selected with a budget or scores that do not fit the prompt");
-  const auto worth = [&](std::uint32_t place) {
-    return std::isnan(scores[place]) ? -std::numeric_limits<float>::infinity() : scores[place];
+  const auto worth = [&](std::uint32_t entry) {
+    return std::isnan(scores[entry]) ? -std::numeric_limits<float>::infinity() : scores[entry];
   };
-  std::vector<std::uint32_t> places(prompt_tokens - budget.window);
-  std::iota(places.begin(), places.end(), 0U);
-  const auto first = places.begin() + budget.sinks;
+  std::vector<std::uint32_t> entries(prompt_tokens - budget.window);
+  std::iota(entries.begin(), entries.end(), 0U);
+  const auto first = entries.begin() + budget.sinks;
   const auto last = first + (budget.tokens - budget.fixed());
-  std::partial_sort(first, last, places.end(), [&](std::uint32_t a, std::uint32_t b) {
+  std::partial_sort(first, last, entries.end(), [&](std::uint32_t a, std::uint32_t b) {
     return worth(a) != worth(b) ? worth(a) > worth(b) : a < b;
   });
   std::sort(first, last);
-  places.erase(last, places.end());
-  for (std::uint32_t place = prompt_tokens - budget.window; place < prompt_tokens; ++place) {
-    places.push_back(place);
+  entries.erase(last, entries.end());
+  for (std::uint32_t entry = prompt_tokens - budget.window; entry < prompt_tokens; ++entry) {
+    entries.push_back(entry);
   }
-  return places;
+  return entries;
 }
 
 namespace {
@@ -93,8 +93,8 @@ void widen_stored_row(gpu::KvType kv, const std::byte* from, std::size_t size, f
 
 /// Sums the softmax probabilities of the last `window` queries of one query head: sums[tokens - window], one
 /// per entry before the window.
-void sum_weights(const KvLayer& layer, const PromptPages& pages, const PromptTail& tail, std::size_t head,
-                 std::span<float> sums) {
+void sum_probabilities(const KvLayer& layer, const PromptPages& pages, const PromptTail& tail,
+                       std::size_t head, std::span<float> sums) {
   const std::size_t size = layer.head_dim;
   const std::size_t row_bytes = gpu::kv_row_bytes(layer.kv, size);
   const std::size_t head_k = layer.k + head / (layer.heads / layer.kv_heads) * kRowsOfPage * row_bytes;
@@ -103,29 +103,29 @@ void sum_weights(const KvLayer& layer, const PromptPages& pages, const PromptTai
   std::vector<float> logits(std::min<std::size_t>(kQueriesAtOnce, tail.window()) * pages.tokens);
   for (std::size_t begin = first; begin < pages.tokens; begin += kQueriesAtOnce) {
     const std::size_t end = std::min<std::size_t>(begin + kQueriesAtOnce, pages.tokens);
-    for (std::size_t place = 0; place < end; place += kRowsOfPage) {
-      const std::size_t rows = std::min(kRowsOfPage, end - place);
+    for (std::size_t entry = 0; entry < end; entry += kRowsOfPage) {
+      const std::size_t rows = std::min(kRowsOfPage, end - entry);
       for (std::size_t i = 0; i < rows; ++i) {
-        widen_stored_row(layer.kv, pages.from[place / kRowsOfPage] + head_k + i * row_bytes, size,
+        widen_stored_row(layer.kv, pages.from[entry / kRowsOfPage] + head_k + i * row_bytes, size,
                          &keys[i * size]);
       }
       for (std::size_t query = begin; query < end; ++query) {
         const float* q = tail.row(query, layer.queries) + head * size;
-        float* out = &logits[(query - begin) * pages.tokens + place];
+        float* out = &logits[(query - begin) * pages.tokens + entry];
         for (std::size_t i = 0; i < rows; ++i) out[i] = layer.scale * product_of(q, &keys[i * size], size);
       }
     }
     for (std::size_t query = begin; query < end; ++query) {
-      add_weights({&logits[(query - begin) * pages.tokens], query + 1}, sums);
+      add_probabilities({&logits[(query - begin) * pages.tokens], query + 1}, sums);
     }
   }
 }
 
 }  // namespace
 
-std::vector<std::vector<std::uint32_t>> choose_places(gpu::Threads& threads, const KvLayer& layer,
-                                                      const PromptPages& pages, const PromptTail& tail,
-                                                      const KvBudget& budget) {
+std::vector<std::vector<std::uint32_t>> choose_entries(gpu::Threads& threads, const KvLayer& layer,
+                                                       const PromptPages& pages, const PromptTail& tail,
+                                                       const KvBudget& budget) {
   REPRISE_CHECK(tail.window() == budget.window && tail.covers(pages.tokens),
                 "a prompt is compacted without the queries of its last tokens");
   const std::size_t scored = pages.tokens - budget.window;
@@ -133,22 +133,22 @@ std::vector<std::vector<std::uint32_t>> choose_places(gpu::Threads& threads, con
   std::vector<float> sums(layer.heads * scored, 0.0F);
   const auto sums_of = [&](std::size_t head) { return std::span(sums).subspan(head * scored, scored); };
   threads.for_parts(layer.heads,
-                    [&](std::size_t head) { sum_weights(layer, pages, tail, head, sums_of(head)); });
+                    [&](std::size_t head) { sum_probabilities(layer, pages, tail, head, sums_of(head)); });
   std::vector<std::vector<std::uint32_t>> kept(layer.kv_heads);
   threads.for_parts(layer.kv_heads, [&](std::size_t kv_head) {
     std::vector<float> scores(scored, 0.0F);
     for (std::size_t i = 0; i < group; ++i) add_pooled(sums_of(kv_head * group + i), budget, scores);
-    kept[kv_head] = kept_places(scores, pages.tokens, budget);
+    kept[kv_head] = kept_entries(scores, pages.tokens, budget);
   });
   return kept;
 }
 
-void gather_places(gpu::Threads& threads, const KvLayer& layer, const PromptPages& pages,
-                   std::span<const std::vector<std::uint32_t>> kept) {
+void gather_entries(gpu::Threads& threads, const KvLayer& layer, const PromptPages& pages,
+                    std::span<const std::vector<std::uint32_t>> kept) {
   const std::size_t row_bytes = gpu::kv_row_bytes(layer.kv, layer.head_dim);
   threads.for_parts(layer.kv_heads, [&](std::size_t head) {
-    const auto at = [&](std::size_t part, std::size_t place) {
-      return part + (head * kRowsOfPage + place % kRowsOfPage) * row_bytes;
+    const auto at = [&](std::size_t part, std::size_t entry) {
+      return part + (head * kRowsOfPage + entry % kRowsOfPage) * row_bytes;
     };
     for (std::size_t to = 0; to < kept[head].size(); ++to) {
       const std::size_t from = kept[head][to];

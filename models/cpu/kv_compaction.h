@@ -2,12 +2,12 @@
 // Selects and copies the KV entries that one attention layer keeps when a prompt is compacted
 // (base/kv_budget.h), on the CPU.
 //
-//   1. add_weights()   adds the softmax of each of the last `window` queries, over the entries visible to it
-//                      (causal), to the sums of its query head
-//   2. add_pooled()    pools each query head's sums, of the entries before the window, over neighbors and
-//                      adds them to the scores of its KV head; pooling comes first, since maxima and sums
-//                      do not commute
-//   3. kept_places()   selects the first `sinks` entries, the highest scores after them, and the window
+//   1. add_probabilities()  adds the softmax of each of the last `window` queries, over the entries visible
+//                           to it (causal), to the sums of its query head
+//   2. add_pooled()         pools each query head's sums, of the entries before the window, over neighbors
+//                           and adds them to the scores of its KV head; pooling comes first, since maxima
+//                           and sums do not commute
+//   3. kept_entries()       selects the first `sinks` entries, the highest scores after them, and the window
 //
 // Sums are f32 and run in a fixed order, so the selection depends only on the prompt's keys and last queries,
 // not on slices, threads or other sequences. Rows are copied as stored, in ascending order: nothing is
@@ -31,7 +31,7 @@ namespace reprise::models::cpu {
 
 /// logits[i] is the score of KV entry i, for all entries visible to one query. Replaces them by their
 /// softmax, and adds the first sums.size() of them to `sums`.
-void add_weights(std::span<float> logits, std::span<float> sums);
+void add_probabilities(std::span<float> logits, std::span<float> sums);
 
 /// Adds pool(sums[i - width / 2] ... sums[i + width / 2]) to scores[i]. Beyond the ends an average counts
 /// zeros and still divides by the width; a maximum ignores them.
@@ -39,8 +39,8 @@ void add_pooled(std::span<const float> sums, const KvBudget& budget, std::span<f
 
 /// Returns the budget.tokens entries to keep of `prompt_tokens`, ascending. scores[prompt_tokens - window].
 /// Ties keep the lower index; NaN ranks lowest. Requires: budget.shortens(prompt_tokens), and a valid budget.
-std::vector<std::uint32_t> kept_places(std::span<const float> scores, std::uint32_t prompt_tokens,
-                                       const KvBudget& budget);
+std::vector<std::uint32_t> kept_entries(std::span<const float> scores, std::uint32_t prompt_tokens,
+                                        const KvBudget& budget);
 
 inline constexpr std::size_t kQueriesAtOnce = 32;  // queries scored together by a thread
 
@@ -62,12 +62,12 @@ struct PromptPages {
 };
 
 /// Returns the entries that each KV head keeps, ascending. Requires: `tail` covers the prompt.
-std::vector<std::vector<std::uint32_t>> choose_places(gpu::Threads& threads, const KvLayer& layer,
-                                                      const PromptPages& pages, const PromptTail& tail,
-                                                      const KvBudget& budget);
+std::vector<std::vector<std::uint32_t>> choose_entries(gpu::Threads& threads, const KvLayer& layer,
+                                                       const PromptPages& pages, const PromptTail& tail,
+                                                       const KvBudget& budget);
 
 /// Copies K and V of the kept entries to consecutive entries of `pages.into`, from 0 on.
-void gather_places(gpu::Threads& threads, const KvLayer& layer, const PromptPages& pages,
-                   std::span<const std::vector<std::uint32_t>> kept);
+void gather_entries(gpu::Threads& threads, const KvLayer& layer, const PromptPages& pages,
+                    std::span<const std::vector<std::uint32_t>> kept);
 
 }  // namespace reprise::models::cpu

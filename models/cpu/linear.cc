@@ -5,11 +5,11 @@
 
 namespace reprise::models::cpu {
 
-Linear::Linear(const ModelFiles& checkpoint, const std::string& name, ColumnOrder order) {
-  Tensor tensor = checkpoint.tensor(name + ".weight", order);
+Linear::Linear(const ModelFiles& files, const std::string& name, ColumnOrder order) {
+  Tensor tensor = files.tensor(name + ".weight", order);
   weight_ = gpu::HostWeight(view_of(tensor), owner_of(tensor));
   column_order_ = std::move(tensor.column_order);
-  if (checkpoint.has(name + ".bias")) bias_ = load_vector(checkpoint, name + ".bias");
+  if (files.has(name + ".bias")) bias_ = load_vector(files, name + ".bias");
   if (order == ColumnOrder::kAny) name_ = name;
 }
 

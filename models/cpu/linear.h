@@ -43,7 +43,7 @@ class Linear {
   Linear() = default;
   /// Loads `name`.weight and, if the model files have it, `name`.bias. `order`: use kOfModel if the caller
   /// multiplies by weight() itself; adapters then have no effect. Throws LoadError.
-  Linear(const ModelFiles& checkpoint, const std::string& name, ColumnOrder order = ColumnOrder::kAny);
+  Linear(const ModelFiles& files, const std::string& name, ColumnOrder order = ColumnOrder::kAny);
   explicit Linear(gpu::HostWeight weight, std::vector<float> bias = {})
       : weight_(std::move(weight)), bias_(std::move(bias)) {}
 

@@ -11,7 +11,7 @@ constexpr std::size_t kMamba2ChannelsAtOnce = 64;
 
 class Mamba2 : public Part {
  public:
-  Mamba2(const Mamba2Spec& spec, const ModelFiles& checkpoint, StateLayout& state);
+  Mamba2(const Mamba2Spec& spec, const ModelFiles& files, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
     in_.prepare(how);
@@ -31,30 +31,31 @@ class Mamba2 : public Part {
   const Mamba2Spec spec_;
   Linear in_;
   Linear out_;
-  Mamba2Vectors vectors_;
-  Mamba2Places places_;
+  Mamba2Parameters parameters_;
+  Mamba2Offsets offsets_;
 };
 
-Mamba2::Mamba2(const Mamba2Spec& spec, const ModelFiles& checkpoint, StateLayout& state)
+Mamba2::Mamba2(const Mamba2Spec& spec, const ModelFiles& files, StateLayout& state)
     : spec_(spec),
-      in_(checkpoint, spec.name + ".in_proj"),
-      out_(checkpoint, spec.name + ".out_proj"),
-      vectors_(load_mamba2_vectors(checkpoint, spec)),
-      places_(declare_state(spec, state)) {}
+      in_(files, spec.name + ".in_proj"),
+      out_(files, spec.name + ".out_proj"),
+      parameters_(load_mamba2_parameters(files, spec)),
+      offsets_(declare_state(spec, state)) {}
 
 /// projected [rows, in_proj_rows] -> mixed [rows, channels]
 void Mamba2::convolve(Step& step, const float* projected, float* mixed) const {
   const std::size_t stride = spec_.in_proj_rows();
   for (const StepSlice& slice : step.slices) {
-    const gpu::CausalConv conv{.state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.conv),
-                               .weight = vectors_.conv.data(),
-                               .x = projected + slice.first_row * stride + spec_.inner_size(),
-                               .y = mixed + slice.first_row * spec_.conv_channels(),
-                               .channels = spec_.conv_channels(),
-                               .taps = spec_.conv_kernel,
-                               .tokens = slice.rows,
-                               .x_stride = stride,
-                               .bias = vectors_.conv_bias.empty() ? nullptr : vectors_.conv_bias.data()};
+    const gpu::CausalConv conv{
+        .state = reinterpret_cast<float*>(slice.sequence->slot_data() + offsets_.conv),
+        .weight = parameters_.conv.data(),
+        .x = projected + slice.first_row * stride + spec_.inner_size(),
+        .y = mixed + slice.first_row * spec_.conv_channels(),
+        .channels = spec_.conv_channels(),
+        .taps = spec_.conv_kernel,
+        .tokens = slice.rows,
+        .x_stride = stride,
+        .bias = parameters_.conv_bias.empty() ? nullptr : parameters_.conv_bias.data()};
     step.threads.for_ranges(
         spec_.conv_channels(), kMamba2ChannelsAtOnce,
         [&](std::size_t begin, std::size_t end) { step.kernels.causal_conv(conv, begin, end); });
@@ -70,7 +71,7 @@ void Mamba2::recur(Step& step, const float* projected, const float* mixed, float
     const std::size_t head = part % heads;
     const float* row = mixed + slice.first_row * spec_.conv_channels();
     const float* b = row + inner + head / spec_.heads_of_group() * spec_.state_size;
-    auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.matrices);
+    auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + offsets_.matrices);
     step.kernels.mamba2({.state = state + head * spec_.state_size * spec_.head_dim,
                          .state_size = spec_.state_size,
                          .head_dim = spec_.head_dim,
@@ -82,11 +83,11 @@ void Mamba2::recur(Step& step, const float* projected, const float* mixed, float
                          .step = projected + (slice.first_row + 1) * spec_.in_proj_rows() - heads + head,
                          .step_stride = spec_.in_proj_rows(),
                          .dt_scale = spec_.multipliers.dt,
-                         .dt_bias = vectors_.dt_bias[head],
+                         .dt_bias = parameters_.dt_bias[head],
                          .dt_min = spec_.dt_min,
                          .dt_max = spec_.dt_max,
-                         .decay = vectors_.decay[head],
-                         .skip = vectors_.skip[head],
+                         .decay = parameters_.decay[head],
+                         .skip = parameters_.skip[head],
                          .y = y + slice.first_row * inner + head * spec_.head_dim,
                          .y_stride = inner});
   });
@@ -97,7 +98,7 @@ void Mamba2::normalize(const gpu::Kernels& kernels, float* row) const {
   const std::size_t size = spec_.group_size();
   for (std::size_t group = 0; group < spec_.groups; ++group) {
     float* part = row + group * size;
-    kernels.rms_norm(part, vectors_.norm.data() + group * size, spec_.norm.offset, spec_.norm.eps, part, 1,
+    kernels.rms_norm(part, parameters_.norm.data() + group * size, spec_.norm.offset, spec_.norm.eps, part, 1,
                      size, size);
   }
 }
@@ -123,10 +124,10 @@ void Mamba2::apply(Step& step, const float* x, float* y) const {
   float* mixed = step.scratch.floats(step.rows * spec_.conv_channels());
   float* inner = step.scratch.floats(step.rows * spec_.inner_size());
   in_.apply(step, x, step.rows, projected);
-  leaving_states(step, {places_.conv, spec_.conv_state_elements() * sizeof(float)},
-                 [&] { convolve(step, projected, mixed); });
-  leaving_states(step, {places_.matrices, spec_.state_elements() * sizeof(float)},
-                 [&] { recur(step, projected, mixed, inner); });
+  run_with_exports(step, {offsets_.conv, spec_.conv_state_elements() * sizeof(float)},
+                   [&] { convolve(step, projected, mixed); });
+  run_with_exports(step, {offsets_.matrices, spec_.state_elements() * sizeof(float)},
+                   [&] { recur(step, projected, mixed, inner); });
   gate(step, projected, inner);
   out_.apply(step, inner, step.rows, y);
   step.scratch.reset(mark);
@@ -135,7 +136,7 @@ void Mamba2::apply(Step& step, const float* x, float* y) const {
 }  // namespace
 
 std::unique_ptr<Part> make_part(const Mamba2Spec& spec, BuildContext& context) {
-  return std::make_unique<Mamba2>(spec, context.checkpoint, context.state);
+  return std::make_unique<Mamba2>(spec, context.files, context.state);
 }
 
 }  // namespace reprise::models::cpu

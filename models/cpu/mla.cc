@@ -39,7 +39,7 @@ gpu::HostWeight owned_matrix(std::vector<float> values, std::size_t rows, std::s
 
 class Mla : public Part {
  public:
-  Mla(const MlaSpec& spec, const ModelFiles& checkpoint, const ComputeOptions& options, StateLayout& state,
+  Mla(const MlaSpec& spec, const ModelFiles& files, const ComputeOptions& options, StateLayout& state,
       RopeTables& ropes);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override;
@@ -53,7 +53,7 @@ class Mla : public Part {
   void project_queries(Step& step, LinearInput& x, float* queries) const;
   void store(Step& step, LinearInput& x) const;
   /// Applies the row's RoPE to turned [rotary_dim] in place.
-  void rotate(const Step& step, std::size_t row, float* turned) const;
+  void rotate(const Step& step, std::size_t row, float* rotated) const;
   /// Multiplies each head by its own matrix: inputs [rows, heads, in_stride], with the matrix's columns as
   /// the leading elements, -> outputs [rows, heads, out_stride].
   void through_heads(Step& step, const std::vector<gpu::HostWeight>& weights, const float* inputs,
@@ -71,41 +71,40 @@ class Mla : public Part {
   // f32, one per head
   std::vector<gpu::HostWeight> keys_;    // [rank, plain_dim]: W_k transposed
   std::vector<gpu::HostWeight> values_;  // [value_dim, rank]
-  std::size_t place_;                    // offset in a page
+  std::size_t offset_;                   // offset in a page
 };
 
-Mla::Mla(const MlaSpec& spec, const ModelFiles& checkpoint, const ComputeOptions& options, StateLayout& state,
+Mla::Mla(const MlaSpec& spec, const ModelFiles& files, const ComputeOptions& options, StateLayout& state,
          RopeTables& ropes)
     : spec_(spec),
       rope_(spec.rope ? ropes.add(spec.rope) : 0),
       kv_(kv_of(spec, options.kv)),
-      q_(checkpoint, spec.name + (spec.q_rank == 0 ? ".q_proj" : ".q_b_proj")),
-      kv_a_(checkpoint, spec.name + ".kv_a_proj_with_mqa"),
-      norm_(scaled(load_vector(checkpoint, spec.name + ".kv_a_layernorm.weight"), spec.latent_scale),
-            spec.norm),
-      o_(checkpoint, spec.name + ".o_proj"),
-      place_(declare_state(spec, options.kv, state)) {
+      q_(files, spec.name + (spec.q_rank == 0 ? ".q_proj" : ".q_b_proj")),
+      kv_a_(files, spec.name + ".kv_a_proj_with_mqa"),
+      norm_(scaled(load_vector(files, spec.name + ".kv_a_layernorm.weight"), spec.latent_scale), spec.norm),
+      o_(files, spec.name + ".o_proj"),
+      offset_(declare_state(spec, options.kv, state)) {
   if (spec.rank > gpu::kMaxAttentionHead) {
-    throw LoadError(checkpoint.path(), "kv_lora_rank",
+    throw LoadError(files.path(), "kv_lora_rank",
                     "must be at most " + std::to_string(gpu::kMaxAttentionHead));
   }
   if (spec.rotary_dim > gpu::kMaxAttentionHead) {
-    throw LoadError(checkpoint.path(), "qk_rope_head_dim",
+    throw LoadError(files.path(), "qk_rope_head_dim",
                     "must be at most " + std::to_string(gpu::kMaxAttentionHead));
   }
   if (spec.q_rank != 0) {
-    q_a_ = Linear(checkpoint, spec.name + ".q_a_proj");
-    q_norm_.emplace(checkpoint, NormSpec{spec.name + ".q_a_layernorm", spec.q_rank, spec.norm});
+    q_a_ = Linear(files, spec.name + ".q_a_proj");
+    q_norm_.emplace(files, NormSpec{spec.name + ".q_a_layernorm", spec.q_rank, spec.norm});
   }
-  const std::vector<float> both = load_vector(checkpoint, spec.name + ".kv_b_proj.weight");
+  const std::vector<float> both = load_vector(files, spec.name + ".kv_b_proj.weight");
   const std::size_t rank = spec.rank;
   for (std::size_t head = 0; head < spec.heads; ++head) {
     const float* rows = both.data() + head * (spec.plain_dim + spec.value_dim) * rank;
-    std::vector<float> turned_round(rank * spec.plain_dim);
+    std::vector<float> transposed(rank * spec.plain_dim);
     for (std::size_t i = 0; i < spec.plain_dim; ++i) {
-      for (std::size_t j = 0; j < rank; ++j) turned_round[j * spec.plain_dim + i] = rows[i * rank + j];
+      for (std::size_t j = 0; j < rank; ++j) transposed[j * spec.plain_dim + i] = rows[i * rank + j];
     }
-    keys_.push_back(owned_matrix(std::move(turned_round), rank, spec.plain_dim));
+    keys_.push_back(owned_matrix(std::move(transposed), rank, spec.plain_dim));
     const float* first = rows + spec.plain_dim * rank;
     values_.push_back(owned_matrix({first, first + spec.value_dim * rank}, spec.value_dim, rank));
   }
@@ -116,20 +115,20 @@ void Mla::prepare(const Preparation& how) const {
   if (spec_.q_rank != 0) q_a_.prepare(how);
 }
 
-void Mla::rotate(const Step& step, std::size_t row, float* turned) const {
+void Mla::rotate(const Step& step, std::size_t row, float* rotated) const {
   if (!spec_.rope) return;
   const std::size_t half = spec_.rotary_dim / 2;
   if (spec_.rope_of_neighbors) {
     float apart[gpu::kMaxAttentionHead];
     for (std::size_t i = 0; i < half; ++i) {
-      apart[i] = turned[2 * i];
-      apart[half + i] = turned[2 * i + 1];
+      apart[i] = rotated[2 * i];
+      apart[half + i] = rotated[2 * i + 1];
     }
-    std::memcpy(turned, apart, spec_.rotary_dim * sizeof(float));
+    std::memcpy(rotated, apart, spec_.rotary_dim * sizeof(float));
   }
   const RopeTable& rope = step.ropes[rope_];
   const std::size_t pairs = spec_.rope->dimension / 2;
-  step.kernels.rope(turned, rope.cosine + row * pairs, rope.sine + row * pairs, pairs);
+  step.kernels.rope(rotated, rope.cosine + row * pairs, rope.sine + row * pairs, pairs);
 }
 
 void Mla::project_queries(Step& step, LinearInput& x, float* queries) const {
@@ -166,16 +165,16 @@ void Mla::store(Step& step, LinearInput& x) const {
     for (std::size_t i = 0; i < slice.rows; ++i) {
       const std::size_t position = slice.stored + i;
       const float* from = made + (slice.first_row + i) * size;
-      std::byte* page = slice.sequence->page_data(position / gpu::kPageTokens) + place_;
-      const std::size_t place = position % gpu::kPageTokens * size;
+      std::byte* page = slice.sequence->page_data(position / gpu::kPageTokens) + offset_;
+      const std::size_t index = position % gpu::kPageTokens * size;
       if (kv_ == gpu::KvType::kF32) {
-        std::memcpy(reinterpret_cast<float*>(page) + place, from, size * sizeof(float));
+        std::memcpy(reinterpret_cast<float*>(page) + index, from, size * sizeof(float));
       } else {
-        step.kernels.to_bf16(from, reinterpret_cast<std::uint16_t*>(page) + place, size);
+        step.kernels.to_bf16(from, reinterpret_cast<std::uint16_t*>(page) + index, size);
       }
     }
   }
-  leave_tails(step, place_, 1, gpu::kv_row_bytes(kv_, size));
+  export_tails(step, offset_, 1, gpu::kv_row_bytes(kv_, size));
 }
 
 void Mla::through_heads(Step& step, const std::vector<gpu::HostWeight>& weights, const float* inputs,
@@ -229,8 +228,8 @@ void Mla::apply(Step& step, const float* x, float* y) const {
                               .length = slice.stored + i + 1,
                               .scale = spec_.score_scale,
                               .pages = slice.pages.data(),
-                              .k_offset = place_,
-                              .v_offset = place_,
+                              .k_offset = offset_,
+                              .v_offset = offset_,
                               .kv = kv_});
     });
   }
@@ -243,7 +242,7 @@ void Mla::apply(Step& step, const float* x, float* y) const {
 }  // namespace
 
 std::unique_ptr<Part> make_part(const MlaSpec& spec, BuildContext& context) {
-  return std::make_unique<Mla>(spec, context.checkpoint, context.options, context.state, context.ropes);
+  return std::make_unique<Mla>(spec, context.files, context.options, context.state, context.ropes);
 }
 
 }  // namespace reprise::models::cpu

@@ -30,7 +30,7 @@
 namespace reprise::models::cpu {
 
 ExpertRows::ExpertRows(std::span<const std::uint32_t> chosen, std::size_t per_row, std::size_t experts)
-    : per_row_(per_row), row_at_(chosen.size()), place_of_(chosen.size()) {
+    : per_row_(per_row), row_at_(chosen.size()), routed_row_(chosen.size()) {
   std::vector<std::uint32_t> next(experts, 0);  // counts, then the next routed row of each expert
   for (const std::uint32_t expert : chosen) ++next[expert];
   std::uint32_t first = 0;
@@ -41,9 +41,9 @@ ExpertRows::ExpertRows(std::span<const std::uint32_t> chosen, std::size_t per_ro
     first += count;
   }
   for (std::size_t i = 0; i < chosen.size(); ++i) {
-    const std::uint32_t place = next[chosen[i]]++;
-    row_at_[place] = static_cast<std::uint32_t>(i / per_row);
-    place_of_[i] = place;
+    const std::uint32_t routed_row = next[chosen[i]]++;
+    row_at_[routed_row] = static_cast<std::uint32_t>(i / per_row);
+    routed_row_[i] = routed_row;
   }
 }
 
@@ -98,10 +98,10 @@ const std::byte* GatheredInput::gathered(const gpu::ActivationForm& form, const 
   for (const auto& [known, rows] : gathered_) {
     if (known == &form) return rows;
   }
-  std::byte* to = step.scratch.bytes(rows_.places() * row_bytes);
-  step.threads.for_ranges(rows_.places(), 1, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t place = begin; place < end; ++place) {
-      std::memcpy(to + place * row_bytes, from + rows_.row_at()[place] * row_bytes, row_bytes);
+  std::byte* to = step.scratch.bytes(rows_.routed_rows() * row_bytes);
+  step.threads.for_ranges(rows_.routed_rows(), 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t routed_row = begin; routed_row < end; ++routed_row) {
+      std::memcpy(to + routed_row * row_bytes, from + rows_.row_at()[routed_row] * row_bytes, row_bytes);
     }
   });
   gathered_.emplace_back(&form, to);
@@ -109,7 +109,7 @@ const std::byte* GatheredInput::gathered(const gpu::ActivationForm& form, const 
 }
 
 struct Expert {
-  Expert(const ModelFiles& checkpoint, const std::string& name, bool has_gate);
+  Expert(const ModelFiles& files, const std::string& name, bool has_gate);
   void prepare(const Preparation& how) const;
 
   Linear gate;  // empty if experts have no gate
@@ -131,24 +131,25 @@ class Experts {
   };
 
   /// A shared expert, computed together with the routed ones.
-  struct Beside {
+  struct SharedExpert {
     const Expert* expert;
     LinearInput* x;  // [rows, hidden]
     float* y;        // [rows, hidden]
   };
 
-  Experts(const MoeSpec& spec, const ModelFiles& checkpoint);
+  Experts(const MoeSpec& spec, const ModelFiles& files);
   void prepare(const Preparation& how) const;
 
-  /// x [rows, width] -> y [rows, width], at most kMaxRowsAtOnce rows. `beside` null: no shared expert. The
-  /// caller releases the scratch memory that it takes.
-  void sum(Step& step, LinearInput& x, const Choice& choice, const Beside* beside, float* y) const;
+  /// x [rows, width] -> y [rows, width], at most kMaxRowsAtOnce rows. `shared_expert` null: none. The caller
+  /// releases the scratch memory that it takes.
+  void sum(Step& step, LinearInput& x, const Choice& choice, const SharedExpert* shared_expert,
+           float* y) const;
 
  private:
   struct Run;
 
-  std::vector<Run> make_runs(Step& step, LinearInput& x, const ExpertRows& rows, const Beside* beside,
-                             float* outputs) const;
+  std::vector<Run> make_runs(Step& step, LinearInput& x, const ExpertRows& rows,
+                             const SharedExpert* shared_expert, float* outputs) const;
   void take_memory(Step& step, std::vector<Run>& runs) const;
   void compute_inner(Step& step, const std::vector<Run>& runs) const;
   static void compute_outputs(Step& step, const std::vector<Run>& runs);
@@ -197,10 +198,10 @@ std::vector<Share> shares_of(const std::vector<Run>& runs, unsigned threads, con
   return out;
 }
 
-Expert::Expert(const ModelFiles& checkpoint, const std::string& name, bool has_gate)
-    : gate(has_gate ? Linear(checkpoint, name + ".gate_proj", ColumnOrder::kOfModel) : Linear()),
-      up(checkpoint, name + ".up_proj", ColumnOrder::kOfModel),
-      down(checkpoint, name + ".down_proj", ColumnOrder::kOfModel) {}
+Expert::Expert(const ModelFiles& files, const std::string& name, bool has_gate)
+    : gate(has_gate ? Linear(files, name + ".gate_proj", ColumnOrder::kOfModel) : Linear()),
+      up(files, name + ".up_proj", ColumnOrder::kOfModel),
+      down(files, name + ".down_proj", ColumnOrder::kOfModel) {}
 
 void Expert::prepare(const Preparation& how) const {
   if (gate.outputs() != 0) gate.prepare(how);
@@ -208,10 +209,10 @@ void Expert::prepare(const Preparation& how) const {
   down.prepare(how);
 }
 
-Experts::Experts(const MoeSpec& spec, const ModelFiles& checkpoint) : spec_(spec) {
+Experts::Experts(const MoeSpec& spec, const ModelFiles& files) : spec_(spec) {
   experts_.reserve(spec.experts);
   for (std::size_t i = 0; i < spec.experts; ++i) {
-    experts_.emplace_back(checkpoint, spec.name + ".experts." + std::to_string(i), spec.has_gates());
+    experts_.emplace_back(files, spec.name + ".experts." + std::to_string(i), spec.has_gates());
   }
 }
 
@@ -220,7 +221,7 @@ void Experts::prepare(const Preparation& how) const {
 }
 
 std::vector<Experts::Run> Experts::make_runs(Step& step, LinearInput& x, const ExpertRows& rows,
-                                             const Beside* beside, float* outputs) const {
+                                             const SharedExpert* shared_expert, float* outputs) const {
   std::vector<Run> runs;
   const auto add = [&](const Expert& expert, std::size_t count, float* output) -> Run& {
     return runs.emplace_back(Run{.expert = &expert,
@@ -242,10 +243,11 @@ std::vector<Experts::Run> Experts::make_runs(Step& step, LinearInput& x, const E
     if (run.gate != nullptr) run.gate_input = gathered.of(one, *run.gate->activations, step);
     run.up_input = gathered.of(one, *run.up->activations, step);
   }
-  if (beside != nullptr) {
-    Run& run = add(*beside->expert, beside->x->rows(), beside->y);
-    if (run.gate != nullptr) run.gate_input = beside->x->as(*run.gate->activations, step, spec_.hidden);
-    run.up_input = beside->x->as(*run.up->activations, step, spec_.hidden);
+  if (shared_expert != nullptr) {
+    Run& run = add(*shared_expert->expert, shared_expert->x->rows(), shared_expert->y);
+    if (run.gate != nullptr)
+      run.gate_input = shared_expert->x->as(*run.gate->activations, step, spec_.hidden);
+    run.up_input = shared_expert->x->as(*run.up->activations, step, spec_.hidden);
   }
   take_memory(step, runs);
   return runs;
@@ -333,18 +335,19 @@ void Experts::compute_outputs(Step& step, const std::vector<Run>& runs) {
   });
 }
 
-void Experts::sum(Step& step, LinearInput& x, const Choice& choice, const Beside* beside, float* y) const {
+void Experts::sum(Step& step, LinearInput& x, const Choice& choice, const SharedExpert* shared_expert,
+                  float* y) const {
   const std::size_t width = spec_.width();
-  const ExpertRows placed(choice.experts, spec_.chosen, spec_.routed());
-  float* outputs = step.scratch.floats(placed.places() * width);  // zero experts: unused
-  const std::vector<Run> runs = make_runs(step, x, placed, beside, outputs);
+  const ExpertRows grouped(choice.experts, spec_.chosen, spec_.routed());
+  float* outputs = step.scratch.floats(grouped.routed_rows() * width);  // zero experts: unused
+  const std::vector<Run> runs = make_runs(step, x, grouped, shared_expert, outputs);
   compute_inner(step, runs);
   compute_outputs(step, runs);
   step.threads.for_ranges(x.rows(), 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       float* sum = y + row * width;
       std::fill_n(sum, width, 0.0F);
-      const std::span<const std::uint32_t> own = placed.places_of(row);
+      const std::span<const std::uint32_t> own = grouped.routed_rows_of(row);
       for (std::size_t i = 0; i < own.size(); ++i) {
         const std::size_t at = row * spec_.chosen + i;
         const bool is_zero = choice.experts[at] >= spec_.experts;
@@ -357,7 +360,7 @@ void Experts::sum(Step& step, LinearInput& x, const Choice& choice, const Beside
 
 class Moe : public Part {
  public:
-  Moe(const MoeSpec& spec, const ModelFiles& checkpoint);
+  Moe(const MoeSpec& spec, const ModelFiles& files);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override;
   const traces::ZoneSite& site() const override {
@@ -386,16 +389,16 @@ class Moe : public Part {
   std::vector<Expert> shared_;  // 0 or 1
 };
 
-Moe::Moe(const MoeSpec& spec, const ModelFiles& checkpoint)
-    : spec_(spec), router_(checkpoint, spec.name + ".gate"), experts_(spec, checkpoint) {
+Moe::Moe(const MoeSpec& spec, const ModelFiles& files)
+    : spec_(spec), router_(files, spec.name + ".gate"), experts_(spec, files) {
   if (spec.latent != 0) {
-    latent_in_ = Linear(checkpoint, spec.name + ".fc1_latent_proj");
-    latent_out_ = Linear(checkpoint, spec.name + ".fc2_latent_proj");
+    latent_in_ = Linear(files, spec.name + ".fc1_latent_proj");
+    latent_out_ = Linear(files, spec.name + ".fc2_latent_proj");
   }
-  if (spec.correction_bias) bias_ = load_vector(checkpoint, spec.name + ".gate.e_score_correction_bias");
+  if (spec.correction_bias) bias_ = load_vector(files, spec.name + ".gate.e_score_correction_bias");
   if (!spec.has_shared()) return;
-  if (spec.shared_gate) shared_gate_ = Linear(checkpoint, spec.name + ".shared_expert_gate");
-  shared_.emplace_back(checkpoint, spec.name + ".shared_expert", spec.has_gates());
+  if (spec.shared_gate) shared_gate_ = Linear(files, spec.name + ".shared_expert_gate");
+  shared_.emplace_back(files, spec.name + ".shared_expert", spec.has_gates());
 }
 
 void Moe::prepare(const Preparation& how) const {
@@ -457,11 +460,11 @@ void Moe::apply_rows(Step& step, std::size_t first_row, const float* x, std::siz
   LinearInput& routed = spec_.latent != 0 ? narrow_input : input;
   const Routes routes = route(step, input);
   float* shared = spec_.has_shared() ? step.scratch.floats(rows * spec_.hidden) : nullptr;
-  const Experts::Beside beside{
+  const Experts::SharedExpert shared_expert{
       .expert = spec_.has_shared() ? &shared_.front() : nullptr, .x = &input, .y = shared};
   float* sums = spec_.latent != 0 ? step.scratch.floats(rows * width) : y;  // [rows, width]
   experts_.sum(step, routed, {.experts = routes.chosen, .weights = routes.weights},
-               spec_.has_shared() ? &beside : nullptr, sums);
+               spec_.has_shared() ? &shared_expert : nullptr, sums);
   if (spec_.latent != 0) {
     LinearInput sum_input(sums, rows, StepRows::together(first_row));
     latent_out_.apply(step, sum_input, y);
@@ -488,7 +491,7 @@ void Moe::apply(Step& step, const float* x, float* y) const {
 }  // namespace
 
 std::unique_ptr<Part> make_part(const MoeSpec& spec, BuildContext& context) {
-  return std::make_unique<Moe>(spec, context.checkpoint);
+  return std::make_unique<Moe>(spec, context.files);
 }
 
 }  // namespace reprise::models::cpu
@@ -519,8 +522,8 @@ HostExperts::HostExperts(const ComputeOptions& options, unsigned threads)
 
 HostExperts::~HostExperts() = default;
 
-std::size_t HostExperts::add(const MoeSpec& spec, const ModelFiles& checkpoint) {
-  inside_->layers.push_back({.spec = spec, .experts = cpu::Experts(spec, checkpoint)});
+std::size_t HostExperts::add(const MoeSpec& spec, const ModelFiles& files) {
+  inside_->layers.push_back({.spec = spec, .experts = cpu::Experts(spec, files)});
   inside_->layers.back().experts.prepare(
       {.kernels = inside_->kernels, .compute = inside_->options.compute, .threads = inside_->threads});
   return inside_->layers.size() - 1;

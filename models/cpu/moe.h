@@ -27,12 +27,12 @@ class ExpertRows {
 
   /// The routed rows of each selected expert, ascending by expert.
   const std::vector<Run>& runs() const { return runs_; }
-  std::size_t places() const { return row_at_.size(); }
+  std::size_t routed_rows() const { return row_at_.size(); }
   /// The row of each routed row.
   std::span<const std::uint32_t> row_at() const { return row_at_; }
   /// The routed rows of a row, in the order in which it selected its experts.
-  std::span<const std::uint32_t> places_of(std::size_t row) const {
-    return std::span(place_of_).subspan(row * per_row_, per_row_);
+  std::span<const std::uint32_t> routed_rows_of(std::size_t row) const {
+    return std::span(routed_row_).subspan(row * per_row_, per_row_);
   }
   /// Returns whether the run's rows are also consecutive in the input.
   bool is_consecutive(const Run& run) const {
@@ -42,8 +42,8 @@ class ExpertRows {
  private:
   std::size_t per_row_;
   std::vector<Run> runs_;
-  std::vector<std::uint32_t> row_at_;    // [routed rows]
-  std::vector<std::uint32_t> place_of_;  // [rows, per_row]
+  std::vector<std::uint32_t> row_at_;      // [routed rows]
+  std::vector<std::uint32_t> routed_row_;  // [rows, per_row]
 };
 
 }  // namespace reprise::models::cpu

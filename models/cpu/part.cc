@@ -6,8 +6,8 @@
 
 namespace reprise::models::cpu {
 
-RmsNorm::RmsNorm(const ModelFiles& checkpoint, const NormSpec& spec)
-    : weight_(load_vector(checkpoint, spec.name + ".weight")), kind_(spec.kind) {}
+RmsNorm::RmsNorm(const ModelFiles& files, const NormSpec& spec)
+    : weight_(load_vector(files, spec.name + ".weight")), kind_(spec.kind) {}
 
 void RmsNorm::apply_here(const gpu::Kernels& kernels, const float* x, std::size_t rows, float* y) const {
   const std::size_t size = weight_.size();
@@ -21,8 +21,8 @@ void RmsNorm::apply(Step& step, const float* x, std::size_t rows, float* y) cons
   });
 }
 
-Norm::Norm(const ModelFiles& checkpoint, const NormSpec& spec) : rms_(checkpoint, spec) {
-  if (spec.kind.centered) bias_ = load_vector(checkpoint, spec.name + ".bias");
+Norm::Norm(const ModelFiles& files, const NormSpec& spec) : rms_(files, spec) {
+  if (spec.kind.centered) bias_ = load_vector(files, spec.name + ".bias");
 }
 
 void Norm::apply(Step& step, const float* x, std::size_t rows, float* y) const {
@@ -107,7 +107,7 @@ Layer build_layer(const LayerSpec& spec, BuildContext& context) {
   Layer layer;
   for (const ResidualSpec& step : spec.steps) {
     ResidualStep& out = layer.steps.emplace_back();
-    if (step.norm) out.norm.emplace(context.checkpoint, *step.norm);
+    if (step.norm) out.norm.emplace(context.files, *step.norm);
     for (const PartSpec& part : step.parts) {
       out.parts.push_back(std::visit(make, part));
     }
@@ -115,7 +115,7 @@ Layer build_layer(const LayerSpec& spec, BuildContext& context) {
       out.late_parts.push_back(std::visit(make, part));
     }
     out.scales = step.scales;
-    if (step.norm_after) out.norm_after.emplace(context.checkpoint, *step.norm_after);
+    if (step.norm_after) out.norm_after.emplace(context.files, *step.norm_after);
     out.multiplier = step.multiplier;
   }
   return layer;

@@ -46,7 +46,7 @@ class Part {
 
 /// Arguments of make_part(); parts add their state and RoPE tables.
 struct BuildContext {
-  const ModelFiles& checkpoint;
+  const ModelFiles& files;
   const ComputeOptions& options;
   StateLayout& state;
   RopeTables& ropes;
@@ -72,7 +72,7 @@ class RmsNorm {
  public:
   RmsNorm(std::vector<float> weight, const NormKind& kind) : weight_(std::move(weight)), kind_(kind) {}
   /// Loads `spec.name`.weight. Throws LoadError.
-  RmsNorm(const ModelFiles& checkpoint, const NormSpec& spec);
+  RmsNorm(const ModelFiles& files, const NormSpec& spec);
 
   /// x, y [rows, size]; y may alias x.
   void apply(Step& step, const float* x, std::size_t rows, float* y) const;
@@ -91,7 +91,7 @@ class RmsNorm {
 class Norm {
  public:
   /// Loads `spec.name`.weight and, if centered, `spec.name`.bias. Throws LoadError.
-  Norm(const ModelFiles& checkpoint, const NormSpec& spec);
+  Norm(const ModelFiles& files, const NormSpec& spec);
 
   /// x, y [rows, size]; y may alias x.
   void apply(Step& step, const float* x, std::size_t rows, float* y) const;

@@ -18,7 +18,7 @@ constexpr std::size_t kLruChannelsAtOnce = 64;
 
 class RgLruBlock : public Part {
  public:
-  RgLruBlock(const RgLruSpec& spec, const ModelFiles& checkpoint, StateLayout& state);
+  RgLruBlock(const RgLruSpec& spec, const ModelFiles& files, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
     for (const Linear* linear : {&y_, &x_, &out_}) linear->prepare(how);
@@ -30,7 +30,7 @@ class RgLruBlock : public Part {
 
  private:
   struct Gate {
-    Gate(const ModelFiles& checkpoint, const std::string& name);
+    Gate(const ModelFiles& files, const std::string& name);
 
     std::vector<float> weight;  // [heads, inputs, outputs]
     std::vector<float> bias;    // [heads, outputs]
@@ -49,29 +49,29 @@ class RgLruBlock : public Part {
   Gate input_gate_;
   Gate recurrence_gate_;
   std::vector<float> rate_;  // [width]: -8 softplus(recurrent_param)
-  RgLruPlaces places_;
+  RgLruOffsets offsets_;
 };
 
-RgLruBlock::Gate::Gate(const ModelFiles& checkpoint, const std::string& name)
-    : weight(load_vector(checkpoint, name + "_weight")), bias(load_vector(checkpoint, name + "_bias")) {}
+RgLruBlock::Gate::Gate(const ModelFiles& files, const std::string& name)
+    : weight(load_vector(files, name + "_weight")), bias(load_vector(files, name + "_bias")) {}
 
-RgLruBlock::RgLruBlock(const RgLruSpec& spec, const ModelFiles& checkpoint, StateLayout& state)
+RgLruBlock::RgLruBlock(const RgLruSpec& spec, const ModelFiles& files, StateLayout& state)
     : spec_(spec),
-      y_(checkpoint, spec.name + ".linear_y"),
-      x_(checkpoint, spec.name + ".linear_x"),
-      out_(checkpoint, spec.name + ".linear_out"),
-      conv_(load_conv_taps(checkpoint, spec.name + ".conv_1d.weight")),
-      conv_bias_(load_vector(checkpoint, spec.name + ".conv_1d.bias")),
-      input_gate_(checkpoint, spec.name + ".rg_lru.input_gate"),
-      recurrence_gate_(checkpoint, spec.name + ".rg_lru.recurrent_gate"),
-      rate_(load_rg_lru_rates(checkpoint, spec)),
-      places_(declare_state(spec, state)) {}
+      y_(files, spec.name + ".linear_y"),
+      x_(files, spec.name + ".linear_x"),
+      out_(files, spec.name + ".linear_out"),
+      conv_(load_conv_taps(files, spec.name + ".conv_1d.weight")),
+      conv_bias_(load_vector(files, spec.name + ".conv_1d.bias")),
+      input_gate_(files, spec.name + ".rg_lru.input_gate"),
+      recurrence_gate_(files, spec.name + ".rg_lru.recurrent_gate"),
+      rate_(load_rg_lru_rates(files, spec)),
+      offsets_(declare_state(spec, state)) {}
 
 /// inputs, outputs [rows, width]
 void RgLruBlock::convolve(Step& step, const float* inputs, float* outputs) const {
   for (const StepSlice& slice : step.slices) {
     const std::size_t first = slice.first_row * spec_.width;
-    const gpu::CausalConv conv{.state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.conv),
+    const gpu::CausalConv conv{.state = reinterpret_cast<float*>(slice.sequence->slot_data() + offsets_.conv),
                                .weight = conv_.data(),
                                .x = inputs + first,
                                .y = outputs + first,
@@ -91,7 +91,7 @@ void RgLruBlock::recur(Step& step, const float* u, const float* input_gate, cons
                        float* out) const {
   for (const StepSlice& slice : step.slices) {
     const std::size_t first = slice.first_row * spec_.width;
-    const gpu::RgLru unit{.state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.h),
+    const gpu::RgLru unit{.state = reinterpret_cast<float*>(slice.sequence->slot_data() + offsets_.h),
                           .x = u + first,
                           .input_gate = input_gate + first,
                           .recurrence_gate = recurrence_gate + first,
@@ -117,8 +117,8 @@ void RgLruBlock::apply(Step& step, const float* x, float* y) const {
   LinearInput input(x, rows);
   y_.apply(step, input, branch);
   x_.apply(step, input, projected);
-  leaving_states(step, {places_.conv, spec_.conv_state_size() * sizeof(float)},
-                 [&] { convolve(step, projected, u); });
+  run_with_exports(step, {offsets_.conv, spec_.conv_state_size() * sizeof(float)},
+                   [&] { convolve(step, projected, u); });
   const Gate* matrices[] = {&input_gate_, &recurrence_gate_};
   step.threads.for_parts(2 * spec_.heads, [&](std::size_t part) {
     const std::size_t gate = part / spec_.heads;
@@ -132,8 +132,8 @@ void RgLruBlock::apply(Step& step, const float* x, float* y) const {
                                  .size = spec_.head_width()},
                                 head, head + 1);
   });
-  leaving_states(step, {places_.h, spec_.width * sizeof(float)},
-                 [&] { recur(step, u, gates[0], gates[1], projected); });
+  run_with_exports(step, {offsets_.h, spec_.width * sizeof(float)},
+                   [&] { recur(step, u, gates[0], gates[1], projected); });
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
     const std::size_t first = begin * spec_.width;
     step.kernels.gate_gelu(branch + first, projected + first, (end - begin) * spec_.width);
@@ -145,7 +145,7 @@ void RgLruBlock::apply(Step& step, const float* x, float* y) const {
 }  // namespace
 
 std::unique_ptr<Part> make_part(const RgLruSpec& spec, BuildContext& context) {
-  return std::make_unique<RgLruBlock>(spec, context.checkpoint, context.state);
+  return std::make_unique<RgLruBlock>(spec, context.files, context.state);
 }
 
 }  // namespace reprise::models::cpu

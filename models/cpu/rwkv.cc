@@ -18,16 +18,16 @@ namespace {
 constexpr std::size_t kElementsAtOnce = 64;
 
 /// Token shift: x [step.rows, size] -> [mixes, step.rows, size] in scratch memory, with mix [mixes, size].
-/// `place`: the previous row's offset in the slot.
+/// `offset`: the previous row's offset in the slot.
 float* shift_tokens(Step& step, const float* x, const std::vector<float>& mix, std::size_t size,
-                    std::size_t place) {
+                    std::size_t offset) {
   const std::size_t mixes = mix.size() / size;
   const std::size_t table = step.rows * size;
   float* out = step.scratch.floats(mixes * table);
-  leaving_states(step, {place, size * sizeof(float)}, [&] {
+  run_with_exports(step, {offset, size * sizeof(float)}, [&] {
     for (const StepSlice& slice : step.slices) {
       const std::size_t first = slice.first_row * size;
-      const gpu::TokenShift shift{.previous = reinterpret_cast<float*>(slice.sequence->slot_data() + place),
+      const gpu::TokenShift shift{.previous = reinterpret_cast<float*>(slice.sequence->slot_data() + offset),
                                   .x = x + first,
                                   .mix = mix.data(),
                                   .y = out + first,
@@ -45,7 +45,7 @@ float* shift_tokens(Step& step, const float* x, const std::vector<float>& mix, s
 
 class TimeMix : public Part {
  public:
-  TimeMix(const TimeMixSpec& spec, const ModelFiles& checkpoint, StateLayout& state);
+  TimeMix(const TimeMixSpec& spec, const ModelFiles& files, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override;
   const traces::ZoneSite& site() const override {
@@ -58,7 +58,7 @@ class TimeMix : public Part {
   struct Pair {
     enum class Between : std::uint8_t { kNothing, kTanh, kSigmoid };
 
-    Pair(const ModelFiles& checkpoint, const std::string& name);
+    Pair(const ModelFiles& files, const std::string& name);
     /// x [step.rows, hidden] -> [step.rows, hidden] in scratch memory.
     float* apply(Step& step, LinearInput& x, Between between) const;
 
@@ -83,12 +83,12 @@ class TimeMix : public Part {
   std::vector<float> bonus_;
   std::vector<float> norm_;
   std::vector<float> norm_bias_;
-  TimeMixPlaces places_;
+  TimeMixOffsets offsets_;
 };
 
 class ChannelMix : public Part {
  public:
-  ChannelMix(const ChannelMixSpec& spec, const ModelFiles& checkpoint, StateLayout& state);
+  ChannelMix(const ChannelMixSpec& spec, const ModelFiles& files, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
     for (const Linear* linear : {&key_, &value_}) linear->prepare(how);
@@ -106,8 +106,8 @@ class ChannelMix : public Part {
   std::size_t row_;  // offset in the slot of the previous row
 };
 
-TimeMix::Pair::Pair(const ModelFiles& checkpoint, const std::string& name)
-    : first(checkpoint, name + "1"), second(checkpoint, name + "2") {}
+TimeMix::Pair::Pair(const ModelFiles& files, const std::string& name)
+    : first(files, name + "1"), second(files, name + "2") {}
 
 float* TimeMix::Pair::apply(Step& step, LinearInput& x, Between between) const {
   float* out = step.scratch.floats(step.rows * second.outputs());
@@ -122,25 +122,25 @@ float* TimeMix::Pair::apply(Step& step, LinearInput& x, Between between) const {
   return out;
 }
 
-TimeMix::TimeMix(const TimeMixSpec& spec, const ModelFiles& checkpoint, StateLayout& state)
+TimeMix::TimeMix(const TimeMixSpec& spec, const ModelFiles& files, StateLayout& state)
     : spec_(spec),
-      mix_(load_vector(checkpoint, spec.name + ".mix")),
-      r_(checkpoint, spec.name + ".r_proj"),
-      k_(checkpoint, spec.name + ".k_proj"),
-      v_(checkpoint, spec.name + ".v_proj"),
-      o_(checkpoint, spec.name + ".o_proj"),
-      decay_(checkpoint, spec.name + ".w"),
-      rate_(checkpoint, spec.name + ".a"),
-      gate_(checkpoint, spec.name + ".g"),
-      key_scale_(load_vector(checkpoint, spec.name + ".k_k")),
-      rate_scale_(load_vector(checkpoint, spec.name + ".k_a")),
-      bonus_(load_vector(checkpoint, spec.name + ".r_k")),
-      norm_(load_vector(checkpoint, spec.name + ".g_norm.weight")),
-      norm_bias_(load_vector(checkpoint, spec.name + ".g_norm.bias")),
-      places_(declare_state(spec, state)) {
-  if (!spec.is_first) value_.emplace(checkpoint, spec.name + ".v");
+      mix_(load_vector(files, spec.name + ".mix")),
+      r_(files, spec.name + ".r_proj"),
+      k_(files, spec.name + ".k_proj"),
+      v_(files, spec.name + ".v_proj"),
+      o_(files, spec.name + ".o_proj"),
+      decay_(files, spec.name + ".w"),
+      rate_(files, spec.name + ".a"),
+      gate_(files, spec.name + ".g"),
+      key_scale_(load_vector(files, spec.name + ".k_k")),
+      rate_scale_(load_vector(files, spec.name + ".k_a")),
+      bonus_(load_vector(files, spec.name + ".r_k")),
+      norm_(load_vector(files, spec.name + ".g_norm.weight")),
+      norm_bias_(load_vector(files, spec.name + ".g_norm.bias")),
+      offsets_(declare_state(spec, state)) {
+  if (!spec.is_first) value_.emplace(files, spec.name + ".v");
   if (spec.head_dim % gpu::kLanes != 0) {
-    throw LoadError(checkpoint.path(), "wkv.head_size", "must be a multiple of 8");
+    throw LoadError(files.path(), "wkv.head_size", "must be a multiple of 8");
   }
 }
 
@@ -159,7 +159,7 @@ void TimeMix::recur(Step& step, const gpu::WkvRule& rows) const {
   step.threads.for_parts(step.slices.size() * heads, [&](std::size_t part) {
     const StepSlice& slice = step.slices[part / heads];
     const std::size_t head = part % heads;
-    auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.matrices);
+    auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + offsets_.matrices);
     gpu::WkvRule rule = rows;
     rule.state = state + head * size * size;
     rule.tokens = slice.rows;
@@ -179,7 +179,7 @@ void TimeMix::apply(Step& step, const float* x, float* y) const {
   const std::size_t heads = spec_.heads();
   REPRISE_CHECK(step.first_values != nullptr, "the step has no buffer for the first layer's values");
 
-  const float* mixed = shift_tokens(step, x, mix_, hidden, places_.row);
+  const float* mixed = shift_tokens(step, x, mix_, hidden, offsets_.row);
   LinearInput for_r(mixed, rows);
   LinearInput for_decay(mixed + count, rows);
   LinearInput for_k(mixed + 2 * count, rows);
@@ -226,8 +226,8 @@ void TimeMix::apply(Step& step, const float* x, float* y) const {
                            .rate = rate,
                            .stride = hidden,
                            .out = out};
-  leaving_states(step, {places_.matrices, hidden * spec_.head_dim * sizeof(float)},
-                 [&] { recur(step, whole); });
+  run_with_exports(step, {offsets_.matrices, hidden * spec_.head_dim * sizeof(float)},
+                   [&] { recur(step, whole); });
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
     const std::size_t at = begin * hidden;
     step.kernels.layer_norm({.x = out + at,
@@ -252,11 +252,11 @@ void TimeMix::apply(Step& step, const float* x, float* y) const {
   step.scratch.reset(mark);
 }
 
-ChannelMix::ChannelMix(const ChannelMixSpec& spec, const ModelFiles& checkpoint, StateLayout& state)
+ChannelMix::ChannelMix(const ChannelMixSpec& spec, const ModelFiles& files, StateLayout& state)
     : spec_(spec),
-      mix_(load_vector(checkpoint, spec.name + ".mix")),
-      key_(checkpoint, spec.name + ".key"),
-      value_(checkpoint, spec.name + ".value"),
+      mix_(load_vector(files, spec.name + ".mix")),
+      key_(files, spec.name + ".key"),
+      value_(files, spec.name + ".value"),
       row_(declare_state(spec, state)) {}
 
 void ChannelMix::apply(Step& step, const float* x, float* y) const {
@@ -275,11 +275,11 @@ void ChannelMix::apply(Step& step, const float* x, float* y) const {
 }  // namespace
 
 std::unique_ptr<Part> make_part(const TimeMixSpec& spec, BuildContext& context) {
-  return std::make_unique<TimeMix>(spec, context.checkpoint, context.state);
+  return std::make_unique<TimeMix>(spec, context.files, context.state);
 }
 
 std::unique_ptr<Part> make_part(const ChannelMixSpec& spec, BuildContext& context) {
-  return std::make_unique<ChannelMix>(spec, context.checkpoint, context.state);
+  return std::make_unique<ChannelMix>(spec, context.files, context.state);
 }
 
 }  // namespace reprise::models::cpu

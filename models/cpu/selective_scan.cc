@@ -14,7 +14,7 @@ constexpr std::size_t kChannelsOfARange = 64;  // a multiple of kLanes
 
 class SelectiveScan : public Part {
  public:
-  SelectiveScan(const SelectiveScanSpec& spec, const ModelFiles& checkpoint, StateLayout& state);
+  SelectiveScan(const SelectiveScanSpec& spec, const ModelFiles& files, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override {
     for (const Linear* linear : {&in_, &x_, &dt_, &out_}) linear->prepare(how);
@@ -38,18 +38,18 @@ class SelectiveScan : public Part {
   Linear x_;   // dt, B, C
   Linear dt_;
   Linear out_;
-  SelectiveScanVectors vectors_;
-  SelectiveScanPlaces places_;
+  SelectiveScanParameters parameters_;
+  SelectiveScanOffsets offsets_;
 };
 
-SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const ModelFiles& checkpoint, StateLayout& state)
+SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const ModelFiles& files, StateLayout& state)
     : spec_(spec),
-      in_(checkpoint, spec.name + ".in_proj"),
-      x_(checkpoint, spec.name + ".x_proj"),
-      dt_(checkpoint, spec.name + ".dt_proj"),
-      out_(checkpoint, spec.name + ".out_proj"),
-      vectors_(load_selective_scan_vectors(checkpoint, spec)),
-      places_(declare_state(spec, state)) {}
+      in_(files, spec.name + ".in_proj"),
+      x_(files, spec.name + ".x_proj"),
+      dt_(files, spec.name + ".dt_proj"),
+      out_(files, spec.name + ".out_proj"),
+      parameters_(load_selective_scan_parameters(files, spec)),
+      offsets_(declare_state(spec, state)) {}
 
 template <class Work>
 void SelectiveScan::for_channels(Step& step, const Work& work) const {
@@ -63,15 +63,15 @@ void SelectiveScan::for_channels(Step& step, const Work& work) const {
 /// Convolves the first half of projected [rows, 2 inner] -> x [rows, inner].
 void SelectiveScan::convolve(Step& step, const float* projected, float* x) const {
   for_channels(step, [&](const StepSlice& slice, std::size_t begin, std::size_t end) {
-    step.kernels.causal_conv({.state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.conv),
-                              .weight = vectors_.conv.data(),
+    step.kernels.causal_conv({.state = reinterpret_cast<float*>(slice.sequence->slot_data() + offsets_.conv),
+                              .weight = parameters_.conv.data(),
                               .x = projected + slice.first_row * 2 * spec_.inner,
                               .y = x + slice.first_row * spec_.inner,
                               .channels = spec_.inner,
                               .taps = spec_.conv_kernel,
                               .tokens = slice.rows,
                               .x_stride = 2 * spec_.inner,
-                              .bias = spec_.conv_bias ? vectors_.conv_bias.data() : nullptr},
+                              .bias = spec_.conv_bias ? parameters_.conv_bias.data() : nullptr},
                              begin, end);
   });
 }
@@ -82,15 +82,15 @@ void SelectiveScan::separate(Step& step, float* dt_b_c, float* dt) const {
   const std::size_t stride = spec_.x_proj_rows();
   const std::size_t rank = spec_.step_rank;
   const std::size_t size = spec_.state_size;
-  if (vectors_.has_norms()) {
+  if (parameters_.has_norms()) {
     const float offset = spec_.norm.offset;
     const float eps = spec_.norm.eps;
     const auto norm = [&](const std::vector<float>& weight, float* first) {
       step.kernels.rms_norm(first, weight.data(), offset, eps, first, step.rows, weight.size(), stride);
     };
-    norm(vectors_.dt_norm, dt_b_c);
-    norm(vectors_.b_norm, dt_b_c + rank);
-    norm(vectors_.c_norm, dt_b_c + rank + size);
+    norm(parameters_.dt_norm, dt_b_c);
+    norm(parameters_.b_norm, dt_b_c + rank);
+    norm(parameters_.c_norm, dt_b_c + rank + size);
   }
   for (std::size_t row = 0; row < step.rows; ++row) {
     std::memcpy(dt + row * rank, dt_b_c + row * stride, rank * sizeof(float));
@@ -106,9 +106,9 @@ void SelectiveScan::scan(Step& step, const float* x, const float* dt, const floa
     const std::size_t first = slice.first_row * inner;
     const float* b = dt_b_c + slice.first_row * spec_.x_proj_rows() + spec_.step_rank;
     step.kernels.selective_scan(
-        {.state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.state),
-         .a = vectors_.a.data(),
-         .skip = vectors_.skip.data(),
+        {.state = reinterpret_cast<float*>(slice.sequence->slot_data() + offsets_.state),
+         .a = parameters_.a.data(),
+         .skip = parameters_.skip.data(),
          .channels = inner,
          .state_size = spec_.state_size,
          .tokens = slice.rows,
@@ -135,13 +135,13 @@ void SelectiveScan::apply(Step& step, const float* x, float* y) const {
   float* dt = step.scratch.floats(rows * inner);
   float* mixed = step.scratch.floats(rows * inner);
   in_.apply(step, x, rows, projected);
-  leaving_states(step, {places_.conv, spec_.conv_state_size() * sizeof(float)},
-                 [&] { convolve(step, projected, convolved); });
+  run_with_exports(step, {offsets_.conv, spec_.conv_state_size() * sizeof(float)},
+                   [&] { convolve(step, projected, convolved); });
   x_.apply(step, convolved, rows, dt_b_c);
   separate(step, dt_b_c, low_rank);
   dt_.apply(step, low_rank, rows, dt);
-  leaving_states(step, {places_.state, spec_.state_numbers() * sizeof(float)},
-                 [&] { scan(step, convolved, dt, dt_b_c, projected, mixed); });
+  run_with_exports(step, {offsets_.state, spec_.state_numbers() * sizeof(float)},
+                   [&] { scan(step, convolved, dt, dt_b_c, projected, mixed); });
   out_.apply(step, mixed, rows, y);
   step.scratch.reset(mark);
 }
@@ -149,7 +149,7 @@ void SelectiveScan::apply(Step& step, const float* x, float* y) const {
 }  // namespace
 
 std::unique_ptr<Part> make_part(const SelectiveScanSpec& spec, BuildContext& context) {
-  return std::make_unique<SelectiveScan>(spec, context.checkpoint, context.state);
+  return std::make_unique<SelectiveScan>(spec, context.files, context.state);
 }
 
 }  // namespace reprise::models::cpu

@@ -23,7 +23,7 @@ struct PartOfSlot {
 /// slice has exports, else once per stretch between export positions. The bits do not depend on how slices
 /// are cut.
 template <class Recur>
-void leaving_states(Step& step, const PartOfSlot& part, const Recur& recur) {
+void run_with_exports(Step& step, const PartOfSlot& part, const Recur& recur) {
   std::size_t most = 0;
   for (const StepSlice& slice : step.slices) most = std::max(most, slice.exports.size());
   if (most == 0) return recur();
@@ -56,7 +56,7 @@ void leaving_states(Step& step, const PartOfSlot& part, const Recur& recur) {
 
 /// For each export inside a page, copies the rows before it to its tail page. The part has `heads` times
 /// kPageTokens rows of `row_bytes` at `offset` of a page. Call it after the rows are written.
-inline void leave_tails(const Step& step, std::size_t offset, std::size_t heads, std::size_t row_bytes) {
+inline void export_tails(const Step& step, std::size_t offset, std::size_t heads, std::size_t row_bytes) {
   for (const StepSlice& slice : step.slices) {
     for (const SlotExport& one : slice.exports) {
       const std::size_t at = slice.stored + one.after;

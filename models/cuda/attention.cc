@@ -12,7 +12,7 @@ namespace {
 
 class Attention : public MixerOfRows<Attention> {
  public:
-  Attention(const AttentionSpec& spec, const ModelFiles& checkpoint, gpu::KvType kv, WeightStore& weights,
+  Attention(const AttentionSpec& spec, const ModelFiles& files, gpu::KvType kv, WeightStore& weights,
             StateLayout& state, RopeTables& ropes);
   std::size_t compaction_workspace(std::size_t tokens, const KvBudget& budget) const override;
   void compact(const CudaCompaction& prompt) const override;
@@ -30,11 +30,11 @@ class Attention : public MixerOfRows<Attention> {
   std::optional<std::size_t> rope_;  // index of its table in CudaStep::ropes; none: no RoPE
 };
 
-Attention::Attention(const AttentionSpec& spec, const ModelFiles& checkpoint, gpu::KvType kv,
-                     WeightStore& weights, StateLayout& state, RopeTables& ropes)
+Attention::Attention(const AttentionSpec& spec, const ModelFiles& files, gpu::KvType kv, WeightStore& weights,
+                     StateLayout& state, RopeTables& ropes)
     : MixerOfRows(weights.linear({spec.name + ".q_proj", spec.name + ".k_proj", spec.name + ".v_proj"}),
                   weights.linear({spec.name + ".o_proj"}), Norms::kInProducts) {
-  const AttentionPlaces offsets = declare_state(spec, kv, state, sizeof(gc::Bf16));
+  const AttentionOffsets offsets = declare_state(spec, kv, state, sizeof(gc::Bf16));
   queries_ = offsets.queries;
   const NormKind norm = spec.head_norm.value_or(NormKind{});
   shape_ = {.heads = static_cast<int>(spec.heads),
@@ -56,13 +56,13 @@ Attention::Attention(const AttentionSpec& spec, const ModelFiles& checkpoint, gp
   const bool wide = shape_.kv == gpu::KvType::kF32;
   if (!(wide ? gc::attention_supports<float>(shape_) : gc::attention_supports<gc::Bf16>(shape_))) {
     throw LoadError(
-        checkpoint.path(), "head_dim",
+        files.path(), "head_dim",
         std::to_string(spec.head_dim) + " is not one that the GPU kernels know: 16 to 256, by twos");
   }
   if (spec.rope) rope_ = ropes.add(spec.rope, weights);
   if (!spec.head_norm) return;
-  q_norm_ = weights.vector(load_vector(checkpoint, spec.name + ".q_norm.weight"));
-  k_norm_ = weights.vector(load_vector(checkpoint, spec.name + ".k_norm.weight"));
+  q_norm_ = weights.vector(load_vector(files, spec.name + ".q_norm.weight"));
+  k_norm_ = weights.vector(load_vector(files, spec.name + ".k_norm.weight"));
 }
 
 std::size_t Attention::mixing_workspace(const StepSize& size) const {
@@ -121,7 +121,7 @@ void Attention::compact(const CudaCompaction& prompt) const {
 }  // namespace
 
 std::unique_ptr<Part> make_part(const AttentionSpec& spec, BuildContext& context) {
-  return std::make_unique<Attention>(spec, context.checkpoint, context.kv, context.weights, context.state,
+  return std::make_unique<Attention>(spec, context.files, context.kv, context.weights, context.state,
                                      context.ropes);
 }
 

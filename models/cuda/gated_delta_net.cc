@@ -8,7 +8,7 @@ namespace {
 
 class GatedDeltaNet : public MixerOfRows<GatedDeltaNet> {
  public:
-  GatedDeltaNet(const GatedDeltaNetSpec& spec, const ModelFiles& checkpoint, WeightStore& weights,
+  GatedDeltaNet(const GatedDeltaNetSpec& spec, const ModelFiles& files, WeightStore& weights,
                 StateLayout& state);
 
  private:
@@ -21,12 +21,12 @@ class GatedDeltaNet : public MixerOfRows<GatedDeltaNet> {
   gc::GatedDeltaNetWeights weights_;
 };
 
-GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const ModelFiles& checkpoint,
-                             WeightStore& weights, StateLayout& state)
+GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const ModelFiles& files, WeightStore& weights,
+                             StateLayout& state)
     : MixerOfRows(weights.linear({spec.name + ".in_proj_qkv", spec.name + ".in_proj_z",
                                   spec.name + ".in_proj_b", spec.name + ".in_proj_a"}),
                   weights.linear({spec.name + ".out_proj"}), Norms::kInProducts) {
-  const GatedDeltaNetPlaces offsets = declare_state(spec, state);
+  const GatedDeltaNetOffsets offsets = declare_state(spec, state);
   shape_ = {.key_heads = static_cast<int>(spec.key_heads),
             .value_heads = static_cast<int>(spec.value_heads),
             .key_dim = static_cast<int>(spec.key_head_dim),
@@ -35,16 +35,16 @@ GatedDeltaNet::GatedDeltaNet(const GatedDeltaNetSpec& spec, const ModelFiles& ch
             .conv_offset = offsets.conv,
             .state_offset = offsets.matrices};
   if (!gc::gated_delta_net_supports(shape_)) {
-    throw LoadError(checkpoint.path(), "linear_key_head_dim",
+    throw LoadError(files.path(), "linear_key_head_dim",
                     "heads of " + std::to_string(spec.key_head_dim) + " and " +
                         std::to_string(spec.value_head_dim) +
                         " are not among those that the GPU kernels know");
   }
-  const GatedDeltaNetVectors vectors = load_gated_delta_net_vectors(checkpoint, spec);
-  weights_ = {.conv = weights.vector(vectors.conv),
-              .decay = weights.vector(vectors.decay),
-              .dt_bias = weights.vector(vectors.dt_bias),
-              .norm = weights.vector(vectors.norm),
+  const GatedDeltaNetParameters parameters = load_gated_delta_net_parameters(files, spec);
+  weights_ = {.conv = weights.vector(parameters.conv),
+              .decay = weights.vector(parameters.decay),
+              .dt_bias = weights.vector(parameters.dt_bias),
+              .norm = weights.vector(parameters.norm),
               .norm_eps = spec.norm.eps};
 }
 
@@ -73,7 +73,7 @@ void GatedDeltaNet::mix_rows(const CudaStep& step, const Row* projected, Row* mi
 }  // namespace
 
 std::unique_ptr<Part> make_part(const GatedDeltaNetSpec& spec, BuildContext& context) {
-  return std::make_unique<GatedDeltaNet>(spec, context.checkpoint, context.weights, context.state);
+  return std::make_unique<GatedDeltaNet>(spec, context.files, context.weights, context.state);
 }
 
 }  // namespace reprise::models::cuda

@@ -12,7 +12,7 @@ namespace {
 
 class Kda : public PartOfRows<Kda> {
  public:
-  Kda(const KdaSpec& spec, const ModelFiles& checkpoint, WeightStore& weights, StateLayout& state);
+  Kda(const KdaSpec& spec, const ModelFiles& files, WeightStore& weights, StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
   void admit(const Admission& admission, gc::GemmOutput output) const override;
   std::vector<const DeviceLinear*> adaptable() const override {
@@ -40,7 +40,7 @@ class Kda : public PartOfRows<Kda> {
   DeviceLinear out_;
 };
 
-Kda::Kda(const KdaSpec& spec, const ModelFiles& checkpoint, WeightStore& weights, StateLayout& state)
+Kda::Kda(const KdaSpec& spec, const ModelFiles& files, WeightStore& weights, StateLayout& state)
     : in_(weights.linear({spec.name + ".q_proj", spec.name + ".k_proj", spec.name + ".v_proj"})),
       b_(weights.linear({spec.name + ".b_proj"})),
       f_a_(weights.linear({spec.name + ".f_a_proj"})),
@@ -49,9 +49,9 @@ Kda::Kda(const KdaSpec& spec, const ModelFiles& checkpoint, WeightStore& weights
       g_b_(weights.linear({spec.name + ".g_b_proj"})),
       out_(weights.linear({spec.name + ".o_proj"})) {
   if (spec.head_dim % 8 != 0) {
-    throw LoadError(checkpoint.path(), "linear_head_dim", "must be a multiple of 8");
+    throw LoadError(files.path(), "linear_head_dim", "must be a multiple of 8");
   }
-  const KdaPlaces offsets = declare_state(spec, state);
+  const KdaOffsets offsets = declare_state(spec, state);
   shape_ = {.heads = static_cast<int>(spec.heads),
             .head_dim = static_cast<int>(spec.head_dim),
             .state_offset = offsets.matrices};
@@ -61,11 +61,11 @@ Kda::Kda(const KdaSpec& spec, const ModelFiles& checkpoint, WeightStore& weights
                  .taps = static_cast<int>(spec.conv_kernel),
                  .silu = true,
                  .state_offset = offsets.conv + i * spec.conv_state_size() * sizeof(float)};
-    taps_[i] = weights.vector(load_conv_taps(checkpoint, spec.name + names[i]));
+    taps_[i] = weights.vector(load_conv_taps(files, spec.name + names[i]));
   }
-  rate_ = weights.vector(load_kda_rates(checkpoint, spec));
-  dt_bias_ = weights.vector(load_vector(checkpoint, spec.name + ".dt_bias"));
-  norm_ = weights.vector(load_vector(checkpoint, spec.name + ".o_norm.weight"));
+  rate_ = weights.vector(load_kda_rates(files, spec));
+  dt_bias_ = weights.vector(load_vector(files, spec.name + ".dt_bias"));
+  norm_ = weights.vector(load_vector(files, spec.name + ".o_norm.weight"));
   norm_kind_ = spec.norm;
 }
 
@@ -154,7 +154,7 @@ void Kda::admit(const Admission& admission, gc::GemmOutput output) const {
 }  // namespace
 
 std::unique_ptr<Part> make_part(const KdaSpec& spec, BuildContext& context) {
-  return std::make_unique<Kda>(spec, context.checkpoint, context.weights, context.state);
+  return std::make_unique<Kda>(spec, context.files, context.weights, context.state);
 }
 
 }  // namespace reprise::models::cuda

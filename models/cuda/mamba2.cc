@@ -20,7 +20,7 @@ gc::Mamba2Gating gating_of(Mamba2Spec::Gating gating) {
 
 class Mamba2 : public MixerOfRows<Mamba2> {
  public:
-  Mamba2(const Mamba2Spec& spec, const ModelFiles& checkpoint, WeightStore& weights, StateLayout& state);
+  Mamba2(const Mamba2Spec& spec, const ModelFiles& files, WeightStore& weights, StateLayout& state);
 
  private:
   friend class MixerOfRows<Mamba2>;
@@ -39,11 +39,11 @@ class Mamba2 : public MixerOfRows<Mamba2> {
   Mamba2Spec spec_;
 };
 
-Mamba2::Mamba2(const Mamba2Spec& spec, const ModelFiles& checkpoint, WeightStore& weights, StateLayout& state)
+Mamba2::Mamba2(const Mamba2Spec& spec, const ModelFiles& files, WeightStore& weights, StateLayout& state)
     : MixerOfRows(weights.linear({spec.name + ".in_proj"}), weights.linear({spec.name + ".out_proj"}),
                   Norms::kApart),
       spec_(spec) {
-  const Mamba2Places offsets = declare_state(spec, state);
+  const Mamba2Offsets offsets = declare_state(spec, state);
   shape_ = {.heads = static_cast<int>(spec.heads),
             .head_dim = static_cast<int>(spec.head_dim),
             .groups = static_cast<int>(spec.groups),
@@ -53,13 +53,13 @@ Mamba2::Mamba2(const Mamba2Spec& spec, const ModelFiles& checkpoint, WeightStore
            .taps = static_cast<int>(spec.conv_kernel),
            .silu = true,
            .state_offset = offsets.conv};
-  const Mamba2Vectors vectors = load_mamba2_vectors(checkpoint, spec);
-  taps_ = weights.vector(vectors.conv);
-  if (!vectors.conv_bias.empty()) conv_bias_ = weights.vector(vectors.conv_bias);
-  dt_bias_ = weights.vector(vectors.dt_bias);
-  decay_ = weights.vector(vectors.decay);
-  skip_ = weights.vector(vectors.skip);
-  if (spec.has_norm()) norm_ = weights.vector(vectors.norm);
+  const Mamba2Parameters parameters = load_mamba2_parameters(files, spec);
+  taps_ = weights.vector(parameters.conv);
+  if (!parameters.conv_bias.empty()) conv_bias_ = weights.vector(parameters.conv_bias);
+  dt_bias_ = weights.vector(parameters.dt_bias);
+  decay_ = weights.vector(parameters.decay);
+  skip_ = weights.vector(parameters.skip);
+  if (spec.has_norm()) norm_ = weights.vector(parameters.norm);
 }
 
 std::size_t Mamba2::mixing_workspace(const StepSize& size) const {
@@ -113,7 +113,7 @@ void Mamba2::mix_rows(const CudaStep& step, const Row* projected, Row* mixed) co
 }  // namespace
 
 std::unique_ptr<Part> make_part(const Mamba2Spec& spec, BuildContext& context) {
-  return std::make_unique<Mamba2>(spec, context.checkpoint, context.weights, context.state);
+  return std::make_unique<Mamba2>(spec, context.files, context.weights, context.state);
 }
 
 }  // namespace reprise::models::cuda

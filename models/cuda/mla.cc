@@ -37,8 +37,8 @@ HeadMatrices take_apart(const std::vector<float>& both, const MlaSpec& spec) {
 
 class Mla : public PartOfRows<Mla> {
  public:
-  Mla(const MlaSpec& spec, const ModelFiles& checkpoint, gpu::KvType kv, WeightStore& weights,
-      StateLayout& state, RopeTables& ropes);
+  Mla(const MlaSpec& spec, const ModelFiles& files, gpu::KvType kv, WeightStore& weights, StateLayout& state,
+      RopeTables& ropes);
   std::size_t workspace(const StepSize& size) const override;
   void admit(const Admission& admission, gc::GemmOutput output) const override;
   std::vector<const DeviceLinear*> adaptable() const override;
@@ -62,7 +62,7 @@ class Mla : public PartOfRows<Mla> {
   std::optional<std::size_t> rope_;  // index of its table in CudaStep::ropes; none: no RoPE
 };
 
-Mla::Mla(const MlaSpec& spec, const ModelFiles& checkpoint, gpu::KvType kv, WeightStore& weights,
+Mla::Mla(const MlaSpec& spec, const ModelFiles& files, gpu::KvType kv, WeightStore& weights,
          StateLayout& state, RopeTables& ropes)
     : q_(weights.linear({spec.name + (spec.q_rank == 0 ? ".q_proj" : ".q_b_proj")})),
       kv_a_(weights.linear({spec.name + ".kv_a_proj_with_mqa"})),
@@ -81,19 +81,19 @@ Mla::Mla(const MlaSpec& spec, const ModelFiles& checkpoint, gpu::KvType kv, Weig
   // f32 latents are only supported with f32 rows (models/gpu_plan.h).
   const bool wide = shape_.kv == gpu::KvType::kF32;
   if (!(wide ? gc::latent_supports<float>(shape_) : gc::latent_supports<gc::Bf16>(shape_))) {
-    throw LoadError(checkpoint.path(), "kv_lora_rank", "latents of this size are not supported on a GPU");
+    throw LoadError(files.path(), "kv_lora_rank", "latents of this size are not supported on a GPU");
   }
   if (spec.rope) rope_ = ropes.add(spec.rope, weights);
   if (spec.q_rank != 0) {
     q_a_ = weights.linear({spec.name + ".q_a_proj"});
-    q_norm_ = {.weight = weights.vector(load_vector(checkpoint, spec.name + ".q_a_layernorm.weight")),
+    q_norm_ = {.weight = weights.vector(load_vector(files, spec.name + ".q_a_layernorm.weight")),
                .offset = spec.norm.offset,
                .eps = spec.norm.eps};
   }
-  std::vector<float> norm = load_vector(checkpoint, spec.name + ".kv_a_layernorm.weight");
+  std::vector<float> norm = load_vector(files, spec.name + ".kv_a_layernorm.weight");
   for (float& weight : norm) weight *= spec.latent_scale;
   norm_ = weights.vector(norm);
-  const HeadMatrices heads = take_apart(load_vector(checkpoint, spec.name + ".kv_b_proj.weight"), spec);
+  const HeadMatrices heads = take_apart(load_vector(files, spec.name + ".kv_b_proj.weight"), spec);
   keys_ = {.blocks = shape_.heads,
            .inputs = shape_.plain_dim,
            .outputs = shape_.rank,
@@ -188,7 +188,7 @@ std::vector<const DeviceLinear*> Mla::adaptable() const {
 }  // namespace
 
 std::unique_ptr<Part> make_part(const MlaSpec& spec, BuildContext& context) {
-  return std::make_unique<Mla>(spec, context.checkpoint, context.kv, context.weights, context.state,
+  return std::make_unique<Mla>(spec, context.files, context.kv, context.weights, context.state,
                                context.ropes);
 }
 

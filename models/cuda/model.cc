@@ -23,11 +23,11 @@ namespace {
 
 constexpr const char* kHeadInAdapters = "lm_head";
 
-std::set<std::string> mixtures_on_host(const ModelFiles& checkpoint, std::uint32_t cpu_experts) {
+std::set<std::string> mixtures_on_host(const ModelFiles& files, std::uint32_t cpu_experts) {
   try {
-    return experts_on_host(checkpoint.config(), cpu_experts);
+    return experts_on_host(files.config(), cpu_experts);
   } catch (const SettingError& error) {
-    throw LoadError(checkpoint.path(), "", error.what());
+    throw LoadError(files.path(), "", error.what());
   }
 }
 
@@ -40,10 +40,10 @@ std::set<std::string> mixtures_on_host(const ModelFiles& checkpoint, std::uint32
 constexpr std::uint64_t kPreciseByItself = std::uint64_t{64} << 20;
 
 /// Returns the name of the first matrix that a GPU does not keep as bf16, or an empty string.
-std::string matrix_that_is_rounded(const ModelFiles& checkpoint) {
-  for (const std::string& name : checkpoint.names()) {
-    if (checkpoint.shape(name).size() < 2) continue;
-    const gpu::WeightFormat* format = format_of(checkpoint.stored_type(name));
+std::string matrix_that_is_rounded(const ModelFiles& files) {
+  for (const std::string& name : files.names()) {
+    if (files.shape(name).size() < 2) continue;
+    const gpu::WeightFormat* format = format_of(files.stored_type(name));
     const gc::DeviceUpload* upload = format == nullptr ? nullptr : gc::find_upload(*format);
     if (upload == nullptr || !upload->kept->is_rows_of_bf16) return name;
   }
@@ -53,22 +53,22 @@ std::string matrix_that_is_rounded(const ModelFiles& checkpoint) {
 /// Returns whether to compute precisely, as requested by the options; Compute::kAuto decides by the model's
 /// size and formats. Throws LoadError if precise mode is requested but not possible: weights other than bf16,
 /// or experts on the host.
-bool computes_precisely(const ModelFiles& checkpoint, const ComputeOptions& options, bool has_host_experts) {
+bool computes_precisely(const ModelFiles& files, const ComputeOptions& options, bool has_host_experts) {
   const bool is_auto = options.compute == gpu::Compute::kAuto;
   if (!is_auto && options.compute != gpu::Compute::kPrecise) return false;
-  const std::string rounded = matrix_that_is_rounded(checkpoint);
+  const std::string rounded = matrix_that_is_rounded(files);
   if (is_auto) {
-    return rounded.empty() && !has_host_experts && checkpoint.total_bytes() <= kPreciseByItself;
+    return rounded.empty() && !has_host_experts && files.total_bytes() <= kPreciseByItself;
   }
   if (!rounded.empty()) {
     throw LoadError(
-        checkpoint.path(), rounded,
-        std::string(info(checkpoint.stored_type(rounded)).name) +
+        files.path(), rounded,
+        std::string(info(files.stored_type(rounded)).name) +
             ": --compute precise does not support this type on a GPU, which rounds activations for it");
   }
   if (has_host_experts) {
     throw LoadError(
-        checkpoint.path(), "",
+        files.path(), "",
         "--cpu-experts cannot be used with --compute precise: experts on the host get activations in bf16");
   }
   return true;
@@ -121,22 +121,22 @@ std::unique_ptr<CudaModel> CudaModel::load(const std::filesystem::path& path, co
   return std::make_unique<CudaModel>(ModelFiles::open(path), options, arena, placement);
 }
 
-CudaModel::CudaModel(ModelFiles checkpoint, const ComputeOptions& options, gc::Arena& arena,
+CudaModel::CudaModel(ModelFiles files, const ComputeOptions& options, gc::Arena& arena,
                      const Placement& placement)
-    : Model(std::move(checkpoint), options),
+    : Model(std::move(files), options),
       device_(placement.device),
-      precise_(computes_precisely(checkpoint_, options, placement.cpu_experts != 0)),
-      weights_(checkpoint_, arena),
+      precise_(computes_precisely(files_, options, placement.cpu_experts != 0)),
+      weights_(files_, arena),
       handed_on_(handed_on(config().layers)),
       memory_(placement.memory) {
-  if (const auto refusal = gpu_refusal(options)) throw LoadError(checkpoint_.path(), "", *refusal);
-  const std::set<std::string> on_host = mixtures_on_host(checkpoint_, placement.cpu_experts);
+  if (const auto refusal = gpu_refusal(options)) throw LoadError(files_.path(), "", *refusal);
+  const std::set<std::string> on_host = mixtures_on_host(files_, placement.cpu_experts);
   if (!on_host.empty()) host_experts_ = std::make_unique<HostExperts>(options, placement.threads);
   embedding_ = weights_.linear({config().embedding});
   if (const auto refusal = gpu_refusal(config())) {
-    throw LoadError(checkpoint_.path(), "", *refusal + " is not supported on a GPU yet; use --device cpu");
+    throw LoadError(files_.path(), "", *refusal + " is not supported on a GPU yet; use --device cpu");
   }
-  BuildContext context{.checkpoint = checkpoint_,
+  BuildContext context{.files = files_,
                        .kv = options.kv,
                        .weights = weights_,
                        .state = state_,
@@ -361,8 +361,8 @@ void CudaModel::decode(DecodePass& pass) {
   finish_decode(enqueue_decode(pass), pass);
 }
 
-std::span<const float> CudaModel::prefill_beside(std::span<const Slice> prefills, DecodePass& decodes) {
-  if (mixes(decodes.slices)) return Model::prefill_beside(prefills, decodes);
+std::span<const float> CudaModel::prefill_and_decode(std::span<const Slice> prefills, DecodePass& decodes) {
+  if (mixes(decodes.slices)) return Model::prefill_and_decode(prefills, decodes);
   const Logits decoded = enqueue_decode(decodes);
   const Logits prefilled = enqueue(prefills, Phase::kPrefill);
   finish_decode(decoded, decodes);

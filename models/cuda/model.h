@@ -211,8 +211,7 @@ class CudaModel : public Model {
   static std::unique_ptr<CudaModel> load(const std::filesystem::path& path, const ComputeOptions& options,
                                          gc::Arena& arena, const Placement& placement);
 
-  CudaModel(ModelFiles checkpoint, const ComputeOptions& options, gc::Arena& arena,
-            const Placement& placement);
+  CudaModel(ModelFiles files, const ComputeOptions& options, gc::Arena& arena, const Placement& placement);
 
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
   ModelRules rules() const override {
@@ -232,7 +231,7 @@ class CudaModel : public Model {
   std::string why_not_compacted() const override;
   void decode(DecodePass& pass) override;
   /// Runs both passes concurrently, each on its own context.
-  std::span<const float> prefill_beside(std::span<const Slice> prefills, DecodePass& decodes) override;
+  std::span<const float> prefill_and_decode(std::span<const Slice> prefills, DecodePass& decodes) override;
   /// Returns whether tokens are sampled on the GPU, which limits the vocabulary.
   bool draws() const override;
   void bind_thread() override;

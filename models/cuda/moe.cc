@@ -127,7 +127,7 @@ Moe::Moe(const MoeSpec& spec, BuildContext& context)
       shared_(shared_expert(spec, context)) {
   WeightStore& weights = context.weights;
   if (host_ != nullptr) {
-    host_layer_ = host_->add(spec, context.checkpoint);
+    host_layer_ = host_->add(spec, context.files);
   } else {
     const std::string experts = spec.name + ".experts.";
     device_ = {.in = weights.experts(experts, spec.experts,
@@ -143,7 +143,7 @@ Moe::Moe(const MoeSpec& spec, BuildContext& context)
     }
   }
   if (spec.correction_bias) {
-    bias_ = weights.vector(load_vector(context.checkpoint, spec.name + ".gate.e_score_correction_bias"));
+    bias_ = weights.vector(load_vector(context.files, spec.name + ".gate.e_score_correction_bias"));
   }
   if (spec.latent != 0) {
     latent_in_ = weights.linear({spec.name + ".fc1_latent_proj"});

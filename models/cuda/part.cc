@@ -176,7 +176,7 @@ void ResidualStep::admit(const Admission& admission) const {
 
 DeviceNorm build_norm(const NormSpec& spec, BuildContext& context) {
   const auto vector = [&](const char* which) {
-    return context.weights.vector(load_vector(context.checkpoint, spec.name + which));
+    return context.weights.vector(load_vector(context.files, spec.name + which));
   };
   return {
       .weight = vector(".weight"), .bias = spec.kind.centered ? vector(".bias") : nullptr, .kind = spec.kind};

@@ -221,7 +221,7 @@ struct ResidualStep {
 
 /// Arguments of make_part(); parts add their state and RoPE tables.
 struct BuildContext {
-  const ModelFiles& checkpoint;
+  const ModelFiles& files;
   gpu::KvType kv;  // type of KV entries
   WeightStore& weights;
   StateLayout& state;

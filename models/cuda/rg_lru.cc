@@ -10,7 +10,7 @@ namespace {
 
 class RgLruBlock : public MixerOfRows<RgLruBlock> {
  public:
-  RgLruBlock(const RgLruSpec& spec, const ModelFiles& checkpoint, WeightStore& weights, StateLayout& state);
+  RgLruBlock(const RgLruSpec& spec, const ModelFiles& files, WeightStore& weights, StateLayout& state);
 
  private:
   friend class MixerOfRows<RgLruBlock>;
@@ -27,11 +27,11 @@ class RgLruBlock : public MixerOfRows<RgLruBlock> {
   const float* rate_ = nullptr;  // [width]
 };
 
-RgLruBlock::RgLruBlock(const RgLruSpec& spec, const ModelFiles& checkpoint, WeightStore& weights,
+RgLruBlock::RgLruBlock(const RgLruSpec& spec, const ModelFiles& files, WeightStore& weights,
                        StateLayout& state)
     : MixerOfRows(weights.linear({spec.name + ".linear_y", spec.name + ".linear_x"}),
                   weights.linear({spec.name + ".linear_out"}), Norms::kApart) {
-  const RgLruPlaces offsets = declare_state(spec, state);
+  const RgLruOffsets offsets = declare_state(spec, state);
   shape_ = {.channels = static_cast<int>(spec.width), .state_offset = offsets.h};
   conv_ = {.channels = static_cast<int>(spec.width),
            .taps = static_cast<int>(spec.conv_kernel),
@@ -43,14 +43,14 @@ RgLruBlock::RgLruBlock(const RgLruSpec& spec, const ModelFiles& checkpoint, Weig
         .blocks = static_cast<int>(spec.heads),
         .inputs = size,
         .outputs = size,
-        .weight = weights.vector(load_vector(checkpoint, spec.name + ".rg_lru." + name + "_weight")),
-        .bias = weights.vector(load_vector(checkpoint, spec.name + ".rg_lru." + name + "_bias"))};
+        .weight = weights.vector(load_vector(files, spec.name + ".rg_lru." + name + "_weight")),
+        .bias = weights.vector(load_vector(files, spec.name + ".rg_lru." + name + "_bias"))};
   };
-  taps_ = weights.vector(load_conv_taps(checkpoint, spec.name + ".conv_1d.weight"));
-  conv_bias_ = weights.vector(load_vector(checkpoint, spec.name + ".conv_1d.bias"));
+  taps_ = weights.vector(load_conv_taps(files, spec.name + ".conv_1d.weight"));
+  conv_bias_ = weights.vector(load_vector(files, spec.name + ".conv_1d.bias"));
   input_gate_ = gate("input_gate");
   recurrence_gate_ = gate("recurrent_gate");
-  rate_ = weights.vector(load_rg_lru_rates(checkpoint, spec));
+  rate_ = weights.vector(load_rg_lru_rates(files, spec));
 }
 
 std::size_t RgLruBlock::mixing_workspace(const StepSize& size) const {
@@ -98,7 +98,7 @@ void RgLruBlock::mix_rows(const CudaStep& step, const Row* projected, Row* mixed
 }  // namespace
 
 std::unique_ptr<Part> make_part(const RgLruSpec& spec, BuildContext& context) {
-  return std::make_unique<RgLruBlock>(spec, context.checkpoint, context.weights, context.state);
+  return std::make_unique<RgLruBlock>(spec, context.files, context.weights, context.state);
 }
 
 }  // namespace reprise::models::cuda

@@ -14,7 +14,7 @@ namespace {
 
 class TimeMix : public PartOfRows<TimeMix> {
  public:
-  TimeMix(const TimeMixSpec& spec, const ModelFiles& checkpoint, WeightStore& weights, StateLayout& state);
+  TimeMix(const TimeMixSpec& spec, const ModelFiles& files, WeightStore& weights, StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
   void admit(const Admission& admission, gc::GemmOutput output) const override;
   /// Excludes the low-rank pairs, whose inputs may be padded.
@@ -60,8 +60,7 @@ class TimeMix : public PartOfRows<TimeMix> {
 
 class ChannelMix : public PartOfRows<ChannelMix> {
  public:
-  ChannelMix(const ChannelMixSpec& spec, const ModelFiles& checkpoint, WeightStore& weights,
-             StateLayout& state);
+  ChannelMix(const ChannelMixSpec& spec, const ModelFiles& files, WeightStore& weights, StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
   void admit(const Admission& admission, gc::GemmOutput output) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&key_, &value_}; }
@@ -105,8 +104,7 @@ void TimeMix::Pair::admit(const Admission& admission) const {
   admission.admit(second, gc::GemmOutput::kF32);
 }
 
-TimeMix::TimeMix(const TimeMixSpec& spec, const ModelFiles& checkpoint, WeightStore& weights,
-                 StateLayout& state)
+TimeMix::TimeMix(const TimeMixSpec& spec, const ModelFiles& files, WeightStore& weights, StateLayout& state)
     : r_(weights.linear({spec.name + ".r_proj"})),
       k_(weights.linear({spec.name + ".k_proj"})),
       v_(weights.linear({spec.name + ".v_proj"})),
@@ -119,14 +117,12 @@ TimeMix::TimeMix(const TimeMixSpec& spec, const ModelFiles& checkpoint, WeightSt
     REPRISE_CHECK(pair->first.weight.rows <= pair->second.weight.columns,
                   "the first matrix of a low-rank pair has more rows than the second has columns");
   }
-  const TimeMixPlaces offsets = declare_state(spec, state);
+  const TimeMixOffsets offsets = declare_state(spec, state);
   row_offset_ = offsets.row;
   shape_ = {.heads = static_cast<int>(spec.heads()),
             .head_dim = static_cast<int>(spec.head_dim),
             .state_offset = offsets.matrices};
-  const auto vector = [&](const char* name) {
-    return weights.vector(load_vector(checkpoint, spec.name + name));
-  };
+  const auto vector = [&](const char* name) { return weights.vector(load_vector(files, spec.name + name)); };
   mix_ = vector(".mix");
   key_scale_ = vector(".k_k");
   rate_scale_ = vector(".k_a");
@@ -217,11 +213,11 @@ void TimeMix::admit(const Admission& admission, gc::GemmOutput output) const {
   admission.admit(out_, output);
 }
 
-ChannelMix::ChannelMix(const ChannelMixSpec& spec, const ModelFiles& checkpoint, WeightStore& weights,
+ChannelMix::ChannelMix(const ChannelMixSpec& spec, const ModelFiles& files, WeightStore& weights,
                        StateLayout& state)
     : key_(weights.linear({spec.name + ".key"})),
       value_(weights.linear({spec.name + ".value"})),
-      mix_(weights.vector(load_vector(checkpoint, spec.name + ".mix"))),
+      mix_(weights.vector(load_vector(files, spec.name + ".mix"))),
       row_offset_(declare_state(spec, state)) {}
 
 std::size_t ChannelMix::workspace(const StepSize& size) const {
@@ -259,11 +255,11 @@ void ChannelMix::admit(const Admission& admission, gc::GemmOutput output) const 
 }  // namespace
 
 std::unique_ptr<Part> make_part(const TimeMixSpec& spec, BuildContext& context) {
-  return std::make_unique<TimeMix>(spec, context.checkpoint, context.weights, context.state);
+  return std::make_unique<TimeMix>(spec, context.files, context.weights, context.state);
 }
 
 std::unique_ptr<Part> make_part(const ChannelMixSpec& spec, BuildContext& context) {
-  return std::make_unique<ChannelMix>(spec, context.checkpoint, context.weights, context.state);
+  return std::make_unique<ChannelMix>(spec, context.files, context.weights, context.state);
 }
 
 }  // namespace reprise::models::cuda

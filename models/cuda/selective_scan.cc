@@ -12,7 +12,7 @@ constexpr float kLog2OfE = 1.44269504F;
 
 class SelectiveScan : public MixerOfRows<SelectiveScan> {
  public:
-  SelectiveScan(const SelectiveScanSpec& spec, const ModelFiles& checkpoint, WeightStore& weights,
+  SelectiveScan(const SelectiveScanSpec& spec, const ModelFiles& files, WeightStore& weights,
                 StateLayout& state);
 
  private:
@@ -36,13 +36,13 @@ class SelectiveScan : public MixerOfRows<SelectiveScan> {
   DeviceLinear dt_;              // inputs may be padded
 };
 
-SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const ModelFiles& checkpoint,
-                             WeightStore& weights, StateLayout& state)
+SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const ModelFiles& files, WeightStore& weights,
+                             StateLayout& state)
     : MixerOfRows(weights.linear({spec.name + ".in_proj"}), weights.linear({spec.name + ".out_proj"}),
                   Norms::kApart),
       x_(weights.linear({spec.name + ".x_proj"})),
       dt_(weights.linear({spec.name + ".dt_proj"}, WeightStore::Inputs::kFilledUp)) {
-  const SelectiveScanPlaces offsets = declare_state(spec, state);
+  const SelectiveScanOffsets offsets = declare_state(spec, state);
   shape_ = {.channels = static_cast<int>(spec.inner),
             .state_size = static_cast<int>(spec.state_size),
             .step_rank = static_cast<int>(spec.step_rank),
@@ -51,16 +51,16 @@ SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const ModelFiles& ch
            .taps = static_cast<int>(spec.conv_kernel),
            .silu = true,
            .state_offset = offsets.conv};
-  SelectiveScanVectors vectors = load_selective_scan_vectors(checkpoint, spec);
-  for (float& a : vectors.a) a *= kLog2OfE;  // the kernel uses exp2
-  taps_ = weights.vector(vectors.conv);
-  if (!vectors.conv_bias.empty()) conv_bias_ = weights.vector(vectors.conv_bias);
-  a_ = weights.vector(vectors.a);
-  skip_ = weights.vector(vectors.skip);
-  if (!vectors.has_norms()) return;
-  norms_ = {.dt = weights.vector(vectors.dt_norm),
-            .b = weights.vector(vectors.b_norm),
-            .c = weights.vector(vectors.c_norm),
+  SelectiveScanParameters parameters = load_selective_scan_parameters(files, spec);
+  for (float& a : parameters.a) a *= kLog2OfE;  // the kernel uses exp2
+  taps_ = weights.vector(parameters.conv);
+  if (!parameters.conv_bias.empty()) conv_bias_ = weights.vector(parameters.conv_bias);
+  a_ = weights.vector(parameters.a);
+  skip_ = weights.vector(parameters.skip);
+  if (!parameters.has_norms()) return;
+  norms_ = {.dt = weights.vector(parameters.dt_norm),
+            .b = weights.vector(parameters.b_norm),
+            .c = weights.vector(parameters.c_norm),
             .offset = spec.norm.offset,
             .eps = spec.norm.eps};
 }
@@ -115,7 +115,7 @@ void SelectiveScan::mix_rows(const CudaStep& step, const Row* projected, Row* mi
 }  // namespace
 
 std::unique_ptr<Part> make_part(const SelectiveScanSpec& spec, BuildContext& context) {
-  return std::make_unique<SelectiveScan>(spec, context.checkpoint, context.weights, context.state);
+  return std::make_unique<SelectiveScan>(spec, context.files, context.weights, context.state);
 }
 
 }  // namespace reprise::models::cuda

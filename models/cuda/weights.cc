@@ -121,18 +121,18 @@ std::byte* WeightStore::take(std::size_t bytes) {
 }
 
 const gc::DeviceUpload& WeightStore::upload_of(const std::string& name) const {
-  const DType type = checkpoint_.stored_type(name);
+  const DType type = files_.stored_type(name);
   const gpu::WeightFormat* format = format_of(type);
   const gc::DeviceUpload* upload = format == nullptr ? nullptr : gc::find_upload(*format);
   if (upload == nullptr) {
-    throw LoadError(checkpoint_.path(), name,
+    throw LoadError(files_.path(), name,
                     "the type " + std::string(info(type).name) + " cannot be computed with on a GPU");
   }
   return *upload;
 }
 
 std::size_t WeightStore::rows_of(const std::string& name) const {
-  return checkpoint_.shape(name + ".weight").front();
+  return files_.shape(name + ".weight").front();
 }
 
 void WeightStore::upload(Tensor tensor, const gc::DeviceUpload& how, const gc::DeviceWeight& to,
@@ -179,13 +179,13 @@ void WeightStore::upload_rows(const Tensor& tensor, const gc::DeviceUpload& how,
 }
 
 DeviceLinear WeightStore::linear(const std::vector<std::string>& names, Inputs inputs) {
-  std::size_t columns = checkpoint_.shape(names.front() + ".weight").back();
+  std::size_t columns = files_.shape(names.front() + ".weight").back();
   std::size_t rows = 0;
   bool biased = false;
   bool all_bf16 = true;
   for (const std::string& name : names) {
     rows += rows_of(name);
-    biased = biased || checkpoint_.has(name + ".bias");
+    biased = biased || files_.has(name + ".bias");
     all_bf16 = all_bf16 && upload_of(name + ".weight").kept->is_rows_of_bf16;
   }
   // Quantized blocks cannot be padded with zeros.
@@ -201,7 +201,7 @@ DeviceLinear WeightStore::linear(const std::vector<std::string>& names, Inputs i
   for (std::size_t i = 0; i < names.size();) {
     const gc::DeviceFormat& format = *upload_of(names[i] + ".weight").kept;
     if (columns % static_cast<std::size_t>(format.columns_multiple) != 0) {
-      throw LoadError(checkpoint_.path(), names[i],
+      throw LoadError(files_.path(), names[i],
                       std::to_string(columns) + " inputs: a GPU needs a multiple of " +
                           std::to_string(format.columns_multiple));
     }
@@ -222,18 +222,18 @@ DeviceLinear WeightStore::linear(const std::vector<std::string>& names, Inputs i
     for (; i < end; ++i) {
       const std::string& name = names[i];
       out.layers.push_back({name, static_cast<int>(row + in_part)});
-      Tensor tensor = checkpoint_.tensor(name + ".weight", ColumnOrder::kAny);
+      Tensor tensor = files_.tensor(name + ".weight", ColumnOrder::kAny);
       if (format.pack != nullptr && tensor.column_order != order) {
         if (row + in_part != 0) {
-          throw LoadError(checkpoint_.path(), name + ".weight",
+          throw LoadError(files_.path(), name + ".weight",
                           "its columns are in another order than those of " + names.front() +
                               ".weight: a GPU multiplies by both at once");
         }
         order = tensor.column_order;
       }
       upload(std::move(tensor), upload_of(name + ".weight"), part, in_part);
-      if (checkpoint_.has(name + ".bias")) {
-        const std::vector<float> own = load_vector(checkpoint_, name + ".bias");
+      if (files_.has(name + ".bias")) {
+        const std::vector<float> own = load_vector(files_, name + ".bias");
         std::copy(own.begin(), own.end(), bias.begin() + static_cast<std::ptrdiff_t>(row + in_part));
       }
       in_part += rows_of(name);
@@ -262,12 +262,12 @@ gc::ExpertWeights WeightStore::experts(const std::string& prefix, std::size_t co
                                        const std::vector<std::string>& names) {
   const std::string first = prefix + "0" + names.front() + ".weight";
   const gc::DeviceFormat& format = *upload_of(first).kept;
-  const std::size_t columns = checkpoint_.shape(first).back();
+  const std::size_t columns = files_.shape(first).back();
   std::size_t rows = 0;
   for (const std::string& name : names) rows += rows_of(prefix + "0" + name);
   if (columns % static_cast<std::size_t>(format.columns_multiple) != 0 ||
       rows % static_cast<std::size_t>(format.rows_together) != 0) {
-    throw LoadError(checkpoint_.path(), first,
+    throw LoadError(files_.path(), first,
                     std::to_string(rows) + " x " + std::to_string(columns) + ": a GPU needs multiples of " +
                         std::to_string(format.rows_together) + " and " +
                         std::to_string(format.columns_multiple) + " for experts of this type");
@@ -289,11 +289,11 @@ gc::ExpertWeights WeightStore::experts(const std::string& prefix, std::size_t co
       const std::string full = prefix + std::to_string(expert) + name;
       const gc::DeviceUpload& how = upload_of(full + ".weight");
       if (how.kept != &format) {
-        throw LoadError(checkpoint_.path(), full + ".weight",
+        throw LoadError(files_.path(), full + ".weight",
                         std::string(how.kept->format->name) + " beside " + std::string(format.format->name) +
                             " of " + first + ": a GPU has all experts in one type");
       }
-      upload(checkpoint_.tensor(full + ".weight"), how, own, row);
+      upload(files_.tensor(full + ".weight"), how, own, row);
     }
     row += rows_of(prefix + "0" + name);
   }

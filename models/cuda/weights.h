@@ -122,8 +122,8 @@ class PackedUpload {
 /// Allocates the weights of a model in the GPU arena, uploads them, and frees them in its destructor.
 class WeightStore {
  public:
-  /// `checkpoint` and `arena` must outlive the store.
-  WeightStore(const ModelFiles& checkpoint, gc::Arena& arena) : checkpoint_(checkpoint), arena_(arena) {}
+  /// `files` and `arena` must outlive the store.
+  WeightStore(const ModelFiles& files, gc::Arena& arena) : files_(files), arena_(arena) {}
   ~WeightStore();
   WeightStore(const WeightStore&) = delete;
   WeightStore& operator=(const WeightStore&) = delete;
@@ -162,7 +162,7 @@ class WeightStore {
     std::byte* data;
     std::size_t bytes;
   };
-  const ModelFiles& checkpoint_;
+  const ModelFiles& files_;
   gc::Arena& arena_;
   gc::Stream stream_;
   std::vector<Block> blocks_;

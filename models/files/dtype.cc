@@ -85,7 +85,7 @@ constexpr bool rows_are_in_order() {
   }
   return true;
 }
-static_assert(rows_are_in_order(), "kTypes has its rows in the order of DType");
+static_assert(rows_are_in_order(), "the rows of kTypes are not in the order of DType");
 
 constexpr bool all_formats_are_types() {
   for (const gpu::WeightFormat* format : gpu::kWeightFormats) {

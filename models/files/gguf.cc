@@ -78,7 +78,7 @@ std::optional<std::vector<std::int64_t>> as_integers(const GgufValue& value) {
   return out;
 }
 
-static_assert(std::endian::native == std::endian::little, "checkpoints are read in place");
+static_assert(std::endian::native == std::endian::little, "GGUF files are little endian and read in place");
 
 constexpr std::uint64_t kMaxNameLength = 65535;  // bytes of a key or tensor name
 constexpr std::uint32_t kMaxDimensions = 4;

@@ -74,8 +74,8 @@ void undo_moves(const GgufLayout& layout, DType type, const Shape& shape, std::s
     throw std::invalid_argument("heads of " + std::to_string(layout.unit) +
                                 " columns are not whole blocks of " + std::string(block.name));
   }
-  const auto bytes_of = [&](std::size_t places) {
-    return rows ? line / along * places : places / block.block_size * block.block_bytes;
+  const auto bytes_of = [&](std::size_t elements) {
+    return rows ? line / along * elements : elements / block.block_size * block.block_bytes;
   };
   const std::size_t skip = bytes_of(layout.skip);
   const std::size_t unit = bytes_of(layout.unit);
@@ -94,17 +94,17 @@ bool can_move(const GgufLayout& layout, DType type) {
 
 std::vector<std::uint32_t> file_columns(const GgufLayout& layout, std::size_t columns) {
   REPRISE_CHECK(layout.skip + layout.batch * layout.outer * layout.inner * layout.unit == columns,
-                "the columns of the heads are not the columns of the row");
+                "the layout does not cover the columns of the row");
   std::vector<std::uint32_t> out(columns);
   std::iota(out.begin(), out.end(), 0U);
   const std::size_t units = layout.batch * layout.outer * layout.inner;
-  for (std::size_t place = 0; place < units; ++place) {  // [batch][outer][inner]
-    const std::size_t i = place % layout.inner;
-    const std::size_t o = place / layout.inner % layout.outer;
-    const std::size_t b = place / layout.inner / layout.outer;
+  for (std::size_t index = 0; index < units; ++index) {  // [batch][outer][inner]
+    const std::size_t i = index % layout.inner;
+    const std::size_t o = index / layout.inner % layout.outer;
+    const std::size_t b = index / layout.inner / layout.outer;
     const std::size_t head = (b * layout.inner + i) * layout.outer + o;
     for (std::size_t j = 0; j < layout.unit; ++j) {
-      out[layout.skip + place * layout.unit + j] =
+      out[layout.skip + index * layout.unit + j] =
           static_cast<std::uint32_t>(layout.skip + head * layout.unit + j);
     }
   }

@@ -187,7 +187,7 @@ using gpu::Int4Block;
 constexpr std::size_t kBlockWords = 4;
 static_assert(kBlockColumns == kBlockWords * kInWord);
 constexpr std::size_t kRowsOfPart = 64;  // rows per thread part: whole AWQ words and cache lines
-constexpr std::uint32_t kAwqPlace[kInWord] = {0, 4, 1, 5, 2, 6, 3, 7};  // index in the word of column j
+constexpr std::uint32_t kAwqIndex[kInWord] = {0, 4, 1, 5, 2, 6, 3, 7};  // index in the word of column j
 
 float scale_at(const StoredTensor& scales, std::size_t index) {
   if (scales.type == DType::kF32) {
@@ -291,11 +291,11 @@ class Repacker {
   std::uint32_t zero_of(std::size_t row, std::size_t group) const {
     constexpr std::uint32_t kMiddle = 8;
     if (tensor_.zeros == nullptr) return kMiddle;
-    std::size_t place = row % kInWord;
+    std::size_t nibble = row % kInWord;
     std::size_t index = group * (rows_ / kInWord) + row / kInWord;
     if (tensor_.layout == Layout::kPackedRows) index = row / kInWord * groups_ + group;
-    if (tensor_.layout == Layout::kAwq) place = kAwqPlace[place];
-    const std::uint32_t stored = word_at(*tensor_.zeros, index) >> (4 * place) & 15U;
+    if (tensor_.layout == Layout::kAwq) nibble = kAwqIndex[nibble];
+    const std::uint32_t stored = word_at(*tensor_.zeros, index) >> (4 * nibble) & 15U;
     return stored + (tensor_.zeros_less_one ? 1 : 0);
   }
 
@@ -316,11 +316,11 @@ class Repacker {
 
   std::uint32_t element(std::size_t row, std::size_t column) const {
     std::size_t index = 0;
-    std::size_t place = column % kInWord;
+    std::size_t nibble = column % kInWord;
     switch (tensor_.layout) {
       case Layout::kAwq:
         index = column * (rows_ / kInWord) + row / kInWord;
-        place = kAwqPlace[row % kInWord];
+        nibble = kAwqIndex[row % kInWord];
         break;
       case Layout::kGptq:
         index = column / kInWord * rows_ + row;
@@ -328,7 +328,7 @@ class Repacker {
       default:
         index = (row * columns_ + column) / kInWord;
     }
-    return word_at(*tensor_.elements, index) >> (4 * place) & 15U;
+    return word_at(*tensor_.elements, index) >> (4 * nibble) & 15U;
   }
 
   const QuantizedTensor& tensor_;

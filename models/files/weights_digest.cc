@@ -90,17 +90,17 @@ void keep_digest(const std::filesystem::path& path, const std::string& files, st
 
 }  // namespace
 
-std::filesystem::path digest_file(const std::filesystem::path& checkpoint) {
-  if (std::filesystem::is_directory(checkpoint)) return checkpoint / "weights.digest";
-  return checkpoint.string() + ".digest";
+std::filesystem::path digest_file(const std::filesystem::path& model_path) {
+  if (std::filesystem::is_directory(model_path)) return model_path / "weights.digest";
+  return model_path.string() + ".digest";
 }
 
-std::uint64_t weights_digest(const TensorSource& source, const std::filesystem::path& checkpoint,
+std::uint64_t weights_digest(const TensorSource& source, const std::filesystem::path& model_path,
                              std::uint64_t kept_from) {
   std::uint64_t bytes = 0;
   for (const StoredTensor& tensor : source.tensors()) bytes += tensor.bytes.size();
   if (bytes < kept_from) return read_all(source);
-  const std::filesystem::path path = digest_file(checkpoint);
+  const std::filesystem::path path = digest_file(model_path);
   const std::string files = files_now(source);
   if (const auto kept = kept_digest(path, files)) return *kept;
   const std::uint64_t digest = read_all(source);

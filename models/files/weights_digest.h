@@ -15,12 +15,12 @@ namespace reprise::models {
 /// Models smaller than this are digested each time.
 inline constexpr std::uint64_t kDigestKeptFrom = 2ULL << 30;  // bytes
 
-/// Returns the digest. `checkpoint`: the folder or file that the source was opened from. Throws LoadError if
+/// Returns the digest. `model_path`: the folder or file that the source was opened from. Throws LoadError if
 /// a file is gone.
-std::uint64_t weights_digest(const TensorSource& source, const std::filesystem::path& checkpoint,
+std::uint64_t weights_digest(const TensorSource& source, const std::filesystem::path& model_path,
                              std::uint64_t kept_from = kDigestKeptFrom);
 
 /// Returns the path of the cached digest: "model.gguf.digest", or "weights.digest" in a folder.
-std::filesystem::path digest_file(const std::filesystem::path& checkpoint);
+std::filesystem::path digest_file(const std::filesystem::path& model_path);
 
 }  // namespace reprise::models

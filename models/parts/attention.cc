@@ -44,8 +44,8 @@ void add_tensors(TensorList& tensors, const AttentionSpec& a, const std::string&
   tensors.add_norm({a.name + ".k_norm", a.head_dim, *a.head_norm}, block + ".attn_k_norm");
 }
 
-AttentionPlaces declare_state(const AttentionSpec& attention, gpu::KvType kv, StateLayout& state,
-                              std::size_t query_element) {
+AttentionOffsets declare_state(const AttentionSpec& attention, gpu::KvType kv, StateLayout& state,
+                               std::size_t query_element) {
   const std::size_t token = attention.kv_heads * gpu::kv_row_bytes(kv_of(attention, kv), attention.head_dim);
   if (attention.window != 0) {
     const std::size_t one = gpu::kPageTokens * token;

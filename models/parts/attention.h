@@ -55,7 +55,7 @@ void add_tensors(TensorList& tensors, const AttentionSpec& attention, const std:
                  const AttentionInGguf& gguf = {});
 
 /// Offsets of K and V in a page, for all heads. With a window they are relative to a page of the ring.
-struct AttentionPlaces {
+struct AttentionOffsets {
   std::size_t k;
   std::size_t v;
   std::size_t ring = 0;  // offset of the ring in the slot, if there is a window
@@ -64,8 +64,8 @@ struct AttentionPlaces {
 };
 
 /// `query_element`: bytes per element of q in the prompt's tail.
-AttentionPlaces declare_state(const AttentionSpec& attention, gpu::KvType kv, StateLayout& state,
-                              std::size_t query_element = sizeof(float));
+AttentionOffsets declare_state(const AttentionSpec& attention, gpu::KvType kv, StateLayout& state,
+                               std::size_t query_element = sizeof(float));
 
 /// The KV type that is used in a slot if `kv` is used in pages: quantized types become bf16, because slots
 /// are inspected as floats.

@@ -20,7 +20,7 @@ GgufLayout tiled(const GatedDeltaNetSpec& net, std::size_t unit) {
 // llama.cpp's order of tensor dimensions that run over value heads.
 struct ValueHeadLayouts {
   GgufLayout rows{};
-  GgufLayout rows_behind_keys{};
+  GgufLayout rows_after_keys{};
   GgufLayout columns{};
   GgufLayout per_head{};
 };
@@ -29,8 +29,8 @@ ValueHeadLayouts layouts_of(const GatedDeltaNetSpec& net, const GatedDeltaNetInG
   ValueHeadLayouts out;
   if (!gguf.tiled_value_heads || net.group() == 1) return out;
   out.rows = tiled(net, net.value_head_dim);
-  out.rows_behind_keys = out.rows;
-  out.rows_behind_keys.skip = 2 * net.key_size();
+  out.rows_after_keys = out.rows;
+  out.rows_after_keys.skip = 2 * net.key_size();
   out.columns = out.rows;
   out.columns.axis = GgufLayout::Axis::kColumns;
   out.per_head = tiled(net, 1);
@@ -43,7 +43,7 @@ void add_the_rest(TensorList& tensors, const GatedDeltaNetSpec& net, const std::
   GgufLayout decay = values.per_head;
   decay.values = GgufLayout::Values::kNegativeExp;
   tensors.add(net.name + ".conv1d.weight", {net.conv_channels(), 1, net.conv_kernel},
-              block + ".ssm_conv1d.weight", values.rows_behind_keys);
+              block + ".ssm_conv1d.weight", values.rows_after_keys);
   tensors.add(net.name + ".A_log", {net.value_heads}, block + ".ssm_a", decay);
   tensors.add(net.name + ".dt_bias", {net.value_heads}, block + ".ssm_dt.bias", values.per_head);
   tensors.also_called(block + ".ssm_dt");
@@ -64,7 +64,7 @@ void add_tensors(TensorList& tensors, const GatedDeltaNetSpec& net, const std::s
                  const GatedDeltaNetInGguf& gguf) {
   const ValueHeadLayouts values = layouts_of(net, gguf);
   tensors.add_linear(net.name + ".in_proj_qkv", net.conv_channels(), net.hidden, block + ".attn_qkv", false,
-                     values.rows_behind_keys);
+                     values.rows_after_keys);
   tensors.add_linear(net.name + ".in_proj_z", net.value_size(), net.hidden, block + ".attn_gate", false,
                      values.rows);
   tensors.add_linear(net.name + ".in_proj_b", net.value_heads, net.hidden, block + ".ssm_beta", false,
@@ -112,20 +112,20 @@ void add_tensors(TensorList& tensors, const GatedDeltaNetSpec& net, const std::s
   add_the_rest(tensors, net, block, {});
 }
 
-GatedDeltaNetPlaces declare_state(const GatedDeltaNetSpec& net, StateLayout& state) {
+GatedDeltaNetOffsets declare_state(const GatedDeltaNetSpec& net, StateLayout& state) {
   const std::size_t conv = state.add_per_sequence(net.name + ".conv", net.conv_state_size() * sizeof(float));
   const std::size_t matrices = state.add_per_sequence(net.name + ".state", net.state_size() * sizeof(float));
   return {conv, matrices};
 }
 
-GatedDeltaNetVectors load_gated_delta_net_vectors(const ModelFiles& checkpoint,
-                                                  const GatedDeltaNetSpec& spec) {
-  GatedDeltaNetVectors vectors{.conv = load_conv_taps(checkpoint, spec.name + ".conv1d.weight"),
-                               .decay = load_vector(checkpoint, spec.name + ".A_log"),
-                               .dt_bias = load_vector(checkpoint, spec.name + ".dt_bias"),
-                               .norm = load_vector(checkpoint, spec.name + ".norm.weight")};
-  for (float& decay : vectors.decay) decay = static_cast<float>(std::exp(static_cast<double>(decay)));
-  return vectors;
+GatedDeltaNetParameters load_gated_delta_net_parameters(const ModelFiles& files,
+                                                        const GatedDeltaNetSpec& spec) {
+  GatedDeltaNetParameters parameters{.conv = load_conv_taps(files, spec.name + ".conv1d.weight"),
+                                     .decay = load_vector(files, spec.name + ".A_log"),
+                                     .dt_bias = load_vector(files, spec.name + ".dt_bias"),
+                                     .norm = load_vector(files, spec.name + ".norm.weight")};
+  for (float& decay : parameters.decay) decay = static_cast<float>(std::exp(static_cast<double>(decay)));
+  return parameters;
 }
 
 PartSizes describe(const GatedDeltaNetSpec& net) {

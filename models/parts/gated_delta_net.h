@@ -53,14 +53,14 @@ void add_tensors(TensorList& tensors, const GatedDeltaNetSpec& net, const std::s
 void add_tensors(TensorList& tensors, const GatedDeltaNetSpec& net, const std::string& block,
                  const GatedDeltaNetByKeyHead& files);
 
-struct GatedDeltaNetPlaces {
+struct GatedDeltaNetOffsets {
   std::size_t conv;
   std::size_t matrices;
 };
 
-GatedDeltaNetPlaces declare_state(const GatedDeltaNetSpec& net, StateLayout& state);
+GatedDeltaNetOffsets declare_state(const GatedDeltaNetSpec& net, StateLayout& state);
 
-struct GatedDeltaNetVectors {
+struct GatedDeltaNetParameters {
   std::vector<float> conv;     // [taps, channels]
   std::vector<float> decay;    // [value_heads]: exp(A_log)
   std::vector<float> dt_bias;  // [value_heads]
@@ -68,8 +68,8 @@ struct GatedDeltaNetVectors {
 };
 
 /// Loads conv1d, A_log, dt_bias and norm. Throws LoadError.
-GatedDeltaNetVectors load_gated_delta_net_vectors(const ModelFiles& checkpoint,
-                                                  const GatedDeltaNetSpec& spec);
+GatedDeltaNetParameters load_gated_delta_net_parameters(const ModelFiles& files,
+                                                        const GatedDeltaNetSpec& spec);
 
 PartSizes describe(const GatedDeltaNetSpec& net);
 inline std::optional<std::string> gpu_refusal(const GatedDeltaNetSpec&) {

@@ -27,15 +27,15 @@ void add_tensors(TensorList& tensors, const KdaSpec& kda, const std::string& blo
   tensors.add_linear(kda.name + ".o_proj", kda.hidden, size, block + ".attn_output");
 }
 
-KdaPlaces declare_state(const KdaSpec& kda, StateLayout& state) {
+KdaOffsets declare_state(const KdaSpec& kda, StateLayout& state) {
   const std::size_t conv =
       state.add_per_sequence(kda.name + ".conv", 3 * kda.conv_state_size() * sizeof(float));
   const std::size_t matrices = state.add_per_sequence(kda.name + ".state", kda.state_size() * sizeof(float));
   return {conv, matrices};
 }
 
-std::vector<float> load_kda_rates(const ModelFiles& checkpoint, const KdaSpec& spec) {
-  std::vector<float> rates = load_vector(checkpoint, spec.name + ".A_log");
+std::vector<float> load_kda_rates(const ModelFiles& files, const KdaSpec& spec) {
+  std::vector<float> rates = load_vector(files, spec.name + ".A_log");
   for (float& rate : rates) rate = static_cast<float>(std::exp(static_cast<double>(rate)));
   return rates;
 }

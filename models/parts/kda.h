@@ -39,17 +39,17 @@ struct KdaSpec {
 
 void add_tensors(TensorList& tensors, const KdaSpec& kda, const std::string& block);
 
-struct KdaPlaces {
+struct KdaOffsets {
   std::size_t conv;  // q, k and v, one after another
   std::size_t matrices;
 };
 
-KdaPlaces declare_state(const KdaSpec& kda, StateLayout& state);
+KdaOffsets declare_state(const KdaSpec& kda, StateLayout& state);
 
 inline constexpr float kKdaUnitEps = 1e-6F;  // epsilon when q and k are normalized to unit length
 
 /// Returns exp(A_log) [heads]. Throws LoadError.
-std::vector<float> load_kda_rates(const ModelFiles& checkpoint, const KdaSpec& spec);
+std::vector<float> load_kda_rates(const ModelFiles& files, const KdaSpec& spec);
 
 std::optional<std::string> gpu_refusal(const KdaSpec& kda);
 PartSizes describe(const KdaSpec& kda);

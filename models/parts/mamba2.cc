@@ -27,7 +27,7 @@ void add_tensors(TensorList& tensors, const Mamba2Spec& mamba, const std::string
                      mamba.out_bias);
 }
 
-Mamba2Places declare_state(const Mamba2Spec& mamba, StateLayout& state) {
+Mamba2Offsets declare_state(const Mamba2Spec& mamba, StateLayout& state) {
   const std::size_t conv =
       state.add_per_sequence(mamba.name + ".conv", mamba.conv_state_elements() * sizeof(float));
   const std::size_t matrices =
@@ -38,8 +38,8 @@ Mamba2Places declare_state(const Mamba2Spec& mamba, StateLayout& state) {
 namespace {
 
 /// [taps, channels]
-std::vector<float> multiplied_taps(const ModelFiles& checkpoint, const Mamba2Spec& spec) {
-  std::vector<float> taps = load_conv_taps(checkpoint, spec.name + ".conv1d.weight");
+std::vector<float> multiplied_taps(const ModelFiles& files, const Mamba2Spec& spec) {
+  std::vector<float> taps = load_conv_taps(files, spec.name + ".conv1d.weight");
   const std::size_t bs = spec.inner_size();
   const std::size_t cs = bs + spec.groups * spec.state_size;
   for (std::size_t i = 0; i < taps.size(); ++i) {
@@ -51,16 +51,16 @@ std::vector<float> multiplied_taps(const ModelFiles& checkpoint, const Mamba2Spe
 
 }  // namespace
 
-Mamba2Vectors load_mamba2_vectors(const ModelFiles& checkpoint, const Mamba2Spec& spec) {
-  Mamba2Vectors vectors;
-  vectors.conv = multiplied_taps(checkpoint, spec);
-  if (spec.conv_bias) vectors.conv_bias = load_vector(checkpoint, spec.name + ".conv1d.bias");
-  vectors.dt_bias = load_vector(checkpoint, spec.name + ".dt_bias");
-  vectors.decay = load_vector(checkpoint, spec.name + ".A_log");
-  for (float& decay : vectors.decay) decay = static_cast<float>(std::exp(static_cast<double>(decay)));
-  vectors.skip = load_vector(checkpoint, spec.name + ".D");
-  if (spec.has_norm()) vectors.norm = load_vector(checkpoint, spec.name + ".norm.weight");
-  return vectors;
+Mamba2Parameters load_mamba2_parameters(const ModelFiles& files, const Mamba2Spec& spec) {
+  Mamba2Parameters parameters;
+  parameters.conv = multiplied_taps(files, spec);
+  if (spec.conv_bias) parameters.conv_bias = load_vector(files, spec.name + ".conv1d.bias");
+  parameters.dt_bias = load_vector(files, spec.name + ".dt_bias");
+  parameters.decay = load_vector(files, spec.name + ".A_log");
+  for (float& decay : parameters.decay) decay = static_cast<float>(std::exp(static_cast<double>(decay)));
+  parameters.skip = load_vector(files, spec.name + ".D");
+  if (spec.has_norm()) parameters.norm = load_vector(files, spec.name + ".norm.weight");
+  return parameters;
 }
 
 std::optional<std::string> gpu_refusal(const Mamba2Spec& mamba) {

@@ -74,14 +74,14 @@ struct Mamba2Spec {
 
 void add_tensors(TensorList& tensors, const Mamba2Spec& mamba, const std::string& block);
 
-struct Mamba2Places {
+struct Mamba2Offsets {
   std::size_t conv;
   std::size_t matrices;
 };
 
-Mamba2Places declare_state(const Mamba2Spec& mamba, StateLayout& state);
+Mamba2Offsets declare_state(const Mamba2Spec& mamba, StateLayout& state);
 
-struct Mamba2Vectors {
+struct Mamba2Parameters {
   std::vector<float> conv;  // [taps, channels], times the multipliers of x, B and C (it is linear in them)
   std::vector<float> conv_bias;  // [channels]; empty: none
   std::vector<float> dt_bias;    // [heads]
@@ -91,7 +91,7 @@ struct Mamba2Vectors {
 };
 
 /// Throws LoadError.
-Mamba2Vectors load_mamba2_vectors(const ModelFiles& checkpoint, const Mamba2Spec& spec);
+Mamba2Parameters load_mamba2_parameters(const ModelFiles& files, const Mamba2Spec& spec);
 
 std::optional<std::string> gpu_refusal(const Mamba2Spec& mamba);
 PartSizes describe(const Mamba2Spec& mamba);

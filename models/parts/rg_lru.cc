@@ -23,15 +23,15 @@ void add_tensors(TensorList& tensors, const RgLruSpec& part, const std::string& 
   tensors.add_linear(part.name + ".linear_out", part.hidden, part.width, block + ".linear_out", true);
 }
 
-RgLruPlaces declare_state(const RgLruSpec& part, StateLayout& state) {
+RgLruOffsets declare_state(const RgLruSpec& part, StateLayout& state) {
   const std::size_t conv =
       state.add_per_sequence(part.name + ".conv", part.conv_state_size() * sizeof(float));
   const std::size_t h = state.add_per_sequence(part.name + ".h", part.width * sizeof(float));
   return {conv, h};
 }
 
-std::vector<float> load_rg_lru_rates(const ModelFiles& checkpoint, const RgLruSpec& spec) {
-  std::vector<float> values = load_vector(checkpoint, spec.name + ".rg_lru.recurrent_param");
+std::vector<float> load_rg_lru_rates(const ModelFiles& files, const RgLruSpec& spec) {
+  std::vector<float> values = load_vector(files, spec.name + ".rg_lru.recurrent_param");
   for (float& value : values) {
     const double x = value;
     value = static_cast<float>(-8.0 * (x > 20.0 ? x : std::log1p(std::exp(x))));

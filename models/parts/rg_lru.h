@@ -40,15 +40,15 @@ struct RgLruSpec {
 /// `block` is the prefix that the layer's GGUF names would have; llama.cpp has no such part.
 void add_tensors(TensorList& tensors, const RgLruSpec& part, const std::string& block);
 
-struct RgLruPlaces {
+struct RgLruOffsets {
   std::size_t conv;
   std::size_t h;
 };
 
-RgLruPlaces declare_state(const RgLruSpec& part, StateLayout& state);
+RgLruOffsets declare_state(const RgLruSpec& part, StateLayout& state);
 
 /// Returns -8 softplus(recurrent_param) [width]. Throws LoadError.
-std::vector<float> load_rg_lru_rates(const ModelFiles& checkpoint, const RgLruSpec& spec);
+std::vector<float> load_rg_lru_rates(const ModelFiles& files, const RgLruSpec& spec);
 
 PartSizes describe(const RgLruSpec& part);
 inline std::optional<std::string> gpu_refusal(const RgLruSpec&) {

@@ -35,7 +35,7 @@ void add_tensors(TensorList& tensors, const ChannelMixSpec& part, const std::str
   tensors.add_linear(part.name + ".value", part.hidden, part.intermediate, gguf + "value");
 }
 
-TimeMixPlaces declare_state(const TimeMixSpec& part, StateLayout& state) {
+TimeMixOffsets declare_state(const TimeMixSpec& part, StateLayout& state) {
   const std::size_t row = state.add_per_sequence(part.name + ".row", part.hidden * sizeof(float));
   const std::size_t matrices =
       state.add_per_sequence(part.name + ".state", part.hidden * part.head_dim * sizeof(float));

@@ -51,12 +51,12 @@ struct ChannelMixSpec {
 void add_tensors(TensorList& tensors, const TimeMixSpec& part, const std::string& block);
 void add_tensors(TensorList& tensors, const ChannelMixSpec& part, const std::string& block);
 
-struct TimeMixPlaces {
+struct TimeMixOffsets {
   std::size_t row;
   std::size_t matrices;
 };
 
-TimeMixPlaces declare_state(const TimeMixSpec& part, StateLayout& state);
+TimeMixOffsets declare_state(const TimeMixSpec& part, StateLayout& state);
 /// Returns the offset in a slot of the previous row.
 std::size_t declare_state(const ChannelMixSpec& part, StateLayout& state);
 

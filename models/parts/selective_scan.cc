@@ -24,7 +24,7 @@ void add_tensors(TensorList& tensors, const SelectiveScanSpec& scan, const std::
   tensors.add_linear(scan.name + ".out_proj", scan.hidden, scan.inner, block + ".ssm_out", scan.out_bias);
 }
 
-SelectiveScanPlaces declare_state(const SelectiveScanSpec& scan, StateLayout& state) {
+SelectiveScanOffsets declare_state(const SelectiveScanSpec& scan, StateLayout& state) {
   const std::size_t conv =
       state.add_per_sequence(scan.name + ".conv", scan.conv_state_size() * sizeof(float));
   const std::size_t numbers =
@@ -35,8 +35,8 @@ SelectiveScanPlaces declare_state(const SelectiveScanSpec& scan, StateLayout& st
 namespace {
 
 /// Returns -exp(A_log) in groups of kLanes channels: [groups, state_size, kLanes].
-std::vector<float> load_scan_decays(const ModelFiles& checkpoint, const SelectiveScanSpec& spec) {
-  const std::vector<float> logs = load_vector(checkpoint, spec.name + ".A_log");  // [inner, state_size]
+std::vector<float> load_scan_decays(const ModelFiles& files, const SelectiveScanSpec& spec) {
+  const std::vector<float> logs = load_vector(files, spec.name + ".A_log");  // [inner, state_size]
   std::vector<float> out(spec.state_numbers());
   for (std::size_t c = 0; c < spec.inner; ++c) {
     const std::size_t group = c / gpu::kLanes * spec.state_size;
@@ -50,28 +50,28 @@ std::vector<float> load_scan_decays(const ModelFiles& checkpoint, const Selectiv
 
 }  // namespace
 
-SelectiveScanVectors load_selective_scan_vectors(const ModelFiles& checkpoint,
-                                                 const SelectiveScanSpec& spec) {
-  SelectiveScanVectors vectors;
-  vectors.conv = load_conv_taps(checkpoint, spec.name + ".conv1d.weight");
-  if (spec.conv_bias) vectors.conv_bias = load_vector(checkpoint, spec.name + ".conv1d.bias");
-  vectors.a = load_scan_decays(checkpoint, spec);
-  vectors.skip = load_vector(checkpoint, spec.name + ".D");
+SelectiveScanParameters load_selective_scan_parameters(const ModelFiles& files,
+                                                       const SelectiveScanSpec& spec) {
+  SelectiveScanParameters parameters;
+  parameters.conv = load_conv_taps(files, spec.name + ".conv1d.weight");
+  if (spec.conv_bias) parameters.conv_bias = load_vector(files, spec.name + ".conv1d.bias");
+  parameters.a = load_scan_decays(files, spec);
+  parameters.skip = load_vector(files, spec.name + ".D");
   switch (spec.norms) {
     case ScanNorms::kNone:
       break;
     case ScanNorms::kWeightless:
-      vectors.dt_norm.assign(spec.step_rank, 1.0F);
-      vectors.b_norm.assign(spec.state_size, 1.0F);
-      vectors.c_norm.assign(spec.state_size, 1.0F);
+      parameters.dt_norm.assign(spec.step_rank, 1.0F);
+      parameters.b_norm.assign(spec.state_size, 1.0F);
+      parameters.c_norm.assign(spec.state_size, 1.0F);
       break;
     case ScanNorms::kWeighted:
-      vectors.dt_norm = load_vector(checkpoint, spec.name + ".dt_layernorm.weight");
-      vectors.b_norm = load_vector(checkpoint, spec.name + ".b_layernorm.weight");
-      vectors.c_norm = load_vector(checkpoint, spec.name + ".c_layernorm.weight");
+      parameters.dt_norm = load_vector(files, spec.name + ".dt_layernorm.weight");
+      parameters.b_norm = load_vector(files, spec.name + ".b_layernorm.weight");
+      parameters.c_norm = load_vector(files, spec.name + ".c_layernorm.weight");
       break;
   }
-  return vectors;
+  return parameters;
 }
 
 std::optional<std::string> gpu_refusal(const SelectiveScanSpec& scan) {

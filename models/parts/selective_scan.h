@@ -53,14 +53,14 @@ struct SelectiveScanSpec {
 
 void add_tensors(TensorList& tensors, const SelectiveScanSpec& scan, const std::string& block);
 
-struct SelectiveScanPlaces {
+struct SelectiveScanOffsets {
   std::size_t conv;
   std::size_t state;
 };
 
-SelectiveScanPlaces declare_state(const SelectiveScanSpec& scan, StateLayout& state);
+SelectiveScanOffsets declare_state(const SelectiveScanSpec& scan, StateLayout& state);
 
-struct SelectiveScanVectors {
+struct SelectiveScanParameters {
   std::vector<float> conv;       // [taps, inner]
   std::vector<float> conv_bias;  // [inner]; empty: none
   std::vector<float> a;          // -exp(A_log) in the layout of gpu/kernels.h: [groups, state_size, kLanes]
@@ -74,7 +74,8 @@ struct SelectiveScanVectors {
 };
 
 /// Throws LoadError.
-SelectiveScanVectors load_selective_scan_vectors(const ModelFiles& checkpoint, const SelectiveScanSpec& spec);
+SelectiveScanParameters load_selective_scan_parameters(const ModelFiles& files,
+                                                       const SelectiveScanSpec& spec);
 
 std::optional<std::string> gpu_refusal(const SelectiveScanSpec& scan);
 PartSizes describe(const SelectiveScanSpec& scan);

@@ -74,8 +74,8 @@ std::vector<std::uint32_t> ranks_of(std::vector<float> scores) {
   std::vector<std::uint32_t> ranks;
   ranks.reserve(scores.size());
   for (const float score : scores) {
-    const auto place = std::lower_bound(different.begin(), different.end(), score, std::greater<>());
-    ranks.push_back(static_cast<std::uint32_t>(place - different.begin()));
+    const auto entry = std::lower_bound(different.begin(), different.end(), score, std::greater<>());
+    ranks.push_back(static_cast<std::uint32_t>(entry - different.begin()));
   }
   return ranks;
 }
@@ -105,34 +105,34 @@ void MergeTable::add(TokenId left, TokenId right, Merge merge) {
   slots_[slot] = {key, merge};
 }
 
-void MergeQueue::Bucket::put(std::uint32_t place) {
-  if (places.empty() || place >= places.back()) {
-    places.push_back(place);
+void MergeQueue::Bucket::put(std::uint32_t position) {
+  if (positions.empty() || position >= positions.back()) {
+    positions.push_back(position);
   } else if (taken == 0) {
-    places.push_back(place);
+    positions.push_back(position);
     is_sorted = false;
   } else {
-    late.push_back(place);
+    late.push_back(position);
     std::push_heap(late.begin(), late.end(), std::greater<>());
   }
 }
 
-bool MergeQueue::Bucket::take(std::uint32_t& place) {
-  if (!is_sorted) std::sort(places.begin(), places.end());
+bool MergeQueue::Bucket::take(std::uint32_t& position) {
+  if (!is_sorted) std::sort(positions.begin(), positions.end());
   is_sorted = true;
-  const bool has_next = taken < places.size();
-  if (!late.empty() && (!has_next || late.front() < places[taken])) {
-    place = late.front();
+  const bool has_next = taken < positions.size();
+  if (!late.empty() && (!has_next || late.front() < positions[taken])) {
+    position = late.front();
     std::pop_heap(late.begin(), late.end(), std::greater<>());
     late.pop_back();
     return true;
   }
-  if (has_next) place = places[taken++];
+  if (has_next) position = positions[taken++];
   return has_next;
 }
 
 void MergeQueue::Bucket::clear() {
-  places.clear();
+  positions.clear();
   late.clear();
   taken = 0;
   is_sorted = true;
@@ -148,7 +148,7 @@ void MergeQueue::reset(std::size_t ranks) {
   if (bucket_of_.size() < ranks) bucket_of_.resize(ranks, kNone);
 }
 
-void MergeQueue::push(std::uint32_t rank, std::uint32_t place) {
+void MergeQueue::push(std::uint32_t rank, std::uint32_t position) {
   std::uint32_t& number = bucket_of_[rank];
   if (number == kNone) {
     if (free_.empty()) {
@@ -160,7 +160,7 @@ void MergeQueue::push(std::uint32_t rank, std::uint32_t place) {
     ranks_.push_back(rank);
     std::push_heap(ranks_.begin(), ranks_.end(), std::greater<>());
   }
-  buckets_[number].put(place);
+  buckets_[number].put(position);
 }
 
 bool MergeQueue::pop(Entry& entry) {
@@ -168,7 +168,7 @@ bool MergeQueue::pop(Entry& entry) {
     const std::uint32_t rank = ranks_.front();
     Bucket& bucket = buckets_[bucket_of_[rank]];
     entry.rank = rank;
-    if (bucket.take(entry.place)) return true;
+    if (bucket.take(entry.position)) return true;
     bucket.clear();
     free_.push_back(bucket_of_[rank]);
     bucket_of_[rank] = kNone;
@@ -306,7 +306,7 @@ void Bpe::merge_long(Scratch& scratch, EncodeWork& work) const {
   for (std::uint32_t at = 0; at < count; ++at) look(at);
   for (MergeQueue::Entry top; queue.pop(top);) {
     ++work.moves;
-    const std::uint32_t at = top.place;
+    const std::uint32_t at = top.position;
     if (scratch.ranks[at] != top.rank) continue;  // stale: a neighbor was merged
 
     const std::uint32_t right = scratch.next[at];
@@ -396,7 +396,7 @@ void Spm::encode(std::string_view piece, Scratch& scratch, EncodeWork& work,
   for (std::uint32_t at = 0; at < count; ++at) look(at);
   for (MergeQueue::Entry top; queue.pop(top);) {
     ++work.moves;
-    const std::uint32_t at = top.place;
+    const std::uint32_t at = top.position;
     if (ranks[at] != top.rank) continue;  // stale: a neighbor was merged
 
     const std::uint32_t right = next[at];
@@ -511,12 +511,12 @@ void Unigram::encode(std::string_view piece, Scratch& scratch, EncodeWork& work,
     at += character;
   }
 
-  std::vector<std::size_t>& places = scratch.places;
-  places.clear();
-  for (std::size_t end = piece.size(); end > 0; end = nodes[end].begin) places.push_back(end);
+  std::vector<std::size_t>& ends = scratch.ends;
+  ends.clear();
+  for (std::size_t end = piece.size(); end > 0; end = nodes[end].begin) ends.push_back(end);
   std::size_t unknown = kNowhere;  // start of a run of unknown characters
-  for (auto place = places.rbegin(); place != places.rend(); ++place) {
-    const Node& node = nodes[*place];
+  for (auto boundary = ends.rbegin(); boundary != ends.rend(); ++boundary) {
+    const Node& node = nodes[*boundary];
     const bool is_unknown = node.id == kUnknown || (unk_ && node.id == *unk_);
     if (is_unknown) {
       if (unknown == kNowhere) unknown = node.begin;

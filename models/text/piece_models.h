@@ -79,11 +79,11 @@ class MergeQueue {
   /// Empties the queue and prepares it for ranks below `ranks`.
   void reset(std::size_t ranks);
 
-  void push(std::uint32_t rank, std::uint32_t place);
+  void push(std::uint32_t rank, std::uint32_t position);
 
   struct Entry {
     std::uint32_t rank;
-    std::uint32_t place;
+    std::uint32_t position;
   };
 
   /// Pops the first entry; returns false if the queue is empty.
@@ -92,13 +92,13 @@ class MergeQueue {
  private:
   static constexpr std::uint32_t kNone = 0xFFFFFFFF;
   struct Bucket {
-    std::vector<std::uint32_t> places;  // sorted once the first has been popped
-    std::size_t taken = 0;              // number of `places` popped
+    std::vector<std::uint32_t> positions;  // sorted once the first has been popped
+    std::size_t taken = 0;                 // number of `positions` popped
     bool is_sorted = true;
     std::vector<std::uint32_t> late;  // heap of positions that arrived out of order after the first pop
 
-    bool take(std::uint32_t& place);
-    void put(std::uint32_t place);
+    bool take(std::uint32_t& position);
+    void put(std::uint32_t position);
     void clear();
   };
 
@@ -226,8 +226,8 @@ class Unigram {
     TokenId id = 0;                // its last token; kUnknown: none
   };
   struct Scratch {
-    std::vector<Node> nodes;          // by end offset of the prefix
-    std::vector<std::size_t> places;  // token ends of the best segmentation
+    std::vector<Node> nodes;        // by end offset of the prefix
+    std::vector<std::size_t> ends;  // token ends of the best segmentation
   };
 
   /// Requires: valid UTF-8.

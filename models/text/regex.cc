@@ -510,10 +510,10 @@ void Regex::Matcher::start(std::string_view text) {
 
 bool Regex::Matcher::next() {
   while (from_ <= text_.size() && search(from_)) {
-    const PCRE2_SIZE* place = pcre2_get_ovector_pointer(state_->data.get());
+    const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(state_->data.get());
     // \K in a lookahead may set the start after the end; such a match counts as empty.
-    const std::size_t match_end = place[1];
-    const std::size_t match_begin = place[0] < match_end ? place[0] : match_end;
+    const std::size_t match_end = offsets[1];
+    const std::size_t match_begin = offsets[0] < match_end ? offsets[0] : match_end;
     if (match_begin == match_end && has_matched_ && match_end == end_) {
       from_ += from_ < text_.size() ? read_valid_utf8(text_, from_).length : 1;
       continue;
@@ -535,7 +535,7 @@ bool Regex::Matcher::search(std::size_t from) {
     if (found >= 0) return true;
     if (found != PCRE2_ERROR_NOMATCH) fail(message_of(found));
     if (last == text_.size()) return false;
-    from = next_place(last);
+    from = next_offset(last);
     look_at_time();
   }
 }
@@ -543,7 +543,7 @@ bool Regex::Matcher::search(std::size_t from) {
 // Searches offset by offset, each with up to the maximum number of steps.
 int Regex::Matcher::search_slowly(std::size_t from, std::size_t last) {
   const std::uint64_t most = std::min(kMaxSteps, kFreeSteps + kStepsPerByte * text_.size());
-  for (; from <= last; from = next_place(from)) {
+  for (; from <= last; from = next_offset(from)) {
     int found = PCRE2_ERROR_MATCHLIMIT;
     for (std::uint64_t steps = kWindowSteps; found == PCRE2_ERROR_MATCHLIMIT; steps *= 4) {
       if (steps > 4 * most) fail(message_of(found));
@@ -555,10 +555,11 @@ int Regex::Matcher::search_slowly(std::size_t from, std::size_t last) {
   return PCRE2_ERROR_NOMATCH;
 }
 
-/// Offset after the character at `place`, which may point into the middle of it.
-std::size_t Regex::Matcher::next_place(std::size_t place) const {
-  for (++place; place < text_.size() && (static_cast<unsigned char>(text_[place]) & 0xC0) == 0x80;) ++place;
-  return place;
+/// Offset after the character at `offset`, which may point into the middle of it.
+std::size_t Regex::Matcher::next_offset(std::size_t offset) const {
+  for (++offset; offset < text_.size() && (static_cast<unsigned char>(text_[offset]) & 0xC0) == 0x80;)
+    ++offset;
+  return offset;
 }
 
 void Regex::Matcher::look_at_time() {

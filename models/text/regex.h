@@ -68,7 +68,7 @@ class Regex {
     bool search(std::size_t from);
     int search_slowly(std::size_t from, std::size_t last);
     int run(std::size_t from, std::size_t last, std::uint64_t steps);
-    std::size_t next_place(std::size_t place) const;
+    std::size_t next_offset(std::size_t offset) const;
     void look_at_time();
     [[noreturn]] static void fail(const std::string& why);
 

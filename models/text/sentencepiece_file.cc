@@ -84,7 +84,7 @@ class ProtoFields {
 struct Settings {
   std::int64_t model_type = 1;
   bool byte_fallback = false;
-  bool space_behind = false;
+  bool space_after = false;
   std::int64_t unk = 0, bos = 1, eos = 2, pad = -1;
   bool has_character_table = false;
   bool dummy_prefix = true;
@@ -116,7 +116,7 @@ void read_trainer(std::string_view message, const std::string& file, Settings& o
     // Negative numbers are encoded as 64-bit varints.
     const auto number = static_cast<std::int64_t>(field.integer);
     if (field.number == 3) out.model_type = number;
-    if (field.number == 24) out.space_behind = number != 0;
+    if (field.number == 24) out.space_after = number != 0;
     if (field.number == 35) out.byte_fallback = number != 0;
     if (field.number == 40) out.unk = number;
     if (field.number == 41) out.bos = number;
@@ -176,7 +176,7 @@ void check_settings(const Settings& settings, const std::string& file) {
                     "the type " + std::to_string(settings.model_type) +
                         " is not supported; supported are 1 (unigram) and 2 (BPE)");
   }
-  if (settings.space_behind) {
+  if (settings.space_after) {
     throw LoadError(file, "trainer_spec.treat_whitespace_as_suffix", "true is not supported");
   }
   if (settings.has_character_table) {

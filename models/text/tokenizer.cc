@@ -175,7 +175,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
 
 std::vector<AddedTokens::Segment> AddedTokens::split(std::string_view text, bool parse_special) const {
   std::vector<Segment> segments;
-  const auto is_wanted = [&](TokenId place) { return parse_special || !tokens_[place].special; };
+  const auto is_wanted = [&](TokenId index) { return parse_special || !tokens_[index].special; };
   std::size_t done = 0;
   for (std::size_t at = 0; at < text.size();) {
     if (!trie_.can_begin(text[at])) {

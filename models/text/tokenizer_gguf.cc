@@ -22,9 +22,9 @@ constexpr std::array<std::string_view, 24> kControlTexts = {
     "<｜fim▁begin｜>",    "<|fim_suffix|>", "<fim-suffix>",   "<fim_suffix>",  "<｜fim▁hole｜>",
     "<|fim_middle|>",     "<fim-middle>",   "<fim_middle>",   "<｜fim▁end｜>"};
 
-std::string quoted(std::string_view before, std::string_view name, std::string_view behind) {
+std::string quoted(std::string_view before, std::string_view name, std::string_view after) {
   std::string out(before);
-  return out.append(" '").append(name).append("' ").append(behind);
+  return out.append(" '").append(name).append("' ").append(after);
 }
 
 void read_tokens(const GgufMetadata& metadata, TokenizerSpec& spec) {
@@ -200,10 +200,10 @@ constexpr std::string_view kCapitalized =
 constexpr std::string_view kCapitals =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)";
 
-// `ending` may follow a word, `digits` matches numbers, `behind` may follow a run of symbols.
-std::string cased_words(std::string_view ending, std::string_view digits, std::string_view behind) {
+// `ending` may follow a word, `digits` matches numbers, `after` may follow a run of symbols.
+std::string cased_words(std::string_view ending, std::string_view digits, std::string_view after) {
   return join(
-      {kCapitalized, ending, "|", kCapitals, ending, "|", digits, R"(| ?[^\s\p{L}\p{N}]+)", behind, kSpaces});
+      {kCapitalized, ending, "|", kCapitals, ending, "|", digits, R"(| ?[^\s\p{L}\p{N}]+)", after, kSpaces});
 }
 
 std::string gpt4o() {

@@ -16,9 +16,9 @@ bool fuzz_gguf(std::string_view input) {
   const auto file = scratch_file("model.gguf", input);
   try {
     REPRISE_CHECK(fault_of(models::Gguf::open(file)).empty(), "a file that is not what it says");
-    const models::ModelFiles checkpoint = models::ModelFiles::open(file);
-    REPRISE_CHECK(fault_of(checkpoint).empty(), "a checkpoint that is not what it says");
-    checkpoint.validate();
+    const models::ModelFiles files = models::ModelFiles::open(file);
+    REPRISE_CHECK(fault_of(files).empty(), "a checkpoint that is not what it says");
+    files.validate();
     return true;
   } catch (const models::LoadError& error) {
     REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");

@@ -165,8 +165,8 @@ class Rig {
     }
     return out;
   }
-  /// Makes the next prefill export its ring after `tile` to the slot of `place`.
-  void want_ring(int tile, const Sequence& place) { wanted_.emplace_back(tile, slot_of(place)); }
+  /// Makes the next prefill export its ring after `tile` to the slot of `to`.
+  void want_ring(int tile, const Sequence& to) { wanted_.emplace_back(tile, slot_of(to)); }
   std::vector<std::byte> pool() {
     std::vector<std::byte> bytes(pool_.size());
     copy_to_host(bytes.data(), pool_.data(), bytes.size(), stream_.handle());
@@ -183,16 +183,16 @@ class Rig {
 
   /// Visits the bytes of the pool that hold tokens [0, length) of a sequence.
   template <class Visit>
-  void for_places(const Sequence& sequence, int length, const Visit& visit) const {
+  void for_tokens(const Sequence& sequence, int length, const Visit& visit) const {
     const std::size_t size = row_bytes(shape_);
     for (int position = 0; position < length; ++position) {
       const std::size_t page =
           static_cast<std::size_t>(sequence.pages[static_cast<std::size_t>(position / kGrid)]) *
           page_bytes(shape_);
       for (int head = 0; head < shape_.kv_heads; ++head) {
-        const std::size_t place = static_cast<std::size_t>(head * kGrid + position % kGrid) * size;
-        visit(page + shape_.k_offset + place, size);
-        visit(page + shape_.v_offset + place, size);
+        const std::size_t offset = static_cast<std::size_t>(head * kGrid + position % kGrid) * size;
+        visit(page + shape_.k_offset + offset, size);
+        visit(page + shape_.v_offset + offset, size);
       }
     }
   }
@@ -372,7 +372,7 @@ std::vector<float> Rig<Row>::reference(const Sequence& sequence, int begin,
     for (std::size_t head = 0; head < static_cast<std::size_t>(shape_.kv_heads); ++head) {
       norm_and_rotate(k + head * size, k_norm_);
       std::byte* page = pages[static_cast<std::size_t>(row / kGrid)].data();
-      const std::size_t place = (head * kGrid + static_cast<std::size_t>(row % kGrid)) * row_bytes(shape_);
+      const std::size_t offset = (head * kGrid + static_cast<std::size_t>(row % kGrid)) * row_bytes(shape_);
       const auto store = [&](const float* from, std::byte* to) {
         if (!pool.empty()) return;
         if (is_quantized(shape_.kv)) {
@@ -383,8 +383,8 @@ std::vector<float> Rig<Row>::reference(const Sequence& sequence, int begin,
           kernels.to_bf16(from, reinterpret_cast<Bf16*>(to), size);
         }
       };
-      store(k + head * size, page + shape_.k_offset + place);
-      store(v + head * size, page + shape_.v_offset + place);
+      store(k + head * size, page + shape_.k_offset + offset);
+      store(v + head * size, page + shape_.v_offset + offset);
     }
     if (row < begin) continue;
     std::vector<float> q, gate, out(width());

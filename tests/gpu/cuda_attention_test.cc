@@ -56,12 +56,12 @@ TEST_P(CudaAttentionShapes, OnlyThePlacesOfTokensAreWritten) {
   std::vector<std::byte> pool = rig.pool();
   const std::vector<std::byte> untouched(row_bytes(GetParam()), std::byte{0xff});
   int missed = 0;
-  const auto clear = [&](std::size_t place, std::size_t size) {
-    if (std::memcmp(&pool[place], untouched.data(), size) == 0) ++missed;
-    std::memset(&pool[place], 0xff, size);
+  const auto clear = [&](std::size_t offset, std::size_t size) {
+    if (std::memcmp(&pool[offset], untouched.data(), size) == 0) ++missed;
+    std::memset(&pool[offset], 0xff, size);
   };
-  rig.for_places(prefilled, 200, clear);
-  rig.for_places(decoded, 69, clear);
+  rig.for_tokens(prefilled, 200, clear);
+  rig.for_tokens(decoded, 69, clear);
   EXPECT_EQ(missed, 0);
   EXPECT_EQ(std::count(pool.begin(), pool.end(), std::byte{0xff}), static_cast<std::ptrdiff_t>(pool.size()));
 }
@@ -101,8 +101,8 @@ TEST_P(CudaAttentionShapes, BitsDoNotDependOnOtherSequences) {
   const std::vector<Bf16> alone = rig.prefill({{&own, 0, 320}});
   const std::vector<Bf16> decoded_alone = rig.decode({{&own, 320, 321}});
   rig.forget();
-  const std::vector<Bf16> beside = rig.prefill({{&shorter, 0, 29}, {&own, 0, 320}, {&longer, 0, 699}});
-  EXPECT_TRUE(same_bits(rows_of(beside, 29, 349, rig.width()), alone));
+  const std::vector<Bf16> batched = rig.prefill({{&shorter, 0, 29}, {&own, 0, 320}, {&longer, 0, 699}});
+  EXPECT_TRUE(same_bits(rows_of(batched, 29, 349, rig.width()), alone));
   const std::vector<Bf16> decoded = rig.decode({{&longer, 699, 700}, {&shorter, 29, 30}, {&own, 320, 321}});
   EXPECT_TRUE(same_bits(rows_of(decoded, 2, 3, rig.width()), decoded_alone));
   EXPECT_TRUE(same_bits(rig.decode({{&longer, 699, 700}, {&shorter, 29, 30}, {&own, 320, 321}}), decoded))
@@ -154,21 +154,21 @@ TEST_F(CudaAttention, RowsInBlocksHaveTheBitsOfTheCpu) {
       const std::vector<std::byte> pool = rig.pool();
       for (const Sequence& sequence : {random, hard}) {
         const std::size_t stride = sequence.projected->size() / kLength;
-        std::size_t place = 0;  // in the order of for_places(): by row, head, then K and V
-        rig.for_places(sequence, kLength, [&](std::size_t at, std::size_t bytes) {
-          const std::size_t row = place / 4;
-          const std::size_t head = place / 2 % 2;
-          const std::size_t column = 4 * size + (place % 2 * 2 + head) * size;  // after four heads of q
+        std::size_t index = 0;  // in the order of for_tokens(): by row, head, then K and V
+        rig.for_tokens(sequence, kLength, [&](std::size_t at, std::size_t bytes) {
+          const std::size_t row = index / 4;
+          const std::size_t head = index / 2 % 2;
+          const std::size_t column = 4 * size + (index % 2 * 2 + head) * size;  // after four heads of q
           std::vector<float> x;
           for (std::size_t i = 0; i < size; ++i) {
             x.push_back((*sequence.projected)[row * stride + column + i]);
           }
           std::vector<std::byte> wanted(bytes);
           store_quantized_row(kv, x.data(), size, wanted.data());
-          EXPECT_EQ(std::memcmp(&pool[at], wanted.data(), bytes), 0) << "row " << row << ", " << place % 4;
-          ++place;
+          EXPECT_EQ(std::memcmp(&pool[at], wanted.data(), bytes), 0) << "row " << row << ", " << index % 4;
+          ++index;
         });
-        EXPECT_EQ(place, 4U * kLength);
+        EXPECT_EQ(index, 4U * kLength);
       }
     }
   }

@@ -31,7 +31,7 @@ struct ChunkResult {
   std::vector<float> y;                   // [rows, width]; zero for rows not computed
   std::vector<std::vector<float>> slots;  // after the prefills
   // states after tiles: [sequence, whole tile except a final one]
-  std::vector<std::vector<std::vector<float>>> behind;
+  std::vector<std::vector<std::vector<float>>> exported;
 };
 
 class CudaChunks : public CudaScan {
@@ -52,19 +52,19 @@ class CudaChunks : public CudaScan {
     const auto outputs = static_cast<std::size_t>(sequences.rows()) * sequences.width;
     const DeviceBytes y = upload(std::vector<float>(outputs, 0.0F));
     ChunkResult result;
-    result.behind.resize(sequences.count());
+    result.exported.resize(sequences.count());
     for (const std::vector<Part>& parts : batches) {
       std::vector<BatchSlice> slices;
       std::vector<cuda::BatchTile> tiles;
       std::vector<std::byte*> wanted;
-      std::vector<std::pair<std::size_t, DeviceBytes>> behind;  // by sequence
+      std::vector<std::pair<std::size_t, DeviceBytes>> exported;  // by sequence
       for (const Part& part : parts) {
         for (int row = 0; tiled && row < part.end - part.begin; row += cuda::kGrid) {
           tiles.push_back({.slice = static_cast<std::int32_t>(slices.size()), .first = row});
           wanted.push_back(nullptr);
           if (part.begin + row + cuda::kGrid >= part.end) continue;
-          behind.emplace_back(part.sequence, DeviceBytes(size * sizeof(float)));
-          wanted.back() = behind.back().second.data();
+          exported.emplace_back(part.sequence, DeviceBytes(size * sizeof(float)));
+          wanted.back() = exported.back().second.data();
         }
         slices.push_back({.first_row = sequences.first_row(part.sequence) + part.begin,
                           .rows = part.end - part.begin,
@@ -93,8 +93,8 @@ class CudaChunks : public CudaScan {
                                .first_tiles = on_first_tiles.as<std::int32_t>()},
              y.as<float>());
       stream_->wait();
-      for (const auto& [sequence, bytes] : behind) {
-        result.behind[sequence].push_back(download<float>(bytes, size));
+      for (const auto& [sequence, bytes] : exported) {
+        result.exported[sequence].push_back(download<float>(bytes, size));
       }
     }
     result.y = download<float>(y, outputs);
@@ -128,7 +128,7 @@ class CudaChunks : public CudaScan {
         const ChunkResult so_far = run_batches(sequences, tiles, true, launch);
         const bool is_last = row + cuda::kGrid >= sequences.prefills[i];
         const auto tile = static_cast<std::size_t>(row / cuda::kGrid);
-        EXPECT_TRUE(same_bits(so_far.slots[i], is_last ? result.slots[i] : result.behind[i].at(tile)))
+        EXPECT_TRUE(same_bits(so_far.slots[i], is_last ? result.slots[i] : result.exported[i].at(tile)))
             << "sequence " << i << " alone, tile " << tile;
         if (!is_last) continue;
         const auto rows_of = [&](const ChunkResult& one) {
@@ -169,9 +169,9 @@ class CudaChunks : public CudaScan {
       const auto end = first + static_cast<std::size_t>(sequences.prefills[i]);
       std::vector<float> state = sequences.slots[i];
       std::size_t row = first;
-      for (const std::vector<float>& behind : prefilled.behind[i]) {
+      for (const std::vector<float>& exported : prefilled.exported[i]) {
         in.run(state, row, row + cuda::kGrid, y);
-        expect_near(behind, state, 1e-4F, what + ", the state behind a tile");
+        expect_near(exported, state, 1e-4F, what + ", the state behind a tile");
         row += cuda::kGrid;
       }
       in.run(state, row, end, y);

@@ -57,12 +57,12 @@ TEST_F(CudaExperts, AreChosenAsOnTheCpu) {
       const DeviceBytes on_logits = upload(logits);
       const DeviceBytes on_bias = upload(bias);
       const DeviceBytes memory(RoutedRows::bytes(kRows, shape));
-      const RoutedRows places = RoutedRows::in(memory.data(), kRows, shape);
+      const RoutedRows routed_rows = RoutedRows::in(memory.data(), kRows, shape);
       route_rows(shape, on_logits.as<const float>(), shape.routed,
-                 has_bias ? on_bias.as<const float>() : nullptr, kRows, places, stream_->handle());
+                 has_bias ? on_bias.as<const float>() : nullptr, kRows, routed_rows, stream_->handle());
       const auto count = static_cast<std::size_t>(shape.chosen);
-      const auto chosen = download<std::int32_t>(places.chosen, kRows * count);
-      const auto weights = download<float>(places.weights, kRows * count);
+      const auto chosen = download<std::int32_t>(routed_rows.chosen, kRows * count);
+      const auto weights = download<float>(routed_rows.weights, kRows * count);
       for (std::size_t row = 0; row < kRows; ++row) {
         std::vector<std::uint32_t> expected(count);
         std::vector<float> expected_weights(count);
@@ -109,9 +109,9 @@ TEST_F(CudaExperts, FewRowsAreRoutedAndPlacedAsMany) {
       EXPECT_TRUE(same(a.chosen, b.chosen, choices));
       EXPECT_TRUE(same(a.routed_row, b.routed_row, choices));
       ASSERT_TRUE(same(a.tile_count, b.tile_count, 1));
-      const int places = download<std::int32_t>(b.first + shape.experts, 1).front();
+      const int routed_rows = download<std::int32_t>(b.first + shape.experts, 1).front();
       const int tiles = download<std::int32_t>(a.tile_count, 1).front();
-      EXPECT_TRUE(same(a.row_at, b.row_at, places));
+      EXPECT_TRUE(same(a.row_at, b.row_at, routed_rows));
       EXPECT_EQ(download<ExpertTile>(a.tile_at, static_cast<std::size_t>(tiles)),
                 download<ExpertTile>(b.tile_at, static_cast<std::size_t>(tiles)));
     }
@@ -122,9 +122,10 @@ TEST_F(CudaExperts, RowsThatAreNoNumbersChooseSomeAllTheSame) {
   const RouterShape shape = shape_of(12, 12, 4);
   const DeviceBytes logits = upload(std::vector<float>(24, std::numeric_limits<float>::quiet_NaN()));
   const DeviceBytes memory(RoutedRows::bytes(2, shape));
-  const RoutedRows places = RoutedRows::in(memory.data(), 2, shape);
-  route_rows(shape, logits.as<const float>(), 12, nullptr, 2, places, stream_->handle());
-  EXPECT_EQ(download<std::int32_t>(places.chosen, 8), (std::vector<std::int32_t>{0, 1, 2, 3, 0, 1, 2, 3}));
+  const RoutedRows routed_rows = RoutedRows::in(memory.data(), 2, shape);
+  route_rows(shape, logits.as<const float>(), 12, nullptr, 2, routed_rows, stream_->handle());
+  EXPECT_EQ(download<std::int32_t>(routed_rows.chosen, 8),
+            (std::vector<std::int32_t>{0, 1, 2, 3, 0, 1, 2, 3}));
 }
 
 /// Ascending and distinct within a row.
@@ -159,15 +160,15 @@ TEST_F(CudaExperts, PlacesProductsAndSumsAreThoseOfEachRow) {
     const std::vector<std::int32_t> chosen = choices(random_, rows, shape);
     const std::vector<float> own_weights = random_.floats(chosen.size());
     const DeviceBytes memory(RoutedRows::bytes(rows, shape));
-    const RoutedRows places = RoutedRows::in(memory.data(), rows, shape);
-    ASSERT_EQ(places.tile_rows, rows * 3 >= 16 * 12 ? 64 : 8);
-    copy_to_device(reinterpret_cast<std::byte*>(places.chosen), chosen.data(), chosen.size() * 4,
+    const RoutedRows routed_rows = RoutedRows::in(memory.data(), rows, shape);
+    ASSERT_EQ(routed_rows.tile_rows, rows * 3 >= 16 * 12 ? 64 : 8);
+    copy_to_device(reinterpret_cast<std::byte*>(routed_rows.chosen), chosen.data(), chosen.size() * 4,
                    stream_->handle());
-    copy_to_device(reinterpret_cast<std::byte*>(places.weights), own_weights.data(), chosen.size() * 4,
+    copy_to_device(reinterpret_cast<std::byte*>(routed_rows.weights), own_weights.data(), chosen.size() * 4,
                    stream_->handle());
-    sort_rows(shape, rows, places, stream_->handle());
-    const auto routed_row = download<std::int32_t>(places.routed_row, chosen.size());
-    const auto row_at = download<std::int32_t>(places.row_at, chosen.size());
+    sort_rows(shape, rows, routed_rows, stream_->handle());
+    const auto routed_row = download<std::int32_t>(routed_rows.routed_row, chosen.size());
+    const auto row_at = download<std::int32_t>(routed_rows.row_at, chosen.size());
     std::int32_t next = 0;
     for (int expert = 0; expert < shape.experts; ++expert) {
       for (std::size_t i = 0; i < chosen.size(); ++i) {
@@ -184,10 +185,10 @@ TEST_F(CudaExperts, PlacesProductsAndSumsAreThoseOfEachRow) {
     const DeviceBytes x = upload(halves(static_cast<std::size_t>(rows) * kColumns));
     const DeviceBytes y(chosen.size() * 2 * kInner * sizeof(float));
     const DeviceBytes gated(chosen.size() * kInner * sizeof(Bf16));
-    experts_product(x.as<const Bf16>(), false, weights, places, y.data(), GemmOutput::kF32,
+    experts_product(x.as<const Bf16>(), false, weights, routed_rows, y.data(), GemmOutput::kF32,
                     stream_->handle());
     const GatedRows to{.y = gated.as<Bf16>(), .act = GateFunction::kSilu, .gate_factor = 1};
-    experts_gated(x.as<const Bf16>(), weights, places, to, stream_->handle());
+    experts_gated(x.as<const Bf16>(), weights, routed_rows, to, stream_->handle());
     const auto got = download<float>(y.data(), chosen.size() * 2 * kInner);
     const auto got_gated = download<Bf16>(gated.data(), chosen.size() * kInner);
     for (std::size_t i = 0; i < chosen.size(); ++i) {
@@ -200,11 +201,11 @@ TEST_F(CudaExperts, PlacesProductsAndSumsAreThoseOfEachRow) {
       decode_gemm(row, 1, own, one.data(), GemmOutput::kF32, stream_->handle());
       own.format->fused->gated(row, 1, own, {one_gated.as<Bf16>(), GateFunction::kSilu, 1},
                                stream_->handle());
-      const auto place = static_cast<std::size_t>(routed_row[i]);
+      const auto at = static_cast<std::size_t>(routed_row[i]);
       const auto expected = download<float>(one.data(), 2 * kInner);
       const auto expected_gated = download<Bf16>(one_gated.data(), kInner);
-      ASSERT_EQ(std::memcmp(got.data() + place * 2 * kInner, expected.data(), expected.size() * 4), 0) << i;
-      ASSERT_EQ(std::memcmp(got_gated.data() + place * kInner, expected_gated.data(), 2 * kInner), 0) << i;
+      ASSERT_EQ(std::memcmp(got.data() + at * 2 * kInner, expected.data(), expected.size() * 4), 0) << i;
+      ASSERT_EQ(std::memcmp(got_gated.data() + at * kInner, expected_gated.data(), 2 * kInner), 0) << i;
     }
 
     // The sum, with outputs as wide as x so that zero experts return x.
@@ -212,7 +213,7 @@ TEST_F(CudaExperts, PlacesProductsAndSumsAreThoseOfEachRow) {
     const DeviceBytes on_outputs = upload(outputs);
     const auto before = random_.floats(static_cast<std::size_t>(rows) * kColumns);
     const DeviceBytes sums = upload(before);
-    sum_experts(shape, places,
+    sum_experts(shape, routed_rows,
                 ExpertSum<Bf16>{.outputs = on_outputs.as<const float>(),
                                 .zero = x.as<const Bf16>(),
                                 .shared = {},
@@ -225,9 +226,9 @@ TEST_F(CudaExperts, PlacesProductsAndSumsAreThoseOfEachRow) {
       const std::size_t row = i / kColumns;
       float total = 0;
       for (std::size_t j = 0; j < per_row; ++j) {
-        const std::int32_t place = routed_row[row * per_row + j];
-        const float made = place < 0 ? test::from_bf16(on_host[i])
-                                     : outputs[static_cast<std::size_t>(place) * kColumns + i % kColumns];
+        const std::int32_t at = routed_row[row * per_row + j];
+        const float made = at < 0 ? test::from_bf16(on_host[i])
+                                  : outputs[static_cast<std::size_t>(at) * kColumns + i % kColumns];
         total = std::fma(own_weights[row * per_row + j], made, total);
       }
       ASSERT_EQ(got_sums[i], before[i] + total) << i;
@@ -249,21 +250,21 @@ TEST_F(CudaExperts, ASharedExpertIsMultipliedWithTheChosenOnes) {
   for (const int rows : {1, 2}) {
     const DeviceBytes logits = upload(random_.floats(static_cast<std::size_t>(rows) * 10));
     const DeviceBytes memory(RoutedRows::bytes(rows, shape));
-    const RoutedRows places = RoutedRows::in(memory.data(), rows, shape);
-    ASSERT_TRUE(places.are_few());
-    route_and_sort(shape, logits.as<const float>(), 10, nullptr, rows, places, stream_->handle());
+    const RoutedRows routed_rows = RoutedRows::in(memory.data(), rows, shape);
+    ASSERT_TRUE(routed_rows.are_few());
+    route_and_sort(shape, logits.as<const float>(), 10, nullptr, rows, routed_rows, stream_->handle());
     const DeviceBytes x = upload(halves(static_cast<std::size_t>(rows) * kColumns));
     const auto chosen = static_cast<std::size_t>(rows) * 3 * kRows;
     const auto of_all = static_cast<std::size_t>(rows) * kRows;
     const DeviceBytes apart(chosen * sizeof(float));
     const DeviceBytes wanted(of_all * sizeof(float));
     const DeviceBytes together((chosen + of_all) * sizeof(float));
-    experts_product(x.as<const Bf16>(), false, weights, places, apart.data(), GemmOutput::kF32,
+    experts_product(x.as<const Bf16>(), false, weights, routed_rows, apart.data(), GemmOutput::kF32,
                     stream_->handle());
     decode_gemm(x.as<const Bf16>(), rows, alone, wanted.data(), GemmOutput::kF32, stream_->handle());
     ExpertWeights with_shared = weights;
     with_shared.shared = shared.data();
-    experts_product(x.as<const Bf16>(), false, with_shared, places, together.data(), GemmOutput::kF32,
+    experts_product(x.as<const Bf16>(), false, with_shared, routed_rows, together.data(), GemmOutput::kF32,
                     stream_->handle());
     EXPECT_TRUE(
         test::same_bits(download<float>(together.data(), chosen), download<float>(apart.data(), chosen)));

@@ -26,7 +26,7 @@ template <class Row>
 struct GpuResult {
   std::vector<Row> out;
   std::vector<std::byte> slot;
-  std::vector<std::vector<std::byte>> behind;  // slots after whole tiles
+  std::vector<std::vector<std::byte>> exported;  // slots after whole tiles
 };
 
 /// One slice per input, in order.
@@ -54,13 +54,13 @@ class GpuBatch {
       const auto slice = static_cast<std::int32_t>(slices_.size()) - 1;
       row_slice.resize(static_cast<std::size_t>(rows_), slice);
       first_tiles.push_back(tile_count());
-      behind_.emplace_back();
+      exported_.emplace_back();
       for (std::int32_t first = 0; first < slices_.back().rows; first += cuda::kGrid) {
         tiles_.push_back({.slice = slice, .first = first});
         wanted.push_back(nullptr);
         if (first + cuda::kGrid > slices_.back().rows) continue;
-        behind_.back().push_back(upload(input.slot, stream_));
-        wanted.back() = behind_.back().back().data();
+        exported_.back().push_back(upload(input.slot, stream_));
+        wanted.back() = exported_.back().back().data();
       }
       projected.insert(projected.end(), input.projected.begin(), input.projected.end());
     }
@@ -118,8 +118,8 @@ class GpuBatch {
           out_.data() + static_cast<std::size_t>(slices_[i].first_row) * values() * sizeof(Row);
       cuda::copy_to_host(result.out.data(), out, result.out.size() * sizeof(Row), stream_.handle());
       cuda::copy_to_host(result.slot.data(), slots_[i].data(), result.slot.size(), stream_.handle());
-      for (const DeviceBytes& slot : behind_[i]) {
-        std::vector<std::byte>& to = result.behind.emplace_back(layer_.slot_bytes);
+      for (const DeviceBytes& slot : exported_[i]) {
+        std::vector<std::byte>& to = result.exported.emplace_back(layer_.slot_bytes);
         cuda::copy_to_host(to.data(), slot.data(), to.size(), stream_.handle());
       }
     }
@@ -135,7 +135,7 @@ class GpuBatch {
   cuda::Stream stream_;
   DeviceBytes conv_, decay_, dt_bias_, norm_, projected_, slices_there_, tiles_there_, out_, workspace_;
   DeviceBytes row_slice_there_, first_tiles_there_, wanted_there_;
-  std::vector<std::vector<DeviceBytes>> behind_;  // [slices, whole tiles]
+  std::vector<std::vector<DeviceBytes>> exported_;  // [slices, whole tiles]
   std::vector<DeviceBytes> slots_;
   std::vector<BatchSlice> slices_;
   std::vector<BatchTile> tiles_;
@@ -158,7 +158,7 @@ void append(GpuResult<Row>& all, const GpuResult<Row>& next) {
 
 template <class Row>
 GpuResult<Row> decode(const GatedDeltaNetLayer& layer, const GatedDeltaNetRows<Row>& input) {
-  GpuResult<Row> all{.out = {}, .slot = input.slot, .behind = {}};
+  GpuResult<Row> all{.out = {}, .slot = input.slot, .exported = {}};
   for (std::size_t t = 0; t < input.count(layer); ++t) {
     append(all, run<Row>(layer, {input.part(layer, t, t + 1, all.slot)}, true)[0]);
   }
@@ -272,20 +272,20 @@ void CudaGatedDeltaNet::prefill_has_the_same_bits_however_it_is_cut() {
     const GatedDeltaNetRows<Row> input = random_rows<Row>(random_, *layer, length, false);
     const GpuResult<Row> whole = run<Row>(*layer, {input}, false)[0];
     EXPECT_TRUE(same(run<Row>(*layer, {input}, false)[0], whole)) << "once more";
-    GpuResult<Row> pieces{.out = {}, .slot = input.slot, .behind = {}};  // one tile at a time
+    GpuResult<Row> pieces{.out = {}, .slot = input.slot, .exported = {}};  // one tile at a time
     for (std::size_t begin = 0; begin < length; begin += 64) {
       const std::size_t end = std::min(length, begin + 64);
       append(pieces, run<Row>(*layer, {input.part(*layer, begin, end, pieces.slot)}, false)[0]);
     }
     EXPECT_TRUE(same(pieces, whole)) << "tile by tile";
-    ASSERT_EQ(whole.behind.size(), length / 64);
+    ASSERT_EQ(whole.exported.size(), length / 64);
     for (std::size_t cut = 64; cut < length; cut += 64) {
       GpuResult<Row> first = run<Row>(*layer, {input.part(*layer, 0, cut, input.slot)}, false)[0];
       for (const bool history : {false, true}) {
         const auto part_of = [&](const std::vector<std::byte>& slot) {
           return history ? layer->history_of(slot) : layer->state_of(slot);
         };
-        EXPECT_TRUE(same_bits(part_of(whole.behind[cut / 64 - 1]), part_of(first.slot)))
+        EXPECT_TRUE(same_bits(part_of(whole.exported[cut / 64 - 1]), part_of(first.slot)))
             << "left behind row " << cut;
       }
       append(first, run<Row>(*layer, {input.part(*layer, cut, length, first.slot)}, false)[0]);

@@ -30,9 +30,9 @@ class MadePrompt {
       : shape_(shape), tokens_(tokens), budget_(budget), random_(seed) {
     const std::size_t count = pages_of(static_cast<std::size_t>(tokens));
     pages_.resize(count * page_bytes(shape), std::byte{0xff});
-    for (std::size_t place = 0; place < static_cast<std::size_t>(tokens); ++place) {
+    for (std::size_t entry = 0; entry < static_cast<std::size_t>(tokens); ++entry) {
       for (std::size_t head = 0; head < static_cast<std::size_t>(shape.kv_heads); ++head) {
-        for (const std::size_t part : {shape.k_offset, shape.v_offset}) store(at(part, head, place));
+        for (const std::size_t part : {shape.k_offset, shape.v_offset}) store(at(part, head, entry));
       }
     }
     ring_bytes_ = kQueriesAt + static_cast<std::size_t>(shape.heads * shape.head_dim) * sizeof(Bf16) + 64;
@@ -88,18 +88,18 @@ class MadePrompt {
 
   std::size_t row_bytes() const { return test::row_bytes(shape_); }
   /// Byte offset of a row in consecutive pages.
-  std::size_t at(std::size_t part, std::size_t head, std::size_t place) const {
-    return place / kGrid * page_bytes(shape_) + part + (head * kGrid + place % kGrid) * row_bytes();
+  std::size_t at(std::size_t part, std::size_t head, std::size_t entry) const {
+    return entry / kGrid * page_bytes(shape_) + part + (head * kGrid + entry % kGrid) * row_bytes();
   }
-  std::vector<float> row(std::size_t part, std::size_t head, std::size_t place) const {
-    const std::byte* from = bytes_of(part, head, place);
+  std::vector<float> row(std::size_t part, std::size_t head, std::size_t entry) const {
+    const std::byte* from = bytes_of(part, head, entry);
     if (!is_quantized(shape_.kv)) return widened(reinterpret_cast<const Bf16*>(from));
     std::vector<float> out(static_cast<std::size_t>(shape_.head_dim));
     load_quantized_row(shape_.kv, from, out.size(), out.data());
     return out;
   }
-  const std::byte* bytes_of(std::size_t part, std::size_t head, std::size_t place) const {
-    return pages_.data() + at(part, head, place);
+  const std::byte* bytes_of(std::size_t part, std::size_t head, std::size_t entry) const {
+    return pages_.data() + at(part, head, entry);
   }
 
   NaiveHead naive(std::size_t kv_head) const {
@@ -121,8 +121,8 @@ class MadePrompt {
     }
     return head;
   }
-  void spoil_key(std::size_t head, std::size_t place, Bf16 bits) {
-    copy_to_device(on_gpu_.data() + at(shape_.k_offset, head, place), &bits, sizeof bits, stream());
+  void spoil_key(std::size_t head, std::size_t entry, Bf16 bits) {
+    copy_to_device(on_gpu_.data() + at(shape_.k_offset, head, entry), &bits, sizeof bits, stream());
   }
 
  private:
@@ -227,10 +227,10 @@ TEST_F(CudaKvSelection, ScoresAndPlacesAreThoseOfTheDefinition) {
       std::set_symmetric_difference(kept.begin(), kept.end(), wanted.begin(), wanted.end(),
                                     std::back_inserter(differing));
       double least = std::numeric_limits<double>::infinity();
-      for (const std::uint32_t place : wanted) {
-        if (place >= one.budget.sinks && place < expected.size()) least = std::min(least, expected[place]);
+      for (const std::uint32_t entry : wanted) {
+        if (entry >= one.budget.sinks && entry < expected.size()) least = std::min(least, expected[entry]);
       }
-      for (const std::uint32_t place : differing) EXPECT_NEAR(expected[place], least, 2 * slack(least));
+      for (const std::uint32_t entry : differing) EXPECT_NEAR(expected[entry], least, 2 * slack(least));
       EXPECT_LE(differing.size(), 2U);
     }
   }

@@ -157,12 +157,12 @@ class LatentRig {
                                 tokens.made.begin() + static_cast<std::ptrdiff_t>((row + 1) * stored));
       plain().rms_norm(latent.data(), norm_.data(), shape_.norm_offset, shape_.norm_eps, latent.data(), 1,
                        rank, rank);
-      turn(latent.data() + rank, row);
-      std::byte* place = &latents[row * token_bytes()];
+      rotate(latent.data() + rank, row);
+      std::byte* destination = &latents[row * token_bytes()];
       if (held.empty() && shape_.kv == KvType::kF32) {
-        std::memcpy(place, latent.data(), token_bytes());
+        std::memcpy(destination, latent.data(), token_bytes());
       } else if (held.empty()) {
-        plain().to_bf16(latent.data(), reinterpret_cast<Bf16*>(place), stored);
+        plain().to_bf16(latent.data(), reinterpret_cast<Bf16*>(destination), stored);
       }
       std::vector<float> q;
       for (std::size_t head = 0; head < size(shape_.heads); ++head) {
@@ -172,7 +172,7 @@ class LatentRig {
         const float* query =
             tokens.queries.data() + at * size(shape_.plain_dim + shape_.rotary_dim) + shape_.plain_dim;
         std::vector<float> of_query(query, query + turned);
-        turn(of_query.data(), row);
+        rotate(of_query.data(), row);
         q.insert(q.end(), of_query.begin(), of_query.end());
       }
       std::vector<float> out(width());
@@ -213,7 +213,7 @@ class LatentRig {
   std::size_t token_bytes() const { return kv_row_bytes(shape_.kv, size(shape_.stored())); }
   std::size_t page_bytes() const { return shape_.offset + kGrid * token_bytes(); }
   /// Rope as in models/cpu/mla.cc.
-  void turn(float* x, std::size_t position) const {
+  void rotate(float* x, std::size_t position) const {
     if (frequencies_.empty()) return;
     if (shape_.neighbors) {
       const std::size_t half = size(shape_.rotary_dim) / 2;
@@ -325,8 +325,8 @@ class LatentTest : public testing::TestWithParam<LatentShape> {
     EXPECT_TRUE(same_bits(rig.run({{&own, 301, 302}}, false), last)) << "decoded after slices";
     EXPECT_EQ(rig.stored(own), stored);
     rig.forget();
-    const std::vector<Row> beside = rig.run({{&shorter, 0, 29}, {&own, 0, 301}, {&longer, 0, 599}}, true);
-    EXPECT_TRUE(same_bits(rows_of(beside, 29, 330, rig.width()), whole)) << "beside others";
+    const std::vector<Row> batched = rig.run({{&shorter, 0, 29}, {&own, 0, 301}, {&longer, 0, 599}}, true);
+    EXPECT_TRUE(same_bits(rows_of(batched, 29, 330, rig.width()), whole)) << "beside others";
     const std::vector<Row> decoded =
         rig.run({{&longer, 599, 600}, {&shorter, 29, 30}, {&own, 301, 302}}, false);
     EXPECT_TRUE(same_bits(rows_of(decoded, 2, 3, rig.width()), last)) << "decoded beside others";

@@ -42,10 +42,10 @@ INSTANTIATE_TYPED_TEST_SUITE_P(In, StateStoreContract, OnGpu, PlaceNames);
 
 TEST(CudaMemory, ReturnsItsBlocksToTheArena) {
   if (!OnGpu::is_here()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
-  OnGpu place(40 << 20);
+  OnGpu gpu_memory(40 << 20);
   ByteBudget budget(100 << 20);  // more than the arena has
   const StateSizes sizes{.page_bytes = 1 << 20, .slot_bytes = 10 << 20};
-  StateStore store(sizes, {.pages = 100, .slots = 100, .budget = &budget, .memory = &place.memory()});
+  StateStore store(sizes, {.pages = 100, .slots = 100, .budget = &budget, .memory = &gpu_memory.memory()});
   std::optional<Sequence> first = store.open();
   std::optional<Sequence> second = store.open();
   ASSERT_TRUE(first.has_value() && second.has_value());
@@ -57,7 +57,7 @@ TEST(CudaMemory, ReturnsItsBlocksToTheArena) {
   second.reset();
   EXPECT_TRUE(budget.has_room(sizes.slot_bytes, sizes.slot_bytes));
   EXPECT_TRUE(store.open().has_value());
-  EXPECT_GT(place.arena().used(), 0U);
+  EXPECT_GT(gpu_memory.arena().used(), 0U);
 }
 
 TEST(CudaMemory, SmallCopiesBringEveryByte) {
@@ -65,10 +65,10 @@ TEST(CudaMemory, SmallCopiesBringEveryByte) {
   cuda::use_device(0);
   cuda::Stream stream;
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{16}, std::size_t{4097}, cuda::kMaxSmallBytes}) {
-    const std::size_t room = (bytes + 15) / 16 * 16;
-    const cuda::PinnedBytes from(room);
-    for (std::size_t i = 0; i < room; ++i) from.data()[i] = static_cast<std::byte>(i * 7 + i / 251);
-    const cuda::DeviceBytes to(room);
+    const std::size_t padded = (bytes + 15) / 16 * 16;
+    const cuda::PinnedBytes from(padded);
+    for (std::size_t i = 0; i < padded; ++i) from.data()[i] = static_cast<std::byte>(i * 7 + i / 251);
+    const cuda::DeviceBytes to(padded);
     std::vector<std::byte> got(bytes);
     cuda::copy_small_to_device(to.data(), from.data(), bytes, stream.handle());
     cuda::copy_to_host(got.data(), to.data(), bytes, stream.handle());

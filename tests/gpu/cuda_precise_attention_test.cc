@@ -93,8 +93,8 @@ TEST_P(CudaPreciseAttention, BitsDoNotDependOnOtherRows) {
   const std::vector<float> alone = rig.prefill({{&own, 0, 320}});
   const std::vector<float> decoded_alone = rig.decode({{&own, 320, 321}});
   rig.forget();
-  const std::vector<float> beside = rig.prefill({{&shorter, 0, 29}, {&own, 0, 320}, {&longer, 0, 699}}, 15);
-  EXPECT_TRUE(same_bits(rows_of(beside, 29, 349, rig.width()), alone));
+  const std::vector<float> batched = rig.prefill({{&shorter, 0, 29}, {&own, 0, 320}, {&longer, 0, 699}}, 15);
+  EXPECT_TRUE(same_bits(rows_of(batched, 29, 349, rig.width()), alone));
   const std::vector<float> decoded = rig.decode({{&longer, 699, 700}, {&shorter, 29, 30}, {&own, 320, 321}});
   EXPECT_TRUE(same_bits(rows_of(decoded, 2, 3, rig.width()), decoded_alone));
 }

@@ -121,14 +121,14 @@ TEST_F(CudaPrefillProducts, GatesOnTheWayHaveTheBitsOfThoseBehind) {
       const DeviceBytes x = upload(random_bf16(random_, elements_of(m, sizes.columns)));
       const DeviceBytes y(elements_of(m, sizes.outputs) * sizeof(Bf16));
       const DeviceBytes gated(elements_of(m, half) * sizeof(Bf16));
-      const DeviceBytes behind(gated.size());
+      const DeviceBytes separate(gated.size());
       gemm.multiply(x.as<const Bf16>(), m, whole, y.data(), GemmOutput::kBf16, stream_->handle());
       for (const GateFunction act : {GateFunction::kSilu, GateFunction::kGelu}) {
-        gate_rows(y.as<const Bf16>(), m, half, act, 0.5F, behind.as<Bf16>(), stream_->handle());
+        gate_rows(y.as<const Bf16>(), m, half, act, 0.5F, separate.as<Bf16>(), stream_->handle());
         multiply_gated_prefill(x.as<const Bf16>(), m, weight(w, sizes, act == GateFunction::kSilu),
                                GatedRows{.y = gated.as<Bf16>(), .act = act, .gate_factor = 0.5F},
                                stream_->handle());
-        ASSERT_EQ(download<Bf16>(gated), download<Bf16>(behind))
+        ASSERT_EQ(download<Bf16>(gated), download<Bf16>(separate))
             << m << " rows of " << sizes.outputs << " x " << sizes.columns;
       }
     }

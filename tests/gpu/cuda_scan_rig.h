@@ -94,13 +94,13 @@ class CudaScan : public CudaRig<testing::Test> {
       EXPECT_TRUE(same_bits(two.slot, whole.slot)) << "cut at " << cut;
     }
     DeviceBytes other = upload(std::vector<float>(slot.size(), 0.25F));
-    const Result<Y> beside = once([&](std::byte* on_slot, const DeviceBytes& y) {
+    const Result<Y> batched = once([&](std::byte* on_slot, const DeviceBytes& y) {
       run({{.first_row = kTokens, .rows = kStrangers, .stored = 0, .slot = other.data(), .pages = nullptr},
            {.first_row = 0, .rows = kTokens, .stored = 0, .slot = on_slot, .pages = nullptr}},
           [&](const Batch& batch) { launch(batch, std::size_t{0}, y.as<Y>()); });
     });
-    EXPECT_TRUE(same_bits(beside.y, whole.y)) << "beside a stranger";
-    EXPECT_TRUE(same_bits(beside.slot, whole.slot)) << "beside a stranger";
+    EXPECT_TRUE(same_bits(batched.y, whole.y)) << "beside a stranger";
+    EXPECT_TRUE(same_bits(batched.slot, whole.slot)) << "beside a stranger";
     return whole;
   }
 };

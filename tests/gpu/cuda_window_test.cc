@@ -74,8 +74,8 @@ TEST_P(CudaWindow, BitsDoNotDependOnOtherSequences) {
   const std::vector<Bf16> decoded_alone = rig.decode({{&own, 321, 322}});
   const std::vector<std::byte> ring = rig.ring(own);
   rig.forget();
-  const std::vector<Bf16> beside = rig.prefill({{&shorter, 0, 29}, {&own, 0, 321}, {&longer, 0, 699}});
-  EXPECT_TRUE(same_bits(rows_of(beside, 29, 350, rig.width()), alone));
+  const std::vector<Bf16> batched = rig.prefill({{&shorter, 0, 29}, {&own, 0, 321}, {&longer, 0, 699}});
+  EXPECT_TRUE(same_bits(rows_of(batched, 29, 350, rig.width()), alone));
   const std::vector<Bf16> decoded = rig.decode({{&longer, 699, 700}, {&shorter, 29, 30}, {&own, 321, 322}});
   EXPECT_TRUE(same_bits(rows_of(decoded, 2, 3, rig.width()), decoded_alone));
   EXPECT_EQ(rig.ring(own), ring);

@@ -80,19 +80,19 @@ TEST(NumaNodes, ATeamIsSpreadOverThem) {
   EXPECT_TRUE(threads.over_nodes());
   std::mutex mutex;
   std::set<std::thread::id> seen;
-  std::multiset<std::vector<int>> places;
+  std::multiset<std::vector<int>> affinities;
   const std::thread::id caller = std::this_thread::get_id();
   for (int call = 0; call < 10000 && seen.size() < kCount - 1; ++call) {
     threads.for_parts(kCount, [&](std::size_t) {
       std::this_thread::yield();
       const std::lock_guard lock(mutex);
       if (std::this_thread::get_id() == caller || !seen.insert(std::this_thread::get_id()).second) return;
-      places.insert(processors_of_this_thread());
+      affinities.insert(processors_of_this_thread());
     });
   }
   ASSERT_EQ(seen.size(), kCount - 1);
   const std::multiset<std::vector<int>> wanted{nodes.processors[0], nodes.processors[1], nodes.processors[1]};
-  EXPECT_EQ(places, wanted);
+  EXPECT_EQ(affinities, wanted);
   EXPECT_EQ(processors_of_this_thread(), callers);  // the caller's affinity does not change
 
   EXPECT_FALSE(Threads(1, nodes).over_nodes());
@@ -116,22 +116,22 @@ TEST(NumaNodes, AWeightIsCopiedByThoseWhoReadIt) {
 
   HostWeight weight(view);
   weight.prepare(kernels, Compute::kF32, threads);
-  ASSERT_TRUE(weight.is_placed());
+  ASSERT_TRUE(weight.is_distributed());
   EXPECT_NE(weight.view().data, view.data);
   EXPECT_EQ(std::memcmp(weight.view().data, numbers.data(), view.bytes()), 0);
-  const void* const placed = weight.view().data;
+  const void* const copy = weight.view().data;
   weight.prepare(kernels, Compute::kAuto, threads);  // packs once
-  EXPECT_EQ(weight.view().data, placed);
+  EXPECT_EQ(weight.view().data, copy);
   HostWeight moved = std::move(weight);
-  EXPECT_EQ(moved.view().data, placed);
+  EXPECT_EQ(moved.view().data, copy);
 
   HostWeight small(view.part(0, 10));
   small.prepare(kernels, Compute::kF32, threads);
-  EXPECT_FALSE(small.is_placed());
+  EXPECT_FALSE(small.is_distributed());
   Threads close(2, NumaNodes{});
   HostWeight left(view);
   left.prepare(kernels, Compute::kF32, close);
-  EXPECT_FALSE(left.is_placed());
+  EXPECT_FALSE(left.is_distributed());
   EXPECT_EQ(left.view().data, view.data);
 }
 

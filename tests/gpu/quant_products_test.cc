@@ -17,13 +17,13 @@ using Floats = std::vector<float>;
 class PreparedRows {
  public:
   PreparedRows(const Product& product, const Floats& x, std::size_t m, std::size_t columns)
-      : room_(m * product.activations->row_bytes(columns) / sizeof(float)) {
-    product.activations->prepare(x.data(), m, columns, reinterpret_cast<std::byte*>(room_.data()));
+      : prepared_(m * product.activations->row_bytes(columns) / sizeof(float)) {
+    product.activations->prepare(x.data(), m, columns, reinterpret_cast<std::byte*>(prepared_.data()));
   }
-  const void* data() const { return room_.data(); }
+  const void* data() const { return prepared_.data(); }
 
  private:
-  Floats room_;
+  Floats prepared_;
 };
 
 /// Computes y [m, rows of the weight] in ranges that begin at multiples of `step`. Checks that nothing after
@@ -136,7 +136,7 @@ TEST(QuantProducts, AreRightAtTheEndsOfWhatBlocksHold) {
         weight.bytes[at] = static_cast<std::uint8_t>(bytes[at / weight.view.row_bytes()]);
       }
       for (std::size_t at = 0; at < weight.bytes.size(); at += quant.format->block_bytes) {
-        for (const std::size_t place : quant.halves) weight.set_half(at + place, half);
+        for (const std::size_t offset : quant.halves) weight.set_half(at + offset, half);
         if (quant.halves.empty())
           weight.bytes[at] = static_cast<std::uint8_t>(half % 200);  // keeps results finite
       }

@@ -18,13 +18,13 @@ TEST(ScanLanes, EveryNumberHasOneThread) {
       std::vector<int> owners(static_cast<std::size_t>(columns * size));
       for (int block = 0; block < scan_blocks(columns); ++block) {
         for (int thread = 0; thread < kScanThreads; ++thread) {
-          const ScanPosition place = scan_position(block, thread);
-          ASSERT_TRUE(place.part >= 0 && place.part < kScanParts);
-          if (place.column >= columns) continue;
+          const ScanPosition position = scan_position(block, thread);
+          ASSERT_TRUE(position.part >= 0 && position.part < kScanParts);
+          if (position.column >= columns) continue;
           for (int i = 0; i < numbers; ++i) {
-            const int n = scan_row(place.part, i);
+            const int n = scan_row(position.part, i);
             ASSERT_LT(n, size);
-            ++owners[static_cast<std::size_t>(place.column * size + n)];
+            ++owners[static_cast<std::size_t>(position.column * size + n)];
           }
         }
       }
@@ -36,11 +36,11 @@ TEST(ScanLanes, EveryNumberHasOneThread) {
 // Column sums shuffle between lanes at distances of 8 and 16.
 TEST(ScanLanes, TheLanesOfAColumnAreOfOneWarp) {
   for (int thread = 0; thread < kScanThreads; ++thread) {
-    const ScanPosition place = scan_position(3, thread);
+    const ScanPosition position = scan_position(3, thread);
     for (const int distance : {kScanColumns, 2 * kScanColumns}) {
       const int other = thread / 32 * 32 + (thread % 32 ^ distance);
-      EXPECT_EQ(scan_position(3, other).column, place.column);
-      EXPECT_NE(scan_position(3, other).part, place.part);
+      EXPECT_EQ(scan_position(3, other).column, position.column);
+      EXPECT_NE(scan_position(3, other).part, position.part);
     }
   }
 }
@@ -71,12 +71,12 @@ TEST(ConvWindow, EverySliceMeetsTheSameInputs) {
             ASSERT_EQ(input(conv_source(token, tap, taps)), position < 0 ? 0 : position + 1);
           }
         }
-        for (int place = 0; place < taps - 1; ++place) {  // in place, as the kernel does it
-          state[static_cast<std::size_t>(place)] = input(conv_source(rows, place, taps));
+        for (int slot = 0; slot < taps - 1; ++slot) {  // in place, as the kernel does it
+          state[static_cast<std::size_t>(slot)] = input(conv_source(rows, slot, taps));
         }
-        for (int place = 0; place < taps - 1; ++place) {
-          const int position = done + rows - (taps - 1) + place;
-          ASSERT_EQ(state[static_cast<std::size_t>(place)], position < 0 ? 0 : position + 1);
+        for (int slot = 0; slot < taps - 1; ++slot) {
+          const int position = done + rows - (taps - 1) + slot;
+          ASSERT_EQ(state[static_cast<std::size_t>(slot)], position < 0 ? 0 : position + 1);
         }
       }
     }

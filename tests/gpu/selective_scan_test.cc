@@ -22,13 +22,13 @@ struct ScanInputs {
         bc(random.floats(tokens * bc_stride())),
         gate(random.floats(tokens * gate_stride())) {
     for (std::size_t c = channels; c < groups * kLanes; ++c) {  // padding of the last group
-      for (std::size_t n = 0; n < state_size; ++n) state[place(c, n)] = a[place(c, n)] = 0;
+      for (std::size_t n = 0; n < state_size; ++n) state[index_of(c, n)] = a[index_of(c, n)] = 0;
     }
   }
 
   std::size_t bc_stride() const { return 2 * state_size + 3; }
   std::size_t gate_stride() const { return channels + 5; }
-  std::size_t place(std::size_t c, std::size_t n) const {
+  std::size_t index_of(std::size_t c, std::size_t n) const {
     return (c / kLanes * state_size + n) * kLanes + c % kLanes;
   }
 
@@ -113,7 +113,7 @@ TEST(SelectiveScan, ComputesTheRecurrence) {
         const double dt = std::log1p(std::exp(static_cast<double>(inputs.step[t * channels + channel])));
         double y = inputs.skip[channel] * x;
         for (std::size_t n = 0; n < inputs.state_size; ++n) {
-          const std::size_t at = inputs.place(channel, n);
+          const std::size_t at = inputs.index_of(channel, n);
           h[at] = std::exp(dt * inputs.a[at]) * h[at] + dt * x * b[n];
           y += h[at] * c[n];
         }
@@ -171,7 +171,7 @@ TEST(SelectiveScan, WhatIsNoNumberStaysNone) {
     inputs.step[3] = std::nanf("");
     const ScanInputs::Result result = inputs.run(*table);
     EXPECT_TRUE(std::isnan(result.y[3])) << label(*table);
-    EXPECT_TRUE(std::isnan(result.state[inputs.place(3, 0)])) << label(*table);
+    EXPECT_TRUE(std::isnan(result.state[inputs.index_of(3, 0)])) << label(*table);
     EXPECT_FALSE(std::isnan(result.y[2])) << label(*table);
   }
 }

@@ -83,8 +83,8 @@ class StateStoreContract : public testing::Test {
 TYPED_TEST_SUITE_P(StateStoreContract);
 
 TYPED_TEST_P(StateStoreContract, OpensWithASlotOfZerosWhateverWasThereBefore) {
-  TypeParam place;
-  StateStore store(kSizes, {.pages = 4, .slots = 1, .memory = &place.memory()});
+  TypeParam kind;
+  StateStore store(kSizes, {.pages = 4, .slots = 1, .memory = &kind.memory()});
   poison(store, filled(store, 3));
   std::optional<Sequence> again = store.open();
   ASSERT_TRUE(again.has_value());
@@ -95,9 +95,9 @@ TYPED_TEST_P(StateStoreContract, OpensWithASlotOfZerosWhateverWasThereBefore) {
 }
 
 TYPED_TEST_P(StateStoreContract, RestoresWhatWasCapturedAtEveryLength) {
-  TypeParam place;
+  TypeParam kind;
   for (const std::size_t length : {0, 1, 63, 64, 65, 128, 150}) {
-    StateStore store(kSizes, {.pages = 20, .slots = 4, .memory = &place.memory()});
+    StateStore store(kSizes, {.pages = 20, .slots = 4, .memory = &kind.memory()});
     Sequence source = filled(store, length);
     std::optional<Snapshot> snapshot = store.capture(source);
     ASSERT_TRUE(snapshot.has_value());
@@ -118,11 +118,11 @@ TYPED_TEST_P(StateStoreContract, RestoresWhatWasCapturedAtEveryLength) {
 }
 
 TYPED_TEST_P(StateStoreContract, NoticesDamageInEveryByte) {
-  TypeParam place;
+  TypeParam kind;
   for (const std::size_t slot_bytes : {std::size_t{24}, std::size_t{0}}) {
     for (const std::size_t length : {2 * kPageTokens, 2 * kPageTokens + 10}) {
       StateStore store({.page_bytes = kSizes.page_bytes, .slot_bytes = slot_bytes},
-                       {.pages = 20, .slots = 4, .memory = &place.memory()});
+                       {.pages = 20, .slots = 4, .memory = &kind.memory()});
       std::optional<Sequence> source = store.open();
       ASSERT_TRUE(source.has_value() && source->reserve(length));
       source->advance(length);
@@ -148,8 +148,8 @@ TYPED_TEST_P(StateStoreContract, NoticesDamageInEveryByte) {
 }
 
 TYPED_TEST_P(StateStoreContract, LaterSnapshotsKeepAPagesFirstSum) {
-  TypeParam place;
-  StateStore store(kSizes, {.pages = 20, .slots = 6, .memory = &place.memory()});
+  TypeParam kind;
+  StateStore store(kSizes, {.pages = 20, .slots = 6, .memory = &kind.memory()});
   Sequence source = filled(store, kPageTokens);
   std::optional<Snapshot> early = store.capture(source);
   for (std::uint32_t i = 0; i < 10; ++i) put(store, source, i);
@@ -165,9 +165,9 @@ TYPED_TEST_P(StateStoreContract, LaterSnapshotsKeepAPagesFirstSum) {
 }
 
 TYPED_TEST_P(StateStoreContract, AShorterRestoreNeedsOnlyItsOwnPages) {
-  TypeParam place;
+  TypeParam kind;
   StateStore store({.page_bytes = kSizes.page_bytes, .slot_bytes = 0},
-                   {.pages = 20, .slots = 4, .memory = &place.memory()});
+                   {.pages = 20, .slots = 4, .memory = &kind.memory()});
   std::optional<Sequence> source = store.open();
   ASSERT_TRUE(source.has_value() && source->reserve(2 * kPageTokens));
   source->advance(2 * kPageTokens);
@@ -180,8 +180,8 @@ TYPED_TEST_P(StateStoreContract, AShorterRestoreNeedsOnlyItsOwnPages) {
 }
 
 TYPED_TEST_P(StateStoreContract, TellsAStateThatIsNotFinite) {
-  TypeParam place;
-  BlockMemory& memory = place.memory();
+  TypeParam kind;
+  BlockMemory& memory = kind.memory();
   for (const std::size_t size : {40, 1000, 3 << 20}) {
     StateStore store({.page_bytes = kSizes.page_bytes, .slot_bytes = size},
                      {.pages = 20, .slots = 4, .memory = &memory});
@@ -203,8 +203,8 @@ TYPED_TEST_P(StateStoreContract, TellsAStateThatIsNotFinite) {
 }
 
 TYPED_TEST_P(StateStoreContract, SavesAndLoadsASequence) {
-  TypeParam place;
-  StateStore store(kSizes, {.pages = 20, .slots = 4, .memory = &place.memory()});
+  TypeParam kind;
+  StateStore store(kSizes, {.pages = 20, .slots = 4, .memory = &kind.memory()});
   for (const std::size_t length : {0, 1, 64, 100}) {
     SavedSequence saved;
     std::vector<std::byte> slot;
@@ -225,8 +225,8 @@ TYPED_TEST_P(StateStoreContract, SavesAndLoadsASequence) {
 }
 
 TYPED_TEST_P(StateStoreContract, AnswersRandomOperationsAsACopyingModelWould) {
-  TypeParam place;
-  StateStore store(kSizes, {.pages = 24, .slots = 12, .memory = &place.memory()});
+  TypeParam kind;
+  StateStore store(kSizes, {.pages = 24, .slots = 12, .memory = &kind.memory()});
   struct LiveSequence {
     Sequence real;
     std::vector<std::uint32_t> tokens;
@@ -331,8 +331,8 @@ TYPED_TEST_P(StateStoreContract, AnswersRandomOperationsAsACopyingModelWould) {
 }
 
 TYPED_TEST_P(StateStoreContract, CopiesAndTellsEveryChange) {
-  TypeParam place;
-  BlockMemory& memory = place.memory();
+  TypeParam kind;
+  BlockMemory& memory = kind.memory();
   std::mt19937 random(3);
   for (const std::size_t size : {4, 8, 12, 16, 20, 60, 64, 68, 1000, 16384, 16388, 4 << 20, (4 << 20) + 12}) {
     std::vector<std::uint32_t> from(size / 4);
@@ -353,9 +353,9 @@ TYPED_TEST_P(StateStoreContract, CopiesAndTellsEveryChange) {
     EXPECT_TRUE(figures.finite);
     EXPECT_EQ(memory.look_at(source, size).checksum, figures.checksum);
     EXPECT_EQ(memory.look_at(target, size).checksum, figures.checksum);
-    std::set<std::size_t> places = {0, size / 4 - 1};
-    for (int i = 0; i < 20; ++i) places.insert(random() % (size / 4));
-    for (const std::size_t at : places) {
+    std::set<std::size_t> offsets = {0, size / 4 - 1};
+    for (int i = 0; i < 20; ++i) offsets.insert(random() % (size / 4));
+    for (const std::size_t at : offsets) {
       const std::uint32_t other = from[at] ^ (1U << random() % 30);
       memory.from_host(target + at * 4, reinterpret_cast<const std::byte*>(&other), 4);
       EXPECT_NE(memory.look_at(target, size).checksum, figures.checksum) << at << " of " << size;
@@ -378,8 +378,8 @@ TYPED_TEST_P(StateStoreContract, CopiesAndTellsEveryChange) {
 }
 
 TYPED_TEST_P(StateStoreContract, FiguresOfManyCopiesAreEachItsOwn) {
-  TypeParam place;
-  BlockMemory& memory = place.memory();
+  TypeParam kind;
+  BlockMemory& memory = kind.memory();
   constexpr std::size_t kCopies = 83;  // more than one launch can take
   std::mt19937 random(5);
   std::vector<BlockMemory::Copy> copies;
@@ -401,8 +401,8 @@ TYPED_TEST_P(StateStoreContract, FiguresOfManyCopiesAreEachItsOwn) {
 
 // Enough bytes that host memory reads them with several threads.
 TYPED_TEST_P(StateStoreContract, ManyBlocksAreLookedAtAtOnce) {
-  TypeParam place;
-  BlockMemory& memory = place.memory();
+  TypeParam kind;
+  BlockMemory& memory = kind.memory();
   constexpr std::size_t kSize = 1 << 20;
   std::byte* const two[] = {memory.take(kSize), memory.take(kSize)};
   for (int i = 0; i < 2; ++i) memory.fill(two[i], 3 + i, kSize);

@@ -15,9 +15,9 @@ struct RouterChoice {
 };
 
 /// `x` is f32 [step.rows, hidden]. Requires: a router without bias.
-inline RouterChoice chosen_by_router(const MoeSpec& spec, const ModelFiles& checkpoint, cpu::Step& step,
+inline RouterChoice chosen_by_router(const MoeSpec& spec, const ModelFiles& files, cpu::Step& step,
                                      const float* x) {
-  const cpu::Linear router(checkpoint, spec.name + ".gate");
+  const cpu::Linear router(files, spec.name + ".gate");
   cpu::LinearInput input(x, step.rows);
   std::vector<float> logits(step.rows * router.outputs());
   router.apply_exactly(step, input, logits.data());

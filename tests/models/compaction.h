@@ -78,12 +78,12 @@ class CompactedRuns {
     }
   }
 
-  void goes_on_from_a_snapshot_at(const KvBudget& budget, std::size_t place) const {
+  void goes_on_from_a_snapshot_at(const KvBudget& budget, std::size_t position) const {
     gpu::Sequence source = runs_.open(kLength);
-    feed(source, nullptr, 0, place);
-    gpu::Sequence restored = runs_.restore(runs_.capture(source), kLength - place);
+    feed(source, nullptr, 0, position);
+    gpu::Sequence restored = runs_.restore(runs_.capture(source), kLength - position);
     const auto ring = tail(budget);
-    feed(restored, ring.get(), place, kLength);
+    feed(restored, ring.get(), position, kLength);
     ASSERT_TRUE(ring->covers(kLength));
     compact(restored, *ring, budget);
     EXPECT_EQ(all_of(restored), all_of(compacted(budget)));

@@ -18,7 +18,7 @@ class CudaAdapters : public CudaModelTest {
   void SetUp() override {
     CudaModelTest::SetUp();
     if (rig_ == nullptr) return;
-    const ModelFiles& model = rig_->model().checkpoint();
+    const ModelFiles& model = rig_->model().files();
     test::write_random_adapter(dir_.path() / "one", model, {"attn", "mlp"}, 4, 1);
     test::write_random_adapter(dir_.path() / "two", model, {"q_proj", "down_proj"}, 19, 2);
     tokens_ = rig_->random_tokens(kPrompt + kDecoded, 1);

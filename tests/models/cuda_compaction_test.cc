@@ -120,8 +120,8 @@ TEST_P(CudaCompaction, KeepsWhatTheDefinitionKeeps) {
     const std::size_t v = offset_in(layout.per_token(), spec->name + ".v");
     const std::size_t q = offset_in(layout.tail(), spec->name + ".q");
     for (std::size_t head = 0; head < spec->kv_heads; ++head) {
-      const auto at = [&](std::size_t part, std::size_t place) {
-        return part + (head * kGrid + place % kGrid) * row;
+      const auto at = [&](std::size_t part, std::size_t entry) {
+        return part + (head * kGrid + entry % kGrid) * row;
       };
       test::NaiveHead naive{.dim = spec->head_dim,
                             .scale = spec->score_multiplier / std::sqrt(static_cast<double>(spec->head_dim))};

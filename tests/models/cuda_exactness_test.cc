@@ -57,15 +57,15 @@ TEST_P(CudaExactness, EveryCutSlicedAndRestored) {
 }
 
 TEST_P(CudaExactness, SlicedAtEveryChoiceOfGridPlaces) {
-  constexpr std::size_t kPlaces = (kLength - 1) / kGrid;
-  for (unsigned chosen = 0; chosen < 1U << kPlaces; ++chosen) {
+  constexpr std::size_t kMultiples = (kLength - 1) / kGrid;
+  for (unsigned chosen = 0; chosen < 1U << kMultiples; ++chosen) {
     SCOPED_TRACE("places " + std::to_string(chosen));
     Sequence sequence = rig_->open(kLength);
     std::size_t done = 0;
-    for (std::size_t place = 1; place <= kPlaces + 1; ++place) {
-      const bool last = place == kPlaces + 1;
-      if (!last && (chosen >> (place - 1) & 1U) == 0) continue;
-      const std::size_t end = last ? kLength : place * kGrid;
+    for (std::size_t multiple = 1; multiple <= kMultiples + 1; ++multiple) {
+      const bool last = multiple == kMultiples + 1;
+      if (!last && (chosen >> (multiple - 1) & 1U) == 0) continue;
+      const std::size_t end = last ? kLength : multiple * kGrid;
       ASSERT_TRUE(cold_->has(rig_->prefill(sequence, cold_->from(done, end)), done));
       done = end;
     }
@@ -88,11 +88,11 @@ TEST_P(CudaExactness, StatesInsideASliceAreThoseOfSlicesThatEndThere) {
   for (const test::ColdRun* cold : std::initializer_list<const test::ColdRun*>{&*cold_, &longer}) {
     for (const std::size_t begin : {std::size_t{0}, kGrid}) {
       SCOPED_TRACE("length " + std::to_string(cold->length()) + " from " + std::to_string(begin));
-      std::vector<std::size_t> places;
+      std::vector<std::size_t> positions;
       for (std::size_t at = begin + kGrid; at < cold->length(); at += kGrid) {
-        if (cold == &*cold_ || random() % 3 == 0) places.push_back(at);
+        if (cold == &*cold_ || random() % 3 == 0) positions.push_back(at);
       }
-      test::states_inside_a_slice(*cold, begin, places,
+      test::states_inside_a_slice(*cold, begin, positions,
                                   begin == 0 ? Slice::Logits::kAll : Slice::Logits::kLast);
     }
   }
@@ -163,26 +163,26 @@ TEST_P(CudaExactness, DecodedAloneAndInBatches) {
   std::mt19937 random(8);
   for (const std::size_t size : {2U, 9U, 17U, 33U, 64U}) {
     SCOPED_TRACE("a batch of " + std::to_string(size));
-    const std::size_t place = random() % size;
+    const std::size_t row = random() % size;
     std::vector<Sequence> sequences;
     for (std::size_t i = 0; i < size; ++i) {
       const std::size_t length = i % 8 == 1 ? 900 : 1 + random() % 300;
-      sequences.push_back(i == place ? at_decoding() : rig_->open(length + kSteps));
-      if (i == place) continue;
+      sequences.push_back(i == row ? at_decoding() : rig_->open(length + kSteps));
+      if (i == row) continue;
       rig_->prefill(sequences[i], rig_->random_tokens(length, random()), Slice::Logits::kNone);
     }
     for (std::size_t step = 0; step < kSteps; ++step) {
       std::vector<TokenId> tokens = rig_->random_tokens(size, random());
-      tokens[place] = decoded[step];
+      tokens[row] = decoded[step];
       std::vector<Slice> batch;
       for (std::size_t i = 0; i < size; ++i)
         batch.push_back({.sequence = &sequences[i], .tokens = {&tokens[i], 1}});
       const std::span<const float> logits = rig_->model().forward(batch, Phase::kDecode);
       ASSERT_EQ(logits.size(), size * rig_->vocab());
-      ASSERT_TRUE(same(logits.subspan(place * rig_->vocab(), rig_->vocab()), reference, step))
-          << "in place " << place;
+      ASSERT_TRUE(same(logits.subspan(row * rig_->vocab(), rig_->vocab()), reference, step))
+          << "in place " << row;
     }
-    ASSERT_TRUE(rig_->state_of(sequences[place]) == end);
+    ASSERT_TRUE(rig_->state_of(sequences[row]) == end);
   }
 }
 

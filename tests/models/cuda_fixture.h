@@ -134,7 +134,7 @@ inline std::string test_name(const testing::TestParamInfo<std::string>& info) {
   return name;
 }
 
-/// Models with block-quantized keys and values: attention only, beside recurrent layers, and with other KV
+/// Models with block-quantized keys and values: attention only, attention with recurrent layers, and other KV
 /// layouts.
 inline std::vector<std::string> models_with_blocks() {
   return {"llama-int8",   "llama-int4",       "qwen3_5_text-int8",   "qwen3_5_text-int4",

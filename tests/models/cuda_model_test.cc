@@ -9,10 +9,10 @@
 #include "models/files/load_error.h"
 #include "models/gpu_plan.h"
 #include "tests/models/cuda_fixture.h"
-#include "tools/reliability/state_faults.h"
 #include "tests/models/oracle.h"
 #include "tests/require.h"
 #include "tests/source_folder.h"
+#include "tools/reliability/state_faults.h"
 
 namespace reprise::models {
 namespace {
@@ -251,7 +251,7 @@ INSTANTIATE_TEST_SUITE_P(Blocks, CudaModelTest, testing::ValuesIn(compared_with_
 TEST(CudaExpertsOnHost, TakeNoMemoryOfTheGpu) {
   if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   const std::filesystem::path file = model_folder("moe_Q4_K_M");
-  const ModelFiles checkpoint = ModelFiles::open(file);
+  const ModelFiles files = ModelFiles::open(file);
   constexpr std::uint64_t kArena = 1ULL << 30;
   const auto left = [&](std::uint32_t cpu_experts) {
     const std::unique_ptr<Device> device =
@@ -263,8 +263,8 @@ TEST(CudaExpertsOnHost, TakeNoMemoryOfTheGpu) {
   const std::uint64_t none = left(0);
   EXPECT_LT(none, left(1));
   EXPECT_LT(left(1), left(kAllLayers));
-  const GpuPlan plan = plan_gpu(checkpoint, {}, kArena);
-  const GpuPlan all = plan_gpu(checkpoint, {}, kArena, kAllLayers);
+  const GpuPlan plan = plan_gpu(files, {}, kArena);
+  const GpuPlan all = plan_gpu(files, {}, kArena, kAllLayers);
   const std::uint64_t experts = plan.weights - all.weights;
   EXPECT_NEAR(static_cast<double>(left(kAllLayers) - none), static_cast<double>(experts),
               static_cast<double>(experts) / 10);

@@ -35,17 +35,17 @@ inline void slices_and_restores_at(const ColdRun& cold, const std::vector<std::s
   }
 }
 
-/// Exports the state at each of `places` inside one slice that begins at `begin`. The batch begins with
+/// Exports the state at each of `positions` inside one slice that begins at `begin`. The batch begins with
 /// another sequence whose slice exports none.
 inline void states_inside_a_slice(const ColdRun& cold, std::size_t begin,
-                                  const std::vector<std::size_t>& places, Slice::Logits wanted) {
+                                  const std::vector<std::size_t>& positions, Slice::Logits wanted) {
   const ModelRuns& runs = cold.runs();
   const std::size_t length = cold.length();
   gpu::Sequence passing = runs.open(length);
   ASSERT_TRUE(cold.has(runs.prefill(passing, cold.from(0, begin)), 0));
   std::vector<gpu::Snapshot> passed;
   std::vector<SlotExport> exports;
-  for (const std::size_t at : places) {
+  for (const std::size_t at : positions) {
     passed.push_back(std::move(*runs.store().begin_capture(passing, at)));
     exports.push_back({.after = static_cast<std::uint32_t>(at - begin),
                        .slot = passed.back().slot_data(),
@@ -102,12 +102,12 @@ inline void batched_with_strangers(const ColdRun& cold, int rounds, std::size_t 
       }
       std::vector<Slice> batch;
       std::size_t first_row = 0;
-      const std::size_t place = random() % (kStrangers + 1);
+      const std::size_t row = random() % (kStrangers + 1);
       for (std::size_t i = 0; i <= kStrangers; ++i) {
-        if (i == place) batch.push_back({&ours, cold.from(done, done + count), Slice::Logits::kAll});
+        if (i == row) batch.push_back({&ours, cold.from(done, done + count), Slice::Logits::kAll});
         if (i == kStrangers) break;
         const bool asks = random() % 2 == 0;
-        if (asks && i < place) ++first_row;
+        if (asks && i < row) ++first_row;
         batch.push_back({&strangers[i], texts[i], asks ? Slice::Logits::kLast : Slice::Logits::kNone});
       }
       const std::span<const float> logits = runs.model().forward(batch, Phase::kPrefill);

@@ -34,8 +34,8 @@ struct FamilySetting {
   }
 };
 
-/// Block-quantized KV types tested with a family: attention only, beside recurrent layers, and other KV
-/// layouts.
+/// Block-quantized KV types tested with a family: attention only, attention with recurrent layers, and other
+/// KV layouts.
 inline std::vector<gpu::KvType> block_types_of(const FamilySample& row) {
   if (row.sample == "llama" || row.sample == "qwen3_5_text") return {gpu::KvType::kInt8, gpu::KvType::kInt4};
   if (row.sample == "kimi_linear" || row.sample == "recurrent_gemma") return {gpu::KvType::kInt8};

@@ -44,14 +44,14 @@ TEST_F(FingerprintTest, IsTheSameForTheSame) {
 
 TEST_F(FingerprintTest, EveryBitOfTheWeightsCounts) {
   const Fingerprint first = fingerprint();
-  for (const std::int64_t place : {1, 1000, 5000}) {  // includes the middle of tensors
-    change("model.safetensors", place, 1);
+  for (const std::int64_t offset : {1, 1000, 5000}) {  // includes the middle of tensors
+    change("model.safetensors", offset, 1);
     const Fingerprint changed = fingerprint();
-    EXPECT_NE(changed.weights, first.weights) << place;
-    EXPECT_NE(changed.all(), first.all()) << place;
+    EXPECT_NE(changed.weights, first.weights) << offset;
+    EXPECT_NE(changed.all(), first.all()) << offset;
     EXPECT_EQ(changed.model, first.model);
     EXPECT_EQ(changed.arithmetic, first.arithmetic);
-    change("model.safetensors", place, 1);
+    change("model.safetensors", offset, 1);
   }
   EXPECT_EQ(fingerprint(), first);
 }

@@ -34,11 +34,11 @@ TEST(GpuPlan, TheArenaLeavesTwoGiBOrATenthOrHalf) {
 
 TEST(GpuPlan, CountsMatricesAsBf16AndKeysAndValuesToo) {
   TempDir dir;
-  const ModelFiles checkpoint = open(dir, TinyModel({.type = "qwen3_5_text", .hidden = 16, .value_dim = 8}));
-  const GpuPlan plan = plan_gpu(checkpoint, {}, 12 * kGiB);
+  const ModelFiles files = open(dir, TinyModel({.type = "qwen3_5_text", .hidden = 16, .value_dim = 8}));
+  const GpuPlan plan = plan_gpu(files, {}, 12 * kGiB);
   std::uint64_t wanted = 0;
-  for (const std::string& name : checkpoint.names()) {
-    const Shape& shape = checkpoint.shape(name);
+  for (const std::string& name : files.names()) {
+    const Shape& shape = files.shape(name);
     const std::uint64_t elements = *element_count(shape);
     wanted += shape.size() == 1 ? 4 * elements : (elements / shape.back() + 7) / 8 * 8 * shape.back() * 2;
   }
@@ -46,20 +46,20 @@ TEST(GpuPlan, CountsMatricesAsBf16AndKeysAndValuesToo) {
   EXPECT_EQ(plan.state, gpu_state_bytes(10 * kGiB, wanted));
   ComputeOptions bf16;
   bf16.kv = gpu::KvType::kBF16;
-  EXPECT_EQ(plan.of_state.token_state, plan_memory(checkpoint, bf16).token_state);
+  EXPECT_EQ(plan.of_state.token_state, plan_memory(files, bf16).token_state);
   EXPECT_TRUE(plan.fits());
   EXPECT_EQ(verdict(plan).substr(0, 5), "yes: ");
 }
 
 TEST(GpuPlan, CountsKeysAndValuesAsTheyAreAskedFor) {
   TempDir dir;
-  const ModelFiles checkpoint = open(dir, TinyModel({.type = "llama"}));
+  const ModelFiles files = open(dir, TinyModel({.type = "llama"}));
   for (const gpu::KvType kv : {gpu::KvType::kBF16, gpu::KvType::kInt8, gpu::KvType::kInt4}) {
-    const GpuPlan plan = plan_gpu(checkpoint, {.kv = kv}, 12 * kGiB);
+    const GpuPlan plan = plan_gpu(files, {.kv = kv}, 12 * kGiB);
     EXPECT_TRUE(plan.fits());
-    EXPECT_EQ(plan.of_state.token_state, plan_memory(checkpoint, {.kv = kv}).token_state) << name_of(kv);
+    EXPECT_EQ(plan.of_state.token_state, plan_memory(files, {.kv = kv}).token_state) << name_of(kv);
   }
-  const GpuPlan refused = plan_gpu(checkpoint, {.kv = gpu::KvType::kF32}, 12 * kGiB);
+  const GpuPlan refused = plan_gpu(files, {.kv = gpu::KvType::kF32}, 12 * kGiB);
   EXPECT_FALSE(refused.fits());
   EXPECT_NE(verdict(refused).find("f32"), std::string::npos) << verdict(refused);
 }
@@ -86,27 +86,27 @@ TEST(GpuPlan, NamesASmallerFileWhereThatWouldFit) {
 
 TEST(GpuPlan, ExpertsOnTheHostTakeItsMemory) {
   TempDir dir;
-  const ModelFiles checkpoint =
+  const ModelFiles files =
       open(dir, TinyModel({.type = "qwen3_5_moe_text", .hidden = 16, .value_dim = 8, .experts = 5}));
-  const GpuPlan plan = plan_gpu(checkpoint, {}, 12 * kGiB);
-  const std::size_t layers = parts_of<MoeSpec>(checkpoint.config().layers).size();
+  const GpuPlan plan = plan_gpu(files, {}, 12 * kGiB);
+  const std::size_t layers = parts_of<MoeSpec>(files.config().layers).size();
   ASSERT_EQ(plan.experts.size(), layers);
   EXPECT_EQ(plan.host_weights(), 0U);
-  const GpuPlan one = plan_gpu(checkpoint, {}, 12 * kGiB, 1);
+  const GpuPlan one = plan_gpu(files, {}, 12 * kGiB, 1);
   EXPECT_EQ(one.host_layers, 1U);
   EXPECT_EQ(one.weights, plan.weights - plan.experts[0].on_gpu);
   EXPECT_EQ(one.host_weights(), plan.experts[0].on_host);
   EXPECT_EQ(one.state, gpu_state_bytes(one.arena, one.weights));
-  const GpuPlan all = plan_gpu(checkpoint, {}, 12 * kGiB, kAllLayers);
+  const GpuPlan all = plan_gpu(files, {}, 12 * kGiB, kAllLayers);
   std::uint64_t experts = 0;  // bytes as bf16, rounded up to groups of eight rows
-  for (const std::string& name : checkpoint.names()) {
+  for (const std::string& name : files.names()) {
     if (name.find(".experts.") == std::string::npos) continue;
-    const Shape& shape = checkpoint.shape(name);
+    const Shape& shape = files.shape(name);
     experts += (shape[0] + 7) / 8 * 8 * shape[1] * 2;
   }
   EXPECT_EQ(all.weights, plan.weights - experts);
   EXPECT_EQ(all.host_layers, layers);
-  EXPECT_THROW(plan_gpu(checkpoint, {}, 12 * kGiB, static_cast<std::uint32_t>(layers) + 1), SettingError);
+  EXPECT_THROW(plan_gpu(files, {}, 12 * kGiB, static_cast<std::uint32_t>(layers) + 1), SettingError);
 }
 
 TEST(GpuPlan, NamesHowManyLayersExpertsOnTheHostWouldMakeItFit) {
@@ -135,14 +135,14 @@ TEST(GpuPlan, NamesHowManyLayersExpertsOnTheHostWouldMakeItFit) {
 
 TEST(GpuPlan, SaysHowLargeAGpuWouldDo) {
   TempDir dir;
-  const ModelFiles checkpoint = open(dir, TinyModel({.type = "llama"}));
-  const GpuPlan small = plan_gpu(checkpoint, {}, 1024);
+  const ModelFiles files = open(dir, TinyModel({.type = "llama"}));
+  const GpuPlan small = plan_gpu(files, {}, 1024);
   EXPECT_FALSE(small.fits());
   const std::string said = verdict(small);
   EXPECT_EQ(said.substr(0, 4), "no: ") << said;
   EXPECT_NE(said.find("hold them and one sequence"), std::string::npos) << said;
   EXPECT_NE(said.find("--device cpu"), std::string::npos) << said;
-  EXPECT_TRUE(plan_gpu(checkpoint, {}, 3 * kGiB).fits());
+  EXPECT_TRUE(plan_gpu(files, {}, 3 * kGiB).fits());
 }
 
 }  // namespace

@@ -61,13 +61,13 @@ struct MadeLayer {
   Pages make_pages(std::size_t count) const {
     return Pages(count, std::vector<std::byte>(2 * kKvHeads * kPageTokens * row));
   }
-  std::size_t at(std::size_t part, std::size_t head, std::size_t place) const {
-    return part + (head * kPageTokens + place % kPageTokens) * row;
+  std::size_t at(std::size_t part, std::size_t head, std::size_t entry) const {
+    return part + (head * kPageTokens + entry % kPageTokens) * row;
   }
-  void store(Pages& to, std::size_t part, std::size_t head, std::size_t place) {
+  void store(Pages& to, std::size_t part, std::size_t head, std::size_t entry) {
     float values[kDim];
     for (float& value : values) value = normal(random);
-    std::byte* target = to[place / kPageTokens].data() + at(part, head, place);
+    std::byte* target = to[entry / kPageTokens].data() + at(part, head, entry);
     if (kv == KvType::kF32) {
       std::memcpy(target, values, sizeof values);
     } else if (kv == KvType::kBF16) {
@@ -76,9 +76,9 @@ struct MadeLayer {
       gpu::store_quantized_row(kv, values, kDim, target);
     }
   }
-  std::vector<float> load(const Pages& in, std::size_t part, std::size_t head, std::size_t place) const {
+  std::vector<float> load(const Pages& in, std::size_t part, std::size_t head, std::size_t entry) const {
     std::vector<float> values(kDim);
-    const std::byte* source = in[place / kPageTokens].data() + at(part, head, place);
+    const std::byte* source = in[entry / kPageTokens].data() + at(part, head, entry);
     if (kv == KvType::kF32) {
       std::memcpy(values.data(), source, kDim * sizeof(float));
     } else if (kv == KvType::kBF16) {
@@ -132,7 +132,7 @@ TEST_P(KvCompaction, KeepsWhatTheDefinitionKeeps) {
         KvBudget{.tokens = 99, .window = 16, .sinks = 4, .pool_width = 1},
         KvBudget{.tokens = 128, .window = 70, .pooling = KvBudget::Pooling::kMax, .pool_width = 7}}) {
     const MadeLayer made(GetParam(), budget);
-    const auto kept = cpu::choose_places(threads, made.layer, made.prompt(), *made.tail, budget);
+    const auto kept = cpu::choose_entries(threads, made.layer, made.prompt(), *made.tail, budget);
     ASSERT_EQ(kept.size(), MadeLayer::kKvHeads);
     for (std::size_t head = 0; head < kept.size(); ++head) {
       const auto scores = test::naive_scores(made.naive(head, budget), budget);
@@ -145,8 +145,8 @@ TEST_P(KvCompaction, KeepsWhatTheDefinitionKeeps) {
 TEST_P(KvCompaction, AttentionAfterItIsOverWhatWasKept) {
   gpu::Threads threads(2);
   MadeLayer made(GetParam(), kSmall);
-  const auto kept = cpu::choose_places(threads, made.layer, made.prompt(), *made.tail, kSmall);
-  cpu::gather_places(threads, made.layer, made.prompt(), kept);
+  const auto kept = cpu::choose_entries(threads, made.layer, made.prompt(), *made.tail, kSmall);
+  cpu::gather_entries(threads, made.layer, made.prompt(), kept);
   constexpr std::size_t kGroup = MadeLayer::kHeads / MadeLayer::kKvHeads, kDim = MadeLayer::kDim;
   for (std::size_t head = 0; head < MadeLayer::kKvHeads; ++head) {
     made.store(made.kept_pages, made.layer.k, head, kSmall.tokens);
@@ -172,9 +172,9 @@ TEST_P(KvCompaction, AttentionAfterItIsOverWhatWasKept) {
       for (std::size_t i = 0; i <= kSmall.tokens; ++i) {
         const bool old = i < kSmall.tokens;
         const auto& source = old ? made.pages : made.kept_pages;
-        const std::size_t place = old ? kept[head][i] : i;
-        const std::vector<float> key = made.load(source, made.layer.k, head, place);
-        const std::vector<float> value = made.load(source, made.layer.v, head, place);
+        const std::size_t entry = old ? kept[head][i] : i;
+        const std::vector<float> key = made.load(source, made.layer.k, head, entry);
+        const std::vector<float> value = made.load(source, made.layer.v, head, entry);
         double score = 0;
         for (std::size_t d = 0; d < kDim; ++d) score += static_cast<double>(q[g * kDim + d]) * key[d];
         const double weight = std::exp(score * made.layer.scale);

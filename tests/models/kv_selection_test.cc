@@ -16,7 +16,8 @@ using Pooling = KvBudget::Pooling;
 TEST(KvSelection, WeightsAreTheSoftmaxOfWhatAQueryMaySee) {
   std::vector<float> sums(3, 1.0F);
   std::vector<float> logits{std::log(1.0F), std::log(2.0F), std::log(3.0F), std::log(4.0F)};
-  cpu::add_weights(logits, sums);  // the fourth is the query's own position: it counts only in the total
+  cpu::add_probabilities(logits,
+                         sums);  // the fourth is the query's own position: it counts only in the total
   EXPECT_NEAR(sums[0], 1.1, 1e-6);
   EXPECT_NEAR(sums[1], 1.2, 1e-6);
   EXPECT_NEAR(sums[2], 1.3, 1e-6);
@@ -35,24 +36,24 @@ TEST(KvSelection, PoolsAtTheEndsAsThePaperDoes) {
 TEST(KvSelection, TiesGoToTheLowerPlace) {
   const KvBudget budget{.tokens = 6, .window = 2, .sinks = 1};
   const std::vector<float> scores{0, 1, 1, 1, 1, 1, 1, 1};
-  EXPECT_EQ(cpu::kept_places(scores, 10, budget), (std::vector<std::uint32_t>{0, 1, 2, 3, 8, 9}));
+  EXPECT_EQ(cpu::kept_entries(scores, 10, budget), (std::vector<std::uint32_t>{0, 1, 2, 3, 8, 9}));
 }
 
 TEST(KvSelection, SinksAndWindowStayAndTheHighestBetweenThem) {
   const KvBudget budget{.tokens = 6, .window = 2, .sinks = 2};
   const std::vector<float> scores{0, 0, 1, 9, 2, 7, 3, 4};
-  EXPECT_EQ(cpu::kept_places(scores, 10, budget), (std::vector<std::uint32_t>{0, 1, 3, 5, 8, 9}));
+  EXPECT_EQ(cpu::kept_entries(scores, 10, budget), (std::vector<std::uint32_t>{0, 1, 3, 5, 8, 9}));
 }
 
 TEST(KvSelection, ABudgetOfNoMoreThanItsEndsChoosesNothing) {
-  EXPECT_EQ(cpu::kept_places(std::vector<float>{5, 6, 7}, 6, {.tokens = 4, .window = 3, .sinks = 1}),
+  EXPECT_EQ(cpu::kept_entries(std::vector<float>{5, 6, 7}, 6, {.tokens = 4, .window = 3, .sinks = 1}),
             (std::vector<std::uint32_t>{0, 3, 4, 5}));
 }
 
 TEST(KvSelection, WhatIsNoNumberIsTheLowest) {
   const KvBudget budget{.tokens = 3, .window = 1, .sinks = 0};
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_EQ(cpu::kept_places(std::vector<float>{nan, -1, nan, -2}, 5, budget),
+  EXPECT_EQ(cpu::kept_entries(std::vector<float>{nan, -1, nan, -2}, 5, budget),
             (std::vector<std::uint32_t>{1, 3, 4}));
 }
 

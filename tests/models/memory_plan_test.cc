@@ -28,11 +28,11 @@ class MemoryPlanTest : public testing::Test {
 
 TEST_F(MemoryPlanTest, StateIsWhatTheLoadedModelDeclares) {
   for (const char* type : {"llama", "qwen3", "qwen3_5_text"}) {
-    const ModelFiles checkpoint = open(TinyModel({.type = type, .hidden = 16, .value_dim = 8}));
+    const ModelFiles files = open(TinyModel({.type = type, .hidden = 16, .value_dim = 8}));
     for (const gpu::KvType kv : {gpu::KvType::kF32, gpu::KvType::kBF16}) {
       ComputeOptions options;
       options.kv = kv;
-      const MemoryPlan plan = plan_memory(checkpoint, options);
+      const MemoryPlan plan = plan_memory(files, options);
       gpu::Threads threads(1);
       const auto model = load_on_cpu(dir_.path(), options, threads);
       EXPECT_EQ(plan.token_state, model->state().sizes().page_bytes / gpu::kPageTokens) << type;
@@ -72,16 +72,16 @@ TEST(MemoryPlanPrompts, HoldAllOfThemUntilTheyAreCompacted) {
 
 TEST_F(MemoryPlanTest, CountsEveryTensorOnceByItsFormat) {
   const TinyModel model({.type = "llama"});
-  const ModelFiles checkpoint = open(model);
+  const ModelFiles files = open(model);
   ComputeOptions exact;
   exact.compute = gpu::Compute::kF32;
-  const MemoryPlan plan = plan_memory(checkpoint, exact);
+  const MemoryPlan plan = plan_memory(files, exact);
   ASSERT_EQ(plan.formats.size(), 1U);
   EXPECT_EQ(plan.formats[0].name, "BF16");
   EXPECT_EQ(plan.formats[0].tensors, model.tensors.size());
-  EXPECT_EQ(plan.formats[0].bytes, checkpoint.total_bytes());
-  EXPECT_EQ(plan.formats[0].parameters, checkpoint.total_bytes() / 2);
-  EXPECT_EQ(plan.in_place + plan.copied, checkpoint.total_bytes());  // f32 weights are not packed
+  EXPECT_EQ(plan.formats[0].bytes, files.total_bytes());
+  EXPECT_EQ(plan.formats[0].parameters, files.total_bytes() / 2);
+  EXPECT_EQ(plan.in_place + plan.copied, files.total_bytes());  // f32 weights are not packed
   EXPECT_EQ(plan.packed, 0U);
 }
 

@@ -85,9 +85,9 @@ TEST(CheckpointReference, BlockTypesAreWeights) {
   const std::filesystem::path folder = test::oracle_folder() / "gguf";
   SKIP_WITHOUT(folder);
   for (const char* type : {"q8_0", "q4_0", "q4_k_m", "q5_k_m", "q6_k", "mixed"}) {
-    const ModelFiles checkpoint = ModelFiles::open(folder / ("hybrid-" + std::string(type) + ".gguf"));
-    EXPECT_EQ(gated_delta_nets(checkpoint.config()), 3u);
-    const Tensor up = checkpoint.tensor("layers.0.mlp.up_proj.weight");
+    const ModelFiles files = ModelFiles::open(folder / ("hybrid-" + std::string(type) + ".gguf"));
+    EXPECT_EQ(gated_delta_nets(files.config()), 3u);
+    const Tensor up = files.tensor("layers.0.mlp.up_proj.weight");
     EXPECT_GT(info(up.type).block_size, 1u) << type;
     EXPECT_EQ(up.bytes.size(), *byte_size(up.type, up.shape));
   }
@@ -111,11 +111,11 @@ TEST(CheckpointReference, OtherFamiliesAreRefusedByName) {
 TEST(CheckpointReference, ReadsATrainedLlama) {
   const std::filesystem::path file = test::oracle_folder() / "stories260K" / "stories260K.gguf";
   SKIP_WITHOUT(file);
-  const ModelFiles checkpoint = ModelFiles::open(file);
-  checkpoint.validate();
-  EXPECT_EQ(checkpoint.config().layers.size(), 5u);
-  EXPECT_EQ(attention_of(checkpoint.config()).group(), 2u);
-  EXPECT_EQ(checkpoint.tensor("layers.4.self_attn.k_proj.weight").shape, (Shape{32, 64}));
+  const ModelFiles files = ModelFiles::open(file);
+  files.validate();
+  EXPECT_EQ(files.config().layers.size(), 5u);
+  EXPECT_EQ(attention_of(files.config()).group(), 2u);
+  EXPECT_EQ(files.tensor("layers.4.self_attn.k_proj.weight").shape, (Shape{32, 64}));
 }
 
 TEST(CheckpointReference, ReadsVocabularies) {

@@ -17,13 +17,13 @@ using test::TinyOptions;
 using test::TinyTensor;
 using test::values;
 
-void expect_model(const ModelFiles& checkpoint, const TinyModel& model) {
-  EXPECT_EQ(checkpoint.names().size(), model.tensors.size());
+void expect_model(const ModelFiles& files, const TinyModel& model) {
+  EXPECT_EQ(files.names().size(), model.tensors.size());
   for (const auto& [name, expected] : model.tensors) {
-    ASSERT_TRUE(checkpoint.has(name)) << name;
-    const Tensor tensor = checkpoint.tensor(name);
+    ASSERT_TRUE(files.has(name)) << name;
+    const Tensor tensor = files.tensor(name);
     EXPECT_EQ(tensor.shape, expected.shape) << name;
-    EXPECT_EQ(checkpoint.shape(name), expected.shape) << name;
+    EXPECT_EQ(files.shape(name), expected.shape) << name;
     const std::vector<float> found = values(tensor);
     EXPECT_EQ(found, expected.values) << name;
   }
@@ -83,12 +83,12 @@ TEST_F(CheckpointTest, ReadsHuggingFaceFolders) {
   for (const TinyOptions& options : all_kinds()) {
     const TinyModel model(options);
     for (const char* prefix : {"model.", "", "model.language_model.", "language_model.model."}) {
-      const ModelFiles checkpoint = open_hf(model, prefix);
-      expect_model(checkpoint, model);
-      EXPECT_EQ(checkpoint.gguf(), nullptr);
-      EXPECT_EQ(checkpoint.tensor("norm.weight").owned, nullptr);
+      const ModelFiles files = open_hf(model, prefix);
+      expect_model(files, model);
+      EXPECT_EQ(files.gguf(), nullptr);
+      EXPECT_EQ(files.tensor("norm.weight").owned, nullptr);
       if (options.tied) {
-        EXPECT_EQ(values(checkpoint.tensor(checkpoint.config().head + ".weight")),
+        EXPECT_EQ(values(files.tensor(files.config().head + ".weight")),
                   model.tensors.at("embed_tokens.weight").values);
       }
     }
@@ -103,16 +103,16 @@ TEST_F(CheckpointTest, UndoesWhatTheGgufConverterDid) {
 }
 
 TEST_F(CheckpointTest, CopiesOnlyWhatItMustChange) {
-  const ModelFiles checkpoint = open_gguf(TinyModel({.type = "qwen3_5_text"}).gguf(true));
-  const Tensor up = checkpoint.tensor("layers.0.mlp.up_proj.weight");
+  const ModelFiles files = open_gguf(TinyModel({.type = "qwen3_5_text"}).gguf(true));
+  const Tensor up = files.tensor("layers.0.mlp.up_proj.weight");
   EXPECT_EQ(up.owned, nullptr);
   EXPECT_EQ(up.type, DType::kBF16);
-  const Tensor z = checkpoint.tensor("layers.0.linear_attn.in_proj_z.weight");
+  const Tensor z = files.tensor("layers.0.linear_attn.in_proj_z.weight");
   EXPECT_NE(z.owned, nullptr);
   EXPECT_EQ(z.type, DType::kBF16);
-  EXPECT_EQ(checkpoint.tensor("layers.0.input_layernorm.weight").type, DType::kF32);
-  EXPECT_EQ(checkpoint.tensor("layers.0.linear_attn.norm.weight").owned, nullptr);
-  EXPECT_NE(checkpoint.gguf(), nullptr);
+  EXPECT_EQ(files.tensor("layers.0.input_layernorm.weight").type, DType::kF32);
+  EXPECT_EQ(files.tensor("layers.0.linear_attn.norm.weight").owned, nullptr);
+  EXPECT_NE(files.gguf(), nullptr);
 }
 
 TEST_F(CheckpointTest, IgnoresVisionAndPrediction) {
@@ -170,12 +170,12 @@ TEST_F(CheckpointTest, RefusesTypesWhenTheyAreAskedFor) {
   model.tensors.erase("layers.0.mlp.down_proj.weight");
   GgufWriter w = model.gguf();
   w.tensor("blk.0.ffn_down.weight", 9, down.shape, std::string(8 * 36, 'q'));
-  const ModelFiles checkpoint = open_gguf(w);
-  EXPECT_EQ(checkpoint.stored_type("layers.0.mlp.down_proj.weight"), DType::kQ8_1);
-  EXPECT_NO_THROW(checkpoint.tensor("layers.0.mlp.up_proj.weight"));
-  EXPECT_LOAD_ERROR(checkpoint.tensor("layers.0.mlp.down_proj.weight"),
+  const ModelFiles files = open_gguf(w);
+  EXPECT_EQ(files.stored_type("layers.0.mlp.down_proj.weight"), DType::kQ8_1);
+  EXPECT_NO_THROW(files.tensor("layers.0.mlp.up_proj.weight"));
+  EXPECT_LOAD_ERROR(files.tensor("layers.0.mlp.down_proj.weight"),
                     "m.gguf: blk.0.ffn_down.weight: the type Q8_1 cannot be computed with");
-  EXPECT_NO_THROW(checkpoint.validate());
+  EXPECT_NO_THROW(files.validate());
 
   SafetensorsWriter tensors = model.safetensors();
   tensors.tensor("model.layers.0.mlp.down_proj.weight", "F8_E4M3", down.shape, std::string(8 * 32, 'q'));
@@ -195,8 +195,8 @@ TEST_F(CheckpointTest, AcceptsOtherConverters) {
 
   GgufWriter grouped = model.gguf();
   grouped.boolean("qwen35.ssm.v_head_reordered", false);
-  const ModelFiles checkpoint = open_gguf(grouped);
-  EXPECT_EQ(checkpoint.tensor("layers.0.linear_attn.dt_bias").owned, nullptr);
+  const ModelFiles files = open_gguf(grouped);
+  EXPECT_EQ(files.tensor("layers.0.linear_attn.dt_bias").owned, nullptr);
 }
 
 TEST_F(CheckpointTest, CopiesTensorsThatAreNotAligned) {
@@ -207,21 +207,21 @@ TEST_F(CheckpointTest, CopiesTensorsThatAreNotAligned) {
     tensors.tensor(name == "lm_head.weight" ? name : "model." + name, "BF16", tensor.shape,
                    test::raw_bf16(tensor.values));
   }
-  const ModelFiles checkpoint = open_hf(model.config_json(), tensors);
-  expect_model(checkpoint, model);
-  EXPECT_NE(checkpoint.tensor("norm.weight").owned, nullptr);
+  const ModelFiles files = open_hf(model.config_json(), tensors);
+  expect_model(files, model);
+  EXPECT_NE(files.tensor("norm.weight").owned, nullptr);
 }
 
 TEST_F(CheckpointTest, ValidatesWithProgress) {
   TinyModel model({.type = "qwen3_5_text"});
-  const ModelFiles checkpoint = open_hf(model);
+  const ModelFiles files = open_hf(model);
   std::uint64_t last = 0;
-  checkpoint.validate([&](std::uint64_t done, std::uint64_t total) {
+  files.validate([&](std::uint64_t done, std::uint64_t total) {
     EXPECT_GT(done, last);
-    EXPECT_EQ(total, checkpoint.total_bytes());
+    EXPECT_EQ(total, files.total_bytes());
     last = done;
   });
-  EXPECT_EQ(last, checkpoint.total_bytes());
+  EXPECT_EQ(last, files.total_bytes());
 
   model.tensors.at("layers.1.mlp.up_proj.weight").values[7] = INFINITY;
   EXPECT_LOAD_ERROR(open_hf(model).validate(),
@@ -231,10 +231,10 @@ TEST_F(CheckpointTest, ValidatesWithProgress) {
 
 TEST_F(CheckpointTest, NoticesAFileThatShrinks) {
   const TinyModel model({.type = "llama"});
-  const ModelFiles checkpoint = open_hf(model);
+  const ModelFiles files = open_hf(model);
   std::filesystem::resize_file(dir_.path() / "model.safetensors", 100);
-  EXPECT_LOAD_ERROR(checkpoint.tensor("norm.weight"), "model.safetensors: has shrunk");
-  EXPECT_LOAD_ERROR(checkpoint.validate(), "model.safetensors: has shrunk");
+  EXPECT_LOAD_ERROR(files.tensor("norm.weight"), "model.safetensors: has shrunk");
+  EXPECT_LOAD_ERROR(files.validate(), "model.safetensors: has shrunk");
 }
 
 TEST_F(CheckpointTest, SurvivesBeingMoved) {

@@ -42,9 +42,9 @@ class ModelRuns {
     return tokens;
   }
 
-  gpu::Sequence open(std::size_t room) const {
+  gpu::Sequence open(std::size_t capacity) const {
     std::optional<gpu::Sequence> sequence = store_->open();
-    EXPECT_TRUE(sequence.has_value() && sequence->reserve(room));
+    EXPECT_TRUE(sequence.has_value() && sequence->reserve(capacity));
     return std::move(*sequence);
   }
   gpu::Snapshot capture(const gpu::Sequence& sequence) const {
@@ -52,13 +52,14 @@ class ModelRuns {
     EXPECT_TRUE(snapshot.has_value());
     return std::move(*snapshot);
   }
-  gpu::Sequence restore(const gpu::Snapshot& snapshot, std::size_t room) const {
+  gpu::Sequence restore(const gpu::Snapshot& snapshot, std::size_t capacity) const {
     std::optional<gpu::Sequence> sequence = store_->restore(snapshot).sequence;
-    EXPECT_TRUE(sequence.has_value() && sequence->stored() == snapshot.stored() && sequence->reserve(room));
+    EXPECT_TRUE(sequence.has_value() && sequence->stored() == snapshot.stored() &&
+                sequence->reserve(capacity));
     return std::move(*sequence);
   }
   /// Simulates preemption: saves the sequence, lets others use its memory, and loads it again.
-  gpu::Sequence saved_and_loaded(gpu::Sequence sequence, std::size_t room) const {
+  gpu::Sequence saved_and_loaded(gpu::Sequence sequence, std::size_t capacity) const {
     const gpu::SavedSequence saved = store_->save(sequence);
     { const gpu::Sequence gone = std::move(sequence); }
     {
@@ -66,7 +67,7 @@ class ModelRuns {
       prefill(other, random_tokens(2 * gpu::kPageTokens, 77), Slice::Logits::kNone);
     }
     std::optional<gpu::Sequence> loaded = store_->load(saved);
-    EXPECT_TRUE(loaded.has_value() && loaded->reserve(room));
+    EXPECT_TRUE(loaded.has_value() && loaded->reserve(capacity));
     return std::move(*loaded);
   }
 

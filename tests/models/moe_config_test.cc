@@ -42,12 +42,12 @@ class MoeConfig : public testing::Test {
     for (const LayerSpec& layer : config.layers) out.push_back(!parts_of<MoeSpec>({&layer, 1}).empty());
     return out;
   }
-  static void expect_model(const ModelFiles& checkpoint, const TinyModel& model) {
-    EXPECT_EQ(checkpoint.names().size(), model.tensors.size());
+  static void expect_model(const ModelFiles& files, const TinyModel& model) {
+    EXPECT_EQ(files.names().size(), model.tensors.size());
     for (const auto& [name, tensor] : model.tensors) {
-      EXPECT_EQ(test::values(checkpoint.tensor(name)), tensor.values) << name;
+      EXPECT_EQ(test::values(files.tensor(name)), tensor.values) << name;
     }
-    checkpoint.validate();
+    files.validate();
   }
 
   TempDir dir_;
@@ -79,12 +79,15 @@ TEST_F(MoeConfig, NormalizesAsTheFamilyDoes) {
 
 TEST_F(MoeConfig, PlacesExpertsWhereTheKeysSay) {
   const std::string none = "\"mlp_only_layers\":[],";
-  const auto placed = [&](const std::string& keys) { return expert_layers(read_changed(next_, none, keys)); };
-  EXPECT_EQ(placed(""), (std::vector<bool>{true, true, true, true}));
-  EXPECT_EQ(placed("\"decoder_sparse_step\":2,"), (std::vector<bool>{false, true, false, true}));
-  EXPECT_EQ(placed("\"decoder_sparse_step\":3,"), (std::vector<bool>{false, false, true, false}));
-  EXPECT_EQ(placed("\"mlp_only_layers\":[2,0,9],"), (std::vector<bool>{false, true, false, true}));
-  EXPECT_EQ(placed("\"mlp_only_layers\":[1],\"decoder_sparse_step\":2,"),
+  const auto expert_layers_with = [&](const std::string& keys) {
+    return expert_layers(read_changed(next_, none, keys));
+  };
+  EXPECT_EQ(expert_layers_with(""), (std::vector<bool>{true, true, true, true}));
+  EXPECT_EQ(expert_layers_with("\"decoder_sparse_step\":2,"), (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(expert_layers_with("\"decoder_sparse_step\":3,"), (std::vector<bool>{false, false, true, false}));
+  EXPECT_EQ(expert_layers_with("\"mlp_only_layers\":[2,0,9],"),
+            (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(expert_layers_with("\"mlp_only_layers\":[1],\"decoder_sparse_step\":2,"),
             (std::vector<bool>{false, false, false, true}));
   EXPECT_EQ(expert_layers(read_changed(next_, "\"num_experts\":4", "\"num_experts\":0")),
             (std::vector<bool>{false, false, false, false}));
@@ -196,13 +199,13 @@ TEST_F(MoeConfig, TakesFusedProjectionsApartInFp8) {
     tensors.tensor(prefix + name, "F8_E4M3", tensor.shape, std::string(1024 * 8, '\x38'));
     tensors.tensor(prefix + name + "_scale_inv", "F32", {8, 1}, test::raw_f32({1, 2, 3, 4, 5, 6, 7, 8}));
   }
-  const ModelFiles checkpoint = open_hf(
+  const ModelFiles files = open_hf(
       model.config_json(
           R"("quantization_config":{"quant_method":"fp8","fmt":"e4m3","weight_block_size":[128,128]},)"),
       tensors);
-  checkpoint.validate();
+  files.validate();
   const auto tiles = [&](const std::string& name) {
-    const std::vector<float> values = load_vector(checkpoint, "layers.0.linear_attn." + name + ".weight");
+    const std::vector<float> values = load_vector(files, "layers.0.linear_attn." + name + ".weight");
     std::vector<float> out;
     for (std::size_t at = 0; at < values.size(); at += 128 * 8) {
       for (std::size_t i = 0; i < 128 * 8; ++i) EXPECT_EQ(values[at + i], values[at]) << name;

@@ -309,20 +309,19 @@ std::vector<float> logits_of(const std::filesystem::path& path, gpu::Compute com
 TEST(QuantizedFolder, HasTheNumbersOfItsDefinition) {
   for (const Scheme& scheme : schemes()) {
     const QuantizedFolder folder(scheme);
-    const ModelFiles checkpoint = ModelFiles::open(folder.dir.path());
-    checkpoint.validate();
+    const ModelFiles files = ModelFiles::open(folder.dir.path());
+    files.validate();
     for (const auto& [name, expected] : folder.expected) {
-      const Tensor tensor = checkpoint.tensor(name, ColumnOrder::kAny);
+      const Tensor tensor = files.tensor(name, ColumnOrder::kAny);
       EXPECT_EQ(widened(tensor), expected) << scheme.name << ": " << name;
-      EXPECT_EQ(checkpoint.stored_type(name),
-                QuantizedFolder::is_quantized(name) ? scheme.type : DType::kBF16)
+      EXPECT_EQ(files.stored_type(name), QuantizedFolder::is_quantized(name) ? scheme.type : DType::kBF16)
           << scheme.name << ": " << name;
       EXPECT_EQ(tensor.column_order.empty(),
                 scheme.name != "actorder" || !QuantizedFolder::is_quantized(name));
     }
     // Weights stored in the layout kernels read are not copied.
     if (scheme.type != DType::kInt4) {
-      EXPECT_EQ(checkpoint.tensor("layers.1.mlp.up_proj.weight").owned, nullptr) << scheme.name;
+      EXPECT_EQ(files.tensor("layers.1.mlp.up_proj.weight").owned, nullptr) << scheme.name;
     }
   }
 }
@@ -358,8 +357,8 @@ TEST(QuantizedFolder, ColumnsInAnotherOrderAreGivenOnlyToWhomCanDoWithThem) {
   const auto scheme =
       std::find_if(all.begin(), all.end(), [](const Scheme& s) { return s.name == "actorder"; });
   const QuantizedFolder folder(*scheme);
-  const ModelFiles checkpoint = ModelFiles::open(folder.dir.path());
-  EXPECT_LOAD_ERROR(checkpoint.tensor("layers.1.mlp.down_proj.weight"),
+  const ModelFiles files = ModelFiles::open(folder.dir.path());
+  EXPECT_LOAD_ERROR(files.tensor("layers.1.mlp.down_proj.weight"),
                     "down_proj.qweight: its groups are not in the order of its columns");
 }
 

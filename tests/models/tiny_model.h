@@ -98,12 +98,12 @@ class TinyModel {
                    const std::vector<std::string>& matrices) const;
 
   // Index in the file of row (for out_proj, column) i of Hugging Face's tensor.
-  std::size_t v_place(std::size_t i, std::size_t unit) const {
+  std::size_t v_index(std::size_t i, std::size_t unit) const {
     const std::size_t group = o.value_heads / o.key_heads;
     const std::size_t head = i / unit;
     return ((head % group) * o.key_heads + head / group) * unit + i % unit;
   }
-  std::size_t rope_place(std::size_t i) const {
+  std::size_t rope_index(std::size_t i) const {
     const std::size_t in_head = i % o.head_dim;
     const std::size_t half = o.head_dim / 2;
     return i - in_head + (in_head % half) * 2 + in_head / half;
@@ -346,29 +346,29 @@ inline void TinyModel::gguf_tensors(GgufWriter& out, bool bf16) const {
     std::vector<std::uint64_t> shape = tensor.shape;
     const std::size_t columns = shape.size() == 1 ? 1 : shape.back();
     const auto has = [&](const char* part) { return name.find(part) != name.npos; };
-    const auto move_rows = [&](const std::function<std::size_t(std::size_t)>& place) {
+    const auto move_rows = [&](const std::function<std::size_t(std::size_t)>& index_of) {
       const std::vector<float> before = values;
       for (std::size_t row = 0; row < shape[0]; ++row) {
         for (std::size_t c = 0; c < columns; ++c)
-          values[place(row) * columns + c] = before[row * columns + c];
+          values[index_of(row) * columns + c] = before[row * columns + c];
       }
     };
     if (o.type == "llama" && (has("q_proj") || has("k_proj"))) {
-      move_rows([&](std::size_t row) { return rope_place(row); });
+      move_rows([&](std::size_t row) { return rope_index(row); });
     }
     if (o.key_heads != o.value_heads && has("linear_attn.") && !is_next()) {
       const std::size_t keys = 2 * o.key_heads * o.key_dim;
       if (has("in_proj_qkv") || has("conv1d")) {
         move_rows(
-            [&](std::size_t row) { return row < keys ? row : keys + v_place(row - keys, o.value_dim); });
+            [&](std::size_t row) { return row < keys ? row : keys + v_index(row - keys, o.value_dim); });
       } else if (has("in_proj_z")) {
-        move_rows([&](std::size_t row) { return v_place(row, o.value_dim); });
+        move_rows([&](std::size_t row) { return v_index(row, o.value_dim); });
       } else if (has("in_proj_a") || has("in_proj_b") || has("A_log") || has("dt_bias")) {
-        move_rows([&](std::size_t row) { return v_place(row, 1); });
+        move_rows([&](std::size_t row) { return v_index(row, 1); });
       } else if (has("out_proj")) {
         const std::vector<float> before = values;
         for (std::size_t i = 0; i < values.size(); ++i) {
-          values[i - i % columns + v_place(i % columns, o.value_dim)] = before[i];
+          values[i - i % columns + v_index(i % columns, o.value_dim)] = before[i];
         }
       }
     }

@@ -74,22 +74,21 @@ struct Cost {
   explicit Cost(const Model& model)
       : slot_bytes(static_cast<double>(model.state().sizes().slot_bytes)),
         position_bytes(static_cast<double>(model.state().sizes().page_bytes) / gpu::kPageTokens) {
-    const models::ModelFiles& checkpoint = model.checkpoint();
+    const models::ModelFiles& files = model.files();
     const models::ModelConfig& config = model.config();
     const auto elements = [&](const std::string& name) {
-      return static_cast<double>(models::element_count(checkpoint.shape(name)).value_or(0));
+      return static_cast<double>(models::element_count(files.shape(name)).value_or(0));
     };
     const auto bytes = [&](const std::string& name) {
-      return static_cast<double>(
-          models::byte_size(checkpoint.stored_type(name), checkpoint.shape(name)).value_or(0));
+      return static_cast<double>(models::byte_size(files.stored_type(name), files.shape(name)).value_or(0));
     };
     const auto mixtures = models::parts_of<models::MoeSpec>(config.layers);
     if (!mixtures.empty()) {
       busy_experts =
           static_cast<double>(mixtures.front()->chosen) / static_cast<double>(mixtures.front()->routed());
     }
-    for (const std::string& name : checkpoint.names()) {
-      if (checkpoint.shape(name).size() != 2 || !name.starts_with("layers.")) continue;
+    for (const std::string& name : files.names()) {
+      if (files.shape(name).size() != 2 || !name.starts_with("layers.")) continue;
       const bool is_expert = name.find(".experts.") != std::string::npos;
       layer_weights += elements(name) * (is_expert ? busy_experts : 1.0);
       (is_expert ? expert_bytes : layer_bytes) += bytes(name);

@@ -1,5 +1,5 @@
 #pragma once
-// Alternatives to the cache's own eviction policy, in its place inside the cache:
+// Alternatives to the cache's own eviction policy, used inside the cache instead of it:
 //
 //   lru      all entries age at the same rate
 //   forks    shared entries age four times slower, entries with a hit twice slower, both eight times: shared

@@ -357,7 +357,7 @@ std::string workload_table(const std::vector<WorkloadResult>& results) {
   return out;
 }
 
-/// What evicting ahead of need costs: each result beside that of the same run without it.
+/// Formats the cost of evicting ahead of need: each result next to that of the same run without it.
 std::string ahead_cost_table(const std::vector<WorkloadResult>& with_ahead,
                              const std::vector<WorkloadResult>& without) {
   constexpr double kMaxPoints = 1;  // max loss in percentage points of restorable tokens

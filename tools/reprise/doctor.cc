@@ -164,10 +164,10 @@ void look_at_model(Findings& findings, const std::string& wanted) {
   std::string path;
   try {
     path = model_or_builtin(wanted);
-    const models::ModelFiles checkpoint = models::ModelFiles::open(path);
-    const models::MemoryPlan plan = models::plan_memory(checkpoint, models::ComputeOptions{});
+    const models::ModelFiles files = models::ModelFiles::open(path);
+    const models::MemoryPlan plan = models::plan_memory(files, models::ComputeOptions{});
     const std::string fits = models::verdict(plan, available_memory(), 0);
-    const std::string text = path + ": " + checkpoint.config().architecture + ", " +
+    const std::string text = path + ": " + files.config().architecture + ", " +
                              models::in_units(plan.weights()) + " of weights; fits on the processor: " + fits;
     findings.good("model", text);
   } catch (const std::exception& error) {

@@ -107,7 +107,7 @@ SingleSequence::SingleSequence(const EngineFlags& flags) : device_(open_device(f
                            [&](std::uint64_t done, std::uint64_t total) { bar.show(done, total); });
   }
   ProgressBar bar("reading weights");
-  model_->checkpoint().validate([&](std::uint64_t done, std::uint64_t total) { bar.show(done, total); });
+  model_->files().validate([&](std::uint64_t done, std::uint64_t total) { bar.show(done, total); });
   if (flags.adapter.empty()) return;
   adapter_ = 1;
   model_->add_adapter(adapter_, models::Adapter::open(flags.adapter, model_->config()));
@@ -178,10 +178,9 @@ std::string json_array(std::span<const float> values) {
 }
 
 /// Returns the model's tokenizer, or nullopt; token ids work without one.
-std::optional<models::Tokenizer> find_tokenizer(const models::ModelFiles& checkpoint,
-                                                const std::string& path) {
-  if (checkpoint.gguf() != nullptr) {
-    const models::GgufMetadata& metadata = checkpoint.gguf()->metadata();
+std::optional<models::Tokenizer> find_tokenizer(const models::ModelFiles& files, const std::string& path) {
+  if (files.gguf() != nullptr) {
+    const models::GgufMetadata& metadata = files.gguf()->metadata();
     if (metadata.find("tokenizer.ggml.model") == nullptr) return std::nullopt;
     const std::string_view kind = metadata.text("tokenizer.ggml.model");
     if (kind == "none" || kind == "no_vocab") return std::nullopt;
@@ -272,7 +271,7 @@ int run_generate(const GenerateOptions& options) {
   if (!errors.empty()) throw UsageError(errors.front().describe());
 
   TokenizerPtr tokenizer;
-  if (auto found = find_tokenizer(sequence.model().checkpoint(), options.engine.model)) {
+  if (auto found = find_tokenizer(sequence.model().files(), options.engine.model)) {
     tokenizer = std::make_shared<const models::Tokenizer>(std::move(*found));
   }
   const std::vector<TokenId> prompt = prompt_tokens(options, tokenizer);

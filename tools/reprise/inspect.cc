@@ -128,9 +128,9 @@ int inspect(const InspectOptions& inspected) {
   check_cpu_experts(flags, {flags.device});
   if (const std::string why = refusal_of(inspected.kv); !why.empty()) throw UsageError("--kv-budget: " + why);
   const models::ComputeOptions options = compute_options(flags);
-  const models::ModelFiles checkpoint = models::ModelFiles::open(flags.model);
-  const models::ModelConfig& config = checkpoint.config();
-  const models::MemoryPlan plan = models::plan_memory(checkpoint, options);
+  const models::ModelFiles files = models::ModelFiles::open(flags.model);
+  const models::ModelConfig& config = files.config();
+  const models::MemoryPlan plan = models::plan_memory(files, options);
 
   std::printf("%-22s %s\n", "architecture", config.architecture.c_str());
   print_layers(config, plan);
@@ -153,7 +153,7 @@ int inspect(const InspectOptions& inspected) {
   if (!flags.adapter.empty()) print_adapter(flags.adapter, config);
   if (of_gpu) {
     try {
-      print_gpu(models::plan_gpu(checkpoint, options, limit != 0 ? limit : free_on_gpu(flags.device),
+      print_gpu(models::plan_gpu(files, options, limit != 0 ? limit : free_on_gpu(flags.device),
                                  cpu_experts(flags)),
                 inspected);
     } catch (const models::SettingError& error) {

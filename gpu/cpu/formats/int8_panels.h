@@ -294,7 +294,7 @@ void multiply_few_by_bytes(const ActivationsOf<Quant>& x, const WeightView& w, f
       const Block* rows[kByteLanes];
       for (std::size_t r = 0; r < kByteLanes; ++r) {
         const std::byte* row = w.row(n + std::min(r, outputs - 1)) + k / kElements * sizeof(Block);
-        for (std::size_t line = 0; line < blocks * sizeof(Block); line += 64) ask_for(row, next + line);
+        for (std::size_t line = 0; line < blocks * sizeof(Block); line += 64) prefetch(row, next + line);
         rows[r] = reinterpret_cast<const Block*>(row);
       }
       if constexpr (kElements == 256) {
@@ -503,7 +503,7 @@ inline void fill_bytes(const std::byte* first, std::size_t row_bytes, std::size_
   for (std::size_t r = 0; r < kWide; ++r) {
     const std::byte* row = first + std::min(r, outputs - 1) * row_bytes;
     for (std::size_t line = 0; line < blocks * sizeof(typename Quant::Block); line += 64) {
-      ask_for(row, next + line);
+      prefetch(row, next + line);
     }
     unpack_bytes<Quant>(reinterpret_cast<const typename Quant::Block*>(row), blocks, rows[r]);
     to.scale[r] = rows[r].scale;
@@ -511,12 +511,12 @@ inline void fill_bytes(const std::byte* first, std::size_t row_bytes, std::size_
   }
   constexpr std::size_t kElements = Quant::kFormat.block_size;
   for (std::size_t word = 0; word < blocks * kElements / 4; word += kWide) {
-    turn_words([&](std::size_t r) { return rows[r].q + 4 * word; }, to.q + word);
+    transpose_words([&](std::size_t r) { return rows[r].q + 4 * word; }, to.q + word);
   }
   constexpr std::size_t kWords =
       kElements == 32 ? (Quant::kHasOffsets ? 16 : 8) : 256 / Quant::kGroup + (Quant::kHasOffsets ? 8 : 0);
   for (std::size_t word = 0; word < kWords; word += kWide) {
-    turn_words([&](std::size_t r) { return rows[r].words + word; }, to.words + word);
+    transpose_words([&](std::size_t r) { return rows[r].words + word; }, to.words + word);
   }
 }
 
@@ -615,8 +615,7 @@ void multiply_by_bytes(RowList listed, std::size_t m, const WeightView& w, float
 
 constexpr auto products_by_bytes() {
   return products_of_quants([]<class Quant>() {
-    return product_of_whole_numbers<Quant, multiply_by_bytes<Quant, multiply_many_by_bytes<Quant>>>(2 *
-                                                                                                    kWide);
+    return product_of_integers<Quant, multiply_by_bytes<Quant, multiply_many_by_bytes<Quant>>>(2 * kWide);
   });
 }
 

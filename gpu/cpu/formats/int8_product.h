@@ -258,7 +258,7 @@ void multiply_with_residuals(const void* activations, std::size_t m, const Weigh
 
 /// Makes the fast Product of a Quant from a MultiplyRows that takes ActivationsOf<Quant>.
 template <class Quant, MultiplyRows kMultiply>
-constexpr Product product_of_whole_numbers(std::size_t outputs_at_once = 8) {
+constexpr Product product_of_integers(std::size_t outputs_at_once = 8) {
   if constexpr (Quant::kFormat.block_size == 256) {
     return {.activations = &kInt8RowsWithResiduals,
             .multiply = multiply_with_residuals<kMultiply>,
@@ -351,7 +351,7 @@ void int8_multiply(RowList listed, std::size_t m, const WeightView& w, float* y,
 
 template <class Quant>
 constexpr Product int8_product() {
-  return product_of_whole_numbers<Quant, int8_multiply<Quant>>();
+  return product_of_integers<Quant, int8_multiply<Quant>>();
 }
 
 }  // namespace

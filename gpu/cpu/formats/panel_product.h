@@ -29,7 +29,7 @@ struct F32Columns {
   static constexpr std::size_t kStep = kWide;
 
   template <class Take>
-  static void turn(const float* const (&rows)[kWide], Take take) {
+  static void transpose_step(const float* const (&rows)[kWide], Take take) {
     WideBits v[kWide];
     for (std::size_t r = 0; r < kWide; ++r) v[r] = load_bits(rows[r]);
     transpose(v);
@@ -42,7 +42,7 @@ struct F16Columns {
   static constexpr std::size_t kStep = kWide;
 
   template <class Take>
-  static void turn(const std::uint16_t* const (&rows)[kWide], Take take) {
+  static void transpose_step(const std::uint16_t* const (&rows)[kWide], Take take) {
     WideBits v[kWide];
     for (std::size_t r = 0; r < kWide; ++r) v[r] = widen_f16(rows[r]);
     transpose(v);
@@ -56,7 +56,7 @@ struct BF16Columns {
   static constexpr std::size_t kStep = 2 * kWide;
 
   template <class Take>
-  static void turn(const std::uint16_t* const (&rows)[kWide], Take take) {
+  static void transpose_step(const std::uint16_t* const (&rows)[kWide], Take take) {
     WideBits v[kWide];
     for (std::size_t r = 0; r < kWide; ++r) v[r] = load_bits(rows[r]);
     transpose(v);
@@ -92,14 +92,14 @@ struct RowsOfWeight {
 /// Calls take(k, column) for the next `depth` elements of the rows and advances them. `ahead`: prefetch
 /// distance in elements.
 template <class Columns, class Take>
-inline void turn_rows(RowsOfWeight<typename Columns::Element>& w, std::size_t depth, std::size_t ahead,
-                      Take take) {
+inline void transpose_rows(RowsOfWeight<typename Columns::Element>& w, std::size_t depth, std::size_t ahead,
+                           Take take) {
   using Element = typename Columns::Element;
   constexpr std::size_t kStep = Columns::kStep;
   std::size_t k = 0;
   for (; k + kStep <= depth; k += kStep) {
-    for (const Element* row : w.rows) ask_for(row, ahead * sizeof(Element));
-    Columns::turn(w.rows, [&](std::size_t inside, Wide column) { take(k + inside, column); });
+    for (const Element* row : w.rows) prefetch(row, ahead * sizeof(Element));
+    Columns::transpose_step(w.rows, [&](std::size_t inside, Wide column) { take(k + inside, column); });
     for (const Element*& row : w.rows) row += kStep;
   }
   if (k == depth) return;
@@ -110,7 +110,7 @@ inline void turn_rows(RowsOfWeight<typename Columns::Element>& w, std::size_t de
     rows[r] = padded[r];
     w.rows[r] += depth - k;
   }
-  Columns::turn(rows, [&](std::size_t inside, Wide column) {
+  Columns::transpose_step(rows, [&](std::size_t inside, Wide column) {
     if (k + inside < depth) take(k + inside, column);
   });
 }
@@ -128,9 +128,11 @@ inline void few_rows_tile(const float* x, const typename Columns::Element* w, st
     // Past the end of a row, prefetch the start of the next tile's row.
     constexpr std::size_t kAhead = kAlong / sizeof(typename Columns::Element);
     const std::size_t ahead = k + kAhead < length ? kAhead : kAhead + (kWide - 1) * length;
-    turn_rows<Columns>(rows, std::min(kPanelDepth, length - k), ahead, [&](std::size_t inside, Wide column) {
-      for (int i = 0; i < kRows; ++i) sums[i] = fma(Wide::set(x[i * length + inside]), column, sums[i]);
-    });
+    transpose_rows<Columns>(rows, std::min(kPanelDepth, length - k), ahead,
+                            [&](std::size_t inside, Wide column) {
+                              for (int i = 0; i < kRows; ++i)
+                                sums[i] = fma(Wide::set(x[i * length + inside]), column, sums[i]);
+                            });
     for (int i = 0; i < kRows; ++i) totals[i] = k == 0 ? sums[i] : totals[i] + sums[i];
   }
   for (int i = 0; i < kRows; ++i, y += y_stride) {
@@ -218,7 +220,7 @@ void multiply_many_rows(const float* x, std::size_t m, const WeightView& w, floa
         const std::size_t first = std::min(lanes, outputs - 1);
         RowsOfWeight rows(weights + (n + first) * length + k, length, outputs - first);
         float* to = &group[lanes / kPanelOutputs][0][lanes % kPanelOutputs];
-        turn_rows<Columns>(rows, depth, ahead, [&](std::size_t inside, Wide column) {
+        transpose_rows<Columns>(rows, depth, ahead, [&](std::size_t inside, Wide column) {
           column.store(to + inside * kPanelOutputs);
         });
       }

@@ -128,19 +128,19 @@ template <class Quant, std::size_t kRows>
 /// Prefetches block b of the next tiles of four outputs. The distances with FEAT_I8MM were tuned on a
 /// Neoverse V1: large formats go to L2 first and then to L1. The other was tuned on a Neoverse N1.
 template <class Quant>
-[[gnu::always_inline]] inline void ask_for_tiles(const typename Quant::Block* w, std::size_t blocks,
-                                                 std::size_t b) {
+[[gnu::always_inline]] inline void prefetch_tiles(const typename Quant::Block* w, std::size_t blocks,
+                                                  std::size_t b) {
   constexpr std::size_t kBytes = 4 * sizeof(typename Quant::Block);
   const auto block = [&](std::size_t tile) { return w + 4 * (tile * blocks + b); };
 #ifdef __ARM_FEATURE_MATMUL_INT8
   if constexpr (kIsLarge<Quant>) {
-    ask_ahead<kBytes, true>(block(4));
-    ask_ahead<kBytes, false>(block(1));
+    prefetch_bytes<kBytes, true>(block(4));
+    prefetch_bytes<kBytes, false>(block(1));
   } else {
-    ask_ahead<kBytes, false>(block(2));
+    prefetch_bytes<kBytes, false>(block(2));
   }
 #else
-  ask_ahead<kBytes, false>(block(1));
+  prefetch_bytes<kBytes, false>(block(1));
 #endif
 }
 
@@ -167,7 +167,7 @@ inline void dot_tile(const ActivationsOf<Quant>& x, const typename Quant::Block*
       q[i] = x.q(i) + b * kElements;
       q_sums[i] = x.sums(i) + b * (kElements / X::kSumOf);
     }
-    ask_for_tiles<Quant>(w[0], blocks, b);
+    prefetch_tiles<Quant>(w[0], blocks, b);
     int32x4_t products[kRows][4];
     [[maybe_unused]] int32x4_t offsets[kRows][4];
     if constexpr (kHasGroupScales<Quant> && kRows == 1) {

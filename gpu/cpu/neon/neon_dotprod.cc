@@ -55,7 +55,7 @@ struct OffsetBytes {
   int8x16_t of[kFours];
 
   /// numbers: per output, one int16 per group, from 0 to 127.
-  static OffsetBytes turned(const int16x8x2_t (&numbers)[4]) {
+  static OffsetBytes interleaved(const int16x8x2_t (&numbers)[4]) {
     OffsetBytes bytes;
     for (std::size_t eight = 0; eight < kGroups / 8; ++eight) {
       const int32x4_t first = vreinterpretq_s32_s8(
@@ -75,8 +75,8 @@ struct OffsetBytes {
     });
     sum = vshlq_n_s32(sum, 6);
     for_each_index<kFours>([&](auto four) __attribute__((always_inline)) {
-      constexpr std::size_t kBehind = kFours + decltype(four)::value;
-      sum = vdotq_laneq_s32(sum, of[four], x.bytes[kBehind / 4], kBehind % 4);
+      constexpr std::size_t kLowPart = kFours + decltype(four)::value;
+      sum = vdotq_laneq_s32(sum, of[four], x.bytes[kLowPart / 4], kLowPart % 4);
     });
     return sum;
   }
@@ -86,7 +86,7 @@ template <class Quant, class Block = typename Quant::Block>
 [[gnu::always_inline]] inline auto offset_bytes(const Block& a, const Block& b, const Block& c,
                                                 const Block& d) {
   using Neon = NeonQuant<Quant>;
-  return OffsetBytes<Quant::kFormat.block_size / Quant::kGroup>::turned(
+  return OffsetBytes<Quant::kFormat.block_size / Quant::kGroup>::interleaved(
       {Neon::offsets(a), Neon::offsets(b), Neon::offsets(c), Neon::offsets(d)});
 }
 
@@ -102,10 +102,10 @@ struct DotFewTile {
   static constexpr std::size_t kGroups = kElements / Quant::kGroup;
   static constexpr std::size_t kEach = Quant::kGroup / 16;  // vectors per group
   using Groups = GroupScales<Quant>;
-  using Turned = TurnedBlocks<Quant, 4, turn_words>;
+  using Interleaved = InterleavedBlocks<Quant, 4, interleave_words>;
 
   /// Computes I of a block per row. The scaling of a group is interleaved with the next group's SDOTs.
-  [[gnu::always_inline]] static void multiply(const Turned& w, const Groups& scales,
+  [[gnu::always_inline]] static void multiply(const Interleaved& w, const Groups& scales,
                                               const std::int8_t* const (&q)[kRows],
                                               int32x4_t (&whole)[kRows]) {
     for (std::size_t i = 0; i < kRows; ++i) zero_here(whole[i]);
@@ -120,7 +120,7 @@ struct DotFewTile {
       for_each_index<4 * kEach>([&](auto step) __attribute__((always_inline)) {
         constexpr std::size_t kStep = decltype(step)::value;
         constexpr std::size_t kIndex = decltype(group)::value * kEach + kStep / 4;
-        const int8x16_t numbers = sixteen_numbers<Quant, kIndex>(w.parts[kStep % 4].block);
+        const int8x16_t numbers = sixteen_integers<Quant, kIndex>(w.parts[kStep % 4].block);
         if constexpr (kStep % 4 == 0) {
           for (std::size_t i = 0; i < kRows; ++i) load_here(x[i], q[i] + 16 * kIndex);
         }
@@ -143,16 +143,16 @@ struct DotFewTile {
     const std::size_t blocks = x.columns / kElements;
     float32x4_t sums[kRows];
     for (float32x4_t& sum : sums) sum = vdupq_n_f32(0.0F);
-    Turned turned;
+    Interleaved interleaved;
     for (std::size_t b = 0; b < blocks; ++b) {
       const Block* const four[4] = {&w[0][b], &w[1][b], &w[2][b], &w[3][b]};
-      ask_for_tiles<Quant>(w[0], blocks, b);
-      turned.turn(four);
+      prefetch_tiles<Quant>(w[0], blocks, b);
+      interleaved.interleave(four);
       const std::int8_t* q[kRows];
       for (std::size_t i = 0; i < kRows; ++i) q[i] = x.q(i) + b * kElements;
       const Groups scales(*four[0], *four[1], *four[2], *four[3]);
       int32x4_t whole[kRows];
-      multiply(turned, scales, q, whole);
+      multiply(interleaved, scales, q, whole);
       const float32x4_t scale = scales_of_four<Quant>(*four[0], *four[1], *four[2], *four[3]);
       if constexpr (Quant::kHasOffsets) {
         const auto offsets = offset_bytes<Quant>(*four[0], *four[1], *four[2], *four[3]);
@@ -193,8 +193,8 @@ void dot_few_multiply(RowList listed, std::size_t m, const WeightView& w, float*
   const std::size_t blocks = w.columns / Tile::kElements;
   Sums* sums = nullptr;
   if constexpr (Quant::kHasOffsets) {
-    thread_local ScratchBuffer<Sums> room;
-    sums = room.of(m * blocks);
+    thread_local ScratchBuffer<Sums> scratch;
+    sums = scratch.of(m * blocks);
     for (std::size_t i = 0; i < m; ++i) {
       for (std::size_t b = 0; b < blocks; ++b) {
         sums[i * blocks + b] = Sums::of(x.sums(i) + b * (Tile::kElements / x.kSumOf));
@@ -263,11 +263,11 @@ struct DotPanel {
 template <class Quant>
 inline void store_groups(const typename Quant::Block* const (&four)[4], DotPanel<Quant>& to,
                          std::size_t first) {
-  TurnedBlocks<Quant, 4, turn_words> turned;
-  turned.turn(four);
+  InterleavedBlocks<Quant, 4, interleave_words> interleaved;
+  interleaved.interleave(four);
   for_each_index<kDotDepth / 16>([&](auto index) __attribute__((always_inline)) {
     for (std::size_t word = 0; word < 4; ++word) {
-      const int8x16_t numbers = sixteen_numbers<Quant, index>(turned.parts[word].block);
+      const int8x16_t numbers = sixteen_integers<Quant, index>(interleaved.parts[word].block);
       vst1q_s8(to.q[4 * index + word][first], numbers);
     }
   });
@@ -294,7 +294,7 @@ void fill_dot_panel(const typename Quant::Block* const (&w)[kDotOutputs], std::s
       } else {
         for_each_index<kElements / 16>([&](auto index) __attribute__((always_inline)) {
           int8x16_t outputs[4];
-          for (std::size_t j = 0; j < 4; ++j) outputs[j] = sixteen_numbers<Quant, index>(*four[j]);
+          for (std::size_t j = 0; j < 4; ++j) outputs[j] = sixteen_integers<Quant, index>(*four[j]);
           store_words(outputs, to.q + b * kElements / 4 + 4 * index, first);
         });
       }
@@ -427,7 +427,7 @@ void fill_dot_panel(const WeightView& w, std::size_t n, std::size_t n_end, std::
   for (std::size_t j = 0; j < kDotOutputs; ++j) {
     const std::byte* row = w.row(std::min(n + j, n_end - 1));
     rows[j] = reinterpret_cast<const Block*>(row) + k / DotPanel<Quant>::kElements;
-    ask_ahead<kDotDepth / DotPanel<Quant>::kElements * sizeof(Block), false>(
+    prefetch_bytes<kDotDepth / DotPanel<Quant>::kElements * sizeof(Block), false>(
         reinterpret_cast<const std::byte*>(rows[j]) + kDotOutputs * w.row_bytes());
   }
   fill_dot_panel<Quant>(rows, blocks, to);
@@ -483,9 +483,9 @@ void multiply_by_dots(RowList listed, std::size_t m, const WeightView& w, float*
 
 constexpr auto kDotProducts =
     with_more(products_of_quants([]<class Quant>() constexpr {
-                return product_of_whole_numbers<Quant, multiply_by_dots<Quant>>();
+                return product_of_integers<Quant, multiply_by_dots<Quant>>();
               }),
-              FastProduct{&kInt4Format, product_of_whole_numbers<Int4, multiply_by_dots<Int4>>()});
+              FastProduct{&kInt4Format, product_of_integers<Int4, multiply_by_dots<Int4>>()});
 
 }  // namespace
 

@@ -309,7 +309,7 @@ void dot_or_matrix_multiply(RowList listed, std::size_t m, const WeightView& w, 
 
 template <class Quant>
 constexpr Product dot_or_matrix_product() {
-  return product_of_whole_numbers<Quant, dot_or_matrix_multiply<Quant>>();
+  return product_of_integers<Quant, dot_or_matrix_multiply<Quant>>();
 }
 
 constexpr auto kMatrixProducts =

@@ -78,14 +78,14 @@ class PanelProduct {
   static constexpr std::size_t kLineOutputs = 64 / sizeof(float);
 
   void multiply_blocks(std::size_t begin, std::size_t end) {
-    thread_local ScratchBuffer<Outputs> panel_room;
-    thread_local ScratchBuffer<Rows> row_room;
+    thread_local ScratchBuffer<Outputs> panel_scratch;
+    thread_local ScratchBuffer<Rows> row_scratch;
     const std::size_t panel_bytes = m_ <= kTileRows ? kFirstCache : kSecondCache;
     const std::size_t panel_tiles =
         std::min(tiles_of(end - begin, kTileOutputs), tiles_in(panel_bytes, sizeof(Outputs)));
     const std::size_t row_tiles = std::min(tiles_of(m_, kTileRows), tiles_in(kFirstCache, sizeof(Rows)));
-    Rows* rows = row_room.of(row_tiles * blocks_);
-    Outputs* panel = panel_room.of(panel_tiles * blocks_);
+    Rows* rows = row_scratch.of(row_tiles * blocks_);
+    Outputs* panel = panel_scratch.of(panel_tiles * blocks_);
     const bool all_rows = row_tiles * kTileRows >= m_;
     for (std::size_t n = begin; n < end; n += panel_tiles * kTileOutputs) {
       const std::size_t n_end = std::min(end, n + panel_tiles * kTileOutputs);

@@ -243,11 +243,11 @@ struct NeonQuant<Q6_K> {
     const uint8x16_t low = vld1q_u8(block.ql + kIndex / 8 * 64 + kIndex % 4 * 16);
     const uint8x16_t high = vld1q_u8(block.qh + kIndex / 8 * 32 + kIndex % 2 * 16);
     // A shift-and-insert combines a nibble of low (bits 0 ... 3) with two bits of high (bits 4 and 5). Which
-    // two depends on kPlace; the bits above are masked off.
-    constexpr std::size_t kPlace = kIndex % 8 / 2;
-    const uint8x16_t there = kPlace % 2 == 0 ? high : vshrq_n_u8(high, 2);
-    const uint8x16_t both = kPlace < 2 ? vsliq_n_u8(low, there, 4) : vsriq_n_u8(there, low, 4);
-    return vreinterpretq_s8_u8(kPlace == 3 ? both : vandq_u8(both, vdupq_n_u8(63)));
+    // two depends on kBitPair; the bits above are masked off.
+    constexpr std::size_t kBitPair = kIndex % 8 / 2;
+    const uint8x16_t there = kBitPair % 2 == 0 ? high : vshrq_n_u8(high, 2);
+    const uint8x16_t both = kBitPair < 2 ? vsliq_n_u8(low, there, 4) : vsriq_n_u8(there, low, 4);
+    return vreinterpretq_s8_u8(kBitPair == 3 ? both : vandq_u8(both, vdupq_n_u8(63)));
   }
   static int16x8x2_t scales(const Q6_K::Block& block) {
     const int8x16_t all = vld1q_s8(block.scales);
@@ -264,8 +264,8 @@ struct NeonQuant<IQ4_XS> {
   static int16x8x2_t scales(const IQ4_XS::Block& block) {
     const uint8x8_t bytes = two_words(word_at(block.scales_l), 0);
     const uint8x8_t low = vzip1_u8(vand_u8(bytes, vdup_n_u8(15)), vshr_n_u8(bytes, 4));
-    const int16x8_t places = {0, -2, -4, -6, -8, -10, -12, -14};
-    const uint16x8_t high = vandq_u16(vshlq_u16(vdupq_n_u16(block.scales_h), places), vdupq_n_u16(3));
+    const int16x8_t shifts = {0, -2, -4, -6, -8, -10, -12, -14};
+    const uint16x8_t high = vandq_u16(vshlq_u16(vdupq_n_u16(block.scales_h), shifts), vdupq_n_u16(3));
     const uint16x8_t both = vorrq_u16(vmovl_u8(low), vshlq_n_u16(high, 4));
     return {vsubq_s16(vreinterpretq_s16_u16(both), vdupq_n_s16(32)), vdupq_n_s16(0)};
   }
@@ -319,7 +319,7 @@ template <class Quant>
 /// Prefetches kBytes bytes, into L2 if kLarge, else into L1. Rows of weights are short, and the hardware
 /// prefetcher restarts with each.
 template <std::size_t kBytes, bool kLarge>
-[[gnu::always_inline]] inline void ask_ahead(const void* from) {
+[[gnu::always_inline]] inline void prefetch_bytes(const void* from) {
   const auto* next = static_cast<const char*>(from);
   for (std::size_t byte = 0; byte < kBytes; byte += 64) __builtin_prefetch(next + byte, 0, kLarge ? 2 : 3);
 }
@@ -338,7 +338,7 @@ inline constexpr int kZeroOf = [] {
 
 /// Returns q, without kZero, of elements 16 kIndex ... 16 kIndex + 15.
 template <class Quant, std::size_t kIndex>
-[[gnu::always_inline]] inline int8x16_t sixteen_numbers(const typename Quant::Block& block) {
+[[gnu::always_inline]] inline int8x16_t sixteen_integers(const typename Quant::Block& block) {
   const int8x16_t above = NeonQuant<Quant>::template sixteen<kIndex>(block);
   if constexpr (kZeroOf<Quant> == 0) return above;
   return vsubq_s8(above, vdupq_n_s8(kZeroOf<Quant>));
@@ -353,7 +353,7 @@ inline constexpr bool kHasGroupScales = requires(const typename Quant::Block& bl
 // interleaved while packed, which moves fewer bytes. For formats with several groups per block.
 
 /// The order for SDOT: words 0 of four vectors, words 1, ...
-[[gnu::always_inline]] inline void turn_words(const uint8x16_t (&from)[4], uint8x16_t (&to)[4]) {
+[[gnu::always_inline]] inline void interleave_words(const uint8x16_t (&from)[4], uint8x16_t (&to)[4]) {
   const auto pairs = [&](std::size_t i, bool odd) __attribute__((always_inline)) {
     const uint32x4_t a = vreinterpretq_u32_u8(from[i]);
     const uint32x4_t b = vreinterpretq_u32_u8(from[i + 1]);
@@ -367,7 +367,8 @@ inline constexpr bool kHasGroupScales = requires(const typename Quant::Block& bl
 
 /// The order for SMMLA: first halves of two vectors, their second halves, then the next two vectors.
 template <std::size_t kCount>
-[[gnu::always_inline]] inline void turn_halves(const uint8x16_t (&from)[kCount], uint8x16_t (&to)[kCount]) {
+[[gnu::always_inline]] inline void interleave_halves(const uint8x16_t (&from)[kCount],
+                                                     uint8x16_t (&to)[kCount]) {
   for_each_index<kCount / 2>([&](auto pair) __attribute__((always_inline)) {
     const uint64x2_t a = vreinterpretq_u64_u8(from[2 * pair]);
     const uint64x2_t b = vreinterpretq_u64_u8(from[2 * pair + 1]);
@@ -376,36 +377,36 @@ template <std::size_t kCount>
   });
 }
 
-/// Interleaves the blocks of kCount outputs: kTurn permutes each group of sixteen packed bytes across the
-/// outputs, and parts[i].block gets vector i of the result. Unpacking parts[i] then gives the operands of the
-/// instruction.
+/// Interleaves the blocks of kCount outputs: kInterleave permutes each group of sixteen packed bytes across
+/// the outputs, and parts[i].block gets vector i of the result. Unpacking parts[i] then gives the operands of
+/// the instruction.
 template <class Quant, std::size_t kCount,
-          void (*kTurn)(const uint8x16_t (&)[kCount], uint8x16_t (&)[kCount])>
-struct TurnedBlocks {
+          void (*kInterleave)(const uint8x16_t (&)[kCount], uint8x16_t (&)[kCount])>
+struct InterleavedBlocks {
   using Block = typename Quant::Block;
   struct alignas(16) Aligned {
     Block block;
   };
   Aligned parts[kCount];
 
-  [[gnu::always_inline]] void turn(const Block* const (&from)[kCount]) {
-    if constexpr (requires(Block b) { b.qs; }) turn_array<&Block::qs>(from);
-    if constexpr (requires(Block b) { b.ql; }) turn_array<&Block::ql>(from);
-    if constexpr (requires(Block b) { b.qh; }) turn_array<&Block::qh>(from);
-    if constexpr (requires(Block b) { b.hmask; }) turn_array<&Block::hmask>(from);
+  [[gnu::always_inline]] void interleave(const Block* const (&from)[kCount]) {
+    if constexpr (requires(Block b) { b.qs; }) interleave_array<&Block::qs>(from);
+    if constexpr (requires(Block b) { b.ql; }) interleave_array<&Block::ql>(from);
+    if constexpr (requires(Block b) { b.qh; }) interleave_array<&Block::qh>(from);
+    if constexpr (requires(Block b) { b.hmask; }) interleave_array<&Block::hmask>(from);
   }
 
  private:
   template <auto kArray>
-  [[gnu::always_inline]] void turn_array(const Block* const (&from)[kCount]) {
+  [[gnu::always_inline]] void interleave_array(const Block* const (&from)[kCount]) {
     constexpr std::size_t kVectors = sizeof(Block{}.*kArray) / 16;
     static_assert(sizeof(Block{}.*kArray) % 16 == 0);
     for_each_index<kVectors>([&](auto i) __attribute__((always_inline)) {
       uint8x16_t packed[kCount];
-      uint8x16_t turned[kCount];
+      uint8x16_t interleaved[kCount];
       for (std::size_t j = 0; j < kCount; ++j) packed[j] = vld1q_u8(from[j]->*kArray + 16 * i);
-      kTurn(packed, turned);
-      for (std::size_t j = 0; j < kCount; ++j) vst1q_u8(parts[j].block.*kArray + 16 * i, turned[j]);
+      kInterleave(packed, interleaved);
+      for (std::size_t j = 0; j < kCount; ++j) vst1q_u8(parts[j].block.*kArray + 16 * i, interleaved[j]);
     });
   }
 };

@@ -80,17 +80,18 @@ inline void unpack_pair(const typename Quant::Block& a, const typename Quant::Bl
   using Shape = PanelShape<Quant>;
   using Neon = NeonQuant<Quant>;
   if constexpr (Shape::kScaled) {
-    TurnedBlocks<Quant, 2, turn_halves<2>> turned;
-    turned.turn({&a, &b});
+    InterleavedBlocks<Quant, 2, interleave_halves<2>> interleaved;
+    interleaved.interleave({&a, &b});
     for_each_index<Shape::kEights>([&](auto index) __attribute__((always_inline)) {
       constexpr std::size_t kIndex = decltype(index)::value;
-      vst1q_s8(to.q[kIndex][pair], (sixteen_numbers<Quant, kIndex / 2>(turned.parts[kIndex % 2].block)));
+      vst1q_s8(to.q[kIndex][pair],
+               (sixteen_integers<Quant, kIndex / 2>(interleaved.parts[kIndex % 2].block)));
     });
   } else {
     for_each_index<Shape::kElements / 16>([&](auto index) __attribute__((always_inline)) {
       constexpr std::size_t kIndex = decltype(index)::value;
       const EightPairs pairs =
-          pair_eights(sixteen_numbers<Quant, kIndex>(a), sixteen_numbers<Quant, kIndex>(b));
+          pair_eights(sixteen_integers<Quant, kIndex>(a), sixteen_integers<Quant, kIndex>(b));
       vst1q_s8(to.q[2 * kIndex][pair], pairs.first);
       vst1q_s8(to.q[2 * kIndex + 1][pair], pairs.second);
     });
@@ -384,7 +385,7 @@ class MatrixKernel {
     const auto* b = reinterpret_cast<const typename Quant::Block*>(w_.row(other)) + first;
     const std::size_t row_blocks = w_.columns / kElements;
     for (std::size_t block = 0; block < blocks; ++block) {
-      ask_ahead<2 * sizeof(*a), kIsLarge<Quant>>(a + 8 * row_blocks + first + 2 * block);
+      prefetch_bytes<2 * sizeof(*a), kIsLarge<Quant>>(a + 8 * row_blocks + first + 2 * block);
       unpack_pair<Quant>(a[block], b[block], to[block], pair);
     }
   }
@@ -439,8 +440,8 @@ struct FewBlocksTile {
       constexpr std::size_t kIndex = decltype(index)::value;
       EightPairs right[kWeightPairs];
       for_each_index<kWeightPairs>([&](auto j) __attribute__((always_inline)) {
-        right[j] = pair_eights(sixteen_numbers<Quant, kIndex>(w[2 * j][b]),
-                               sixteen_numbers<Quant, kIndex>(w[2 * j + 1][b]));
+        right[j] = pair_eights(sixteen_integers<Quant, kIndex>(w[2 * j][b]),
+                               sixteen_integers<Quant, kIndex>(w[2 * j + 1][b]));
       });
       for_each_index<2>([&](auto half) __attribute__((always_inline)) {
         int8x16_t left[kPairs];
@@ -461,10 +462,10 @@ struct FewBlocksTile {
     for (std::size_t b = 0; b < blocks; ++b) {
       const Block* next = w[0] + kOutputs * (blocks + b);  // in the next tile
       if constexpr (kIsLarge<Quant>) {
-        ask_ahead<kOutputs * sizeof(Block), false>(next);
-        if constexpr (kPairs <= 2) ask_ahead<kOutputs * sizeof(Block), true>(next + kOutputs * blocks);
+        prefetch_bytes<kOutputs * sizeof(Block), false>(next);
+        if constexpr (kPairs <= 2) prefetch_bytes<kOutputs * sizeof(Block), true>(next + kOutputs * blocks);
       } else {
-        ask_ahead<kOutputs * sizeof(Block), false>(next + kOutputs * blocks);
+        prefetch_bytes<kOutputs * sizeof(Block), false>(next + kOutputs * blocks);
       }
       Products dots;
       multiply(x[b], w, b, dots);
@@ -499,7 +500,7 @@ struct FewGroupsTile {
   using Shape = PanelShape<Quant>;
   using Rows = RowsBlock<Quant>;
   using Products = int32x4_t[kPairs][2];
-  using Turned = TurnedBlocks<Quant, 4, turn_halves<4>>;
+  using Interleaved = InterleavedBlocks<Quant, 4, interleave_halves<4>>;
   using Groups = GroupScales<Quant>;
   static constexpr std::size_t kRows = 2 * kPairs;
   static constexpr std::size_t kOutputs = 4;
@@ -524,7 +525,7 @@ struct FewGroupsTile {
 
   /// Computes I of a block. A group's epilogue runs just before the next group zeroes the accumulators, where
   /// register renaming avoids a stall.
-  [[gnu::always_inline]] static void multiply(const Rows& x, const Turned& w, const Groups& scales,
+  [[gnu::always_inline]] static void multiply(const Rows& x, const Interleaved& w, const Groups& scales,
                                               Products& to) {
     Products dots;
     for_each_row_pair([&](auto i) __attribute__((always_inline)) {
@@ -537,7 +538,7 @@ struct FewGroupsTile {
       for_each_row_pair([&](auto i) __attribute__((always_inline)) { load_here(left[i], x.q[kEight][i]); });
       for_each_index<2>([&](auto pair) __attribute__((always_inline)) {
         constexpr std::size_t kPair = decltype(pair)::value;
-        const int8x16_t right = sixteen_numbers<Quant, kEight / 2>(w.parts[2 * kPair + kEight % 2].block);
+        const int8x16_t right = sixteen_integers<Quant, kEight / 2>(w.parts[2 * kPair + kEight % 2].block);
         if constexpr (kEight % kGroupEights == 0) {
           if constexpr (kEight > 0) end_group<kEight / kGroupEights - 1, kPair>(scales, dots, to);
           for_each_row_pair([&](auto i) __attribute__((always_inline)) { zero_here(dots[i][kPair]); });
@@ -589,14 +590,14 @@ struct FewGroupsTile {
   [[gnu::noinline]] static void run(const Rows* x, const Block* const (&w)[kOutputs], std::size_t blocks,
                                     TileOutputs to) {
     float32x4_t sums[kPairs][2] = {};
-    Turned turned;
+    Interleaved interleaved;
     for (std::size_t b = 0; b < blocks; ++b, ++x) {
       const Block* const four[4] = {&w[0][b], &w[1][b], &w[2][b], &w[3][b]};
-      ask_for_tiles<Quant>(w[0], blocks, b);
-      turned.turn(four);
+      prefetch_tiles<Quant>(w[0], blocks, b);
+      interleaved.interleave(four);
       const Groups groups(*four[0], *four[1], *four[2], *four[3]);
       Products whole;
-      multiply(*x, turned, groups, whole);
+      multiply(*x, interleaved, groups, whole);
       float32x4_t scales[2];
       spread(scales_of_four<Quant>(*four[0], *four[1], *four[2], *four[3]), scales[0], scales[1]);
       const std::conditional_t<Quant::kHasOffsets, Offsets, NoOffsets> offsets(four);
@@ -642,13 +643,13 @@ using FewRowsTile =
 template <class Quant>
 void few_rows_multiply(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
                        std::size_t n_begin, std::size_t n_end) {
-  thread_local ScratchBuffer<RowsBlock<Quant>> room;
+  thread_local ScratchBuffer<RowsBlock<Quant>> scratch;
   const ActivationsOf<Quant> all(listed, w.columns);
   const std::size_t blocks = w.columns / Quant::kFormat.block_size;
   const std::size_t pairs = (m + 1) / 2;
   const std::size_t tiles = (pairs + kRowPairs - 1) / kRowPairs;
   const std::size_t most = (pairs + tiles - 1) / tiles;  // row pairs per tile
-  RowsBlock<Quant>* x = room.of(tiles * blocks);
+  RowsBlock<Quant>* x = scratch.of(tiles * blocks);
   for (std::size_t pair = 0; pair < pairs; ++pair) {
     interleave_rows<Quant>(all, 2 * pair, std::min(2 * pair + 1, m - 1), 0, blocks, x + pair / most * blocks,
                            pair % most);

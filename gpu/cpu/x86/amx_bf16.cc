@@ -101,7 +101,7 @@ inline void load_step(const std::uint16_t* const (&rows)[kWide], std::size_t k, 
                       std::size_t ahead, WideBits (&v)[kWide]) {
   const __mmask32 there = left >= kStepDepth ? ~0U : (1U << left) - 1;
   for (std::size_t r = 0; r < kWide; ++r) {
-    ask_for(rows[r] + k, ahead);
+    prefetch(rows[r] + k, ahead);
     v[r] = _mm512_maskz_loadu_epi16(there, rows[r] + k);
   }
 }

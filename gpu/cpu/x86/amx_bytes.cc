@@ -107,13 +107,13 @@ class SmallBlockTiles {
   static void fill(const BytesOfRow (&rows)[kTileSide], std::size_t blocks, Panel& to) {
     const WideBits zero = _mm512_set1_epi8(static_cast<char>(Bytes<Quant>::kZero));
     for (std::size_t word = 0; word < blocks * 8; word += kTileSide) {
-      turn_words([&](std::size_t r) { return rows[r].q + 4 * word; }, to.q + word);
+      transpose_words([&](std::size_t r) { return rows[r].q + 4 * word; }, to.q + word);
       for (std::size_t line = word; line < word + kTileSide; ++line) {
         store_bits(_mm512_sub_epi8(load_bits(to.q[line]), zero), to.q[line]);
       }
     }
     std::uint32_t words[16][kTileSide];
-    turn_words([&](std::size_t r) { return rows[r].words; }, words);
+    transpose_words([&](std::size_t r) { return rows[r].words; }, words);
     std::memcpy(to.scales, words, sizeof(to.scales));
     if constexpr (Quant::kHasOffsets) std::memcpy(to.offsets, words + kBlocks, sizeof(to.offsets));
   }
@@ -281,7 +281,7 @@ class LargeBlockTiles {
       to.offsets[r] = rows[r].offset;
     }
     alignas(64) std::uint32_t words[2][kTileSide][kTileSide];  // [word / 16][word % 16][output]
-    turn_words([&](std::size_t r) { return rows[r].words; }, words[0]);
+    transpose_words([&](std::size_t r) { return rows[r].words; }, words[0]);
     if constexpr (Quant::kHasOffsets && Quant::kGroup == 32) {
       // Each word holds one offset twice; combine two offsets into one word.
       for (std::size_t p = 0; p < kOffsetWords; ++p) {
@@ -290,7 +290,7 @@ class LargeBlockTiles {
         store_bits(_mm512_mask_blend_epi16(kOddHalves, first, second), to.group_offsets[p]);
       }
     } else if constexpr (Quant::kHasOffsets) {
-      turn_words([&](std::size_t r) { return rows[r].words + 16; }, words[1]);
+      transpose_words([&](std::size_t r) { return rows[r].words + 16; }, words[1]);
       std::memcpy(to.group_offsets, words[1], kOffsetWords * sizeof(to.group_offsets[0]));
     }
     for (std::size_t word = 0; word < kTileDepth / 4; word += kTileSide) {
@@ -333,19 +333,19 @@ class LargeBlockTiles {
                 OutputsOf outputs_of) {
     const std::size_t pairs = x.pairs();
     totals_.resize(std::max(totals_.size(), panels.count * pairs));
-    std::size_t turn = 0;
+    std::size_t unit_index = 0;
     Unit stored{};    // its sums are in memory
     Unit in_tiles{};  // its sums are in the tile registers; none at first
     in_tiles.sums = sums_ + kUnits - 1;
     for (std::size_t k = 0; k < blocks; ++k) {
       for (std::size_t p = 0; p < panels.count; ++p) {
-        for (std::size_t pair = 0; pair < pairs; ++pair, turn = (turn + 1) % kUnits) {
+        for (std::size_t pair = 0; pair < pairs; ++pair, unit_index = (unit_index + 1) % kUnits) {
           float* const totals = totals_[p * pairs + pair].of[0];
           const Unit unit{
               .numbers = &x.at(k, pair),
               .rows = x.rows_of(pair),
               .panel = &panels.at(k, p),
-              .sums = sums_ + turn,
+              .sums = sums_ + unit_index,
               .totals = totals,
               .continued = static_cast<__mmask16>(k == 0 ? 0 : 0xffff),
               .outputs = k + 1 == blocks ? outputs_of(p, pair) : PairOutputs{totals, kTileSide, 0xffff}};
@@ -504,7 +504,7 @@ using TilesOf =
 
 /// A thread's scratch buffers, reused across calls.
 template <class Quant>
-struct TileRoom {
+struct TileScratch {
   using Tiles = TilesOf<Quant>;
 
   Tiles tiles;
@@ -513,9 +513,9 @@ struct TileRoom {
   std::vector<typename Tiles::Panel> panels;     // layout of PanelGroup
   std::vector<typename Tiles::Numbers> numbers;  // layout of RowPairs
 
-  static TileRoom& of_thread() {
-    thread_local const auto room = std::make_unique<TileRoom>();
-    return *room;
+  static TileScratch& of_thread() {
+    thread_local const auto scratch = std::make_unique<TileScratch>();
+    return *scratch;
   }
 };
 
@@ -531,7 +531,7 @@ class TileProduct {
         y_(y),
         y_stride_(y_stride),
         depth_((w.columns + kTileDepth - 1) / kTileDepth),
-        room_(TileRoom<Quant>::of_thread()) {}
+        scratch_(TileScratch<Quant>::of_thread()) {}
 
   void outputs(std::size_t begin, std::size_t end) {
     const std::size_t panels = kGroupBytes / (depth_ * sizeof(Panel)) / 2 * 2;
@@ -557,17 +557,17 @@ class TileProduct {
       const std::size_t blocks = blocks_at(k);
       for (std::size_t r = 0; r < kTileSide; ++r) {
         const std::byte* row = w_.row(n + std::min(r, count - 1)) + k / kElements * sizeof(Block);
-        for (std::size_t line = 0; line < blocks * sizeof(Block); line += 64) ask_for(row, next + line);
-        unpack_bytes<Quant>(reinterpret_cast<const Block*>(row), blocks, room_.unpacked[r]);
+        for (std::size_t line = 0; line < blocks * sizeof(Block); line += 64) prefetch(row, next + line);
+        unpack_bytes<Quant>(reinterpret_cast<const Block*>(row), blocks, scratch_.unpacked[r]);
       }
-      Tiles::fill(room_.unpacked, blocks, group.at(k / kTileDepth, panel));
+      Tiles::fill(scratch_.unpacked, blocks, group.at(k / kTileDepth, panel));
     }
   }
 
   void multiply_group(std::size_t n, std::size_t outputs) {
     const std::size_t count = (outputs + kTileSide - 1) / kTileSide;
-    room_.panels.resize(std::max(room_.panels.size(), count * depth_));
-    const PanelGroup<Panel> group{.panels = room_.panels.data(), .count = count};
+    scratch_.panels.resize(std::max(scratch_.panels.size(), count * depth_));
+    const PanelGroup<Panel> group{.panels = scratch_.panels.data(), .count = count};
     for (std::size_t p = 0; p < count; ++p) {
       const std::size_t first = p * kTileSide;
       fill_panel(n + first, std::min(kTileSide, outputs - first), group, p);
@@ -576,21 +576,21 @@ class TileProduct {
       const RowPairs<Numbers> rows = prepare(row, std::min(kRowsAtOnce, m_ - row));
       // GCC's tile loads do not declare that they read memory.
       std::atomic_signal_fence(std::memory_order_seq_cst);
-      room_.tiles.multiply(rows, group, w_.columns / kElements, [&](std::size_t panel, std::size_t pair) {
+      scratch_.tiles.multiply(rows, group, w_.columns / kElements, [&](std::size_t panel, std::size_t pair) {
         const std::size_t first = panel * kTileSide;
         return PairOutputs{.y = y_ + (row + pair * kPairRows) * y_stride_ + n + first,
                            .stride = y_stride_,
-                           .there = PairOutputs::first(outputs - first)};
+                           .existing = PairOutputs::first(outputs - first)};
       });
     }
   }
 
   RowPairs<Numbers> prepare(std::size_t row, std::size_t rows) {
-    room_.numbers.resize(std::max(room_.numbers.size(), depth_ * Tiles::kPairsAtOnce));
-    const RowPairs<Numbers> all{.tiles = room_.rows, .numbers = room_.numbers.data(), .rows = rows};
+    scratch_.numbers.resize(std::max(scratch_.numbers.size(), depth_ * Tiles::kPairsAtOnce));
+    const RowPairs<Numbers> all{.tiles = scratch_.rows, .numbers = scratch_.numbers.data(), .rows = rows};
     for (std::size_t pair = 0; pair < all.pairs(); ++pair) {
       const ActivationsOf<Quant> x = x_.from(row + pair * kPairRows);
-      room_.rows[pair].fill(x, all.rows_of(pair));
+      scratch_.rows[pair].fill(x, all.rows_of(pair));
       for (std::size_t k = 0; k < w_.columns; k += kTileDepth) {
         Tiles::fill(x, all.rows_of(pair), k, blocks_at(k), all.at(k / kTileDepth, pair));
       }
@@ -604,7 +604,7 @@ class TileProduct {
   float* y_;
   const std::size_t y_stride_;
   const std::size_t depth_;  // of a panel, in units of 256 elements of k
-  TileRoom<Quant>& room_;
+  TileScratch<Quant>& scratch_;
 };
 
 template <class Quant>

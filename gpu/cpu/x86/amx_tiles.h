@@ -52,12 +52,12 @@ struct alignas(64) PairTotals {
 struct PairOutputs {
   float* y;
   std::size_t stride;
-  __mmask16 there;  // mask of existing outputs
+  __mmask16 existing;  // mask of existing outputs
 
   static __mmask16 first(std::size_t outputs) {
     return static_cast<__mmask16>(outputs >= kTileSide ? 0xffffU : (1U << outputs) - 1);
   }
-  void store(std::size_t row, __m512 sums) const { _mm512_mask_storeu_ps(y + row * stride, there, sums); }
+  void store(std::size_t row, __m512 sums) const { _mm512_mask_storeu_ps(y + row * stride, existing, sums); }
 };
 
 }  // namespace

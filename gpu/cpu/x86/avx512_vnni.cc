@@ -28,7 +28,7 @@ void multiply_by_tiles(RowList listed, std::size_t m, const WeightView& w, float
 
 constexpr auto kAmxProducts = with_more(
     products_of_quants([]<class Quant>() {
-      return product_of_whole_numbers<Quant, multiply_by_bytes<Quant, multiply_by_tiles<Quant>>>(32);
+      return product_of_integers<Quant, multiply_by_bytes<Quant, multiply_by_tiles<Quant>>>(32);
     }),
     FastProduct{&kBF16Format,
                 {.activations = &kTwoBf16<32>, .multiply = multiply_bf16_tiles, .outputs_at_once = 32}});

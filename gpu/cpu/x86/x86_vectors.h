@@ -158,7 +158,7 @@ inline WideBits widen_f16(const std::uint16_t* p) {
 
 /// Prefetches the cache line `ahead` bytes from here, which may be past the end of the weight. Always
 /// inlined: g++ drops calls of functions that only prefetch.
-[[gnu::always_inline]] inline void ask_for(const void* here, std::size_t ahead) {
+[[gnu::always_inline]] inline void prefetch(const void* here, std::size_t ahead) {
   _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(here) + ahead), _MM_HINT_T1);
 }
 
@@ -185,7 +185,7 @@ inline WideBits load_halves(const void* p) {
 
 /// Transposes kWide words of kWide rows: part(r) points to those of row r; lines[w] gets word w of every row.
 template <class Part>
-inline void turn_words(Part part, std::uint32_t (*lines)[kWide]) {
+inline void transpose_words(Part part, std::uint32_t (*lines)[kWide]) {
   WideBits v[kWide];
   for (std::size_t r = 0; r < kWide; ++r) v[r] = load_halves(part(r));
   transpose(v);

@@ -134,7 +134,7 @@ constexpr int kThreads = 32 * kWarps;
 constexpr int kRows = 16;  // query heads; `group` of them exist
 constexpr int kPages = kDecodeSplit / kGrid;
 
-static_assert(kGrid == 8 * kWarps, "a warp scores 8 keys of a page");
+static_assert(kGrid == 8 * kWarps, "a warp must score exactly 8 keys of a page");
 
 template <KvType kKv, int kDim, int kRing>
 struct DecodeShared {
@@ -610,7 +610,7 @@ void attention_decode(const AttentionShape& shape, const Batch& batch, const Att
                       StreamHandle stream) {
   if (batch.rows == 0) return;
   REPRISE_CHECK(batch.rows == batch.slice_count && batch.longest > 0,
-                "a decode batch has a slice without exactly one row");
+                "a decode batch has no tokens, or a slice without exactly one row");
   check_pass(shape, pass);
   with_rows(shape, [&](auto kv, auto dim) {
     launch_decode<decltype(kv)::value, decltype(dim)::value>(shape, batch, pass, stream);

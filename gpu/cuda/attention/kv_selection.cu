@@ -32,8 +32,9 @@ constexpr int kChunk = 8;  // elements loaded at once
 constexpr int kEntryStride = kGrid + 4;
 constexpr int kQueryStride = kQueriesAtOnce + 2;
 
-static_assert(kScoreThreads == kEntryThreads * (kQueriesAtOnce / kOwnQueries), "a thread for each square");
-static_assert(kScoreThreads * kChunk == kGrid * kSpan, "a thread loads a chunk of a key");
+static_assert(kScoreThreads == kEntryThreads * (kQueriesAtOnce / kOwnQueries),
+              "the block must have one thread per kOwnEntries x kOwnQueries scores");
+static_assert(kScoreThreads * kChunk == kGrid * kSpan, "every thread must load one chunk of a key");
 
 /// Keys and queries of a page, one step of head elements, transposed so that a thread's entries are
 /// contiguous.
@@ -252,7 +253,7 @@ void sum_probabilities(const PromptOfLayer& prompt, const CompactionSpace& space
     check_launch("the scores of a prompt");
     add_probabilities<kKv, kDim><<<dim3(scored_pages, heads), kScoreThreads, 0, stream>>>(
         prompt, first, queries, scale, space.of_prompt, space.sums);
-    check_launch("the weights of a prompt's places");
+    check_launch("the probabilities of a prompt's KV entries");
   }
 }
 
@@ -270,7 +271,7 @@ void score_entries(const PromptOfLayer& prompt, const CompactionSpace& space, St
   const auto blocks = static_cast<unsigned>((prompt.scored + kScoreThreads - 1) / kScoreThreads);
   pool_sums<<<dim3(blocks, static_cast<unsigned>(shape.kv_heads)), kScoreThreads, 0, stream>>>(
       prompt, space.sums, space.scores);
-  check_launch("the scores of a prompt's places");
+  check_launch("the scores of a prompt's KV entries");
 }
 
 namespace {
@@ -493,7 +494,7 @@ void choose_entries(const PromptOfLayer& prompt, const CompactionSpace& space, S
       "KV entries were selected although the budget does not shorten the prompt, or is below its fixed part");
   choose<<<static_cast<unsigned>(prompt.shape.kv_heads), kChooseThreads, 0, stream>>>(prompt, space.scores,
                                                                                       space.kept);
-  check_launch("the choice of a prompt's places");
+  check_launch("the selection of a prompt's KV entries");
 }
 
 void gather_entries(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream) {
@@ -507,7 +508,7 @@ void gather_entries(const PromptOfLayer& prompt, const CompactionSpace& space, S
     REPRISE_CHECK(row_bytes % sizeof(std::uint16_t) == 0, "a row of keys has an odd number of bytes");
     gather<std::uint16_t><<<blocks, 32 * kGatherWarps, 0, stream>>>(prompt, row_bytes, space.kept);
   }
-  check_launch("the gathering of a prompt's places");
+  check_launch("the gathering of a prompt's KV entries");
 }
 
 }  // namespace reprise::gpu::cuda

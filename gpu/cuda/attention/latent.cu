@@ -112,8 +112,9 @@ constexpr int kLatentCombineThreads = 128;
 constexpr std::size_t kLatentPartials = std::size_t{64} << 20;
 constexpr int kMaxLatentSlices = 32768;  // per launch
 
-static_assert(kMaxLatent == 16 * kColumnPairs * kSharers, "a warp's columns of the sum are in its registers");
-static_assert(kLatentThreads == 32 * kSharers * kQueries / 16 && kLatents == 8 * kSharers, "");
+static_assert(kMaxLatent == 16 * kColumnPairs * kSharers,
+              "the warp's columns of the sum do not match its registers");
+static_assert(kLatentThreads == 32 * kSharers * kQueries / 16 && kLatents == 8 * kSharers);
 
 /// Partial results. Row r of the launch, head h and split s are at (r * heads + h) * splits + s.
 struct LatentPartial {
@@ -400,7 +401,7 @@ void latent_attention(const LatentShape& shape, const Batch& batch, const Latent
     return;
   }
   REPRISE_CHECK(batch.rows == batch.slice_count && batch.longest > 0,
-                "a decode batch has a slice without exactly one row");
+                "a decode batch has no tokens, or a slice without exactly one row");
   const int splits = latent_splits(batch.longest);
   const std::size_t fitting = kLatentPartials / latent_row_bytes(shape, batch.longest);
   const int at_once = static_cast<int>(std::clamp<std::size_t>(fitting, 1, kMaxLatentSlices));
@@ -430,7 +431,8 @@ namespace {
 
 constexpr int kPreciseHeads = 4;   // per block
 constexpr int kLatentsOfLane = 2;  // groups of eight elements of a latent
-static_assert(kMaxLatent == 32 * 8 * kLatentsOfLane, "a lane's columns of the sum are in its registers");
+static_assert(kMaxLatent == 32 * 8 * kLatentsOfLane,
+              "the lane's columns of the sum do not match its registers");
 
 /// Grid: rows, last first because it has the most keys; groups of heads.
 template <KvType kKv>

@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kFewRows * 32)
   }
   __syncthreads();
   const int choices = rows * shape.chosen;
-  static_assert(kMaxChosen <= 32, "a thread has a choice");
+  static_assert(kMaxChosen <= 32, "a row may choose more experts than a warp has lanes");
   const bool has_choice = thread < choices;
   const int expert = has_choice ? chosen[thread] : 0;
   int lower = 0;    // choices of lower experts

@@ -26,7 +26,8 @@ using product::kSmallMThreads;
 
 using Logits = product::PlainOutput<GemmOutput::kF32>;
 
-static_assert(kSmallMThreads == product::kTiledThreads, "the block's threads copy x as those of tiles do");
+static_assert(kSmallMThreads == product::kTiledThreads,
+              "x is copied with the threads of a tiled block, so their number must be equal");
 constexpr int kTileOutputs = 32;
 constexpr int kOutputTiles = kTileOutputs / product::kOutputs;
 constexpr int kPitch = kTileOutputs + 1;

@@ -135,7 +135,8 @@ struct TiledMemory {
   static constexpr int kRing = kStages * kStageBytes;
   static constexpr int kWarps = kRing + kTiledThreads / 32 * Weights::kWarpBytes;
   static constexpr int kBytes = kWarps + (Weights::kNeedsRowSums ? kRowTiles * kRowSumBytes : 0);
-  static_assert(kRing >= kRows * kTiledPitch * static_cast<int>(sizeof(float)), "the sums take its place");
+  static_assert(kRing >= kRows * kTiledPitch * static_cast<int>(sizeof(float)),
+                "the partial sums do not fit the memory of the pipeline stages");
 };
 
 /// Computes the sums of x, divided among the four warps that share row tiles.

@@ -21,7 +21,7 @@ constexpr int kDeep = 4;                  // loads in flight per thread
 constexpr int kChunk = kThreads * kDeep;  // 16-byte vectors per block and step
 constexpr int kMax = CheckedCopier::kMaxCopies;
 constexpr unsigned kExponent = 0x7f800000;
-constexpr std::uint64_t kPlace = 0x9e3779b97f4a7c15;
+constexpr std::uint64_t kIndexFactor = 0x9e3779b97f4a7c15;
 constexpr std::uint64_t kOdd = 0xd6e8feb86659fd93;
 
 struct Job {
@@ -52,16 +52,16 @@ __host__ __device__ inline std::uint64_t mixed(std::uint64_t word) {
   return word ^ (word >> 32);
 }
 
-struct Seen {
+struct PartialTotals {
   std::uint64_t sum = 0;
   unsigned infinite = 0;
 
-  // `place` is the index of the 16-byte vector.
-  __device__ void add(uint4 vector, std::uint64_t place) {
+  // `index` is the index of the 16-byte vector.
+  __device__ void add(uint4 vector, std::uint64_t index) {
     const std::uint64_t low = vector.x | static_cast<std::uint64_t>(vector.y) << 32;
     const std::uint64_t high = vector.z | static_cast<std::uint64_t>(vector.w) << 32;
-    const std::uint64_t salt = 2 * place * kPlace;
-    sum += mixed(low + salt) + mixed(high + salt + kPlace);
+    const std::uint64_t salt = 2 * index * kIndexFactor;
+    sum += mixed(low + salt) + mixed(high + salt + kIndexFactor);
     const unsigned words[4] = {vector.x, vector.y, vector.z, vector.w};
     for (const unsigned word : words) infinite |= (word & kExponent) == kExponent ? 1 : 0;
   }
@@ -69,7 +69,7 @@ struct Seen {
 
 // Copies and examines one step of a block, from vector `begin`.
 template <bool kCopy>
-__device__ void take_chunk(const Job& job, std::uint64_t begin, Seen& seen) {
+__device__ void take_chunk(const Job& job, std::uint64_t begin, PartialTotals& partial) {
   const uint4* from = reinterpret_cast<const uint4*>(job.from);
   uint4* to = reinterpret_cast<uint4*>(job.to);
   const std::uint64_t whole = job.bytes / sizeof(uint4);
@@ -81,7 +81,7 @@ __device__ void take_chunk(const Job& job, std::uint64_t begin, Seen& seen) {
 #pragma unroll
     for (int i = 0; i < kDeep; ++i) {
       if constexpr (kCopy) to[first + i * kThreads] = vectors[i];
-      seen.add(vectors[i], first + i * kThreads);
+      partial.add(vectors[i], first + i * kThreads);
     }
     return;
   }
@@ -90,34 +90,34 @@ __device__ void take_chunk(const Job& job, std::uint64_t begin, Seen& seen) {
     if (at < whole) {
       const uint4 vector = from[at];
       if constexpr (kCopy) to[at] = vector;
-      seen.add(vector, at);
+      partial.add(vector, at);
     } else if (at == whole && job.bytes % sizeof(uint4) != 0) {  // the last partial vector, padded with zeros
       const int words = static_cast<int>(job.bytes % sizeof(uint4) / 4);
       unsigned rest[4] = {0, 0, 0, 0};
       const unsigned* source = reinterpret_cast<const unsigned*>(from + at);
-      unsigned* place = reinterpret_cast<unsigned*>(to + at);
+      unsigned* target = reinterpret_cast<unsigned*>(to + at);
 #pragma unroll
       for (int word = 0; word < 3; ++word) {
         if (word >= words) continue;
         rest[word] = source[word];
-        if constexpr (kCopy) place[word] = rest[word];
+        if constexpr (kCopy) target[word] = rest[word];
       }
-      seen.add(make_uint4(rest[0], rest[1], rest[2], rest[3]), at);
+      partial.add(make_uint4(rest[0], rest[1], rest[2], rest[3]), at);
     }
   }
 }
 
 // All threads of the block must call it.
-__device__ void add_to_totals(Seen& seen, int job, Totals* totals) {
+__device__ void add_to_totals(PartialTotals& partial, int job, Totals* totals) {
   __shared__ std::uint64_t sums[kWarps];
   __shared__ unsigned infinites[kWarps];
   for (int distance = 16; distance > 0; distance /= 2) {
-    seen.sum += __shfl_down_sync(0xffffffff, static_cast<unsigned long long>(seen.sum), distance);
-    seen.infinite |= __shfl_down_sync(0xffffffff, seen.infinite, distance);
+    partial.sum += __shfl_down_sync(0xffffffff, static_cast<unsigned long long>(partial.sum), distance);
+    partial.infinite |= __shfl_down_sync(0xffffffff, partial.infinite, distance);
   }
   if (threadIdx.x % 32 == 0) {
-    sums[threadIdx.x / 32] = seen.sum;
-    infinites[threadIdx.x / 32] = seen.infinite;
+    sums[threadIdx.x / 32] = partial.sum;
+    infinites[threadIdx.x / 32] = partial.infinite;
   }
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -131,28 +131,28 @@ __device__ void add_to_totals(Seen& seen, int job, Totals* totals) {
     if (infinite != 0) atomicOr(&totals->infinite[job], 1U);
   }
   __syncthreads();  // the arrays above are reused
-  seen = {};
+  partial = {};
 }
 
 __global__ void __launch_bounds__(kThreads)
     checked_copy_kernel(const __grid_constant__ Plan plan, Totals* totals, Results* results) {
   const std::uint64_t chunks = plan.first_chunk[plan.count];
-  Seen seen;
+  PartialTotals partial;
   int job = 0;
   for (std::uint64_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
     if (chunk >= plan.first_chunk[job + 1]) {
-      add_to_totals(seen, job, totals);
+      add_to_totals(partial, job, totals);
       while (chunk >= plan.first_chunk[job + 1]) ++job;
     }
     const Job& work = plan.jobs[job];
     const std::uint64_t begin = (chunk - plan.first_chunk[job]) * kChunk;
     if (work.to != nullptr) {
-      take_chunk<true>(work, begin, seen);
+      take_chunk<true>(work, begin, partial);
     } else {
-      take_chunk<false>(work, begin, seen);
+      take_chunk<false>(work, begin, partial);
     }
   }
-  add_to_totals(seen, job, totals);
+  add_to_totals(partial, job, totals);
 
   // The last block publishes the totals and resets them for the next launch, a thread per copy. The fences
   // order the totals before the arrival count.
@@ -206,7 +206,7 @@ void CheckedCopier::launch(std::span<const BlockMemory::Copy> copies, StreamHand
 
 CopyFigures CheckedCopier::figures(std::size_t index) const {
   const auto* results = reinterpret_cast<const volatile Results*>(results_.data());
-  return {.checksum = mixed(results->sum[index] + sizes_[index] * kPlace),
+  return {.checksum = mixed(results->sum[index] + sizes_[index] * kIndexFactor),
           .finite = results->infinite[index] == 0};
 }
 
@@ -222,7 +222,9 @@ __global__ void __launch_bounds__(kCopyThreads) copy_sixteens(uint4* to, const u
 }  // namespace
 
 void copy_small_to_device(std::byte* to, const std::byte* from, std::size_t bytes, StreamHandle stream) {
-  const auto is_aligned = [](const void* place) { return reinterpret_cast<std::uintptr_t>(place) % 16 == 0; };
+  const auto is_aligned = [](const void* pointer) {
+    return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
+  };
   REPRISE_CHECK(bytes <= kMaxSmallBytes && is_aligned(to) && is_aligned(from),
                 "the copy is too large for a small copy, or not aligned to 16 bytes");
   if (bytes == 0) return;

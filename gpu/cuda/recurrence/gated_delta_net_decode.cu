@@ -127,7 +127,7 @@ struct Share {
   static constexpr int kThreads = kParts * kLanes;     // each partial sum has its own threads
   static constexpr int kRows = kDim / kParts;          // per partial sum
   static constexpr int kChannels = 2 * kDim / kRanks;  // channels of q and k per block
-  static_assert(kChannels + 2 * kColumns <= kThreads, "a thread has a channel or a gate");
+  static_assert(kChannels + 2 * kColumns <= kThreads, "the block has fewer threads than channels and gates");
   static_assert(kRows * kParts == kDim);
 };
 

@@ -708,7 +708,7 @@ template <int kDim, int kColumns>
 void launch_kda_strips(const KdaSpace& space, const KdaShape& shape, const Batch& batch, const KdaPass& pass,
                        StreamHandle stream) {
   constexpr int kBytes = KdaScanMemory<kDim, kColumns>::kBytes;
-  static_assert(kBytes <= 48 * 1024, "more has to be asked for");
+  static_assert(kBytes <= 48 * 1024, "more than 48 KiB of shared memory needs a raised limit");
   const dim3 grid(kDim / kColumns * shape.heads, batch.slice_count);
   scan_kda_chunks<kDim, kColumns>
       <<<grid, kKdaScanThreads, kBytes, stream>>>(space, shape.state_offset, batch, pass);

@@ -16,7 +16,7 @@ inline constexpr int kScanColumns = 8;  // per warp
 inline constexpr int kScanParts = 4;    // lanes per column
 inline constexpr int kScanThreads = 128;
 inline constexpr int kScanColumnsOfBlock = kScanThreads / kScanParts;
-static_assert(kMaxScanNumbers == 64 * kScanParts, "the largest kernel has 64 numbers a lane");
+static_assert(kMaxScanNumbers == 64 * kScanParts, "the largest scan kernel must have 64 values per lane");
 
 struct ScanPosition {
   int column;  // may exceed the last column

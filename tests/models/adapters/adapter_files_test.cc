@@ -129,7 +129,7 @@ TEST_F(AdapterFiles, RefusesSettingsByKeyAndValue) {
 
 TEST_F(AdapterFiles, RefusesTensorsByName) {
   struct Case {
-    const char* name;  // of A; B is stored beside it
+    const char* name;  // of the adapted module
     std::vector<std::uint64_t> a, b;
     const char* said;
   };

@@ -248,7 +248,7 @@ TEST(AdapterModel, MatricesThatAdaptersCannotChangeAreRefusedByName) {
     EXPECT_LOAD_ERROR(loaded.add(1, files.dir.path() / "other"), "adapting this matrix is not supported");
   }
   adapter.write_peft(files.dir.path() / "good");
-  loaded.add(1, files.dir.path() / "good");  // the failed add left nothing behind
+  loaded.add(1, files.dir.path() / "good");  // the failed add left no state
   loaded.model->remove_adapter(1);
   loaded.add(1, files.dir.path() / "good");
 }

@@ -35,7 +35,7 @@ void stack_experts(ModelConfig& model) {
   for (TensorSpec& tensor : model.tensors) {
     for (std::size_t e = 0; e < kExpertCount; ++e) {
       const std::string prefix = "layers.3.experts." + std::to_string(e) + ".";
-      const auto place = [&](const char* name, const char* gguf, const char* hf, std::size_t hf_rows,
+      const auto stack = [&](const char* name, const char* gguf, const char* hf, std::size_t hf_rows,
                              std::size_t hf_first) {
         if (tensor.name != prefix + name + ".weight") return;
         const auto rows = static_cast<std::size_t>(tensor.shape[0]);
@@ -46,9 +46,9 @@ void stack_experts(ModelConfig& model) {
                      .piece = TensorPiece{.of = {kExpertCount, hf_rows, columns},
                                           .first_row = e * hf_rows + hf_first}};
       };
-      place("gate_proj", "ffn_gate_exps.weight", "gate_up_proj", 2 * kInner, 0);
-      place("up_proj", "ffn_up_exps.weight", "gate_up_proj", 2 * kInner, kInner);
-      place("down_proj", "ffn_down_exps.weight", "down_proj", kWidth, 0);
+      stack("gate_proj", "ffn_gate_exps.weight", "gate_up_proj", 2 * kInner, 0);
+      stack("up_proj", "ffn_up_exps.weight", "gate_up_proj", 2 * kInner, kInner);
+      stack("down_proj", "ffn_down_exps.weight", "down_proj", kWidth, 0);
     }
   }
 }
@@ -208,19 +208,19 @@ class DescribedLayers : public testing::Test {
   std::map<std::string, Stored> stored(StoredAs TensorSpec::*format) const {
     std::map<std::string, Stored> out;
     for (const TensorSpec& tensor : config_.tensors) {
-      const StoredAs& place = tensor.*format;
-      const std::string name = place.names.empty() ? tensor.name : place.names.front();
+      const StoredAs& stored_as = tensor.*format;
+      const std::string name = stored_as.names.empty() ? tensor.name : stored_as.names.front();
       const std::vector<float>& values = weights_.at(tensor.name);
-      if (!place.piece) {
+      if (!stored_as.piece) {
         out[name] = {tensor.shape, values};
         continue;
       }
       Stored& whole = out[name];
-      whole.shape = place.piece->of;
+      whole.shape = stored_as.piece->of;
       whole.values.resize(element_count(whole.shape).value());
-      std::copy(
-          values.begin(), values.end(),
-          whole.values.begin() + static_cast<std::ptrdiff_t>(place.piece->first_row * whole.shape.back()));
+      std::copy(values.begin(), values.end(),
+                whole.values.begin() +
+                    static_cast<std::ptrdiff_t>(stored_as.piece->first_row * whole.shape.back()));
     }
     return out;
   }

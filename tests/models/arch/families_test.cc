@@ -83,25 +83,25 @@ TEST_P(TinyFamily, ListsTensorsOnceInTheOrderOfUse) {
     if (tensor.gguf.piece) continue;  // other tensors are the rest of the stored one
     for (const std::string& name : tensor.gguf.names) EXPECT_TRUE(gguf_names.insert(name).second) << name;
   }
-  const auto place = [&](const std::string& name) {
+  const auto index_of = [&](const std::string& name) {
     std::size_t i = 0;
     while (i < config.tensors.size() && config.tensors[i].name != name) ++i;
     EXPECT_LT(i, config.tensors.size()) << name;
     return i;
   };
-  EXPECT_EQ(place(config.embedding + ".weight"), 0u);
+  EXPECT_EQ(index_of(config.embedding + ".weight"), 0u);
   std::size_t last = 0;
   for (const LayerSpec& layer : config.layers) {
     for (const ResidualSpec& step : layer.steps) {
-      const std::size_t norm = place(step.norm->name + ".weight");
+      const std::size_t norm = index_of(step.norm->name + ".weight");
       EXPECT_GT(norm, last);
       const std::string part = std::visit([](const auto& one) { return one.name; }, step.parts.front());
       EXPECT_TRUE(config.tensors[norm + 1].name.starts_with(part + ".")) << part;
       last = norm;
     }
   }
-  EXPECT_EQ(place(config.final_norm.name + ".weight"), config.tensors.size() - 2);
-  EXPECT_EQ(place(config.head + ".weight"), config.tensors.size() - 1);
+  EXPECT_EQ(index_of(config.final_norm.name + ".weight"), config.tensors.size() - 2);
+  EXPECT_EQ(index_of(config.head + ".weight"), config.tensors.size() - 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, TinyFamily, testing::ValuesIn(TinyModel::types()),

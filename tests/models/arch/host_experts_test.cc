@@ -34,12 +34,12 @@ class HostExpertsTest : public testing::Test {
                                5);
     dir_.write("config.json", tiny.config_json());
     dir_.write("model.safetensors", tiny.safetensors().bytes());
-    checkpoint_.emplace(ModelFiles::open(dir_.path()));
+    files_.emplace(ModelFiles::open(dir_.path()));
   }
 
   /// The MoE part of a layer, without its shared expert.
   MoeSpec spec_of(std::size_t layer) const {
-    MoeSpec spec = *parts_of<MoeSpec>(checkpoint_->config().layers).at(layer);
+    MoeSpec spec = *parts_of<MoeSpec>(files_->config().layers).at(layer);
     spec.shared_intermediate = 0;
     return spec;
   }
@@ -67,17 +67,17 @@ class HostExpertsTest : public testing::Test {
     cpu::Step step{
         .kernels = gpu::cpu_kernels(options.isa), .threads = one, .options = options, .scratch = scratch};
     step.rows = x.size() / kHidden;
-    Mixture out{.choice = test::chosen_by_router(spec, *checkpoint_, step, wide.data()),
+    Mixture out{.choice = test::chosen_by_router(spec, *files_, step, wide.data()),
                 .y = std::vector<float>(x.size())};
     StateLayout state;
     cpu::RopeTables ropes;
-    cpu::BuildContext context{.checkpoint = *checkpoint_, .options = options, .state = state, .ropes = ropes};
+    cpu::BuildContext context{.files = *files_, .options = options, .state = state, .ropes = ropes};
     cpu::make_part(spec, context)->apply(step, wide.data(), out.y.data());
     return out;
   }
 
   test::TempDir dir_;
-  std::optional<ModelFiles> checkpoint_;
+  std::optional<ModelFiles> files_;
   std::mt19937 random_{7};
 };
 
@@ -96,7 +96,7 @@ TEST_F(HostExpertsTest, AddUpToTheBitsOfTheMixture) {
       SCOPED_TRACE(std::string(gpu::name_of(isa)) + (compute == gpu::Compute::kF32 ? " f32" : " auto"));
       HostExperts host(options, 3);
       for (const MoeSpec& kind : kinds) {
-        const std::size_t layer = host.add(kind, *checkpoint_);
+        const std::size_t layer = host.add(kind, *files_);
         const Mixture expected = on_cpu(kind, x, options);
         std::vector<float> y(x.size());
         const auto sum = [&](std::size_t first, std::size_t rows) {
@@ -121,8 +121,8 @@ TEST_F(HostExpertsTest, AddUpToTheBitsOfTheMixture) {
 TEST_F(HostExpertsTest, KnowsItsLayersApart) {
   HostExperts host({}, 2);
   const std::vector<std::uint16_t> x = random_rows(5);
-  const std::size_t first = host.add(spec_of(0), *checkpoint_);
-  const std::size_t second = host.add(spec_of(1), *checkpoint_);
+  const std::size_t first = host.add(spec_of(0), *files_);
+  const std::size_t second = host.add(spec_of(1), *files_);
   for (const auto& [layer, spec] : {std::pair(first, spec_of(0)), std::pair(second, spec_of(1))}) {
     const Mixture expected = on_cpu(spec, x, {});
     std::vector<float> y(x.size());
@@ -138,12 +138,12 @@ TEST_F(HostExpertsTest, KnowsItsLayersApart) {
 
 TEST_F(HostExpertsTest, NoRowsAreNoWork) {
   HostExperts host({}, 1);
-  host.sum(host.add(spec_of(0), *checkpoint_), {}, nullptr);
+  host.sum(host.add(spec_of(0), *files_), {}, nullptr);
 }
 
 TEST_F(HostExpertsTest, AnExpertThatThereIsNotIsABug) {
   HostExperts host({}, 1);
-  const std::size_t layer = host.add(spec_of(0), *checkpoint_);
+  const std::size_t layer = host.add(spec_of(0), *files_);
   const std::vector<std::uint16_t> x = random_rows(1);
   const std::vector<float> weights(3, 0.5F);
   std::vector<float> y(kHidden);
@@ -172,7 +172,7 @@ TEST_F(HostExpertsTest, ALayersNumberOrAllOfThemAreNamed) {
 }
 
 TEST_F(HostExpertsTest, TheFirstLayersStayOnTheHost) {
-  const ModelConfig& config = checkpoint_->config();
+  const ModelConfig& config = files_->config();
   const std::size_t layers = parts_of<MoeSpec>(config.layers).size();
   ASSERT_GT(layers, 1U);
   EXPECT_TRUE(experts_on_host(config, 0).empty());

@@ -70,10 +70,10 @@ TEST(MoeModel, ComputesWhatANaiveComputationGives) {
     for (std::size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<TokenId>(i * i * 7 % 11);
     for (const bool gguf : {false, true}) {
       SCOPED_TRACE(kind.type + (gguf ? " as GGUF" : ""));
-      ModelFiles checkpoint =
+      ModelFiles files =
           gguf ? ModelFiles::open(dir.write("m.gguf", tiny.gguf().bytes())) : open_folder(dir, tiny);
-      cpu::HostModel model(std::move(checkpoint), {.compute = Compute::kF32, .kv = gpu::KvType::kF32},
-                           threads, threads);
+      cpu::HostModel model(std::move(files), {.compute = Compute::kF32, .kv = gpu::KvType::kF32}, threads,
+                           threads);
       gpu::StateStore store(model.state().sizes(), {.pages = 2, .slots = 1});
       std::optional<gpu::Sequence> sequence = store.open();
       ASSERT_TRUE(sequence && sequence->reserve(prompt.size()));
@@ -96,14 +96,14 @@ class MoePart : public testing::Test {
   MoePart() : tiny_(sized({.type = "qwen3_5_moe_text", .experts = 9, .chosen = 3}), 5) {}
 
   std::unique_ptr<cpu::Part> load() {
-    checkpoint_.emplace(open_folder(dir_, tiny_));
-    return make(*parts_of<MoeSpec>(checkpoint_->config().layers).front());
+    files_.emplace(open_folder(dir_, tiny_));
+    return make(*parts_of<MoeSpec>(files_->config().layers).front());
   }
   std::unique_ptr<cpu::Part> make(const MoeSpec& spec) {
     const ComputeOptions options;
     StateLayout state;
     cpu::RopeTables ropes;
-    cpu::BuildContext context{.checkpoint = *checkpoint_, .options = options, .state = state, .ropes = ropes};
+    cpu::BuildContext context{.files = *files_, .options = options, .state = state, .ropes = ropes};
     return cpu::make_part(spec, context);
   }
 
@@ -139,7 +139,7 @@ class MoePart : public testing::Test {
 
   TempDir dir_;
   TinyModel tiny_;
-  std::optional<ModelFiles> checkpoint_;
+  std::optional<ModelFiles> files_;
   std::mt19937 random_{7};
 };
 
@@ -178,7 +178,7 @@ TEST_F(MoePart, ARowsBitsDependOnThatRowAlone) {
 
 TEST_F(MoePart, EveryKindOfRouterIsItsDefinition) {
   load();
-  const MoeSpec plain = *parts_of<MoeSpec>(checkpoint_->config().layers).front();
+  const MoeSpec plain = *parts_of<MoeSpec>(files_->config().layers).front();
   std::vector<MoeSpec> kinds(6, plain);
   kinds[0].scores = gpu::RouterScores::kSigmoid;
   kinds[1].scores = gpu::RouterScores::kSigmoid;
@@ -197,7 +197,7 @@ TEST_F(MoePart, EveryKindOfRouterIsItsDefinition) {
   kinds[5].chosen = 7;  // more than there are real experts
   test::Weights weights;
   for (const auto& [name, tensor] : tiny_.tensors) weights[name] = tensor.values;
-  const test::NaiveModel naive(checkpoint_->config(), weights);
+  const test::NaiveModel naive(files_->config(), weights);
   for (const MoeSpec& kind : kinds) {
     SCOPED_TRACE("kind " + std::to_string(&kind - kinds.data()));
     const std::unique_ptr<cpu::Part> moe = make(kind);
@@ -271,11 +271,11 @@ TEST(ExpertRows, GathersRowsByExpert) {
     EXPECT_EQ(rows.runs()[i].count, counts[i]);
     first += counts[i];
   }
-  EXPECT_EQ(rows.places(), 6u);
+  EXPECT_EQ(rows.routed_rows(), 6u);
   EXPECT_TRUE(std::ranges::equal(rows.row_at(), std::vector<std::uint32_t>{1, 0, 2, 0, 1, 2}));
-  EXPECT_TRUE(std::ranges::equal(rows.places_of(0), std::vector<std::uint32_t>{1, 3}));
-  EXPECT_TRUE(std::ranges::equal(rows.places_of(1), std::vector<std::uint32_t>{0, 4}));
-  EXPECT_TRUE(std::ranges::equal(rows.places_of(2), std::vector<std::uint32_t>{2, 5}));
+  EXPECT_TRUE(std::ranges::equal(rows.routed_rows_of(0), std::vector<std::uint32_t>{1, 3}));
+  EXPECT_TRUE(std::ranges::equal(rows.routed_rows_of(1), std::vector<std::uint32_t>{0, 4}));
+  EXPECT_TRUE(std::ranges::equal(rows.routed_rows_of(2), std::vector<std::uint32_t>{2, 5}));
   EXPECT_FALSE(rows.is_consecutive(rows.runs()[1]));
   EXPECT_TRUE(rows.is_consecutive(rows.runs()[2]));
 }

@@ -213,7 +213,7 @@ class NaiveModel {
   }
 
   // A head of q or k, with norm and rope applied.
-  Row placed(const AttentionSpec& part, const char* norm_name, Row head, std::size_t position) const {
+  Row rotated(const AttentionSpec& part, const char* norm_name, Row head, std::size_t position) const {
     if (part.head_norm) head = norm({part.name + norm_name, part.head_dim, *part.head_norm}, head);
     for (std::size_t i = 0; i < part.rope_pairs(); ++i) {
       const double angle = static_cast<double>(position) * part.rope->inv_freq[i];
@@ -236,13 +236,13 @@ class NaiveModel {
       const Row k = product(part.name + ".k_proj", x[t]);
       const Row v = product(part.name + ".v_proj", x[t]);
       for (std::size_t head = 0; head < part.kv_heads; ++head) {
-        keys[head].push_back(placed(part, ".k_norm", slice(k, head * size, size), t));
+        keys[head].push_back(rotated(part, ".k_norm", slice(k, head * size, size), t));
         values[head].push_back(slice(v, head * size, size));
       }
       Row mixed(part.q_size());
       for (std::size_t head = 0; head < part.heads; ++head) {
         const std::size_t first = head * (part.output_gate ? 2 * size : size);
-        const Row query = placed(part, ".q_norm", slice(q, first, size), t);
+        const Row query = rotated(part, ".q_norm", slice(q, first, size), t);
         const std::size_t shared = head / part.group();
         double sum = 0;
         Row weights(t + 1);

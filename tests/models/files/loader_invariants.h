@@ -60,10 +60,10 @@ inline std::string fault_of(const Gguf& file) {
   return fault_of(file.tensors());
 }
 
-inline std::string fault_of(const ModelFiles& checkpoint) {
-  for (const std::string& name : checkpoint.names()) {
+inline std::string fault_of(const ModelFiles& files) {
+  for (const std::string& name : files.names()) {
     try {
-      const Tensor tensor = checkpoint.tensor(name);
+      const Tensor tensor = files.tensor(name);
       if (byte_size(tensor.type, tensor.shape) != tensor.bytes.size()) {
         return "a tensor of another size: " + name;
       }

@@ -88,11 +88,11 @@ TEST(BestLogit, LeavesNanOut) {
   EXPECT_EQ(best_logit({}), -kInfinity);
   EXPECT_EQ(best_logit(std::vector<float>{kNan, kNan}), -kInfinity);
   EXPECT_EQ(best_logit(std::vector<float>{kNan, -3, kNan, -2, kNan}), -2);
-  for (const std::size_t place : {0u, 100u, 255u, 256u, 511u, 512u, 599u}) {
+  for (const std::size_t offset : {0u, 100u, 255u, 256u, 511u, 512u, 599u}) {
     std::vector<float> logits(600, kNan);
     for (std::size_t i = 0; i < logits.size(); i += 3) logits[i] = -1e30f;
-    logits[place] = -5;
-    EXPECT_EQ(best_logit(logits), -5) << place;
+    logits[offset] = -5;
+    EXPECT_EQ(best_logit(logits), -5) << offset;
   }
 }
 

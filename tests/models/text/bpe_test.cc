@@ -207,7 +207,7 @@ TEST(MergeQueue, IsAPriorityQueue) {
         MergeQueue::Entry entry;
         ASSERT_EQ(queue.pop(entry), !expected.empty());
         if (expected.empty()) continue;
-        ASSERT_EQ(std::pair(entry.rank, entry.place), expected.front());
+        ASSERT_EQ(std::pair(entry.rank, entry.position), expected.front());
         expected.erase(expected.begin());
       }
     }

@@ -138,9 +138,9 @@ TEST(SentencePiece, RefusesWhatItDoesNotKnowByName) {
   SentencePieceWriter words = gemma_like();
   words.trainer.integer(3, 3);
   EXPECT_LOAD_ERROR(load(words), "trainer_spec.model_type: the type 3 is not supported");
-  SentencePieceWriter behind = gemma_like();
-  behind.trainer.integer(24, 1);
-  EXPECT_LOAD_ERROR(load(behind), "treat_whitespace_as_suffix: true is not supported");
+  SentencePieceWriter suffixed = gemma_like();
+  suffixed.trainer.integer(24, 1);
+  EXPECT_LOAD_ERROR(load(suffixed), "treat_whitespace_as_suffix: true is not supported");
   SentencePieceWriter table = gemma_like();
   table.normalizer.text(2, "table");
   EXPECT_LOAD_ERROR(load(table), "precompiled_charsmap: a table of characters is not supported");

@@ -33,7 +33,7 @@ std::vector<float> logits_of(const std::filesystem::path& path, gpu::Compute com
   models::ComputeOptions options;
   options.compute = compute;
   const auto model = models::load_on_cpu(path, options, threads);
-  model->checkpoint().validate();
+  model->files().validate();
   gpu::StateStore store(model->state().sizes(), {.pages = 8, .slots = 1});
   std::optional<gpu::Sequence> sequence = store.open();
   EXPECT_TRUE(sequence.has_value() && sequence->reserve(12));

@@ -37,8 +37,8 @@ TEST_P(TinyShape, LoadsAndRuns) {
   const std::uint64_t bytes = write_random_model(*shape_named(GetParam()), 1, folder.path());
   gpu::Threads threads(1);
   const auto model = models::load_on_cpu(folder.path(), {}, threads);
-  EXPECT_EQ(model->checkpoint().total_bytes(), bytes);
-  model->checkpoint().validate();
+  EXPECT_EQ(model->files().total_bytes(), bytes);
+  model->files().validate();
   gpu::StateStore store(model->state().sizes(), {.pages = 8, .slots = 1});
   std::optional<gpu::Sequence> sequence = store.open();
   ASSERT_TRUE(sequence.has_value() && sequence->reserve(200));
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Named, TinyShape,
 std::vector<float> last_logits(const std::filesystem::path& folder) {
   gpu::Threads threads(1);
   const auto model = models::load_on_cpu(folder, {}, threads);
-  model->checkpoint().validate();
+  model->files().validate();
   gpu::StateStore store(model->state().sizes(), {.pages = 2, .slots = 1});
   std::optional<gpu::Sequence> sequence = store.open();
   EXPECT_TRUE(sequence.has_value() && sequence->reserve(20));
