@@ -82,7 +82,7 @@ class FairQueue {
 
   std::size_t waiting() const { return waiting_; }
   std::size_t running() const { return running_; }
-  /// Owners with an item, waiting or running.
+  /// Returns the number of owners with an item, waiting or running.
   std::size_t owners() const { return ring_.size(); }
 
  private:

@@ -33,9 +33,9 @@ std::uint64_t value_of(const fs::path& file, std::string_view key) {
   return 0;
 }
 
-/// The directories of the process's control group for `controller` and of those above it. Limits of all of them
-/// apply. In a container without a cgroup namespace the group's path may not exist below the mount point; the mount
-/// point itself is then the container's group.
+/// The directories of the process's control group for `controller` and of those above it. Limits of all of
+/// them apply. In a container without a cgroup namespace the group's path may not exist below the mount
+/// point; the mount point itself is then the container's group.
 std::vector<fs::path> groups(const fs::path& root, std::string_view controller) {
   const fs::path mounted = root / "sys/fs/cgroup";
   std::vector<fs::path> found;

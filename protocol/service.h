@@ -205,8 +205,8 @@ struct GenerateRequest {
   CacheOptions cache{};
   RequestOrigin origin{};
   ReportOptions report{};
-  /// If set, the reply is the prompt's pooled hidden state instead of text; max_tokens, sampling and rules are
-  /// ignored.
+  /// If set, the reply is the prompt's pooled hidden state instead of text; max_tokens, sampling and rules
+  /// are ignored.
   std::optional<EmbeddingRequest> embedding{};
 };
 

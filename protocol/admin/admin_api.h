@@ -17,7 +17,7 @@
 //   POST /admin/trace/start      no body; refused for pages of other sites (protocol/http/gate.h)
 //   POST /admin/trace/stop       likewise
 //
-// Threading: pure functions; the desk, the sessions and what `scope_of` uses must outlive the server.
+// The interfaces, the sessions and what `scope_of` uses must outlive the server.
 
 #include <functional>
 #include <string_view>

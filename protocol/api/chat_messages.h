@@ -5,7 +5,7 @@
 // "messages[3].content[0].type". In tool results and in history such parts are replaced by a text. Nothing
 // else is changed: the template gets what the client sent.
 //
-// Threading: pure functions, which throw BadRequest; a budget has one owner.
+// All functions throw BadRequest.
 
 #include <string>
 #include <string_view>

@@ -83,7 +83,7 @@ class ChatFormat {
   /// Returns the index of the first token of the template's header of the turn that a reply to this prompt
   /// belongs to; nothing if unknown.
   std::optional<std::size_t> turn_begin(const std::string& prompt, std::span<const TokenId> tokens) const;
-  /// text; empty: none
+  /// Returns the text of the BOS token; empty: none.
   const std::string& bos() const { return tokens_.bos; }
   const std::string& eos() const { return tokens_.eos; }
 

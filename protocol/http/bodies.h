@@ -78,10 +78,10 @@ struct ParseCall {
   bool deletes = false;
 };
 
-/// Parses the body for its endpoint; returns the call or the error. Pure.
+/// Parses the body for its endpoint; returns the call or the error.
 ParsedCall parse_call(const ParseCall& job, const BodyLimits& limits);
 
-/// Sent to itself: parse the next body.
+/// The message by which a parser tells itself to parse the next body.
 struct ParseNext {};
 
 class BodyParser : public runtime::Actor {

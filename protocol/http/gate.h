@@ -13,7 +13,7 @@
 // - Origin must be the server's own or listed in cors_origins; "localhost" and "*" there do not count.
 // - Content-Type must be application/json, which no HTML form can send.
 //
-// Threading: the server's loop; the functions about origins are pure.
+// Threading: the server's loop.
 
 #include <atomic>
 #include <cstdint>

@@ -44,8 +44,9 @@ using JobError = Error;
 template <class T>
 using JobResult = Outcome<T, JobError>;
 
-/// Returns the worker's answer to a job, or kNoAnswer: const JobResult<Opened> opened = answer_of(co_await
-/// asked);
+/// Returns the worker's answer to a job, or kNoAnswer if there was none:
+///
+///   const JobResult<Opened> opened = answer_of(co_await asked);
 template <class T>
 JobResult<T> answer_of(runtime::Result<JobResult<T>> asked) {
   if (asked.ok()) return std::move(*asked);

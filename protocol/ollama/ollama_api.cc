@@ -1,7 +1,7 @@
 // Ollama's API, as far as editors and chat pages use it.
 //
 //   POST /api/chat, /api/generate                              JSON lines unless "stream" is false
-//   GET /api/version, /api/tags, /api/ps, POST /api/show       what is served
+//   GET /api/version, /api/tags, /api/ps, POST /api/show       the served models
 //
 // Errors are {"error": "…"}.
 #include <array>
