@@ -67,7 +67,7 @@ class Engine : public protocol::Service, public protocol::ServerAdmin, private p
   runtime::Task<protocol::Answer<protocol::ModelCard>> load_model(std::string name) override;
   runtime::Task<protocol::Answer<std::string>> unload_model(std::string name) override;
 
-  using Loaded = Outcome<protocol::ModelCard, protocol::ServiceError>;
+  using Loaded = Outcome<protocol::ModelCard, protocol::Error>;
   /// Loads a model and waits; returns an error on failure or timeout.
   Loaded load(ModelSpec spec, std::chrono::milliseconds timeout);
   /// The asynchronous variant of load(), for actors.
@@ -79,7 +79,7 @@ class Engine : public protocol::Service, public protocol::ServerAdmin, private p
   AdapterAnswer unload_adapter(const std::string& model, const std::string& name,
                                std::chrono::milliseconds timeout);
   /// Waits until every model and its adapters are loaded or have failed; returns the first error, if any.
-  std::optional<protocol::ServiceError> wait_until_ready(std::chrono::milliseconds timeout);
+  std::optional<protocol::Error> wait_until_ready(std::chrono::milliseconds timeout);
 
   // -- tests and measurements
 

@@ -44,13 +44,9 @@ namespace reprise::protocol {
 class AdapterDesk;  // defined in protocol/server_admin.h
 class ChatFormat;   // defined in protocol/chat/chat_format.h
 
-// -- errors
-
-using ServiceErrorCode = ErrorKind;
-using ServiceError = Error;
-
+/// The answer to a question, or why there is none.
 template <class T>
-using Answer = std::variant<T, ServiceError>;
+using Answer = std::variant<T, Error>;
 
 // -- requests
 
@@ -313,7 +309,7 @@ struct Done {
   Usage usage;
 };
 struct Failed {
-  ServiceError error;
+  Error error;
 };
 
 using Event = std::variant<Admitted, Started, Delta, Finished, Done, Failed, Progress, Embedded>;

@@ -36,7 +36,7 @@ struct ServedAdapter {
   std::string name;
   protocol::AdapterLoaded loaded{};  // unspecified if it could not be loaded
   std::string error{};               // why it could not be loaded; empty: it is loaded
-  protocol::JobFault fault{};        // likewise
+  protocol::ErrorKind fault{};       // likewise
 
   bool ready() const { return error.empty(); }
 

@@ -111,7 +111,7 @@ Json ChatFormat::context_of(const ChatPrompt& chat, Json messages) const {
   return context;
 }
 
-Outcome<std::string, ServiceError> ChatFormat::render(const ChatPrompt& chat) const {
+Outcome<std::string, Error> ChatFormat::render(const ChatPrompt& chat) const {
   Json messages = place_system_messages(template_form(chat.messages, reply_.null_content), system_);
   if (messages.is_array()) {
     for (Json& message : messages.as_array()) message.erase(kTurnMember);
@@ -127,8 +127,8 @@ Outcome<std::string, ServiceError> ChatFormat::render(const ChatPrompt& chat) co
     if (chat.opening_is_content) close_reasoning(reply_, chat.opening_reasoning, *rendered);
     return std::move(*rendered) + chat.reply_opening;
   }
-  return ServiceError{ServiceErrorCode::kInvalid,
-                      "the chat template rejected the messages: " + rendered.error().describe(), "messages"};
+  return Error{ErrorKind::kInvalid, "the chat template rejected the messages: " + rendered.error().describe(),
+               "messages"};
 }
 
 bool ChatFormat::asks_for_reasoning(const ChatPrompt& chat) const {
@@ -611,7 +611,7 @@ std::vector<ChatFormat::ShownPart> ChatFormat::cut_at_turns(const std::string& t
   return parts;
 }
 
-Outcome<std::vector<ChatFormat::ShownPart>, ServiceError> ChatFormat::parts_of(
+Outcome<std::vector<ChatFormat::ShownPart>, Error> ChatFormat::parts_of(
     const ChatPrompt& chat, std::vector<RecognizedTurn> turns) const {
   if (header_.empty()) turns.clear();
   for (int pass = 0; pass < kMaxPasses && !turns.empty(); ++pass) {
@@ -631,8 +631,7 @@ Outcome<std::vector<ChatFormat::ShownPart>, ServiceError> ChatFormat::parts_of(
   return parts;
 }
 
-Outcome<ShownChat, ServiceError> ChatFormat::show(const ChatPrompt& chat,
-                                                  std::vector<RecognizedTurn> turns) const {
+Outcome<ShownChat, Error> ChatFormat::show(const ChatPrompt& chat, std::vector<RecognizedTurn> turns) const {
   const auto parts = parts_of(chat, std::move(turns));
   if (!parts.ok()) return parts.error();
   ShownChat shown;

@@ -74,11 +74,11 @@ class ChatFormat {
   /// Returns the prompt's text, with the reply's opening appended. Content arrays of text parts are joined,
   /// and arguments of tool calls become objects, as templates expect. System messages keep their positions
   /// (protocol/chat/system_place.h).
-  Outcome<std::string, ServiceError> render(const ChatPrompt& chat) const;
+  Outcome<std::string, Error> render(const ChatPrompt& chat) const;
 
   /// Returns the prompt with its tokens. Turns that the template does not show at their position are rendered
   /// from their messages. Requires: a tokenizer.
-  Outcome<ShownChat, ServiceError> show(const ChatPrompt& chat, std::vector<RecognizedTurn> turns) const;
+  Outcome<ShownChat, Error> show(const ChatPrompt& chat, std::vector<RecognizedTurn> turns) const;
   TokenList encode(const std::string& text) const { return tokens_.encode(text); }
   /// Returns the index of the first token of the template's header of the turn that a reply to this prompt
   /// belongs to; nothing if unknown.
@@ -128,8 +128,8 @@ class ChatFormat {
     SharedTurn turn{};
     std::size_t from = 0;
   };
-  Outcome<std::vector<ShownPart>, ServiceError> parts_of(const ChatPrompt& chat,
-                                                         std::vector<RecognizedTurn> turns) const;
+  Outcome<std::vector<ShownPart>, Error> parts_of(const ChatPrompt& chat,
+                                                  std::vector<RecognizedTurn> turns) const;
   /// Returns the end of the turn whose content ends at `behind`; npos: unknown.
   std::size_t end_of_turn(const std::string& text, std::size_t behind, const SampledTurn& turn) const;
   /// Splits the text at the marks of turns. Sets is_shown for the turns found.

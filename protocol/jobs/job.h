@@ -38,11 +38,8 @@ using SequenceId = JobId<struct SequenceTag>;
 using SnapshotId = JobId<struct SnapshotTag>;
 using AdapterId = JobId<struct AdapterTag>;
 
-using JobFault = ErrorKind;
-using JobError = Error;
-
 template <class T>
-using JobResult = Outcome<T, JobError>;
+using JobResult = Outcome<T, Error>;
 
 /// Returns the worker's answer to a job, or kNoAnswer if there was none:
 ///
@@ -50,8 +47,8 @@ using JobResult = Outcome<T, JobError>;
 template <class T>
 JobResult<T> answer_of(runtime::Result<JobResult<T>> asked) {
   if (asked.ok()) return std::move(*asked);
-  return JobError{
-      .kind = JobFault::kNoAnswer, .message = asked.error().describe(), .no_answer = asked.error().code};
+  return Error{
+      .kind = ErrorKind::kNoAnswer, .message = asked.error().describe(), .no_answer = asked.error().code};
 }
 
 struct Nothing {};

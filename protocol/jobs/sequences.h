@@ -89,7 +89,7 @@ enum class DecodeEnd : std::uint8_t { kStopToken, kLength, kFault };
 struct DecodeEvent {
   std::optional<DecodedToken> token{};
   std::optional<DecodeEnd> end{};  // set in the last event
-  JobError error{};                // set for kFault
+  Error error{};                   // set for kFault
   std::uint32_t reported = 0;      // checkpoints of this decoding reported to the registry so far
 };
 /// Decodes from the logits of the prefill, as fast as the stream's credit permits. With a plan, and if

@@ -17,7 +17,7 @@
 
 namespace reprise::actors {
 using namespace std::chrono_literals;
-using protocol::JobFault;
+using protocol::ErrorKind;
 using protocol::JobResult;
 using Kind = protocol::SnapshotKv::Kind;
 

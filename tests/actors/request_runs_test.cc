@@ -14,8 +14,8 @@
 namespace reprise::actors {
 namespace {
 
+using protocol::ErrorKind;
 using protocol::Origin;
-using protocol::ServiceErrorCode;
 using runtime::Task;
 
 struct Runs {
@@ -192,7 +192,7 @@ TEST_F(RequestRuns, AFailedRestoreIsComputedFromZero) {
   ASSERT_EQ(warm.tokens.size(), 3U);
 
   script_->fail = At::kRestore;
-  script_->fault = JobFault::kDamaged;
+  script_->fault = ErrorKind::kDamaged;
   const Ended& cold = run(request_of(prompt()));
   EXPECT_FALSE(cold.failure.has_value());
   EXPECT_EQ(cold.report.restored_tokens, 0U);
@@ -208,10 +208,10 @@ TEST_F(RequestRuns, AFailedRestoreIsComputedFromZero) {
 
 TEST_F(RequestRuns, ARefusedOpenIsTheRequestsError) {
   script_->fail = At::kOpen;
-  script_->fault = JobFault::kNoMemory;
+  script_->fault = ErrorKind::kNoMemory;
   const Ended& refused = run(request_of(prompt()));
   ASSERT_TRUE(refused.failure.has_value());
-  EXPECT_EQ(refused.failure->code, ServiceErrorCode::kOverloaded);
+  EXPECT_EQ(refused.failure->code, ErrorKind::kOverloaded);
   EXPECT_TRUE(refused.failure->retry_after.has_value());
   EXPECT_EQ(refused.choices, 0U);
   expect_all_given_back();
@@ -232,7 +232,7 @@ TEST_F(RequestRuns, ACancelInAnyPhaseGivesAllBack) {
     const Ended& canceled = end();
     if (at != At::kTurnEnd && at != At::kSettle) {  // by then the reply is complete
       ASSERT_TRUE(canceled.failure.has_value()) << static_cast<int>(at);
-      EXPECT_EQ(canceled.failure->code, ServiceErrorCode::kCanceled) << static_cast<int>(at);
+      EXPECT_EQ(canceled.failure->code, ErrorKind::kCanceled) << static_cast<int>(at);
     }
     expect_all_given_back();
     let_go();
