@@ -343,10 +343,11 @@ Engine::AdapterAnswer Engine::unload_adapter(const std::string& model, const std
 }
 
 // Checks that a path from outside is inside the adapter folder, because the supervisor trusts its senders.
-runtime::Ask<Engine::AdapterAnswer> Engine::load_adapter(protocol::AdapterRequest wish) {
-  LoadModelAdapter load{.model = std::move(wish.model), .spec = {.name = std::move(wish.name), .path = {}}};
-  if (!wish.path.empty()) {
-    const std::filesystem::path path = std::filesystem::path(wish.path).lexically_normal();
+runtime::Ask<Engine::AdapterAnswer> Engine::load_adapter(protocol::AdapterRequest adapter) {
+  LoadModelAdapter load{.model = std::move(adapter.model),
+                        .spec = {.name = std::move(adapter.name), .path = {}}};
+  if (!adapter.path.empty()) {
+    const std::filesystem::path path = std::filesystem::path(adapter.path).lexically_normal();
     const bool inside = path.is_relative() && !path.empty() && *path.begin() != "..";
     if (parts_->options.adapter_folder.empty() || !inside) {
       load.refused = parts_->options.adapter_folder.empty()
@@ -359,8 +360,8 @@ runtime::Ask<Engine::AdapterAnswer> Engine::load_adapter(protocol::AdapterReques
   return parts_->supervisor.ask(std::move(load), kAdapterTime);
 }
 
-runtime::Ask<Engine::AdapterAnswer> Engine::unload_adapter(protocol::AdapterRequest wish) {
-  return parts_->supervisor.ask(UnloadModelAdapter{std::move(wish.model), std::move(wish.name)},
+runtime::Ask<Engine::AdapterAnswer> Engine::unload_adapter(protocol::AdapterRequest adapter) {
+  return parts_->supervisor.ask(UnloadModelAdapter{std::move(adapter.model), std::move(adapter.name)},
                                 kAdapterTime);
 }
 

@@ -153,7 +153,7 @@ class ModelSupervisor : public runtime::Actor {
   const std::shared_ptr<Restarts> restarts_;
   const protocol::TierRef tier_;  // below the devices; may be null
   const protocol::TurnStoreRef turn_store_;
-  const std::shared_ptr<protocol::TurnBook> turns_ = std::make_shared<protocol::TurnBook>();
+  const std::shared_ptr<protocol::TurnCache> turns_ = std::make_shared<protocol::TurnCache>();
   SupervisedDevices devices_;
   std::map<std::string, Managed> models_;
 };

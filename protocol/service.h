@@ -41,8 +41,8 @@
 
 namespace reprise::protocol {
 
-class AdapterDesk;  // defined in protocol/server_admin.h
-class ChatFormat;   // defined in protocol/chat/chat_format.h
+class AdapterAdmin;  // defined in protocol/server_admin.h
+class ChatFormat;    // defined in protocol/chat/chat_format.h
 
 /// The answer to a question, or why there is none.
 template <class T>
@@ -439,7 +439,7 @@ class Service {
   /// Returns the card of each model, followed by those of its adapters.
   virtual std::vector<ModelCard> models() const = 0;
   /// Null: adapters cannot be loaded or dropped at run time.
-  virtual AdapterDesk* adapter_desk() { return nullptr; }
+  virtual AdapterAdmin* adapter_admin() { return nullptr; }
   virtual Health health() const = 0;
   virtual std::vector<RunningRequest> running() const { return {}; }
   /// Closes the reasoning of the running reply `reply_id` (RequestOrigin::reply_id) as if its budget were

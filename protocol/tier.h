@@ -48,7 +48,7 @@ struct FoundState {
 /// Returns how deep a state FetchState would deliver, as far as that is known without reading the state.
 struct FindState {
   using Reply = FoundState;
-  FetchState wish{};
+  FetchState fetch{};
 };
 
 /// Asks the tier to store a snapshot when there is time. The snapshot may be gone by then. Nothing waits for

@@ -17,7 +17,7 @@ namespace {
 std::vector<std::uint32_t> places_of(const protocol::Prefill& job) {
   std::vector<std::uint32_t> places;
   if (!job.plan) return places;
-  for (const protocol::PlannedCheckpoint& planned : job.plan->places) places.push_back(planned.at);
+  for (const protocol::PlannedCheckpoint& planned : job.plan->checkpoints) places.push_back(planned.at);
   return places;
 }
 

@@ -92,7 +92,8 @@ void SnapshotJobs::keep(StateTable& table, SequenceRun& run, std::uint32_t at, g
 bool SnapshotJobs::is_spared(const SequenceRun& run, std::uint32_t here) {
   if (!run.prefill.plan) return false;
   std::uint32_t spaced_after = 0;
-  for (auto place = run.prefill.plan->places.rbegin(); place != run.prefill.plan->places.rend(); ++place) {
+  for (auto place = run.prefill.plan->checkpoints.rbegin(); place != run.prefill.plan->checkpoints.rend();
+       ++place) {
     if (place->at == here) {
       const bool awaited = std::find(run.prefill.awaited.begin(), run.prefill.awaited.end(), here) !=
                            run.prefill.awaited.end();

@@ -202,7 +202,7 @@ Task<RequestFailure> PromptRun::restore(Computation& computation) {
     if (report.reason == MissReason::kNone) report.reason = found->reason;
     report.known_tokens = found->known;
     report.lost_tokens = found->lost;
-    report.behind_tokens = found->behind;
+    report.behind_tokens = found->beyond;
     request_.trace().mark("looked_up",
                           {{"known", found->known}, {"reason", protocol::name_of(found->reason)}});
     computation.wanted = found->wanted;
@@ -292,7 +292,7 @@ Task<RequestFailure> PromptRun::load(Computation& computation, const protocol::L
   if (computation.conversation == 0) computation.conversation = new_conversation();
   // Snapshot the loaded state, so that the device has it cached again.
   protocol::CheckpointPlan plan = plan_of(computation);
-  plan.places = {{.at = at, .origin = brought.origin}};
+  plan.checkpoints = {{.at = at, .origin = brought.origin}};
   auto asked = model.worker.ask(
       protocol::SnapshotKv{.sequence = computation.sequence->id,
                            .kind = protocol::SnapshotKv::Kind::kCanonical,
@@ -307,7 +307,7 @@ void PromptRun::place_checkpoints() {
   const ServedModel& model = *request_.job.model;
   Computation& main = *request_.main;
   protocol::MessageBorders borders = model.borders(*main.tokens);
-  borders.behind_tool = goes_on_from_tool(*request_.job.request);
+  borders.after_tool = goes_on_from_tool(*request_.job.request);
   main.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
   CheckpointRules rules = model.checkpoints;
   rules.max_restored = main.max_restored();
@@ -329,7 +329,7 @@ Task<RequestFailure> PromptRun::prefill(Computation& computation, bool want_dige
                             .decode = std::move(decode)};
   if (computation.writes_cache) {
     protocol::CheckpointPlan plan = plan_of(computation);
-    plan.places = computation.plan;
+    plan.checkpoints = computation.plan;
     prefill.plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
   }
   tells_slices_ = &computation == request_.main.get() && request_.job.request->report.progress;

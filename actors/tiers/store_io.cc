@@ -200,7 +200,7 @@ Outcome<protocol::SharedHostState, Refused> StoreReader::read_state(const ReadSt
   auto state = std::make_shared<protocol::HostState>();
   state->stored = job.at;
   state->logical = manifest->logical - (manifest->stored - job.at);
-  state->counted = job.counted;
+  state->reservation = job.counted;
   const std::size_t pages = kind.page_bytes == 0 ? 0 : (job.at + kind.page_tokens - 1) / kind.page_tokens;
   const auto memory = std::make_shared<gpu::HostBytes>();
   try {

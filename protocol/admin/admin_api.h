@@ -37,9 +37,9 @@ inline constexpr std::uint32_t kMaxViewedNodes = 2000;
 /// Returns what a tenant may see. Called from any thread.
 using ScopeOf = std::function<CacheScope(std::string_view tenant)>;
 
-std::vector<ApiRoute> cache_routes(ServerAdmin& desk, ScopeOf scope_of);
+std::vector<ApiRoute> cache_routes(ServerAdmin& server_admin, ScopeOf scope_of);
 
-std::vector<ApiRoute> model_routes(ServerAdmin& desk);
+std::vector<ApiRoute> model_routes(ServerAdmin& server_admin);
 
 std::vector<ApiRoute> trace_routes(traces::SessionControl& sessions);
 

@@ -54,6 +54,6 @@ void check_tools(const Json::Array& tools, const BodyLimits& limits);
 
 /// If continue_final_message is set, or llama-server would do so by default, the last message becomes the
 /// beginning of the reply. Throws BadRequest.
-void read_continuation(const Fields& fields, ApiFlavor manners, ChatPrompt& chat);
+void read_continuation(const Fields& fields, ApiFlavor flavor, ChatPrompt& chat);
 
 }  // namespace reprise::protocol

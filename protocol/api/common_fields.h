@@ -25,7 +25,7 @@ enum class ApiFlavor : std::uint8_t { kOpenAi, kLlamaServer, kAnthropic };
 void read_basics(const Fields& fields, const BodyLimits& limits, ApiRequest& asked);
 /// Reads everything except the prompt and the fields that shape the reply: the basics, sampling, token
 /// biases, constraints, stop conditions and the token limit.
-ApiRequest read_common(const Fields& fields, const BodyLimits& limits, ApiFlavor manners);
+ApiRequest read_common(const Fields& fields, const BodyLimits& limits, ApiFlavor flavor);
 
 /// Reads a field that is a string or an array of strings.
 std::vector<std::string> read_stop(const Fields& fields, const std::string& name, const BodyLimits& limits);

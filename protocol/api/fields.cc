@@ -141,9 +141,9 @@ const Json* Fields::find(std::string_view name) const {
                                     [name](const Json::Member& one) { return one.key == name; });
     if (found != members.end()) member = &*found;
   } else {
-    const auto place = std::lower_bound(by_name_.begin(), by_name_.end(), name,
+    const auto entry = std::lower_bound(by_name_.begin(), by_name_.end(), name,
                                         [](const auto* one, std::string_view n) { return one->key < n; });
-    if (place != by_name_.end() && (*place)->key == name) member = *place;
+    if (entry != by_name_.end() && (*entry)->key == name) member = *entry;
   }
   if (member == nullptr || member->value.is_null()) return nullptr;
   if (read_ != nullptr) read_->read[static_cast<std::size_t>(member - members.data())] = true;
@@ -248,7 +248,9 @@ Json parse_body(std::string_view body, const BodyLimits& limits, BodyHolds holds
                                                        .depth = limits.nesting,
                                                        .values = limits.values + ids,
                                                        .members = limits.members});
-  if (!parsed) throw BadRequest({.kind = ErrorKind::kInvalid, .message = parsed.error().message, .code = "invalid_json"});
+  if (!parsed)
+    throw BadRequest(
+        {.kind = ErrorKind::kInvalid, .message = parsed.error().message, .code = "invalid_json"});
   if (!parsed->is_object()) {
     throw BadRequest({.kind = ErrorKind::kInvalid,
                       .message = std::string("the body must be a JSON object, not ") + parsed->kind_name(),

@@ -329,10 +329,10 @@ class LarkReader {
 
   RuleItem literal_or_range() {
     const std::string text = string();
-    const std::size_t behind = at_;
+    const std::size_t after = at_;
     skip(false);
     if (!take("..")) {
-      at_ = behind;
+      at_ = after;
     } else {
       skip(false);
       if (peek() != '"') fail("the end of a range is missing");
@@ -475,18 +475,18 @@ class LarkReader {
     };
     if (std::none_of(choice.begin(), choice.end(), begins_with_itself)) return;
     RuleItem once{.kind = Kind::kGroup};
-    RuleItem behind{.kind = Kind::kGroup, .least = 0, .most = kUnbounded};
+    RuleItem tail{.kind = Kind::kGroup, .least = 0, .most = kUnbounded};
     for (std::vector<RuleItem>& items : choice) {
       if (!begins_with_itself(items)) {
         once.group.push_back(std::move(items));
       } else if (items.size() > 1) {
         items.erase(items.begin());
-        behind.group.push_back(std::move(items));
+        tail.group.push_back(std::move(items));
       }
     }
     choice.clear();
     choice.emplace_back().push_back(std::move(once));
-    if (!behind.group.empty()) choice.front().push_back(std::move(behind));
+    if (!tail.group.empty()) choice.front().push_back(std::move(tail));
   }
 
   static RuleItem ignored_text() {

@@ -354,13 +354,13 @@ class GbnfReader {
         item.kind = RuleItem::Kind::kRule;
         item.text = word();
         if (item.text.empty()) return items;
-        const std::size_t behind = at_;
+        const std::size_t after = at_;
         skip(false);
         if (take("::=")) {
           at_ = before;
           return items;
         }
-        at_ = behind;
+        at_ = after;
       }
       repetition(item);
       held_.add(2 * sizeof item + item.text.size() + item.chars.ranges().size() * sizeof(CharRange));

@@ -71,7 +71,7 @@ void SenderList::remove(Entry& entry) {
   --list.size_;
 }
 
-bool SenderList::make_room(std::size_t at_least, TimePoint now) {
+bool SenderList::close_one(std::size_t at_least, TimePoint now) {
   const auto most = std::max_element(senders_.begin(), senders_.end(), [](const auto& a, const auto& b) {
     return a.second.entries.size() < b.second.entries.size();
   });

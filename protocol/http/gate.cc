@@ -167,7 +167,7 @@ std::optional<Error> objection_to(const HttpRequest& request, Seat seat, const R
   if (route.for_operators && route.method == HttpMethod::kPost) {
     if (auto rejection = operator_site_objection(request, context.options)) return rejection;
   }
-  if (!context.body_budget.has_room(declared_length(request))) {
+  if (!context.body_budget.has_capacity(declared_length(request))) {
     return server_busy("the server has reached its limit of unprocessed request bodies");
   }
   return std::nullopt;
@@ -252,12 +252,12 @@ Error over_limit(const OverLimit& over, const Tenant& tenant) {
 
 }  // namespace
 
-std::optional<Error> CountedWork::full(const ServerContext& context) {
+std::optional<Error> WorkReservation::full(const ServerContext& context) {
   if (context.generations < context.options.requests) return std::nullopt;
   return too_many_requests(context.options.requests);
 }
 
-std::optional<Error> CountedWork::enter(std::uint32_t requests) {
+std::optional<Error> WorkReservation::enter(std::uint32_t requests) {
   if (const auto over = context_.meter.enter(tenant_, requests, runtime::Clock::now())) {
     return over_limit(*over, tenant_);
   }
@@ -265,11 +265,11 @@ std::optional<Error> CountedWork::enter(std::uint32_t requests) {
   return std::nullopt;
 }
 
-std::optional<Error> CountedWork::enter_text() {
+std::optional<Error> WorkReservation::enter_text() {
   return enter(1);
 }
 
-std::optional<Error> CountedWork::enter_replies(std::uint32_t prompts, std::uint32_t n) {
+std::optional<Error> WorkReservation::enter_replies(std::uint32_t prompts, std::uint32_t n) {
   const std::uint64_t wanted = std::uint64_t{prompts} * n;
   const std::uint32_t most = context_.options.requests;
   if (wanted > most) return never_fits(wanted, most);
@@ -284,7 +284,7 @@ std::optional<Error> CountedWork::enter_replies(std::uint32_t prompts, std::uint
   return std::nullopt;
 }
 
-void CountedWork::leave() {
+void WorkReservation::leave() {
   const std::uint32_t entered = std::exchange(entered_, 0);
   if (entered == 0) return;
   if (replies_ > 0) {

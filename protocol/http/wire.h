@@ -83,7 +83,7 @@ class Wire {
   std::uint64_t written_ = 0;
   runtime::CancelSource gone_;
   runtime::Event input_;  // input arrived or ended, or a wait is interrupted
-  runtime::Event room_;
+  runtime::Event capacity_;
 };
 
 }  // namespace reprise::protocol

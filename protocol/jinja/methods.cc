@@ -170,13 +170,13 @@ struct Window {
 Window window_of(Workspace& workspace, const Value& self, const Parameters& p, std::size_t first) {
   const Text& text = self.text();
   const auto length = static_cast<std::int64_t>(text.code_points);
-  const auto place = [&](std::size_t i, std::int64_t open) {
+  const auto bound = [&](std::size_t i, std::int64_t open) {
     if (p.find(i) == nullptr || p.find(i)->is_none()) return open;
     const std::int64_t at = p.integer(i, 0);
     return at < 0 ? std::max<std::int64_t>(at + length, 0) : at;
   };
-  const std::int64_t start = place(first, 0);
-  const std::int64_t end = std::min(place(first + 1, length), length);
+  const std::int64_t start = bound(first, 0);
+  const std::int64_t end = std::min(bound(first + 1, length), length);
   workspace.work(text.text.size());
   if (start > end) return {0, 0, true};
   const auto byte = [&](std::int64_t at) {
@@ -472,10 +472,10 @@ Value list_index(Workspace& workspace, const Value& self, const Arguments& argum
   const Parameters p("index", arguments, {"value", "start", "stop"});
   const auto& items = self.items();
   const auto size = static_cast<std::int64_t>(items.size());
-  const auto place = [&](std::int64_t at) {
+  const auto bound = [&](std::int64_t at) {
     return std::clamp<std::int64_t>(at < 0 ? at + size : at, 0, size);
   };
-  for (std::int64_t i = place(p.integer(1, 0)), end = place(p.integer(2, size)); i < end; ++i) {
+  for (std::int64_t i = bound(p.integer(1, 0)), end = bound(p.integer(2, size)); i < end; ++i) {
     if (equals(workspace, items[static_cast<std::size_t>(i)], p.need(0))) return Value(i);
   }
   std::string shown;

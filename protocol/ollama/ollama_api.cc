@@ -327,10 +327,10 @@ ReplyPieces OllamaText::finish(const Finished& event) {
 Json OllamaText::line(const std::string& text, const std::string& thinking, Json calls) const {
   Json line{{"model", model_}, {"created_at", created_}};
   Json message{{"role", "assistant"}, {"content", text}};
-  Json& place = kind_ == OllamaKind::kChat ? message : line;
+  Json& target = kind_ == OllamaKind::kChat ? message : line;
   if (kind_ == OllamaKind::kGenerate) line["response"] = text;
-  if (!thinking.empty()) place["thinking"] = thinking;
-  if (calls.is_array()) place["tool_calls"] = std::move(calls);
+  if (!thinking.empty()) target["thinking"] = thinking;
+  if (calls.is_array()) target["tool_calls"] = std::move(calls);
   if (kind_ == OllamaKind::kChat) line["message"] = std::move(message);
   line["done"] = false;
   return line;

@@ -30,10 +30,10 @@ void FolderStore::read_each(const RecordId& folder, FileKind kind, std::span<con
   // relaxed: both are counters; each thread uses only what it has read itself
   std::atomic<std::size_t> next{0}, last_wanted{wanted.size()};
   const auto read_some = [&](std::size_t) {
-    std::vector<std::byte> room;  // reused for each record
+    std::vector<std::byte> buffer;  // reused for each record
     for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < wanted.size();) {
       if (i > last_wanted.load(std::memory_order_relaxed)) return;
-      if (take(i, folder_.read_into(folder, kind, wanted[i].id, wanted[i].most, room))) continue;
+      if (take(i, folder_.read_into(folder, kind, wanted[i].id, wanted[i].most, buffer))) continue;
       std::size_t last = last_wanted.load(std::memory_order_relaxed);
       while (i < last && !last_wanted.compare_exchange_weak(last, i, std::memory_order_relaxed)) {
       }

@@ -152,7 +152,7 @@ Outcome<std::vector<std::byte>, Refused> SnapshotFolder::read(const RecordId& fo
 
 Outcome<std::span<const std::byte>, Refused> SnapshotFolder::read_into(const RecordId& folder, FileKind kind,
                                                                        const RecordId& id, std::uint64_t most,
-                                                                       std::vector<std::byte>& room) const {
+                                                                       std::vector<std::byte>& buffer) const {
   const std::string path = file_path(folder, kind, id);
   const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!file) {
@@ -163,18 +163,18 @@ Outcome<std::span<const std::byte>, Refused> SnapshotFolder::read_into(const Rec
   if (::fstat(file.number(), &about) != 0) return Refused{Refusal::kIo, trouble(path).message};
   const auto bytes = static_cast<std::uint64_t>(about.st_size);
   if (bytes > most) return Refused{Refusal::kSize, path + " is larger than a record can be"};
-  if (room.size() < bytes) {
-    room.clear();  // so that resize() copies nothing
+  if (buffer.size() < bytes) {
+    buffer.clear();  // so that resize() copies nothing
     try {
-      room.resize(bytes);
+      buffer.resize(bytes);
     } catch (const std::bad_alloc&) {
       return Refused{Refusal::kIo, "there is no memory to read " + path};
     }
   }
-  if (!read_fully(file.number(), room.data(), bytes)) {
+  if (!read_fully(file.number(), buffer.data(), bytes)) {
     return Refused{Refusal::kIo, trouble("cannot read " + path).message};
   }
-  return std::span<const std::byte>(room).first(bytes);
+  return std::span<const std::byte>(buffer).first(bytes);
 }
 
 std::optional<IoTrouble> SnapshotFolder::write(const RecordId& folder, FileKind kind, const RecordId& id,
@@ -283,10 +283,10 @@ constexpr std::int64_t kMaxWriteTime = 600;
 }  // namespace
 
 Collection plan_collection(std::vector<FolderFile> files, const CollectionRules& rules) {
-  using Place = std::pair<RecordId, RecordId>;  // folder, record name
+  using RecordPath = std::pair<RecordId, RecordId>;  // folder, record name
   Collection plan;
-  std::map<Place, std::uint32_t> holders;
-  std::map<Place, FolderFile*> chunks;
+  std::map<RecordPath, std::uint32_t> holders;
+  std::map<RecordPath, FolderFile*> chunks;
   std::vector<FolderFile*> roots;  // manifests and turns
   for (FolderFile& file : files) {
     plan.bytes_left += file.bytes;

@@ -76,10 +76,10 @@ class SnapshotFolder {
   /// Returns a record. A file larger than `most` bytes is refused without being read.
   Outcome<std::vector<std::byte>, Refused> read(const RecordId& folder, FileKind kind, const RecordId& id,
                                                 std::uint64_t most) const;
-  /// Like read(), into `room`, which grows if needed. Returns a view of it.
+  /// Like read(), into `buffer`, which grows if needed. Returns a view of it.
   Outcome<std::span<const std::byte>, Refused> read_into(const RecordId& folder, FileKind kind,
                                                          const RecordId& id, std::uint64_t most,
-                                                         std::vector<std::byte>& room) const;
+                                                         std::vector<std::byte>& buffer) const;
   /// Writes and syncs a record atomically. Its name is durable after sync().
   std::optional<IoTrouble> write(const RecordId& folder, FileKind kind, const RecordId& id,
                                  std::span<const std::byte> bytes) const;

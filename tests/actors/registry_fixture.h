@@ -228,7 +228,7 @@ class RegistryContract : public testing::Test {
                                   std::uint64_t number) {
     auto plan = std::make_shared<protocol::CheckpointPlan>();
     plan->flight = plan->request = flight;
-    plan->places = {{.at = at, .origin = protocol::Origin::kSystem}};
+    plan->checkpoints = {{.at = at, .origin = protocol::Origin::kSystem}};
     const protocol::SnapshotId id{.generation = generation_, .number = number};
     {
       const std::lock_guard lock(held_->mutex);

@@ -85,9 +85,9 @@ TEST_F(RequestContract, EventsComeInOrderAndAllIsGivenBack) {
   const std::lock_guard lock(script_->mutex);
   EXPECT_EQ(script_->ended_leases, std::vector<MissReason>{MissReason::kNone});
   ASSERT_EQ(script_->plans.size(), 1U);
-  EXPECT_EQ(script_->plans[0]->places.back().at, 9U) << "one token is left to be computed";
-  EXPECT_EQ(script_->plans[0]->places.back().origin, protocol::Origin::kPromptEnd);
-  const auto reported = static_cast<std::uint32_t>(script_->plans[0]->places.size());
+  EXPECT_EQ(script_->plans[0]->checkpoints.back().at, 9U) << "one token is left to be computed";
+  EXPECT_EQ(script_->plans[0]->checkpoints.back().origin, protocol::Origin::kPromptEnd);
+  const auto reported = static_cast<std::uint32_t>(script_->plans[0]->checkpoints.size());
   EXPECT_EQ(script_->settled, (std::vector<std::uint32_t>{reported, reported + 1}))
       << "the prompt's checkpoints, and the state behind the reply";
 }
@@ -209,7 +209,7 @@ TEST_F(RequestContract, WhatATierBroughtIsLoadedAndKeptAsACheckpoint) {
   EXPECT_EQ(script_->brought, std::vector<std::uint32_t>{9});
   ASSERT_EQ(script_->plans.size(), 1U);
   ASSERT_FALSE(script_->settled.empty());
-  EXPECT_EQ(script_->settled.front(), 1 + script_->plans.front()->places.size())
+  EXPECT_EQ(script_->settled.front(), 1 + script_->plans.front()->checkpoints.size())
       << "the checkpoint of what was loaded is waited for like the others";
 }
 

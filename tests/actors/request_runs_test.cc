@@ -254,7 +254,7 @@ TEST_F(RequestRuns, CheckpointsAreWhereTheyAreAwaited) {
   EXPECT_EQ(places, expected) << "on the grid; the last is both awaited and the prompt's end";
   const std::lock_guard lock(script_->mutex);
   ASSERT_EQ(script_->plans.size(), 1U);
-  EXPECT_EQ(script_->plans[0]->places, served.plan) << "the device is given this plan";
+  EXPECT_EQ(script_->plans[0]->checkpoints, served.plan) << "the device is given this plan";
   ASSERT_EQ(script_->snapshot_plans.size(), 1U);
   EXPECT_EQ(script_->snapshot_plans[0]->origin_elsewhere, Origin::kTurnEnd);
   EXPECT_EQ(script_->snapshot_plans[0]->flight, script_->plans[0]->flight);
@@ -325,7 +325,7 @@ TEST_F(IdleRuns, ALongReplyIsPrefilledWithCheckpointsInside) {
   const std::lock_guard lock(script_->mutex);
   ASSERT_EQ(script_->plans.size(), 2U) << "the prompt's and the reply's";
   std::vector<std::uint32_t> places;
-  for (const PlannedCheckpoint& one : script_->plans[1]->places) places.push_back(one.at);
+  for (const PlannedCheckpoint& one : script_->plans[1]->checkpoints) places.push_back(one.at);
   EXPECT_EQ(places, (std::vector<std::uint32_t>{12, 16, 20, 22})) << "after the 8 restored, and at the end";
   EXPECT_EQ(script_->plans[1]->request, script_->plans[0]->flight) << "grouped with the request's own";
   EXPECT_EQ(script_->prefilled[1]->size(), 22U);

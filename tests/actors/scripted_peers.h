@@ -166,7 +166,7 @@ class ScriptedWorker : public runtime::Actor {
       return reply.answer(Answer(Error{ErrorKind::kCanceled, "a request needs the memory"}));
     }
     if (idle && script_->holds_idle) script_->hold = At::kPrefill;
-    const auto reported = static_cast<std::uint32_t>(job.plan ? job.plan->places.size() : 0);
+    const auto reported = static_cast<std::uint32_t>(job.plan ? job.plan->checkpoints.size() : 0);
     answer(At::kPrefill, std::move(reply),
            protocol::Prefilled{.computed = job.end - held, .reported = reported});
     if (job.decode && script_->fail != At::kPrefill) begin(std::move(*job.decode));

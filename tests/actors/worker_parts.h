@@ -150,7 +150,7 @@ class WorkerParts {
   }
   static protocol::SharedPlan plan(const std::vector<std::uint32_t>& places) {
     protocol::CheckpointPlan plan{.flight = 1, .request = 1};
-    for (const std::uint32_t at : places) plan.places.push_back({.at = at});
+    for (const std::uint32_t at : places) plan.checkpoints.push_back({.at = at});
     return std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
   }
   static std::uint64_t hash_of(std::uint32_t tokens) { return token_hash(*prompt(tokens)); }

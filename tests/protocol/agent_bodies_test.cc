@@ -49,7 +49,7 @@ constexpr const char* kHoists = R"({%- set ns = namespace(s='') -%}
 {%- for m in messages %}{% if m.role == 'system' %}{% set ns.s = m.content %}{% endif %}{% endfor -%}
 {{ ns.s }}{% for m in messages %}{% if m.role != 'system' %}<{{ m.role }}>{{ m.content }}</>{% endif %}{% endfor -%})";
 
-ChatFormatPtr format(std::string source, SystemInPlace choice = SystemInPlace::kAuto) {
+ChatFormatPtr format(std::string source, SystemMessageMode choice = SystemMessageMode::kAuto) {
   auto made = ChatFormat::make(std::move(source), {}, {}, choice);
   EXPECT_TRUE(made.ok());
   return *made;
@@ -58,7 +58,8 @@ std::string shown(const ChatFormat& format, const Json& messages, bool with_repl
   const auto text = format.render({.messages = messages, .add_generation_prompt = with_reply});
   return text.ok() ? *text : text.error().message;
 }
-std::string shown(const char* source, const char* messages, SystemInPlace choice = SystemInPlace::kAuto) {
+std::string shown(const char* source, const char* messages,
+                  SystemMessageMode choice = SystemMessageMode::kAuto) {
   const auto json = Json::parse(messages);
   EXPECT_TRUE(json.ok()) << messages;
   return shown(*format(source, choice), *json);
@@ -151,12 +152,12 @@ TEST(SystemPlace, WhatComesFirstIsOneMessageWhereTemplatesShowOne) {
 
 TEST(SystemPlace, TheOperatorMayChoose) {
   constexpr const char* kLate = R"([{"role":"user","content":"a"},{"role":"system","content":"n"}])";
-  EXPECT_EQ(shown(kOpen, kLate, SystemInPlace::kUser),
+  EXPECT_EQ(shown(kOpen, kLate, SystemMessageMode::kUser),
             "<user>a</><user><system-reminder>\nn\n</system-reminder></>");
-  EXPECT_NE(shown(kStrict, kLate, SystemInPlace::kTemplate).find("must be at the beginning"),
+  EXPECT_NE(shown(kStrict, kLate, SystemMessageMode::kTemplate).find("must be at the beginning"),
             std::string::npos);
-  EXPECT_EQ(system_in_place_named("user"), SystemInPlace::kUser);
-  EXPECT_FALSE(system_in_place_named("first"));
+  EXPECT_EQ(system_message_mode_named("user"), SystemMessageMode::kUser);
+  EXPECT_FALSE(system_message_mode_named("first"));
 }
 
 // -- sessions

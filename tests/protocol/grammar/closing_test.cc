@@ -88,7 +88,7 @@ TEST(Closing, ForcedCallsAndReasoningAreClosed) {
   CallsConstraint calls;
   calls.tools.push_back({.name = "add",
                          .before = {"add\", \"arguments\":"},
-                         .behind = {"}", "<call>"},
+                         .after = {"}", "<call>"},
                          .parameters = *Json::parse(kPerson)});
   const Constraint call{.kind = Constraint::Kind::kCalls, .calls = calls};
   const Written called = write(ReplyConstraint(maker_of(call), 120), 120, goes_on);

@@ -1,4 +1,4 @@
-#include "protocol/grammar/places.h"
+#include "protocol/grammar/location.h"
 
 #include <algorithm>
 
