@@ -240,7 +240,7 @@ Outcome<protocol::SharedHostState, Refused> StoreReader::read_state(const ReadSt
   }
   std::vector<RecordStore::Wanted> wanted;
   for (const Chunk& chunk : chunks) {
-    wanted.push_back({.id = manifest->references[chunk.reference], .most = record_bytes(0, chunk.to.size())});
+    wanted.push_back({.id = manifest->references[chunk.reference], .max = record_bytes(0, chunk.to.size())});
   }
   // Called by several threads in parallel, each with a different chunk.
   const auto open = [&](std::size_t which, const Outcome<std::span<const std::byte>, Refused>& record) {

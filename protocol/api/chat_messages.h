@@ -22,17 +22,17 @@ namespace reprise::protocol {
 class TextBudget {
  public:
   TextBudget(const BodyLimits& limits, std::string field)
-      : most_(limits.prompt_bytes), field_(std::move(field)) {}
+      : max_(limits.prompt_bytes), field_(std::move(field)) {}
 
   void count(std::string_view text) {
     bytes_ += text.size();
-    if (bytes_ > most_) {
-      refuse_field(field_, "too_long", "must not have more than " + std::to_string(most_) + " bytes of text");
+    if (bytes_ > max_) {
+      refuse_field(field_, "too_long", "must not have more than " + std::to_string(max_) + " bytes of text");
     }
   }
 
  private:
-  const std::size_t most_;
+  const std::size_t max_;
   const std::string field_;
   std::size_t bytes_ = 0;
 };

@@ -394,9 +394,9 @@ void read_basics(const Fields& fields, const BodyLimits& limits, ApiRequest& ask
     if (!asked.priority) refuse_field("priority", "invalid_value", "must be \"low\", \"normal\" or \"high\"");
   }
   if (const std::string* salt = fields.string("cache_salt", limits.label_bytes)) asked.cache_salt = *salt;
-  if (const auto most = fields.integer("truncate_prompt_tokens", -1, kMaxToken)) {
-    if (*most == 0) refuse_field("truncate_prompt_tokens", "out_of_range", "must be -1 or at least 1");
-    generate.prompt_tail_tokens = *most < 0 ? 0 : static_cast<std::uint32_t>(*most);
+  if (const auto max = fields.integer("truncate_prompt_tokens", -1, kMaxToken)) {
+    if (*max == 0) refuse_field("truncate_prompt_tokens", "out_of_range", "must be -1 or at least 1");
+    generate.prompt_tail_tokens = *max < 0 ? 0 : static_cast<std::uint32_t>(*max);
   }
   if (const auto own = fields.within("reprise")) {
     generate.report.timeline = own->boolean_or("timeline", false);

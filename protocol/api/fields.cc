@@ -157,8 +157,7 @@ std::optional<bool> Fields::boolean(std::string_view name) const {
   return value->as_bool();
 }
 
-std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t least,
-                                            std::int64_t most) const {
+std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t min, std::int64_t max) const {
   const Json* value = find(name);
   if (value == nullptr) return std::nullopt;
   std::int64_t number = 0;
@@ -171,22 +170,22 @@ std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t 
   } else {
     refuse_kind(path_of(name), "an integer", *value);
   }
-  if (number < least || number > most) {
+  if (number < min || number > max) {
     refuse_field(
         path_of(name), "out_of_range",
-        std::to_string(number) + " is not from " + std::to_string(least) + " to " + std::to_string(most));
+        std::to_string(number) + " is not from " + std::to_string(min) + " to " + std::to_string(max));
   }
   return number;
 }
 
-std::optional<double> Fields::number(std::string_view name, double least, double most) const {
+std::optional<double> Fields::number(std::string_view name, double min, double max) const {
   const Json* value = find(name);
   if (value == nullptr) return std::nullopt;
   if (!value->is_number()) refuse_kind(path_of(name), "a number", *value);
   const double number = value->as_double();
-  if (!(number >= least && number <= most)) {
+  if (!(number >= min && number <= max)) {
     refuse_field(path_of(name), "out_of_range",
-                 show_number(number) + " is not from " + show_number(least) + " to " + show_number(most));
+                 show_number(number) + " is not from " + show_number(min) + " to " + show_number(max));
   }
   return number;
 }

@@ -90,20 +90,20 @@ class PatternPart : public CharPart {
 
 class LengthPart : public CharPart {
  public:
-  LengthPart(std::uint32_t least, std::uint32_t most) : least_(least), most_(most) {}
+  LengthPart(std::uint32_t min, std::uint32_t max) : min_(min), max_(max) {}
 
   std::vector<CharSet> alphabet() const override { return {}; }
   State start() const override { return {0}; }
   State step(const State& state, std::uint32_t) const override {
     if (state.empty()) return state;
-    if (most_ == UINT32_MAX) return {std::min(state[0] + 1, least_)};
-    return state[0] < most_ ? State{state[0] + 1} : State{};
+    if (max_ == UINT32_MAX) return {std::min(state[0] + 1, min_)};
+    return state[0] < max_ ? State{state[0] + 1} : State{};
   }
-  Verdict verdict(const State& state) const override { return !state.empty() && state[0] >= least_; }
+  Verdict verdict(const State& state) const override { return !state.empty() && state[0] >= min_; }
 
  private:
-  const std::uint32_t least_;
-  const std::uint32_t most_;
+  const std::uint32_t min_;
+  const std::uint32_t max_;
 };
 
 class NamesPart : public CharPart {
@@ -188,8 +188,8 @@ std::unique_ptr<CharPart> pattern_part(Nfa nfa, WorkBudget& budget) {
   return std::make_unique<PatternPart>(std::move(nfa), budget);
 }
 
-std::unique_ptr<CharPart> length_part(std::uint32_t least, std::uint32_t most) {
-  return std::make_unique<LengthPart>(least, most);
+std::unique_ptr<CharPart> length_part(std::uint32_t min, std::uint32_t max) {
+  return std::make_unique<LengthPart>(min, max);
 }
 
 std::unique_ptr<CharPart> names_part(const std::vector<std::string>& names, WorkBudget& budget) {

@@ -138,10 +138,10 @@ std::uint32_t Endings::find_cost(const Node& node) {
     case Op::kFail:
       return kNone;
     case Op::kSplit: {
-      std::uint32_t least = kNone;
+      std::uint32_t min = kNone;
       budget_.charge(program_.lists[node.arg].size());
-      for (const NodeId choice : program_.lists[node.arg]) least = std::min(least, costs_[choice]);
-      return least;
+      for (const NodeId choice : program_.lists[node.arg]) min = std::min(min, costs_[choice]);
+      return min;
     }
     case Op::kLiteral:
     case Op::kMark:
@@ -156,13 +156,13 @@ std::uint32_t Endings::find_cost(const Node& node) {
     case Op::kString: {
       const JsonStringSpec& spec = program_.strings[node.arg];
       return with_next(
-          sum(2, spec.dfa != kNowhere ? char_costs(spec.dfa, true).cost[0] : times(spec.least, 1)));
+          sum(2, spec.dfa != kNowhere ? char_costs(spec.dfa, true).cost[0] : times(spec.min, 1)));
     }
     case Op::kCall:
       return with_next(costs_[node.arg]);
     case Op::kRepeat: {
       const RepeatSpec& spec = program_.repeats[node.arg];
-      return with_next(times(spec.least, costs_[spec.body]));
+      return with_next(times(spec.min, costs_[spec.body]));
     }
     case Op::kObject:
       return with_next(object_cost(node.arg));
@@ -189,12 +189,12 @@ std::uint32_t Endings::member_cost(std::uint32_t object, std::uint32_t label) co
 
 std::uint32_t Endings::max_other_cost(std::uint32_t object) const {
   const ObjectSpec& spec = program_.objects[object];
-  std::uint32_t most = 0;
+  std::uint32_t max = 0;
   for (std::size_t label = spec.properties.size() + 1; label < keys_[object].size(); ++label) {
     const std::uint32_t cost = member_cost(object, static_cast<std::uint32_t>(label));
-    if (cost != kNone) most = std::max(most, cost);
+    if (cost != kNone) max = std::max(max, cost);
   }
-  return most;
+  return max;
 }
 
 std::uint32_t Endings::object_cost(std::uint32_t object) {
@@ -207,8 +207,8 @@ std::uint32_t Endings::object_cost(std::uint32_t object) {
 
 std::uint32_t Endings::array_cost(const ArraySpec& spec) const {
   std::uint32_t cost = 2;
-  if (spec.least > kMaxBytes) return kNone;
-  for (std::uint32_t i = 0; i < spec.least && cost != kNone; ++i) {
+  if (spec.min > kMaxBytes) return kNone;
+  for (std::uint32_t i = 0; i < spec.min && cost != kNone; ++i) {
     budget_.charge();
     const NodeId item = spec.item(i);
     cost = item == kNowhere ? kNone : sum(cost, sum(1, costs_[item]));
@@ -253,15 +253,15 @@ bool Endings::members_to_come(std::uint32_t object, const std::vector<std::uint6
     if (spec.properties[p].required) want(p);
   }
   want_needs();
-  while (std::uint64_t{count} + labels.size() < spec.least) {
+  while (std::uint64_t{count} + labels.size() < spec.min) {
     std::uint32_t best = 0;
-    std::uint32_t least = kNone;
+    std::uint32_t min = kNone;
     for (std::uint32_t label = 1; label < keys_[object].size(); ++label) {
       budget_.charge();
       if (label <= properties ? is_wanted(label - 1) : has_other) continue;
       const std::uint32_t cost = member_cost(object, label);
-      if (cost < least) {
-        least = cost;
+      if (cost < min) {
+        min = cost;
         best = label;
       }
     }
@@ -411,7 +411,7 @@ bool Endings::write_members(std::uint32_t object, const std::vector<std::uint32_
 bool Endings::write_items(const ArraySpec& spec, std::uint32_t index, bool comma, Ending& out,
                           std::uint32_t depth) const {
   const JsonSpace& space = program_.space;
-  for (; index < spec.least; ++index) {
+  for (; index < spec.min; ++index) {
     const NodeId item = spec.item(index);
     if (item == kNowhere || out.text.size() > kMaxBytes) return false;
     if (comma) {
@@ -464,7 +464,7 @@ bool Endings::write(NodeId node, Ending& out, std::uint32_t depth) const {
         const JsonStringSpec& spec = program_.strings[at.arg];
         out.text += '"';
         if (spec.dfa == kNowhere) {
-          out.text.append(spec.least, 'a');
+          out.text.append(spec.min, 'a');
         } else if (!write_chars(spec.dfa, 0, true, out.text)) {
           return false;
         }
@@ -476,7 +476,7 @@ bool Endings::write(NodeId node, Ending& out, std::uint32_t depth) const {
         break;
       case Op::kRepeat: {
         const RepeatSpec& spec = program_.repeats[at.arg];
-        for (std::uint32_t i = 0; i < spec.least; ++i) {
+        for (std::uint32_t i = 0; i < spec.min; ++i) {
           if (i > kMaxBytes || !write(spec.body, out, depth + 1)) return false;
         }
         break;
@@ -544,7 +544,7 @@ bool LocationEndings::write(const Location& location, Ending& out) const {
       const JsonStringSpec& spec = program_.strings[node.arg];
       if (location.phase == 0) return endings_.write(location.node, out) && write_frames(location.stack, out);
       if (spec.dfa == kNowhere) {
-        const std::uint32_t missing = spec.least - std::min(spec.least, location.a);
+        const std::uint32_t missing = spec.min - std::min(spec.min, location.a);
         if (missing > Endings::kMaxBytes) return false;
         out.text.append(missing, 'a');
       } else if (!endings_.write_chars(spec.dfa, location.a, true, out.text)) {
@@ -575,8 +575,8 @@ bool LocationEndings::write_frames(std::uint32_t stack, Ending& out) const {
         break;
       case Op::kRepeat: {
         const RepeatSpec& spec = program_.repeats[node.arg];
-        if (spec.least > Endings::kMaxBytes) return false;
-        for (std::uint32_t done = top.value + 1; done < spec.least; ++done) {
+        if (spec.min > Endings::kMaxBytes) return false;
+        for (std::uint32_t done = top.value + 1; done < spec.min; ++done) {
           if (!endings_.write(spec.body, out)) return false;
         }
         break;
@@ -653,14 +653,14 @@ bool LocationEndings::members_after_comma(std::uint32_t object, const Stacks::Me
   const ObjectSpec& spec = program_.objects[object];
   const auto properties = static_cast<std::uint32_t>(spec.properties.size());
   std::uint32_t best = 0;
-  std::uint32_t least = Endings::kNone;
+  std::uint32_t min = Endings::kNone;
   for (std::uint32_t label = 1; label <= properties + spec.others.size(); ++label) {
     const std::uint32_t cost = endings_.member_cost(object, label);
-    if (cost >= least) continue;
+    if (cost >= min) continue;
     if (label <= properties ? !stacks_.can_add(spec, members, label - 1)
                             : !stacks_.can_add_other(spec, members))
       continue;
-    least = cost;
+    min = cost;
     best = label;
   }
   return best != 0 && endings_.members_to_come(object, members.seen, members.count, best, labels);
@@ -679,13 +679,13 @@ bool LocationEndings::write_key(const Location& location, Ending& out) const {
                                : stacks_.can_add_other(spec, members);
   };
   std::optional<Endings::Path> best;
-  std::uint64_t least = 0;
+  std::uint64_t min = 0;
   for (Endings::Path& path : endings_.paths(spec.keys, location.a, is_usable, kMaxPaths, kMaxStates)) {
     // A required property costs nothing extra.
     const bool required = path.label <= properties && spec.properties[path.label - 1].required;
     const std::uint64_t cost = path.text.size() + (required ? 0 : endings_.member_cost(object, path.label));
-    if (best && cost >= least) continue;
-    least = cost;
+    if (best && cost >= min) continue;
+    min = cost;
     best = std::move(path);
   }
   std::vector<std::uint32_t> labels;

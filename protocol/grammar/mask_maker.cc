@@ -124,9 +124,8 @@ ContentMasks::Local ContentMasks::number_of(Machine& machine, std::uint32_t a, s
   const auto [at, is_new] =
       machine.numbers.try_emplace(std::uint64_t{a} << 32 | b, static_cast<Local>(machine.locations.size()));
   if (is_new) {
-    const bool free =
-        b == 0 && !branches &&
-        (machine.dfa != nullptr ? machine.dfa->states[a].free : machine.rule.most == kUnbounded);
+    const bool free = b == 0 && !branches &&
+                      (machine.dfa != nullptr ? machine.dfa->states[a].free : machine.rule.max == kUnbounded);
     machine.locations.push_back({.a = a, .b = b, .branches = branches, .free = free});
     keep_bytes(sizeof(Machine::Location) + 64);
   }
@@ -142,11 +141,11 @@ ContentMasks::Local ContentMasks::find_step(Machine& machine, Local from, std::u
     case CharStep::Kind::kBad:
       return kOut;
     case CharStep::Kind::kQuote:
-      return (dfa != nullptr ? dfa->states[a].label != 0 : a >= rule.least) ? kLeaves : kOut;
+      return (dfa != nullptr ? dfa->states[a].label != 0 : a >= rule.min) ? kLeaves : kOut;
     case CharStep::Kind::kWhole: {
       if (dfa == nullptr) {
-        if (rule.most == kUnbounded) return number_of(machine, std::min(a + 1, rule.least), 0, false);
-        return a + 1 > rule.most ? kOut : number_of(machine, a + 1, 0, false);
+        if (rule.max == kUnbounded) return number_of(machine, std::min(a + 1, rule.min), 0, false);
+        return a + 1 > rule.max ? kOut : number_of(machine, a + 1, 0, false);
       }
       const std::uint32_t next = dfa->step(a, step.code_point);
       if (next == CharDfa::kDead) return kOut;
@@ -155,7 +154,7 @@ ContentMasks::Local ContentMasks::find_step(Machine& machine, Local from, std::u
     case CharStep::Kind::kPart:
       break;
   }
-  if (dfa == nullptr) return a >= rule.most ? kOut : number_of(machine, a, step.progress, false);
+  if (dfa == nullptr) return a >= rule.max ? kOut : number_of(machine, a, step.progress, false);
   bool leads_on = false;
   bool to_others = false;
   const CharDfa::State& state = dfa->states[a];
@@ -238,9 +237,9 @@ const ContentMask& ContentMasks::of(const ContentRule& rule, std::uint32_t a, st
   Machine& machine = machine_of(rule);
   const Local start = number_of(machine, a, b, false);
   const bool free = machine.at(start).free;
-  const bool counted = machine.dfa == nullptr && rule.most != kUnbounded && b == 0;
+  const bool counted = machine.dfa == nullptr && rule.max != kUnbounded && b == 0;
   const bool has_plain = counted || free || (b == 0 && mostly_free(machine, start));
-  const std::uint32_t chars = counted ? rule.most - a : Vocabulary::kMaxChars;
+  const std::uint32_t chars = counted ? rule.max - a : Vocabulary::kMaxChars;
   auto made = std::make_unique<ContentMask>(has_plain ? vocabulary_.plain_up_to(chars)
                                                       : TokenMask(vocabulary_.size()));
   Walk one{machine, *made, counted};

@@ -21,19 +21,19 @@ std::uint32_t read_of_mark(const TextSpec& spec, std::uint32_t read, std::uint8_
   return static_cast<std::uint8_t>(spec.mark[read]) == byte ? read + 1 : read;
 }
 
-std::uint32_t one_more(std::uint32_t count, std::uint32_t enough, std::uint32_t most) {
-  return most == kUnbounded ? std::min(count + 1, enough) : count + 1;
+std::uint32_t one_more(std::uint32_t count, std::uint32_t enough, std::uint32_t max) {
+  return max == kUnbounded ? std::min(count + 1, enough) : count + 1;
 }
 
 // Returns the representative of `count`: equally far from both bounds, or farther than any token is long.
 std::uint32_t typical_count(const JsonStringSpec& spec, std::uint32_t count) {
   constexpr std::uint32_t kFar = Matcher::kManyChars;
-  const std::uint32_t remaining = spec.most == kUnbounded ? kUnbounded : spec.most - count;
-  if (count >= spec.least) return remaining >= kFar ? spec.least : count;
-  return spec.least - count >= kFar ? spec.least - kFar : count;
+  const std::uint32_t remaining = spec.max == kUnbounded ? kUnbounded : spec.max - count;
+  if (count >= spec.min) return remaining >= kFar ? spec.min : count;
+  return spec.min - count >= kFar ? spec.min - kFar : count;
 }
 
-constexpr std::size_t kMaxLocations = 256;  // locations; states with more get no ending
+constexpr std::size_t kMaxLocations = 256;  // states with more get no ending
 constexpr std::size_t kMaxCharBytes = 12;   // bytes of an escaped surrogate pair
 
 // Bytes that may continue a character, shortest continuations first.
@@ -171,8 +171,8 @@ void Matcher::close(std::vector<Location>& open, std::vector<Location>& location
         break;
       case Op::kRepeat: {
         const RepeatSpec& spec = program_->repeats[node.arg];
-        if (spec.least == 0) enter(node.next, location.stack, open);
-        if (spec.most > 0) enter(spec.body, stacks_.push(location.node, 0, location.stack), open);
+        if (spec.min == 0) enter(node.next, location.stack, open);
+        if (spec.max > 0) enter(spec.body, stacks_.push(location.node, 0, location.stack), open);
         break;
       }
       case Op::kDfa: {
@@ -270,9 +270,9 @@ void Matcher::leave(std::uint32_t stack, std::vector<Location>& open, bool& acce
       return enter(node.next, top.below, open);
     case Op::kRepeat: {
       const RepeatSpec& spec = program_->repeats[node.arg];
-      const std::uint32_t done = one_more(top.value, spec.least, spec.most);
-      if (done >= spec.least) enter(node.next, top.below, open);
-      if (done < spec.most) enter(spec.body, stacks_.push(top.node, done, top.below), open);
+      const std::uint32_t done = one_more(top.value, spec.min, spec.max);
+      if (done >= spec.min) enter(node.next, top.below, open);
+      if (done < spec.max) enter(spec.body, stacks_.push(top.node, done, top.below), open);
       return;
     }
     case Op::kObject:
@@ -280,8 +280,8 @@ void Matcher::leave(std::uint32_t stack, std::vector<Location>& open, bool& acce
       return;
     case Op::kArray: {
       const ArraySpec& spec = program_->arrays[node.arg];
-      const auto enough = std::max(spec.least, static_cast<std::uint32_t>(spec.first.size()));
-      const std::uint32_t done = one_more(top.value, enough, spec.most);
+      const auto enough = std::max(spec.min, static_cast<std::uint32_t>(spec.first.size()));
+      const std::uint32_t done = one_more(top.value, enough, spec.max);
       open.push_back({.node = top.node,
                       .phase = begun(Phase::kAfter, program_->space),
                       .stack = stacks_.push(top.node, done, top.below)});
@@ -376,21 +376,21 @@ void Matcher::advance_string(const Location& location, std::uint8_t byte, std::v
     case CharStep::Kind::kBad:
       return;
     case CharStep::Kind::kQuote:
-      if (dfa != nullptr ? dfa->states[location.a].label != 0 : location.a >= spec.least) {
+      if (dfa != nullptr ? dfa->states[location.a].label != 0 : location.a >= spec.min) {
         enter(node.next, location.stack, open);
       }
       return;
     case CharStep::Kind::kWhole:
       next.b = 0;
-      next.a = dfa != nullptr ? dfa->step(location.a, step.code_point)
-                              : one_more(location.a, spec.least, spec.most);
-      if (dfa != nullptr ? next.a == CharDfa::kDead : next.a > spec.most) return;
+      next.a =
+          dfa != nullptr ? dfa->step(location.a, step.code_point) : one_more(location.a, spec.min, spec.max);
+      if (dfa != nullptr ? next.a == CharDfa::kDead : next.a > spec.max) return;
       break;
     case CharStep::Kind::kPart:
       next.b = step.progress;
       if (dfa != nullptr ? !dfa->leads_on(location.a, step.possible.low, step.possible.high) &&
                                !dfa->leads_on(location.a, step.possible2.low, step.possible2.high)
-                         : spec.most != kUnbounded && location.a >= spec.most) {
+                         : spec.max != kUnbounded && location.a >= spec.max) {
         return;
       }
       break;
@@ -518,7 +518,7 @@ void Matcher::advance_array(const Location& location, std::uint8_t byte, std::ve
   if (!spaces.states[space_of(location.phase)].may_end) return;
   const Stacks::Frame top = stacks_[location.stack];
   if (byte == ']' && (phase == Phase::kFirst || phase == Phase::kAfter)) {
-    if (top.value >= spec.least) enter(node.next, top.below, open);
+    if (top.value >= spec.min) enter(node.next, top.below, open);
   } else if (byte == ',' && phase == Phase::kAfter) {
     if (spec.item(top.value) == kNowhere) return;
     open.push_back(
@@ -554,7 +554,7 @@ bool Matcher::leads_to_free(const Location& location) const {
   if (node.op == Op::kString && location.phase == 1) {
     const JsonStringSpec& spec = program_->strings[node.arg];
     if (spec.dfa != kNowhere) return program_->dfas[spec.dfa].states[location.a].free;
-    return spec.most == kUnbounded || spec.most - location.a >= kManyChars;
+    return spec.max == kUnbounded || spec.max - location.a >= kManyChars;
   }
   if (node.op == Op::kObject && phase_of(location.phase) == Phase::kKey) {
     const ObjectSpec& spec = program_->objects[node.arg];
@@ -576,9 +576,9 @@ std::vector<Matcher::Within> Matcher::within(State state) const {
       Within one{.rule = {.dfa = spec.dfa}, .location = location, .index = i};
       if (spec.dfa == kNowhere) {
         // Shift the counts as if the string began here.
-        one.rule.least = spec.least > location.a ? std::min(spec.least - location.a, kManyChars) : 0;
-        if (spec.most != kUnbounded && spec.most - location.a < kManyChars)
-          one.rule.most = spec.most - location.a;
+        one.rule.min = spec.min > location.a ? std::min(spec.min - location.a, kManyChars) : 0;
+        if (spec.max != kUnbounded && spec.max - location.a < kManyChars)
+          one.rule.max = spec.max - location.a;
         one.location.a = 0;
       }
       found.push_back(one);

@@ -30,8 +30,8 @@ namespace reprise::protocol::grammar {
 /// The rule for the characters of a JSON string or key, independent of the context.
 struct ContentRule {
   std::uint32_t dfa = kNowhere;     // kNowhere: any characters, within the counts below
-  std::uint32_t least = 0;          // minimum characters
-  std::uint32_t most = kUnbounded;  // maximum characters, capped where no token can tell the difference
+  std::uint32_t min = 0;            // minimum characters
+  std::uint32_t max = kUnbounded;   // maximum characters, capped where no token can tell the difference
   std::uint32_t object = kNowhere;  // for keys: the ObjectSpec, if it allows undeclared keys
 
   auto operator<=>(const ContentRule&) const = default;

@@ -220,18 +220,18 @@ Admission admission_of(const HttpRequest& request, Seat seat, const ServerContex
 
 namespace {
 
-Error too_many_requests(std::uint32_t most) {
+Error too_many_requests(std::uint32_t max) {
   return {.kind = ErrorKind::kOverloaded,
           .message = "the server has reached its limit of requests answered at once (http.max_requests): " +
-                     std::to_string(most),
+                     std::to_string(max),
           .code = "too_many_requests"};
 }
 
 /// The request alone exceeds the limit, so a retry cannot succeed.
-Error never_fits(std::uint64_t wanted, std::uint32_t most) {
+Error never_fits(std::uint64_t wanted, std::uint32_t max) {
   return {.kind = ErrorKind::kInvalid,
           .message = "n: the request asks for " + std::to_string(wanted) +
-                     " replies at once; the server's limit is " + std::to_string(most),
+                     " replies at once; the server's limit is " + std::to_string(max),
           .param = "n",
           .code = "too_many"};
 }
@@ -271,11 +271,11 @@ std::optional<Error> WorkReservation::enter_text() {
 
 std::optional<Error> WorkReservation::enter_replies(std::uint32_t prompts, std::uint32_t n) {
   const std::uint64_t wanted = std::uint64_t{prompts} * n;
-  const std::uint32_t most = context_.options.requests;
-  if (wanted > most) return never_fits(wanted, most);
+  const std::uint32_t max = context_.options.requests;
+  if (wanted > max) return never_fits(wanted, max);
   const auto count = static_cast<std::uint32_t>(wanted);
   if (tenant_.requests > 0 && count > tenant_.requests) return never_fits(count, tenant_.requests);
-  if (count > most - context_.generations) return too_many_requests(most);
+  if (count > max - context_.generations) return too_many_requests(max);
   if (auto over = enter(count)) return over;
   replies_ = count;
   account_.expect_prompts(prompts);

@@ -223,11 +223,11 @@ class RequestReader::Parser {
       request_.expects_continue = request_.minor_version == 1 && is_continue;
     }
     if (request_.minor_version == 1 && request_.header("host").empty()) {
-      fail(
-          {.kind = ErrorKind::kInvalid, .message = "the request is not valid HTTP: HTTP/1.1 needs a Host header", .code = "invalid_http"});
+      fail({.kind = ErrorKind::kInvalid,
+            .message = "the request is not valid HTTP: HTTP/1.1 needs a Host header",
+            .code = "invalid_http"});
     } else if (expects_other) {
-      fail(
-          {ErrorKind::kExpectation, "Expect: only 100-continue is supported"});
+      fail({ErrorKind::kExpectation, "Expect: only 100-continue is supported"});
     } else {
       state_ = State::kHeadDone;
     }

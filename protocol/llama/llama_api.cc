@@ -160,10 +160,10 @@ Json slot_of(std::uint32_t id, const ModelCard& card, const RunningRequest* runn
   slot["id_task"] = static_cast<std::int64_t>(running->number);
   slot["n_prompt_tokens"] = running->prompt_tokens;
   slot["n_prompt_tokens_cache"] = running->reused_tokens;
-  const std::uint32_t most = std::max(running->max_reply_tokens, running->reply_tokens);
+  const std::uint32_t max = std::max(running->max_reply_tokens, running->reply_tokens);
   slot["next_token"] = Json::array();
-  slot["next_token"].push_back(Json{{"has_next_token", running->reply_tokens < most},
-                                    {"n_remain", most - running->reply_tokens},
+  slot["next_token"].push_back(Json{{"has_next_token", running->reply_tokens < max},
+                                    {"n_remain", max - running->reply_tokens},
                                     {"n_decoded", running->reply_tokens}});
   return slot;
 }

@@ -81,13 +81,13 @@ struct OllamaRequest {
 };
 
 void read_limit(const Fields& options, const BodyLimits& limits, GenerateRequest& generate) {
-  const auto most = options.integer("num_predict", -2, limits.max_tokens);
-  if (!most) return;
-  if (*most == 0) refuse_field(options.path_of("num_predict"), "out_of_range", "must be -1 or at least 1");
-  if (*most < 0) {
+  const auto max = options.integer("num_predict", -2, limits.max_tokens);
+  if (!max) return;
+  if (*max == 0) refuse_field(options.path_of("num_predict"), "out_of_range", "must be -1 or at least 1");
+  if (*max < 0) {
     generate.rules.unlimited = true;
   } else {
-    generate.max_tokens = static_cast<std::uint32_t>(*most);
+    generate.max_tokens = static_cast<std::uint32_t>(*max);
   }
 }
 

@@ -571,8 +571,8 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
   ApiRequest& asked = request.asked;
   asked.one_call = !fields.boolean_or("parallel_tool_calls", true);
   if (asked.generate.n != 1) refuse_unsupported("n", "is not supported here: there is always one answer");
-  if (const auto most = fields.integer("max_output_tokens", 1, limits.max_tokens)) {
-    asked.generate.max_tokens = static_cast<std::uint32_t>(*most);
+  if (const auto max = fields.integer("max_output_tokens", 1, limits.max_tokens)) {
+    asked.generate.max_tokens = static_cast<std::uint32_t>(*max);
   }
   if (auto format = read_format(fields)) asked.generate.rules.constraint = std::move(format);
   if (kind == ResponseKind::kCompaction && asked.stream)

@@ -171,16 +171,16 @@ Outcome<std::optional<FolderLock>, IoTrouble> SnapshotFolder::lock_alone() const
 // -- records
 
 Outcome<std::vector<std::byte>, Refused> SnapshotFolder::read(const RecordId& folder, FileKind kind,
-                                                              const RecordId& id, std::uint64_t most) const {
+                                                              const RecordId& id, std::uint64_t max) const {
   std::vector<std::byte> contents;
-  const auto read = read_into(folder, kind, id, most, contents);
+  const auto read = read_into(folder, kind, id, max, contents);
   if (!read.ok()) return read.error();
   contents.resize(read->size());
   return contents;
 }
 
 Outcome<std::span<const std::byte>, Refused> SnapshotFolder::read_into(const RecordId& folder, FileKind kind,
-                                                                       const RecordId& id, std::uint64_t most,
+                                                                       const RecordId& id, std::uint64_t max,
                                                                        std::vector<std::byte>& buffer) const {
   const std::string path = file_path(folder, kind, id);
   const OpenFile file(*calls_, path, kRead);
@@ -191,7 +191,7 @@ Outcome<std::span<const std::byte>, Refused> SnapshotFolder::read_into(const Rec
   struct stat about {};
   if (!file.status(about)) return Refused{Refusal::kIo, trouble(path).message};
   const auto bytes = static_cast<std::uint64_t>(about.st_size);
-  if (bytes > most) return Refused{Refusal::kSize, path + " is larger than a record can be"};
+  if (bytes > max) return Refused{Refusal::kSize, path + " is larger than a record can be"};
   if (buffer.size() < bytes) {
     buffer.clear();  // so that resize() copies nothing
     try {

@@ -92,7 +92,7 @@ std::string refusal(Read read, const std::string& body) {
 
 // -- the template's input
 
-TEST(SystemPlace, ATemplateThatShowsItWhereItIsGetsItAsItIs) {
+TEST(SystemMessages, CapableTemplateGetsThemUnchanged) {
   EXPECT_EQ(
       shown(kOpen,
             R"([{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"system","content":"n"},
@@ -100,7 +100,7 @@ TEST(SystemPlace, ATemplateThatShowsItWhereItIsGetsItAsItIs) {
       "<system>s</><user>a</><system>n</><developer>d</><assistant>b</><user>c</>");
 }
 
-TEST(SystemPlace, OthersGetItAsTheUsersReminder) {
+TEST(SystemMessages, OtherTemplatesGetUserReminders) {
   EXPECT_EQ(
       shown(
           kStrict,
@@ -110,14 +110,14 @@ TEST(SystemPlace, OthersGetItAsTheUsersReminder) {
       "<u><system-reminder>\nm\n</system-reminder></u><u>c</u>");
 }
 
-TEST(SystemPlace, ATemplateThatHoistsIsNotTrusted) {
+TEST(SystemMessages, HoistingTemplateGetsReminders) {
   const std::string text = shown(
       kHoists,
       R"([{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"system","content":"n"}])");
   EXPECT_EQ(text, "s<user>a</><user><system-reminder>\nn\n</system-reminder></>");
 }
 
-TEST(SystemPlace, WhereRolesAlternateItJoinsItsNeighbor) {
+TEST(SystemMessages, JoinPreviousUserIfRolesMustAlternate) {
   EXPECT_EQ(
       shown(
           kTurns,
@@ -127,7 +127,7 @@ TEST(SystemPlace, WhereRolesAlternateItJoinsItsNeighbor) {
       "<user><system-reminder>\nm\n</system-reminder>\nc\n<system-reminder>\no\n</system-reminder></>");
 }
 
-TEST(SystemPlace, BetweenACallAndItsResultsItMovesBehindThem) {
+TEST(SystemMessages, MoveAfterTheResultsOfACall) {
   constexpr const char* kLoop = R"([{"role":"user","content":"a"},
       {"role":"assistant","content":"","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}},
         {"id":"2","function":{"name":"g","arguments":"{}"}}]},
@@ -143,14 +143,14 @@ TEST(SystemPlace, BetweenACallAndItsResultsItMovesBehindThem) {
       << "as the user's own message it would strip the reasoning before it";
 }
 
-TEST(SystemPlace, WhatComesFirstIsOneMessageWhereTemplatesShowOne) {
+TEST(SystemMessages, LeadingOnesMergeIfOnlyOneIsShown) {
   constexpr const char* kFirst = R"([{"role":"developer","content":"s"},{"role":"system","content":"t"},
       {"role":"user","content":"a"}])";
   EXPECT_EQ(shown(kStrict, kFirst), "<s>s\n\nt</s><u>a</u>");
   EXPECT_EQ(shown(kOpen, kFirst), "<developer>s</><system>t</><user>a</>");
 }
 
-TEST(SystemPlace, TheOperatorMayChoose) {
+TEST(SystemMessages, OperatorMayChoose) {
   constexpr const char* kLate = R"([{"role":"user","content":"a"},{"role":"system","content":"n"}])";
   EXPECT_EQ(shown(kOpen, kLate, SystemMessageMode::kUser),
             "<user>a</><user><system-reminder>\nn\n</system-reminder></>");

@@ -215,7 +215,7 @@ TEST(SampledTurns, ATemplateThatShowsNoCallsShowsThoseThatWereSampled) {
   EXPECT_EQ(talk.show().recognized_calls, 1u);
 }
 
-TEST(SampledTurns, ATurnWithoutItsPlaceInTheTemplateIsRendered) {
+TEST(SampledTurns, TurnTheTemplateOmitsIsRendered) {
   // It omits all but the last three messages.
   Conversation talk{.format = format_of(R"({%- for m in messages[-3:] -%}<|im_start|>{{ m.role }}
 {{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>
@@ -242,7 +242,7 @@ SharedTurn turn_of(const std::string& name, std::size_t bytes) {
   return std::make_shared<SampledTurn>(SampledTurn{.name = name, .text = std::string(bytes, 'x')});
 }
 
-TEST(TurnCache, IsBoundedAndTheLargestTenantGivesWay) {
+TEST(TurnCache, BoundEvictsFromTheLargestTenant) {
   TurnCache cache(100'000);
   cache.keep("small", 1, "a", turn_of("kept", 1000));
   for (int i = 0; i < 50; ++i) cache.keep("large", 1, "b", turn_of("t" + std::to_string(i), 1000));

@@ -94,9 +94,9 @@ TEST_F(SlotApiTest, WhatMakesNoSenseIsRefused) {
 
 TEST(SlotRecords, IsBoundedByTenant) {
   SlotRecords records;
-  const std::size_t most = SlotRecords::kMaxTenantBytes / SlotRecords::kMinCharge;
+  const std::size_t max = SlotRecords::kMaxTenantBytes / SlotRecords::kMinCharge;
   records.put({.owner = {"b"}}, {.model = "m", .tokens = {1}});
-  for (std::uint32_t slot = 0; slot <= most; ++slot) {
+  for (std::uint32_t slot = 0; slot <= max; ++slot) {
     records.put({.owner = {"a", "salt " + std::to_string(slot % 3)}, .slot = slot},
                 {.model = "m", .tokens = {1}});
   }

@@ -12,10 +12,10 @@ namespace {
 constexpr std::size_t kMaxLineLength = 16u << 20;
 constexpr std::int64_t kMaxId = std::numeric_limits<TokenId>::max();
 
-std::int64_t integer_within(const models::JsonLocation& object, std::string_view key, std::int64_t most) {
+std::int64_t integer_within(const models::JsonLocation& object, std::string_view key, std::int64_t max) {
   const models::JsonLocation value = object.at(key);
   const std::int64_t integer = value.integer();
-  if (integer < 0 || integer > most) value.fail("out of range");
+  if (integer < 0 || integer > max) value.fail("out of range");
   return integer;
 }
 

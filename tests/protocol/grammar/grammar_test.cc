@@ -202,7 +202,7 @@ num  ::= "-"? [0-9]{1,3} ("." [0-9]+)?
             "line 1 of the grammar: the end of a literal is missing");
 }
 
-TEST(Grammar, ThinkingStandsBeforeIt) {
+TEST(Grammar, ReasoningMayPrecedeTheReply) {
   Constraint constraint = schema_of(R"({"type": "integer"})");
   constraint.think_open = "<think>";
   constraint.think_close = "</think>";
@@ -255,7 +255,7 @@ TEST(Grammar, SpecialTokensStandForMarksAlone) {
   EXPECT_TRUE(reply.may_end());
 }
 
-TEST(Grammar, MemoryIsLetGoAndPlacesAreFoundAgain) {
+TEST(Grammar, StatesAreRecomputedAfterCachesAreDropped) {
   Limits little;
   little.matcher_bytes = 40'000;
   const auto program =

@@ -234,7 +234,7 @@ std::string mask_error(const Constraint& constraint, const Limits& limits) {
   }
 }
 
-TEST(HostileGrammar, MasksOfManyPlacesAreBounded) {
+TEST(HostileGrammar, MasksOfManyLocationsAreBounded) {
   std::string without_one = "root ::= ";
   for (int i = 0; i < 2000; ++i) {
     const char letter = static_cast<char>('a' + i % 26);
