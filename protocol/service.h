@@ -309,7 +309,7 @@ struct Done {
   Usage usage;
 };
 struct Failed {
-  Error error;
+  Error error{};
 };
 
 using Event = std::variant<Admitted, Started, Delta, Finished, Done, Failed, Progress, Embedded>;
